@@ -1,3 +1,4 @@
 """Dataflow analyses over the graph, one module each: they map a result to a fact or to unknown.
+
 Called by rewrite helpers and matchers.
 """

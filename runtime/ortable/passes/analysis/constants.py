@@ -1,5 +1,6 @@
-"""Values of constants, and producers by operator. Called by matchers, the other analyses and
-rewrite helpers.
+"""Read the values of constants, and find producers by operator.
+
+Called by matchers, the other analyses and rewrite helpers.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from ortable.errors import BuilderError
 from ortable.ir import Graph, Node, initializers
 from ortable.ir.constants import get_constant, is_constant
 
-_MAX_COMPARED = 4096  # elements of a constant
-_MAX_READ = 1 << 26  # elements of a constant
+_MAX_COMPARED = 4096  # elements of a constant that `small_constant` reads
+_MAX_READ = 1 << 26  # elements of a constant that `whole_constant` reads
 
 
 def small_constant(graph: Graph, name: str) -> np.ndarray | None:
-    """The value of a readable constant of at most 4,096 elements, else None."""
+    """Return the value of a readable constant of at most 4,096 elements, else None."""
     info = graph.values.get(name) if name else None
     if info is None or info.shape is None or not is_constant(graph, name):
         return None
@@ -32,7 +33,7 @@ def small_constant(graph: Graph, name: str) -> np.ndarray | None:
 
 
 def whole_constant(graph: Graph, name: str) -> np.ndarray | None:
-    """The value of a readable constant of up to 2**26 elements, else None."""
+    """Return the value of a readable constant of at most 2**26 elements, else None."""
     if not is_constant(graph, name) or not graph.has_shape(name):
         return None
     shape = graph.get_shape(name)
@@ -42,12 +43,12 @@ def whole_constant(graph: Graph, name: str) -> np.ndarray | None:
 
 
 def _read_value(graph: Graph, name: str) -> np.ndarray | None:
-    owner: Graph | None = graph
-    while owner is not None:
-        stored = owner.initializers_dict.get(name)
+    scope: Graph | None = graph
+    while scope is not None:
+        stored = scope.initializers_dict.get(name)
         if stored is not None and not initializers.is_readable(stored):
             return None
-        owner = owner.parent  # type: ignore[assignment]
+        scope = scope.parent  # type: ignore[assignment]
     try:
         return np.asarray(get_constant(graph, name))
     except BuilderError:
@@ -55,7 +56,7 @@ def _read_value(graph: Graph, name: str) -> np.ndarray | None:
 
 
 def single_number(graph: Graph, name: str) -> np.ndarray | None:
-    """A constant of one element; None for any other result."""
+    """Return the value of a constant of one element; None for any other result."""
     array = small_constant(graph, name)
     return array if array is not None and array.size == 1 else None
 
@@ -67,7 +68,7 @@ def is_number(graph: Graph, name: str, value: float) -> bool:
 
 
 def find_producer(graph: Graph, name: str, op: str) -> Node | None:
-    """The node whose first result this is, if it has that operator."""
+    """Return the node whose first result this is, if it has operator ``op``, else None."""
     info = graph.values.get(name)
     node: Node | None = None if info is None else info.producer
     return node if node is not None and node.key == op and node.outputs[0] == name else None

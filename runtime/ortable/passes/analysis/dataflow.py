@@ -1,8 +1,8 @@
-"""The framework of dataflow analyses: facts flow from operands to results, each result once.
+"""The framework of dataflow analyses: facts flow from operands to results.
 
-An analysis has a step that computes the fact of a result from those of other results. While
-rules run, facts are cached in ``graph.analysed``, which the rewrite engine clears whenever it
-edits the graph.
+The step of an analysis computes the fact of a result from the facts of other results. While rules
+run, `Analysis.fact_of` caches facts in ``graph.analysed``; the rewrite engine clears this cache
+whenever it edits the graph.
 """
 
 from __future__ import annotations
@@ -16,40 +16,45 @@ from ortable.ir.editing import use_index
 K = TypeVar("K", bound=Hashable)
 F = TypeVar("F")
 
-MAX_DEPTH = 32  # nodes that an analysis follows above a result
+MAX_DEPTH = 32  # the longest chain of producers that an analysis follows
 
 
 class Analysis(Generic[K, F]):
-    """An analysis: the fact of unknown results, and the step that computes the fact of a result
-    from those of its operands.
+    """A dataflow analysis.
+
+    ``unknown`` is the fact of results about which nothing is known; ``step`` computes the fact of a
+    result from the facts of its operands.
     """
 
     def __init__(self, unknown: F, step: Callable[[Traversal[K, F], K], F]) -> None:
         self.unknown = unknown
         self.step = step
-        self.asks_readers = False  # whether a step ever looked up the readers of a result
+        self.has_read_uses = False  # whether a step has looked up the readers of a result
 
     def fact_of(self, graph: Graph, key: K) -> F:
-        """The fact of a result, or of another key of the analysis."""
+        """Return the fact of a result, or of another key of the analysis."""
         if graph.analysed is None:
             return Traversal(graph, self, {}).find_fact(key)
-        stored = graph.analysed.get(self)
-        if stored is None:
-            stored = graph.analysed[self] = {}
-        if key not in stored:
-            uses = use_index(graph)
-            queries_before = uses.query_count
-            fact = Traversal(graph, self, stored).find_fact(key)
-            self.asks_readers = self.asks_readers or queries_before != uses.query_count
+        facts = graph.analysed.get(self)
+        if facts is None:
+            facts = graph.analysed[self] = {}
+        if key not in facts:
+            use_counts = use_index(graph)
+            queries_before = use_counts.query_count
+            fact = Traversal(graph, self, facts).find_fact(key)
+            self.has_read_uses = self.has_read_uses or queries_before != use_counts.query_count
             return fact
-        if self.asks_readers:
-            use_index(graph).query_count += 1  # the caller depends on readers as well
-        return stored[key]
+        if self.has_read_uses:
+            use_index(graph).query_count += 1  # the cached fact depends on readers
+        return facts[key]
 
 
 class Traversal(Generic[K, F]):
-    """One traversal of a graph. Facts that hold everywhere go to ``stored``; those computed without
-    operands below MAX_DEPTH serve this traversal only, from the same depth on.
+    """One traversal of a graph.
+
+    ``stored`` has the facts that hold in every traversal. ``shortened`` has the facts that were
+    computed without operands beyond MAX_DEPTH; they are valid in this traversal only, at the same
+    depth or deeper.
     """
 
     def __init__(self, graph: Graph, analysis: Analysis[K, F], stored: dict[K, F]) -> None:
@@ -61,14 +66,14 @@ class Traversal(Generic[K, F]):
         self.cut = False
 
     def find_fact(self, key: K) -> F:
-        """Find the fact of another result, for a step."""
+        """Find the fact of another result on behalf of a step."""
         if key in self.stored:
             return self.stored[key]
         depth, fact = self.shortened.get(key, (MAX_DEPTH, self.analysis.unknown))
         if depth <= self.depth:
             self.cut = True
             return fact
-        before, self.cut = self.cut, False
+        was_cut, self.cut = self.cut, False
         self.depth += 1
         fact = self.analysis.step(self, key)
         self.depth -= 1
@@ -76,7 +81,7 @@ class Traversal(Generic[K, F]):
             self.shortened[key] = self.depth, fact
         else:
             self.stored[key] = fact
-        self.cut = self.cut or before
+        self.cut = self.cut or was_cut
         return fact
 
 
@@ -88,10 +93,10 @@ def by_operator(
     constant: Callable[[Graph, str], F | None],
     transfers: Mapping[str, Transfer[F]],
 ) -> Analysis[str, F]:
-    """An analysis of results by the operator that makes them.
+    """Make an analysis that dispatches on the operator of the node that produces a result.
 
-    ``constant`` gives facts that need no node, or None; ``transfers`` has a function for each
-    operator that is followed.
+    ``constant`` returns facts that need no node, or None; ``transfers`` has a function for each
+    operator that the analysis follows.
     """
 
     def compute_fact(traversal: Traversal[str, F], name: str) -> F:
@@ -107,5 +112,5 @@ def by_operator(
 
 
 def same_as_input(traversal: Traversal[str, F], node: Node) -> F:
-    """The transfer of operators that keep a fact of their first input."""
+    """Return the fact of the first input: the transfer function of operators that preserve it."""
     return traversal.find_fact(node.inputs[0])

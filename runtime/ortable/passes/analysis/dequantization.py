@@ -1,6 +1,8 @@
-"""Recognize weights that a graph computes from integer codes, `(codes - zeros) * scales + shifts`,
-however they are packed, cast and reshaped on the way, and give their codes, scales and zero
-points for DequantizeLinear. Called by rewrite helpers about prequantized models.
+"""Recognize weights that a graph computes from integer codes.
+
+Such a weight is `(codes - zeros) * scales + shifts`, with any packing, casts and reshapes in
+between. The result is the codes, scales and zero points for DequantizeLinear. Called by rewrite
+helpers about prequantized models.
 """
 
 from __future__ import annotations
@@ -20,17 +22,18 @@ from ortable_generated.onnx.traits import GATHERS, MOVES_ELEMENTS, REARRANGES
 
 _MOVES = GATHERS | MOVES_ELEMENTS | REARRANGES
 _MAX_DEPTH = 16  # nodes between a weight and its codes
-_MAX_INTEGER = 255  # of whole numbers, in size
-_GROUPS = (256, 128, 64, 32, 16)  # codes of a group, as kernels take them
+_MAX_INTEGER = 255  # the largest magnitude of integers that are codes
+_GROUPS = (256, 128, 64, 32, 16)  # group sizes that kernels support
 _MAX_KEPT = 4096  # elements of a constant that stays cached
-_TOLERANCE = 2.0**-21  # how far a shift may be from a multiple of its scale: rounding of floats
+_TOLERANCE = 2.0**-21  # relative rounding error of a shift that is a multiple of its scale
 
 
 @dataclass(frozen=True)
 class WeightParts:
     """A weight as ``numbers * scales + shifts``: integers and floats that broadcast.
 
-    ``dequantized``: by an operator whose codes of 8 bits kernels take directly.
+    ``dequantized``: whether a DequantizeLinear computes the weight; kernels read its 8-bit codes
+    directly.
     """
 
     numbers: np.ndarray
@@ -40,11 +43,12 @@ class WeightParts:
 
     @property
     def all_arrays(self) -> list[np.ndarray]:
+        """The arrays of the parts: numbers, scales, and shifts if there are any."""
         shifts = [] if self.shifts is None else [self.shifts]
         return [self.numbers, self.scales, *shifts]
 
     def map_elements(self, move: Callable[[np.ndarray], np.ndarray]) -> WeightParts:
-        """The parts of a result whose elements ``move`` rearranges."""
+        """Return the parts of a result whose elements ``move`` rearranges."""
         shape = np.broadcast_shapes(*(array.shape for array in self.all_arrays))
 
         def move_part(part: np.ndarray) -> np.ndarray:
@@ -60,11 +64,12 @@ class WeightParts:
 
 @dataclass(frozen=True)
 class GroupedWeight:
-    """A weight [N, K] as DequantizeLinear takes it, in groups along K.
+    """A weight [N, K] in groups along K, as inputs of DequantizeLinear.
 
-    ``codes`` [N, K] of int4, uint4, int8 or uint8; ``scales`` [N, K / group], or [N] where a row
-    has one scale and ``group`` is 0; ``zeros`` like the scales, of the codes' type, None where they
-    are 0; ``shifts`` [K / group, N], added to every number of a group, or None.
+    ``codes`` [N, K] are int4, uint4, int8 or uint8. ``scales`` are [N, K / group], or [N] if a row
+    has a single scale; ``group`` is then 0. ``zeros`` have the shape of the scales and the type of
+    the codes, and are None if all are 0. ``shifts`` [K / group, N] are added to every number of a
+    group, and may be None.
     """
 
     codes: np.ndarray
@@ -80,9 +85,10 @@ class GroupedWeight:
 
 
 def parts_of(graph: Graph, name: str, spread: int, depth: int = _MAX_DEPTH) -> WeightParts | None:
-    """The parts of a float32 constant, or None if it is not computed from codes.
+    """Return the parts of a float32 constant, or None if it is not computed from codes.
 
-    ``spread`` is the largest distance between codes; ``depth`` bounds the nodes that are followed.
+    ``spread`` is the largest allowed difference between codes; ``depth`` limits the number of nodes
+    between the constant and its codes.
     """
     node = _float32_producer(graph, name)
     if node is None or depth == 0:
@@ -90,7 +96,7 @@ def parts_of(graph: Graph, name: str, spread: int, depth: int = _MAX_DEPTH) -> W
     if node.key in _MOVES:
         inner = parts_of(graph, node.inputs[0], spread, depth - 1)
         if inner is None:
-            return None  # not even whole numbers
+            return None  # then the input does not hold integers either
         return inner.map_elements(lambda part: _move_elements(graph, node, part))
     if node.key == "DequantizeLinear":
         return _dequantize_parts(graph, node, spread)
@@ -113,7 +119,7 @@ def parts_of(graph: Graph, name: str, spread: int, depth: int = _MAX_DEPTH) -> W
 
 
 def _dequantize_parts(graph: Graph, node: Node, spread: int) -> WeightParts | None:
-    """The parts of a DequantizeLinear of codes of 8 bits; kernels take those of 4 directly."""
+    """Return the parts of a DequantizeLinear of 8-bit codes; kernels read 4-bit codes directly."""
     codes, scales, zeros = [*node.inputs, ""][:3]
     if graph.get_type(codes) not in (dtypes.int8, dtypes.uint8):
         return None
@@ -121,14 +127,14 @@ def _dequantize_parts(graph: Graph, node: Node, spread: int) -> WeightParts | No
     if numbers is None:
         return None
     axis, size = node.attrs.get("axis", 1) % numbers.ndim, node.attrs.get("block_size", 0)
-    row = [-1 if index == axis else 1 for index in range(numbers.ndim)]
+    broadcast_shape = [-1 if index == axis else 1 for index in range(numbers.ndim)]
     group_indices = np.arange(numbers.shape[axis]) // (size or 1)
 
     def spread_out(part: np.ndarray) -> np.ndarray:
         return (
             np.take(part, group_indices, axis)
             if size
-            else part.reshape(row if part.size > 1 else [1] * len(row))
+            else part.reshape(broadcast_shape if part.size > 1 else [1] * len(broadcast_shape))
         )
 
     if zeros:
@@ -139,7 +145,7 @@ def _dequantize_parts(graph: Graph, node: Node, spread: int) -> WeightParts | No
 def whole_numbers(
     graph: Graph, name: str, spread: int, depth: int = _MAX_DEPTH
 ) -> np.ndarray | None:
-    """The value of a float32 constant of integers as int16, else None."""
+    """Return the value of a float32 constant that holds integers, as int16, else None."""
     node = _float32_producer(graph, name)
     if node is None or depth == 0:
         return None
@@ -156,27 +162,28 @@ def whole_numbers(
         numbers = whole_numbers(graph, left, spread, depth - 1)
         if numbers is None:
             return None
-        less = whole_numbers(graph, right, _MAX_INTEGER, depth - 1)
-        if less is None:
-            less = _integer_floats(graph, right)
-        return None if less is None else numbers - less
+        subtrahend = whole_numbers(graph, right, _MAX_INTEGER, depth - 1)
+        if subtrahend is None:
+            subtrahend = _integer_floats(graph, right)
+        return None if subtrahend is None else numbers - subtrahend
     return None
 
 
 def to_grouped_weight(
     parts: WeightParts, outer_first: bool, eight_bits: bool
 ) -> GroupedWeight | None:
-    """Such a matrix as codes, or None if kernels take no groups of its codes.
+    """Return a matrix as grouped codes, or None if kernels support no grouping of them.
 
-    ``outer_first``: it is [N, K], not [K, N]; ``eight_bits``: codes may have 8 bits.
+    ``outer_first``: whether the matrix is [N, K] rather than [K, N]; ``eight_bits``: whether codes
+    may have 8 bits.
     """
     arrays = parts.all_arrays
     shape = np.broadcast_shapes(*(array.shape for array in arrays))
     if len(shape) != 2 or min(shape) == 0:
         return None
-    rows = [np.broadcast_to(array, shape) for array in arrays]
+    full_arrays = [np.broadcast_to(array, shape) for array in arrays]
     eight_bits = eight_bits and not parts.dequantized
-    numbers, *floats = rows if outer_first else [array.T for array in rows]
+    numbers, *floats = full_arrays if outer_first else [array.T for array in full_arrays]
     if not all(bool(np.isfinite(array).all()) for array in arrays[1:]):
         return None
     inner = numbers.shape[1]
@@ -190,14 +197,17 @@ def to_grouped_weight(
 
 
 def drop_large_constants(graph: Any, before: set[str]) -> None:
-    """Drop large intermediate constants: those of a weight are larger than its codes."""
+    """Drop large constants that were computed after ``before``, the names of earlier constants.
+
+    The intermediate constants of a weight are larger than its codes.
+    """
     for name in set(graph.computed_constants) - before:
         if graph.computed_constants[name].size > _MAX_KEPT:
             del graph.computed_constants[name]
 
 
 def _float32_producer(graph: Graph, name: str) -> Node | None:
-    """The single-output node that makes a float32 constant, if its inputs have known shapes."""
+    """Return the single-output node of a float32 constant, if its inputs have known shapes."""
     info = graph.values.get(name)
     node: Node | None = None if info is None else info.producer
     if node is None or len(node.outputs) != 1 or not is_constant(graph, name):
@@ -209,12 +219,12 @@ def _float32_producer(graph: Graph, name: str) -> Node | None:
 
 
 def _move_elements(graph: Graph, node: Node, part: np.ndarray) -> np.ndarray:
-    rest = [get_constant(graph, name) if name else None for name in node.inputs[1:]]
-    return constants.compute_node(graph, node, [part, *rest])
+    parameters = [get_constant(graph, name) if name else None for name in node.inputs[1:]]
+    return constants.compute_node(graph, node, [part, *parameters])
 
 
 def _small_integers(values: np.ndarray, spread: int) -> np.ndarray | None:
-    """Integers as int16 if they are small and no further apart than ``spread``."""
+    """Return integers as int16 if they are small and differ by at most ``spread``, else None."""
     if values.size == 0:
         return None
     low, high = int(values.min()), int(values.max())
@@ -224,7 +234,7 @@ def _small_integers(values: np.ndarray, spread: int) -> np.ndarray | None:
 
 
 def _integer_floats(graph: Graph, name: str) -> np.ndarray | None:
-    """A constant of floats that are integers, such as the middle code."""
+    """Return a constant of floats that are integers, such as the middle code, as int16."""
     if not is_constant(graph, name):
         return None
     values = get_constant(graph, name)
@@ -234,7 +244,7 @@ def _integer_floats(graph: Graph, name: str) -> np.ndarray | None:
 
 
 def _is_grouped(values: np.ndarray, size: int) -> bool:
-    """Whether each group of that size along the last axis has one value."""
+    """Whether the values of each group of ``size`` along the last axis are equal."""
     rows, inner = values.shape
     groups = values.reshape(rows, inner // size, size)
     return bool((groups == groups[..., :1]).all())
@@ -243,7 +253,7 @@ def _is_grouped(values: np.ndarray, size: int) -> bool:
 def _group_codes(
     numbers: np.ndarray, floats: list[np.ndarray], size: int, eight_bits: bool
 ) -> GroupedWeight | None:
-    """Codes for groups of that size, each with a scale and perhaps a shift."""
+    """Return codes for groups of ``size``, each with a scale and possibly a shift."""
     rows, inner = numbers.shape
     groups = np.ascontiguousarray(numbers).reshape(rows, inner // size, size)
     scales = np.ascontiguousarray(floats[0], np.float32)
@@ -275,7 +285,7 @@ def _group_codes(
 
 
 def _code_format(low: np.ndarray, high: np.ndarray, eight_bits: bool) -> tuple[int, bool] | None:
-    """Bits of codes for numbers between these bounds, and whether they need no zero points."""
+    """Return the bits of codes for numbers between these bounds, and whether zero points are 0."""
     for bits in (4, 8) if eight_bits else (4,):
         half, top = 1 << (bits - 1), (1 << bits) - 1
         if low.min() >= -half and high.max() < half:
@@ -286,17 +296,17 @@ def _code_format(low: np.ndarray, high: np.ndarray, eight_bits: bool) -> tuple[i
 
 
 def _scale_multiples(shifts: np.ndarray, scales: np.ndarray) -> np.ndarray | None:
-    """Shifts as multiples of the scales, where they are that up to rounding."""
+    """Return shifts as integer multiples of the scales, or None if they are not, up to rounding."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         steps = np.rint(np.where(scales == 0, 0, shifts / scales))
-    off = np.abs(shifts - steps * scales)
-    if not (off <= _TOLERANCE * np.abs(shifts)).all() or np.abs(steps).max() > _MAX_INTEGER:
+    error = np.abs(shifts - steps * scales)
+    if not (error <= _TOLERANCE * np.abs(shifts)).all() or np.abs(steps).max() > _MAX_INTEGER:
         return None
     return steps.astype(np.int16)
 
 
 def _to_codes(dtype: Any, numbers: np.ndarray) -> np.ndarray:
-    """Numbers as codes; those of 4 bits by their low bits, since NumPy casts to them are slow."""
+    """Return integers as codes; 4-bit codes are viewed, because NumPy casts to them are slow."""
     if dtype in (np.int8, np.uint8):
         return numbers.astype(dtype)
     return (numbers & 15).astype(np.uint8).view(dtype)

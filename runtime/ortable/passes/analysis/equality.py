@@ -1,4 +1,7 @@
-"""Results that are equal by construction. Called by rewrite helpers about rotary embeddings."""
+"""Find results that are equal by construction.
+
+Called by rewrite helpers about rotary embeddings.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,9 @@ from .dataflow import Analysis, Traversal
 
 
 def same_result(graph: Graph, a: str, b: str) -> bool:
-    """Whether two results are equal: one result, equal constants, or the same computation of such
-    results.
+    """Whether two results are equal.
+
+    They are if they are the same result, equal constants, or the same computation of equal results.
     """
     return _SAME.fact_of(graph, (a, b))
 
@@ -33,7 +37,7 @@ def _is_same_constant(graph: Graph, a: str, b: str) -> bool:
 
 
 def _is_same_computation(traversal: Traversal[tuple[str, str], bool], a: str, b: str) -> bool:
-    """Whether nodes of one operator make both from the same: cheaper than computing constants."""
+    """Whether equal operators compute both from equal inputs; cheaper than comparing values."""
     infos = traversal.graph.values.get(a), traversal.graph.values.get(b)
     first, second = (None if info is None else info.producer for info in infos)
     if first is None or second is None or first.key != second.key or first.key in RANDOM:

@@ -1,5 +1,6 @@
-"""Results that count upwards by 1 along one axis, and grids of them. Called by rewrite helpers
-about indices and by the analysis of triangles.
+"""Find results that count up by 1 along one axis, or grids of such counters.
+
+Called by rewrite helpers about indices and by the analysis of triangles.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from .dataflow import Transfer, Traversal, by_operator
 
 Iota = tuple[int, Dim]
 
-_MAX_START = 1 << 30  # so that no sum with a position wraps around
+_MAX_START = 1 << 30  # prevents integer overflow when an index is added to a start
 
 
 class Counter(NamedTuple):
@@ -28,13 +29,13 @@ class Counter(NamedTuple):
 
 
 def iota_of(graph: Graph, x: str) -> Iota | None:
-    """The only axis along which a result counts 0, 1, 2, ..., and its length, else None."""
+    """Return the only axis along which a result counts 0, 1, 2, ..., and its length, else None."""
     counter = counter_of(graph, x)
     return None if counter is None or counter.start else (counter.axis, counter.length)
 
 
 def counter_of(graph: Graph, x: str) -> Counter | None:
-    """The same for results that start with any number."""
+    """Return the counter of a result, which may start with any number, else None."""
     return _COUNTER.fact_of(graph, x)
 
 
@@ -46,21 +47,24 @@ def _range_counter(traversal: Traversal[str, Counter | None], node: Node) -> Cou
 
 
 def _shift_by(sign: int) -> Transfer[Counter | None]:
-    """A counter plus a number, or with sign -1 minus it."""
+    """Make the transfer of a counter plus a number, or with sign -1 of a counter minus a number."""
 
     def shift_counter(traversal: Traversal[str, Counter | None], node: Node) -> Counter | None:
-        first, second = node.inputs
-        if sign > 0 and traversal.find_fact(first) is None:
-            first, second = second, first
-        counter, number = traversal.find_fact(first), _single_integer(traversal.graph, second)
+        counter_name, number_name = node.inputs
+        if sign > 0 and traversal.find_fact(counter_name) is None:
+            counter_name, number_name = number_name, counter_name
+        counter, number = (
+            traversal.find_fact(counter_name),
+            _single_integer(traversal.graph, number_name),
+        )
         before, after = (
-            shape_or_none(traversal.graph, first),
+            shape_or_none(traversal.graph, counter_name),
             shape_or_none(traversal.graph, node.outputs[0]),
         )
         if counter is None or number is None or before is None or after is None:
             return None
         start = counter.start + sign * number
-        axis = counter.axis + len(after) - len(before)  # one number may have more axes
+        axis = counter.axis + len(after) - len(before)  # the number may have a higher rank
         return Counter(axis, counter.length, start) if abs(start) < _MAX_START else None
 
     return shift_counter
@@ -74,9 +78,9 @@ def _single_integer(graph: Graph, x: str) -> int | None:
 
 
 def forward_starts(graph: Graph, node: Node) -> dict[int, int] | None:
-    """Where a Slice begins on each of its axes, which are counted from the end.
+    """Return the start of a Slice for each of its axes; axes are negative, counted from the end.
 
-    None if it gives no axes, or skips elements after the start. Starts may be negative.
+    None if the Slice has no axes input, or a step other than 1. Starts may be negative.
     """
     shape = shape_or_none(graph, node.inputs[0])
     if shape is None or len(node.inputs) < 4:
@@ -89,12 +93,12 @@ def forward_starts(graph: Graph, node: Node) -> dict[int, int] | None:
         if steps is None or (steps != 1).any():
             return None
     rank = len(shape)
-    places = [normalize_axis(int(axis), rank) - rank for axis in axes.reshape(-1)]
-    return dict(zip(places, map(int, starts.reshape(-1)), strict=True))
+    negative_axes = [normalize_axis(int(axis), rank) - rank for axis in axes.reshape(-1)]
+    return dict(zip(negative_axes, map(int, starts.reshape(-1)), strict=True))
 
 
 def _concat_counter(traversal: Traversal[str, Counter | None], node: Node) -> Counter | None:
-    """A Concat of counters, each of which continues the one before it."""
+    """Return the counter of a Concat of counters, each of which continues the previous one."""
     shape = shape_or_none(traversal.graph, node.outputs[0])
     if shape is None:
         return None
@@ -110,7 +114,7 @@ def _concat_counter(traversal: Traversal[str, Counter | None], node: Node) -> Co
 
 
 def _slice_counter(traversal: Traversal[str, Counter | None], node: Node) -> Counter | None:
-    """A Slice that begins at a known index of the axis and skips nothing."""
+    """Return the counter of a Slice with a known start and step 1."""
     graph, counter = traversal.graph, traversal.find_fact(node.inputs[0])
     shape = shape_or_none(graph, node.outputs[0])
     starts = forward_starts(graph, node)
@@ -122,7 +126,7 @@ def _slice_counter(traversal: Traversal[str, Counter | None], node: Node) -> Cou
 
 
 def _expand_counter(traversal: Traversal[str, Counter | None], node: Node) -> Counter | None:
-    """An Expand that keeps the axis."""
+    """Return the counter of an Expand that does not change the size of the counter's axis."""
     before, after = _in_and_out_shapes(traversal.graph, node)
     counter = traversal.find_fact(node.inputs[0])
     if counter is None or before is None or after is None:
@@ -134,16 +138,20 @@ def _expand_counter(traversal: Traversal[str, Counter | None], node: Node) -> Co
 
 
 def _reshape_counter(traversal: Traversal[str, Counter | None], node: Node) -> Counter | None:
-    """A Reshape that only adds or drops axes of size 1."""
+    """Return the counter of a Reshape that only adds or drops axes of size 1."""
     before, after = _in_and_out_shapes(traversal.graph, node)
     counter = traversal.find_fact(node.inputs[0])
     if counter is None or before is None or after is None:
         return None
-    rest = [size for axis, size in enumerate(before) if axis != counter.axis]
-    wide = [axis for axis, size in enumerate(after) if not always_equal(size, 1)]
-    if not all(always_equal(size, 1) for size in rest) or len(wide) != 1:
+    other_sizes = [size for axis, size in enumerate(before) if axis != counter.axis]
+    wide_axes = [axis for axis, size in enumerate(after) if not always_equal(size, 1)]
+    if not all(always_equal(size, 1) for size in other_sizes) or len(wide_axes) != 1:
         return None
-    return counter._replace(axis=wide[0]) if always_equal(after[wide[0]], counter.length) else None
+    return (
+        counter._replace(axis=wide_axes[0])
+        if always_equal(after[wide_axes[0]], counter.length)
+        else None
+    )
 
 
 def _unsqueeze_counter(traversal: Traversal[str, Counter | None], node: Node) -> Counter | None:
@@ -154,8 +162,8 @@ def _unsqueeze_counter(traversal: Traversal[str, Counter | None], node: Node) ->
     )
     if counter is None or added is None or after is None:
         return None
-    new = {normalize_axis(int(axis), len(after)) for axis in added.reshape(-1)}
-    old_axes = [index for index in range(len(after)) if index not in new]
+    new_axes = {normalize_axis(int(axis), len(after)) for axis in added.reshape(-1)}
+    old_axes = [index for index in range(len(after)) if index not in new_axes]
     return counter._replace(axis=old_axes[counter.axis])
 
 

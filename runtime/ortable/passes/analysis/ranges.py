@@ -1,5 +1,6 @@
-"""Bounds of integer results. Called by the analyses of masks, and by the backend, which skips
-bounds checks of such indices.
+"""Bounds of integer results.
+
+Called by the analyses of masks, and by the backend, which skips bounds checks of such indices.
 """
 
 from __future__ import annotations
@@ -16,24 +17,25 @@ from .dataflow import Transfer, Traversal, by_operator, same_as_input
 
 
 def lower_bound(graph: Graph, x: str) -> int | None:
-    """A number that is at most every element of an integer result, or None."""
+    """Return a number that is at most every element of an integer result, or None."""
     return _LOWER.fact_of(graph, x)
 
 
 def upper_bound(graph: Graph, x: str) -> Dim | None:
-    """A number or expression over sizes that is at least every element of an integer result, or
-    None.
+    """Return a number or size expression that is at least every element of an integer result.
+
+    Returns None if no bound is known.
     """
     return _UPPER.fact_of(graph, x)
 
 
 def first_column_bound(graph: Graph, x: str) -> int | None:
-    """A number that is at least every element at the first index of the last axis, or None."""
+    """Return a number that is at least every element at index 0 of the last axis, or None."""
     return _FIRST_COLUMN.fact_of(graph, x)
 
 
 def adds_last_axis(graph: Graph, node: Node) -> bool:
-    """Whether an Unsqueeze appends an axis."""
+    """Whether an Unsqueeze appends an axis, or may do so."""
     axes = small_constant(graph, node.inputs[1])
     if axes is None or not graph.has_rank(node.outputs[0]):
         return True
@@ -44,14 +46,14 @@ def adds_last_axis(graph: Graph, node: Node) -> bool:
 def _constant_min(graph: Graph, x: str) -> int | None:
     array = small_constant(graph, x)
     if array is None or not array.size or array.dtype.kind not in "iu":
-        return None if _last_position(graph, x) is None else 0
+        return None if _last_index(graph, x) is None else 0
     return int(array.min())
 
 
 def _constant_max(graph: Graph, x: str) -> Dim | None:
     array = small_constant(graph, x)
     if array is None or not array.size or array.dtype.kind not in "iu":
-        return _last_position(graph, x)
+        return _last_index(graph, x)
     return int(array.max())
 
 
@@ -63,26 +65,30 @@ def _constant_first_max(graph: Graph, x: str) -> int | None:
 
 
 def _range_start(traversal: Traversal[str, int | None], node: Node) -> int | None:
-    """The start of an ascending Range, if it is known."""
+    """Return the start of an ascending Range if it is known, else None."""
     start, step = (small_constant(traversal.graph, node.inputs[index]) for index in (0, 2))
     if start is None or step is None or start.dtype.kind not in "iu" or step.flat[0] <= 0:
         return None
     return int(start.flat[0])
 
 
-def _last_position(graph: Graph, x: str) -> Dim | None:
-    """The last index of the axis whose indices a result of TopK or ArgMax holds."""
+def _last_index(graph: Graph, x: str) -> Dim | None:
+    """Return the last index of the axis whose indices TopK, ArgMax or ArgMin returns, else None."""
     info = graph.values.get(x) if x else None
     node = None if info is None else info.producer
     if node is None or x != node.outputs[-1] or not graph.has_shape(node.inputs[0]):
         return None
-    axis = _POSITIONS.get(node.key)
+    default_axis = _INDEX_OPERATORS.get(node.key)
     shape = graph.get_shape(node.inputs[0])
-    return None if axis is None or not shape else shape[int(node.attrs.get("axis", axis))] - 1
+    return (
+        None
+        if default_axis is None or not shape
+        else shape[int(node.attrs.get("axis", default_axis))] - 1
+    )
 
 
 def _range_end(traversal: Traversal[str, Dim | None], node: Node) -> Dim | None:
-    """The last number of a Range in steps of 1."""
+    """Return the last number of a Range with step 1."""
     step = small_constant(traversal.graph, node.inputs[2])
     last = None if step is None or step.flat[0] != 1 else traversal.find_fact(node.inputs[1])
     return None if last is None else last - 1
@@ -98,12 +104,12 @@ def _sum_bounds(traversal: Traversal[str, Any], node: Node) -> Any:
     return total
 
 
-def _lower_of_both(traversal: Traversal[str, int | None], node: Node) -> int | None:
+def _lower_of_branches(traversal: Traversal[str, int | None], node: Node) -> int | None:
     left, right = traversal.find_fact(node.inputs[1]), traversal.find_fact(node.inputs[2])
     return None if left is None or right is None else min(left, right)
 
 
-def _upper_of_both(traversal: Traversal[str, Dim | None], node: Node) -> Dim | None:
+def _upper_of_branches(traversal: Traversal[str, Dim | None], node: Node) -> Dim | None:
     left, right = traversal.find_fact(node.inputs[1]), traversal.find_fact(node.inputs[2])
     if isinstance(left, int) and isinstance(right, int):
         return max(left, right)
@@ -132,16 +138,16 @@ _LOWER_TRANSFERS: dict[str, Transfer[int | None]] = {
     "Cast": _cast_min,
     "Range": _range_start,
     "Shape": lambda traversal, node: 0,
-    "Where": _lower_of_both,
+    "Where": _lower_of_branches,
 }
 _UPPER_TRANSFERS: dict[str, Transfer[Dim | None]] = {
     **dict.fromkeys(MOVES_ELEMENTS | GATHERS, same_as_input),
     "Add": _sum_bounds,
     "Cast": _cast_max,
     "Range": _range_end,
-    "Where": _upper_of_both,
+    "Where": _upper_of_branches,
 }
-_POSITIONS = {"ArgMax": 0, "ArgMin": 0, "TopK": -1}  # operators, with the axis if none is given
+_INDEX_OPERATORS = {"ArgMax": 0, "ArgMin": 0, "TopK": -1}  # with the default axis
 _FIRST_COLUMN_TRANSFERS: dict[str, Transfer[int | None]] = {
     "Add": _sum_bounds,
     "Expand": same_as_input,

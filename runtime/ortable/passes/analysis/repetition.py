@@ -1,5 +1,6 @@
-"""Results whose last axis repeats its first half, as tables of rotary embeddings do. Called by
-rewrite helpers about rotary embeddings.
+"""Find results whose last axis repeats its first half, as tables of rotary embeddings do.
+
+Called by rewrite helpers about rotary embeddings.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def _constant_halves(graph: Graph, x: str) -> bool | None:
     if first.shape != second.shape:
         return False
     same = (first == second).all() or np.array_equal(first, second, equal_nan=True)
-    # 0.0 and -0.0 are equal, but quotients differ
+    # 0.0 and -0.0 compare equal, but dividing by them gives different results
     return bool(same and (array.dtype.kind != "f" or _signs_agree(first, second)))
 
 
@@ -40,27 +41,27 @@ def _signs_agree(first: np.ndarray, second: np.ndarray) -> bool:
 
 
 def _concat_halves(traversal: Traversal[str, bool], node: Node) -> bool:
-    """A Concat of a result and itself."""
+    """Whether a Concat joins a result with itself along the last axis."""
     graph, joined = traversal.graph, node.outputs[0]
     axis = node.attrs["axis"]
-    last = axis == -1 or (graph.has_rank(joined) and axis == graph.get_rank(joined) - 1)
-    return last and len(node.inputs) == 2 and node.inputs[0] == node.inputs[1]
+    is_last_axis = axis == -1 or (graph.has_rank(joined) and axis == graph.get_rank(joined) - 1)
+    return is_last_axis and len(node.inputs) == 2 and node.inputs[0] == node.inputs[1]
 
 
 def _elementwise_halves(traversal: Traversal[str, bool], node: Node) -> bool:
-    """Elementwise operators keep equality if other operands are one number."""
-    others = [x for x in node.inputs if x and single_number(traversal.graph, x) is None]
-    return bool(others) and all(map(traversal.find_fact, others))
+    """Whether the operands of an elementwise node have equal halves or are single numbers."""
+    tensors = [x for x in node.inputs if x and single_number(traversal.graph, x) is None]
+    return bool(tensors) and all(map(traversal.find_fact, tensors))
 
 
 def _reshape_halves(traversal: Traversal[str, bool], node: Node) -> bool:
     graph, before, after = traversal.graph, node.inputs[0], node.outputs[0]
     if not (graph.has_shape(before) and graph.has_shape(after)):
         return False
-    rows, target = graph.get_shape(before), graph.get_shape(after)
-    if not rows or not target or dims.always_equal(target[-1], 0):
+    input_shape, output_shape = graph.get_shape(before), graph.get_shape(after)
+    if not input_shape or not output_shape or dims.always_equal(output_shape[-1], 0):
         return False
-    return dims.always_equal(rows[-1], target[-1]) and traversal.find_fact(before)
+    return dims.always_equal(input_shape[-1], output_shape[-1]) and traversal.find_fact(before)
 
 
 def _unsqueeze_halves(traversal: Traversal[str, bool], node: Node) -> bool:

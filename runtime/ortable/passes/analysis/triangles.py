@@ -1,4 +1,5 @@
-"""Matrices that hold one number up to a diagonal and another one beyond it, as causal masks do.
+"""Find matrices with one value up to a diagonal and another beyond it, such as causal masks.
+
 Called by rewrite helpers about attention masks.
 """
 
@@ -31,8 +32,10 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class Triangle(NamedTuple):
-    """Row i and column j of the last two axes hold ``below`` where j - i <= diagonal, and ``above``
-    beyond that; 1 and 0 for True and False. Both are numbers, and differ.
+    """A matrix in the last two axes with one value up to a diagonal and another one beyond it.
+
+    Row i and column j hold ``below`` where j - i <= diagonal, and ``above`` elsewhere; True and
+    False are 1 and 0. The two numbers differ and are not NaN.
     """
 
     diagonal: int
@@ -41,7 +44,7 @@ class Triangle(NamedTuple):
 
 
 def triangle_of(graph: Graph, x: str) -> Triangle | None:
-    """The triangle of a result, the same for all leading indices, or None.
+    """Return the triangle of a result, the same for all leading indices, or None.
 
     Constants need at least two rows and columns, which determine the diagonal.
     """
@@ -60,19 +63,19 @@ def _constant_triangle(graph: Graph, x: str) -> Triangle | None:
     if array.dtype.kind not in "fiub":
         return None
     rows, columns = array.shape[-2:]
-    first = array.reshape(-1, rows, columns)[0]
-    below, above = first[-1, 0], first[0, -1]
-    diagonal = int((first[0] == below).sum()) - 1
+    first_matrix = array.reshape(-1, rows, columns)[0]
+    below, above = first_matrix[-1, 0], first_matrix[0, -1]
+    diagonal = int((first_matrix[0] == below).sum()) - 1
     triangle = _make_triangle(diagonal, float(below), float(above))
     expected = np.where(np.tri(rows, columns, diagonal, dtype=bool), below, above)
     return triangle if triangle is not None and (array == expected).all() else None
 
 
-# -- positions that are compared
+# -- comparisons of positions
 
 
 def _compare_triangle(traversal: Traversal[str, Triangle | None], node: Node) -> Triangle | None:
-    """Column positions compared with row positions, or a triangle compared with a number."""
+    """Return the triangle of comparing column with row indices, or a triangle with a number."""
     graph = traversal.graph
     compare = _COMPARISONS[node.key]
     for index, name in enumerate(node.inputs):
@@ -84,7 +87,8 @@ def _compare_triangle(traversal: Traversal[str, Triangle | None], node: Node) ->
         ):
             value = float(number.reshape(-1)[0])
             pairs = [
-                (v, value) if index == 0 else (value, v) for v in (triangle.below, triangle.above)
+                (part, value) if index == 0 else (value, part)
+                for part in (triangle.below, triangle.above)
             ]
             return _make_triangle(triangle.diagonal, *(float(compare(*pair)) for pair in pairs))
     return None if node.key == "Equal" else _compare_positions(graph, node, compare)
@@ -99,25 +103,31 @@ def _compare_positions(
     starts: dict[int, int] = {}
     axes: list[int] = []
     for name in node.inputs:
-        own, counter = shape_or_none(graph, name), counter_of(graph, name)
-        if own is None or counter is None:
+        operand_shape, counter = shape_or_none(graph, name), counter_of(graph, name)
+        if operand_shape is None or counter is None:
             return None
-        axis = counter.axis - len(own)
+        axis = counter.axis - len(operand_shape)
         if axis not in (-1, -2) or not always_equal(counter.length, shape[axis]):
             return None
         starts[axis] = counter.start
         axes.append(axis)
     if len(starts) < 2:
         return None
-    # column j + c against row i + r: equal on the diagonal j - i = r - c
-    equal = starts[-2] - starts[-1]
+    # column index j + c and row index i + r are equal on the diagonal j - i = r - c
+    equal_diagonal = starts[-2] - starts[-1]
     columns_first = axes[0] == -1
-    before = bool(compare(0, 1) if columns_first else compare(1, 0))  # where columns are smaller
-    on = bool(compare(0, 0))
-    return _make_triangle(equal if on == before else equal - 1, float(before), float(not before))
+    value_left_of_diagonal = bool(
+        compare(0, 1) if columns_first else compare(1, 0)
+    )  # left of the diagonal
+    value_on_diagonal = bool(compare(0, 0))
+    return _make_triangle(
+        equal_diagonal if value_on_diagonal == value_left_of_diagonal else equal_diagonal - 1,
+        float(value_left_of_diagonal),
+        float(not value_left_of_diagonal),
+    )
 
 
-# -- triangles that are made and changed
+# -- operators that produce or preserve triangles
 
 
 def _trilu_triangle(traversal: Traversal[str, Triangle | None], node: Node) -> Triangle | None:
@@ -161,7 +171,7 @@ def _where_triangle(traversal: Traversal[str, Triangle | None], node: Node) -> T
 
 
 def _move_triangle(traversal: Traversal[str, Triangle | None], node: Node) -> Triangle | None:
-    """Operators that may change the leading axes, and keep the last two."""
+    """Return the triangle of the input of an operator that keeps the last two axes."""
     keeps_axes = _keeps_axes(traversal.graph, node.inputs[0], node.outputs[0])
     return traversal.find_fact(node.inputs[0]) if keeps_axes else None
 
@@ -176,7 +186,7 @@ def _unsqueeze_triangle(traversal: Traversal[str, Triangle | None], node: Node) 
 
 
 def _slice_triangle(traversal: Traversal[str, Triangle | None], node: Node) -> Triangle | None:
-    """A Slice whose last two axes begin with their first index and skip none."""
+    """Return the triangle of a Slice from index 0 in steps of 1 on the last two axes."""
     starts = forward_starts(traversal.graph, node)
     if starts is None or starts.get(-1, 0) or starts.get(-2, 0):
         return None
@@ -184,11 +194,11 @@ def _slice_triangle(traversal: Traversal[str, Triangle | None], node: Node) -> T
 
 
 def _keeps_axes(graph: Graph, before: str, after: str) -> bool:
-    """Whether the last two axes of two results have the same known sizes."""
-    old, new = shape_or_none(graph, before), shape_or_none(graph, after)
-    if old is None or new is None or min(len(old), len(new)) < 2:
+    """Whether the last two axes of two results have equal sizes."""
+    old_shape, new_shape = shape_or_none(graph, before), shape_or_none(graph, after)
+    if old_shape is None or new_shape is None or min(len(old_shape), len(new_shape)) < 2:
         return False
-    return all(always_equal(a, b) for a, b in zip(old[-2:], new[-2:], strict=True))
+    return all(always_equal(a, b) for a, b in zip(old_shape[-2:], new_shape[-2:], strict=True))
 
 
 _TRANSFERS: dict[str, Transfer[Triangle | None]] = {

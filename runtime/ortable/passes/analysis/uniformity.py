@@ -1,5 +1,6 @@
-"""Results whose elements are all one number, and masks that are True at the first index of every
-row. Called by rewrite helpers about masks and slices.
+"""Find results with one value everywhere, and masks that are True at index 0 of every row.
+
+Called by rewrite helpers about masks and slices.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _NAN = float("nan")
 
 
 def uniform_value(graph: Graph, x: str) -> float:
-    """The value of all elements of a result, 1 and 0 for True and False; NaN if they may differ."""
+    """Return the value of all elements of a result, 1 and 0 for bools; NaN if they may differ."""
     return _UNIFORM.fact_of(graph, x)
 
 
@@ -36,7 +37,7 @@ def first_column_is_true(graph: Graph, mask: str) -> bool:
 
 
 def _mask_constant(graph: Graph, x: str) -> np.ndarray | None:
-    """A small constant, or a mask of any size."""
+    """Return the value of a small constant, or of a constant mask of any size, else None."""
     array = small_constant(graph, x)
     if array is not None:
         return array
@@ -47,17 +48,18 @@ def _mask_constant(graph: Graph, x: str) -> np.ndarray | None:
     return whole_constant(graph, x) if is_mask else None
 
 
-# -- one number everywhere
+# -- the same number everywhere
 
 
 def hides_nothing(mask: np.ndarray) -> bool:
-    """Whether a mask that is added to scores is not empty and has no -inf and no NaN."""
+    """Whether an additive attention mask is not empty and has no -inf and no NaN."""
     return bool(mask.size and mask.ndim and mask.min() > -np.inf)
 
 
 def _tests_empty_rows(graph: Graph, x: str) -> bool:
-    """Whether a result tests which rows of a constant mask are -inf throughout, and none is: then
-    the largest elements of all rows need not be computed.
+    """Whether a result tests a constant mask for rows that are all -inf, and the mask has no -inf.
+
+    The result is then False everywhere, and the maximum of each row need not be computed.
     """
     node = find_producer(graph, x, "Equal")
     if node is None or not is_number(graph, node.inputs[1], -np.inf):
@@ -95,7 +97,7 @@ def _negate_value(traversal: Traversal[str, float], node: Node) -> float:
 
 
 def _decide_by(decisive: float) -> Transfer[float]:
-    """And is decided by one False, Or by one True."""
+    """Make the transfer of And, which one False decides, or of Or, which one True decides."""
 
     def combine_values(traversal: Traversal[str, float], node: Node) -> float:
         values = [traversal.find_fact(name) for name in node.inputs]
@@ -107,27 +109,33 @@ def _decide_by(decisive: float) -> Transfer[float]:
 
 
 def _extreme_value(traversal: Traversal[str, float], node: Node) -> float:
-    """The extreme of an empty input is not one of its elements."""
+    """Return the value of a maximum or minimum; NaN if the input may be empty."""
     graph, x = traversal.graph, node.inputs[0]
     shape = graph.get_shape(x) if graph.has_shape(x) else (0,)
-    full = all(type(size) is int and size > 0 for size in shape)
-    return traversal.find_fact(x) if full else _NAN
+    is_nonempty = all(type(size) is int and size > 0 for size in shape)
+    return traversal.find_fact(x) if is_nonempty else _NAN
 
 
 def _compare_bounds(traversal: Traversal[str, float], node: Node) -> float:
-    """True where the bounds of two integers decide a comparison."""
+    """Return 1 (True) if the bounds of two integer results decide a comparison, else NaN."""
     large, small, or_equal = _comparison_sides(node)
-    low, high = lower_bound(traversal.graph, large), _mask_constant(traversal.graph, small)
-    if low is None or high is None or not high.size or high.dtype.kind not in "iu":
+    lowest_of_large, small_values = (
+        lower_bound(traversal.graph, large),
+        _mask_constant(traversal.graph, small),
+    )
+    if (
+        lowest_of_large is None
+        or small_values is None
+        or not small_values.size
+        or small_values.dtype.kind not in "iu"
+    ):
         return _NAN
-    highest = int(high.max())
-    return 1.0 if low > highest or (or_equal and low == highest) else _NAN
+    highest = int(small_values.max())
+    return 1.0 if lowest_of_large > highest or (or_equal and lowest_of_large == highest) else _NAN
 
 
 def _comparison_sides(node: Node) -> tuple[str, str, bool]:
-    """The operand that must be larger, the one that must be smaller, and whether equality
-    counts.
-    """
+    """Return the larger operand, the smaller operand, and whether equality counts, for True."""
     first, second = node.inputs
     or_equal = node.key.endswith("OrEqual")
     return (
@@ -136,7 +144,7 @@ def _comparison_sides(node: Node) -> tuple[str, str, bool]:
 
 
 def _equal_value(traversal: Traversal[str, float], node: Node) -> float:
-    """Two numbers; beyond 2**53 floats do not distinguish neighbors."""
+    """Return whether two numbers are equal; floats above 2**53 do not distinguish neighbors."""
     values = [traversal.find_fact(name) for name in node.inputs]
     exact = all(abs(value) < 2.0**53 for value in values)
     return float(values[0] == values[1]) if exact else _NAN
@@ -147,7 +155,7 @@ def _running_sum(traversal: Traversal[str, float], node: Node) -> float:
 
 
 def _counter_difference(traversal: Traversal[str, float], node: Node) -> float:
-    """The difference of two counters along the same axis."""
+    """Return the difference of two counters along the same axis."""
     shape = shape_or_none(traversal.graph, node.outputs[0])
     counters = [counter_of(traversal.graph, name) for name in node.inputs]
     if shape is None:
@@ -188,7 +196,7 @@ _UNIFORM_TRANSFERS: dict[str, Transfer[float]] = {
 }
 _UNIFORM = by_operator(_NAN, _constant_value, _UNIFORM_TRANSFERS)
 
-# -- True at the first index of every row
+# -- masks that are True at the first index of every row
 
 
 def _known_first(graph: Graph, mask: str) -> bool | None:

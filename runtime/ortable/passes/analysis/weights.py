@@ -1,5 +1,6 @@
-"""Constants that may be replaced by stored values computed from them. Called by rewrite helpers
-about weights.
+"""Find constants that rules may replace by stored values computed from them.
+
+Called by rewrite helpers about weights.
 """
 
 from __future__ import annotations
@@ -12,19 +13,20 @@ from ortable_generated.onnx.traits import KEEPS_WEIGHTS
 from .constants import small_constant
 from .dataflow import Analysis, Traversal
 
-_MAX_COPIED = 4096  # elements of a constant that may be stored once more for another reader
+_MAX_COPIED = 4096  # elements of a constant that may be stored once for each reader
 _TYPES = (dtypes.float32, dtypes.float64, dtypes.int64)
 
 
 def is_weight(graph: Graph, x: str) -> bool:
-    """Whether a constant may be replaced by a stored one computed from it.
+    """Whether a rule may replace a constant by a stored constant computed from it.
 
-    It is float32 or float64 down to the initializers, and read by one node if it is large.
+    The constant and all constants it derives from are float32, float64 or int64, and a large
+    constant has a single reader.
     """
-    top = graph
-    while top.parent is not None:
-        top = top.parent  # type: ignore[assignment]
-    return bool(top.stores_weights) and _WEIGHT.fact_of(graph, x)
+    main_graph = graph
+    while main_graph.parent is not None:
+        main_graph = main_graph.parent  # type: ignore[assignment]
+    return bool(main_graph.stores_weights) and _WEIGHT.fact_of(graph, x)
 
 
 def _can_store(traversal: Traversal[str, bool], x: str) -> bool:
@@ -43,7 +45,7 @@ def _can_store(traversal: Traversal[str, bool], x: str) -> bool:
     if producer is None:
         return small_constant(graph, x) is not None
     if producer.key in KEEPS_WEIGHTS:
-        return False  # others read the weight unchanged, and folding does not touch it
+        return False  # constant folding keeps such nodes, so the original weight stays stored
     return all(traversal.find_fact(name) for name in producer.inputs if name)
 
 

@@ -1,6 +1,7 @@
-"""A decision tree of rules: by the operator of the root, then by the operators along paths to its
-producers; rules share common prefixes. Called by the engine to find the rules that may match at
-a node.
+"""A decision tree of rules, which the engine uses to find the rules that may match at a node.
+
+The first level of the tree is the operator of the root; further levels are the operators along
+the paths to its producers. Rules share common prefixes.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ _order = itemgetter(0)
 
 
 class Branch:
-    """A node of the tree: the rules whose path ends here, and branches by the operator that makes
-    an input and the input's index, -1 for any.
+    """A node of the tree: the rules whose path ends here, and child branches.
+
+    A child is selected by the operator that produces an input and by the index of this input; index
+    -1 stands for any input.
     """
 
     __slots__ = ("children", "merged_rules", "rules", "sorted_rules")
@@ -29,10 +32,11 @@ class Branch:
         self.rules: list[OrderedRule] = []
         self.children: Children = {}
         self.sorted_rules: list[Rule] = []  # ``rules`` without their order
-        self.merged_rules: dict[tuple[Branch, ...], list[Rule]] = {}  # of a root: rules of branches
+        # The sorted rules of a root and its reached branches, by reached branches.
+        self.merged_rules: dict[tuple[Branch, ...], list[Rule]] = {}
 
     def add_branch(self, input_index: int, key: str) -> Branch:
-        """Get or add the branch of an input."""
+        """Return the branch of an input index and an operator; add it if it is missing."""
         branches = self.children.setdefault(key, [])
         for index, branch in branches:
             if index == input_index:
@@ -43,8 +47,9 @@ class Branch:
 
 
 def build_tree(rules: Iterable[Rule]) -> dict[str, Branch]:
-    """Build the tree of rules, by the operator of their roots; larger patterns come first, then
-    names.
+    """Build the decision tree of rules; the keys are the operators of the roots.
+
+    Rules with larger patterns come first; rules with patterns of the same size are sorted by name.
     """
     trees: dict[str, Branch] = {}
     for order, rule in enumerate(sorted(rules, key=lambda rule: (-rule.size, rule.name))):
@@ -60,8 +65,9 @@ def build_tree(rules: Iterable[Rule]) -> dict[str, Branch]:
 def rules_at(
     branch: Branch, node: Node, producers: Mapping[str, Node], values: Mapping[str, Any]
 ) -> list[Rule]:
-    """The rules with a path above a node, in order, each once. ``values``: the graph's values by
-    name.
+    """Return the rules with a path above a node, in order, without duplicates.
+
+    ``values`` are the values of the graph by name.
     """
     reached: list[Branch] = []
     if branch.children:
@@ -71,8 +77,8 @@ def rules_at(
     key = tuple(reached)
     rules = branch.merged_rules.get(key)
     if rules is None:
-        placed = {placed for item in (branch, *key) for placed in item.rules}
-        rules = branch.merged_rules[key] = [rule for _, rule in sorted(placed, key=_order)]
+        ordered_rules = {ordered_rules for item in (branch, *key) for ordered_rules in item.rules}
+        rules = branch.merged_rules[key] = [rule for _, rule in sorted(ordered_rules, key=_order)]
     return rules
 
 

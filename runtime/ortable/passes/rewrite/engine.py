@@ -1,8 +1,8 @@
-"""Run rules over a graph until none matches.
+"""Run rewrite rules over a graph until none matches.
 
-A worklist gives the nodes, a decision tree the rules, and every replacement is checked for
-dtype and shape. Called by `passes.pipeline`; the backend and weight quantization run a few
-rules on their own.
+A worklist supplies the nodes, a decision tree the rules. Every replacement is checked for dtype
+and shape. Called by `passes.pipeline`; the backend and weight quantization run a few rules
+directly.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from .replace import Replacement, ReplacementRejected
 from .rule import STAGES, Match, Rule
 from .worklist import Worklist
 
-_MIN_LIMIT = 1000  # replacements in a graph; 20 per node in a larger one
-_MAX_PATTERN_DEPTH = 12  # how far below a change patterns are searched
+_MIN_LIMIT = 1000  # replacements in a graph; large graphs allow 20 per node
+_MAX_PATTERN_DEPTH = 12  # levels of readers below a change that are visited again
 
 Trees = dict[str, Branch]
 
@@ -35,11 +35,11 @@ Trees = dict[str, Branch]
 def rewrite_graph(
     graph: Any, rules: Iterable[Rule], record: RewriteRecord | None = None
 ) -> RewriteRecord:
-    """Apply rules to a graph and the graphs inside its nodes, in place.
+    """Apply rules to a graph and its subgraphs, in place.
 
-    Rules of one stage run until none of them matches, then those of the next; in a stage, larger
-    patterns are tried first, then by name, and nodes are visited in the order of the graph. Names
-    of inputs and outputs are kept.
+    The rules of a stage run until none of them matches, then those of the next stage run. Within a
+    stage, larger patterns are tried first, then rules in the order of their names; nodes are
+    visited in graph order. Names of inputs and outputs do not change.
 
     Raises:
         RewriteError: rules undo one another without end.
@@ -57,7 +57,7 @@ def rewrite_graph(
 def _build_stages(
     rules: tuple[Rule, ...], target: str | None, opset: int
 ) -> list[tuple[Trees, int]]:
-    """The rules for graphs of a target and opset, stage by stage."""
+    """Return the tree and pattern depth of each stage, with the rules for this target and opset."""
     applicable = [
         rule
         for rule in rules
@@ -70,7 +70,7 @@ def _build_stages(
 
 
 def _build_stage(rules: list[Rule]) -> tuple[Trees, int]:
-    """The tree of rules, and the maximum depth of their patterns."""
+    """Return the decision tree of rules, and the maximum depth of their patterns."""
     return build_tree(rules), min(max((rule.size for rule in rules), default=0), _MAX_PATTERN_DEPTH)
 
 
@@ -98,7 +98,7 @@ def _describe_application(rule: Rule, match: Match) -> Application:
 
 
 class _GraphRewrite:
-    """Rewriting of one graph."""
+    """The state of rewriting one graph."""
 
     def __init__(self, graph: Any, path: str, record: RewriteRecord) -> None:
         self.graph = graph
@@ -109,36 +109,37 @@ class _GraphRewrite:
         self.fired = 0
         self.refused = 0  # matches whose replacement was rejected
         self.statistics: dict[Rule, RuleStatistics] = {}
-        graph.brief_errors = True  # `_try_rules` reads their first line
+        graph.brief_errors = True  # `_try_rules` reads only the first line of an error
 
     def run_stage(self, trees: Trees, depth: int) -> None:
-        """Run the rules of a stage to their fixpoint, pass by pass, as long as a pass changes
-        something.
-        """
+        """Run the rules of a stage in passes until a pass changes nothing."""
         index, values = self.index, self.graph.values
         keys, uses, producers = index.keys, index.uses, index.matcher.producers
         worklist = Worklist(index, index.select_nodes(trees))
         while True:
-            before = self.fired
+            fired_before = self.fired
             while (node := worklist.pop_node()) is not None:
                 tree = trees[node.key]
                 while node in keys:
-                    queries, refused = uses.query_count, self.refused
+                    queries_before, refused_before = uses.query_count, self.refused
                     rules = rules_at(tree, node, producers, values)
-                    done = self._try_rules(node, rules) if rules else None
-                    if done is None:
+                    change = self._try_rules(node, rules) if rules else None
+                    if change is None:
                         worklist.mark_visited(
-                            node, queries != uses.query_count or refused != self.refused
+                            node,
+                            queries_before != uses.query_count or refused_before != self.refused,
                         )
                         break
-                    worklist.add_changed(*done, depth, trees)
-            if before == self.fired:
+                    worklist.add_changed(*change, depth, trees)
+            if fired_before == self.fired:
                 return
             worklist = worklist.next_pass(trees)
 
     def _try_rules(self, node: Node, rules: list[Rule]) -> tuple[list[Node], list[Node]] | None:
-        """Replace a pattern that ends in the node; return the nodes around the change and the new
-        ones, or None.
+        """Replace a pattern whose root is the node.
+
+        Returns:
+            The nodes around the change and the new nodes; None if no rule matches.
         """
         matcher = self.index.matcher
         begin = time.perf_counter()
@@ -147,7 +148,7 @@ class _GraphRewrite:
             if statistics is None:
                 statistics = self.statistics[rule] = self.record.statistics_of(rule.name)
             statistics.tried += 1
-            match = done = None
+            match = change = None
             try:
                 match = rule.match(matcher, node)
                 if match is not None and is_disabled(
@@ -155,7 +156,7 @@ class _GraphRewrite:
                 ):
                     match = None  # disabled by the bisector
                 if match is not None:
-                    done = Replacement(self.index, rule, match).run()
+                    change = Replacement(self.index, rule, match).run()
             except ReplacementRejected as refusal:
                 self.refused += 1
                 statistics.refused[str(refusal)] += 1
@@ -172,26 +173,26 @@ class _GraphRewrite:
             end = time.perf_counter()
             statistics.seconds += end - begin
             begin = end
-            if match is not None and done is not None:
+            if match is not None and change is not None:
                 statistics.matched += 1
-                self._record_firing(rule, match, done[1])
-                return done
+                self._record_firing(rule, match, change[1])
+                return change
         return None
 
-    def _record_firing(self, rule: Rule, match: Match, made: list[Node]) -> None:
+    def _record_firing(self, rule: Rule, match: Match, new_nodes: list[Node]) -> None:
         self.fired += 1
         removed = tuple(node.name for node in match.nodes)
-        names = tuple(node.name for node in made)
+        new_names = tuple(node.name for node in new_nodes)
         origin = match.nodes[0].origin
         self.record.fired.append(
-            RuleFiring(rule.name, self.path, match.results, removed, names, origin)
+            RuleFiring(rule.name, self.path, match.results, removed, new_names, origin)
         )
         if self.fired > self.limit:
-            last = sorted({fired.rule for fired in self.record.fired[-50:]})
+            last_rules = sorted({fired.rule for fired in self.record.fired[-50:]})
             raise RewriteError(
                 f"{self.limit} replacements in graph {self.graph.name!r} without an end: rules "
-                f"{', '.join(last)} undo one another. Switch one off: rewrites=['default', "
-                f"'-{last[0]}']"
+                f"{', '.join(last_rules)} undo one another. Switch one off: rewrites=['default', "
+                f"'-{last_rules[0]}']"
             )
 
     def restore_nodes(self) -> None:

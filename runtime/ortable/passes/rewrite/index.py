@@ -1,8 +1,7 @@
-"""The index of a graph during rewriting: order of nodes, producers, readers, updated
-incrementally, so that a replacement costs only what it touches.
+"""The index of a graph during rewriting: the order of nodes, their producers and readers.
 
-The engine makes one for each graph, and the index holds the nodes from then on; replacements
-edit it.
+Replacements update the index incrementally, so the cost of a replacement depends only on the
+nodes that it touches. The engine makes one index for each graph; the index then holds the nodes.
 """
 
 from __future__ import annotations
@@ -18,15 +17,16 @@ from .matcher import Matcher
 
 Key = tuple[int, ...]
 
-_MAX_MOVED = 32  # nodes that are moved up for one replacement
-_MAX_POSITION = 1 << 62  # after every position inside the one before it
+_MAX_MOVED = 32  # nodes that one replacement may move to an earlier position
+_MAX_POSITION = 1 << 62  # sorts after every other position with the same prefix
 
 
 class GraphIndex:
-    """Nodes of a graph by position, producer and reader.
+    """The nodes of a graph by position, producer and reader.
 
-    A node's key is a tuple; what replaces a node at ``(7,)`` stands at ``(7, 0)``, ``(7, 1)``,
-    so that nothing is renumbered. Meanwhile ``graph.nodes`` holds only what make_node adds.
+    The key of a node is a tuple. The nodes that replace a node at ``(7,)`` have the keys ``(7,
+    0)``, ``(7, 1)`` and so on, so no other key changes. During rewriting ``graph.nodes`` holds only
+    the nodes that make_node has added.
     """
 
     def __init__(self, graph: Any) -> None:
@@ -35,12 +35,12 @@ class GraphIndex:
         self.matcher = Matcher(graph, self.uses)
         self.fixed = captured_by_protos(graph.nodes)  # names that must not change
         self.keys: dict[Node, Key] = {}
-        self.removed: dict[str, tuple[Node, Key]] = {}  # results of unread nodes
-        self.aliases: dict[str, str] = {}  # results replaced by others
+        self.removed: dict[str, tuple[Node, Key]] = {}  # producers of results, not in the graph
+        self.aliases: dict[str, str] = {}  # old result -> the result that replaced it
         self._replaced: dict[str, list[str]] = {}  # the inverse of ``aliases``
         self.moved = 0
         self.revived = 0  # nodes that were removed and restored
-        self.learnt = 0  # results whose dtype, shape or value was refined later
+        self.learnt = 0  # results whose dtype, shape or value a replacement has refined
         for position, node in enumerate(graph.nodes):
             self.add_node(node, (position,))
         graph.nodes[:] = []
@@ -48,13 +48,13 @@ class GraphIndex:
         graph.analysed = {}
 
     def in_order(self) -> list[Node]:
-        """The nodes, each after its producers."""
+        """Return the nodes in topological order."""
         return sorted(self.keys, key=self.keys.__getitem__)
 
     def select_nodes(
         self, operators: Container[str], among: Container[Node] | None = None
     ) -> list[Node]:
-        """The nodes with these operators in order, with ``among`` only those in it."""
+        """Return the nodes with these operators in order; with ``among``, only nodes in it."""
         nodes = [node for node in self.keys if node.key in operators]
         if among is not None:
             nodes = [node for node in nodes if node in among]
@@ -62,7 +62,7 @@ class GraphIndex:
         return nodes
 
     def is_output(self, name: str) -> bool:
-        """Whether the name must stay: an output, or read inside a GraphProto."""
+        """Whether the name must not change: it is a graph output, or a GraphProto reads it."""
         return name in self.matcher.outputs or name in self.fixed
 
     def add_node(self, node: Node, key: Key) -> None:
@@ -74,7 +74,7 @@ class GraphIndex:
         self.uses.add_node(node)
 
     def remove_node(self, node: Node) -> None:
-        """Remove a node; another one may make its results already."""
+        """Remove a node; another node may already produce its results."""
         key = self.keys.pop(node)
         for name in node.outputs:
             if name and self.matcher.producers.get(name) is node:
@@ -83,9 +83,10 @@ class GraphIndex:
         self.uses.remove_node(node)
 
     def drop_unread(self, names: Iterable[str]) -> list[Node]:
-        """Remove the producers of these results that nothing reads, and then theirs.
+        """Remove the producers of results that nothing reads, and then their unread producers.
 
-        Returns the nodes that became the only reader of a result.
+        Returns:
+            The nodes that became the only reader of a result.
         """
         single_readers: list[Node] = []
         stack = sorted(names, reverse=True)
@@ -109,40 +110,42 @@ class GraphIndex:
         return bool(name) and (bool(self.uses.readers.get(name)) or self.is_output(name))
 
     def restore_producer(self, name: str) -> None:
-        """Restore the removed node of a result that a new node reads (such as a computed size)."""
+        """Restore a removed node whose result a new node reads, for example a computed size."""
         while name in self.removed and name not in self.matcher.producers:
             node, key = self.removed.pop(name)
-            for dependency in node.outputs:
-                self.removed.pop(dependency, None)
+            for related_name in node.outputs:
+                self.removed.pop(related_name, None)
             replace_inputs(node, self.aliases)
             self.add_node(node, key)
             self.revived += 1
-            for dependency in read_names(node):
-                self.restore_producer(dependency)
+            for related_name in read_names(node):
+                self.restore_producer(related_name)
 
     def bring_before(self, name: str, place: Key, not_these: Iterable[Node]) -> bool:
-        """Move the producers of a result before ``place``; False when that needs one of
-        ``not_these``, or more than a few nodes.
+        """Move the producers of a result before ``place``.
+
+        Returns:
+            False if that requires moving one of ``not_these`` or more than `_MAX_MOVED` nodes.
         """
-        fixed = set(not_these)
-        needed: dict[Node, None] = {}
+        immovable = set(not_these)
+        to_move: dict[Node, None] = {}
         stack = [name]
         while stack:
             node = self.matcher.producers.get(stack.pop())
-            if node is None or node in needed:
+            if node is None or node in to_move:
                 continue
-            if node in fixed or len(needed) > _MAX_MOVED:
+            if node in immovable or len(to_move) > _MAX_MOVED:
                 return False
             if self.keys[node] >= place:
-                needed[node] = None
+                to_move[node] = None
                 stack += read_names(node)
-        for node in sorted(needed, key=self.keys.__getitem__):
+        for node in sorted(to_move, key=self.keys.__getitem__):
             self.moved += 1
             self.keys[node] = (*place[:-1], place[-1] - 1, _MAX_POSITION, self.moved)
         return True
 
     def redirect_readers(self, name: str, other: str) -> list[Node]:
-        """Replace a result by another one in its readers; return them."""
+        """Make the readers of result ``name`` read ``other``; return these readers."""
         readers = self.uses.redirect_readers(name, other)
         for old in self._replaced.pop(name, ()):
             if self.aliases[old] == name:
@@ -151,35 +154,35 @@ class GraphIndex:
         return readers
 
     def add_alias(self, name: str, other: str) -> None:
-        """Record which result replaced another one."""
+        """Record that result ``other`` replaced result ``name``."""
         self.aliases[name] = other
         self._replaced.setdefault(other, []).append(name)
 
     def nodes_around(
         self, changed: Iterable[Node], depth: int, after: Key | None = None
     ) -> tuple[list[Node], list[Node]]:
-        """Nodes whose pattern may contain one of these, in order, and the nodes below those.
+        """Return the nodes whose pattern may contain a changed node, and the nodes below them.
 
-        The first are the readers up to ``depth`` levels down. With ``after``, nothing at a later
-        position is included except the nodes themselves.
+        The former are the changed nodes and their readers up to ``depth`` levels down, in order.
+        With ``after``, only the changed nodes themselves may have a later position.
         """
         keys, uses = self.keys, self.uses.readers
         level = [node for node in changed if node in keys]
         reached = dict.fromkeys(level)
-        near = len(reached)
+        near_count = len(reached)
         while level:
-            further: dict[Node, None] = {}
+            next_level: dict[Node, None] = {}
             for node in level:
                 if after is not None and keys[node] > after:
                     continue
                 for name in node.outputs:
                     for reader in uses.get(name, ()):
                         if reader not in reached and (after is None or keys[reader] <= after):
-                            further[reader] = None
-            reached.update(further)
-            level = list(further)
+                            next_level[reader] = None
+            reached.update(next_level)
+            level = list(next_level)
             if depth > 0:
                 depth -= 1
-                near = len(reached)
+                near_count = len(reached)
         nodes = list(reached)
-        return sorted(nodes[:near], key=keys.__getitem__), nodes[near:]
+        return sorted(nodes[:near_count], key=keys.__getitem__), nodes[near_count:]

@@ -1,6 +1,6 @@
-"""Queries that generated matchers make of a graph: producers, readers and constants of results.
+"""Queries of generated matchers about a graph: producers, readers and constants of results.
 
-One Matcher serves one graph and follows its edits through the index of the graph.
+One Matcher serves one graph; the index of the graph updates it after edits.
 """
 
 from __future__ import annotations
@@ -32,13 +32,15 @@ class Matcher:
     # -- structure
 
     def producer(self, name: str, op: str) -> Node | None:
-        """The node of this graph that makes the result, if it is of that operator."""
+        """Return the node of this graph that produces the result, if it has operator ``op``."""
         node = self.producers.get(name)
         return node if node is not None and node.key == op else None
 
     def readers(self, name: str, op: str, place: int | None = None) -> Iterator[Node]:
-        """Nodes of that operator that read the result, at that input; in the graph's order of
-        making."""
+        """Yield the nodes with operator ``op`` that read the result; with ``place``, at this input.
+
+        The order is the order in which the nodes were added to the graph.
+        """
         self.index.query_count += 1
         for node in list(self.uses.get(name, ())):
             if node.key != op:
@@ -47,23 +49,25 @@ class Matcher:
                 yield node
 
     def orders(self, node: Node) -> tuple[tuple[str, str], ...]:
-        """The two inputs of a commutative operator, both ways."""
+        """Return both orders of the inputs of a commutative operator; equal inputs once."""
         first, second = node.inputs
         return ((first, second),) if first == second else ((first, second), (second, first))
 
     def plain(
         self, node: Node, mentioned: tuple[str, ...] = (), defaults: Mapping[str, Any] = _NONE
     ) -> bool:
-        """Whether every attribute that the pattern does not mention has its default."""
+        """Whether every attribute that the pattern does not mention has its default value."""
         for name, value in node.attrs.items():
-            if name not in mentioned and (name not in defaults or not _same(value, defaults[name])):
+            if name not in mentioned and (
+                name not in defaults or not _equals_default(value, defaults[name])
+            ):
                 return False
         return True
 
     # -- constants
 
     def number(self, name: str, value: float) -> bool:
-        """Whether the result is a constant of one element that has this value in its type."""
+        """Whether the result is a one-element constant equal to ``value`` in its dtype."""
         info = self.graph.values.get(name) if name else None
         if info is None or info.constant is None:
             return False
@@ -73,7 +77,7 @@ class Matcher:
         array = self.array(name)
         if array is None or array.size != 1:
             return False
-        return bool(array.reshape(-1)[0] == _in_type(value, array.dtype))
+        return bool(array.reshape(-1)[0] == _to_dtype(value, array.dtype))
 
     def numbers(self, name: str, values: list[Any]) -> bool:
         """Whether the result is a constant of rank 1 with these values."""
@@ -81,7 +85,7 @@ class Matcher:
         return array is not None and array.ndim == 1 and array.tolist() == list(values)
 
     def array(self, name: str) -> np.ndarray | None:
-        """The value of a small constant; None for any other result."""
+        """Return the value of a small constant; None for any other result."""
         info = self.graph.values.get(name) if name else None
         if info is None or info.constant is None:
             return None
@@ -89,20 +93,22 @@ class Matcher:
             return info.constant
         return small_constant(self.graph, name)
 
-    # -- refusals
+    # -- reasons for a missing match
 
     def refuse(self, why: str) -> None:
-        """Remembers why a place that has the pattern's operators is not rewritten; a commutative
-        operator may have one for each order."""
+        """Record why nodes that have the operators of a pattern are not rewritten.
+
+        A commutative operator may add a reason for each order of its inputs.
+        """
         self.reasons.append(why)
 
 
 @lru_cache(maxsize=256)
-def _in_type(value: float, dtype: np.dtype[Any]) -> np.ndarray:
+def _to_dtype(value: float, dtype: np.dtype[Any]) -> np.ndarray:
     return np.asarray(value).astype(dtype)
 
 
-def _same(value: Any, default: Any) -> bool:
+def _equals_default(value: Any, default: Any) -> bool:
     if isinstance(value, (list, tuple)) or isinstance(default, (list, tuple)):
         return list(value) == list(default or ())
     if isinstance(value, bytes):
@@ -113,5 +119,5 @@ def _same(value: Any, default: Any) -> bool:
 
 
 def literal_equals(value: Any, wanted: Any) -> bool:
-    """Whether an attribute is what a pattern says; floats as float32, which ONNX stores."""
-    return value is not None and _same(value, wanted)
+    """Whether an attribute equals a value of a pattern; floats compare as float32, as in ONNX."""
+    return value is not None and _equals_default(value, wanted)

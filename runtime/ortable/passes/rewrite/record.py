@@ -1,5 +1,6 @@
-"""Record which rules fired where, how often each was tried, and why it was rejected. Filled by the
-engine, read by reports of export and backend and by the command line.
+"""Record which rules fired where, how often each was tried, and why it was rejected.
+
+The engine fills the record; the reports of export and backend and the command line read it.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from dataclasses import dataclass, field
 
 @dataclass
 class RuleStatistics:
-    """Counts of one rule: ``tried`` calls of its matcher, ``matched`` replacements, ``refused``
-    rejections by reason, ``seconds`` in total.
+    """The counts of one rule.
+
+    ``tried``: calls of its matcher; ``matched``: replacements; ``refused``: rejections by reason;
+    ``seconds``: the total time.
     """
 
     tried: int = 0
@@ -22,8 +25,11 @@ class RuleStatistics:
 
 @dataclass(frozen=True)
 class RuleFiring:
-    """One replacement: the rule, the graph (empty for the main one), the replaced results, the
-    nodes that were removed and made, and the origin of the first removed one.
+    """One replacement by a rule.
+
+    ``graph`` is the path of the subgraph, empty for the main graph; ``results`` are the replaced
+    results; ``removed`` and ``made`` are the names of the removed and the new nodes; ``origin`` is
+    that of the first removed node.
     """
 
     rule: str
@@ -43,20 +49,21 @@ class RewriteRecord:
     seconds: float = 0.0
 
     def statistics_of(self, rule: str) -> RuleStatistics:
-        """The counts of a rule."""
+        """Return the counts of a rule; add them if they are missing."""
         statistics = self.statistics.get(rule)
         if statistics is None:
             statistics = self.statistics[rule] = RuleStatistics()
         return statistics
 
     def counts(self) -> dict[str, int]:
-        """How often each rule fired, the most frequent first."""
+        """Return how often each rule fired, the most frequent first."""
         return dict(Counter(fired.rule for fired in self.fired).most_common())
 
     def refusals(self, rules: int = 50, reasons: int = 3) -> dict[str, dict[str, int]]:
-        """Why rules were rejected, most rejections first, with the most frequent reasons.
+        """Return why rules were rejected: the most rejected rules, each with its top reasons.
 
-        A place counts as often as it was tried; rules that fired elsewhere are included.
+        A match that is rejected several times counts several times. Rules that fired elsewhere in
+        the graph are included.
         """
         refused = {
             name: statistics.refused

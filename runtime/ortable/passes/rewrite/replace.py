@@ -1,5 +1,6 @@
-"""Replace one match: build the nodes, check them against the replaced ones, and restore the graph
-when they do not fit. Called by the engine.
+"""Replace one match: build the new nodes and check them against the replaced results.
+
+If they do not fit, the graph is restored. Called by the engine.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ from .rule import Match, Rule
 
 
 class ReplacementRejected(Exception):
-    """A pattern matched, but its replacement is not valid; the text says why."""
+    """The replacement of a match is not valid; the message is the reason."""
 
 
 class Replacement:
-    """Replaces the nodes of a match; the graph is unchanged when ``run`` raises
-    ReplacementRejected.
+    """The replacement of the nodes of a match.
+
+    The graph is unchanged if `run` raises ReplacementRejected.
     """
 
     def __init__(self, index: GraphIndex, rule: Rule, match: Match) -> None:
@@ -37,14 +39,14 @@ class Replacement:
         producers = index.matcher.producers
         roots = [producers[name] for name in match.results]
         self.roots = list(dict.fromkeys(roots))
-        self.place = min(index.keys[node] for node in self.roots)
-        self.old: dict[str, ValueInfo] = {}
-        self.constant: list[str] = []  # among the replaced results
+        self.position = min(index.keys[node] for node in self.roots)
+        self.replaced_infos: dict[str, ValueInfo] = {}
+        self.replaced_constants: list[str] = []  # the replaced results that are constants
         self.rounding = _quantization_run(self.graph)
         self.rounded = {} if self.rounding is None else dict(self.rounding.rounded)
 
     def run(self) -> tuple[list[Node], list[Node]]:
-        """Replace the match; return the nodes around the change and the new ones."""
+        """Replace the match; return the nodes around the change and the new nodes."""
         self._check_closed()
         graph = self.graph
         origin = graph.origin
@@ -54,9 +56,12 @@ class Replacement:
             built = self._build_nodes()
             nodes = list(graph.nodes)
             self._check_order(nodes)
-            results = [self._check_result(*pair) for pair in zip(self.old, built, strict=True)]
+            results = [
+                self._check_result(*pair) for pair in zip(self.replaced_infos, built, strict=True)
+            ]
             targets = [
-                self._name_result(*pair, nodes) for pair in zip(self.old, results, strict=True)
+                self._name_result(*pair, nodes)
+                for pair in zip(self.replaced_infos, results, strict=True)
             ]
         except ReplacementRejected:
             self._restore_graph()
@@ -64,9 +69,9 @@ class Replacement:
         except OrtableError as error:
             self._restore_graph()
             raise ReplacementRejected(str(error).splitlines()[0]) from None
-        except KeyError as error:  # a size that only the replaced result gives
+        except KeyError as error:  # the replacement reads a size of the replaced result itself
             self._restore_graph()
-            if error.args[0] not in self.old:
+            if error.args[0] not in self.replaced_infos:
                 raise
             raise ReplacementRejected(
                 f"the replacement reads {error.args[0]}, which it replaces"
@@ -78,7 +83,7 @@ class Replacement:
         return self._install_nodes(nodes, targets), nodes
 
     def _check_closed(self) -> None:
-        """Reject when a result inside the pattern is read outside or is an output."""
+        """Reject the match if a result inside the pattern is read outside or is an output."""
         nodes, results = self.match.nodes, self.match.results
         shared = self.match.shared
         uses, is_output = self.index.matcher.uses, self.index.is_output
@@ -94,41 +99,44 @@ class Replacement:
     def _build_nodes(self) -> list[str | None]:
         graph = self.graph
         for name in self.match.results:
-            self.old[name] = graph.values.pop(name)
+            self.replaced_infos[name] = graph.values.pop(name)
             if name in graph.constant_names:
-                self.constant.append(name)
+                self.replaced_constants.append(name)
                 graph.constant_names.discard(name)
-        infos = list(self.old.values())
-        res = ResultSpec(list(self.old), [i.dtype for i in infos], [i.shape for i in infos])
+        infos = list(self.replaced_infos.values())
+        res = ResultSpec(
+            list(self.replaced_infos), [i.dtype for i in infos], [i.shape for i in infos]
+        )
         result = self.rule.make(graph, res, *self.match.values)
         results = list(result) if isinstance(result, (tuple, list)) else [result]
-        if len(results) != len(self.old):
+        if len(results) != len(self.replaced_infos):
             raise ReplacementRejected(
-                f"the replacement has {len(results)} results instead of {len(self.old)}"
+                f"the replacement has {len(results)} results instead of {len(self.replaced_infos)}"
             )
         return results
 
     def _check_order(self, nodes: list[Node]) -> None:
-        """Check that producers of the new nodes stand before them, or move them there, such as
-        nodes made of weights for a node further down.
+        """Check that the producers of the new nodes precede them, or move the producers.
+
+        Moving is needed for example for nodes made from weights for a node further down.
         """
         index = self.index
-        own = {name for node in nodes for name in node.outputs}
+        new_names = {name for node in nodes for name in node.outputs}
         for node in nodes:
             replace_inputs(node, index.aliases)
-            for name in read_names(node) - own:
+            for name in read_names(node) - new_names:
                 if name in index.removed:
                     index.restore_producer(name)
                 producer = index.matcher.producers.get(name)
                 if producer is None or (
-                    index.keys[producer] < self.place and producer not in self.roots
+                    index.keys[producer] < self.position and producer not in self.roots
                 ):
                     continue
-                if not index.bring_before(name, self.place, self.roots):
+                if not index.bring_before(name, self.position, self.roots):
                     raise ReplacementRejected(f"{name} comes later in the graph")
 
     def _check_result(self, name: str, result: str | None) -> str | None:
-        """The result that replaces ``name``; its dtype and shape must agree."""
+        """Return the result that replaces ``name``; reject it if its dtype or shape differs."""
         if result is None:
             if self.index.is_read(name):
                 raise ReplacementRejected(f"the replacement does not give {name}, which is read")
@@ -139,30 +147,32 @@ class Replacement:
             raise ReplacementRejected(
                 f"the replacement gives {result!r}, which is no result of the graph"
             )
-        self._check_same(name, self.old[name], info)
-        copies = any(root.op_type == "Identity" for root in self.roots)
-        if copies and result != name and self.index.is_output(name):
+        self._check_same(name, self.replaced_infos[name], info)
+        replaces_identity = any(root.op_type == "Identity" for root in self.roots)
+        if replaces_identity and result != name and self.index.is_output(name):
             raise ReplacementRejected(f"{name} is an output")
         return result
 
     def _name_result(self, name: str, result: str | None, nodes: list[Node]) -> str:
-        """The result that replaces ``name``: itself where a new node makes it, else the one that
-        its readers will read.
+        """Return the name of the result that replaces ``name``.
+
+        It is ``name`` itself if a new node produces it, else the result that readers are redirected
+        to.
         """
         if result is None:
             return name
         if result != name:
-            own = any(result in node.outputs for node in nodes)
-            if own and result not in self.old:
+            is_new = any(result in node.outputs for node in nodes)
+            if is_new and result not in self.replaced_infos:
                 self._rename_result(result, name, nodes)
             elif self.index.is_output(name):
                 self.graph.make_node("Identity", [result], [name])
                 nodes.append(self.graph.nodes[-1])
             else:
-                if _merge_knowledge(self.graph.values[result], self.old[name]):
+                if _merge_knowledge(self.graph.values[result], self.replaced_infos[name]):
                     self.index.learnt += 1
                 return result
-        self._keep_knowledge(name, self.old[name])
+        self._reuse_value_info(name, self.replaced_infos[name])
         return name
 
     def _check_same(self, name: str, old: ValueInfo, info: ValueInfo) -> None:
@@ -172,8 +182,8 @@ class Replacement:
         if old.shape is None:
             raise ReplacementRejected(f"the shape of {name} is not known")
         if info.shape is not None:
-            ranks = len(old.shape) != len(info.shape)
-            if ranks or any(map(dims.always_differ, old.shape, info.shape)):
+            ranks_differ = len(old.shape) != len(info.shape)
+            if ranks_differ or any(map(dims.always_differ, old.shape, info.shape)):
                 shapes = [describe_shape(x) for x in (old.shape, info.shape)]
                 raise ReplacementRejected(
                     f"{name} would have shape {shapes[1]} instead of {shapes[0]}"
@@ -184,7 +194,7 @@ class Replacement:
             )
 
     def _rename_result(self, result: str, name: str, nodes: list[Node]) -> None:
-        """Rename a new result to the one it replaces."""
+        """Rename a new result to the result that it replaces."""
         values = self.graph.values
         info = values.pop(result)
         info.name = name
@@ -196,10 +206,10 @@ class Replacement:
             self.graph.constant_names.discard(result)
             self.graph.constant_names.add(name)
         self.index.add_alias(result, name)
-        values[result] = info  # others may still hold the name
+        values[result] = info  # the old name may still be looked up
 
-    def _keep_knowledge(self, name: str, old: ValueInfo) -> None:
-        """Keep the record of the replaced result: the list of outputs holds that object."""
+    def _reuse_value_info(self, name: str, old: ValueInfo) -> None:
+        """Reuse the ValueInfo of the replaced result: the list of outputs holds this object."""
         values = self.graph.values
         info = values[name]
         _merge_knowledge(info, old)
@@ -214,9 +224,9 @@ class Replacement:
                 graph.values.pop(name, None)
                 graph.constant_names.discard(name)
         graph.materializer.drop_dead(graph.values)
-        graph.values.update(self.old)
-        graph.constant_names.update(self.constant)
-        if self.rounding is not None:  # unread codes are no quantized weight
+        graph.values.update(self.replaced_infos)
+        graph.constant_names.update(self.replaced_constants)
+        if self.rounding is not None:  # without the new nodes, no weight was quantized
             self.rounding.rounded = self.rounded
 
     def _install_nodes(self, nodes: list[Node], targets: list[str]) -> list[Node]:
@@ -227,25 +237,25 @@ class Replacement:
             for name in node.outputs:
                 index.removed.pop(name, None)
         for position, node in enumerate(nodes):
-            index.add_node(node, (*self.place, position))
+            index.add_node(node, (*self.position, position))
         around = list(nodes)
-        for name, target in zip(self.old, targets, strict=True):
+        for name, target in zip(self.replaced_infos, targets, strict=True):
             if target != name:
                 around += index.redirect_readers(name, target)
-                self.graph.values[name] = self.old[name]  # others may still hold the name
+                self.graph.values[name] = self.replaced_infos[name]  # may still be looked up
         return around + index.drop_unread(read)
 
 
 def _quantization_run(graph: Any) -> Any:
-    """The run of the weight rules on the main graph, or None."""
+    """Return the quantization run of the main graph, or None."""
     while graph.parent is not None:
         graph = graph.parent
     return graph.rounding
 
 
 def _merge_knowledge(info: ValueInfo, old: ValueInfo) -> bool:
-    """Merge facts of the replaced result into the new one; return whether they refine it."""
-    before = info.dtype, info.shape, info.value
+    """Add facts about the replaced result to the new result; return whether they refine it."""
+    known_before = info.dtype, info.shape, info.value
     info.dtype = info.dtype or old.dtype
     if info.shape is None:
         info.shape, info.rank = old.shape, old.rank
@@ -255,4 +265,4 @@ def _merge_knowledge(info: ValueInfo, old: ValueInfo) -> bool:
         )
     if info.value is None:
         info.value = old.value
-    return before != (info.dtype, info.shape, info.value)
+    return known_before != (info.dtype, info.shape, info.value)

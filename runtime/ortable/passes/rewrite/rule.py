@@ -1,5 +1,6 @@
-"""The tables that codegen generates from rewrites: rules with a matcher and a maker, and matches.
-Written by generated modules, read by `rule_selection`, the engine and replacements.
+"""The tables that codegen generates from rewrites: rules, with a matcher and a maker, and matches.
+
+Generated modules create them; `rule_selection`, the engine and replacements read them.
 """
 
 from __future__ import annotations
@@ -12,17 +13,17 @@ from typing import Any, NamedTuple
 
 from ortable.ir.node import Node
 
-CONSTANT = "="  # the end of a path, in place of an operator: a constant with a value
+CONSTANT = "="  # the last step of a path instead of an operator: a constant with a known value
 Path = tuple[tuple[int, str], ...]
 
 STAGES = ("simplify", "fuse", "runtime", "arrange")
 
 
 class Match(NamedTuple):
-    """A place where a pattern matches.
+    """A match of a pattern.
 
-    ``nodes``: every node of the pattern, those that make the results first; ``results``: the names
-    of the results that are replaced; ``values``: arguments of the maker after graph and ``res``;
+    ``nodes``: every node of the pattern, first the nodes that produce the results; ``results``: the
+    names of the replaced results; ``values``: the arguments of the maker after graph and ``res``;
     ``shared``: nodes of intermediate results that may have readers outside the pattern.
     """
 
@@ -34,26 +35,26 @@ class Match(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """The alternatives of a rewrite whose results one operator makes.
+    """The alternatives of a rewrite whose results the same operator produces.
 
     Attributes:
-        name: of the rewrite; `-name` in the argument ``rewrites`` switches it off.
-        file: the spec file, ``specs/rewrites/linear.yaml`` or the user's.
-        stage: one of STAGES; every stage runs to its fixpoint before the next.
-        root: operator of the node that the matcher is called with, ``Add`` or
+        name: the name of the rewrite; `-name` in the argument ``rewrites`` disables it.
+        file: the spec file, ``specs/rewrites/linear.yaml`` or a user's file.
+        stage: one of STAGES; the rules of a stage run to a fixpoint before the next stage.
+        root: the operator of the node that is passed to the matcher, ``Add`` or
             ``com.microsoft::Gelu``.
-        paths: of each alternative, from the root up to one of its producers, as steps: the index
-            of an input, -1 for any, and the operator that makes it, or CONSTANT. The pattern can
-            match only where one of these paths exists.
-        size: number of nodes of the largest alternative; larger ones are tried first.
-        home: where matcher and maker are: the name of a module, imported when the rule is first
-            tried, or the namespace that a user's file was compiled to.
-        matcher: name of the function that returns a Match or None, and gives the Matcher the reason
+        paths: one path for each alternative, from the root up to one of its producers. A step is
+            the index of an input (-1 for any) and the operator that produces it, or CONSTANT. The
+            pattern can match only where one of these paths exists.
+        size: the number of nodes of the largest alternative; larger rules are tried first.
+        home: the location of matcher and maker: the name of a module, imported when the rule is
+            first tried, or the namespace that a user's file was compiled to.
+        matcher: the name of the function that returns a Match or None. It reports to the Matcher
             why a node with the right operators does not match.
-        maker: name of the function that builds the replacement, as a converter does.
-        target: ``"onnxruntime"`` for a rule that is right in graphs built for ONNX Runtime only.
-        opsets: first and last opset of the main domain that the rule is for.
-        off: why the rule is not among the default ones; empty when it is.
+        maker: the name of the function that builds the replacement, like a converter.
+        target: ``"onnxruntime"`` for a rule that is valid only in graphs built for ONNX Runtime.
+        opsets: the first and last opset of the main domain in which the rule is valid.
+        off: why the rule is not a default rule; empty if it is.
         why: the purpose of the rewrite, in a sentence.
     """
 
@@ -91,8 +92,10 @@ class Rule:
 def make_rules(
     *matchers: tuple[str, tuple[Path, ...], int], name: str, **common: Any
 ) -> tuple[Rule, ...]:
-    """Make the rules of one rewrite: ``matchers`` are root, paths and size of each, in order;
-    ``common`` are the other fields. The functions have the names that codegen gives them.
+    """Make the rules of one rewrite.
+
+    ``matchers`` are the root, paths and size of each rule, in order; ``common`` are the other
+    fields. The function names are those that codegen generates.
     """
     is_numbered = len(matchers) > 1
     return tuple(

@@ -1,5 +1,6 @@
-"""Select the rules that run, from names of package rules and paths of users' spec files. Called by
-`passes.pipeline` and by the command line.
+"""Select the rules that run, by names of package rules and paths of users' spec files.
+
+Called by `passes.pipeline` and by the command line.
 """
 
 from __future__ import annotations
@@ -19,17 +20,20 @@ Names = str | Sequence[str]
 
 
 def select_rules(names: Names = "default", user_files: bool = True) -> tuple[Rule, ...]:
-    """Select the rules of a value of the argument ``rewrites``, in the order of their files.
+    """Return the rules that a value of the argument ``rewrites`` selects.
 
     Args:
-        names: a name or a list of them, read from left to right. ``"default"``: every rule that
-            is not off by default; ``"all"``: those too; ``"none"``: nothing. The name of a rule,
-            or of a file of rules without ``.yaml``, adds it; with ``-`` before it, takes it away.
-            A path that ends in ``.yaml`` adds the rules of a file of the user.
+        names: a name or a list of names, read from left to right. ``"default"`` adds every rule
+            that is not off by default, ``"all"`` adds every rule, and ``"none"`` removes all rules.
+            The name of a rule, or of a rule file without ``.yaml``, adds its rules; with a leading
+            ``-``, it removes them. A path that ends in ``.yaml`` adds the rules of a user's file.
         user_files: whether such paths are accepted.
 
+    Returns:
+        The rules in the order in which the names add them.
+
     Raises:
-        OptionError: an unknown name.
+        OptionError: a name is unknown.
         SpecError: a user's file has errors.
     """
     items = (names,) if isinstance(names, str) else names
@@ -73,7 +77,7 @@ def _resolve_names(names: tuple[str, ...], user_files: bool) -> tuple[Rule, ...]
 
 
 def content_key(names: Names) -> tuple[str, ...]:
-    """The names, with the content of users' files: equal keys give equal rules."""
+    """Return the names, with paths replaced by file contents: equal keys mean equal rules."""
     parts = []
     for name in (names,) if isinstance(names, str) else names:
         if _is_path(name):
@@ -85,7 +89,7 @@ def content_key(names: Names) -> tuple[str, ...]:
 
 
 def _find_rules(name: str, rules: Iterable[Rule]) -> list[Rule]:
-    """The rules of a rule name or of a file name."""
+    """Return the rules with this name or from the file with this name."""
     rules = list(rules)
     matches = [rule for rule in rules if name in (rule.name, Path(rule.file).stem)]
     if matches:
@@ -102,7 +106,7 @@ def _find_rules(name: str, rules: Iterable[Rule]) -> list[Rule]:
 
 @cache
 def package_rules() -> tuple[Rule, ...]:
-    """Every rule of the package."""
+    """Return every rule of the package."""
     from ortable_generated.rewrites.dispatch import RULES
 
     return RULES
@@ -112,7 +116,7 @@ _loaded: dict[tuple[str, int, int], tuple[Rule, ...]] = {}
 
 
 def load_rules(path: str | Path) -> tuple[Rule, ...]:
-    """Load the rules of a user's file, compiled with the same checks as those of the package.
+    """Load the rules of a user's file; it is checked and compiled like the package's files.
 
     Raises:
         SpecError: the file has errors or cannot be read.
@@ -130,7 +134,7 @@ def load_rules(path: str | Path) -> tuple[Rule, ...]:
 
 
 def path_of(rule: Rule) -> Path | None:
-    """The user's file that a rule was loaded from; None for a rule of the package."""
+    """Return the user's file from which a rule was loaded; None for a rule of the package."""
     for (path, _, _), file_rules in _loaded.items():
         if rule in file_rules:
             return Path(path)
@@ -138,14 +142,14 @@ def path_of(rule: Rule) -> Path | None:
 
 
 def _read_file(file: Path) -> tuple[str, str, str]:
-    """The text of a file, and its name and folder for messages."""
+    """Return the text of a file, and its name and folder for messages."""
     from ortablegen.source.yaml_source import read_utf8, shown_folder, shown_name
 
     return read_utf8(file, "file of rewrites"), shown_name(file), shown_folder(file)
 
 
 def compiled_rules(path: str | Path) -> str:
-    """The Python source that `load_rules` compiles a file of rewrites to; nothing is run.
+    """Return the Python source that `load_rules` compiles a rewrite file to, without running it.
 
     Raises:
         SpecError: the file has errors.
@@ -172,8 +176,8 @@ def _compile_to_source(text: str, display: str, folder: str) -> str:
 def _compile_rules(text: str, display: str, folder: str) -> tuple[Rule, ...]:
     source = _compile_to_source(text, display, folder)
     namespace: dict[str, Any] = {"__name__": f"ortable_rewrites_{Path(display).stem}"}
-    # only the compiler writes this source: text of the file reaches it through the checked
-    # language alone
+    # This exec is safe: the compiler generates the source, and copies text of the file into it
+    # only after checking it.
     exec(compile(source, f"<{display}, compiled>", "exec"), namespace)
     compiled: tuple[Rule, ...] = namespace["RULES"]
     return compiled

@@ -1,8 +1,8 @@
 """The worklist of nodes that the engine visits, one `Worklist` per pass over a graph.
 
-What rules match at a node depends on its producers. So a pass that changed something is
-followed by one over the nodes below changes made after their visit, and over nodes whose match
-depended on use counts or was rejected.
+The match of a rule at a node depends on the node's producers. So after a pass with changes, the
+next pass visits the nodes below changes that were made after their visit, and the nodes whose
+match depended on use counts or was rejected.
 """
 
 from __future__ import annotations
@@ -17,18 +17,16 @@ from .index import GraphIndex, Key
 
 
 class Worklist:
-    """The nodes of one pass: the selected ones in order, then those queued by replacements, first
-    in, first out.
-    """
+    """The nodes of one pass: the selected nodes in order, then the deferred nodes."""
 
     def __init__(self, index: GraphIndex, nodes: Iterable[Node]) -> None:
         self.index = index
         self.queue: list[tuple[Key, int, Node]] = [
             (index.keys[node], position, node) for position, node in enumerate(nodes)
         ]
-        self.position = 0  # in ``ahead``
-        self.key: Key | None = None  # of the current node; None after the last of ``queue``
-        self.covers_all = True  # whether every node was selected
+        self.position = 0  # of the next node in ``queue``
+        self.key: Key | None = None  # of the current node; None once ``queue`` is exhausted
+        self.covers_all = True  # whether the pass visits every node
         self.deferred: deque[Node] = deque()
         self.queued = {node for _, _, node in self.queue}
         self.revisit: set[Node] = set()  # nodes for the next pass
@@ -37,7 +35,7 @@ class Worklist:
         self.revived = index.revived
 
     def pop_node(self) -> Node | None:
-        """The next node, None at the end."""
+        """Return the next node; None at the end."""
         if self.position < len(self.queue):
             self.key, _, node = self.queue[self.position]
             self.position += 1
@@ -49,8 +47,9 @@ class Worklist:
         return node
 
     def mark_visited(self, node: Node, is_open: bool) -> None:
-        """Note that no rule matches a node; ``is_open``: that may change without changes above
-        it.
+        """Record that no rule matches a node.
+
+        ``is_open``: whether a later match is possible without changes above the node.
         """
         if is_open:
             self.revisit.add(node)
@@ -60,12 +59,13 @@ class Worklist:
     def add_changed(
         self, touched: list[Node], made: list[Node], depth: int, keys: Container[str]
     ) -> None:
-        """Queue the nodes whose pattern may contain one that a replacement touched, now or for the
-        next pass. ``made``: new nodes; ``keys``: root operators of rules.
+        """Queue the nodes whose pattern may contain a touched node, for this pass or the next one.
+
+        ``made`` are the new nodes; ``keys`` are the root operators of rules.
         """
         index, key, queued = self.index, self.key, self.queued
         self.new_nodes.update(made)
-        # in a pass over all nodes, those further down are queued already, and so are their readers
+        # A pass over all nodes has already queued the later nodes and their readers.
         after = key if self.covers_all and self.revived == index.revived else None
         near, far = index.nodes_around(touched, depth, after)
         for node in near:
@@ -87,7 +87,7 @@ class Worklist:
             bisect.insort(self.queue, (key, len(self.queue), node), lo=self.position)
 
     def next_pass(self, keys: Container[str]) -> Worklist:
-        """The worklist of the next pass."""
+        """Return the worklist of the next pass."""
         index = self.index
         covers_all = index.learnt != self.learnt or index.revived != self.revived
         worklist = Worklist(index, index.select_nodes(keys, None if covers_all else self.revisit))

@@ -1,3 +1,5 @@
-"""Helper functions that the rules of specs/rewrites call, by topic; ``__all__`` of a module lists
-them. They map results of a match to facts, None, or names of new results.
+"""Helper functions that the rules of specs/rewrites call, by topic.
+
+``__all__`` of a module lists its helpers. They map results of a match to facts, None, or names of
+new results.
 """

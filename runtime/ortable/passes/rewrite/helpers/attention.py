@@ -1,8 +1,8 @@
-"""Helpers of the rules about attention: the operator Attention, and ONNX Runtime's own.
+"""Helpers of the rules about attention: the operator Attention, and ONNX Runtime's operators.
 
-They take heads [batch, heads, length, width], and give facts or the rows
-[batch, length, heads * width] that ONNX Runtime's operators take. They follow producers, so
-that an existing Transpose and Reshape are undone, not repeated. Called by rules of attention,
+They read heads [batch, heads, length, width], and return facts or the rows
+[batch, length, heads * width] that ONNX Runtime's operators read. They follow producers, so that an
+existing Transpose and Reshape are undone, not repeated. Called by rules of attention,
 ort_attention and ort_rotary.
 """
 
@@ -42,19 +42,21 @@ _LAST_TWO = (0, 1, 3, 2)
 
 
 def are_heads(graph: Graph, query: Result, key: Result, value: Result) -> Bool:
-    """Whether these are float32 heads of one attention: [B, H, S, D], keys transposed [B, H, D, T],
-    [B, H, T, E], with H, D and E known.
+    """Whether these are float32 heads of one attention.
+
+    The query is [B, H, S, D], the transposed keys are [B, H, D, T] and the values [B, H, T, E]; H,
+    D and E are known.
     """
     if not all(is_float32(graph, x) and known_rank(graph, x) == 4 for x in (query, key, value)):
         return False
     q, k, v = (shape_of(graph, x) for x in (query, key, value))
-    fixed = is_static([q[1], k[1], v[1], q[3], k[2], v[3]]) and v[1] > 0 and v[3] > 0
+    is_known = is_static([q[1], k[1], v[1], q[3], k[2], v[3]]) and v[1] > 0 and v[3] > 0
     pairs = [(q[0], k[0]), (q[0], v[0]), (q[1], k[1]), (q[1], v[1]), (q[3], k[2]), (k[3], v[2])]
-    return fixed and all(dims.always_equal(a, b) for a, b in pairs)
+    return is_known and all(dims.always_equal(a, b) for a, b in pairs)
 
 
 def attention_scale(graph: Graph, factor: Result | None, divisor: Result | None) -> Float:
-    """The factor of scores; 0, which selects the operators' default, when it is unknown."""
+    """Return the factor of scores; 0 if it is unknown, which selects the operator's default."""
     scale = factor if factor is not None else divisor
     if scale is None:
         return 1.0
@@ -71,7 +73,7 @@ def attention_scale(graph: Graph, factor: Result | None, divisor: Result | None)
 
 
 def are_split_rows(graph: Graph, query: Result, transposed: Result, value: Result) -> Bool:
-    """Whether heads as in ``are_heads`` are rows that were only split and transposed."""
+    """Whether the heads of `are_heads` are rows that were only split and transposed."""
     if not are_heads(graph, query, transposed, value):
         return False
     rows = _split_rows(graph, query, _SPLIT), _key_rows(graph, transposed)
@@ -79,8 +81,11 @@ def are_split_rows(graph: Graph, query: Result, transposed: Result, value: Resul
 
 
 def are_grouped_split_rows(graph: Graph, query: Result, key: Result, values: Result) -> Bool:
-    """Whether heads [B, H, L, D], [B, G, L, D] and [B, H, L, D], repeated from [B, G, L, D],
-    are float32 rows that were only split and transposed, with H, G and D known."""
+    """Whether heads that share keys are float32 rows that were only split and transposed.
+
+    The heads are [B, H, L, D], [B, G, L, D] and [B, H, L, D], the last repeated from [B, G, L, D];
+    H, G and D are known.
+    """
     value = heads_before_repeat(graph, values)
     heads = (query, key, value)
     if not all(is_float32(graph, x) and known_rank(graph, x) == 4 for x in (*heads, values)):
@@ -94,24 +99,26 @@ def are_grouped_split_rows(graph: Graph, query: Result, key: Result, values: Res
 
 
 def heads_before_repeat(graph: Graph, heads: Result) -> Result:
-    """[B, G, L, D] where heads [B, H, L, D] repeat each of G heads, else the heads themselves."""
-    joined = find_producer(graph, heads, "Reshape")
-    wide = None if joined is None else find_producer(graph, joined.inputs[0], "Expand")
-    single = None if wide is None else find_producer(graph, wide.inputs[0], "Unsqueeze")
-    if wide is None or single is None or not graph.has_shape(wide.outputs[0]):
+    """Return the heads [B, G, L, D] that heads [B, H, L, D] repeat, else the heads themselves."""
+    reshape = find_producer(graph, heads, "Reshape")
+    expand = None if reshape is None else find_producer(graph, reshape.inputs[0], "Expand")
+    unsqueeze = None if expand is None else find_producer(graph, expand.inputs[0], "Unsqueeze")
+    if expand is None or unsqueeze is None or not graph.has_shape(expand.outputs[0]):
         return heads
-    chain = [single.inputs[0], single.outputs[0], wide.outputs[0], heads]
-    if not all(map(graph.has_shape, chain)):
+    results = [unsqueeze.inputs[0], unsqueeze.outputs[0], expand.outputs[0], heads]
+    if not all(map(graph.has_shape, results)):
         return heads
-    before, _, spread, after = (list(graph.get_shape(x)) for x in chain)
-    axes = small_constant(graph, single.inputs[1])
-    if len(before) != 4 or axes is None or axes.tolist() != [2]:
+    input_shape, _, expanded_shape, output_shape = (list(graph.get_shape(x)) for x in results)
+    axes = small_constant(graph, unsqueeze.inputs[1])
+    if len(input_shape) != 4 or axes is None or axes.tolist() != [2]:
         return heads
-    times = spread[2]
-    groups = [before[0], before[1], times, *before[2:]]
-    merged = [before[0], before[1] * times, *before[2:]]
-    same = _all_same(spread, groups) and _all_same(after, merged)
-    return chain[0] if same and isinstance(times, int) else heads
+    repeats = expanded_shape[2]
+    expected_expanded = [input_shape[0], input_shape[1], repeats, *input_shape[2:]]
+    expected_output = [input_shape[0], input_shape[1] * repeats, *input_shape[2:]]
+    is_repeat = _all_same(expanded_shape, expected_expanded) and _all_same(
+        output_shape, expected_output
+    )
+    return results[0] if is_repeat and isinstance(repeats, int) else heads
 
 
 def _all_same(a: list[Any], b: list[Any]) -> bool:
@@ -119,8 +126,9 @@ def _all_same(a: list[Any], b: list[Any]) -> bool:
 
 
 def merged_heads(graph: Graph, heads: Result, transposed: Bool = False) -> Result:
-    """[B, H, L, D], or ``transposed`` [B, H, D, L], as rows [B, L, H * D]: the existing ones if the
-    heads were made from rows.
+    """Return heads as rows [B, L, H * D]; the existing rows if the heads were made from rows.
+
+    The heads are [B, H, L, D], or [B, H, D, L] if ``transposed``.
     """
     split = _key_rows(graph, heads) if transposed else _split_rows(graph, heads, _SPLIT)
     order = [0, 3, 1, 2] if transposed else _SPLIT
@@ -128,7 +136,7 @@ def merged_heads(graph: Graph, heads: Result, transposed: Bool = False) -> Resul
 
 
 def _split_rows(graph: Graph, heads: str, perm: list[int]) -> str | None:
-    """The rows [B, L, H, D] that a Transpose with this permutation turned into heads."""
+    """Return the rows [B, L, H, D] that a Transpose with this permutation turned into heads."""
     node = find_producer(graph, heads, "Transpose")
     if node is None or list(node.attrs.get("perm") or ()) != perm:
         return None
@@ -136,7 +144,7 @@ def _split_rows(graph: Graph, heads: str, perm: list[int]) -> str | None:
 
 
 def _key_rows(graph: Graph, heads: str) -> str | None:
-    """[B, L, H, D] of transposed heads, through one Transpose or two."""
+    """Return the rows [B, L, H, D] of transposed heads, looking through one or two Transposes."""
     rows = _split_rows(graph, heads, _KEYS)
     if rows is not None:
         return rows
@@ -145,13 +153,13 @@ def _key_rows(graph: Graph, heads: str) -> str | None:
 
 
 def _merge_rows(graph: Graph, split: str) -> str:
-    """[B, L, H, D] as [B, L, H * D]: the result that it was split from if there is one."""
+    """Return [B, L, H, D] as [B, L, H * D]: the result from which it was split, if there is one."""
     batch, length, heads, width = shape_of(graph, split)
     sizes = [batch, length, heads * width]
     node = find_producer(graph, split, "Reshape")
     if node is not None and graph.has_shape(node.inputs[0]):
-        before = graph.get_shape(node.inputs[0])
-        if len(before) == 3 and all(map(dims.always_equal, before, sizes)):
+        input_shape = graph.get_shape(node.inputs[0])
+        if len(input_shape) == 3 and all(map(dims.always_equal, input_shape, sizes)):
             return node.inputs[0]
     target = consts(graph, [0, 0, heads * width], dtypes.int64)
     merged = graph.make_node("Reshape", [split, target])
@@ -163,7 +171,7 @@ def _merge_rows(graph: Graph, split: str) -> str:
 
 
 def last_positions(graph: Graph, query: Result) -> Result:
-    """The position of the last key of every sequence, int32[B]."""
+    """Return the position of the last key of every sequence, int32[B]."""
     batch, length = dim_of(graph, query, 0), dim_of(graph, query, -2)
     if isinstance(length, int):
         return filled(graph, [batch], length - 1, dtypes.int32)
@@ -172,7 +180,7 @@ def last_positions(graph: Graph, query: Result) -> Result:
 
 
 def total_length(graph: Graph, query: Result) -> Result:
-    """The length of sequences, int32."""
+    """Return the length of sequences as an int32 scalar."""
     return cast(graph, as_scalar(graph, dim_of(graph, query, -2)), dtypes.int32)
 
 
@@ -180,7 +188,7 @@ def total_length(graph: Graph, query: Result) -> Result:
 
 
 def untransposed_keys(graph: Graph, keys: Result) -> Result:
-    """Keys with their features last, composed with an existing Transpose."""
+    """Return keys with their features last; an existing Transpose is merged with the new one."""
     node = graph.values[keys].producer
     if node is None or node.op_type != "Transpose" or node.domain:
         return permuted(graph, keys, list(_LAST_TWO))
@@ -189,25 +197,35 @@ def untransposed_keys(graph: Graph, keys: Result) -> Result:
 
 
 def head_groups(graph: Graph, x: Result, shared: Result) -> Int:
-    """The number of heads of ``x`` [B, H, N, D] per head of ``shared`` [B, G, L, E]; 0 where
-    batches differ or G does not divide H.
+    """Return the number of heads of ``x`` [B, H, N, D] per head of ``shared`` [B, G, L, E].
+
+    Returns 0 if batches differ or G does not divide H.
     """
     if not all(graph.has_shape(result) and graph.get_rank(result) == 4 for result in (x, shared)):
         return 0
-    own, other = graph.get_shape(x), graph.get_shape(shared)
-    heads, groups = own[1], other[1]
-    if type(heads) is not int or type(groups) is not int or not dims.always_equal(own[0], other[0]):
+    shape, shared_shape = graph.get_shape(x), graph.get_shape(shared)
+    heads, groups = shape[1], shared_shape[1]
+    if (
+        type(heads) is not int
+        or type(groups) is not int
+        or not dims.always_equal(shape[0], shared_shape[0])
+    ):
         return 0
     return heads // groups if groups > 0 and heads % groups == 0 else 0
 
 
 def repeats_heads(graph: Graph, x: Result, repeated: Result) -> Bool:
-    """Whether ``repeated`` repeats each head of ``x`` in a row and expands no other axis."""
+    """Whether ``repeated`` repeats each head of ``x`` consecutively and no other axis changes."""
     if not (graph.has_shape(x) and graph.has_shape(repeated)):
         return False
-    own, target = graph.get_shape(x), graph.get_shape(repeated)
-    if len(own) != 4 or len(target) != 4 or type(own[1]) is not int or type(target[1]) is not int:
+    shape, repeated_shape = graph.get_shape(x), graph.get_shape(repeated)
+    if (
+        len(shape) != 4
+        or len(repeated_shape) != 4
+        or type(shape[1]) is not int
+        or type(repeated_shape[1]) is not int
+    ):
         return False
-    rest = zip((own[0], *own[2:]), (target[0], *target[2:]), strict=True)
-    repeated_evenly = own[1] > 0 and target[1] % own[1] == 0
-    return repeated_evenly and all(dims.always_equal(a, b) for a, b in rest)
+    other_axes = zip((shape[0], *shape[2:]), (repeated_shape[0], *repeated_shape[2:]), strict=True)
+    repeated_evenly = shape[1] > 0 and repeated_shape[1] % shape[1] == 0
+    return repeated_evenly and all(dims.always_equal(a, b) for a, b in other_axes)

@@ -1,9 +1,11 @@
-"""Helpers of the rules about attention over a KV cache: how much of it is in use, by the mask that
-is added to the scores, and the inputs of ONNX Runtime's kernel. Called by rules of ort_decode.
+"""Helpers of the rules about attention over a KV cache.
 
-The kernel multiplies the queries of one head with its keys, and reads keys once per head. So
-heads that share keys are passed as several queries of one head, and the heads of all sequences
-as heads of one sequence, whose mask is then one for every head.
+They find how much of the cache is in use from the mask that is added to the scores, and build the
+inputs of ONNX Runtime's kernel. Called by rules of ort_decode.
+
+The kernel multiplies the queries of one head by its keys, and reads keys once per head. So heads
+that share keys are passed as several queries of one head, and the heads of all sequences as heads
+of a single sequence, whose mask is the same for every head.
 """
 
 from __future__ import annotations
@@ -34,28 +36,29 @@ __all__ = [
 ]
 
 _KERNEL = "com.microsoft::GroupQueryAttention"
-_LOWEST = float(np.finfo(np.float32).min)  # hides a place where scores have a bound
-_MAX_GROUPED_QUERIES = (
-    64  # queries of one head; with more of them, products with each head alone are as fast
-)
+_LOWEST = float(np.finfo(np.float32).min)  # masks a position if scores are softcapped
+# With more queries per head, separate products for each head are as fast.
+_MAX_GROUPED_QUERIES = 64
 
 
 # -- facts
 
 
 def is_written_cache(graph: Graph, heads: Result) -> Bool:
-    """Whether these heads [B, G, L, D], or those that they repeat, are a cache that new rows were
-    just written into, which may hold more positions than a sequence has tokens.
+    """Whether these heads [B, G, L, D], or the heads that they repeat, are a just written cache.
+
+    Such a cache may hold more positions than a sequence has tokens.
     """
     node = graph.values[heads_before_repeat(graph, heads)].producer
     return node is not None and node.key in IN_PLACE
 
 
 def heads_together(graph: Graph, query: Result, keys: Result, values: Result, bias: Result) -> Int:
-    """How many heads of float32 queries [B, H, S, D] the kernel gets as one, beside caches
-    [B, G, L, D]: 1, or H / G. 0 where it does not take them or is not faster.
+    """Return how many heads of float32 queries [B, H, S, D] the kernel gets as one head.
 
-    For several queries it is faster from twice as many positions on.
+    The caches are [B, G, L, D]. The number is 1 or H / G, and 0 if the kernel does not support the
+    sizes or is not faster. For several queries it is faster if the cache has at least twice as many
+    positions as a head has queries.
     """
     if not all(is_float32(graph, x) and known_rank(graph, x) == 4 for x in (query, keys, values)):
         return 0
@@ -63,7 +66,7 @@ def heads_together(graph: Graph, query: Result, keys: Result, values: Result, bi
     pairs = [(q[0], k[0]), (q[3], k[3]), *zip(k, v, strict=True)]
     if not is_static([q[1], q[3], k[1]]) or not all(dims.always_equal(a, b) for a, b in pairs):
         return 0
-    if min(q[1], k[1], q[3]) < 1 or q[1] % k[1] or q[3] % 8:  # the kernel takes no other width
+    if min(q[1], k[1], q[3]) < 1 or q[1] % k[1] or q[3] % 8:  # of the kernel
         return 0
     sharing = q[1] // k[1]
     if dims.always_equal(q[2], 1) and sharing == 1:
@@ -74,60 +77,69 @@ def heads_together(graph: Graph, query: Result, keys: Result, values: Result, bi
         return sharing if sharing <= k[2] else 0
     if q[2] < 1 or not _is_shared_mask(graph, bias, q[0]):
         return 0
-    choices = (sharing, 1) if sharing * q[2] <= _MAX_GROUPED_QUERIES else (1,)
-    return next((heads for heads in choices if 2 * heads * q[2] <= k[2]), 0)
+    candidates = (sharing, 1) if sharing * q[2] <= _MAX_GROUPED_QUERIES else (1,)
+    return next((heads for heads in candidates if 2 * heads * q[2] <= k[2]), 0)
 
 
 def _is_shared_mask(graph: Graph, bias: str, batch: int) -> bool:
-    """Whether heads and sequences share a mask: for many queries, others would be copied."""
+    """Whether heads and sequences share a mask; for many queries, other masks would be copied."""
     sizes = list(shape_of(graph, bias))[:-2]
     return all(dims.always_equal(size, 1) for size in (sizes if batch > 1 else sizes[1:]))
 
 
 def heads_before_flat(graph: Graph, flat: Result, keys: Result) -> Result:
-    """The values [B, G, L, D] that flat ones [B * H, L, D] were made from, each head repeated or
-    not; the flat ones if there are none. ``keys`` is the cache beside them.
+    """Return the values [B, G, L, D] from which flat values [B * H, L, D] were made.
+
+    Each head may be repeated. Returns the flat values if there are no others. ``keys`` is the cache
+    of the keys.
     """
-    joined = find_producer(graph, flat, "Reshape")
-    if joined is None:
+    reshape = find_producer(graph, flat, "Reshape")
+    if reshape is None:
         return flat
-    if known_rank(graph, joined.inputs[0]) == 4:
-        return heads_before_repeat(graph, joined.inputs[0])
-    wide = find_producer(graph, joined.inputs[0], "Expand")
-    single = None if wide is None else find_producer(graph, wide.inputs[0], "Unsqueeze")
-    if wide is None or single is None or not all(map(graph.has_shape, (keys, wide.outputs[0]))):
+    if known_rank(graph, reshape.inputs[0]) == 4:
+        return heads_before_repeat(graph, reshape.inputs[0])
+    expand = find_producer(graph, reshape.inputs[0], "Expand")
+    unsqueeze = None if expand is None else find_producer(graph, expand.inputs[0], "Unsqueeze")
+    if (
+        expand is None
+        or unsqueeze is None
+        or not all(map(graph.has_shape, (keys, expand.outputs[0])))
+    ):
         return flat
-    axes, spread = small_constant(graph, single.inputs[1]), graph.get_shape(wide.outputs[0])
-    batch, groups, *rest = graph.get_shape(keys)
-    fits = len(spread) == 5 and all(
-        map(dims.always_equal, [*spread[:2], *spread[3:]], [batch, groups, *rest])
+    axes, expanded_shape = (
+        small_constant(graph, unsqueeze.inputs[1]),
+        graph.get_shape(expand.outputs[0]),
     )
-    return single.inputs[0] if fits and axes is not None and axes.tolist() == [2] else flat
+    batch, groups, *rest = graph.get_shape(keys)
+    is_repeat = len(expanded_shape) == 5 and all(
+        map(dims.always_equal, [*expanded_shape[:2], *expanded_shape[3:]], [batch, groups, *rest])
+    )
+    return unsqueeze.inputs[0] if is_repeat and axes is not None and axes.tolist() == [2] else flat
 
 
 def softcap_of(
     graph: Graph, cap: Result | None, part: Result | None, limit: Result | None, bias: Result
 ) -> Float:
-    """The bound of scores that a Tanh caps; 0 where they have none and -inf is seen to be added to
-    them beside other numbers; else -1.
+    """Return the bound of scores that a Tanh caps.
 
-    Scores are divided by the bound, or multiplied by its inverse, before the Tanh.
+    Returns 0 if scores have no bound and the mask is known to contain -inf, else -1. Scores are
+    divided by the bound, or multiplied by its inverse, before the Tanh.
     """
     if limit is None:
         node = find_producer(graph, bias, "Where")
         added = () if node is None else node.inputs[1:]
         return 0.0 if any(number_of(graph, term) == -math.inf for term in added) else -1.0
     bound = number_of(graph, limit)
-    before = number_of(graph, cap) if cap else divide_or_nan(1.0, number_of(graph, part or limit))
-    usual = is_moderate(bound) and bound > 0
-    return bound if usual and is_close(bound, before) else -1.0
+    divisor = number_of(graph, cap) if cap else divide_or_nan(1.0, number_of(graph, part or limit))
+    is_valid = is_moderate(bound) and bound > 0
+    return bound if is_valid and is_close(bound, divisor) else -1.0
 
 
-# -- what is in use
+# -- bias and counts
 
 
 def as_numbers(graph: Graph, mask: Result) -> Result:
-    """The bias of scores: 0, and -inf where bools are False."""
+    """Return the bias of scores; a bool mask becomes 0 where it is True and -inf elsewhere."""
     if graph.get_type(mask) != dtypes.boolean:
         return mask
     numbers = [const(graph, value, dtypes.float32) for value in (0.0, -math.inf)]
@@ -141,7 +153,7 @@ def _as_int32(graph: Graph, size: Any) -> str:
 
 
 def _count_from_one(graph: Graph, count: Any) -> str:
-    """1, 2, ... of int32."""
+    """Return 1, 2, ..., ``count`` as int32."""
     if isinstance(count, int):
         return consts(graph, list(range(1, count + 1)), dtypes.int32)
     return cast(graph, iota(graph, 1, count, 1), dtypes.int32)
@@ -161,33 +173,45 @@ def decode_attention(
     sizes: SymInts,
     softcap: Float = 0.0,
 ) -> Result:
-    """Attention over the used positions of caches [B, G, L, D], as a result with these sizes.
+    """Make attention over the used positions of caches [B, G, L, D], with a result of ``sizes``.
 
-    Queries are [B, H, S, D], of which ``together`` heads are grouped (`heads_together`). Where a
-    group has several queries, sequences and heads become heads of one sequence.
+    Queries are [B, H, S, D]; ``together`` of their heads are grouped (`heads_together`). If a group
+    has several queries, sequences and heads become heads of a single sequence.
     """
     batch, heads, count, width = shape_of(graph, query)
-    groups, places = shape_of(graph, keys)[1:3]
+    groups, positions = shape_of(graph, keys)[1:3]
     queries = together * count
     folded = not dims.always_equal(queries, 1)
     batch_size, head_count = (1, batch * heads // together) if folded else (batch, heads)
     groups = batch * groups if folded else groups
     bias = as_numbers(graph, mask)
-    total = _places_in_use(graph, bias, places, queries, softcap)
-    none = zeros_of(graph, [batch_size, 0, groups * width], dtypes.float32)
+    total = _count_used_positions(graph, bias, positions, queries, softcap)
+    no_new_tokens = zeros_of(graph, [batch_size, 0, groups * width], dtypes.float32)
     if folded:
         query = permuted(graph, reshape_to(graph, query, [head_count, queries, width]), [1, 0, 2])
         keys, values = (
-            reshape_to(graph, cache, [1, groups, places, width]) for cache in (keys, values)
+            reshape_to(graph, cache, [1, groups, positions, width]) for cache in (keys, values)
         )
     rows = reshape_to(graph, query, [batch_size, queries, head_count * width])
-    last = graph.make_node("Sub", [total, const(graph, 1, dtypes.int32)])
-    last = expanded(graph, reshape_to(graph, last, [1]), [batch_size])
-    added = _bias_in_use(graph, bias, total, [batch, heads, count, places], together)
+    last_position = graph.make_node("Sub", [total, const(graph, 1, dtypes.int32)])
+    last_position = expanded(graph, reshape_to(graph, last_position, [1]), [batch_size])
+    used_bias = _slice_bias(graph, bias, total, [batch, heads, count, positions], together)
     domain, _, name = _KERNEL.rpartition("::")
     attended = graph.make_node(
         name,
-        [rows, none, none, keys, values, last, total, None, None, None, added],
+        [
+            rows,
+            no_new_tokens,
+            no_new_tokens,
+            keys,
+            values,
+            last_position,
+            total,
+            None,
+            None,
+            None,
+            used_bias,
+        ],
         domain=domain,
         num_heads=head_count,
         kv_num_heads=groups,
@@ -202,39 +226,44 @@ def decode_attention(
     return reshape_to(graph, attended, sizes)
 
 
-def _places_in_use(graph: Graph, bias: str, places: Any, queries: Any, softcap: float) -> str:
-    """The number of positions up to the last one that any query sees, an int32 scalar; at least the
-    number of queries of a head, as the kernel requires.
+def _count_used_positions(
+    graph: Graph, bias: str, positions: Any, queries: Any, softcap: float
+) -> str:
+    """Return the number of positions up to the last one that any query attends to, int32.
 
-    -inf hides a position. Where scores have a bound, the lowest number does as well, and a query
-    that sees no position takes the mean of all of them.
+    It is at least the number of queries of a head, as the kernel requires. -inf masks a position.
+    If scores have a bound, the lowest float masks it too, and a query without a visible position
+    averages all positions.
     """
-    none = const(graph, 0, dtypes.int32)
-    hiding = const(graph, _LOWEST if softcap else -math.inf, dtypes.float32)
-    hidden = graph.make_node("LessOrEqual", [bias, hiding])
-    last = graph.make_node("Where", [hidden, none, _count_from_one(graph, places)])
+    zero = const(graph, 0, dtypes.int32)
+    mask_value = const(graph, _LOWEST if softcap else -math.inf, dtypes.float32)
+    hidden = graph.make_node("LessOrEqual", [bias, mask_value])
+    last = graph.make_node("Where", [hidden, zero, _count_from_one(graph, positions)])
     if softcap:
         last = graph.make_node("ReduceMax", [last, as_vec(graph, [-1])], keepdims=1)
-        empty = graph.make_node("Equal", [last, none])
-        last = graph.make_node("Where", [empty, _as_int32(graph, places), last])
+        empty = graph.make_node("Equal", [last, zero])
+        last = graph.make_node("Where", [empty, _as_int32(graph, positions), last])
     total = graph.make_node("ReduceMax", [last], keepdims=0)
     return graph.make_node("Max", [total, _as_int32(graph, queries)])
 
 
-def _bias_in_use(graph: Graph, bias: str, total: str, sizes: list[Any], together: int) -> str:
-    """The bias of these positions, [B or 1, H or 1, S, positions], or of heads and queries as the
-    kernel groups them.
+def _slice_bias(graph: Graph, bias: str, total: str, sizes: list[Any], together: int) -> str:
+    """Return the bias of the used positions, [B or 1, H or 1, S, positions].
+
+    If the kernel groups heads and queries, the bias is grouped in the same way.
     """
-    batch, heads, queries, places = sizes
+    batch, heads, queries, positions = sizes
     outer = list(shape_of(graph, bias))[:-2]
     outer = [1] * (2 - len(outer)) + outer
-    wide = expanded(graph, bias, [*outer, queries, places])
+    wide = expanded(graph, bias, [*outer, queries, positions])
     end = reshape_to(graph, cast(graph, total, dtypes.int64), [1])
-    part = graph.make_node("Slice", [wide, as_vec(graph, 0), end, as_vec(graph, 3)])
+    used_bias = graph.make_node("Slice", [wide, as_vec(graph, 0), end, as_vec(graph, 3)])
     shared = all(dims.always_equal(size, 1) for size in outer)
     if dims.always_equal(together * queries, 1) or (shared and together == 1):
-        return part
-    first = [1, together] if shared else [batch, heads]
-    many = 1 if shared else batch * heads // together
-    part = graph.make_node("Expand", [part, as_vec(graph, [*first, queries, 1])])
-    return graph.make_node("Reshape", [part, as_vec(graph, [1, many, together * queries, -1])])
+        return used_bias
+    outer_sizes = [1, together] if shared else [batch, heads]
+    head_count = 1 if shared else batch * heads // together
+    used_bias = graph.make_node("Expand", [used_bias, as_vec(graph, [*outer_sizes, queries, 1])])
+    return graph.make_node(
+        "Reshape", [used_bias, as_vec(graph, [1, head_count, together * queries, -1])]
+    )

@@ -1,5 +1,7 @@
-"""Helpers of the rules about convolutions and pools: pads that they can add themselves, and linear
-layers that run faster as convolutions. Called by rules of convolution and ort_pointwise.
+"""Helpers of the rules about convolutions and pools.
+
+They merge pads into the operator, and run linear layers as convolutions where that is faster.
+Called by rules of convolution and ort_pointwise.
 """
 
 from __future__ import annotations
@@ -33,9 +35,9 @@ __all__ = [
     "summed_pads",
 ]
 
-_MEASURED_ROWS = range(32, 1025)  # what was measured
-_MAX_WIDTH = 8192  # a wider product, of words, is slower as a convolution
-_BLOCK = 16  # channels that the kernels take together
+_MEASURED_ROWS = range(32, 1025)  # row counts for which convolutions measured faster
+_MAX_WIDTH = 8192  # wider products, such as those over a vocabulary, are slower as convolutions
+_BLOCK = 16  # channels in a block of the kernels
 
 
 # -- borders
@@ -49,8 +51,9 @@ def summed_pads(
     axes: Result | None,
     pads: Ints | None,
 ) -> Ints:
-    """The attribute ``pads`` plus the zeros that a Pad adds on all axes but the first two; [] if
-    the Pad does anything else.
+    """Return the attribute ``pads`` plus the zeros that a Pad adds to the spatial axes.
+
+    Returns [] if the Pad does anything else.
     """
     border_sizes = small_constant(graph, borders)
     if border_sizes is None or border_sizes.ndim != 1 or not graph.has_rank(x):
@@ -60,14 +63,14 @@ def summed_pads(
         if filled is None or np.any(filled != 0) or np.signbit(filled).any():
             return []
     rank = graph.get_rank(x)
-    which = small_constant(graph, axes) if axes else np.arange(rank)
-    if which is None or len(border_sizes) != 2 * which.size:
+    padded_axes = small_constant(graph, axes) if axes else np.arange(rank)
+    if padded_axes is None or len(border_sizes) != 2 * padded_axes.size:
         return []
-    full = np.zeros((rank, 2), int)  # before and after each axis
-    np.add.at(full, which.reshape(-1) % rank, border_sizes.reshape(2, -1).T)
-    if full.min(initial=0) < 0 or full[:2].any():
+    pads_by_axis = np.zeros((rank, 2), int)  # before and after
+    np.add.at(pads_by_axis, padded_axes.reshape(-1) % rank, border_sizes.reshape(2, -1).T)
+    if pads_by_axis.min(initial=0) < 0 or pads_by_axis[:2].any():
         return []
-    sides = full[2:].T.reshape(-1).tolist()
+    sides = pads_by_axis[2:].T.reshape(-1).tolist()
     return [a + b for a, b in zip(pads or [0] * len(sides), sides, strict=True)]
 
 
@@ -79,30 +82,40 @@ def pads_without_end(
     pads: Ints | None,
     strides: Ints | None,
 ) -> Ints:
-    """``pads`` of the convolution ``whole`` that give only its first positions, ``part``, which a
-    Slice takes.
+    """Return ``pads`` with which the convolution ``whole`` computes only ``part``, a Slice of it.
 
-    Empty where the Slice cuts more than zeros give, cuts elsewhere, or leaves nothing: the kernel
-    would not fit.
+    The Slice has to start at index 0. Returns [] if it removes more positions than the end pads
+    add, positions elsewhere, or every position.
     """
-    first, before, after = small_constant(graph, starts), *_known_shapes(graph, whole, part)
-    if first is None or first.any() or not pads or not before or len(before) != len(after):
+    start_values, whole_shape, part_shape = (
+        small_constant(graph, starts),
+        *_known_shapes(graph, whole, part),
+    )
+    if (
+        start_values is None
+        or start_values.any()
+        or not pads
+        or not whole_shape
+        or len(whole_shape) != len(part_shape)
+    ):
         return []
-    if not all(map(dims.always_equal, before[:2], after[:2])):
+    if not all(map(dims.always_equal, whole_shape[:2], part_shape[:2])):
         return []
     count = len(pads) // 2
     cropped = list(pads)
     for axis, step in enumerate(strides or [1] * count):
-        size, less, zeros = before[2 + axis], after[2 + axis], pads[count + axis]
-        cut = [n for n in range(max(zeros, 0) // step + 1) if dims.always_equal(less + n, size)]
-        if not cut or not less >= 1:
+        size, part_size, end_pad = whole_shape[2 + axis], part_shape[2 + axis], pads[count + axis]
+        removed_counts = [
+            n for n in range(max(end_pad, 0) // step + 1) if dims.always_equal(part_size + n, size)
+        ]
+        if not removed_counts or not part_size >= 1:
             return []
-        cropped[count + axis] -= cut[0] * step
+        cropped[count + axis] -= removed_counts[0] * step
     return cropped
 
 
 def _known_shapes(graph: Graph, *results: Result) -> list[Sequence[Any]]:
-    """The shape of each result; empty where it is unknown."""
+    """Return the shape of each result; () if it is unknown."""
     return [graph.get_shape(result) if graph.has_shape(result) else () for result in results]
 
 
@@ -117,8 +130,10 @@ def has_explicit_pads(attributes: Any) -> Bool:
 
 
 def suits_pointwise_convolution(graph: Graph, x: Result, weight: Result, transposed: Bool) -> Bool:
-    """Whether the rows of ``x`` go through a constant float32 matrix, [K, N] or (``transposed``)
-    [N, K], of sizes for which ONNX Runtime's convolutions are faster than its products.
+    """Whether a linear layer has sizes for which ONNX Runtime's convolutions are faster.
+
+    The rows of ``x`` are multiplied by a constant float32 matrix, [K, N], or [N, K] if
+    ``transposed``.
     """
     if not (is_float32(graph, x) and is_float32(graph, weight) and is_constant(graph, weight)):
         return False
@@ -127,19 +142,22 @@ def suits_pointwise_convolution(graph: Graph, x: Result, weight: Result, transpo
     sizes = [*shape_of(graph, x), *shape_of(graph, weight)]
     if not is_static(sizes):
         return False
-    blocks = all(size % _BLOCK == 0 and 0 < size <= _MAX_WIDTH for size in shape_of(graph, weight))
-    return blocks and math.prod(shape_of(graph, x)[:-1]) in _MEASURED_ROWS
+    is_blocked = all(
+        size % _BLOCK == 0 and 0 < size <= _MAX_WIDTH for size in shape_of(graph, weight)
+    )
+    return is_blocked and math.prod(shape_of(graph, x)[:-1]) in _MEASURED_ROWS
 
 
 def convolved_rows(
     graph: Graph, x: Result, weight: Result, transposed: Bool, bias: Result | None = None
 ) -> Result:
-    """Rows [..., K] times a matrix as a convolution of an image [1, K, M, 1] of M positions,
-    transposed back to rows, [1, M, 1, N].
+    """Return rows [..., K] times a matrix, computed as a convolution.
+
+    The image is [1, K, M, 1] with M positions; the result is transposed back to rows, [1, M, 1, N].
     """
     image = consts(graph, [1, -1, 1, shape_of(graph, x)[-1]], dtypes.int64)
-    before = find_producer(graph, x, "Reshape")  # of the same numbers in the same order
-    flat = graph.make_node("Reshape", [x if before is None else before.inputs[0], image])
+    reshape = find_producer(graph, x, "Reshape")  # a Reshape of a Reshape is a single Reshape
+    flat = graph.make_node("Reshape", [x if reshape is None else reshape.inputs[0], image])
     matrix = weight if transposed else graph.make_node("Transpose", [weight], perm=[1, 0])
     filters = graph.make_node("Unsqueeze", [matrix, consts(graph, [2, 3], dtypes.int64)])
     columns = graph.make_node("Transpose", [flat], perm=[0, 3, 1, 2])

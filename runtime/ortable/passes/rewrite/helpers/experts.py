@@ -1,6 +1,7 @@
-"""Helpers of the rules about mixtures of experts: when one product per expert beats products with
-gathered matrices, those products, and quantized expert matrices. Called by rules of
-ort_experts and weights_experts.
+"""Helpers of the rules about mixtures of experts.
+
+They decide where a product for each expert is faster than products with gathered matrices, build
+these products, and quantize expert matrices. Called by rules of ort_experts and weights_experts.
 """
 
 from __future__ import annotations
@@ -31,14 +32,13 @@ __all__ = [
     "rows_by_expert",
 ]
 
-_ELEMENTS_PER_EXPERT = (
-    8192  # elements of gathered matrices that take as long as the nodes of one expert
-)
-_MAX_EXPERTS = 512  # more make a graph that takes longer to load than it saves
+# Gathering this many matrix elements takes as long as the nodes of one expert.
+_ELEMENTS_PER_EXPERT = 8192
+_MAX_EXPERTS = 512  # with more experts, loading the graph takes longer than the rewrite saves
 
 
 def are_nonnegative(graph: Graph, ids: Result) -> Bool:
-    """Whether indices [S] are never negative, as those of a TopK."""
+    """Whether indices [S] are never negative, for example those of a TopK."""
     if known_rank(graph, ids) != 1:
         return False
     least = lower_bound(graph, ids)
@@ -50,8 +50,9 @@ def are_nonnegative(graph: Graph, ids: Result) -> Bool:
 
 
 def pays_by_expert(graph: Graph, weight: Result, ids: Result) -> Bool:
-    """Whether gathering a float32 matrix of [E, ...] for each row costs more than the nodes of E
-    products. An unknown number of rows counts as that of a prompt.
+    """Whether gathering a matrix of float32 [E, ...] for each row is slower than E products.
+
+    If the number of rows is unknown, the number of experts is used instead.
     """
     if not is_float32(graph, weight) or known_rank(graph, weight) != 3:
         return False
@@ -66,39 +67,41 @@ def pays_by_expert(graph: Graph, weight: Result, ids: Result) -> Bool:
 def rows_by_expert(
     graph: Graph, x: Result, weight: Result, ids: Result, transposed: Bool
 ) -> Result:
-    """Multiply each of S rows [S, K] (of any shape with these elements) by its expert's matrix: [S,
-    N].
+    """Multiply each of S rows by its expert's matrix; return [S, N].
 
-    Rows are sorted by expert, multiplied, and put back. ``transposed``: matrices are [E, N, K].
+    ``x`` has the elements of [S, K] in any shape. The rows are sorted by expert, multiplied, and
+    put back in order. ``transposed``: the matrices are [E, N, K].
     """
     make = graph.make_node
     count, rows = dim_of(graph, weight, 0), dim_of(graph, ids, 0)
     inner = dim_of(graph, weight, 2 if transposed else 1)
-    many = as_vec(graph, rows)
+    row_count = as_vec(graph, rows)
     sizes = counts_of(graph, ids, count)  # type: ignore[arg-type]
-    _, order = make("TopK", [ids, many], 2, axis=0, largest=0)
-    _, back = make("TopK", [order, many], 2, axis=0, largest=0)
+    _, order = make("TopK", [ids, row_count], 2, axis=0, largest=0)
+    _, inverse_order = make("TopK", [order, row_count], 2, axis=0, largest=0)
     sorted_rows = make(
         "Gather", [reshape_to(graph, _skip_views(graph, x), [rows, inner]), order], axis=0
     )
     products = grouped_matmul(graph, sorted_rows, sizes, weight, transposed)
-    return make("Gather", [products, back], axis=0)
+    return make("Gather", [products, inverse_order], axis=0)
 
 
-# -- which expert takes how many rows
+# -- number of rows of each expert
 
 
 def counts_of(graph: Graph, ids: Result, count: Int) -> Result:
-    """How often each number from 0 to count - 1 occurs in ids [S]: int64 [count]."""
+    """Return how often each number from 0 to count - 1 occurs in ids [S]: int64 [count]."""
     numbers = consts(graph, list(range(count)), dtypes.int64)
-    lines = reshape_to(graph, _skip_views(graph, ids), [dim_of(graph, ids, 0), 1])
-    matches = graph.make_node("Cast", [graph.make_node("Equal", [lines, numbers])], to=dtypes.int64)
+    column = reshape_to(graph, _skip_views(graph, ids), [dim_of(graph, ids, 0), 1])
+    matches = graph.make_node(
+        "Cast", [graph.make_node("Equal", [column, numbers])], to=dtypes.int64
+    )
     zero = consts(graph, [0], dtypes.int64)
     return graph.make_node("ReduceSum", [matches, zero], keepdims=0)
 
 
 def _skip_views(graph: Graph, x: Result) -> Result:
-    """The result of which ``x`` is a view with the elements in the same order."""
+    """Return the result of which ``x`` is a view that preserves the order of elements."""
     for _ in range(8):
         node = graph.values[x].producer
         if node is None or node.key not in KEEPS_ORDER:
@@ -107,20 +110,20 @@ def _skip_views(graph: Graph, x: Result) -> Result:
     return x
 
 
-# -- matrices that are rounded
+# -- quantized matrices
 
 
 def can_quantize_expert(graph: Graph, w: Result, index: Result, transposed: Bool) -> Bool:
-    """Whether ``weights=`` quantizes the matrix at a constant index of stored float32 matrices
-    [E, K, N], or [E, N, K] where the product reads it ``transposed``.
+    """Whether ``weights=`` quantizes the matrix at a constant index of stacked float32 matrices.
 
-    Patterns match the state_dict name of all matrices of the layer, or that name with the number
-    of the expert: ``experts.down_proj.3``.
+    The stack is [E, K, N], or [E, N, K] if the product reads it ``transposed``. Name patterns match
+    the state_dict name of the stack, or that name with the number of the expert, such as
+    ``experts.down_proj.3``.
     """
-    rounding, number = quantization_run_of(graph), small_constant(graph, index)
+    run, number = quantization_run_of(graph), small_constant(graph, index)
     if (
         owner_of(graph, w) is None
-        or rounding is None
+        or run is None
         or number is None
         or number.ndim
         or not is_float32(graph, w)
@@ -130,14 +133,12 @@ def can_quantize_expert(graph: Graph, w: Result, index: Result, transposed: Bool
     if len(shape) != 3 or not is_static(shape) or not 0 <= int(number) < shape[0]:
         return False
     inner = shape[2] if transposed else shape[1]
-    large = inner >= rounding.options.group_size and min(shape) > 0
-    return large and _is_selected(
-        rounding.options, weight_name(w), f"{weight_name(w)}.{int(number)}"
-    )
+    is_large = inner >= run.options.group_size and min(shape) > 0
+    return is_large and _is_selected(run.options, weight_name(w), f"{weight_name(w)}.{int(number)}")
 
 
 def quantize_expert(graph: Graph, w: Result, index: Result, transposed: Bool) -> Result:
-    """Such a matrix [K, N] as DequantizeLinear of its codes."""
+    """Return the matrix [K, N] of an expert as DequantizeLinear of its codes."""
     owner, number = owner_of(graph, w), small_constant(graph, index)
     assert owner is not None and number is not None
     name = f"{weight_name(w)}.{int(number)}"

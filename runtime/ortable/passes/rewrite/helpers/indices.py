@@ -1,4 +1,5 @@
 """Helpers of the rules about indices: composed Gathers, grids of indices, one-hot comparisons.
+
 Called by rules of gather and training.
 """
 
@@ -21,16 +22,16 @@ __all__ = [
     "enumerates_elements",
 ]
 
-_MAX_CLASSES = 1 << 20  # classes that are compared with 0, 1, 2, ...
+_MAX_CLASSES = 1 << 20  # longer constants are not compared with 0, 1, 2, ...
 
 
-# -- what a Gather takes
+# -- indices of Gathers
 
 
 def composed_indices(
     graph: Graph, x: Result, axis: Int, first: Result, again: Int, second: Result
 ) -> Opaque:
-    """The constant indices of two Gathers along one axis as one; None when they do not compose."""
+    """Return the constant indices of two Gathers along one axis as one array, else None."""
     rank = graph.values[x].rank
     outer, inner = small_constant(graph, first), small_constant(graph, second)
     if rank is None or outer is None or inner is None or outer.ndim != 1 or not outer.size:
@@ -46,21 +47,19 @@ def composed_indices(
 
 
 def enumerates_elements(graph: Graph, x: Result, indices: Result) -> Bool:
-    """Whether the indices of a GatherND are those of every element of the leading axes of ``x``,
-    in order.
-    """
-    shape, grid = shape_or_none(graph, x), shape_or_none(graph, indices)
-    if shape is None or grid is None or not grid or not isinstance(grid[-1], int):
+    """Whether the indices of a GatherND enumerate the leading axes of ``x`` in order."""
+    shape, grid_shape = shape_or_none(graph, x), shape_or_none(graph, indices)
+    if shape is None or grid_shape is None or not grid_shape or not isinstance(grid_shape[-1], int):
         return False
-    if grid[-1] < 1:  # no axis is indexed, which ONNX does not allow
+    if grid_shape[-1] < 1:  # no axis is indexed, which ONNX does not allow
         return False
     array = small_constant(graph, indices)
     if array is not None:
         return _is_grid(array, shape)
     node = graph.values[indices].producer
-    if node is None or node.key != "Concat" or len(node.inputs) != grid[-1]:
+    if node is None or node.key != "Concat" or len(node.inputs) != grid_shape[-1]:
         return False
-    if normalize_axis(node.attrs["axis"], len(grid)) != len(grid) - 1:
+    if normalize_axis(node.attrs["axis"], len(grid_shape)) != len(grid_shape) - 1:
         return False
     axes: list[int] = []
     for index, name in enumerate(node.inputs):
@@ -68,9 +67,9 @@ def enumerates_elements(graph: Graph, x: Result, indices: Result) -> Bool:
         if counter is None or not dims.always_equal(counter[1], shape[index]):
             return False
         axes.append(counter[0])
-    rest = [size for axis, size in enumerate(grid[:-1]) if axis not in axes]
-    in_order = axes == sorted(set(axes)) and max(axes) < len(grid) - 1
-    return in_order and all(isinstance(size, int) and size == 1 for size in rest)
+    other_sizes = [size for axis, size in enumerate(grid_shape[:-1]) if axis not in axes]
+    in_order = axes == sorted(set(axes)) and max(axes) < len(grid_shape) - 1
+    return in_order and all(isinstance(size, int) and size == 1 for size in other_sizes)
 
 
 def _is_grid(array: np.ndarray, shape: Shape) -> bool:
@@ -88,21 +87,26 @@ def _is_grid(array: np.ndarray, shape: Shape) -> bool:
 
 
 def class_axis(graph: Graph, classes: Result, indices: Result) -> Int:
-    """The axis of ``indices`` along which a constant ``classes`` is 0, 1, 2, ... and ``indices``
-    has one element; -1 when there is none.
+    """Return the axis along which ``indices`` has one element and ``classes`` is 0, 1, 2, ...
+
+    Returns -1 if ``classes`` is not such a constant.
     """
-    shape, wide = shape_or_none(graph, indices), shape_or_none(graph, classes)
-    if shape is None or wide is None or len(wide) > len(shape):
+    shape, classes_shape = shape_or_none(graph, indices), shape_or_none(graph, classes)
+    if shape is None or classes_shape is None or len(classes_shape) > len(shape):
         return -1
-    long = [axis for axis, size in enumerate(wide) if not dims.always_equal(size, 1)]
-    if len(long) != 1:
+    long_axes = [axis for axis, size in enumerate(classes_shape) if not dims.always_equal(size, 1)]
+    if len(long_axes) != 1:
         return -1
-    axis = long[0] - len(wide) + len(shape)
-    return axis if dims.always_equal(shape[axis], 1) and _is_arange(graph, classes, wide) else -1
+    axis = long_axes[0] - len(classes_shape) + len(shape)
+    return (
+        axis
+        if dims.always_equal(shape[axis], 1) and _is_arange(graph, classes, classes_shape)
+        else -1
+    )
 
 
 def _is_arange(graph: Graph, x: str, shape: tuple[Dim, ...]) -> bool:
-    """Whether a constant is 0, 1, 2, ..."""
+    """Whether a constant is 0, 1, 2, ... in this shape."""
     size = dims.product_of(shape)
     if not isinstance(size, int) or size > _MAX_CLASSES:
         return False

@@ -1,5 +1,7 @@
-"""Helpers of the rules about masks: whether a mask is uniform or causal, which rows allow no key,
-and masks in the shapes that attention operators take. Called by rules of masks and attention.
+"""Helpers of the rules about masks.
+
+They find uniform and causal masks and rows without a visible key, and make masks in the shapes that
+attention operators support. Called by rules of masks and attention.
 """
 
 from __future__ import annotations
@@ -37,18 +39,20 @@ __all__ = [
 _NAN = float("nan")
 
 
-# -- what a mask holds
+# -- values of masks
 
 
 def uniform_of(graph: Graph, x: Result | None) -> Float:
-    """The value of all elements of a result, 1 and 0 for True and False; NaN if they may differ or
-    are unknown. Follows moves, casts, logic and comparisons of ranges.
+    """Return the value of all elements of a result, 1 and 0 for True and False.
+
+    Returns NaN if they may differ or are unknown. The analysis follows moves, casts, logic and
+    comparisons of ranges.
     """
     return uniform_value(graph, x) if x else _NAN
 
 
 def rows_have_true(graph: Graph, mask: Result) -> Bool:
-    """Whether every row of a mask allows its first position, as causal masks do."""
+    """Whether every row of a mask is True at its first position, as in causal masks."""
     return first_column_is_true(graph, mask)
 
 
@@ -56,22 +60,22 @@ def rows_have_true(graph: Graph, mask: Result) -> Bool:
 
 
 def expanded_mask(graph: Graph, mask: Result, scores: Result) -> Result:
-    """The mask expanded to the length and width of the scores, which the operators do not
-    broadcast.
+    """Expand a mask to the length and width of the scores, which the operators do not broadcast.
 
-    Rows of only the lowest number are raised above it: the operators take them for rows without a
-    key. None for a constant that hides nothing.
+    Rows that contain only the lowest float are raised above it, because the operators treat them as
+    rows without a key. Returns None for a constant mask that masks nothing.
     """
     if _is_constant_true(graph, mask):
         return None
     leading = list(shape_of(graph, mask))[:-2]
-    finite = mask if _is_above_lowest(graph, mask) else above_lowest(graph, mask)
-    return expanded(graph, finite, [*leading, *shape_of(graph, scores)[-2:]])
+    raised = mask if _is_above_lowest(graph, mask) else above_lowest(graph, mask)
+    return expanded(graph, raised, [*leading, *shape_of(graph, scores)[-2:]])
 
 
 def every_row_sees(graph: Graph, mask: Result | None) -> Bool:
-    """Whether an added mask leaves every row a key above -inf and the lowest number; True without a
-    mask.
+    """Whether an additive mask leaves every row a key above -inf and the lowest float.
+
+    True without a mask.
     """
     if not mask:
         return True
@@ -82,7 +86,7 @@ def every_row_sees(graph: Graph, mask: Result | None) -> Bool:
 
 
 def _is_above_lowest(graph: Graph, mask: str) -> bool:
-    """Whether a mask is a constant without the lowest number of its dtype."""
+    """Whether a mask is a constant that does not contain the lowest number of its dtype."""
     values = whole_constant(graph, mask)
     if values is None or values.dtype == bool:
         return False
@@ -105,35 +109,35 @@ def is_causal_mask(graph: Graph, mask: Result | None, scores: Result, hides: Boo
     if not mask or not broadcasts_into(graph, mask, scores):
         return False
     is_bool = graph.has_type(mask) and graph.get_type(mask) == dtypes.boolean
-    numbers = (0.0, 1.0) if hides else (1.0, 0.0) if is_bool else (0.0, -math.inf)
+    visible_and_masked = (0.0, 1.0) if hides else (1.0, 0.0) if is_bool else (0.0, -math.inf)
     sizes = [*shape_of(graph, scores)[-2:], *shape_of(graph, mask)[-2:]]
     if len(sizes) != 4 or not all(dims.always_equal(size, sizes[0]) for size in sizes):
         return False
     if dims.always_equal(sizes[0], 1):
         values = whole_constant(graph, mask)
-        return values is not None and bool(values.size and (values == numbers[0]).all())
-    return triangle_of(graph, mask) == Triangle(0, *numbers)
+        return values is not None and bool(values.size and (values == visible_and_masked[0]).all())
+    return triangle_of(graph, mask) == Triangle(0, *visible_and_masked)
 
 
-# -- rows that see nothing
+# -- rows without a visible key
 
 
 def empty_rows_are_zero(graph: Graph, mask: Result, attended: Result | None) -> Bool:
     """Whether the output is 0 in rows whose mask hides every key, and unchanged elsewhere.
 
-    ``attended``: the condition of the Where that writes the 0; None without one. It is computed
-    from the mask, or the mask is a constant that agrees with it.
+    ``attended`` is the condition of the Where that writes the 0, or None. It is computed from the
+    mask, or the mask is a constant that agrees with it.
     """
     values = whole_constant(graph, mask)
     if values is not None:
-        rows = _rows_with_key(values)
+        has_key = _rows_with_key(values)
         if attended is None:
-            return bool(rows.all())
+            return bool(has_key.all())
         attended_rows = whole_constant(graph, attended)
         if attended_rows is not None and graph.get_type(mask) != dtypes.boolean:
             attended_rows = ~attended_rows
         if attended_rows is not None:
-            return attended_rows.shape == rows.shape and bool((attended_rows == rows).all())
+            return attended_rows.shape == has_key.shape and bool((attended_rows == has_key).all())
     if attended is None:
         return False
     if graph.get_type(mask) != dtypes.boolean:
@@ -143,18 +147,19 @@ def empty_rows_are_zero(graph: Graph, mask: Result, attended: Result | None) -> 
         return _is_row_max(graph, node.inputs[0], mask)
     node = find_producer(graph, attended, "Cast")
     node = None if node is None else find_producer(graph, node.inputs[0], "ReduceMax")
-    before = None if node is None else find_producer(graph, node.inputs[0], "Cast")
-    if node is None or before is None or before.inputs[0] != mask:
+    mask_cast = None if node is None else find_producer(graph, node.inputs[0], "Cast")
+    if node is None or mask_cast is None or mask_cast.inputs[0] != mask:
         return False
-    return _is_row_max(graph, node.outputs[0], before.outputs[0])
+    return _is_row_max(graph, node.outputs[0], mask_cast.outputs[0])
 
 
 def zeroes_only_empty_rows(
     graph: Graph, mask: Result | None, attended: Result | None, masked_out: Result | None
 ) -> Bool:
-    """Whether the Where that zeroes rows without a key is absent or computed from the mask, so that
-    it does nothing beside a causal mask. ``attended`` belongs to a mask of bools, ``masked_out``
-    to another one.
+    """Whether the Where that zeroes rows without a key is absent or computed from the mask.
+
+    Such a Where has no effect with a causal mask. ``attended`` is its condition for a bool mask,
+    ``masked_out`` for other masks.
     """
     if attended is None and masked_out is None:
         return True
@@ -166,7 +171,7 @@ def zeroes_only_empty_rows(
 def _rows_with_key(mask: np.ndarray) -> np.ndarray:
     if mask.dtype == bool:
         return np.asarray(mask.any(axis=-1, keepdims=True))
-    if hides_nothing(mask):  # many times faster than the largest element of each row
+    if hides_nothing(mask):  # much faster than the maximum of each row
         return np.ones((*mask.shape[:-1], 1), dtype=bool)
     return np.asarray(mask.max(axis=-1, keepdims=True) != -np.inf)
 
@@ -177,5 +182,5 @@ def _is_row_max(graph: Graph, x: str, source: str) -> bool:
     if node is None or node.inputs[0] != source or not node.attrs.get("keepdims", 1):
         return False
     axes = None if len(node.inputs) < 2 else small_constant(graph, node.inputs[1])
-    last = known_rank(graph, source) - 1
-    return axes is not None and axes.tolist() in ([-1], [last])
+    last_axis = known_rank(graph, source) - 1
+    return axes is not None and axes.tolist() in ([-1], [last_axis])

@@ -1,5 +1,6 @@
-"""Helpers of the rules about normalizations: their axes, sizes, scales and channels. Called by
-rules of normalization and ort_norm.
+"""Helpers of the rules about normalizations: their axes, sizes, scales and channels.
+
+Called by rules of normalization and ort_norm.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ __all__ = [
 
 
 def trailing_axes(graph: Graph, axes: Result, x: Result) -> Int:
-    """The first of the constant axes, counted from the end, if they are all trailing axes of ``x``
-    and have known sizes; 0 otherwise.
+    """Return the first of the constant axes, counted from the end.
+
+    Returns 0 unless the axes are all trailing axes of ``x`` with known sizes.
     """
-    named = small_constant(graph, axes)
-    if named is None or named.ndim > 1 or not graph.has_shape(x):
+    axis_values = small_constant(graph, axes)
+    if axis_values is None or axis_values.ndim > 1 or not graph.has_shape(x):
         return 0
     shape = graph.get_shape(x)
-    trailing = sorted(int(axis) % len(shape) for axis in named.reshape(-1)) if shape else []
+    trailing = sorted(int(axis) % len(shape) for axis in axis_values.reshape(-1)) if shape else []
     if not trailing or trailing != list(range(trailing[0], len(shape))):
         return 0
     is_known = all(type(size) is int and size > 0 for size in shape[trailing[0] :])
@@ -37,36 +39,46 @@ def trailing_axes(graph: Graph, axes: Result, x: Result) -> Int:
 
 
 def one_row_axis(graph: Graph, x: Result, mean: Result, count: Result) -> Int:
-    """The first axis of ``x`` longer than 1, counted from the end, if ``mean`` is one number, the
-    mean of all ``count`` elements of ``x``; 0 otherwise.
+    """Return the first axis of ``x`` longer than 1, counted from the end.
+
+    Returns 0 unless ``mean`` is a single number, the mean of all ``count`` elements of ``x``.
     """
     shapes = [graph.get_shape(item) if graph.has_shape(item) else None for item in (x, mean)]
-    own, one = shapes
-    if own is None or one is None or not all(type(size) is int for size in (*own, *one)):
-        return 0
-    size = dims.product_of(own)
-    long = [axis for axis, item in enumerate(own) if item != 1]
+    shape, mean_shape = shapes
     if (
-        not long
-        or len(one) > len(own)
-        or dims.product_of(one) != 1
+        shape is None
+        or mean_shape is None
+        or not all(type(size) is int for size in (*shape, *mean_shape))
+    ):
+        return 0
+    size = dims.product_of(shape)
+    long_axes = [axis for axis, item in enumerate(shape) if item != 1]
+    if (
+        not long_axes
+        or len(mean_shape) > len(shape)
+        or dims.product_of(mean_shape) != 1
         or number_of(graph, count) != size
     ):
         return 0
-    return long[0] - len(own)
+    return long_axes[0] - len(shape)
 
 
 # -- scales
 
 
 def is_channels(graph: Graph, c: Result, x: Result) -> Bool:
-    """Whether a result that broadcasts with ``x`` has one element for each index along axis 1 of
-    ``x``, whose size is known.
+    """Whether a result has one element for each index of axis 1 of ``x`` and broadcasts with ``x``.
+
+    The size of axis 1 is known.
     """
     if not (graph.has_shape(c) and graph.has_shape(x)) or graph.get_rank(x) < 2:
         return False
-    own, target = list(graph.get_shape(c)), graph.get_shape(x)
-    full = [1] * (len(target) - len(own)) + own
-    others = [full[0], *full[2:]]
-    fits = len(full) == len(target) and type(target[1]) is int and full[1] == target[1]
-    return fits and all(dims.always_equal(size, 1) for size in others)
+    shape, target_shape = list(graph.get_shape(c)), graph.get_shape(x)
+    padded_shape = [1] * (len(target_shape) - len(shape)) + shape
+    other_sizes = [padded_shape[0], *padded_shape[2:]]
+    has_channel_axis = (
+        len(padded_shape) == len(target_shape)
+        and type(target_shape[1]) is int
+        and padded_shape[1] == target_shape[1]
+    )
+    return has_channel_axis and all(dims.always_equal(size, 1) for size in other_sizes)

@@ -1,5 +1,6 @@
-"""Helpers about dtypes and constants of one number, for rules of all files. Unknown numbers are
-NaN or None.
+"""Helpers about dtypes and one-element constants, for rules of all files.
+
+Unknown numbers are NaN or None.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ __all__ = [
     "number_of",
 ]
 
-# Bits of the numbers that a type holds exactly, and for floats of the exponent.
+# The bits of integers that a type represents exactly; for floats also the bits of the exponent.
 _FLOATS = {
     dtypes.bfloat16: (8, 8),
     dtypes.float16: (11, 5),
@@ -52,20 +53,20 @@ _UNSIGNED = {
 
 
 def for_cpu(graph: Graph) -> Bool:
-    """Whether the graph targets ONNX Runtime's CPU provider, whose kernels a rule may rely on."""
+    """Whether the graph targets ONNX Runtime's CPU provider, so that a rule may use its kernels."""
     return graph.target == "onnxruntime" and bool(graph.kernel_table)
 
 
 def is_float32(graph: Graph, x: Result) -> Bool:
-    """Whether a result is float32, the type that most fused kernels of ONNX Runtime take."""
+    """Whether a result is float32, the dtype that most fused kernels of ONNX Runtime require."""
     return graph.has_type(x) and graph.get_type(x) == dtypes.float32
 
 
 def is_cast_once(first: Dtype, between: Dtype, last: Dtype) -> Bool:
     """Whether a cast to ``between`` and then to ``last`` equals the cast to ``last``.
 
-    ``between`` must hold every value of the first type, and all must be floats, or all integers
-    or bool: kernels round and saturate casts between those differently.
+    ``between`` must represent every value of the first type. All types must be floats, or all
+    integers or bool, because kernels round and saturate casts from floats to integers differently.
     """
     if last not in (_FLOATS if first in _FLOATS else {**_SIGNED, **_UNSIGNED}):
         return False
@@ -81,11 +82,9 @@ def is_cast_once(first: Dtype, between: Dtype, last: Dtype) -> Bool:
 
 
 def number_of(graph: Graph, x: Result) -> Float:
-    """The value of a constant of one element; NaN for any other result, so that comparisons
-    fail.
-    """
-    one = graph.has_shape(x) and all(n == 1 for n in graph.get_shape(x))
-    array = small_constant(graph, x) if one else None
+    """Return the value of a one-element constant; NaN, which equals nothing, for other results."""
+    is_single = graph.has_shape(x) and all(n == 1 for n in graph.get_shape(x))
+    array = small_constant(graph, x) if is_single else None
     if array is None or array.size != 1 or array.dtype.kind not in "fiub":
         return float("nan")
     return array.reshape(-1)[0].item()
@@ -101,10 +100,10 @@ def is_plus_zero(graph: Graph, x: Result) -> Bool:
 
 
 def is_rounded_in_float32(graph: Graph, c: Result, x: Result, scaled: Result) -> Bool:
-    """Whether a float64 constant of one element changes as float32, where that matters.
+    """Whether a one-element float64 constant changes when cast to float32, where that matters.
 
-    It matters where ``x`` or ``scaled``, the scaled ``x``, is or feeds a matrix product, or where
-    the number would become 1.
+    It matters if ``x`` or ``scaled``, the scaled ``x``, is the result or the input of a matrix
+    product, or if the number would become 1.
     """
     if not graph.has_type(x) or graph.get_type(x) != dtypes.float64:
         return False
@@ -123,10 +122,10 @@ def _is_product(graph: Graph, x: Result) -> bool:
 
 
 def _feeds_product(graph: Graph, x: Result) -> bool:
-    """Whether a product reads a result, transposed or not."""
+    """Whether a matrix product reads a result, directly or after a Transpose."""
     for node in graph.uses(x):
-        moved = graph.uses(node.outputs[0]) if node.op_type == "Transpose" else ()
-        if any(reader.key in MATMUL for reader in (node, *moved)):
+        transpose_readers = graph.uses(node.outputs[0]) if node.op_type == "Transpose" else ()
+        if any(reader.key in MATMUL for reader in (node, *transpose_readers)):
             return True
     return False
 
@@ -135,19 +134,20 @@ def _feeds_product(graph: Graph, x: Result) -> bool:
 
 
 def is_close(a: Float, b: Float) -> Bool:
-    """Whether two numbers agree to float32 precision: formulas write constants with ten digits."""
+    """Whether two numbers agree to float32 precision: models write constants with ten digits."""
     return math.isclose(a, b, rel_tol=1e-6)
 
 
 def is_moderate(value: Float) -> Bool:
-    """Whether a number is finite, nonzero and far from the limits of float32, so that scaling by it
-    neither overflows nor loses digits.
+    """Whether a number is finite, nonzero and far from the limits of float32.
+
+    Scaling by such a number neither overflows nor loses digits.
     """
     return math.isfinite(value) and 1e-30 < abs(value) < 1e30
 
 
 def divide_or_nan(a: Float, b: Float) -> Float:
-    """A quotient; NaN for a division by zero."""
+    """Return the quotient; NaN for a division by zero."""
     return a / b if b else float("nan")
 
 
@@ -155,7 +155,7 @@ def divide_or_nan(a: Float, b: Float) -> Float:
 
 
 def ints_of(graph: Graph, x: Result) -> Ints:
-    """The integers of a constant of rank 0 or 1; None for any other result."""
+    """Return the integers of a constant of rank 0 or 1; None for any other result."""
     array = small_constant(graph, x)
     if array is None or array.ndim > 1 or array.dtype.kind not in "iu":
         return None
@@ -163,7 +163,7 @@ def ints_of(graph: Graph, x: Result) -> Ints:
 
 
 def int_array_or_none(graph: Graph, x: Result) -> Opaque:
-    """The content of an integer result as an array, if it is known at export time."""
+    """Return the content of an integer result as an array if it is known at export time."""
     info = graph.values[x]
     if info.dtype not in (dtypes.int64, dtypes.int32) or info.value is None:
         return None
@@ -172,7 +172,7 @@ def int_array_or_none(graph: Graph, x: Result) -> Opaque:
         return None
     limits = np.iinfo(dtypes.to_numpy(info.dtype))
     if not all(limits.min <= item <= limits.max for item in items):
-        return None  # it wraps around there
+        return None  # the value overflows the dtype
     array = np.array(items, dtype=dtypes.to_numpy(info.dtype))
     if not isinstance(info.value, tuple):
         array = array.reshape(())
@@ -180,28 +180,26 @@ def int_array_or_none(graph: Graph, x: Result) -> Opaque:
 
 
 def constant_as(graph: Graph, c: Result, sizes: Ints) -> Result:
-    """A constant of one element with another shape."""
+    """Return a one-element constant with another shape."""
     return graph.make_initializer("", graph.get_constant(c).reshape(sizes))
 
 
 def int_constant(graph: Graph, value: Opaque, dtype: Dtype) -> Result:
-    """An array of integers as a constant."""
+    """Make a constant of an array of integers."""
     return graph.make_initializer("", value.astype(dtypes.to_numpy(dtype)))
 
 
 def are_moderate(graph: Graph, c: Result) -> Bool:
-    """Whether every number of a constant is moderate; False above 4,096 numbers, which are not
-    read.
-    """
+    """Whether `is_moderate` is true for every number of a constant; False above 4,096 numbers."""
     values = small_constant(graph, c)
     if values is None:
         return False
-    sizes = np.abs(values.astype(np.float64))
-    return bool(np.all((sizes > 1e-30) & (sizes < 1e30)))
+    magnitudes = np.abs(values.astype(np.float64))
+    return bool(np.all((magnitudes > 1e-30) & (magnitudes < 1e30)))
 
 
 def is_filled(graph: Graph, c: Result | None, value: Int) -> Bool:
-    """Whether a result is ``value`` everywhere; True for one that is left out."""
+    """Whether every element of a result is ``value``; True for an omitted result."""
     if c is None or uniform_value(graph, c) == value:
         return True
     stored = graph.initializers_dict.get(c)
@@ -209,6 +207,6 @@ def is_filled(graph: Graph, c: Result | None, value: Int) -> Bool:
 
 
 def make_ones(graph: Graph, count: Ints, like: Result) -> Result:
-    """A constant of ones with these sizes, of the type of ``like``."""
+    """Make a constant of ones with these sizes and the dtype of ``like``."""
     dtype = dtypes.to_numpy(graph.get_type(like))
     return graph.make_initializer("", np.ones(tuple(count), dtype))

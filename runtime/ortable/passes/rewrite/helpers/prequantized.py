@@ -1,5 +1,7 @@
-"""Helpers of the rules about models that are quantized already: weights that the graph computes
-from integer codes become DequantizeLinear of the same values. Called by rules of ort_codes.
+"""Helpers of the rules about prequantized models.
+
+They turn weights that the graph computes from integer codes into DequantizeLinear nodes with the
+same values. Called by rules of ort_codes.
 """
 
 from __future__ import annotations
@@ -32,35 +34,36 @@ __all__ = [
     "with_shifts",
 ]
 
-# The largest distance between codes of 8 bits (True) and of 4, without zero points.
+# The largest difference between 8-bit codes (True) and 4-bit codes (False) minus zero points.
 _MAX_SPREAD = {True: 511, False: 31}
 
 
 def quantized_weight_of(graph: Graph, w: Result, last: Bool, table: Bool = False) -> Opaque:
-    """A weight, [N, K] if ``last`` else [K, N], that is computed from codes; None where it is not,
-    or kernels do not take it.
+    """Return a weight, [N, K] if ``last`` else [K, N], that is computed from codes, else None.
 
-    They take codes of 8 bits only where activations may be rounded, and a ``table`` only without
-    shifts and with rows of whole groups.
+    None also if kernels do not support it: 8-bit codes require that activations may be rounded, and
+        a
+    ``table`` requires rows of whole groups without shifts.
     """
     if not _is_computed_matrix(graph, w):
         return None
-    wide = accuracy_level(graph) == 4
+    allows_eight_bits = accuracy_level(graph) == 4
 
     def make_weight() -> GroupedWeight | None:
-        parts = parts_of(graph, w, _MAX_SPREAD[wide])
-        return None if parts is None else to_grouped_weight(parts, last, wide)
+        parts = parts_of(graph, w, _MAX_SPREAD[allows_eight_bits])
+        return None if parts is None else to_grouped_weight(parts, last, allows_eight_bits)
 
     weight = _without_caching(graph, make_weight)
     if weight is None or not table:
         return weight
-    grouped = weight.codes.shape[1] % (weight.group or 128) == 0
-    return weight if weight.shifts is None and grouped else None
+    has_whole_groups = weight.codes.shape[1] % (weight.group or 128) == 0
+    return weight if weight.shifts is None and has_whole_groups else None
 
 
 def scaled_codes(graph: Graph, w: Result, scales: Result, product: Result) -> Opaque:
-    """The weight of a product with codes [K, N], ``w``, that is multiplied by a row of N scales;
-    None where there is none or kernels do not take it.
+    """Return the weight of a product with codes ``w`` [K, N] that a row of N scales multiplies.
+
+    Returns None if there is none or kernels do not support it.
     """
     if (
         not _is_computed_matrix(graph, w)
@@ -69,30 +72,32 @@ def scaled_codes(graph: Graph, w: Result, scales: Result, product: Result) -> Op
     ):
         return None
     outer = graph.get_shape(w)[1]
-    row = [size for size in graph.get_shape(scales) if size != 1]
-    if row != [outer] or graph.get_shape(scales)[-1] != outer:
+    scale_sizes = [size for size in graph.get_shape(scales) if size != 1]
+    if scale_sizes != [outer] or graph.get_shape(scales)[-1] != outer:
         return None
     if not graph.has_shape(product) or graph.get_rank(scales) > graph.get_rank(product):
         return None
     if graph.get_shape(product)[-1] != outer:
         return None
-    wide = accuracy_level(graph) == 4
+    allows_eight_bits = accuracy_level(graph) == 4
 
-    def compute() -> GroupedWeight | None:
-        numbers = whole_numbers(graph, w, _MAX_SPREAD[wide])
+    def compute_weight() -> GroupedWeight | None:
+        numbers = whole_numbers(graph, w, _MAX_SPREAD[allows_eight_bits])
         if numbers is None:
             return None
         return to_grouped_weight(
-            WeightParts(numbers, get_constant(graph, scales).reshape(1, -1)), False, wide
+            WeightParts(numbers, get_constant(graph, scales).reshape(1, -1)),
+            False,
+            allows_eight_bits,
         )
 
-    return _without_caching(graph, compute)
+    return _without_caching(graph, compute_weight)
 
 
 def make_dequantize(graph: Graph, weight: Opaque) -> Result:
-    """Such a weight [N, K] as DequantizeLinear, with groups along K and scales of rows along N."""
+    """Return a weight [N, K] as DequantizeLinear, with groups along K or one scale for each row."""
     parts = (("codes", weight.codes), ("scales", weight.scales), ("zeros", weight.zeros))
-    inputs = [None if part is None else _add_initializer(graph, word, part) for word, part in parts]
+    inputs = [None if part is None else _add_initializer(graph, role, part) for role, part in parts]
     axis = 1 if weight.group else 0
     return graph.make_node("DequantizeLinear", inputs, axis=axis, block_size=int(weight.group))
 
@@ -100,20 +105,21 @@ def make_dequantize(graph: Graph, weight: Opaque) -> Result:
 def with_shifts(graph: Graph, rows: Result, x: Result, weight: Opaque) -> Result:
     """Add the shifts of a weight to ``rows``, its product with ``x`` [..., K].
 
-    A shift is added to every number of a group, so it is multiplied by the sum of ``x`` there.
+    A shift is added to every number of a group, so it is multiplied by the sum of ``x`` over the
+    group.
     """
     if weight.shifts is None:
         return rows
-    groups = weight.shifts.shape[0]
-    shape = [0] * (graph.get_rank(x) - 1) + [groups, weight.codes.shape[1] // groups]
-    apart = graph.make_node("Reshape", [x, consts(graph, shape, dtypes.int64)])
+    group_count = weight.shifts.shape[0]
+    shape = [0] * (graph.get_rank(x) - 1) + [group_count, weight.codes.shape[1] // group_count]
+    grouped = graph.make_node("Reshape", [x, consts(graph, shape, dtypes.int64)])
     axes = consts(graph, [-1], dtypes.int64)
-    sums = graph.make_node("ReduceSum", [apart, axes], keepdims=0)
+    sums = graph.make_node("ReduceSum", [grouped, axes], keepdims=0)
     shifts = _add_initializer(graph, "shifts", weight.shifts)
     return graph.make_node("Add", [rows, graph.make_node("MatMul", [sums, shifts])])
 
 
-# -- inside
+# -- private helpers
 
 
 def _is_computed_matrix(graph: Graph, w: Result) -> bool:
@@ -127,19 +133,17 @@ def _is_computed_matrix(graph: Graph, w: Result) -> bool:
     return len(shape) == 2 and all(isinstance(size, int) for size in shape)
 
 
-def _without_caching(graph: Any, compute: Any) -> GroupedWeight | None:
-    """The weight without leaving its intermediate constants in memory; None if a value is
-    missing.
-    """
-    before = set(graph.computed_constants)
+def _without_caching(graph: Any, compute_weight: Any) -> GroupedWeight | None:
+    """Return the weight and drop its intermediate constants; None if a value is missing."""
+    cached_before = set(graph.computed_constants)
     try:
-        weight: GroupedWeight | None = compute()
+        weight: GroupedWeight | None = compute_weight()
     except BuilderError:
         weight = None
-    drop_large_constants(graph, before)
+    drop_large_constants(graph, cached_before)
     return weight
 
 
-def _add_initializer(graph: Any, word: str, array: np.ndarray) -> str:
-    stored: str = graph.make_initializer(graph.unique_name(word), np.ascontiguousarray(array))
+def _add_initializer(graph: Any, name: str, array: np.ndarray) -> str:
+    stored: str = graph.make_initializer(graph.unique_name(name), np.ascontiguousarray(array))
     return stored

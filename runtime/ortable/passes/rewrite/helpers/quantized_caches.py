@@ -1,5 +1,7 @@
-"""Helpers of the rules about attention over a quantized KV cache: keys and values as int8 codes
-with scales, and the inputs of ONNX Runtime's kernel. Called by rules of ort_coded_cache.
+"""Helpers of the rules about attention over a quantized KV cache.
+
+Keys and values are int8 codes with scales; the helpers build the inputs of ONNX Runtime's kernel.
+Called by rules of ort_coded_cache.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from ortable.prelude.values import as_scalar, as_vec, cast, const, permuted, res
 __all__ = ["is_quantized_cache", "quantized_attention", "share_quantized_heads"]
 
 _KERNEL = "com.microsoft::GroupQueryAttention"
-_WIDTH_MULTIPLE = 8  # the kernel takes multiples of it
+_WIDTH_MULTIPLE = 8  # the kernel requires the head width to be a multiple of it
 _BOUNDS = (-128.0, 127.0)
 
 
@@ -40,26 +42,32 @@ def is_quantized_cache(
     lowest: Result,
     highest: Result,
 ) -> Bool:
-    """Whether int8 codes [B, G, T, D] end with those of new float32 heads [B, G, S, D], with
-    constant scales, one for all or one for each head and channel.
+    """Whether int8 codes [B, G, T, D] end with the codes of new float32 heads [B, G, S, D].
+
+    The scales are constants, one for all or one for each head and channel.
     """
     if not (is_float32(graph, new) and known_rank(graph, new) == known_rank(graph, codes) == 4):
         return False
     if graph.get_type(codes) != dtypes.int8:
         return False
-    own, other = shape_of(graph, new), shape_of(graph, codes)
-    if not is_static([own[1], own[3]]) or own[3] < 1 or own[3] % _WIDTH_MULTIPLE:
+    new_shape, codes_shape = shape_of(graph, new), shape_of(graph, codes)
+    if (
+        not is_static([new_shape[1], new_shape[3]])
+        or new_shape[3] < 1
+        or new_shape[3] % _WIDTH_MULTIPLE
+    ):
         return False
-    if not all(dims.always_equal(own[axis], other[axis]) for axis in (0, 1, 3)):
+    if not all(dims.always_equal(new_shape[axis], codes_shape[axis]) for axis in (0, 1, 3)):
         return False
     if (number_of(graph, lowest), number_of(graph, highest)) != _BOUNDS:
         return False
-    return _are_scales(graph, scale, inverse, (1, own[1], 1, own[3]))
+    return _are_scales(graph, scale, inverse, (1, new_shape[1], 1, new_shape[3]))
 
 
 def _are_scales(graph: Graph, scale: str, inverse: str, channels: tuple[int, ...]) -> bool:
-    """Whether dequantization multiplies by these scales and quantization by their inverses, which
-    the kernel computes from the scales.
+    """Whether dequantization multiplies by these scales and quantization by their inverses.
+
+    The kernel computes the inverses from the scales.
     """
     scales, inverses = small_constant(graph, scale), small_constant(graph, inverse)
     if scales is None or inverses is None or scales.shape != inverses.shape:
@@ -68,15 +76,16 @@ def _are_scales(graph: Graph, scale: str, inverse: str, channels: tuple[int, ...
         return False
     if scales.shape != channels and scales.size != 1:
         return False
-    usual = np.isfinite(scales) & (scales > 0) & np.isfinite(inverses)
-    return bool(usual.all()) and bool((inverses == np.float32(1) / scales).all())
+    is_valid = np.isfinite(scales) & (scales > 0) & np.isfinite(inverses)
+    return bool(is_valid.all()) and bool((inverses == np.float32(1) / scales).all())
 
 
 def share_quantized_heads(
     graph: Graph, query: Result, keys: Result, values: Result, past: Result
 ) -> Bool:
-    """Whether float32 queries [B, H, S, D] go with as many new keys and values [B, G, S, D], where
-    G divides H, and the kernel takes the sizes: B or S may be 1, or P, the codes before them, 0.
+    """Whether float32 queries [B, H, S, D] fit new keys and values [B, G, S, D] and the kernel.
+
+    G divides H. For the kernel, B or S may be 1, or P, the number of past positions, 0.
     """
     if not all(is_float32(graph, x) and known_rank(graph, x) == 4 for x in (query, keys, values)):
         return False
@@ -95,7 +104,7 @@ def share_quantized_heads(
 
 @dataclass(frozen=True)
 class _CacheAttention:
-    """Attention over a quantized cache: results of the match."""
+    """The matched results of attention over a quantized cache."""
 
     query: str
     new: tuple[str, str]  # keys and values
@@ -117,25 +126,29 @@ def quantized_attention(
     value_scale: Result,
     factor: Float,
 ) -> tuple[Result, Result, Result]:
-    """Heads [B, H, S, D], and the codes of keys and values with the new ones, [B, G, P + S, D].
+    """Make attention over a quantized cache.
 
-    ONNX Runtime's kernel GroupQueryAttention takes several new tokens (S) after others (P) only
-    for B = 1. Where these sizes are dynamic, an If chooses between the kernel and equivalent nodes.
+    ONNX Runtime's kernel GroupQueryAttention supports several new tokens (S) after past tokens (P)
+    only for B = 1. If these sizes are dynamic, an If chooses between the kernel and equivalent
+    nodes.
+
+    Returns:
+        Heads [B, H, S, D], and the codes of all keys and values, [B, G, P + S, D].
     """
     scales = _channel_scales(graph, key_scale, keys), _channel_scales(graph, value_scale, values)
     bias = _bias_of_mask(graph, mask, past_keys, keys)
     attention = _CacheAttention(
         query, (keys, values), (past_keys, past_values), scales, bias, factor
     )
-    single = dim_of(graph, query, 0), dim_of(graph, query, 2)
+    batch_and_length = dim_of(graph, query, 0), dim_of(graph, query, 2)
     past = dim_of(graph, past_keys, 2)
-    if any(dims.always_equal(size, 1) for size in single) or dims.always_equal(past, 0):
-        return _by_kernel(graph, attention)
-    tests = [(past, 0), *((size, 1) for size in single)]
+    if any(dims.always_equal(size, 1) for size in batch_and_length) or dims.always_equal(past, 0):
+        return _attend_with_kernel(graph, attention)
+    tests = [(past, 0), *((size, 1) for size in batch_and_length)]
     conditions = [_is_size(graph, *test) for test in tests if not isinstance(test[0], int)]
     fits_kernel = functools.reduce(lambda a, b: graph.make_node("Or", [a, b]), conditions)
     branches = [graph.subgraph(name) for name in ("kernel", "nodes")]
-    for branch, build in zip(branches, (_by_kernel, _by_nodes), strict=True):
+    for branch, build in zip(branches, (_attend_with_kernel, _attend_with_nodes), strict=True):
         for result in build(branch, attention):
             branch.make_tensor_output(result)
     outputs = graph.make_node(
@@ -145,9 +158,9 @@ def quantized_attention(
     batch, groups, _, width = shape_of(graph, keys)
     for result, dtype in zip(outputs, (dtypes.float32, dtypes.int8, dtypes.int8), strict=True):
         graph.set_type(result, dtype)
-        coded = dtype == dtypes.int8
+        is_codes = dtype == dtypes.int8
         graph.set_shape(
-            result, (batch, groups, total, width) if coded else tuple(shape_of(graph, query))
+            result, (batch, groups, total, width) if is_codes else tuple(shape_of(graph, query))
         )
     heads, all_keys, all_values = outputs
     return heads, all_keys, all_values
@@ -157,8 +170,8 @@ def _is_size(graph: Graph, size: Any, expected: int) -> str:
     return graph.make_node("Equal", [as_scalar(graph, size), const(graph, expected, dtypes.int64)])
 
 
-def _by_kernel(graph: Graph, attention: _CacheAttention) -> tuple[str, str, str]:
-    """The kernel, which quantizes new keys and values; ``causal=0``: the mask is complete."""
+def _attend_with_kernel(graph: Graph, attention: _CacheAttention) -> tuple[str, str, str]:
+    """Make the kernel node, which quantizes new keys and values."""
     batch, heads, count, width = shape_of(graph, attention.query)
     keys, values = attention.new
     total = _token_count(graph, attention.past[0], keys)
@@ -181,7 +194,7 @@ def _by_kernel(graph: Graph, attention: _CacheAttention) -> tuple[str, str, str]
         num_heads=heads,
         kv_num_heads=dim_of(graph, keys, 1),
         scale=attention.factor,
-        causal=0,
+        causal=0,  # the mask already contains the causal mask
         k_quant_type="PER_CHANNEL",
         v_quant_type="PER_CHANNEL",
         kv_cache_bit_width=8,
@@ -191,28 +204,32 @@ def _by_kernel(graph: Graph, attention: _CacheAttention) -> tuple[str, str, str]
     return permuted(graph, split, [0, 2, 1, 3]), all_keys, all_values
 
 
-def _by_nodes(graph: Graph, attention: _CacheAttention) -> tuple[str, str, str]:
-    """The same as nodes; heads that share keys are an axis, so that no key is copied."""
+def _attend_with_nodes(graph: Graph, attention: _CacheAttention) -> tuple[str, str, str]:
+    """Make equivalent nodes; heads that share keys are an axis, so that keys are not copied."""
     make = graph.make_node
     batch, heads, count, width = shape_of(graph, attention.query)
     groups = dim_of(graph, attention.new[0], 1)
-    codes, floats = [], []
+    all_codes, dequantized_parts = [], []
     for new, past, scale in zip(attention.new, attention.past, attention.scales, strict=True):
         rounded = make("Round", [make("Mul", [new, make("Reciprocal", [scale])])])
         bounds = [const(graph, bound, dtypes.float32) for bound in _BOUNDS]
         new_codes = cast(graph, make("Clip", [rounded, *bounds]), dtypes.int8)
-        codes.append(make("Concat", [past, new_codes], axis=2))
-        dequantized = make("Mul", [cast(graph, codes[-1], dtypes.float32), scale])
-        floats.append(make("Unsqueeze", [dequantized, as_vec(graph, 2)]))
+        all_codes.append(make("Concat", [past, new_codes], axis=2))
+        dequantized = make("Mul", [cast(graph, all_codes[-1], dtypes.float32), scale])
+        dequantized_parts.append(make("Unsqueeze", [dequantized, as_vec(graph, 2)]))
     split = reshape_to(graph, attention.query, [batch, groups, heads // groups, count, width])
-    product = make("MatMul", [split, make("Transpose", [floats[0]], perm=[0, 1, 2, 4, 3])])
+    product = make(
+        "MatMul", [split, make("Transpose", [dequantized_parts[0]], perm=[0, 1, 2, 4, 3])]
+    )
     scores = make("Mul", [product, const(graph, attention.factor, dtypes.float32)])
     outer, inner = shape_of(graph, attention.bias)[1], shape_of(graph, attention.bias)[2:]
     shared = (groups, heads // groups) if not dims.always_equal(outer, 1) else (1, 1)
     bias = reshape_to(graph, attention.bias, [shape_of(graph, attention.bias)[0], *shared, *inner])
     probs = make("Softmax", [make("Add", [scores, bias])], axis=-1)
-    attended = reshape_to(graph, make("MatMul", [probs, floats[1]]), [batch, heads, count, width])
-    return attended, codes[0], codes[1]
+    attended = reshape_to(
+        graph, make("MatMul", [probs, dequantized_parts[1]]), [batch, heads, count, width]
+    )
+    return attended, all_codes[0], all_codes[1]
 
 
 def _token_count(graph: Graph, past: str, new: str) -> Any:
@@ -220,23 +237,24 @@ def _token_count(graph: Graph, past: str, new: str) -> Any:
 
 
 def _bias_of_mask(graph: Graph, mask: str, past: str, new: str) -> str:
-    """The bias of scores [B, H, S, P + S] at full length and width: numbers as they are, for bools
-    0 where they are True and -inf elsewhere.
+    """Return the bias of scores [B, H, S, P + S], expanded to the full length and width.
+
+    A bool mask becomes 0 where it is True and -inf elsewhere.
     """
     outer = list(shape_of(graph, mask))[:-2]
     sizes = [dim_of(graph, new, 2), _token_count(graph, past, new)]
-    added = as_numbers(graph, mask)
-    return expanded(graph, added, [*([1] * (2 - len(outer))), *outer, *sizes])
+    bias = as_numbers(graph, mask)
+    return expanded(graph, bias, [*([1] * (2 - len(outer))), *outer, *sizes])
 
 
 def _channel_scales(graph: Graph, scale: str, new: str) -> str:
-    """Scales of each head and channel, float32[1, G, 1, D]."""
+    """Return the scales of each head and channel, float32[1, G, 1, D]."""
     groups, width = dim_of(graph, new, 1), dim_of(graph, new, 3)
     values = small_constant(graph, scale)
     assert isinstance(groups, int) and isinstance(width, int)
-    assert values is not None  # is_quantized_cache has seen all of it
+    assert values is not None  # is_quantized_cache has checked it
     sizes = (1, groups, 1, width)
     if values.shape == sizes:
         return scale
-    wide = np.ascontiguousarray(np.broadcast_to(values.reshape(-1), sizes))
-    return graph.make_initializer("", wide)
+    broadcast_scales = np.ascontiguousarray(np.broadcast_to(values.reshape(-1), sizes))
+    return graph.make_initializer("", broadcast_scales)

@@ -1,6 +1,7 @@
-"""Helpers of the rules about quantized weights: which weights `weights=` quantizes, their codes as
-DequantizeLinear takes them, and codes packed into bytes as ONNX Runtime's kernels take them.
-Called by rules of weights and ort_weights.
+"""Helpers of the rules about quantized weights.
+
+They select the weights that `weights=` quantizes, make their codes as inputs of DequantizeLinear,
+and pack codes into bytes for ONNX Runtime's kernels. Called by rules of weights and ort_weights.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ __all__ = [
     "quantize_weight",
 ]
 
-_ROW_GROUP_SIZE = 128  # codes of a group where a whole row shares one scale
+_ROW_GROUP_SIZE = 128  # the group size if all codes of a row share a scale
 _BITS = {dtypes.int4: 4, dtypes.uint4: 4, dtypes.int8: 8, dtypes.uint8: 8}
 _SIGN_OFFSET = {dtypes.int4: 8, dtypes.int8: 128}  # added to a signed code to make it unsigned
 
@@ -41,8 +42,8 @@ _SIGN_OFFSET = {dtypes.int4: 8, dtypes.int8: 128}  # added to a signed code to m
 class PackedWeight(NamedTuple):
     """A weight [N, K] of a DequantizeLinear.
 
-    ``codes``, ``scales`` and ``zeros`` are names, ``outer`` and ``inner`` its sizes, ``group`` the
-    codes of a group; ``last``: K is the second axis of the codes.
+    ``codes``, ``scales`` and ``zeros`` are names; ``outer`` is N and ``inner`` is K; ``group`` is
+    the number of codes of a group; ``last`` is whether K is the second axis of the codes.
     """
 
     codes: str
@@ -61,62 +62,63 @@ class PackedWeight(NamedTuple):
 def can_quantize_weight(
     graph: Graph, w: Result, transposed: Bool, half: Bool = False, table: Bool = False
 ) -> Bool:
-    """Whether ``weights=`` quantizes a weight [K, N], or [N, K] where the product reads it
-    ``transposed``.
+    """Whether ``weights=`` quantizes a weight [K, N], or [N, K] if it is read ``transposed``.
 
-    It is a float32 initializer (``half``: of half floats) with at least a group along K; a
-    ``table`` of embeddings has whole groups.
+    The weight is a float32 initializer (with ``half``, a half-precision one) with at least one
+    group along K. With ``table``, it is an embedding table and has whole groups.
     """
-    rounding = quantization_run_of(graph)
-    if rounding is None or not rounding.options.chooses(weight_name(w)):
+    run = quantization_run_of(graph)
+    if run is None or not run.options.chooses(weight_name(w)):
         return False
     if owner_of(graph, w) is None:
         return False
     if graph.get_type(w) not in (HALVES if half else (dtypes.float32,)):
         return False
-    shape, options = graph.get_shape(w), rounding.options
+    shape, options = graph.get_shape(w), run.options
     if len(shape) != 2 or not all(isinstance(size, int) for size in shape):
         return False
     inner = shape[1] if transposed else shape[0]
-    whole = not table or (options.embeddings and inner % options.group_size == 0)
-    return whole and inner >= options.group_size and min(shape) > 0
+    has_whole_groups = not table or (options.embeddings and inner % options.group_size == 0)
+    return has_whole_groups and inner >= options.group_size and min(shape) > 0
 
 
 def quantize_weight(graph: Graph, w: Result, transposed: Bool, axis: Int = 0) -> Result:
-    """Such a weight as DequantizeLinear of its codes, with groups along ``axis``: [K, N] for 0,
-    [N, K] for 1.
+    """Return a weight as DequantizeLinear of its codes, with groups along ``axis``.
+
+    The result is [K, N] for axis 0 and [N, K] for axis 1.
     """
-    rounding, codes = quantization_run_of(graph), weight_codes(graph, w, transposed, axis)
-    assert rounding is not None
-    group = rounding.options.group_size
+    run, codes = quantization_run_of(graph), weight_codes(graph, w, transposed, axis)
+    assert run is not None
+    group = run.options.group_size
     return graph.make_node("DequantizeLinear", list(codes), axis=axis, block_size=group)
 
 
 def weight_codes(
     graph: Graph, w: Result, transposed: Bool, axis: Int
 ) -> tuple[Result, Result, Result | None]:
-    """Codes, scales and zero points of such a weight for DequantizeLinear, with groups along
-    ``axis``.
+    """Return codes, scales and zero points of a weight for DequantizeLinear.
+
+    Groups are along ``axis``.
     """
-    rounding, owner = quantization_run_of(graph), owner_of(graph, w)
-    assert rounding is not None and owner is not None
-    stored = rounding.codes.get((w, axis))
+    run, owner = quantization_run_of(graph), owner_of(graph, w)
+    assert run is not None and owner is not None
+    stored = run.codes.get((w, axis))
     if stored is not None:
         return stored
-    quantized = rounding.tensors.get((w, transposed))
+    quantized = run.tensors.get((w, transposed))
     if quantized is None:
         stored_value = owner.initializers_dict[w]
         tensor = initializers.to_torch(stored_value, w)
         matrix = tensor.detach() if transposed else tensor.detach().t()
         try:
-            quantized = rounding.tensors[w, transposed] = quantize_matrix(matrix, rounding.options)
-        except UnsupportedCase as error:  # the rule skips the layer, and the report names it
+            quantized = run.tensors[w, transposed] = quantize_matrix(matrix, run.options)
+        except UnsupportedCase as error:  # the rule skips the weight, and the report lists it
             shape = (int(matrix.shape[0]), int(matrix.shape[1]))
-            rounding.kept[w] = SkippedWeight(weight_name(w), shape, error.message)
+            run.kept[w] = SkippedWeight(weight_name(w), shape, error.message)
             raise
     sizes = (int(quantized.codes.shape[0]), int(quantized.codes.shape[1]))
-    bits, group = rounding.options.bits, rounding.options.group_size
-    rounding.rounded[w] = QuantizedWeight(weight_name(w), sizes, bits, group, quantized.error)
+    bits, group = run.options.bits, run.options.group_size
+    run.rounded[w] = QuantizedWeight(weight_name(w), sizes, bits, group, quantized.error)
     parts = [quantized.codes, quantized.scales, quantized.zeros]
     name = weight_name(w)
     names: list[Any] = [
@@ -125,19 +127,20 @@ def weight_codes(
         else _add_initializer(owner, f"{name}_{role}", part if axis else part.T)
         for part, role in zip(parts, ("codes", "scales", "zeros"), strict=True)
     ]
-    rounding.codes[w, axis] = names[0], names[1], names[2]
-    return rounding.codes[w, axis]
+    run.codes[w, axis] = names[0], names[1], names[2]
+    return run.codes[w, axis]
 
 
-# -- codes as kernels take them
+# -- codes in the layout of kernels
 
 
 def accuracy_level(graph: Graph) -> Int:
-    """The attribute of MatMulNBits: 1 computes with floats, 4 rounds activations to int8, which
-    users must request.
+    """Return the accuracy level of MatMulNBits: 1 computes with floats, 4 with int8 activations.
+
+    Users must request level 4.
     """
-    rounding = quantization_run_of(graph)
-    return 1 if rounding is None else rounding.options.accuracy_level
+    run = quantization_run_of(graph)
+    return 1 if run is None else run.options.accuracy_level
 
 
 def packed_weight_of(
@@ -150,12 +153,11 @@ def packed_weight_of(
     last: Bool,
     whole: Bool = False,
 ) -> Opaque:
-    """The weight [N, K] of a DequantizeLinear if ONNX Runtime's kernels for few bits take it, else
-    None.
+    """Return the weight [N, K] of a DequantizeLinear if ONNX Runtime's low-bit kernels support it.
 
-    Groups go along K, the second axis of the codes if ``last``; or a row, or the weight, has one
-    scale. ``whole`` requires rows of whole groups. Codes are constants, of 4 bits, or of 8 where
-    activations may be rounded.
+    Returns None otherwise. Groups are along K, the second axis of the codes if ``last``; or a row,
+    or the whole weight, has one scale. ``whole`` requires rows of whole groups. Codes are constants
+    of 4 bits, or of 8 bits if activations may be rounded.
     """
     shape = graph.get_shape(codes) if graph.has_shape(codes) else ()
     bits = _BITS.get(graph.get_type(codes), 0)
@@ -167,14 +169,16 @@ def packed_weight_of(
     if not all(is_constant(graph, name) for name in (codes, scales, *([zeros] if zeros else []))):
         return None
     outer, inner = sizes if last else reversed(sizes)
-    along = int(last)
+    group_axis = int(last)
     if size:
-        if axis % 2 != along or size < 16 or size & (size - 1) or graph.get_rank(scales) != 2:
+        if axis % 2 != group_axis or size < 16 or size & (size - 1) or graph.get_rank(scales) != 2:
             return None
         group = size
     else:
-        rows = graph.get_shape(scales)
-        if len(rows) > 1 or (rows and (axis % 2 == along or rows[0] not in (1, outer))):
+        scale_shape = graph.get_shape(scales)
+        if len(scale_shape) > 1 or (
+            scale_shape and (axis % 2 == group_axis or scale_shape[0] not in (1, outer))
+        ):
             return None
         group = _ROW_GROUP_SIZE
     if min(outer, inner) <= 0 or (whole and inner % group):
@@ -183,7 +187,7 @@ def packed_weight_of(
 
 
 def bits_product(graph: Graph, x: Result, weight: Opaque, bias: Result | None = None) -> Result:
-    """The product of ``x`` [..., K] and such a weight."""
+    """Make the product of ``x`` [..., K] and a packed weight."""
     shape = (weight.outer, _group_count(weight), -1)  # the first code in the low bits
     codes = _store_once(
         graph, weight, "packed", lambda: _packed_codes(graph, weight).reshape(shape)
@@ -201,13 +205,13 @@ def bits_product(graph: Graph, x: Result, weight: Opaque, bias: Result | None = 
 
 
 def bits_rows(graph: Graph, weight: Opaque, indices: Result) -> Result:
-    """Rows of such a weight."""
+    """Gather rows of a packed weight."""
     packed, rows = _find_stored(graph, weight, "packed"), (weight.outer, -1)
     if packed is None:
         codes = _store_once(
             graph, weight, "rows", lambda: _packed_codes(graph, weight).reshape(rows)
         )
-    else:  # the codes of a product
+    else:  # a product has stored the codes
         codes = graph.make_node("Reshape", [packed, consts(graph, rows, dtypes.int64)])
     return graph.make_node(
         "GatherBlockQuantized",
@@ -220,12 +224,13 @@ def bits_rows(graph: Graph, weight: Opaque, indices: Result) -> Result:
     )
 
 
-# -- inside
+# -- private helpers
 
 
 def _scales_and_zeros(graph: Any, weight: PackedWeight) -> tuple[str, str | None]:
-    """Scales [N, groups], and zero points, uint8 [N, bytes of a row of groups]; None where all are
-    the middle code, the kernels' default.
+    """Return scales [N, groups], and zero points as uint8 [N, bytes of a row of groups].
+
+    The zero points are None if all are the middle code, the kernels' default.
     """
     scales = _store_once(
         graph, weight, "scales", lambda: _by_group(weight, _constant_value(graph, weight.scales))
@@ -239,6 +244,7 @@ def _scales_and_zeros(graph: Any, weight: PackedWeight) -> tuple[str, str | None
 
 
 def quantization_run_of(graph: Any) -> QuantizationRun | None:
+    """Return the quantization run of the main graph, or None."""
     while graph.parent is not None:
         graph = graph.parent
     run: QuantizationRun | None = graph.rounding
@@ -246,12 +252,12 @@ def quantization_run_of(graph: Any) -> QuantizationRun | None:
 
 
 def weight_name(w: str) -> str:
-    """The name of a weight in the state_dict."""
+    """Return the name of a weight in the state_dict."""
     return w.removesuffix("_transposed")
 
 
 def owner_of(graph: Any, w: str) -> Any:
-    """The graph whose readable initializer ``w`` is."""
+    """Return the graph that has ``w`` as a readable initializer, or None."""
     while graph is not None and w not in graph.initializers_dict:
         graph = graph.parent
     if graph is None or not initializers.is_readable(graph.initializers_dict[w]):
@@ -278,27 +284,28 @@ def _group_count(weight: PackedWeight) -> int:
 
 
 def _packed_codes(graph: Any, weight: PackedWeight) -> np.ndarray:
-    """Unsigned codes, [N, groups * group] or half as many bytes; the last group is padded with the
-    middle code.
+    """Return unsigned codes, [N, groups * group]; two 4-bit codes share a byte.
+
+    The last group is padded with the middle code.
     """
-    plain = _unsigned_codes(graph, weight, weight.codes)
+    codes = _unsigned_codes(graph, weight, weight.codes)
     if not weight.last:
-        plain = plain.T
+        codes = codes.T
     missing = _group_count(weight) * weight.group - weight.inner
     if missing:
         middle = 1 << (weight.bits - 1)
-        plain = np.pad(plain, ((0, 0), (0, missing)), constant_values=middle)
-    return _pack_nibbles(plain) if weight.bits == 4 else np.ascontiguousarray(plain)
+        codes = np.pad(codes, ((0, 0), (0, missing)), constant_values=middle)
+    return _pack_nibbles(codes) if weight.bits == 4 else np.ascontiguousarray(codes)
 
 
 def _unsigned_codes(graph: Any, weight: PackedWeight, name: str) -> np.ndarray:
-    """Codes, or zero points, of the same values without a sign."""
+    """Return codes, or zero points, shifted to unsigned integers."""
     value = _constant_value(graph, name)
-    plain = value.view(np.uint8)
-    shift = _SIGN_OFFSET.get(graph.get_type(weight.codes), 0)
+    code_bytes = value.view(np.uint8)
+    sign_bit = _SIGN_OFFSET.get(graph.get_type(weight.codes), 0)
     if weight.bits == 4:
-        return (plain & 15) ^ np.uint8(shift)  # adds 8 to a code of 4 bits with a sign
-    return plain ^ np.uint8(shift)
+        return (code_bytes & 15) ^ np.uint8(sign_bit)  # adds 8 to signed 4-bit codes
+    return code_bytes ^ np.uint8(sign_bit)
 
 
 def _pack_nibbles(codes: np.ndarray) -> np.ndarray:
@@ -311,12 +318,12 @@ def _zero_points(graph: Any, weight: PackedWeight) -> np.ndarray | None:
         if _SIGN_OFFSET.get(graph.get_type(weight.codes)):
             return None
         return np.zeros((weight.outer, _group_count(weight)), np.uint8)
-    plain = _by_group(weight, _unsigned_codes(graph, weight, weight.zeros))
-    return None if bool((plain == middle).all()) else plain
+    zeros = _by_group(weight, _unsigned_codes(graph, weight, weight.zeros))
+    return None if bool((zeros == middle).all()) else zeros
 
 
 def _by_group(weight: PackedWeight, value: np.ndarray) -> np.ndarray:
-    """Scales or zero points as [N, groups]."""
+    """Return scales or zero points as [N, groups]."""
     if value.ndim == 2:
         return np.ascontiguousarray(value if weight.last else value.T)
     column = value.reshape(-1, 1)
@@ -324,15 +331,15 @@ def _by_group(weight: PackedWeight, value: np.ndarray) -> np.ndarray:
 
 
 def _find_stored(graph: Any, weight: PackedWeight, role: str) -> str | None:
-    """An initializer that was stored before for a weight that `weights=` quantizes."""
-    rounding = quantization_run_of(graph)
-    return None if rounding is None else rounding.packed.get((_source_name(graph, weight), role))
+    """Return an initializer that was stored earlier for this role and quantized weight, or None."""
+    run = quantization_run_of(graph)
+    return None if run is None else run.packed.get((_source_name(graph, weight), role))
 
 
 def _source_name(graph: Any, weight: PackedWeight) -> str:
-    """The name that such initializers derive from: the weight that was quantized, or the codes."""
-    rounding = quantization_run_of(graph)
-    for (name, _), parts in () if rounding is None else rounding.codes.items():
+    """Return the name from which initializer names derive: the quantized weight, or the codes."""
+    run = quantization_run_of(graph)
+    for (name, _), parts in () if run is None else run.codes.items():
         if parts[0] == weight.codes:
             return weight_name(name)
     return weight.codes
@@ -341,12 +348,12 @@ def _source_name(graph: Any, weight: PackedWeight) -> str:
 def _store_once(
     graph: Any, weight: PackedWeight, role: str, compute: Callable[[], np.ndarray]
 ) -> str:
-    """An initializer that is stored once for each weight that `weights=` quantizes."""
+    """Return the initializer for this role; compute and store it once for each quantized weight."""
     stored = _find_stored(graph, weight, role)
     if stored is not None:
         return stored
-    source, rounding = _source_name(graph, weight), quantization_run_of(graph)
+    source, run = _source_name(graph, weight), quantization_run_of(graph)
     name = _add_initializer(owner_of(graph, weight.codes) or graph, f"{source}_{role}", compute())
-    if rounding is not None:
-        rounding.packed[source, role] = name
+    if run is not None:
+        run.packed[source, role] = name
     return name

@@ -1,9 +1,11 @@
-"""Helpers of the rules about recurrent states: one step of linear attention, gated or by the
-delta rule, and causal convolutions of channels. Called by rules of ort_recurrence.
+"""Helpers of the rules about recurrent states.
+
+They recognize a step of linear attention, gated or with the delta rule, and causal depthwise
+convolutions. Called by rules of ort_recurrence.
 
 For a state [batch, heads, keys, values], ``state = decay * state + key * value`` and
-``result = query @ state`` are the step of gated linear attention (Yang et al., 2312.06635); the
-gated delta rule (2412.06464) adds ``rate * (value - key @ state)`` in place of the value.
+``result = query @ state`` are the step of gated linear attention (Yang et al., 2312.06635). The
+gated delta rule (2412.06464) adds ``rate * (value - key @ state)`` instead of the value.
 """
 
 from __future__ import annotations
@@ -37,25 +39,26 @@ def is_state(graph: Graph, state: Result) -> Bool:
 
 
 def same_vectors(graph: Graph, row: Result | None, key: Result) -> Bool:
-    """Whether the key that a MatMul takes has the elements of ``key`` in order; True without a
-    MatMul.
+    """Whether the key that a MatMul reads has the elements of ``key`` in order.
+
+    True without a MatMul.
     """
     return row is None or _skip_views(graph, row) == _skip_views(graph, key)
 
 
 def log_of_decay(graph: Graph, factor: Result) -> Result | None:
-    """The input of the Exp that ``factor`` is a view of; None where the decay is computed
-    otherwise.
+    """Return the input of the Exp of which ``factor`` is a view; None without such an Exp.
 
-    The logarithm is not computed from the decay: a rounded decay no longer has that logarithm.
+    The logarithm is not computed from the decay, because the decay is rounded.
     """
     node = find_producer(graph, _skip_views(graph, factor), "Exp")
     return None if node is None else node.inputs[0]
 
 
 def as_one_token(graph: Graph, x: Result, batch: SymInt, width: SymInt) -> Result:
-    """The elements of a step as the rows of one token, [B, 1, width], made from what ``x`` is a
-    view of.
+    """Return the elements of a step as the rows of one token, [B, 1, width].
+
+    They are a view of the result of which ``x`` is a view.
     """
     return reshape_to(graph, _skip_views(graph, x), [batch, 1, width])
 
@@ -66,8 +69,9 @@ def as_one_token(graph: Graph, x: Result, batch: SymInt, width: SymInt) -> Resul
 def is_depthwise_sequence(
     graph: Graph, x: Result, weight: Result, bias: Result | None, attributes: Any
 ) -> Bool:
-    """Whether a Conv, but for its pads, convolves each channel of float32 [B, C, L] at every
-    position, with weights [C, 1, K] and C and K known.
+    """Whether a Conv, apart from its pads, convolves each channel of [B, C, L] at every position.
+
+    The input is float32, and the weights are [C, 1, K] with C and K known.
     """
     if not _has_rank(graph, x, 3) or not _has_rank(graph, weight, 3):
         return False
@@ -79,23 +83,31 @@ def is_depthwise_sequence(
         or attributes.get("group", 1) != channels
     ):
         return False
-    plain = all(list(attributes.get(name) or [1]) == [1] for name in ("strides", "dilations"))
-    biased = bias is None or _has_rank(graph, bias, 1)
-    return plain and biased and attributes.get("auto_pad", "NOTSET") in ("NOTSET", b"NOTSET")
+    has_unit_steps = all(
+        list(attributes.get(name) or [1]) == [1] for name in ("strides", "dilations")
+    )
+    has_valid_bias = bias is None or _has_rank(graph, bias, 1)
+    return (
+        has_unit_steps
+        and has_valid_bias
+        and attributes.get("auto_pad", "NOTSET") in ("NOTSET", b"NOTSET")
+    )
 
 
 def _has_rank(graph: Graph, x: Result, rank: int) -> bool:
     return is_float32(graph, x) and known_rank(graph, x) == rank and graph.has_shape(x)
 
 
-# -- shapes
+# -- views
 
 
 def _skip_views(graph: Graph, x: Result) -> Result:
-    """The result of which ``x`` is a view with the elements in the same order."""
+    """Return the result of which ``x`` is a view that preserves the order of elements."""
     for _ in range(8):
-        makers = [node for op in KEEPS_ORDER if (node := find_producer(graph, x, op)) is not None]
-        if not makers:
+        producers = [
+            node for op in KEEPS_ORDER if (node := find_producer(graph, x, op)) is not None
+        ]
+        if not producers:
             break
-        x = makers[0].inputs[0]
+        x = producers[0].inputs[0]
     return x

@@ -1,5 +1,6 @@
-"""Helpers of the rules about rotary embeddings, in ONNX's operator and in ONNX Runtime's: tables
-of cosines and sines whose halves are equal. Called by rules of rotary and ort_rotary.
+"""Helpers of the rules about rotary embeddings: cosine and sine tables with equal halves.
+
+Called by rules of rotary, for ONNX's operator, and of ort_rotary, for ONNX Runtime's operator.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ __all__ = [
 
 
 def halves_are_equal(graph: Graph, table: Result) -> Bool:
-    """Whether a table holds the same numbers in both halves of its last axis."""
+    """Whether both halves of the last axis of a table are equal."""
     return has_equal_halves(graph, table)
 
 
@@ -34,7 +35,7 @@ def halves_are_equal(graph: Graph, table: Result) -> Bool:
 
 
 def rotary_cache(graph: Graph, table: Result) -> Result:
-    """The first half of such a table, [L, D / 2]."""
+    """Return the first half of a table with equal halves, [L, D / 2]."""
     length, width = shape_of(graph, table)[-2:]
     values = whole_constant(graph, table)
     if values is not None:
@@ -49,7 +50,7 @@ def rotary_cache(graph: Graph, table: Result) -> Result:
 
 
 def _shared_initializer(graph: Graph, name: str, array: np.ndarray) -> str:
-    """An initializer with this value: the existing one of that name if another layer made it."""
+    """Return an initializer with this value; reuse an existing one with the same name and value."""
     stored = graph.initializers_dict.get(name)
     if isinstance(stored, np.ndarray) and np.array_equal(stored, array):
         return name
@@ -60,8 +61,9 @@ def _shared_initializer(graph: Graph, name: str, array: np.ndarray) -> str:
 
 
 def same_angles(graph: Graph, a: Result, b: Result) -> Bool:
-    """Whether two tables of angles are equal: one result, equal constants, or the same computation
-    of such results.
+    """Whether two tables of angles are equal.
+
+    They are if they are the same result, equal constants, or the same computation of equal results.
     """
     return same_result(graph, a, b)
 
@@ -72,7 +74,7 @@ def is_shared_cache(graph: Graph, cache: Result) -> Bool:
 
 
 def shared_cache(graph: Graph, cache: Result) -> Result:
-    """Such a cache for one sequence, [L, D / 2]."""
+    """Return a cache that is the same for all sequences for one sequence, [L, D / 2]."""
     single = _single_cache(graph, cache)
     assert single is not None
     length, width = shape_of(graph, single)[-2:]
@@ -87,7 +89,7 @@ def shared_cache(graph: Graph, cache: Result) -> Result:
 
 
 def _single_cache(graph: Graph, cache: str) -> str | None:
-    """[1, L, D / 2], or a constant that repeats it."""
+    """Return the cache of one sequence, [1, L, D / 2], or a constant that repeats it, else None."""
     node = find_producer(graph, cache, "Expand")
     source = cache if node is None else node.inputs[0]
     if known_rank(graph, source) != 3 or not graph.has_shape(source):

@@ -1,5 +1,6 @@
-"""Helpers about shapes: known sizes, broadcasting, axes, and sizes that are results. Facts hold
-for all values of the symbols: `2*(n//2)` is not `n`. Called by rules of all files.
+"""Helpers about shapes: known sizes, broadcasting, axes, and sizes that are results.
+
+Facts hold for all values of the symbols: `2*(n//2)` is not `n`. Called by rules of all files.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ __all__ = [
 ]
 
 
-# -- what is known
+# -- known sizes
 
 
 def same_shape(graph: Graph, a: Result, b: Result) -> Bool:
@@ -47,16 +48,17 @@ def has_shape(graph: Graph, x: Result, sizes: SymInts) -> Bool:
 
 
 def known_rank(graph: Graph, x: Result) -> Int:
-    """The rank of a result; -1 when it is not known."""
+    """Return the rank of a result; -1 if it is not known."""
     return graph.get_rank(x) if graph.has_rank(x) else -1
 
 
 def is_one_element(graph: Graph, x: Result, like: Result) -> Bool:
-    """Whether a result has one element and at most the rank of ``like``, so that broadcasting keeps
-    the shape of ``like``.
+    """Whether a result has one element and at most the rank of ``like``.
+
+    Broadcasting it with ``like`` then keeps the shape of ``like``.
     """
-    shape, wide = shape_or_none(graph, x), shape_or_none(graph, like)
-    if shape is None or wide is None or len(shape) > len(wide):
+    shape, like_shape = shape_or_none(graph, x), shape_or_none(graph, like)
+    if shape is None or like_shape is None or len(shape) > len(like_shape):
         return False
     return all(dims.always_equal(size, 1) for size in shape)
 
@@ -65,11 +67,11 @@ def is_one_element(graph: Graph, x: Result, like: Result) -> Bool:
 
 
 def one_axis(graph: Graph, axes: Result, x: Result) -> Int:
-    """The axis, counted from the front, if a constant holds a single one; -1 otherwise."""
-    named = small_constant(graph, axes)
-    if named is None or named.size != 1 or not graph.has_rank(x):
+    """Return the axis, counted from the front, if a constant holds a single axis; else -1."""
+    axis_values = small_constant(graph, axes)
+    if axis_values is None or axis_values.size != 1 or not graph.has_rank(x):
         return -1
-    return int(named.reshape(-1)[0]) % max(graph.get_rank(x), 1)
+    return int(axis_values.reshape(-1)[0]) % max(graph.get_rank(x), 1)
 
 
 # -- broadcasting
@@ -77,15 +79,15 @@ def one_axis(graph: Graph, axes: Result, x: Result) -> Int:
 
 def broadcasts_into(graph: Graph, x: Result, y: Result) -> Bool:
     """Whether broadcasting ``x`` and ``y`` gives the shape of ``y``."""
-    shape, wide = shape_or_none(graph, x), shape_or_none(graph, y)
-    if shape is None or wide is None or len(shape) > len(wide):
+    shape, target = shape_or_none(graph, x), shape_or_none(graph, y)
+    if shape is None or target is None or len(shape) > len(target):
         return False
-    pairs = zip(shape, wide[len(wide) - len(shape) :], strict=True)
+    pairs = zip(shape, target[len(target) - len(shape) :], strict=True)
     return all(dims.always_equal(size, 1) or dims.always_equal(size, full) for size, full in pairs)
 
 
 def broadcasts_to(graph: Graph, y: Result, xs: Results) -> Bool:
-    """Whether ``xs`` as the inputs of its node give ``y`` its shape, by broadcasting alone."""
+    """Whether ``xs`` as the inputs of the node of ``y`` broadcast to the shape of ``y``."""
     shapes = [shape_or_none(graph, x) for x in xs]
     target = shape_or_none(graph, y)
     if target is None or any(shape is None for shape in shapes):
@@ -107,7 +109,8 @@ def broadcasts_to(graph: Graph, y: Result, xs: Results) -> Bool:
 def _broadcast_gives(shapes: Sequence[Shape], target: Shape) -> bool:
     """Whether shapes broadcast to ``target`` for all values of their symbols.
 
-    A size that must be 1 or the target only for the operator to be legal proves nothing.
+    At least one shape must have the target size on each axis. A size that is not known to be 1 or
+    the target size is not evidence, though the operator would fail for other sizes.
     """
     if max(map(len, shapes), default=0) != len(target):
         return False
@@ -119,39 +122,40 @@ def _broadcast_gives(shapes: Sequence[Shape], target: Shape) -> bool:
 
 
 def expands_to(graph: Graph, x: Result, shape: Result, y: Result) -> Bool:
-    """Whether Expand with ``shape`` gives ``x`` the shape of ``y``."""
-    own, target = shape_or_none(graph, x), shape_or_none(graph, y)
+    """Whether Expand of ``x`` to ``shape`` has the shape of ``y``."""
+    input_shape, target = shape_or_none(graph, x), shape_or_none(graph, y)
     sizes = graph.values[shape].value
-    if own is None or target is None or not isinstance(sizes, tuple):
+    if input_shape is None or target is None or not isinstance(sizes, tuple):
         return False
-    return _broadcast_gives([own, sizes], target)
+    return _broadcast_gives([input_shape, sizes], target)
 
 
-# -- nodes made again
+# -- copies of nodes
 
 
 def producer_of(graph: Graph, y: Result) -> Opaque:
-    """The node that makes a result."""
+    """Return the node that produces a result."""
     return graph.values[y].producer
 
 
 def replaced_inputs(graph: Graph, y: Result, old: Result, new: Result) -> Results:
-    """The inputs of the node that makes ``y``, with ``new`` in place of ``old``."""
+    """Return the inputs of the node that produces ``y``, with ``new`` in place of ``old``."""
     return [new if name == old else name for name in graph.values[y].producer.inputs]
 
 
 def with_inputs(graph: Graph, node: Opaque, inputs: Results, keepdims: Int | None = None) -> Result:
-    """The operator of a node, with its attributes, on other inputs."""
+    """Make a node with the operator and the attributes of ``node`` and other inputs."""
     attributes = node.attrs if keepdims is None else {**node.attrs, "keepdims": keepdims}
     return graph.make_node(node.op_type, inputs, domain=node.domain, **attributes)
 
 
-# -- sizes of one result, side by side
+# -- adjacent sizes of one result
 
 
 def shape_run(graph: Graph, x: Result, start: Int, end: Int | None, indices: Ints) -> Ints:
-    """The attributes of a Shape that gives these of the sizes from ``start`` to ``end``; [] when
-    they are not adjacent.
+    """Return start and end of a Shape that gives the sizes at ``indices`` of [start:end] of ``x``.
+
+    Returns [] if they are not adjacent.
     """
     rank = graph.values[x].rank
     if rank is None or not indices:
@@ -159,16 +163,17 @@ def shape_run(graph: Graph, x: Result, start: Int, end: Int | None, indices: Int
     axes = range(rank)[slice(start, end)]
     if not all(-len(axes) <= index < len(axes) for index in indices):
         return []
-    picked = [axes[index] for index in indices]
-    first, end = picked[0], picked[-1] + 1
-    return [first, end] if picked == list(range(first, end)) else []
+    selected_axes = [axes[index] for index in indices]
+    first, end = selected_axes[0], selected_axes[-1] + 1
+    return [first, end] if selected_axes == list(range(first, end)) else []
 
 
 def joined_run(graph: Graph, xs: Results) -> Opaque:
-    """A result and the attributes of a Shape that gives these results, concatenated; [] when they
-    are not adjacent sizes of one result in order.
+    """Return a result, and start and end of a Shape of it that gives ``xs``, concatenated.
+
+    Returns [] if ``xs`` are not adjacent sizes of one result in order.
     """
-    source, low, high = "", 0, 0
+    source, first_axis, next_axis = "", 0, 0
     for x in xs:
         node = graph.values[x].producer
         rank = None if node is None or node.key != "Shape" else graph.values[node.inputs[0]].rank
@@ -176,16 +181,17 @@ def joined_run(graph: Graph, xs: Results) -> Opaque:
             return []
         axes = range(rank)[slice(node.attrs.get("start", 0), node.attrs.get("end"))]
         if not source:
-            source, low, high = node.inputs[0], axes.start, axes.start
-        if node.inputs[0] != source or axes.start != high or not len(axes):
+            source, first_axis, next_axis = node.inputs[0], axes.start, axes.start
+        if node.inputs[0] != source or axes.start != next_axis or not len(axes):
             return []
-        high = axes.stop
-    return [source, low, high] if len(xs) > 1 else []
+        next_axis = axes.stop
+    return [source, first_axis, next_axis] if len(xs) > 1 else []
 
 
 def run_of(graph: Graph, x: Result, sizes: Result) -> Ints:
-    """The attributes of a Shape of ``x`` that gives the known content of ``sizes``; [] when ``x``
-    has no such adjacent dimensions, or all of them are constant.
+    """Return start and end of a Shape of ``x`` that gives the known content of ``sizes``.
+
+    Returns [] if ``x`` has no such adjacent sizes, or all of them are constant.
     """
     content, shape = graph.values[sizes].value, shape_or_none(graph, x)
     if not isinstance(content, tuple) or shape is None or all(type(d) is int for d in content):

@@ -1,7 +1,7 @@
-"""Helpers of the rules about slices of an axis: what a Slice takes, inputs of a Concat, tensors
-padded side by side. Called by rules of slice, concat, training and rotary.
+"""Helpers of the rules about slices of an axis, inputs of a Concat, and adjacent padded tensors.
 
-Facts hold for all values of the symbols; bounds that are computed at run time are unknown.
+Called by rules of slice, concat, training and rotary. Facts hold for all values of the symbols;
+bounds that are computed at run time are unknown.
 """
 
 from __future__ import annotations
@@ -36,27 +36,30 @@ __all__ = [
     "split_sizes",
 ]
 
-_TO_END = (1 << 31) - 1  # exporters write "to the end" as the largest int32 or int64
+_TO_END = (1 << 31) - 1  # for "to the end", exporters write the largest int32 or int64
 _LAST = (1 << 63) - 1
 
 
 class Span(NamedTuple):
-    """Start and end along an axis, as a Slice has them: negative ones count from the back."""
+    """Start and end along an axis, as in a Slice: negative values count from the end."""
 
     start: int
     end: int
 
 
 class Slice(NamedTuple):
-    """What is cut from a result: spans by axis, none for all of it."""
+    """A slice of a result: spans by axis, empty for the whole result."""
 
     source: str
     spans: dict[int, Span]
 
 
 class Adjacent(NamedTuple):
-    """Two padded tensors that are adjacent along an axis: whether the second one comes first, and
-    the zeros before and after both.
+    """Two padded tensors that are adjacent along an axis.
+
+    ``swapped``: whether the second tensor comes first; ``before`` and ``after``: the numbers of
+        zeros
+    around both.
     """
 
     axis: int
@@ -65,7 +68,7 @@ class Adjacent(NamedTuple):
     after: int
 
 
-# -- what a Slice takes
+# -- slices
 
 
 def slice_of(
@@ -76,22 +79,24 @@ def slice_of(
     axes: Result,
     steps: Result | None,
 ) -> Opaque:
-    """What a Slice takes; None when its bounds are not constants or it skips elements."""
-    first, last, which = (_int_vector(graph, bound) for bound in (starts, ends, axes))
+    """Return the slice of a Slice node; None if bounds are not constants or steps are not 1."""
+    start_values, end_values, axis_values = (
+        _int_vector(graph, bound) for bound in (starts, ends, axes)
+    )
     rank = graph.values[x].rank
-    if first is None or last is None or which is None or rank is None:
+    if start_values is None or end_values is None or axis_values is None or rank is None:
         return None
     if not has_unit_steps(graph, steps):
         return None
     spans: dict[int, Span] = {}
-    for start, end, axis in zip(first, last, which, strict=True):
+    for start, end, axis in zip(start_values, end_values, axis_values, strict=True):
         index = normalize_axis(axis, rank)
         spans[index] = Span(start, _LAST if end >= _TO_END else end)
     return Slice(x, spans)
 
 
 def has_unit_steps(graph: Graph, steps: Result | None) -> Bool:
-    """Whether the steps of a Slice are left out, or 1."""
+    """Whether the steps of a Slice are omitted or 1."""
     if not steps:
         return True
     values = _int_vector(graph, steps)
@@ -103,8 +108,9 @@ def has_unit_steps(graph: Graph, steps: Result | None) -> Bool:
 def slices_half(
     graph: Graph, begin: Result, end: Result, axes: Result, x: Result, which: Int
 ) -> Bool:
-    """Whether the constant bounds and axis of a Slice select the first (0) or second (1) half of
-    the last axis of ``x``.
+    """Whether a Slice selects the first (0) or second (1) half of the last axis of ``x``.
+
+    Its bounds and axis are constants.
     """
     if not graph.has_shape(x):
         return False
@@ -123,22 +129,22 @@ def slices_half(
 
 
 def composed_slice(graph: Graph, x: Result, inner: Opaque, outer: Opaque) -> Opaque:
-    """The slice ``outer`` of the slice ``inner`` of ``x`` as one; None when it is unknown."""
+    """Return the slice ``outer`` of the slice ``inner`` of ``x`` as one slice; None if unknown."""
     shape = shape_or_none(graph, x)
     if inner is None or outer is None or shape is None:
         return None
     spans = dict(inner.spans)
     for axis, span in outer.spans.items():
-        before = spans.get(axis)
-        both = span if before is None else _compose_spans(before, span, shape[axis])
-        if both is None:
+        inner_span = spans.get(axis)
+        composed = span if inner_span is None else _compose_spans(inner_span, span, shape[axis])
+        if composed is None:
             return None
-        spans[axis] = both
+        spans[axis] = composed
     return Slice(x, spans)
 
 
 def _compose_spans(first: Span, second: Span, size: Dim) -> Span | None:
-    """The second span inside the first one, on an axis of that size."""
+    """Return the span ``second`` of the span ``first`` of an axis of this size; None if unknown."""
     if isinstance(size, int):
         begin, end = _clamp_span(first, size)
         start, stop = _clamp_span(second, max(end - begin, 0))
@@ -156,13 +162,13 @@ def _compose_spans(first: Span, second: Span, size: Dim) -> Span | None:
 
 
 def _clamp_span(span: Span, size: int) -> tuple[int, int]:
-    """Both bounds counted from the front, inside the axis."""
+    """Return both bounds counted from the front and clamped to the axis."""
     start, end, _ = slice(span.start, span.end).indices(size)
     return start, end
 
 
 def _known_bounds(span: Span, size: Dim) -> tuple[Dim, Dim] | None:
-    """Both bounds counted from the front, where they are provably inside the axis."""
+    """Return both bounds counted from the front if they are provably inside the axis, else None."""
     if isinstance(size, int):
         start, end = _clamp_span(span, size)
         return start, max(start, end)
@@ -176,8 +182,7 @@ def _known_bounds(span: Span, size: Dim) -> tuple[Dim, Dim] | None:
 
 
 def split_sizes(graph: Graph, x: Result, slices: Any) -> Ints:
-    """The sizes of slices that are all of ``x`` along one axis, in order; [] when they are
-    not."""
+    """Return the sizes of slices that together are ``x``, in order along one axis, else []."""
     shape = shape_or_none(graph, x)
     if shape is None or any(piece is None or len(piece.spans) != 1 for piece in slices):
         return []
@@ -194,7 +199,7 @@ def split_sizes(graph: Graph, x: Result, slices: Any) -> Ints:
 
 
 def _int_vector(graph: Graph, x: Result) -> list[int] | None:
-    """The integers of a constant vector."""
+    """Return the integers of a constant vector, else None."""
     array = small_constant(graph, x)
     if array is None or array.ndim != 1 or array.dtype.kind not in "iu":
         return None
@@ -206,9 +211,7 @@ def _int_vector(graph: Graph, x: Result) -> list[int] | None:
 
 
 def flattened_concat(graph: Graph, xs: Results, axis: Int) -> Results:
-    """The inputs of a Concat, with those of an input that is a Concat along the same axis in its
-    place.
-    """
+    """Return the inputs of a Concat, with nested Concats along the same axis flattened."""
     inputs: list[str] = []
     for x in xs:
         node = graph.values[x].producer
@@ -227,8 +230,9 @@ def flattened_concat(graph: Graph, xs: Results, axis: Int) -> Results:
 
 
 def slice_of_concat(graph: Graph, xs: Results, axis: Int, taken: Opaque) -> Opaque:
-    """A slice of a Concat as the inputs that it takes whole, or as a slice of the one input that
-    contains it; None where it is neither or unknown.
+    """Return a slice of a Concat as slices of its inputs, else None.
+
+    These are whole adjacent inputs, or a slice of the one input that contains it.
     """
     if taken is None or len(taken.spans) != 1 or not all(map(graph.has_shape, xs)):
         return None
@@ -239,22 +243,26 @@ def slice_of_concat(graph: Graph, xs: Results, axis: Int, taken: Opaque) -> Opaq
     bounds = _known_bounds(taken.spans[index], sum(sizes[1:], start=sizes[0]))
     if bounds is None:
         return None
-    first: int | None = None
-    before: Dim = 0
+    first_position: int | None = None
+    offset: Dim = 0
     for position, (x, size) in enumerate(zip(xs, sizes, strict=True)):
-        start, end = bounds[0] - before, bounds[1] - before
-        first = position if first is None and dims.always_equal(start, 0) else first
-        if first is not None and dims.always_equal(end, size):
-            return [Slice(source, {}) for source in xs[first : position + 1]]
+        start, end = bounds[0] - offset, bounds[1] - offset
+        first_position = (
+            position if first_position is None and dims.always_equal(start, 0) else first_position
+        )
+        if first_position is not None and dims.always_equal(end, size):
+            return [Slice(source, {}) for source in xs[first_position : position + 1]]
         if isinstance(start, int) and isinstance(end, int) and start >= 0 and end <= size:
             return [Slice(x, {index: Span(start, end)})]
-        before = before + size
+        offset = offset + size
     return None
 
 
 def concat_slices(graph: Graph, xs: Results, axis: Int) -> Opaque:
-    """The inputs of a Concat as slices. Adjacent slices of one result become one slice where that
-    leaves no Slice beside the Concat: the slices may have other readers.
+    """Return the inputs of a Concat as slices, with adjacent slices of one result merged.
+
+    Slices are merged only if that leaves no Slice next to the Concat, because the original slices
+    may have other readers.
     """
     sources = [_first_input(graph, x) for x in xs]
     if not any(a is not None and a == b for a, b in itertools.pairwise(sources)):
@@ -264,39 +272,40 @@ def concat_slices(graph: Graph, xs: Results, axis: Int) -> Opaque:
     groups: list[tuple[list[str], str, tuple[Dim, Dim] | None]] = []
     for x in xs:
         source, bounds = _cut_from(graph, x, index)
-        names, before, last = groups[-1] if groups else ([], "", None)
-        is_adjacent = last is not None and bounds is not None and source == before
-        if is_adjacent and dims.always_equal(last[1], bounds[0]):  # type: ignore[index]
-            groups[-1] = ([*names, x], source, (last[0], bounds[1]))  # type: ignore[index]
+        group_names, group_source, group_bounds = groups[-1] if groups else ([], "", None)
+        is_adjacent = group_bounds is not None and bounds is not None and source == group_source
+        if is_adjacent and dims.always_equal(group_bounds[1], bounds[0]):  # type: ignore[index]
+            groups[-1] = ([*group_names, x], source, (group_bounds[0], bounds[1]))  # type: ignore[index]
         else:
             groups.append(([x], source, bounds))
     slices: list[Slice] = []
-    for names, source, bounds in groups:
+    for group_names, source, bounds in groups:
         piece = None if bounds is None else _slice_between(graph, source, index, bounds)
-        if len(names) > 1 and piece is not None and (not piece.spans or len(groups) == 1):
+        if len(group_names) > 1 and piece is not None and (not piece.spans or len(groups) == 1):
             slices.append(piece)
         else:
-            slices += [Slice(name, {}) for name in names]
+            slices += [Slice(name, {}) for name in group_names]
     return slices
 
 
 def make_concat(graph: Graph, slices: Opaque, axis: Int) -> Result:
-    """Concatenate slices; no Concat for one."""
+    """Concatenate slices; a single slice needs no Concat."""
     results = [_slice_node(graph, piece) for piece in slices]
     return results[0] if len(results) == 1 else graph.make_node("Concat", results, axis=axis)
 
 
-def _slice_node(graph: Graph, taken: Slice) -> str:
-    """The result of a slice; its source when it is all of it."""
-    if not taken.spans:
-        return taken.source
-    axes = sorted(taken.spans)
-    starts, ends = zip(*(taken.spans[axis] for axis in axes), strict=True)
+def _slice_node(graph: Graph, piece: Slice) -> str:
+    """Return the result of a slice, or its source if it is the whole result."""
+    if not piece.spans:
+        return piece.source
+    axes = sorted(piece.spans)
+    starts, ends = zip(*(piece.spans[axis] for axis in axes), strict=True)
     inputs = [consts(graph, list(values), dtypes.int64) for values in (starts, ends, axes)]
-    return graph.make_node("Slice", [taken.source, *inputs])
+    return graph.make_node("Slice", [piece.source, *inputs])
 
 
 def _slice_between(graph: Graph, x: str, axis: int, bounds: tuple[Dim, Dim]) -> Slice:
+    """Return the slice of ``x`` between these bounds along an axis."""
     start, end = bounds
     if dims.always_equal(start, 0) and dims.always_equal(end, graph.get_shape(x)[axis]):
         return Slice(x, {})
@@ -305,14 +314,15 @@ def _slice_between(graph: Graph, x: str, axis: int, bounds: tuple[Dim, Dim]) -> 
 
 
 def _first_input(graph: Graph, x: str) -> str | None:
-    """The first input of the node that makes ``x``: what a Slice or Split takes it from."""
+    """Return the first input of the node that produces ``x``: the source of a Slice or Split."""
     node = graph.values[x].producer
     return node.inputs[0] if node is not None and node.inputs else None
 
 
 def _cut_from(graph: Graph, x: str, axis: int) -> tuple[str, tuple[Dim, Dim] | None]:
-    """The result of which ``x`` is a slice along an axis, and its bounds; ``x`` without bounds when
-    it is no such slice.
+    """Return the result of which ``x`` is a slice along an axis, and the bounds.
+
+    Returns ``x`` and None if it is no such slice.
     """
     node = graph.values[x].producer
     if node is None or not node.inputs or not graph.has_shape(node.inputs[0]):
@@ -333,7 +343,7 @@ def _cut_from(graph: Graph, x: str, axis: int) -> tuple[str, tuple[Dim, Dim] | N
 
 
 def _is_sliceable(bounds: tuple[Dim, Dim], size: Dim) -> bool:
-    """Whether a Slice can express these bounds: numbers, or the end of the axis."""
+    """Whether a Slice can express these bounds: they are numbers, or the end of the axis."""
     start, end = bounds
     return isinstance(start, int) and (isinstance(end, int) or dims.always_equal(end, size))
 
@@ -348,7 +358,7 @@ def _split_bounds(
     return start, start + sizes[index]
 
 
-# -- padded tensors side by side
+# -- adjacent padded tensors
 
 
 def adjacent_pads(
@@ -360,54 +370,71 @@ def adjacent_pads(
     more: Result,
     others: Result | None,
 ) -> Opaque:
-    """How two tensors lie whose pads leave room for one another; None when they overlap, are not
-    adjacent, or that is unknown.
+    """Return how two padded tensors are adjacent if the pads of each leave room for the other.
+
+    Returns None if they overlap, are not adjacent, or that is unknown.
     """
-    shape, other = shape_or_none(graph, first), shape_or_none(graph, second)
-    left, right = _pads_by_axis(graph, shape, pads, axes), _pads_by_axis(graph, other, more, others)
-    if shape is None or other is None or left is None or right is None or len(shape) != len(other):
+    shape, second_shape = shape_or_none(graph, first), shape_or_none(graph, second)
+    first_pads, second_pads = (
+        _pads_by_axis(graph, shape, pads, axes),
+        _pads_by_axis(graph, second_shape, more, others),
+    )
+    if (
+        shape is None
+        or second_shape is None
+        or first_pads is None
+        or second_pads is None
+        or len(shape) != len(second_shape)
+    ):
         return None
-    long = sorted({*left, *right})
-    if len(long) != 1:
+    padded_axes = sorted({*first_pads, *second_pads})
+    if len(padded_axes) != 1:
         return None
-    axis = long[0]
-    for index, pair in enumerate(zip(shape, other, strict=True)):
+    axis = padded_axes[0]
+    for index, pair in enumerate(zip(shape, second_shape, strict=True)):
         if index != axis and not dims.always_equal(*pair):
             return None
-    sizes = shape[axis], other[axis]
-    (low, high), (begin, end) = left.get(axis, (0, 0)), right.get(axis, (0, 0))
+    sizes = shape[axis], second_shape[axis]
+    (first_before, first_after), (second_before, second_after) = (
+        first_pads.get(axis, (0, 0)),
+        second_pads.get(axis, (0, 0)),
+    )
     if not (isinstance(sizes[0], int) and isinstance(sizes[1], int)):
         return None
-    if low + sizes[0] + high != begin + sizes[1] + end:
+    if first_before + sizes[0] + first_after != second_before + sizes[1] + second_after:
         return None
-    if low + sizes[0] == begin:
-        return Adjacent(axis, False, low, end)
-    return Adjacent(axis, True, begin, high) if begin + sizes[1] == low else None
+    if first_before + sizes[0] == second_before:
+        return Adjacent(axis, False, first_before, second_after)
+    return (
+        Adjacent(axis, True, second_before, first_after)
+        if second_before + sizes[1] == first_before
+        else None
+    )
 
 
 def _pads_by_axis(
     graph: Graph, shape: tuple[Dim, ...] | None, pads: str, axes: str | None
 ) -> dict[int, tuple[int, int]] | None:
-    """Zeros before and after by axis, without axes that have none; None where elements are cut."""
+    """Return zeros before and after each padded axis; None if elements are cut or unknown."""
     amounts = small_constant(graph, pads)
     if shape is None or amounts is None:
         return None
-    which = np.arange(len(shape)) if axes is None else small_constant(graph, axes)
-    if which is None or amounts.size != 2 * which.size or (amounts < 0).any():
+    axis_values = np.arange(len(shape)) if axes is None else small_constant(graph, axes)
+    if axis_values is None or amounts.size != 2 * axis_values.size or (amounts < 0).any():
         return None
-    named = [normalize_axis(int(axis), len(shape)) for axis in which.reshape(-1)]
+    padded_axes = [normalize_axis(int(axis), len(shape)) for axis in axis_values.reshape(-1)]
     low, high = amounts.reshape(2, -1).tolist()
-    amounts_by_axis = zip(named, low, high, strict=True)
+    amounts_by_axis = zip(padded_axes, low, high, strict=True)
     return {axis: (before, after) for axis, before, after in amounts_by_axis if before or after}
 
 
 def concat_padded(graph: Graph, first: Result, second: Result, side: Opaque) -> Result:
-    """Concatenate two adjacent tensors, with the zeros around them."""
+    """Concatenate two adjacent tensors, and add the zeros around them."""
     parts = [second, first] if side.swapped else [first, second]
     both = graph.make_node("Concat", parts, axis=side.axis)
     if not (side.before or side.after):
         return both
     rank = graph.get_rank(first)
-    around = [0] * (2 * rank)
-    around[side.axis], around[rank + side.axis] = side.before, side.after
-    return graph.make_node("Pad", [both, consts(graph, around, dtypes.int64)])
+    pads = [0] * (2 * rank)
+    pads[side.axis], pads[rank + side.axis] = side.before, side.after
+    return graph.make_node("Pad", [both, consts(graph, pads, dtypes.int64)])

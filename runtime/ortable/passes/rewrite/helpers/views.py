@@ -1,5 +1,7 @@
-"""Helpers of the rules about views and permutations: views whose sizes need no computation at run
-time. Called by rules of reshape, transpose and gather.
+"""Helpers of the rules about views and permutations.
+
+They make views whose sizes need no computation at run time. Called by rules of reshape, transpose
+and gather.
 """
 
 from __future__ import annotations
@@ -25,9 +27,7 @@ __all__ = [
 
 
 class View(NamedTuple):
-    """A node that makes a view: ``Unsqueeze`` or ``Squeeze`` with axes, ``Reshape`` with a target,
-    or ``Identity``.
-    """
+    """A view node: Unsqueeze or Squeeze with axes, Reshape with a target, or Identity."""
 
     op: str
     values: list[int]
@@ -38,8 +38,9 @@ class View(NamedTuple):
 
 
 def view_to(graph: Graph, x: Result, sizes: SymInts) -> Opaque:
-    """The one node with constant parameters that views ``x`` as these sizes; None when a size would
-    have to be computed at run time.
+    """Return the node with constant parameters that views ``x`` as these sizes.
+
+    Returns None if a size would have to be computed at run time.
     """
     before, after = shape_or_none(graph, x), tuple(sizes)
     if before is None:
@@ -64,8 +65,9 @@ def apply_view(graph: Graph, x: Result, view: Opaque) -> Result:
 
 
 def may_copy_dims(graph: Graph, target: Result, allowzero: Int) -> Bool:
-    """Whether an entry of a Reshape target may be a 0 that copies a dimension of the input: such a
-    target means something else for another input.
+    """Whether an entry of a Reshape target may be a 0 that copies a dimension of the input.
+
+    Such a target has another meaning for another input.
     """
     if allowzero:
         return False
@@ -74,7 +76,7 @@ def may_copy_dims(graph: Graph, target: Result, allowzero: Int) -> Bool:
 
 
 def known_entries(graph: Graph, x: Result) -> Any:
-    """The content of an integer vector, ints and symbolic ints; None when it is unknown."""
+    """Return the content of an integer vector, ints and symbolic ints; None if it is unknown."""
     value = graph.values[x].value
     if isinstance(value, tuple):
         return value
@@ -93,23 +95,23 @@ def _same_shapes(first: Shape, second: Shape) -> bool:
 
 
 def _inserted_axes(before: Shape, after: Shape) -> list[int] | None:
-    """The axes of size 1 that turn ``before`` into ``after``; None when other axes differ."""
-    new: list[int] = []
+    """Return the axes of size 1 that turn ``before`` into ``after``; None if other axes differ."""
+    inserted: list[int] = []
     index = 0
     for axis, size in enumerate(after):
         if index < len(before) and dims.always_equal(before[index], size):
             index += 1
         elif isinstance(size, int) and size == 1:
-            new.append(axis)
+            inserted.append(axis)
         else:
             return None
-    return new if index == len(before) else None
+    return inserted if index == len(before) else None
 
 
 def _reshape_view(before: Shape, after: Shape) -> View | None:
-    """A Reshape with a constant target that is exact for all sizes, 0 too.
+    """Return a Reshape with a constant target that is correct for all sizes, including 0.
 
-    A -1 is right only where no other size can be 0; a dynamic dimension that keeps its position is
+    -1 is correct only if no other size can be 0. A dynamic dimension that keeps its position is
     copied.
     """
     symbolic = [axis for axis, size in enumerate(after) if not isinstance(size, int)]
@@ -125,15 +127,15 @@ def _reshape_view(before: Shape, after: Shape) -> View | None:
         sizes[axis] = 0
     if len(copied) == len(symbolic):
         return View("Reshape", sizes)
-    safe = len(copied) == len(symbolic) - 1 and all(_is_nonzero(after[axis]) for axis in copied)
-    return View("Reshape", sizes) if safe else None
+    is_safe = len(copied) == len(symbolic) - 1 and all(_is_nonzero(after[axis]) for axis in copied)
+    return View("Reshape", sizes) if is_safe else None
 
 
 # -- permutations
 
 
 def perm_of(graph: Graph, x: Result, perm: Any) -> Ints:
-    """The permutation of a Transpose of ``x``, by default reversed; [] when it is unknown."""
+    """Return the permutation of a Transpose of ``x``, by default reversed; [] if it is unknown."""
     if perm is not None:
         return [int(axis) for axis in perm]
     return list(range(graph.get_rank(x)))[::-1] if graph.has_rank(x) else []
@@ -144,5 +146,5 @@ def moves_unit_axes_only(graph: Graph, x: Result, perm: Ints) -> Bool:
     shape = shape_or_none(graph, x)
     if shape is None or len(shape) != len(perm):
         return False
-    others = [axis for axis in perm if not (isinstance(shape[axis], int) and shape[axis] == 1)]
-    return others == sorted(others)
+    other_axes = [axis for axis in perm if not (isinstance(shape[axis], int) and shape[axis] == 1)]
+    return other_axes == sorted(other_axes)

@@ -1,6 +1,7 @@
-"""Helpers of the rules that compute new weights: which constants may be replaced, which vary
-along one axis only, and the new weights. Called by rules of convolution, linear and
-normalization.
+"""Helpers of the rules that compute new weights.
+
+They find constants that may be replaced and constants that vary along one axis only, and compute
+the new weights. Called by rules of convolution, linear and normalization.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ __all__ = [
 ]
 
 
-# -- which may be computed anew
+# -- replaceable constants
 
 
 def are_weights(graph: Graph, xs: Results) -> Bool:
-    """Whether each result is left out or a constant that may be replaced by a stored one computed
-    from it: float32 or float64 down to the initializers, and read by one node if it is large.
+    """Whether each result is omitted or a constant that a stored value may replace.
+
+    The constant and all constants it derives from are float32, float64 or int64, and a large
+    constant has a single reader.
     """
     return all(not x or is_weight(graph, x) for x in xs)
 
@@ -37,17 +40,18 @@ def are_weights(graph: Graph, xs: Results) -> Bool:
 
 
 def broadcasts_along(graph: Graph, c: Result, x: Result, axis: Int) -> Bool:
-    """Whether a constant is one number, or one for each index along an axis of ``x``, and
-    broadcasts with ``x`` to the shape of ``x``.
+    """Whether a constant is one number, or one for each index along an axis of ``x``.
+
+    It also broadcasts with ``x`` to the shape of ``x``.
     """
     if not (is_weight(graph, c) and graph.has_shape(x) and graph.has_shape(c)):
         return False
-    own, other = list(graph.get_shape(x)), list(graph.get_shape(c))
-    if len(other) > len(own):
+    x_shape, constant_shape = list(graph.get_shape(x)), list(graph.get_shape(c))
+    if len(constant_shape) > len(x_shape):
         return False
-    full = [1] * (len(own) - len(other)) + other
-    index = axis % len(own) if own else 0
-    for position, (size, expected) in enumerate(zip(full, own, strict=True)):
+    padded_shape = [1] * (len(x_shape) - len(constant_shape)) + constant_shape
+    index = axis % len(x_shape) if x_shape else 0
+    for position, (size, expected) in enumerate(zip(padded_shape, x_shape, strict=True)):
         if not dims.always_equal(size, 1) and not (
             position == index and dims.always_equal(size, expected)
         ):
@@ -56,9 +60,7 @@ def broadcasts_along(graph: Graph, c: Result, x: Result, axis: Int) -> Bool:
 
 
 def as_vector_of(graph: Graph, c: Result, count: Int) -> Result:
-    """A constant of ``count`` elements along one axis, or of one element, as a vector of
-    ``count``.
-    """
+    """Return a constant that varies along one axis, or a number, as a vector of ``count``."""
     values = small_constant(graph, c)
     if values is not None:
         vector = np.broadcast_to(values.reshape(-1), (count,))
@@ -76,7 +78,7 @@ def as_vector_of(graph: Graph, c: Result, count: Int) -> Result:
 
 
 def scaled_weight(graph: Graph, w: Result, factor: Result, axis: Int) -> Result:
-    """The weight times a factor of rank 1 along one of its axes, ``<name>_scaled``."""
+    """Return the weight times a factor of rank 1 along one of its axes, as ``<name>_scaled``."""
     trailing = graph.get_rank(w) - 1 - axis
     if trailing and graph.get_shape(factor) != (1,):
         values = small_constant(graph, factor) if factor in graph.initializers_dict else None
@@ -89,13 +91,13 @@ def scaled_weight(graph: Graph, w: Result, factor: Result, axis: Int) -> Result:
 
 
 def shifted_bias(graph: Graph, b: Result, factor: Result | None, shift: Result | None) -> Result:
-    """The bias times a factor plus a shift, either of which may be left out: ``<name>_moved``."""
+    """Return the bias times a factor plus a shift, as ``<name>_moved``; either may be omitted."""
     if factor and shift:
         b = graph.make_node("Mul", [b, factor])
-    op, other = ("Add", shift) if shift else ("Mul", factor)
-    return graph.make_node(op, [b, other], [_derived_name(graph, shift or b, "_moved")])
+    op, operand = ("Add", shift) if shift else ("Mul", factor)
+    return graph.make_node(op, [b, operand], [_derived_name(graph, shift or b, "_moved")])
 
 
 def _derived_name(graph: Graph, name: str, suffix: str) -> str:
-    """A name derived from the weight's, so that users find it in the file."""
+    """Return a name derived from the weight's name, so that users recognize it in the file."""
     return graph.unique_name(name if name.endswith(suffix) else f"{name}{suffix}")
