@@ -94,7 +94,7 @@ def test_names_choose_weights() -> None:
         ({"group_size": 48}, "group_size is 16, 32"),
         ({"symmetric": 1}, "symmetric is True or False"),
         ({"activations": "int4"}, "activations is"),
-        ({"kind": "int8", "activations": "float32"}, "turning the whole weight into floats"),
+        ({"kind": "int8", "activations": "float32"}, "convert the whole weight to floats"),
         ({"exclude": 3}, "exclude is a list of names"),
     ],
 )

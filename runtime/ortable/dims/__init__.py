@@ -1,7 +1,7 @@
-"""Symbolic dimensions: plain ints, or interned polynomials with integer coefficients over symbols
-and opaque floor divisions, remainders, maxima and minima.
+"""Symbolic dimensions: plain ints, or interned polynomials with integer coefficients.
 
-Equal polynomials are one object; nothing is parsed.
+The factors of a polynomial are symbols, floor divisions, remainders, maxima, minima and opaque
+integers. Equal polynomials are the same object; nothing is parsed.
 """
 
 from __future__ import annotations

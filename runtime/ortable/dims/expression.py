@@ -1,7 +1,7 @@
 """Algebra of dimensions: interned integer polynomials over symbols and opaque atoms.
 
-Atoms are symbols, floor divisions, remainders, maxima and minima. Equal polynomials are one
-object. Import `ortable.dims`, not this module.
+Atoms are symbols, floor divisions, remainders, maxima, minima and opaque integers. Equal
+polynomials are the same object. Import `ortable.dims`, not this module.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Terms: TypeAlias = "tuple[tuple[Monomial, int], ...]"
 
 SYMBOL, FLOORDIV, MOD, MAX, MIN, OPAQUE = "symbol", "floordiv", "mod", "max", "min", "opaque"
 
-# How an opaque part is computed from its arguments: an int is the index of an argument, a float is
+# How to compute an opaque atom from its arguments: an int is the index of an argument, a float is
 # a constant, a tuple is an operator and its inputs. See `float_recipes`.
 Recipe = int | float | tuple[Any, ...]
-# Keyed by the text of the part, which has every float exactly; pickled with the part.
+# The key is the text of the atom, which has the exact floats; recipes are pickled with the atom.
 RECIPES: dict[str, Recipe] = {}
 
 
@@ -45,15 +45,15 @@ Bounds: TypeAlias = "tuple[int | None, int | None]"
 
 
 class SymDim:
-    """A symbolic dimension. Never built directly: use `make_symbol` and arithmetic.
+    """A symbolic dimension. Make it with `make_symbol` and arithmetic, not with the constructor.
 
     ``==`` between dimensions is identity, which equals equality of polynomials because they are
     interned. A dimension also equals its text and has the same hash, so that a shape can be
     compared with names (``("a", 3)``) and a dict keyed by names can be indexed with dimensions. Two
-    dimensions of one text (symbols of one name with different minima) both equal that text and not
-    each other: no dict has keys of both kinds. ``<``, ``<=``, ``>``, ``>=`` are True only when
-    provable for every value of the symbols, so ``not a < b`` does not mean ``a >= b``. Symbols are
-    at least their ``minimum`` (default 0).
+    symbols with the same name and different minima both equal that name, but do not equal each
+    other; no dict mixes both kinds of keys. ``<``, ``<=``, ``>``, ``>=`` are True only if provable
+    for every value of the symbols, so ``not a < b`` does not mean ``a >= b``. Symbols are at least
+    their ``minimum`` (default 0).
     """
 
     __slots__ = ("__weakref__", "_bounds", "_hash", "_negated", "_text", "terms")
@@ -81,7 +81,7 @@ class SymDim:
 
     def __add__(self, other: Dim) -> Dim:
         key = (id(self), id(other)) if type(other) is SymDim else (id(self), other, None)
-        result = _add_cache.get(key)  # `_key`, without a call
+        result = _add_cache.get(key)  # the key of `_cache_key`, without the cost of a call
         return result if result is not None else compute_cached(_add_cache, _add_dims, self, other)
 
     def __mul__(self, other: Dim) -> Dim:
@@ -128,7 +128,7 @@ class SymDim:
 
     def __pow__(self, exponent: int) -> Dim:
         if not isinstance(exponent, int) or exponent < 0:
-            raise BuilderError(f"({self})**{exponent}: a dimension has only powers >= 0.")
+            raise BuilderError(f"({self})**{exponent}: the exponent must be an integer >= 0.")
         result: Dim = 1
         for _ in range(exponent):
             result = self * result
@@ -188,7 +188,7 @@ _mod_cache: dict[_CacheKey, Dim] = {}
 
 
 def _reset_lock() -> None:
-    """Replace the lock in a forked child: the thread that held it does not exist there."""
+    """Replace the lock in a forked child, where the thread that holds it does not exist."""
     global _lock
     _lock = threading.Lock()
 
@@ -206,15 +206,15 @@ def make_symbol(name: str, minimum: int | None = 0) -> SymDim:
 
 
 def make_opaque(text: str, args: Iterable[Dim] = (), minimum: int | None = None) -> SymDim:
-    """Return an integer known by its text, its lower bound and the dimensions it depends on."""
+    """Return an integer that is known only by its text, its lower bound and its arguments."""
     return from_atom(make_atom(OPAQUE, text, (*args, minimum), (minimum, None)))
 
 
 def _cache_key(a: Any, b: Any) -> _CacheKey:
-    """Build the cache key of two operands.
+    """Return the cache key of two operands.
 
-    Dimensions count by identity, which interning preserves; numbers, which are values, stand at
-    positions where identities never are.
+    The key has dimensions by identity, which is valid because they are interned, and ints by value.
+    The lengths and positions distinguish identities from values.
     """
     if type(a) is SymDim:
         return (id(a), id(b)) if type(b) is SymDim else (id(a), b, None)
@@ -224,16 +224,18 @@ def _cache_key(a: Any, b: Any) -> _CacheKey:
 def compute_cached(
     cache: dict[_CacheKey, Dim], compute: Callable[[Any, Any], Any], a: Any, b: Any
 ) -> Dim:
+    """Compute an operation on two dimensions and store the result in the cache."""
     if not isinstance(a, (int, SymDim)) or not isinstance(b, (int, SymDim)):
         return NotImplemented
     if len(cache) > _CACHE_LIMIT:
-        cache.clear()  # only a cache: interned objects stay
+        cache.clear()  # interned dimensions are not affected
     result = compute(a, b)
     cache[_cache_key(a, b)] = result
     return result
 
 
 def intern_terms(terms: Terms) -> SymDim:
+    """Return the dimension with these terms; equal terms give the same object."""
     existing = _interned.get(terms)
     if existing is not None:
         return existing
@@ -244,6 +246,7 @@ def intern_terms(terms: Terms) -> SymDim:
 
 
 def from_dict(terms: dict[Monomial, int]) -> Dim:
+    """Return the dimension with these coefficients by monomial."""
     nonzero = sorted(item for item in terms.items() if item[1])
     if not nonzero:
         return 0
@@ -253,6 +256,7 @@ def from_dict(terms: dict[Monomial, int]) -> Dim:
 
 
 def terms_of(dim: Dim) -> Terms:
+    """Return the terms of a dimension or an int."""
     if isinstance(dim, int):
         return (((), int(dim)),) if dim else ()
     return dim.terms
@@ -267,14 +271,15 @@ def _add_dims(a: Dim, b: Dim) -> Dim:
 
 def _multiply_dims(a: Dim, b: Dim) -> Dim:
     total: dict[Monomial, int] = {}
-    for left, c in terms_of(a):
-        for right, d in terms_of(b):
+    for left, left_factor in terms_of(a):
+        for right, right_factor in terms_of(b):
             monomial = tuple(sorted(left + right))
-            total[monomial] = total.get(monomial, 0) + c * d
+            total[monomial] = total.get(monomial, 0) + left_factor * right_factor
     return from_dict(total)
 
 
 def make_atom(kind: str, name: str, args: tuple[Any, ...], bounds: Bounds) -> Atom:
+    """Return the atom with these fields; equal fields give the same object."""
     key = (kind, name, args)
     number = _atom_numbers.get(key)
     if number is None:
@@ -288,11 +293,12 @@ def make_atom(kind: str, name: str, args: tuple[Any, ...], bounds: Bounds) -> At
 
 
 def from_atom(atom: Atom) -> SymDim:
+    """Return the dimension that is this atom."""
     return intern_terms((((atom.index,), 1),))
 
 
 def lone_atom(dim: Dim, kind: str) -> Atom | None:
-    """Return the atom when the dimension is exactly one atom of this kind."""
+    """Return the atom if the dimension is exactly one atom of this kind, else None."""
     if isinstance(dim, SymDim) and len(dim.terms) == 1:
         monomial, coefficient = dim.terms[0]
         if coefficient == 1 and len(monomial) == 1 and ATOMS[monomial[0]].kind == kind:
@@ -301,7 +307,7 @@ def lone_atom(dim: Dim, kind: str) -> Atom | None:
 
 
 def split_constant(dim: Dim) -> tuple[Dim, int]:
-    """Split into (dimension without its constant term, constant term)."""
+    """Split a dimension into the dimension without its constant term, and this term."""
     if isinstance(dim, int):
         return 0, dim
     if dim.terms[0][0] == ():  # the empty monomial sorts first
@@ -314,7 +320,7 @@ def split_constant(dim: Dim) -> tuple[Dim, int]:
 
 
 def bounds_of(dim: Dim) -> Bounds:
-    """Return an interval that holds the dimension wherever it is defined; None is unbounded."""
+    """Return an interval that contains the dimension wherever it is defined; None is unbounded."""
     if isinstance(dim, int):
         return dim, dim
     if dim._bounds is None:
@@ -356,7 +362,7 @@ def _multiply_bounds(a: Bounds, b: Bounds) -> Bounds:
 
 
 def is_nonnegative(dim: Dim, depth: int = 3) -> bool:
-    """Return True only if dim >= 0 for all values of its symbols."""
+    """Whether dim >= 0 is provable for all values of its symbols."""
     if isinstance(dim, int):
         return dim >= 0
     low, high = bounds_of(dim)
@@ -378,7 +384,7 @@ _RELAXED = frozenset({FLOORDIV, MAX, MIN})
 
 
 def _prove_relaxed(atom: Atom, factor: int, rest: Dim, depth: int) -> bool:
-    """Prove factor*atom + rest >= 0 with the atom replaced by its own arguments."""
+    """Prove factor*atom + rest >= 0 by bounding the atom with its arguments."""
     if atom.kind == FLOORDIV:
         a, b = atom.args
         if not isinstance(b, int):
@@ -390,28 +396,28 @@ def _prove_relaxed(atom: Atom, factor: int, rest: Dim, depth: int) -> bool:
 
 
 def _nonnegative_shifted(dim: SymDim) -> bool:
-    """Write each bounded atom as bound + something >= 0 and check the resulting signs."""
+    """Whether all coefficients are >= 0 if each atom is written as its bound plus a rest >= 0."""
     shifted: dict[Monomial, int] = {}
     for monomial, coefficient in dim.terms:
-        parts: dict[Monomial, int] = {(): coefficient}
+        expansion: dict[Monomial, int] = {(): coefficient}
         for number in monomial:
             bound = ATOMS[number].lower
             if bound is None:
                 return False
             expanded: dict[Monomial, int] = {}
-            for m, c in parts.items():
-                longer = (*m, number)
-                expanded[longer] = expanded.get(longer, 0) + c
+            for factors, factor in expansion.items():
+                longer = (*factors, number)
+                expanded[longer] = expanded.get(longer, 0) + factor
                 if bound:
-                    expanded[m] = expanded.get(m, 0) + c * bound
-            parts = expanded
-        for m, c in parts.items():
-            shifted[m] = shifted.get(m, 0) + c
-    return all(c >= 0 for c in shifted.values())
+                    expanded[factors] = expanded.get(factors, 0) + factor * bound
+            expansion = expanded
+        for factors, factor in expansion.items():
+            shifted[factors] = shifted.get(factors, 0) + factor
+    return all(factor >= 0 for factor in shifted.values())
 
 
 def always_differ(a: Dim, b: Dim) -> bool:
-    """Return True only if a and b differ for all values of the symbols."""
+    """Whether a and b provably differ for all values of the symbols."""
     difference = a - b
     if isinstance(difference, int):
         return difference != 0
@@ -454,12 +460,12 @@ def floor_mod(a: Dim, b: Dim) -> Dim:
 
 
 def max_of(*values: Dim) -> Dim:
-    """Return the largest value, without those provably not larger than another."""
+    """Return the maximum, without values that are provably at most another value."""
     return _compute_extremum(MAX, values)
 
 
 def min_of(*values: Dim) -> Dim:
-    """Return the smallest value, without those provably not smaller than another."""
+    """Return the minimum, without values that are provably at least another value."""
     return _compute_extremum(MIN, values)
 
 
@@ -479,7 +485,7 @@ def _compute_floor_div(a: Dim, b: Dim) -> Dim:
 
 
 def _floor_div_int(a: SymDim, b: int) -> Dim:
-    """Divide by b > 0: multiples of b leave the division, common factors cancel."""
+    """Divide by b > 0: move multiples of b out of the division, and cancel common factors."""
     multiples = {m: c // b for m, c in a.terms if c % b == 0}
     rest, constant = split_constant(from_dict({m: c for m, c in a.terms if c % b}))
     multiples[()] = multiples.get((), 0) + constant // b
@@ -495,7 +501,7 @@ def _floor_div_int(a: SymDim, b: int) -> Dim:
         return quotient + rest + constant
     assert isinstance(rest, SymDim)
     if rest.terms[0][1] < 0:
-        # (-x)//b is -((x + b - 1)//b): one form for both ways of writing a rounding up
+        # (-x)//b is -((x + b - 1)//b): both forms of rounding up become the same dimension
         return quotient - _floor_div_canonical(-rest + (b - 1 - constant), b)
     return quotient + _floor_div_canonical(rest + constant, b)
 
@@ -521,10 +527,10 @@ def _exact_quotient(a: Dim, b: SymDim) -> Dim | None:
         if isinstance(a, int):
             return quotient if a == 0 else None
         monomial, coefficient = a.terms[-1]
-        rest = _divide_monomial(monomial, lead_monomial)
-        if rest is None or coefficient % lead_coefficient:
+        quotient_monomial = _divide_monomial(monomial, lead_monomial)
+        if quotient_monomial is None or coefficient % lead_coefficient:
             return None
-        part = from_dict({rest: coefficient // lead_coefficient})
+        part = from_dict({quotient_monomial: coefficient // lead_coefficient})
         quotient = quotient + part
         a = a - part * b
     return None
@@ -577,7 +583,7 @@ def _compute_extremum(kind: str, values: tuple[Dim, ...]) -> Dim:
         candidates = [other for other in candidates if not _is_more_extreme(kind, value, other)]
         candidates.append(value)
     if not candidates:
-        raise BuilderError(f"{kind}() of no dimension.")
+        raise BuilderError(f"{kind}() needs at least one dimension.")
     if len(candidates) == 1:
         return candidates[0]
     candidates.sort(key=terms_of)
@@ -634,7 +640,7 @@ OPERATIONS: dict[str, Callable[..., Dim]] = {
 
 def _atom_text(atom: Atom, in_product: bool) -> str:
     if atom.kind == SYMBOL and in_product and not atom.name.isidentifier():
-        return f"({atom.name})"  # the user's name is a sum of others
+        return f"({atom.name})"  # a user's name may be an expression, such as a sum
     if atom.kind in (SYMBOL, OPAQUE):
         return atom.name
     if atom.kind in (MAX, MIN):
@@ -645,16 +651,17 @@ def _atom_text(atom: Atom, in_product: bool) -> str:
 
 
 def _operand_text(dim: Dim) -> str:
-    plain = isinstance(dim, int) and dim >= 0
-    if not plain and (lone_atom(dim, MAX) or lone_atom(dim, MIN)):
-        plain = True
-    named = None if plain else lone_atom(dim, SYMBOL)
-    if named is not None:
-        plain = named.name.isidentifier()
-    return str(dim) if plain else f"({dim})"
+    needs_no_parentheses = isinstance(dim, int) and dim >= 0
+    if not needs_no_parentheses and (lone_atom(dim, MAX) or lone_atom(dim, MIN)):
+        needs_no_parentheses = True
+    symbol = None if needs_no_parentheses else lone_atom(dim, SYMBOL)
+    if symbol is not None:
+        needs_no_parentheses = symbol.name.isidentifier()
+    return str(dim) if needs_no_parentheses else f"({dim})"
 
 
 def format_dim(dim: SymDim) -> str:
+    """Return the text of a dimension."""
     parts: list[tuple[bool, int, str, bool]] = []  # (negative, -degree, text of the absolute value)
     for monomial, coefficient in dim.terms:
         size = abs(coefficient)
@@ -668,7 +675,7 @@ def format_dim(dim: SymDim) -> str:
             texts.insert(0, str(size))
         parts.append((coefficient < 0, -len(monomial), "*".join(texts), coefficient < 0))
     parts.sort(key=lambda part: (part[1], part[2]))
-    if parts[0][0]:  # start with something positive when there is one
+    if parts[0][0]:  # start with a positive term if there is one
         parts.sort(key=lambda part: part[0])
     text = ("-" if parts[0][0] else "") + parts[0][2]
     for negative, _, part, _ in parts[1:]:
@@ -677,7 +684,7 @@ def format_dim(dim: SymDim) -> str:
 
 
 def to_picklable(dim: Dim) -> Any:
-    """Return the picklable form."""
+    """Return a picklable form of the dimension."""
     if isinstance(dim, int):
         return dim
     return [(c, [_atom_to_picklable(ATOMS[n]) for n in m]) for m, c in dim.terms]
@@ -691,6 +698,7 @@ def _atom_to_picklable(atom: Atom) -> tuple[Any, ...]:
 
 
 def from_picklable(flat: Any) -> Any:
+    """Return the dimension of a form that `to_picklable` made."""
     if flat is None or isinstance(flat, int):
         return flat
     total: Dim = 0
@@ -711,7 +719,7 @@ def from_picklable(flat: Any) -> Any:
 
 
 def _as_tuples(recipe: Any) -> Recipe:
-    """Convert a recipe read from text, which has lists for tuples."""
+    """Convert a recipe that was read from JSON, which has lists instead of tuples."""
     if isinstance(recipe, (int, float)):
         return recipe
     operator, *inputs = recipe

@@ -1,6 +1,6 @@
-"""Recipes of integers that torch computes through floats (``ceil(n / 0.5)``), in double precision.
+"""Recipes of integers that torch computes with floats (``ceil(n / 0.5)``), in double precision.
 
-`symints` records them; sessions and calls evaluate them.
+`symints` records the recipes; sessions and calls evaluate them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PYTHON: dict[str, Callable[..., float]] = {
 
 
 def note_recipe(text: str, expr: Any, free: Sequence[Any]) -> None:
-    """Record how a sympy expression is computed, if every function in it is known."""
+    """Record how to compute a sympy expression, if all of its functions are supported."""
     recipe = _build_recipe(expr, list(free))
     if recipe is not None:
         RECIPES[text] = recipe
@@ -47,14 +47,14 @@ def _build_recipe(expr: Any, free: list[Any]) -> Recipe | None:
 
 
 def recipe_of(dim: SymDim) -> tuple[Recipe, tuple[Dim, ...]] | None:
-    """Return the recipe of an opaque part and the dimensions it reads, or None if unknown."""
+    """Return the recipe of an opaque atom and the dimensions it reads, or None if unknown."""
     atom = ATOMS[dim.terms[0][0][0]]
     recipe = RECIPES.get(atom.name)
     return None if recipe is None else (recipe, atom.args[:-1])
 
 
 def compute_opaque(text: str, args: Sequence[int]) -> int | None:
-    """Evaluate an opaque part for values of its arguments; None without a recipe."""
+    """Evaluate an opaque atom for values of its arguments; return None without a recipe."""
     recipe = RECIPES.get(text)
     return None if recipe is None else int(_evaluate_recipe(recipe, args))
 

@@ -1,6 +1,6 @@
 """Convert torch.SymInt and sympy expressions to dimensions, by duck typing.
 
-Only sympy's printer is imported, where an expression has to be written out.
+The module imports only sympy's printer, and only to print an expression.
 """
 
 from __future__ import annotations
@@ -38,12 +38,11 @@ def from_torch(value: Any, rename: Mapping[str, str] | None = None) -> Dim:
     """Convert a Python int, a ``torch.SymInt`` or a sympy expression to a dimension.
 
     Args:
-        value: the size; a function that this module does not know becomes an opaque part with
-            sympy's text.
-        rename: torch's symbols to the user's names (``{"s77": "batch"}``).
+        value: the size. An unsupported function becomes an opaque atom with sympy's text.
+        rename: maps torch's symbols to the user's names (``{"s77": "batch"}``).
 
     Raises:
-        BuilderError: a float or a boolean.
+        BuilderError: ``value`` is a float or a boolean.
     """
     if isinstance(value, SymDim):
         return value
@@ -108,17 +107,17 @@ def _from_sympy(expr: Any, env: Any) -> Dim:
             f"{expr} ({kind}) is not an integer, so it cannot be a dimension; "
             "only integer symbols (torch.SymInt) are supported."
         )
-    free = sorted(getattr(expr, "free_symbols", ()), key=str)
-    at_least = 0 if getattr(expr, "is_nonnegative", None) else None
+    symbols = sorted(getattr(expr, "free_symbols", ()), key=str)
+    minimum = 0 if getattr(expr, "is_nonnegative", None) else None
     text = exact_text(expr)
-    note_recipe(text, expr, free)
-    return make_opaque(text, [_from_sympy(x, env) for x in free], at_least)
+    note_recipe(text, expr, symbols)
+    return make_opaque(text, [_from_sympy(x, env) for x in symbols], minimum)
 
 
 def exact_text(expr: Any) -> str:
-    """Print a sympy expression with every float in full.
+    """Return the text of a sympy expression with exact floats.
 
-    sympy itself prints 15 digits, which would merge 0.3 and 0.1 + 0.2.
+    sympy itself prints 15 digits, so that 0.3 and 0.1 + 0.2 would have the same text.
     """
     return str(_exact_printer().doprint(expr))
 

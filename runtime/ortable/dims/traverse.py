@@ -12,7 +12,7 @@ from .float_recipes import compute_opaque
 
 
 def product_of(values: Iterable[Dim]) -> Dim:
-    """Return the product of the dimensions, 1 when there are none."""
+    """Return the product of the dimensions; 1 if there are none."""
     result: Dim = 1
     for value in values:
         result = result * value
@@ -20,12 +20,12 @@ def product_of(values: Iterable[Dim]) -> Dim:
 
 
 def always_equal(a: Dim, b: Dim) -> bool:
-    """Return True only if both are equal for all values of the symbols."""
+    """Whether both are equal for all values of the symbols."""
     return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)
 
 
 def is_symbol(dim: object) -> bool:
-    """Return True for a bare symbol."""
+    """Whether a dimension is a single symbol."""
     return (
         isinstance(dim, SymDim)
         and len(dim.terms) == 1
@@ -71,11 +71,11 @@ def _factor_of(atom: Atom) -> Factor:
 
 
 def evaluate_dim(dim: Dim, values: Mapping[str, int]) -> int:
-    """Evaluate the dimension for these values of its symbols.
+    """Return the value of the dimension for these values of its symbols.
 
     Raises:
-        BuilderError: a missing symbol, an opaque part, a division by zero, or a float without an
-            integer value.
+        BuilderError: a missing symbol, an opaque atom without a value, a division by zero, or a
+            float without an integer value.
     """
 
     def value_of(atom: Atom) -> Dim:
@@ -83,7 +83,7 @@ def evaluate_dim(dim: Dim, values: Mapping[str, int]) -> int:
             args = [evaluate_dim(arg, values) for arg in atom.args[:-1]]
             try:
                 number = compute_opaque(atom.name, args)
-            except (ArithmeticError, ValueError) as error:  # x / 0, the ceil of inf or of NaN
+            except (ArithmeticError, ValueError) as error:  # x / 0, or the ceil of inf or NaN
                 listed = ", ".join(f"{name}={values[name]}" for name in sorted(free_symbols(dim)))
                 text = f"{atom.name!r} in dimension {dim} has no value for {listed}: {error}."
                 raise BuilderError(text) from error
@@ -101,9 +101,9 @@ def evaluate_dim(dim: Dim, values: Mapping[str, int]) -> int:
 
 
 def substitute_symbols(dim: Dim, values: Mapping[str, Dim]) -> Dim:
-    """Replace some symbols with other dimensions.
+    """Replace some symbols by other dimensions.
 
-    The replacements must respect the symbols' minima: what was simplified because of a minimum
+    The replacements must respect the symbols' minima, because a simplification that used a minimum
     is not undone.
     """
 
@@ -115,6 +115,7 @@ def substitute_symbols(dim: Dim, values: Mapping[str, Dim]) -> Dim:
 
 
 def map_atoms(dim: Dim, value_of: Callable[[Atom], Dim]) -> Dim:
+    """Return the dimension with each symbol and opaque atom replaced by ``value_of`` it."""
     if isinstance(dim, int):
         return dim
     total: Dim = 0

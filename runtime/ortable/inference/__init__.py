@@ -1,7 +1,8 @@
-"""Rules for shapes, dtypes and known contents, called by the generated ONNX and ATen rules.
+"""Inference rules for shapes, dtypes and known contents.
 
-Rules are pure functions on shapes (tuples of dims, None = unknown), element types and known
-contents; nothing here builds a graph. Rules read `ValueInfo`. specs/onnx names these functions.
+Rules are pure functions of shapes (tuples of dims; None is unknown), element types and known
+contents; they build no graph. They read `ValueInfo`. specs/onnx names these functions, and the
+generated ONNX and ATen rules call them.
 """
 
 from .dtype import *  # noqa: F403

@@ -1,7 +1,7 @@
-"""Dtype rules on ONNX element types: torch's promotion lattice, and the types that attributes set.
+"""Dtype rules on ONNX element types: torch's promotion lattice, and dtypes that attributes set.
 
-The promotion table is written out so that a conversion never imports torch; a test compares it
-with torch.
+The promotion table is a literal, so that a conversion never imports torch; a test compares it with
+torch.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ortable.errors import BuilderError
 
 _FLOATS = (float16, bfloat16, float32, float64)
 _RANK = {uint8: 0, int8: 1, int16: 2, int32: 3, int64: 4}
-# torch promotes these only to floats (the wide unsigned ones) or not at all (the 8 bit floats)
+# torch promotes the wide unsigned types only to floats, and the 8-bit floats not at all.
 _UNSIGNED = (uint16, uint32, uint64)
 _FLOAT8 = (float8e4m3fn, float8e4m3fnuz, float8e5m2, float8e5m2fnuz, float8e8m0)
 INDEX_TYPES = (int64, int32)
@@ -54,10 +54,10 @@ def _promote_pair(a: int, b: int) -> int | None:
     if a in _FLOATS and b in _FLOATS:
         return float32 if {a, b} == {float16, bfloat16} else max(a, b, key=_FLOATS.index)
     if a in _FLOATS or b in _FLOATS:
-        number, other = (a, b) if a in _FLOATS else (b, a)
+        floating, other = (a, b) if a in _FLOATS else (b, a)
         if is_complex_type(other):
-            return complex128 if number == float64 else other
-        return number
+            return complex128 if floating == float64 else other
+        return floating
     if a in _UNSIGNED or b in _UNSIGNED:
         return None
     if is_complex_type(a) or is_complex_type(b):
@@ -79,7 +79,7 @@ PROMOTIONS = _promotion_table()
 
 
 def promote_types(a: int | None, b: int | None) -> int | None:
-    """Compute ``torch.promote_types`` on element types; None when one is unknown.
+    """Return ``torch.promote_types`` of two element types; None if one of them is unknown.
 
     Raises:
         BuilderError: torch has no promotion for the pair (uint16 with int8, float8 with float16).
@@ -97,9 +97,9 @@ def promote_types(a: int | None, b: int | None) -> int | None:
 
 
 def promote_to_float(*dtypes: int | None) -> int | None:
-    """Return the type of a floating point operation: the promoted type.
+    """Return the dtype of a floating point operation: the promoted dtype, float32 for integers.
 
-    float32 when that is bool or an integer.
+    float32 is also the result for bools.
     """
     result: int | None = dtypes[0]
     for dtype in dtypes[1:]:
@@ -110,7 +110,7 @@ def promote_to_float(*dtypes: int | None) -> int | None:
 
 
 def accumulate_dtype(dtype: int | None) -> int | None:
-    """Return the type of a sum or product: int64 for integers and bool, else the type itself."""
+    """Return the dtype of a sum or product: int64 for integers and bool, else ``dtype`` itself."""
     return int64 if dtype == boolean or is_int_type(dtype) else dtype
 
 
@@ -118,7 +118,7 @@ def required_attribute(attrs: dict[str, Any], key: str, op: str) -> Any:
     """Return the value of an attribute that ``op`` requires.
 
     Raises:
-        BuilderError: the node does not have it.
+        BuilderError: the node does not have the attribute.
     """
     value = attrs.get(key)
     if value is None:
@@ -127,12 +127,12 @@ def required_attribute(attrs: dict[str, Any], key: str, op: str) -> Any:
 
 
 def dtype_attr(value: Any, default: int | None = None) -> int | None:
-    """Return the element type that an attribute sets; ``default`` when it is absent or 0."""
+    """Return the element type that an attribute sets; ``default`` if it is absent or 0."""
     return int(value) if value else default
 
 
 def tensor_dtype(value: Any, default: int | None = None) -> int | None:
-    """Return the element type of a tensor attribute, ``default`` when there is none.
+    """Return the element type of a tensor attribute, ``default`` if there is none.
 
     The attribute is a TensorProto or a numpy array.
     """
@@ -146,9 +146,9 @@ def tensor_dtype(value: Any, default: int | None = None) -> int | None:
 
 
 def fitting_value(dtype: int | None, value: Any) -> Any:
-    """Return ``value`` if every int of it fits ``dtype`` (int32 or int64), else None.
+    """Return ``value`` if every int in it fits ``dtype`` (int32 or int64), else None.
 
-    Content that wraps around is not known content.
+    A content that overflows is not known.
     """
     limit = _LIMIT.get(dtype or 0)
     if limit is None or value is None:

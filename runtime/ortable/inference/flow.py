@@ -1,4 +1,4 @@
-"""Inference rules of operators that hold graphs or whole tensors (If, Loop, Scan, Constant).
+"""Inference rules of operators with graphs or tensors as attributes (If, Loop, Scan, Constant).
 
 Each rule infers dtype, shape and value together:
 ``(inputs, attrs, n_outputs, opset) -> ((dtype, shape, value), ...)``.
@@ -24,26 +24,29 @@ _UNKNOWN: Inferred = (None, None, None)
 
 
 def infer_if(inputs: Sequence[Any], attrs: dict[str, Any], n_outputs: int, opset: int) -> Result:
-    """If: the facts that both branches agree on."""
-    yes, no = _graph_results(attrs.get("then_branch")), _graph_results(attrs.get("else_branch"))
-    if len(yes) != n_outputs or len(no) != n_outputs:
+    """Infer the results of If: the facts on which both branches agree."""
+    then_results, else_results = (
+        _graph_results(attrs.get("then_branch")),
+        _graph_results(attrs.get("else_branch")),
+    )
+    if len(then_results) != n_outputs or len(else_results) != n_outputs:
         return (_UNKNOWN,) * n_outputs
-    return tuple(_merge_branches(a, b) for a, b in zip(yes, no, strict=True))
+    return tuple(_merge_branches(a, b) for a, b in zip(then_results, else_results, strict=True))
 
 
 def _merge_branches(a: Inferred, b: Inferred) -> Inferred:
     shape = None
     if a[1] is not None and b[1] is not None and len(a[1]) == len(b[1]):
-        # the branches are different run-time values: only dims that are the same are known
+        # one symbol may have different values in the branches, so only equal shapes are known
         shape = a[1] if a[1] == b[1] else None
     value = a[2] if a[2] is not None and a[2] == b[2] else None
     return (a[0] if a[0] == b[0] else None, shape, value)
 
 
 def infer_loop(inputs: Sequence[Any], attrs: dict[str, Any], n_outputs: int, opset: int) -> Result:
-    """Loop: carried results where body and start agree; of stacked results the dtype.
+    """Infer the results of Loop: carried results as far as body and start value agree.
 
-    The trip count of a loop whose body may stop it is not known.
+    Only the dtype of stacked results is known, because the body may stop the loop early.
     """
     body = _graph_results(attrs.get("body"))[1:]
     carried = len(inputs) - 2
@@ -55,16 +58,16 @@ def infer_loop(inputs: Sequence[Any], attrs: dict[str, Any], n_outputs: int, ops
             start = inputs[2 + position]
             start_dtype = None if start is None else start.dtype
             start_shape = None if start is None else start.shape
-            # with zero trips the result is the start value
+            # without iterations the result is the start value
             results.append((dtype or start_dtype, shape if shape == start_shape else None, None))
         else:
-            # each trip is one slice; its dims may differ from trip to trip only in an illegal model
+            # each iteration appends one slice, and the number of iterations is unknown
             results.append((dtype, None, None))
     return tuple(results)
 
 
 def infer_scan(inputs: Sequence[Any], attrs: dict[str, Any], n_outputs: int, opset: int) -> Result:
-    """Scan: states keep their shape, stacked results gain the length of the scanned axis."""
+    """Infer the results of Scan: states keep their shape, stacked results gain the scanned axis."""
     body = _graph_results(attrs.get("body"))
     scanned = int(attrs["num_scan_inputs"])
     states = len(inputs) - scanned
@@ -87,7 +90,7 @@ def infer_scan(inputs: Sequence[Any], attrs: dict[str, Any], n_outputs: int, ops
 
 
 def _visible_shape(shape: Shape | None, inputs: Sequence[Any]) -> Shape | None:
-    """Return ``shape`` if its symbols occur in the inputs: body symbols mean nothing outside."""
+    """Return ``shape`` if its symbols occur in the inputs; other symbols exist only in the body."""
     if shape is None or all(type(d) is int for d in shape):
         return shape
     outer_symbols = {n for info in inputs for d in info.shape or () for n in dims.free_symbols(d)}
@@ -102,9 +105,9 @@ def _scan_length(inputs: Sequence[Any], axes: Sequence[int] | None) -> Dim | Non
 
 
 def _graph_results(graph: Any) -> list[Inferred]:
-    """Return dtype, shape and value of the outputs of a child graph.
+    """Return dtype, shape and value of the outputs of a subgraph.
 
-    The graph is a builder (names and ``values``) or a GraphProto.
+    The graph is a graph with names and ``values``, or a GraphProto.
     """
     if graph is None:
         return []
@@ -124,20 +127,23 @@ def _proto_result(output: Any) -> Inferred:
     tensor = output.type.tensor_type
     shape: Shape | None = None
     if tensor.HasField("shape"):
-        # equal names in two protos need not mean the same dim
+        # names are dropped, because equal names in two protos may be different dims
         sizes = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
         shape = all_known(sizes)
     return (tensor.elem_type or None, shape, None)
 
 
 def infer_dft(inputs: Sequence[Any], attrs: dict[str, Any], n_outputs: int, opset: int) -> Result:
-    """DFT: its axis is an attribute (default 1) up to opset 19, an input (default -2) since 20."""
+    """Infer the result of DFT; its axis is an attribute up to opset 19, and an input since 20.
+
+    The default is 1 for the attribute and -2 for the input.
+    """
     signal = inputs[0]
     dft_length = inputs[1] if len(inputs) > 1 else None
     axis: Any = attrs.get("axis", 1)
     if opset >= 20:
-        third = inputs[2] if len(inputs) > 2 else None
-        axis = -2 if third is None else as_scalar(third.value)
+        axis_input = inputs[2] if len(inputs) > 2 else None
+        axis = -2 if axis_input is None else as_scalar(axis_input.value)
     shape = None
     if type(axis) is int:
         size = () if dft_length is None else dft_length.value
@@ -150,7 +156,7 @@ def infer_dft(inputs: Sequence[Any], attrs: dict[str, Any], n_outputs: int, opse
 def infer_constant(
     inputs: Sequence[Any], attrs: dict[str, Any], n_outputs: int, opset: int
 ) -> Result:
-    """Constant: read whichever of its attributes is present."""
+    """Infer the result of Constant from the attribute that is present."""
     for name, (dtype, rank) in _CONSTANTS.items():
         content = attrs.get(name)
         if content is not None:

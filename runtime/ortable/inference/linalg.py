@@ -1,5 +1,7 @@
 """Shape rules of matrix products, attention, normalization statistics and recurrent layers.
-Everything works on shapes with symbolic dims; what cannot be proven stays unknown."""
+
+Sizes may be symbolic; a shape that cannot be proven is unknown.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,10 @@ from .shape import Dim, Shape, broadcast, dims_differ, normalize_axis, shape_str
 
 
 def matmul_shape(a: Shape | None, b: Shape | None) -> Shape | None:
-    """MatMul with numpy's rules: vectors lose their axis, leading axes broadcast.
+    """Return the shape of MatMul: vectors lose their axis, leading axes broadcast, as in numpy.
 
     Raises:
-        BuilderError: the inner sizes are provably different, or a scalar is given.
+        BuilderError: the inner sizes are provably different, or an operand is a scalar.
     """
     if a is None or b is None:
         return None
@@ -42,8 +44,10 @@ def fused_matmul_shape(
     trans_batch_a: int,
     trans_batch_b: int,
 ) -> Shape | None:
-    """com.microsoft FusedMatMul: MatMul of transposed operands; a moved batch axis is left
-    unknown."""
+    """Return the shape of com.microsoft FusedMatMul: MatMul of transposed operands.
+
+    The shape is unknown if a batch axis is transposed.
+    """
     if a is None or b is None or trans_batch_a or trans_batch_b or len(a) < 2 or len(b) < 2:
         return None
     left = a[:-2] + (a[-1], a[-2]) if trans_a else a
@@ -52,17 +56,17 @@ def fused_matmul_shape(
 
 
 def matmul_nbits_shape(a: Shape | None, n: int) -> Shape | None:
-    """com.microsoft MatMulNBits: the last axis becomes ``n``, rows of the packed weight."""
+    """Return the shape of com.microsoft MatMulNBits: the last axis has size ``n``."""
     return None if a is None or not a else a[:-1] + (n,)
 
 
 def gemm_shape(
     a: Shape | None, b: Shape | None, trans_a: int = 0, trans_b: int = 0
 ) -> Shape | None:
-    """Gemm: ``(M, K), (K, N) -> (M, N)``, operands transposed first.
+    """Return the shape of Gemm: ``(M, K), (K, N) -> (M, N)``, after transposing the operands.
 
     Raises:
-        BuilderError: an operand is no matrix, or the inner sizes are provably different.
+        BuilderError: an operand is not a matrix, or the inner sizes are provably different.
     """
     if a is None or b is None:
         return None
@@ -79,11 +83,11 @@ def gemm_shape(
 
 
 def einsum_shape(equation: str, shapes: Sequence[Shape | None]) -> Shape | None:
-    """Einsum: letters stand for sizes, ``...`` for axes that broadcast.
+    """Return the shape of Einsum: letters stand for sizes, ``...`` for axes that broadcast.
 
     Raises:
-        BuilderError: a term does not fit its shape, or one letter stands for provably different
-        sizes.
+        BuilderError: a term does not fit its shape, or a letter stands for provably different
+            sizes.
     """
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
@@ -103,8 +107,8 @@ def einsum_shape(equation: str, shapes: Sequence[Shape | None]) -> Shape | None:
             sizes[letter] = _letter_size(equation, letter, sizes.get(letter, size), size)
     if not arrow:
         letters = left.replace(",", "").replace(".", "")
-        once = sorted(c for c in set(letters) if letters.count(c) == 1)
-        right = ("..." if batches else "") + "".join(once)
+        single_letters = sorted(c for c in set(letters) if letters.count(c) == 1)
+        right = ("..." if batches else "") + "".join(single_letters)
     batch = broadcast(*batches) if batches else ()
     head, dots, tail = right.partition("...")
     result_sizes = [sizes.get(c) for c in head + tail]
@@ -115,23 +119,23 @@ def einsum_shape(equation: str, shapes: Sequence[Shape | None]) -> Shape | None:
 
 
 def _letter_size(equation: str, letter: str, previous: Dim | None, size: Dim) -> Dim | None:
-    """Size of a letter that stands for two sizes: they are equal, or one is a 1 that stretches."""
+    """Return the size of a letter with two sizes: they are equal, or one is 1 and broadcasts."""
     if previous is None or previous is size:
         return previous
     try:
-        both = broadcast((previous,), (size,))
+        merged = broadcast((previous,), (size,))
     except BuilderError:
         raise BuilderError(f"Einsum {equation}: {letter} is both {previous} and {size}") from None
-    return None if both is None else both[0]
+    return None if merged is None else merged[0]
 
 
 def det_shape(x: Shape | None) -> Shape | None:
-    """Det: the two matrix axes go."""
+    """Return the shape of Det, which drops the two matrix axes."""
     return None if x is None else x[:-2]
 
 
 def norm_stats_shape(x: Shape | None, axis: int) -> Shape | None:
-    """Mean of LayerNormalization: the normalized axes, from ``axis`` on, are 1."""
+    """Return the shape of the mean of LayerNormalization: the axes from ``axis`` on have size 1."""
     if x is None:
         return None
     axis = normalize_axis(axis, len(x))
@@ -141,21 +145,28 @@ def norm_stats_shape(x: Shape | None, axis: int) -> Shape | None:
 def rnn_shape(
     x: Shape | None, r: Shape | None, hidden_size: int | None, direction: str, layout: int
 ) -> Shape | None:
-    """Y of RNN, GRU, LSTM: ``(seq, directions, batch, hidden)``, or batch first with layout 1."""
+    """Return the shape of Y of RNN, GRU, LSTM: ``(seq, directions, batch, hidden)``.
+
+    With layout 1 it is ``(batch, seq, directions, hidden)``.
+    """
     if x is None or len(x) != 3:
         return None
     hidden: Dim | None = hidden_size or (r[-1] if r else None)
     if hidden is None:
         return None
-    ways = 2 if direction == "bidirectional" else 1
-    return (x[0], x[1], ways, hidden) if layout else (x[0], ways, x[1], hidden)
+    direction_count = 2 if direction == "bidirectional" else 1
+    return (
+        (x[0], x[1], direction_count, hidden) if layout else (x[0], direction_count, x[1], hidden)
+    )
 
 
 def rnn_state_shape(
     x: Shape | None, r: Shape | None, hidden_size: int | None, direction: str, layout: int
 ) -> Shape | None:
-    """Y_h and Y_c of RNN, GRU, LSTM: ``(directions, batch, hidden)``, or batch first with layout
-    1."""
+    """Return the shape of Y_h and Y_c of RNN, GRU, LSTM: ``(directions, batch, hidden)``.
+
+    With layout 1 the batch is first.
+    """
     full = rnn_shape(x, r, hidden_size, direction, layout)
     if full is None:
         return None
@@ -169,8 +180,11 @@ def attention_shape(
     q_num_heads: int | None,
     kv_num_heads: int | None,
 ) -> Shape | None:
-    """Y of Attention: like Q with the head size of V. Raises BuilderError for Q and V of different
-    rank."""
+    """Return the shape of Y of Attention: the shape of Q with the head size of V.
+
+    Raises:
+        BuilderError: Q, K and V have different ranks.
+    """
     if q is None or v is None:
         return None
     _check_heads(q, k, v, q_num_heads, kv_num_heads)
@@ -185,7 +199,7 @@ def _check_heads(
 ) -> None:
     if len(q) not in (3, 4) or len(q) != len(v) or (k is not None and len(k) != len(q)):
         raise BuilderError(
-            f"Attention needs Q, K and V of one rank, 3 or 4, "
+            f"Attention needs Q, K and V of the same rank, 3 or 4, "
             f"not {shape_str(q)}, {shape_str(k)} and {shape_str(v)}"
         )
     if len(q) == 3 and not (q_heads and kv_heads):
@@ -195,8 +209,10 @@ def _check_heads(
 def attention_present_shape(
     new: Shape | None, past: Shape | None, kv_num_heads: int | None
 ) -> Shape | None:
-    """present_key, present_value of Attention: ``(batch, kv heads, past + new, head size)``;
-    ``past`` () when omitted."""
+    """Return the shape of present_key or present_value: ``(batch, kv heads, past + new, size)``.
+
+    ``past`` is () if it is omitted.
+    """
     if new is None or past is None:
         return None
     if len(new) == 3:
@@ -211,19 +227,23 @@ def attention_present_shape(
 def attention_scores_shape(
     q: Shape | None, k: Shape | None, past: Shape | None, q_num_heads: int | None
 ) -> Shape | None:
-    """qk_matmul_output of Attention: ``(batch, q heads, q length, total length)``; ``past`` ()
-    when omitted."""
+    """Return the shape of qk_matmul_output: ``(batch, q heads, q length, total length)``.
+
+    ``past`` is () if it is omitted.
+    """
     if q is None or k is None or past is None or len(q) != len(k):
         return None
-    old = past[2] if past else 0
+    past_length = past[2] if past else 0
     if len(q) == 4:
-        return q[:3] + (k[2] + old,)
-    return None if not q_num_heads else (q[0], q_num_heads, q[1], k[1] + old)
+        return q[:3] + (k[2] + past_length,)
+    return None if not q_num_heads else (q[0], q_num_heads, q[1], k[1] + past_length)
 
 
 def ms_multi_head_attention_shape(query: Shape | None, value: Shape | None) -> Shape | None:
-    """Output of com.microsoft MultiHeadAttention for unpacked (batch, length, hidden) operands,
-    else unknown."""
+    """Return the shape of com.microsoft MultiHeadAttention for (batch, length, hidden) operands.
+
+    It is unknown for packed operands.
+    """
     if query is None or value is None or len(query) != 3:
         return None
     if len(value) == 3:
@@ -234,7 +254,7 @@ def ms_multi_head_attention_shape(query: Shape | None, value: Shape | None) -> S
 def ms_attention_shape(
     x: Shape | None, weights: Shape | None, qkv_hidden_sizes: Sequence[int] | None
 ) -> Shape | None:
-    """Output of com.microsoft Attention: ``(batch, length, hidden size of v)``."""
+    """Return the shape of com.microsoft Attention: ``(batch, length, hidden size of v)``."""
     if x is None or len(x) != 3:
         return None
     if qkv_hidden_sizes:
@@ -245,7 +265,7 @@ def ms_attention_shape(
 def linear_state_shape(
     query: Shape | None, value: Shape | None, q_num_heads: int, kv_num_heads: int
 ) -> Shape | None:
-    """State of com.microsoft LinearAttention: ``(batch, heads, size of a key, size of a value)``"""
+    """Return the shape of LinearAttention's state: ``(batch, heads, key size, value size)``."""
     if query is None or value is None or len(query) != 3 or len(value) != 3:
         return None
     sizes = dims.floor_div(query[2], q_num_heads), dims.floor_div(value[2], kv_num_heads)
@@ -253,10 +273,13 @@ def linear_state_shape(
 
 
 def loss_shape(target: Shape | None, reduction: str) -> Shape | None:
-    """NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss: a scalar unless ``reduction`` is none."""
+    """Return the shape of a loss: a scalar unless ``reduction`` is none.
+
+    The operators are NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss.
+    """
     return target if reduction == "none" else ()
 
 
 def window_shape(size: Dim | None) -> Shape | None:
-    """HannWindow and the like: a vector of ``size``."""
+    """Return the shape of HannWindow and the other windows: a vector of ``size``."""
     return None if size is None else (size,)

@@ -1,7 +1,7 @@
 """Shape rules shared by ATen and ONNX: broadcasting, reduction, permutation, concatenation.
 
-A shape is a tuple of dims (ints or symbolic), or None when nothing is known. Unknown inputs give
-an unknown result.
+A shape is a tuple of dims (ints or symbolic), or None if nothing is known. Unknown inputs give an
+unknown result.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ def shape_str(shape: Sequence[Dim] | None) -> str:
 
 
 class ValueInfo:
-    """The known facts of one result of a graph; `ir` keeps one for each, and rules read it.
+    """The known facts about one result of a graph.
 
-    ``dtype``: ONNX element type; ``shape``: tuple of dims; ``rank``: known even where the shape is
-    not; ``value``: known content of an int32 or int64 result of rank 0 (a dim) or 1 (a tuple of
-    dims); ``constant``: the array of a constant (anything with ``tolist()``); ``producer``: the
-    node that computes it. None everywhere means unknown.
+    `ir` stores one for each result, and rules read it. ``dtype``: the ONNX element type; ``shape``:
+    a tuple of dims; ``rank``: known even if the shape is not; ``value``: the known content of an
+    int32 or int64 result of rank 0 (a dim) or 1 (a tuple of dims); ``constant``: the array of a
+    constant (anything with ``tolist()``); ``producer``: the node that computes the result. None
+    means unknown.
     """
 
     __slots__ = ("constant", "dtype", "name", "producer", "rank", "shape", "value")
@@ -57,7 +58,7 @@ class ValueInfo:
 
 
 def dims_differ(a: Dim, b: Dim) -> bool:
-    """Return True when two dims are provably different."""
+    """Whether two dims are provably different."""
     if a is b:
         return False
     if type(a) is int and type(b) is int:
@@ -66,15 +67,15 @@ def dims_differ(a: Dim, b: Dim) -> bool:
 
 
 def all_known(sizes: Sequence[Dim | None]) -> Shape | None:
-    """Return the sizes as a shape; None when one of them is unknown."""
+    """Return the sizes as a shape; None if one of them is unknown."""
     result = tuple(size for size in sizes if size is not None)
     return result if len(result) == len(sizes) else None
 
 
 def merge_dim(a: Dim, b: Dim) -> Dim | None:
-    """Merge two dims that must be equal, preferring an int.
+    """Merge two dims that must be equal; prefer an int.
 
-    Returns None when they are provably different.
+    Returns None if they are provably different.
     """
     if a is b or a == b:
         return a
@@ -84,7 +85,7 @@ def merge_dim(a: Dim, b: Dim) -> Dim | None:
 
 
 def normalize_axis(axis: int, rank: int, what: str = "axis") -> int:
-    """Count ``axis`` from the front.
+    """Return ``axis`` counted from the front.
 
     Raises:
         BuilderError: ``axis`` is not in ``[-rank, rank - 1]``.
@@ -97,19 +98,19 @@ def normalize_axis(axis: int, rank: int, what: str = "axis") -> int:
 
 
 def normalize_axes(axes: Sequence[int], rank: int) -> list[int]:
-    """Count every axis from the front.
+    """Return every axis counted from the front.
 
     Raises:
         BuilderError: an axis is out of range or repeated.
     """
     result = [normalize_axis(int(axis), rank) for axis in axes]
     if len(set(result)) != len(result):
-        raise BuilderError(f"axes {list(axes)} name one axis twice (rank {rank})")
+        raise BuilderError(f"axes {list(axes)} contain one axis twice (rank {rank})")
     return result
 
 
 def _broadcast_dim(candidates: set[Dim]) -> Dim | None:
-    """Return the common size at one axis, 1s removed; None when it is undecidable.
+    """Return the broadcast size of an axis, without sizes of 1; None if it cannot be decided.
 
     Raises:
         ValueError: the sizes cannot broadcast.
@@ -117,19 +118,18 @@ def _broadcast_dim(candidates: set[Dim]) -> Dim | None:
     ints = [d for d in candidates if type(d) is int]
     if len(ints) > 1:
         raise ValueError
-    others = [d for d in candidates if type(d) is not int]
+    symbolic = [d for d in candidates if type(d) is not int]
     if ints:
-        # legal only if every symbol is 1 or this size, so the result has this size (0 against 1
-        # gives 0)
+        # In a valid model every symbol is 1 or this size, so the result has this size.
         size: Dim | None = ints[0]
-    elif len(others) == 1:
-        return others[0]
+    elif len(symbolic) == 1:
+        return symbolic[0]
     else:
-        size = next((d for d in others if d >= 2), None)
+        size = next((d for d in symbolic if d >= 2), None)
         if size is None:
             return None
-    for other in others:
-        if size is not None and dims_differ(other, size) and dims_differ(other, 1):
+    for symbol in symbolic:
+        if size is not None and dims_differ(symbol, size) and dims_differ(symbol, 1):
             raise ValueError
     return size
 
@@ -137,8 +137,7 @@ def _broadcast_dim(candidates: set[Dim]) -> Dim | None:
 def broadcast(*shapes: Shape | None) -> Shape | None:
     """Broadcast shapes with numpy's rules (ONNX "multidirectional broadcasting").
 
-    None when a shape is unknown, or when two symbolic sizes meet of which either could be the 1
-    that stretches.
+    Returns None if a shape is unknown, or if an axis has two symbolic sizes and either may be 1.
 
     Raises:
         BuilderError: two sizes are provably different and neither can be 1.
@@ -175,10 +174,10 @@ def broadcast(*shapes: Shape | None) -> Shape | None:
 def reduce_shape(
     shape: Shape | None, dims: int | Sequence[int] | None = None, keepdim: object = False
 ) -> Shape | None:
-    """Return the shape after reducing ``dims`` (an axis, axes; None or empty: all, as in torch).
+    """Return the shape after reducing ``dims``: an axis or axes; None or empty means all axes.
 
     Raises:
-        BuilderError: an axis is out of range or given twice.
+        BuilderError: an axis is out of range or repeated.
     """
     if shape is None:
         return None
@@ -194,7 +193,7 @@ def reduce_shape(
 
 
 def permute_shape(shape: Shape | None, perm: Sequence[int] | None = None) -> Shape | None:
-    """Reorder the axes by ``perm`` (None: reversed).
+    """Return the shape with the axes in the order of ``perm`` (None: reversed).
 
     Raises:
         BuilderError: ``perm`` is not a permutation of the axes.
@@ -214,7 +213,7 @@ def permute_shape(shape: Shape | None, perm: Sequence[int] | None = None) -> Sha
 def concat_shape(shapes: Sequence[Shape | None], axis: int = 0) -> Shape | None:
     """Return the shape of a concatenation along ``axis``.
 
-    Empty vectors are skipped next to higher ranks, as torch does.
+    Empty vectors are skipped if other shapes have a higher rank, as in torch.
 
     Raises:
         BuilderError: ranks differ, the axis is out of range, or another axis is provably different.
@@ -252,14 +251,15 @@ def unify_shapes(
     results: Sequence[Sequence[str]],
     shapes: Sequence[Shape | None],
 ) -> tuple[Shape | None, ...]:
-    """Compute the result shapes when dims of the arguments that share a name must be equal.
+    """Compute the result shapes if dims of the arguments with the same name must be equal.
 
     A pattern is a tuple of dim names: ``("m", "k")``. ``("*",)`` matches any shape, a leading
-    ``"..."`` batch dims that broadcast together, digits that size. A result that needs an unknown
-    name is None.
+    ``"..."`` batch dims that broadcast together, and digits a size. A result with an unknown name
+        is
+    None.
 
     Raises:
-        BuilderError: a rank does not fit, or one name stands for two sizes that are provably
+        BuilderError: a rank does not fit, or a name stands for two sizes that are provably
             different.
     """
     bound: dict[str, Dim] = {}

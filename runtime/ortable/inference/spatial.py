@@ -1,6 +1,7 @@
-"""Shape rules of convolutions, pooling, resizing and other operators on images: sizes are ints or
-floordiv expressions.
-Attributes arrive as ONNX has them (lists, or None when absent)."""
+"""Shape rules of convolutions, pooling, resizing and other operators on images.
+
+Sizes are ints or floordiv expressions. Attributes have the form of ONNX: lists, or None if absent.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +21,17 @@ def _window_size(kernel: Dim, dilation: int) -> Dim:
     return (kernel - 1) * dilation + 1
 
 
-def _is_same(auto_pad: str) -> bool:
+def _is_same_padding(auto_pad: str) -> bool:
     return auto_pad in ("SAME_UPPER", "SAME_LOWER")
 
 
-def _per_axis(values: Ints, count: int, default: int, what: str) -> list[int]:
+def _per_axis(values: Ints, count: int, default: int, attribute: str) -> list[int]:
     if not values:
         return [default] * count
     if len(values) != count:
         raise BuilderError(
-            f"{what} {list(values)} must hold {count} numbers, one per side of each spatial axis"
+            f"{attribute} {list(values)} must hold {count} numbers, one per side of each spatial "
+            "axis"
         )
     return list(values)
 
@@ -37,7 +39,7 @@ def _per_axis(values: Ints, count: int, default: int, what: str) -> list[int]:
 def _count_windows(
     size: Dim, window: Dim, begin: int, end: int, stride: int, ceil_mode: int
 ) -> Dim | None:
-    """Count the windows on an axis; None where a window exceeds the axis, where runtimes differ."""
+    """Count the windows on an axis; None if a window exceeds the axis, where runtimes differ."""
     span = size + (begin + end) - window
     if type(span) is int and span < 0:
         return None
@@ -46,7 +48,7 @@ def _count_windows(
     count = dims.ceil_div(span, stride) + 1
     if window >= stride + end:
         return count
-    # the last window must start inside the input or its left padding
+    # the last window must start inside the input or in the left padding
     return dims.min_of(count, dims.floor_div(size + (begin - 1), stride) + 1)
 
 
@@ -62,8 +64,8 @@ def _window_counts(
     n = len(spatial)
     stride = _per_axis(strides, n, 1, "strides")
     dilation = _per_axis(dilations, n, 1, "dilations")
-    if _is_same(auto_pad):
-        # floor((d - 1) / s) + 1 is the same number
+    if _is_same_padding(auto_pad):
+        # equal to floor((d - 1) / s) + 1
         return tuple(dims.ceil_div(d, s) for d, s in zip(spatial, stride, strict=True))
     pad = _per_axis(None if auto_pad == "VALID" else pads, 2 * n, 0, "pads")
     sizes = [
@@ -90,7 +92,7 @@ def conv_shape(
     group: int,
     auto_pad: str,
 ) -> Shape | None:
-    """Conv: ``(N, C, *spatial), (M, C/group, *kernel) -> (N, M, *windows)``.
+    """Return the shape of Conv: ``(N, C, *spatial), (M, C/group, *kernel) -> (N, M, *windows)``.
 
     Raises:
         BuilderError: ranks or channels provably do not fit.
@@ -99,7 +101,8 @@ def conv_shape(
         return None
     if len(x) != len(w) or len(x) < 3:
         raise BuilderError(
-            f"Conv: input {shape_str(x)} and weight {shape_str(w)} must have one rank, 3 or more"
+            f"Conv: input {shape_str(x)} and weight {shape_str(w)} must have the same rank, "
+            "3 or more"
         )
     if dims_differ(x[1], w[1] * group):
         raise BuilderError(
@@ -124,7 +127,7 @@ def conv_transpose(
     output_padding: Ints,
     output_shape: Ints,
 ) -> Shape | None:
-    """ConvTranspose: ``(N, C, *spatial), (C, M/group, *kernel) -> (N, M, *grown)``."""
+    """Return the shape of ConvTranspose: ``(N, C, *in), (C, M/group, *kernel) -> (N, M, *out)``."""
     if x is None or w is None:
         return None
     if len(x) != len(w) or len(x) < 3 or dims_differ(x[1], w[0]):
@@ -136,7 +139,7 @@ def conv_transpose(
     if output_shape:
         return head + tuple(list(output_shape)[-n:])
     stride = _per_axis(strides, n, 1, "strides")
-    if _is_same(auto_pad):
+    if _is_same_padding(auto_pad):
         return head + tuple(d * s for d, s in zip(x[2:], stride, strict=True))
     dilation = _per_axis(dilations, n, 1, "dilations")
     extra = _per_axis(output_padding, n, 0, "output_padding")
@@ -161,10 +164,10 @@ def pool_shape(
     auto_pad: str,
     ceil_mode: int,
 ) -> Shape | None:
-    """MaxPool, AveragePool, LpPool: ``(N, C, *spatial) -> (N, C, *windows)``.
+    """Return the shape of MaxPool, AveragePool, LpPool: ``(N, C, *spatial) -> (N, C, *windows)``.
 
-    ONNX (explicitly since opset 22) forbids a window that starts in the right padding; ONNX
-    Runtime always did so.
+    ONNX (explicitly since opset 22) forbids a window that starts in the right padding; ONNX Runtime
+    never had such windows.
     """
     if x is None:
         return None
@@ -179,15 +182,14 @@ def pool_shape(
 
 
 def global_pool_shape(x: Shape | None) -> Shape | None:
-    """GlobalAveragePool, GlobalMaxPool, GlobalLpPool: every spatial size is 1."""
+    """Return the shape of GlobalAveragePool, GlobalMaxPool, GlobalLpPool: spatial sizes are 1."""
     return None if x is None else x[:2] + (1,) * (len(x) - 2)
 
 
 def max_unpool_shape(
     x: Shape | None, output_shape: Value, kernel_shape: Sequence[int], strides: Ints, pads: Ints
 ) -> Shape | None:
-    """MaxUnpool: the shape asked for, or what the pooling came from; ``output_shape`` () when it
-    is omitted."""
+    """Return the shape of MaxUnpool: ``output_shape``, or the shape before pooling if it is ()."""
     items = as_vector(output_shape)
     if x is None or items is None:
         return None
@@ -202,7 +204,7 @@ def max_unpool_shape(
 
 
 def depth_to_space_shape(x: Shape | None, blocksize: int) -> Shape | None:
-    """DepthToSpace: ``(N, C, H, W) -> (N, C/b/b, H*b, W*b)``."""
+    """Return the shape of DepthToSpace: ``(N, C, H, W) -> (N, C/b/b, H*b, W*b)``."""
     if x is None:
         return None
     n, c, h, w = _check_rank_4(x, "DepthToSpace")
@@ -210,7 +212,7 @@ def depth_to_space_shape(x: Shape | None, blocksize: int) -> Shape | None:
 
 
 def space_to_depth_shape(x: Shape | None, blocksize: int) -> Shape | None:
-    """SpaceToDepth: ``(N, C, H, W) -> (N, C*b*b, H/b, W/b)``."""
+    """Return the shape of SpaceToDepth: ``(N, C, H, W) -> (N, C*b*b, H/b, W/b)``."""
     if x is None:
         return None
     n, c, h, w = _check_rank_4(x, "SpaceToDepth")
@@ -222,19 +224,19 @@ def space_to_depth_shape(x: Shape | None, blocksize: int) -> Shape | None:
     )
 
 
-def _check_rank_4(x: Shape, what: str) -> Shape:
+def _check_rank_4(x: Shape, op: str) -> Shape:
     if len(x) != 4:
-        raise BuilderError(f"{what} needs a tensor of rank 4, not {shape_str(x)}")
+        raise BuilderError(f"{op} needs a tensor of rank 4, not {shape_str(x)}")
     return x
 
 
 def resize_shape(
     x: Shape | None, scales: Any, sizes: Any, axes: Ints, keep_aspect_ratio_policy: str
 ) -> Shape | None:
-    """Resize: ``sizes`` where given, else floor of dim times scale; both are the whole inputs
-    (ValueInfo or None).
+    """Return the shape of Resize: ``sizes`` if given, else the floor of dim times scale.
 
-    Unknown where a product lies too near an integer for float32 and float64 to agree on its floor.
+    ``scales`` and ``sizes`` are inputs (ValueInfo or None). The shape is unknown if a product is so
+    near an integer that the floor differs between float32 and float64.
     """
     if x is None:
         return None
@@ -281,25 +283,27 @@ def _scale_dim(size: Dim, factor: float) -> Dim | None:
 
 
 def grid_sample_shape(x: Shape | None, grid: Shape | None) -> Shape | None:
-    """GridSample: channels of the input, positions of the grid."""
+    """Return the shape of GridSample: the channels of the input, the positions of the grid."""
     if x is None or grid is None:
         return None
     if len(x) != len(grid):
         raise BuilderError(
-            f"GridSample: input {shape_str(x)} and grid {shape_str(grid)} must have one rank"
+            f"GridSample: input {shape_str(x)} and grid {shape_str(grid)} must have the same rank"
         )
     return x[:2] + grid[1:-1]
 
 
 def affine_grid_shape(size: Value) -> Shape | None:
-    """AffineGrid: ``(N, C, *spatial)`` as content gives ``(N, *spatial, number of spatial
-    axes)``."""
+    """Return the shape of AffineGrid: ``(N, *spatial, number of spatial axes)``.
+
+    ``size`` has the content ``(N, C, *spatial)``.
+    """
     items = as_vector(size)
     return None if items is None else (items[0], *items[2:], len(items) - 2)
 
 
 def col2im_shape(x: Shape | None, image_shape: Value, block_shape: Value) -> Shape | None:
-    """Col2Im: ``(N, C * prod(block), L) -> (N, C, *image)``."""
+    """Return the shape of Col2Im: ``(N, C * prod(block), L) -> (N, C, *image)``."""
     image, block = as_vector(image_shape), static_ints(block_shape)
     if x is None or image is None or block is None:
         return None
@@ -307,33 +311,41 @@ def col2im_shape(x: Shape | None, image_shape: Value, block_shape: Value) -> Sha
 
 
 def roi_align_shape(x: Shape | None, rois: Shape | None, height: int, width: int) -> Shape | None:
-    """RoiAlign, MaxRoiPool: ``(N, C, H, W)`` and ``(R, .)`` give ``(R, C, height, width)``."""
+    """Return the shape of RoiAlign: ``(N, C, H, W), (R, .) -> (R, C, height, width)``.
+
+    MaxRoiPool has the same shape.
+    """
     return None if x is None or rois is None else (rois[0], x[1], height, width)
 
 
 def dft_shape(
     x: Shape | None, dft_length: Value, axis: int, inverse: int, onesided: int
 ) -> Shape | None:
-    """DFT: ``dft_length`` () when omitted; one-sided keeps half the frequencies, and the inverse of
-    that gives real numbers, an even number of them where nothing else is said."""
+    """Return the shape of DFT; ``dft_length`` is () if it is omitted.
+
+    A one-sided transform keeps half of the frequencies. Its inverse returns real numbers; without
+    ``dft_length``, their number is even.
+    """
     if x is None:
         return None
-    real = inverse and onesided
-    default = 2 * (x[axis] - 1) if real else x[axis]
+    is_real = inverse and onesided
+    default = 2 * (x[axis] - 1) if is_real else x[axis]
     size: Dim | None = default if dft_length == () else as_scalar(dft_length)
     if size is None:
         return None
     result = list(x)
-    result[axis] = dims.floor_div(size, 2) + 1 if onesided and not real else size
-    result[-1] = 1 if real else 2
+    result[axis] = dims.floor_div(size, 2) + 1 if onesided and not is_real else size
+    result[-1] = 1 if is_real else 2
     return tuple(result)
 
 
 def stft_shape(
     x: Shape | None, frame_step: Value, window: Shape | None, frame_length: Value, onesided: int
 ) -> Shape | None:
-    """STFT: ``(batch, length, .) -> (batch, frames, bins, 2)``; ``window`` and ``frame_length``
-    are () when omitted."""
+    """Return the shape of STFT: ``(batch, length, .) -> (batch, frames, bins, 2)``.
+
+    ``window`` and ``frame_length`` are () if they are omitted.
+    """
     step = as_scalar(frame_step)
     if x is None or step is None:
         return None
@@ -353,14 +365,17 @@ def stft_shape(
 def causal_state_shape(
     x: Shape | None, weight: Shape | None, ndim: int, channels_last: int, dilation: int, window: int
 ) -> Shape | None:
-    """State of com.microsoft CausalConvWithState, the places before the next one: ``(batch,
-    channels, (kernel - 1) * dilation)``; unknown of other layouts."""
+    """Return the shape of the state of com.microsoft CausalConvWithState.
+
+    It is ``(batch, channels, (kernel - 1) * dilation)``, the positions before the next one. For
+    other layouts it is unknown.
+    """
     if x is None or weight is None or ndim != 1 or channels_last or window:
         return None
     return (*x[:2], (weight[2] - 1) * dilation)
 
 
 def mel_weights_shape(dft_length: Value, num_mel_bins: Value) -> Shape | None:
-    """MelWeightMatrix: ``(dft_length // 2 + 1, num_mel_bins)``."""
+    """Return the shape of MelWeightMatrix: ``(dft_length // 2 + 1, num_mel_bins)``."""
     size, bins = as_scalar(dft_length), as_scalar(num_mel_bins)
     return None if size is None or bins is None else (dims.floor_div(size, 2) + 1, bins)

@@ -1,4 +1,4 @@
-"""Rules for the content of small integer results: what Shape, Gather, Add... compute of known dims.
+"""Value rules: the content of small integer results that Shape, Gather, Add, ... compute.
 
 A value is a dim (rank 0), a tuple of dims (rank 1), or None (unknown).
 """
@@ -15,22 +15,22 @@ from .dtype import INDEX_TYPES
 from .shape import Dim, Shape
 from .view import Value, as_scalar, as_vector, slice_length, static_ints, whole_number
 
-# Longer vectors are data, not shapes.
+# Values are not computed for longer vectors, which are data and not shapes.
 LIMIT = 64
 
 
 def shape_value(shape: Shape | None, start: int = 0, end: int | None = None) -> Value:
-    """Shape: the dims from ``start`` to ``end``, clamped as a Python slice is."""
+    """Return the content of Shape: dims from ``start`` to ``end``, clamped like a Python slice."""
     return None if shape is None else shape[start:end]
 
 
 def shape_of_shape(shape: Shape | None, start: int = 0, end: int | None = None) -> Shape | None:
-    """Shape of the result of Shape: how many dims it holds."""
+    """Return the shape of the result of Shape: the number of dims."""
     return None if shape is None else (len(shape[start:end]),)
 
 
 def size_value(shape: Shape | None) -> Value:
-    """Size: the product of the dims."""
+    """Return the content of Size: the product of the dims."""
     return None if shape is None else dims.product_of(shape)
 
 
@@ -55,7 +55,7 @@ def map_values(function: Callable[..., Dim | None], *values: Value) -> Value:
 
 
 def _divide_dims(a: Dim, b: Dim) -> Dim | None:
-    # ONNX rounds towards zero; the floor is the same only where both are known to be positive
+    # ONNX rounds towards zero, which equals the floor only for non-negative operands
     if type(a) is int and type(b) is int:
         return None if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
     return dims.floor_div(a, b) if a >= 0 and b > 0 else None
@@ -78,57 +78,60 @@ def _abs_dim(a: Dim) -> Dim | None:
 
 
 def add_value(a: Value, b: Value) -> Value:
-    """Add."""
+    """Return the content of Add."""
     return map_values(operator.add, a, b)
 
 
 def sub_value(a: Value, b: Value) -> Value:
-    """Sub."""
+    """Return the content of Sub."""
     return map_values(operator.sub, a, b)
 
 
 def mul_value(a: Value, b: Value) -> Value:
-    """Mul."""
+    """Return the content of Mul."""
     return map_values(operator.mul, a, b)
 
 
 def div_value(a: Value, b: Value) -> Value:
-    """Div, which rounds towards zero: known for sizes that cannot be negative."""
+    """Return the content of Div, which rounds towards zero.
+
+    A symbolic quotient is known if the dividend cannot be negative and the divisor is positive.
+    """
     return map_values(_divide_dims, a, b)
 
 
 def mod_value(a: Value, b: Value, fmod: int = 0) -> Value:
-    """Mod: the sign of the divisor, or of the dividend with ``fmod``."""
+    """Return the content of Mod, with the sign of the divisor, or of the dividend with ``fmod``."""
     return map_values(_fmod_dims if fmod else _mod_dims, a, b)
 
 
 def neg_value(a: Value) -> Value:
-    """Neg."""
+    """Return the content of Neg."""
     return map_values(operator.neg, a)
 
 
 def abs_value(a: Value) -> Value:
-    """Abs, of what has a known sign."""
+    """Return the content of Abs; unknown if a sign is not known."""
     return map_values(_abs_dim, a)
 
 
 def max_value(values: Sequence[Value]) -> Value:
-    """Max of any number of inputs."""
+    """Return the content of Max of any number of inputs."""
     return map_values(dims.max_of, *values)
 
 
 def min_value(values: Sequence[Value]) -> Value:
-    """Min of any number of inputs."""
+    """Return the content of Min of any number of inputs."""
     return map_values(dims.min_of, *values)
 
 
 def sum_value(values: Sequence[Value]) -> Value:
-    """Sum of any number of inputs."""
+    """Return the content of Sum of any number of inputs."""
     return map_values(lambda *items: sum(items[1:], start=items[0]), *values)
 
 
 def clip_value(value: Value, low: Value, high: Value) -> Value:
-    """Clip; an omitted bound is ()."""
+    """Return the content of Clip; an omitted bound is ()."""
     if value is not None and low != ():
         value = map_values(dims.max_of, value, as_scalar(low))
     if value is not None and high != ():
@@ -137,17 +140,17 @@ def clip_value(value: Value, low: Value, high: Value) -> Value:
 
 
 def where_value(a: Value, b: Value) -> Value:
-    """Where: known only when both choices are the same."""
+    """Return the content of Where, which is known only if both branches are equal."""
     return a if a is not None and a == b else None
 
 
 def cast_value(value: Value, source: int | None, target: int | None) -> Value:
-    """Cast between the types that index: the content stays."""
+    """Return the content of Cast between int32 and int64, which does not change it."""
     return value if source in INDEX_TYPES and target in INDEX_TYPES else None
 
 
 def concat_value(values: Sequence[Value]) -> Value:
-    """Concat of vectors."""
+    """Return the content of Concat of vectors."""
     if not all(isinstance(value, tuple) for value in values):
         return None
     joined = tuple(item for value in values if isinstance(value, tuple) for item in value)
@@ -155,46 +158,52 @@ def concat_value(values: Sequence[Value]) -> Value:
 
 
 def gather_value(data: Value, indices: Value) -> Value:
-    """Gather from a vector."""
+    """Return the content of Gather from a vector."""
     if not isinstance(data, tuple) or indices is None:
         return None
-    picks = static_ints(indices)
-    if picks is None or not all(-len(data) <= i < len(data) for i in picks):
+    positions = static_ints(indices)
+    if positions is None or not all(-len(data) <= i < len(data) for i in positions):
         return None
-    return tuple(data[i] for i in picks) if isinstance(indices, tuple) else data[picks[0]]
+    return tuple(data[i] for i in positions) if isinstance(indices, tuple) else data[positions[0]]
 
 
 def slice_value(data: Value, starts: Value, ends: Value, axes: Value, steps: Value) -> Value:
-    """Slice of a vector."""
-    first, last = static_ints(starts), static_ints(ends)
-    which, stride = static_ints(axes), static_ints(steps)
-    if not isinstance(data, tuple) or not first or not last or which is None or stride is None:
+    """Return the content of Slice of a vector."""
+    start_values, end_values = static_ints(starts), static_ints(ends)
+    axis_values, step_values = static_ints(axes), static_ints(steps)
+    if (
+        not isinstance(data, tuple)
+        or not start_values
+        or not end_values
+        or axis_values is None
+        or step_values is None
+    ):
         return None
-    if len(first) != 1 or (which and which[0] not in (0, -1)):
+    if len(start_values) != 1 or (axis_values and axis_values[0] not in (0, -1)):
         return None
-    step = stride[0] if stride else 1
-    if step == 0 or slice_length(len(data), first[0], last[0], step) is None:
+    step = step_values[0] if step_values else 1
+    if step == 0 or slice_length(len(data), start_values[0], end_values[0], step) is None:
         return None
-    return data[slice(first[0], last[0], step)]
+    return data[slice(start_values[0], end_values[0], step)]
 
 
 def squeeze_value(value: Value) -> Value:
-    """Squeeze of a vector of one."""
+    """Return the content of Squeeze of a vector with one element."""
     return value[0] if isinstance(value, tuple) and len(value) == 1 else None
 
 
 def unsqueeze_value(value: Value, axes: Value) -> Value:
-    """Unsqueeze of a scalar."""
-    which = static_ints(axes)
+    """Return the content of Unsqueeze of a scalar."""
+    axis_values = static_ints(axes)
     return (
         (value,)
-        if value is not None and not isinstance(value, tuple) and which in ([0], [-1])
+        if value is not None and not isinstance(value, tuple) and axis_values in ([0], [-1])
         else None
     )
 
 
 def reshape_value(value: Value, target: Value, shape: Shape | None) -> Value:
-    """Reshape, Expand to rank 0 or 1: ``shape`` is that of the result."""
+    """Return the content of Reshape or Expand to rank 0 or 1; ``shape`` is that of the result."""
     if value is None or shape is None or target is None:
         return None
     items = as_vector(value)
@@ -211,7 +220,7 @@ def reshape_value(value: Value, target: Value, shape: Shape | None) -> Value:
 
 
 def split_value(value: Value, shapes: Sequence[Shape | None]) -> tuple[Value, ...]:
-    """Split of a vector into parts of static length."""
+    """Return the contents of Split of a vector into parts of static length."""
     unknown = (None,) * len(shapes)
     if not isinstance(value, tuple):
         return unknown
@@ -225,8 +234,10 @@ def split_value(value: Value, shapes: Sequence[Shape | None]) -> tuple[Value, ..
 
 
 def range_length(start: Any, limit: Any, delta: Any) -> Shape | None:
-    """Range: the number of steps; the arguments are whole inputs (ValueInfo). Floats only where
-    they are whole numbers."""
+    """Return the shape of Range: the number of steps.
+
+    The arguments are inputs (ValueInfo); floats are supported if they are whole numbers.
+    """
     numbers = [whole_number(info) for info in (start, limit, delta)]
     first, last, step = numbers
     if first is None or last is None or type(step) is not int or step == 0:
@@ -235,7 +246,7 @@ def range_length(start: Any, limit: Any, delta: Any) -> Shape | None:
 
 
 def range_value(start: Value, limit: Value, delta: Value) -> Value:
-    """Range with static bounds, up to LIMIT elements."""
+    """Return the content of Range with static bounds, up to LIMIT elements."""
     numbers = [as_scalar(v) for v in (start, limit, delta)]
     if not all(type(n) is int for n in numbers) or numbers[2] == 0:
         return None
@@ -246,14 +257,16 @@ def range_value(start: Value, limit: Value, delta: Value) -> Value:
 def reduce_value(
     function: str, value: Value, axes: Value, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Value:
-    """ReduceProd, ReduceSum, ReduceMax, ReduceMin of a vector over its only axis; ``axes`` () when
-    omitted."""
-    which = static_ints(axes)
-    if not isinstance(value, tuple) or not value or which is None:
+    """Return the content of ReduceProd, ReduceSum, ReduceMax or ReduceMin of a vector.
+
+    ``axes`` is () if it is omitted.
+    """
+    axis_values = static_ints(axes)
+    if not isinstance(value, tuple) or not value or axis_values is None:
         return None
-    if not which and noop_with_empty_axes:
+    if not axis_values and noop_with_empty_axes:
         return value
-    if which not in ([], [0], [-1]):
+    if axis_values not in ([], [0], [-1]):
         return None
     total = _FOLDS[function](value)
     return (total,) if keepdims else total
@@ -268,7 +281,10 @@ _FOLDS: dict[str, Callable[[tuple[Dim, ...]], Dim]] = {
 
 
 def filled_value(content: Any, target: Value) -> Value:
-    """ConstantOfShape: ``content`` is the one-element tensor attribute, None for 0."""
+    """Return the content of ConstantOfShape.
+
+    ``content`` is the one-element tensor attribute, or None for 0.
+    """
     size = static_ints(target)
     if (
         size is None
@@ -284,7 +300,7 @@ def filled_value(content: Any, target: Value) -> Value:
 
 
 def scalar_of(tensor: Any) -> Any:
-    """The one number of a tensor attribute (TensorProto or numpy array)."""
+    """Return the number in a one-element tensor attribute (TensorProto or numpy array)."""
     if hasattr(tensor, "data_type"):
         from onnx import numpy_helper
 

@@ -1,7 +1,7 @@
 """Shape rules of ONNX operators that move, select, repeat or drop elements: Reshape, Slice, ...
 
-Values of inputs (the target of a Reshape) are ints or symbolic dims; where they do not
-determine the shape it is unknown.
+Values of inputs (such as the target of a Reshape) are ints or symbolic dims; if they do not
+determine the shape, it is unknown.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from .shape import (
     shape_str,
 )
 
-# Exporters write "to the end" as the largest int32 or int64; no tensor has an axis as long as that.
+# For "to the end", exporters write the largest int32 or int64; no axis is that long.
 _TO_END = (1 << 31) - 1
 Value = Dim | tuple[Dim, ...] | None
 
 
 def as_vector(value: Value) -> tuple[Dim, ...] | None:
-    """Return known content as a tuple, from a scalar or a vector."""
+    """Return known content, a scalar or a vector, as a tuple."""
     return value if value is None or isinstance(value, tuple) else (value,)
 
 
 def as_scalar(value: Value) -> Dim | None:
-    """Return known content of one element, from a scalar or a vector of length 1."""
+    """Return known content with one element, a scalar or a vector of length 1, as a scalar."""
     if isinstance(value, tuple):
         return value[0] if len(value) == 1 else None
     return value
 
 
 def whole_number(info: Any) -> Dim | None:
-    """Return the single integer (or integral float) that an input (ValueInfo) holds."""
+    """Return the integer (or integral float) in a one-element input (ValueInfo), else None."""
     content = as_scalar(info.value)
     if content is not None or info.constant is None:
         return content
@@ -56,7 +56,7 @@ def whole_number(info: Any) -> Dim | None:
 
 
 def static_ints(value: Value) -> list[int] | None:
-    """Return known content when all of it is static, else None."""
+    """Return known content if it is static, else None."""
     items = as_vector(value)
     if items is None or not all(type(item) is int for item in items):
         return None
@@ -71,9 +71,9 @@ def vector_length(shape: Shape | None, value: Value = None) -> Dim | None:
 
 
 def reshape_shape(shape: Shape | None, target: Value, allowzero: int = 0) -> Shape | None:
-    """Reshape: 0 copies a dim unless ``allowzero``, -1 is what is left.
+    """Return the shape of Reshape: 0 copies a dim unless ``allowzero``, -1 is the remaining size.
 
-    A symbolic size that may be 0 counts as itself, never as the copying 0.
+    A symbolic size that may be 0 stands for itself; it never copies a dim.
 
     Raises:
         BuilderError: the number of elements is provably different.
@@ -82,7 +82,7 @@ def reshape_shape(shape: Shape | None, target: Value, allowzero: int = 0) -> Sha
     if items is None:
         return None
     result: list[Dim] = []
-    hole = -1
+    inferred_axis = -1
     for position, item in enumerate(items):
         if type(item) is int and item == 0 and not allowzero:
             if shape is None:
@@ -94,22 +94,26 @@ def reshape_shape(shape: Shape | None, target: Value, allowzero: int = 0) -> Sha
                 )
             item = shape[position]
         elif type(item) is int and item == -1:
-            if hole >= 0:
+            if inferred_axis >= 0:
                 raise BuilderError(f"Reshape to {shape_str(items)}: only one size may be -1")
-            hole = position
+            inferred_axis = position
         elif not item >= 0:
-            return None  # might turn out to be -1
+            return None  # the size may be -1 at run time
         result.append(item)
     if shape is None:
-        return None if hole >= 0 else tuple(result)
-    return _fill_hole(shape, items, result, hole)
+        return None if inferred_axis >= 0 else tuple(result)
+    return _infer_missing_size(shape, items, result, inferred_axis)
 
 
-def _fill_hole(shape: Shape, items: Sequence[Dim], result: list[Dim], hole: int) -> Shape | None:
-    sizes = [d for i, d in enumerate(result) if i != hole]
-    left, right = _cancel_factors(list(shape), sizes) if hole >= 0 else (list(shape), sizes)
+def _infer_missing_size(
+    shape: Shape, items: Sequence[Dim], result: list[Dim], inferred_axis: int
+) -> Shape | None:
+    sizes = [d for i, d in enumerate(result) if i != inferred_axis]
+    left, right = (
+        _cancel_factors(list(shape), sizes) if inferred_axis >= 0 else (list(shape), sizes)
+    )
     total, divisor = dims.product_of(left), dims.product_of(right)
-    if hole < 0:
+    if inferred_axis < 0:
         if type(total) is int and type(divisor) is int and total != divisor:
             raise _cannot_reshape(shape, items)
         return tuple(result)
@@ -118,14 +122,14 @@ def _fill_hole(shape: Shape, items: Sequence[Dim], result: list[Dim], hole: int)
             return None
         if type(total) is int and total % divisor:
             raise _cannot_reshape(shape, items)
-    result[hole] = dims.floor_div(total, divisor)
+    result[inferred_axis] = dims.floor_div(total, divisor)
     return tuple(result)
 
 
 def _cancel_factors(left: list[Dim], right: list[Dim]) -> tuple[list[Dim], list[Dim]]:
     """Remove common factors from both products.
 
-    -1 is legal only where no known size is 0.
+    Known sizes of 0 are not removed, because -1 is invalid with them.
     """
     remaining = []
     for size in right:
@@ -148,12 +152,16 @@ def _cannot_reshape(shape: Shape, items: Sequence[Dim]) -> BuilderError:
 
 
 def expand_shape(shape: Shape | None, target: Value) -> Shape | None:
-    """Expand: both shapes broadcast. Raises BuilderError when they cannot."""
+    """Return the shape of Expand: both shapes broadcast.
+
+    Raises:
+        BuilderError: the shapes cannot be broadcast.
+    """
     return None if shape is None else broadcast(shape, as_vector(target))
 
 
 def tile_shape(shape: Shape | None, repeats: Value) -> Shape | None:
-    """Tile: every dim times its repeat."""
+    """Return the shape of Tile: every dim times its repeat."""
     items = as_vector(repeats)
     if shape is None or items is None:
         return None
@@ -165,11 +173,14 @@ def tile_shape(shape: Shape | None, repeats: Value) -> Shape | None:
 
 
 def pad_shape(shape: Shape | None, pads: Value, axes: Value) -> Shape | None:
-    """Pad: ``pads`` holds all begins, then all ends; ``axes`` () means every axis."""
-    items, which = as_vector(pads), static_ints(axes)
-    if shape is None or items is None or which is None:
+    """Return the shape of Pad.
+
+    ``pads`` holds all begins, then all ends; ``axes`` () means every axis.
+    """
+    items, axis_values = as_vector(pads), static_ints(axes)
+    if shape is None or items is None or axis_values is None:
         return None
-    normalized = normalize_axes(which, len(shape)) if which else list(range(len(shape)))
+    normalized = normalize_axes(axis_values, len(shape)) if axis_values else list(range(len(shape)))
     if len(items) != 2 * len(normalized):
         raise BuilderError(
             f"Pad of {shape_str(shape)} needs {2 * len(normalized)} pads, not {shape_str(items)}"
@@ -181,19 +192,19 @@ def pad_shape(shape: Shape | None, pads: Value, axes: Value) -> Shape | None:
 
 
 def squeeze_shape(shape: Shape | None, axes: Value) -> Shape | None:
-    """Squeeze: ``axes`` are dropped; () means every axis of size 1.
+    """Return the shape of Squeeze: ``axes`` are dropped; () means every axis of size 1.
 
     Raises:
         BuilderError: an axis is provably not 1.
     """
-    which = static_ints(axes)
-    if shape is None or which is None:
+    axis_values = static_ints(axes)
+    if shape is None or axis_values is None:
         return None
-    if not which:
+    if not axis_values:
         if all(type(d) is int or d >= 2 for d in shape):
             return tuple(d for d in shape if d != 1)
         return None
-    dropped = normalize_axes(which, len(shape))
+    dropped = normalize_axes(axis_values, len(shape))
     wrong = [axis for axis in dropped if dims_differ(shape[axis], 1)]
     if wrong:
         raise BuilderError(
@@ -203,18 +214,18 @@ def squeeze_shape(shape: Shape | None, axes: Value) -> Shape | None:
 
 
 def unsqueeze_shape(shape: Shape | None, axes: Value) -> Shape | None:
-    """Unsqueeze: ``axes`` count in the result."""
-    which = static_ints(axes)
-    if shape is None or which is None:
+    """Return the shape of Unsqueeze; ``axes`` are axes of the result."""
+    axis_values = static_ints(axes)
+    if shape is None or axis_values is None:
         return None
-    rest = iter(shape)
-    rank = len(shape) + len(which)
-    new = normalize_axes(which, rank)
-    return tuple(1 if i in new else next(rest) for i in range(rank))
+    old_sizes = iter(shape)
+    rank = len(shape) + len(axis_values)
+    new_axes = normalize_axes(axis_values, rank)
+    return tuple(1 if i in new_axes else next(old_sizes) for i in range(rank))
 
 
 def flatten_shape(shape: Shape | None, axis: int = 1) -> Shape | None:
-    """Flatten: two dims, the product before ``axis`` and the product from it on."""
+    """Return the shape of Flatten: the product of sizes before ``axis``, and of the others."""
     if shape is None:
         return None
     if axis != len(shape):
@@ -223,7 +234,7 @@ def flatten_shape(shape: Shape | None, axis: int = 1) -> Shape | None:
 
 
 def gather_shape(data: Shape | None, indices: Shape | None, axis: int = 0) -> Shape | None:
-    """Gather: the axis is replaced by the shape of the indices."""
+    """Return the shape of Gather: the shape of the indices replaces the axis."""
     if data is None or indices is None:
         return None
     axis = normalize_axis(axis, len(data))
@@ -233,8 +244,10 @@ def gather_shape(data: Shape | None, indices: Shape | None, axis: int = 0) -> Sh
 def gather_block_quantized_shape(
     data: Shape | None, indices: Shape | None, gather_axis: int, packed: bool, bits: int
 ) -> Shape | None:
-    """com.microsoft GatherBlockQuantized: Gather, and ``packed`` bytes along the last axis hold 8 /
-    ``bits`` elements each."""
+    """Return the shape of com.microsoft GatherBlockQuantized.
+
+    It is that of Gather; ``packed`` bytes along the last axis hold 8 / ``bits`` elements each.
+    """
     gathered = gather_shape(data, indices, gather_axis)
     if gathered is None or not gathered or not packed:
         return gathered
@@ -242,7 +255,7 @@ def gather_block_quantized_shape(
 
 
 def gather_nd_shape(data: Shape | None, indices: Shape | None, batch_dims: int = 0) -> Shape | None:
-    """GatherND: the last dim of the indices says how many axes one index picks."""
+    """Return the shape of GatherND: the last dim of the indices is the number of indexed axes."""
     if data is None or indices is None or not indices or type(indices[-1]) is not int:
         return None
     depth = batch_dims + indices[-1]
@@ -256,8 +269,10 @@ def gather_nd_shape(data: Shape | None, indices: Shape | None, batch_dims: int =
 def split_shapes(
     shape: Shape | None, sizes: Value, num_outputs: int | None, axis: int, n_outputs: int
 ) -> tuple[Shape | None, ...]:
-    """Split: one shape per output; ``sizes`` () means equal parts, of which the last may be
-    smaller."""
+    """Return the shapes of the outputs of Split.
+
+    ``sizes`` () means equal parts, of which the last may be smaller.
+    """
     unknown = (None,) * n_outputs
     items = as_vector(sizes)
     if shape is None or items is None:
@@ -287,28 +302,41 @@ def split_shapes(
 def slice_shape(
     shape: Shape | None, starts: Value, ends: Value, axes: Value, steps: Value
 ) -> Shape | None:
-    """Slice: ``axes`` and ``steps`` () mean the first axes and step 1."""
-    first, last = as_vector(starts), as_vector(ends)
-    which, stride = static_ints(axes), static_ints(steps)
-    if shape is None or first is None or last is None or which is None or stride is None:
-        return None
-    normalized = normalize_axes(which, len(shape)) if which else list(range(len(first)))
-    stride = stride or [1] * len(first)
-    if not len(first) == len(last) == len(normalized) == len(stride) or len(normalized) > len(
-        shape
+    """Return the shape of Slice.
+
+    ``axes`` and ``steps`` of () mean the first axes and step 1.
+    """
+    start_values, end_values = as_vector(starts), as_vector(ends)
+    axis_values, step_values = static_ints(axes), static_ints(steps)
+    if (
+        shape is None
+        or start_values is None
+        or end_values is None
+        or axis_values is None
+        or step_values is None
     ):
+        return None
+    normalized = (
+        normalize_axes(axis_values, len(shape)) if axis_values else list(range(len(start_values)))
+    )
+    step_values = step_values or [1] * len(start_values)
+    if not len(start_values) == len(end_values) == len(normalized) == len(step_values) or len(
+        normalized
+    ) > len(shape):
         raise BuilderError(
-            f"Slice of {shape_str(shape)}: starts {shape_str(first)}, ends {shape_str(last)}, "
-            f"axes {normalized} and steps {stride} have different lengths"
+            f"Slice of {shape_str(shape)}: starts {shape_str(start_values)}, "
+            f"ends {shape_str(end_values)}, axes {normalized} and steps {step_values} have different lengths"
         )
     result: list[Dim | None] = list(shape)
-    for start, end, axis, step in zip(first, last, normalized, stride, strict=True):
+    for start, end, axis, step in zip(
+        start_values, end_values, normalized, step_values, strict=True
+    ):
         result[axis] = slice_length(shape[axis], start, end, step)
     return all_known(result)
 
 
 def slice_length(size: Dim, start: Dim, end: Dim, step: int = 1) -> Dim | None:
-    """Count the elements of ``[start:end:step]`` on an axis of ``size``; None when undecidable.
+    """Count the elements of ``[start:end:step]`` on an axis of ``size``; None if it is not known.
 
     Raises:
         BuilderError: the step is 0.
@@ -317,7 +345,7 @@ def slice_length(size: Dim, start: Dim, end: Dim, step: int = 1) -> Dim | None:
         raise BuilderError("Slice with a step of 0")
     if type(size) is int and type(start) is int and type(end) is int:
         if step < 0 and start < -size:
-            return None  # clamped to the first element by some, to nothing by others
+            return None  # runtimes differ: the slice has the first element or none
         return len(range(*slice(start, end, step).indices(size)))
     if step < 0:
         from_end = (type(start) is int and start == -1) or (type(start) is int and start >= _TO_END)
@@ -332,7 +360,7 @@ def slice_length(size: Dim, start: Dim, end: Dim, step: int = 1) -> Dim | None:
 
 
 def _clamp_index(size: Dim, index: Dim) -> Dim | None:
-    """Count an index of a forward slice from the front and clamp it to ``[0, size]``."""
+    """Return an index of a forward slice, counted from the front and clamped to ``[0, size]``."""
     if type(index) is int and index >= _TO_END:
         return size
     if index >= 0:
@@ -345,7 +373,7 @@ def _clamp_index(size: Dim, index: Dim) -> Dim | None:
 
 
 def top_k_shape(shape: Shape | None, k: Value, axis: int = -1) -> Shape | None:
-    """TopK: the axis becomes ``k``."""
+    """Return the shape of TopK: the axis has size ``k``."""
     count = as_scalar(k)
     if shape is None or count is None:
         return None
@@ -354,7 +382,7 @@ def top_k_shape(shape: Shape | None, k: Value, axis: int = -1) -> Shape | None:
 
 
 def arg_reduce_shape(shape: Shape | None, axis: int = 0, keepdims: int = 1) -> Shape | None:
-    """ArgMax, ArgMin: the axis is dropped, or 1."""
+    """Return the shape of ArgMax, ArgMin: the axis is dropped, or has size 1."""
     if shape is None:
         return None
     axis = normalize_axis(axis, len(shape)) if shape else 0
@@ -364,17 +392,20 @@ def arg_reduce_shape(shape: Shape | None, axis: int = 0, keepdims: int = 1) -> S
 def reduce_axes(
     shape: Shape | None, axes: Value, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Shape | None:
-    """ReduceX: no axes mean all of them, or none with ``noop_with_empty_axes``."""
-    which = static_ints(axes)
-    if shape is None or which is None:
+    """Return the shape of ReduceX.
+
+    Without axes, it reduces all axes, or none with ``noop_with_empty_axes``.
+    """
+    axis_values = static_ints(axes)
+    if shape is None or axis_values is None:
         return None
-    if not which and noop_with_empty_axes:
+    if not axis_values and noop_with_empty_axes:
         return shape
-    return reduce_shape(shape, which, keepdims)
+    return reduce_shape(shape, axis_values, keepdims)
 
 
 def one_hot_shape(indices: Shape | None, depth: Value, axis: int = -1) -> Shape | None:
-    """OneHot: a new axis of size ``depth``."""
+    """Return the shape of OneHot: a new axis of size ``depth``."""
     size = as_scalar(depth)
     if indices is None or size is None:
         return None
@@ -383,14 +414,14 @@ def one_hot_shape(indices: Shape | None, depth: Value, axis: int = -1) -> Shape 
 
 
 def tf_idf_shape(x: Shape | None, ngram_indexes: Sequence[int]) -> Shape | None:
-    """TfIdfVectorizer: the last axis counts each n-gram where its index says."""
+    """Return the shape of TfIdfVectorizer: the last axis has an element for each n-gram index."""
     return None if x is None else x[:-1] + (max(ngram_indexes) + 1,)
 
 
 def center_crop_pad_shape(
     shape: Shape | None, target: Value, axes: Sequence[int] | None
 ) -> Shape | None:
-    """CenterCropPad: the axes take the sizes asked for."""
+    """Return the shape of CenterCropPad: the axes have the target sizes."""
     items = as_vector(target)
     if shape is None or items is None:
         return None
@@ -407,12 +438,14 @@ def center_crop_pad_shape(
 
 
 def shape_from_value(value: Value) -> Shape | None:
-    """ConstantOfShape, RandomNormal: the content is the shape; unknown when an entry may be
-    negative."""
+    """Return the shape of ConstantOfShape, RandomNormal: the known content of the input.
+
+    It is unknown if an entry may be negative.
+    """
     items = as_vector(value)
     return items if items is not None and all(item >= 0 for item in items) else None
 
 
 def tuple_of(sizes: Sequence[int]) -> Shape:
-    """The shape that an attribute holds."""
+    """Return the shape that an attribute holds."""
     return tuple(sizes)

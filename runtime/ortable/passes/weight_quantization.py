@@ -81,9 +81,9 @@ class WeightOptions:
             )
         if self.kind == "int8" and self.activations == "float32":
             raise OptionError(
-                "weights: kind 'int8' needs activations 'int8': ONNX Runtime multiplies floats "
-                "with codes of 8 bits by turning the whole weight into floats at every call. For "
-                "floats as they are take kind 'int4', or no weights=."
+                "weights: kind 'int8' needs activations 'int8': for float activations, ONNX "
+                "Runtime would convert the whole weight to floats at every call. To keep float "
+                "activations, use kind 'int4', or no weights=."
             )
 
     @property

@@ -101,10 +101,10 @@ def _is_constant_true(graph: Graph, mask: str) -> bool:
 
 
 def is_causal_mask(graph: Graph, mask: Result | None, scores: Result, hides: Bool = False) -> Bool:
-    """Whether a mask of the scores' sizes lets each position see itself and earlier ones only.
+    """Whether a mask of the scores' sizes hides later positions and no others.
 
-    It is the same for all heads: bools, True where it ``hides`` others, or 0 and -inf, found by
-    value or by how it is computed.
+    The mask is the same for all heads. It holds 0 and -inf, or bools that are True for visible
+    positions, or, with ``hides``, for masked ones. Its values or its computation show that.
     """
     if not mask or not broadcasts_into(graph, mask, scores):
         return False
