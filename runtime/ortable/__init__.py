@@ -1,95 +1,95 @@
 """PyTorch graphs to ONNX from tables, and ONNX Runtime behind ``torch.compile``.
 
-    torch.compile(model, backend="ortable")          # this import is not even needed
-    ortable.to_onnx(model, (x,), filename="m.onnx")  # an onnx.ModelProto, and the file
+    torch.compile(model, backend="ortable")          # works without importing ortable
+    ortable.to_onnx(model, (x,), filename="m.onnx")  # returns an onnx.ModelProto, writes the file
 
-Names are stable where they are not marked provisional or experimental (docs/releasing.md).
+Names are stable unless they are marked provisional or experimental (docs/releasing.md).
 
 Export:
-    export: a model becomes an OnnxProgram
-    OnnxProgram: called like the module; saves, validates, optimizes, draws itself
-    ExportReport: what an export did, ``program.report`` (provisional)
-    Validation: how far a program is from eager, ``program.validate()`` (provisional)
-    to_onnx: a module, an exported program or a torch.fx graph becomes an ONNX model
-    observe: dynamic shapes from real calls, for an export or torch.compile (provisional)
-    Observation: the dynamic shapes that calls showed (provisional)
-    ProofReport: a graph against eager at sizes 0, 1, small primes, the maximum (provisional)
-    ExportOptions: how torch makes the graph that is converted
+    export: converts a model to an OnnxProgram
+    OnnxProgram: called like the module; methods save, validate, optimize and draw it
+    ExportReport: the record of an export, ``program.report`` (provisional)
+    Validation: the difference between a program and eager, ``program.validate()`` (provisional)
+    to_onnx: converts a module, an exported program or a torch.fx graph to an ONNX model
+    observe: records dynamic shapes of real calls, for an export or torch.compile (provisional)
+    Observation: the dynamic shapes of recorded calls (provisional)
+    ProofReport: a graph compared with eager at sizes 0, 1, small primes, the maximum (provisional)
+    ExportOptions: how torch makes the graph to convert
     WeightOptions: which weights ``weights=`` stores as integers, and how (provisional)
-    WeightReport: what it did, and how accurate the model is (provisional)
+    WeightReport: which weights were quantized, and the accuracy of the model (provisional)
     LargeModel: a model whose weights stay outside of protobuf (provisional)
-    attach_weights: weights for a model that was exported without
-    match_input_parameters: what to feed to a model whose weights are inputs (provisional)
-    export_language_model: a causal language model with its cache, as files (provisional)
-    CacheOptions: which codes ``cache=`` of it stores keys and values as (provisional)
-    OnnxLanguageModel: runs what export_language_model wrote, token by token (provisional)
+    attach_weights: adds weights to a model that was exported without them
+    match_input_parameters: the inputs of a model whose weights are inputs (provisional)
+    export_language_model: writes a causal language model with its cache to files (provisional)
+    CacheOptions: how ``cache=`` of export_language_model quantizes keys and values (provisional)
+    OnnxLanguageModel: runs the files of export_language_model token by token (provisional)
     bypass_export_some_errors: works around known failures of torch.export (experimental)
-    register_transformers: transformers' own exporters have the format "ortable" (experimental)
+    register_transformers: adds the format "ortable" to transformers' exporters (experimental)
 
 torch.compile:
     onnx_custom_backend: the backend as a function, with its options as keywords
-    OrtOptions: the options, checked when the record is made
-    OrtOptionsDict: their names and types, for ``options={...}``
-    OrtBackend: one compiled graph (provisional)
-    refresh: compiled graphs read their weights again
+    OrtOptions: the options, checked by the constructor
+    OrtOptionsDict: the names and types of the options, for ``options={...}``
+    OrtBackend: a compiled graph (provisional)
+    refresh: makes compiled graphs read their weights again
     get_decomposition_table: the decompositions that suit the converters (provisional)
-    filter_decomposition_table: a table without what the converters do better (provisional)
+    filter_decomposition_table: removes decompositions that converters replace (provisional)
 
 Converters of your own:
-    Dispatcher: converters by operator, in front of the generated ones (provisional)
-    OxsDispatcher: the same, and onnxscript's for what is missing (experimental)
+    Dispatcher: converters by operator, which precede the generated ones (provisional)
+    OxsDispatcher: a Dispatcher with onnxscript's converters for missing operators (experimental)
     from_seed_style: adapts a converter ``f(g, sts, outputs, *args)`` (experimental)
     Converter: the type of a converter, ``f(graph, res, *args, **kwargs)`` (provisional)
-    ResultSpec: what a converter gets about its result: names, dtype, shape (provisional)
+    ResultSpec: names, dtype and shape of the result, for a converter (provisional)
     load_specs: adds the operators of a YAML file
-    LoadedSpecs: what load_specs has added (provisional)
+    LoadedSpecs: the operators that load_specs has added (provisional)
     supported_ops: every operator with a converter
-    SupportedOp: one of them (provisional)
+    SupportedOp: an operator with a converter (provisional)
 
 Graphs:
     GraphBuilder: builds, reads, optimizes and writes an ONNX graph
-    Node: one node of it (provisional)
+    Node: a node of a graph (provisional)
     DynamoInterpreter: converts a torch.fx graph into nodes (provisional)
 
 Looking and comparing:
-    bisect: which part makes a model differ from eager, with file and line (provisional)
-    Bisection: what bisect returns (provisional)
+    bisect: finds the part that makes a model differ from eager, with file and line (provisional)
+    Bisection: the result of bisect (provisional)
     Fault: the part that is wrong (provisional)
     first_difference: the first result of a compiled or exported model that differs from eager
-    Comparison: what first_difference returns (provisional)
-    Difference: the result that differs, and the entry of the specs that made it (provisional)
-    explain: what torch.compile makes of a model, with the reasons
-    Explanation: what explain returns (provisional)
-    profile: where the time of a call goes, by module, line, operator and kernel (provisional)
-    Profile: what profile returns (provisional)
+    Comparison: the result of first_difference (provisional)
+    Difference: the result that differs, and the spec entry that produced it (provisional)
+    explain: the partitions and graph breaks of a model under torch.compile, with reasons
+    Explanation: the result of explain (provisional)
+    profile: the time of a call by module, line, operator and kernel (provisional)
+    Profile: the result of profile (provisional)
     pretty_onnx: a model as text
     draw: a model as a picture, or as a graph of Model Explorer
     plot_dot: a model as a picture, on matplotlib axes (provisional)
-    ExtendedReferenceEvaluator: onnx's evaluator, with the operators that it lacks (experimental)
+    ExtendedReferenceEvaluator: onnx's evaluator with additional operators (experimental)
     onnx_debug_backend: a backend that runs node by node and compares with torch (experimental)
 
 Errors (docs/errors.md; all of them are in ``ortable.errors``):
-    errors: the module of them
-    OrtableError: their base class
-    ArgumentError: an argument that to_onnx does not have; names ours for that of torch.onnx
-    BuilderError: a graph cannot be built as asked
+    errors: the module of the errors
+    OrtableError: the base class of all errors
+    ArgumentError: to_onnx lacks an argument; the message has the name for one of torch.onnx
+    BuilderError: a graph cannot be built
     ConversionError: a converter failed, or its result differs from torch's
-    ExportError: a model could not become a torch graph or an ONNX model
+    ExportError: a model could not be converted to a torch graph or an ONNX model
     FallbackWarning: an operator that cannot be converted runs in torch
-    FunctionNotFoundError: operators without a converter
-    GradientsOnWarning: eval mode with gradients on, which is slower than it need be
+    FunctionNotFoundError: operators have no converter
+    GradientsOnWarning: a model in eval mode is slow because gradients are enabled
     InputError: inputs do not fit the model
     KernelError: the target has no kernel for an operator and a type
     MismatchError: a result differs from eager's
-    OptionError: an option is unknown, or its value is
-    PrecompileError: a compiled graph cannot go into a file, or come back from it
+    OptionError: an option is unknown, or its value is not accepted
+    PrecompileError: a compiled graph cannot be saved to a file or loaded from it
     ProviderError: an execution provider is missing or failed
     RewriteError: rewrite rules undo one another
     SpecError: a spec file is wrong
     UnsupportedCase: a converter refuses these arguments
-    UnsupportedDtype: a dtype that ONNX does not have
-    UntestedVersionWarning: torch, onnx or onnxruntime is newer than what was tested
-    VersionError: one of them is too old, or lacks what is needed
+    UnsupportedDtype: ONNX does not have a dtype
+    UntestedVersionWarning: torch, onnx or onnxruntime is newer than the tested versions
+    VersionError: torch, onnx or onnxruntime is too old, or lacks an interface
 
 Importing ortable is cheap: a name is loaded from its module when it is first used. The shell
 command is ``ortable`` (``ortable --help``).
@@ -100,10 +100,10 @@ from __future__ import annotations
 import logging as _logging
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"  # pyproject.toml reads it here
+__version__ = "0.1.0"  # pyproject.toml reads it from this line
 
-# Each public name is listed twice, for type checkers and for the first use at run time:
-# tests/packaging/test_public_names.py holds the two equal.
+# Each public name is listed twice, for type checkers and for the first use at run time;
+# tests/packaging/test_public_names.py checks that the two lists are equal.
 if TYPE_CHECKING:
     from . import errors as errors
     from .backend.aot.decompositions import filter_decomposition_table as filter_decomposition_table
@@ -261,7 +261,7 @@ __all__ = sorted(_PUBLIC)
 
 _logging.getLogger(__name__).addHandler(_logging.NullHandler())  # silent unless configured
 
-if not TYPE_CHECKING:  # for a type checker it would make every misspelt name an Any
+if not TYPE_CHECKING:  # with it, type checkers would accept every misspelled name
 
     def __getattr__(name: str) -> object:
         import importlib

@@ -1,4 +1,4 @@
-"""`python -m ortable`: the shell command, where the console script is not on the path."""
+"""Run the shell command as `python -m ortable`, for use without the console script."""
 
 from __future__ import annotations
 

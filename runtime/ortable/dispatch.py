@@ -1,5 +1,6 @@
-"""Types of the generated tables: lazily imported functions, RNG calls of operators, and data
-checks. Generated code makes them; the builder, the interpreter and the backend read them.
+"""Types of the generated tables: lazily imported functions, RNG calls, and data checks.
+
+Generated code creates them; the builder, the interpreter and the backend read them.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ Function = Callable[..., Any]
 
 
 class LazyFunctions(MutableMapping[str, Function]):
-    """Operator name -> function, given as operator name -> ``"module.function"`` in one package.
+    """A mapping from operator names to functions that are imported on first use.
 
-    Keys, membership and length need no import; a value is imported once. Values may be replaced
-    and added.
+    It is made from operator names and ``"module.function"`` paths in one package. Keys, membership
+    and length need no import. Values may be replaced and added.
     """
 
     def __init__(self, package: str, paths: Mapping[str, str]) -> None:
@@ -54,10 +55,10 @@ class LazyFunctions(MutableMapping[str, Function]):
 class RngCall(NamedTuple):
     """One call of torch's random number generator: an in-place operator fills a new tensor.
 
-    `fill` names its overload (`"bernoulli_.float"`), called with the tensor and `args`. The tensor
-    has the shape of `like`, an argument of the operator or its result, and the strides of the
-    result; `dtype` is that of the result where it is None. With `is_result` the tensor is the
-    result of the operator, so that nothing is left to convert.
+    `fill` is the overload (`"bernoulli_.float"`), which is called with the tensor and `args`. The
+    tensor has the shape of `like`, an argument of the operator or its result, and the strides of
+    the result; a `dtype` of None is the dtype of the result. With `is_result` the tensor is the
+    result of the operator, so no further conversion is needed.
     """
 
     fill: str
@@ -70,12 +71,14 @@ class RngCall(NamedTuple):
 class DataCheck(NamedTuple):
     """A requirement of an operator on the elements of a tensor: `low <= values < high`.
 
-    A bound of None requires nothing. `values` is a result of the graph, or a list of results with a
-    list for each bound.
+    A bound of None is no requirement. `values` is a result of the graph, or a list of results with
+    a list for each bound.
 
-    `error` names the exception that torch raises, `message` is its text: `{value}` stands for an
-    element out of range, `{low}` and `{high}` for the bounds, `{axis}` for the axis that the tensor
-    picks from.
+    `error` is the name of the exception that torch raises, `message` is its text: `{value}` stands
+        for
+    an element out of range, `{low}` and `{high}` for the bounds, `{axis}` for the axis that the
+        tensor
+    indexes.
     """
 
     values: Any

@@ -1,6 +1,6 @@
 """Element types, as the integers of ONNX TensorProto.DataType.
 
-Conversions to numpy and torch types use tables; torch is imported only when needed.
+Conversions to numpy and torch dtypes use tables; torch is imported only when needed.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ INT_TYPES = SIGNED_INT_TYPES | UNSIGNED_INT_TYPES
 SUB_BYTE = frozenset({uint4, int4, float4e2m1, uint2, int2, float6e2m3, float6e3m2})
 COMPLEX_TYPES = frozenset({complex64, complex128})
 
-# Bytes of one element; types of less than one byte are stored one per byte outside protobuf.
+# Bytes of one element; elements of less than a byte take one byte each outside of protobuf.
 ITEMSIZE: dict[int, int] = {
     float32: 4,
     uint8: 1,
@@ -142,7 +142,7 @@ _NATIVE_NUMPY: dict[int, np.dtype[Any]] = {
     complex64: np.dtype(np.complex64),
     complex128: np.dtype(np.complex128),
 }
-# Types that numpy itself lacks: names in the module ml_dtypes (a dependency of onnx).
+# Types that numpy lacks: their names in the module ml_dtypes (a dependency of onnx).
 _ML_DTYPES: dict[int, str] = {
     bfloat16: "bfloat16",
     float8e4m3fn: "float8_e4m3fn",
@@ -190,22 +190,22 @@ def name(dtype: int) -> str:
 
 
 def is_float_type(dtype: int | None) -> bool:
-    """Return True for every floating point type, the 4 and 8 bit ones included."""
+    """Whether a dtype is a floating point type, including those of 4 and 8 bits."""
     return dtype in FLOAT_TYPES
 
 
 def is_int_type(dtype: int | None) -> bool:
-    """Return True for signed and unsigned integers, not for bool."""
+    """Whether a dtype is a signed or unsigned integer; bool is not."""
     return dtype in INT_TYPES
 
 
 def is_complex_type(dtype: int | None) -> bool:
-    """Return True for complex64 and complex128."""
+    """Whether a dtype is complex64 or complex128."""
     return dtype in COMPLEX_TYPES
 
 
 def itemsize(dtype: int) -> int:
-    """Return the bytes of one element (1 for types of less than a byte, unpacked).
+    """Return the bytes of one element (1 for unpacked elements of less than a byte).
 
     Raises:
         BuilderError: the type has no fixed size (string).
@@ -232,8 +232,8 @@ def to_numpy(dtype: int) -> np.dtype[Any]:
 def as_array(value: Any, dtype: int) -> np.ndarray:
     """Convert a number, list or array to an element type.
 
-    Values that are too large become infinities, as in torch, without numpy's warning:
-    ``x.half() * 1e6``.
+    Values that are too large become infinities, as in torch's ``x.half() * 1e6``, without numpy's
+    warning.
     """
     with np.errstate(over="ignore"):
         return np.array(value).astype(to_numpy(dtype))
@@ -271,7 +271,7 @@ def from_torch(dtype: Any) -> int:
 
 
 def torch_memory(array: Any) -> Any:
-    """Return a torch tensor over the memory of a numpy array, of a dtype that both have."""
+    """Return a torch tensor over the memory of a numpy array, of a dtype that both support."""
     import torch
 
     return torch.from_numpy(array)

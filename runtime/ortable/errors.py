@@ -1,5 +1,7 @@
-"""Errors raised by ortable: every one derives from OrtableError and from the closest builtin,
-so that callers may catch either. Messages say what failed, where, and what to do about it.
+"""Errors and warnings of ortable.
+
+Every error derives from OrtableError and from the closest builtin exception, so that callers may
+catch either. A message contains what failed, where, and what to do about it.
 """
 
 from __future__ import annotations
@@ -31,27 +33,27 @@ __all__ = [
 ]
 
 
-# Longer messages are not read; the rest is in `details` and `graph_text`.
+# Users do not read longer messages; `details` and `graph_text` have the rest.
 MAX_LINES = 15
-# A graph that was built by hand is printed in full under the message of its builder.
+# BuilderError prints a graph of fewer lines in full under its message.
 MAX_GRAPH_LINES = 60
-_GRAPH = "\n--DEBUG--"  # how the text of a builder's graph begins
+_GRAPH = "\n--DEBUG--"  # the start of the graph text in the message of a builder
 
 
 class OrtableError(Exception):
-    """Base class of every error that ortable raises on purpose.
+    """The base class of every error that ortable raises deliberately.
 
-    ``str(error)`` has at most 15 lines: what failed and where, then what to do. (A spec entry to
-    copy is never truncated.) The attributes have the rest: ``message`` is all of what failed,
-    ``advice`` the lines of what to do (``remedies`` are those that hold for every caller);
-    ``details`` is everything that is known (all operators without a converter, with the YAML to
-    start from; all rows of a comparison), and ``graph_text`` the graph so far, empty where there is
-    none; ``details_file`` has all that, when ``verbose`` asked for a file.
-    ``fx_node`` is the name of the node of the graph that was being converted, where there is one,
-    and ``operator`` its target (``"aten::relu"``); ``converter_name`` is the name under which a
-    Dispatcher takes a converter for it, empty where there is none.
-    ``sizes`` are the symbolic sizes that would have to be known, where those were the reason.
-    ``differs``: the only failure is a difference from eager.
+    ``str(error)`` has at most 15 lines: the failure and its location, then what to do. (A spec
+    entry to copy is never truncated.) The attributes have the rest. ``message`` is the full
+    description of the failure, and ``advice`` the lines of what to do; ``remedies`` are those that
+    apply to every caller. ``details`` is everything that is known: all operators without a
+    converter, with a YAML draft, or all rows of a comparison. ``graph_text`` is the graph so far,
+    empty if there is none. ``details_file`` is the file with all of that, if ``verbose`` requested
+    one. ``fx_node`` is the name of the graph node that was being converted, if there is one, and
+    ``operator`` its target (``"aten::relu"``); ``converter_name`` is the name under which a
+    Dispatcher registers a converter for it, empty if there is none. ``sizes`` are the symbolic
+    sizes that would have to be known, if they are the reason. ``differs``: whether the only failure
+    is a difference from eager.
     """
 
     fx_node: str | None = None
@@ -74,13 +76,13 @@ class OrtableError(Exception):
             self._details = details
 
     def with_advice(self, *lines: str) -> Self:
-        """Add lines of what to do that hold wherever the error is raised, and return it."""
+        """Set the lines of what to do that apply to every caller, and return the error."""
         self.remedies = self.advice = lines
         return self
 
     @property
     def message(self) -> str:
-        """What failed, in full, without the advice."""
+        """The full description of the failure, without the advice."""
         return str(self.args[0]) if self.args else ""
 
     @property
@@ -90,7 +92,7 @@ class OrtableError(Exception):
 
     @property
     def has_more(self) -> bool:
-        """Whether more is known than the message says."""
+        """Whether more is known than the message contains."""
         return bool(self.graph_text or self._details)
 
     def __str__(self) -> str:
@@ -98,11 +100,11 @@ class OrtableError(Exception):
         if self.max_lines is not None:
             room = max(self.max_lines - len(self.advice), 2)
             if len(lines) > room:
-                # keep the last lines, too: they say what to do where `advice` does not
-                last = 4 if room >= 8 and not self.advice else 0
-                left = len(lines) - room + 1
-                more = f"  ... ({left} more lines: error.details)"
-                lines = [*lines[: room - 1 - last], more, *lines[len(lines) - last :]]
+                # also keep the last lines, which contain the advice if `advice` is empty
+                kept_at_end = 4 if room >= 8 and not self.advice else 0
+                omitted = len(lines) - room + 1
+                more = f"  ... ({omitted} more lines: error.details)"
+                lines = [*lines[: room - 1 - kept_at_end], more, *lines[len(lines) - kept_at_end :]]
         return "\n".join([*lines, *self.advice])
 
     def full_text(self) -> str:
@@ -112,15 +114,15 @@ class OrtableError(Exception):
 
 
 class BuilderError(OrtableError, ValueError):
-    """A graph cannot be built: unknown name, shapes or types that do not fit.
+    """A graph cannot be built: a name is unknown, or shapes or types do not fit.
 
-    The graph so far is under the message when it has at most 60 lines, and in ``graph_text``.
+    ``graph_text`` has the graph so far; if it has at most 60 lines, it also follows the message.
     """
 
     shows_graph = True
-    # an operator of ONNX, or of the target, does not have a dtype that it would get
+    # whether an operator of ONNX, or of the target, does not support the dtype of an input
     without_dtype = False
-    # the shape of a result is not known
+    # whether the shape of a result is unknown
     without_shape = False
 
     def __init__(self, message: str = "", *, graph_text: str = "", details: str = "") -> None:
@@ -134,15 +136,16 @@ class BuilderError(OrtableError, ValueError):
 
 
 class KernelError(BuilderError):
-    """The target runtime has no kernel for an operator and type, and no exact cast reaches one."""
+    """The target runtime has no kernel for an operator and dtype, and no exact cast helps."""
 
     without_dtype = True
 
 
 class FunctionNotFoundError(OrtableError, RuntimeError):
-    """A torch operator has no converter. ``operators`` are the names of all that have none.
+    """A torch operator has no converter. ``operators`` are the names of all such operators.
 
-    ``drafted`` says whether the message has an entry for the first, which ``load_specs`` takes.
+    ``drafted`` is whether the message has an entry for the first operator to pass to
+    ``load_specs``.
     """
 
     operators: tuple[str, ...] = ()
@@ -150,7 +153,7 @@ class FunctionNotFoundError(OrtableError, RuntimeError):
 
 
 class UnsupportedCase(OrtableError, NotImplementedError):
-    """An operator has a converter, but it refuses these arguments, with a reason."""
+    """The converter of an operator refuses these arguments, with a reason."""
 
     def __init__(
         self,
@@ -173,19 +176,19 @@ class ConversionError(OrtableError, RuntimeError):
 
 
 class MismatchError(OrtableError, AssertionError):
-    """A result of the ONNX graph differs from eager's; raised by the debug backend."""
+    """A result of the ONNX graph differs from eager's; the debug backend raises it."""
 
     differs = True
 
 
 class OptionError(OrtableError, ValueError):
-    """An option is unknown, or its value is not one of those accepted."""
+    """An option is unknown, or its value is not accepted."""
 
 
 class ArgumentError(OptionError, TypeError):
-    """A function has no argument of that name, or takes fewer positional ones.
+    """A function has no argument of that name, or accepts fewer positional arguments.
 
-    For an argument of another exporter, the message names the one that is used here.
+    For an argument of another exporter, the message contains the corresponding argument of ortable.
     """
 
 
@@ -200,7 +203,7 @@ class ExportError(OrtableError, RuntimeError):
 class PrecompileError(OrtableError, RuntimeError):
     """A compiled graph cannot be stored in a file for another process, or loaded from one.
 
-    A file cannot be loaded if it is damaged, or other versions or other options made it.
+    A file cannot be loaded if it is damaged, or was made with other versions or options.
     """
 
 
@@ -213,31 +216,31 @@ class InputError(OrtableError, ValueError):
 
 
 class GradientsOnWarning(UserWarning):
-    """A module in eval mode is compiled with gradients on, and would be faster without.
+    """A module in eval mode is compiled with gradients enabled, and would be faster without.
 
     Raised once in a process.
     """
 
 
 class FallbackWarning(UserWarning):
-    """Torch runs a call that ortable cannot convert; raised once in a process per operator."""
+    """A call that ortable cannot convert runs in torch; raised once in a process per operator."""
 
 
 class SpecError(OrtableError, ValueError):
-    """A spec file is wrong. The message lists all that is wrong, in as many lines as it takes."""
+    """A spec file is wrong. The message lists all its errors, without a limit on the lines."""
 
     max_lines: int | None = None
 
 
 class VersionError(OrtableError, ImportError):
-    """The installed version of torch, onnx or onnxruntime is too old, or lacks what ortable needs.
+    """The installed torch, onnx or onnxruntime is too old or lacks an interface.
 
     The message names the version, the interface, and the feature that needs it.
     """
 
 
 class UntestedVersionWarning(UserWarning):
-    """The installed version of torch, onnx or onnxruntime is newer than the tested ones.
+    """The installed version of torch, onnx or onnxruntime is newer than the tested versions.
 
-    Raised once in a process for each of them.
+    Raised once in a process for each library.
     """

@@ -257,7 +257,7 @@ def test_division_by_zero_names_the_dimension():
 
 @pytest.mark.parametrize("exponent", [-1, 0.5])
 def test_a_dimension_has_only_whole_powers(exponent):
-    with pytest.raises(BuilderError, match=r"\(a \+ 1\)\*\*.*: the exponent must be an integer >= 0"):
+    with pytest.raises(BuilderError, match=r"\(a \+ 1\)\*\*.*: the exponent must be an int"):
         (A + 1) ** exponent
 
 

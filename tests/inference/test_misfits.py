@@ -19,7 +19,7 @@ _GROWN = (1, 3, 4, 4), (3, 1, 2, 2)
     ("op_type", "inputs", "attributes", "words"),
     [
         ("Attention", [(1, 2, 3, 8), (1, 2, 3, 8), (1, 3, 16)], {},
-         r"Q, K and V of the same rank, 3 or 4, not \[1, 2, 3, 8\], \[1, 2, 3, 8\] and \[1, 3, 16\]"),
+         r"of the same rank, 3 or 4, not \[1, 2, 3, 8\], \[1, 2, 3, 8\] and \[1, 3, 16\]"),
         ("Attention", [(1, 2, 3, 8), (1, 3, 16), (1, 2, 3, 8)], {}, "Q, K and V of the same rank"),
         ("Attention", [(3, 8)] * 3, _HEADS, "Q, K and V of the same rank, 3 or 4"),
         ("Attention", [(1, 3, 16)] * 3, {}, "rank 3 needs q_num_heads and kv_num_heads"),

@@ -1,7 +1,7 @@
-"""Parts of a compilation that can be disabled one by one, to find which of them is wrong.
+"""Parts of a compilation that can be disabled one by one, to find the part that is wrong.
 
-Used by ortable's bisection (`ortable debug`) and torch's CompilerBisector, which is private and
-the same in 2.13, 2.14 and 2.15. While neither runs, a query costs two look-ups.
+The users are ortable's bisection (`ortable debug`) and torch's CompilerBisector, which is private
+and the same in 2.13, 2.14 and 2.15. If neither runs, a query costs two look-ups.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from . import torch as private
 
 BACKEND = "ortable"
-# In the order in which a bisection disables them: later ones hide earlier ones.
+# In the order in which a bisection disables them: later subsystems hide earlier ones.
 SUBSYSTEMS = ("optimizers", "rewrites", "passes", "constants", "lowerings", "decompositions")
 _TABLE = "specs/runtime/optimizers.yaml"
 _MODULE = "torch._inductor.compiler_bisector"
@@ -24,9 +24,11 @@ _MODULE = "torch._inductor.compiler_bisector"
 
 @dataclass(frozen=True)
 class Application:
-    """One use of a part: its name and spec file, the nodes it changes, and the object itself.
+    """One use of a part of the compiler.
 
-    The object is a rule, an FX node or a function.
+    ``subject`` is the part itself: a rule, an FX node or a function. The other fields are its name
+        and
+    spec file, the nodes that it changes, and their origin.
     """
 
     name: str
@@ -36,18 +38,18 @@ class Application:
     origin: Any = None
 
     def __str__(self) -> str:
-        at = f" of {', '.join(self.nodes)}" if self.nodes else ""
-        return f"{self.name}{at}" + (f" ({self.file})" if self.file else "")
+        nodes_text = f" of {', '.join(self.nodes)}" if self.nodes else ""
+        return f"{self.name}{nodes_text}" + (f" ({self.file})" if self.file else "")
 
 
 class BisectionFilter(Protocol):
-    """A bisection of ortable, which decides what is disabled."""
+    """A bisection of ortable, which decides which applications are disabled."""
 
     def is_searching(self, subsystem: str) -> bool:
-        """Whether applications of a subsystem are counted now."""
+        """Whether the bisection is counting applications of a subsystem."""
 
     def is_disabled(self, subsystem: str, about: Callable[[], Application]) -> bool:
-        """Whether the next application is disabled."""
+        """Whether the next application of a subsystem is disabled."""
 
 
 class _State:
@@ -55,7 +57,7 @@ class _State:
 
 
 def is_disabled(subsystem: str, about: Callable[[], Application]) -> bool:
-    """Whether the next application of a subsystem is disabled; counted during a bisection."""
+    """Whether the next application of a subsystem is disabled; a bisection counts this query."""
     active = _State.active
     if active is not None:
         return active.is_disabled(subsystem, about)
@@ -66,7 +68,7 @@ def is_disabled(subsystem: str, about: Callable[[], Application]) -> bool:
 
 
 def is_searching(subsystem: str) -> bool:
-    """Whether a bisection counts applications of a subsystem, which must keep their order."""
+    """Whether a bisection counts applications of a subsystem, whose order must then not change."""
     if _State.active is not None:
         return _State.active.is_searching(subsystem)
     bisector = _torch_bisector()
@@ -76,7 +78,7 @@ def is_searching(subsystem: str) -> bool:
 
 
 def is_bisecting() -> bool:
-    """Whether a bisection runs: caches are neither read nor filled then."""
+    """Whether a bisection runs; caches are then neither read nor filled."""
     if _State.active is not None:
         return True
     bisector = _torch_bisector()
@@ -88,7 +90,7 @@ def is_bisecting() -> bool:
 
 
 def disabled_optimizers(names: Iterable[str]) -> list[str]:
-    """The optimizers of ONNX Runtime that are disabled in the session being created."""
+    """Return the ONNX Runtime optimizers that are disabled in the session being created."""
     if not is_searching("optimizers"):
         return []
     return [name for name in names if is_disabled("optimizers", partial(Application, name, _TABLE))]
@@ -96,19 +98,19 @@ def disabled_optimizers(names: Iterable[str]) -> list[str]:
 
 @contextmanager
 def filter_applications(new_filter: BisectionFilter) -> Iterator[None]:
-    """Use a filter in the block."""
-    before = _State.active
+    """Make a filter decide which applications are disabled inside the `with` block."""
+    previous_filter = _State.active
     try:
         _State.active = new_filter
         yield
     finally:
-        _State.active = before
+        _State.active = previous_filter
 
 
 def register_subsystems() -> None:
     """Add the backend `ortable` and its subsystems to torch's CompilerBisector, after torch's own.
 
-    `CompilerBisector.do_bisect` then finds them.
+    `CompilerBisector.do_bisect` then includes them.
     """
     bisector = private.compiler_bisector
     backends = bisector.BACKENDS
@@ -117,12 +119,12 @@ def register_subsystems() -> None:
 
 
 def run_shell() -> None:
-    """Run the command line of torch's CompilerBisector, which reads `sys.argv`, with ortable."""
+    """Run the command line of torch's CompilerBisector, including ortable; it reads `sys.argv`."""
     register_subsystems()
     private.compiler_bisector.command_line_usage()
 
 
 def _torch_bisector() -> Any:
-    """torch's class; None if its module is not imported, so that no bisection of it runs."""
+    """Return torch's CompilerBisector if its module is imported; otherwise no bisection runs."""
     module = sys.modules.get(_MODULE)
     return None if module is None else module.CompilerBisector

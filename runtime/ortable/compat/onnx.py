@@ -1,6 +1,6 @@
-"""Private or moving interfaces of onnx: inner classes of its reference evaluator."""
+"""Private or changing interfaces of onnx: classes of its reference evaluator."""
 
-# The imports below are for type checkers; whoever imports one gets it from `NAMES`.
+# The imports below are for type checkers; at run time `__getattr__` resolves them from `NAMES`.
 # ruff: noqa: F401
 
 from __future__ import annotations
@@ -37,5 +37,5 @@ else:
 
 
 def run_loop_body(node: Any, inputs: Any, **given: Any) -> Any:
-    """Run one iteration of a Loop in the reference evaluator; returns the results of its body."""
+    """Run one iteration of a Loop in the reference evaluator; return the results of its body."""
     return node._run_body(inputs, **given)

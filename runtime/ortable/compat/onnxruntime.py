@@ -10,19 +10,19 @@ import torch
 from .private import PrivateName, resolve_name
 from .torch import from_dlpack as _from_dlpack
 from .torch import to_dlpack as _to_dlpack
-from .torch import unset_fake_temporarily as _with_memory
+from .torch import unset_fake_temporarily as _with_real_tensors
 
 NAMES: dict[str, PrivateName] = {
     "capi": PrivateName(
         "onnxruntime.capi._pybind_state", "module", "run sessions over the memory of tensors"
     ),
     "OrtValue": PrivateName(
-        "onnxruntime.capi._pybind_state:OrtValue", "class", "hand the memory of tensors to sessions"
+        "onnxruntime.capi._pybind_state:OrtValue", "class", "pass the memory of tensors to sessions"
     ),
     "OrtDevice": PrivateName(
         "onnxruntime.capi.onnxruntime_inference_collection:OrtDevice",
         "class",
-        "say where results go",
+        "select the device of results",
     ),
 }
 capi: Any = resolve_name(NAMES["capi"])
@@ -34,13 +34,13 @@ _CPU_DEVICE = capi.OrtDevice(capi.OrtDevice.cpu(), capi.OrtDevice.default_memory
 
 
 def _bools_need_a_flag() -> bool:
-    """Whether dlpack bools are refused, and bools are passed as bytes with a flag.
+    """Whether dlpack bools are rejected, so that bools are passed as bytes with a flag.
 
-    1.31 refuses kDLBool ("Unsupported code 6") and takes uint8 and True; 1.32 takes kDLBool, has
-    no flag, and reads uint8 as uint8. Decided by behaviour, not by the version.
+    1.31 rejects kDLBool ("Unsupported code 6") and accepts uint8 with the flag True; 1.32 accepts
+    kDLBool, has no flag, and reads uint8 as uint8. The check tests the behaviour, not the version.
     """
     try:
-        with _with_memory():  # the first import may be of an export of a model without weights
+        with _with_real_tensors():  # an export under FakeTensorMode may be the first import
             from_dlpack(_to_dlpack(torch.zeros(1, dtype=torch.bool, device="cpu")))
     except RuntimeError:
         return True
@@ -51,27 +51,28 @@ bools_need_a_flag = _bools_need_a_flag()
 
 
 def dlpack_source(tensor: str, is_bool: bool) -> str:
-    """The source of an OrtValue over the memory of a dense tensor, as short as the version allows.
+    """Return the source of an OrtValue over the memory of a dense tensor, as short as possible.
 
-    `feed` is `from_dlpack`, `dlpack` torch's side, `as_bytes` a view.
+    In it, `feed` is `from_dlpack`, `dlpack` is torch's `to_dlpack`, and `as_bytes` makes a uint8
+    view.
     """
     if not bools_need_a_flag:
         return f"feed(dlpack({tensor}))"
-    # The flag is passed even if it is False: filling in a default takes longer.
+    # Passing the flag is faster than its default, even if it is False.
     return (
         f"feed(dlpack(as_bytes({tensor})), True)" if is_bool else f"feed(dlpack({tensor}), False)"
     )
 
 
 def ort_value(tensor: torch.Tensor) -> Any:
-    """An OrtValue over the memory of a dense tensor of real numbers or bools."""
+    """Return an OrtValue over the memory of a dense tensor of real numbers or bools."""
     if bools_need_a_flag and tensor.dtype == torch.bool:
         return from_dlpack(_to_dlpack(tensor.view(torch.uint8)), True)
     return from_dlpack(_to_dlpack(tensor))
 
 
 def _empty_loses_strides() -> bool:
-    """Whether dlpack's strides of an empty tensor are 0; 1.31 gives contiguous ones."""
+    """Whether the dlpack strides of an empty tensor are 0; in 1.31 they are contiguous."""
     empty = OrtValue.ortvalue_from_shape_and_onnx_type([0, 2], 1, _CPU_DEVICE)
     return _from_dlpack(empty.to_dlpack()).stride() == (0, 0)
 
@@ -82,7 +83,7 @@ empty_loses_strides = _empty_loses_strides()
 def as_complex(pairs: torch.Tensor) -> torch.Tensor:
     """View pairs of real numbers that ONNX Runtime computed as complex numbers.
 
-    An empty tensor of 1.32 has strides that torch refuses, and is made anew.
+    An empty tensor of 1.32 has strides that torch rejects, so a new one is returned.
     """
     try:
         return torch.view_as_complex(pairs)
@@ -93,9 +94,9 @@ def as_complex(pairs: torch.Tensor) -> torch.Tensor:
 
 
 def bound_session(session: Any) -> Any:
-    """The C object of an InferenceSession.
+    """Return the C object of an InferenceSession.
 
-    Its `run_with_ort_values` and `run_with_ortvaluevector` take and return OrtValues without a
+    Its `run_with_ort_values` and `run_with_ortvaluevector` accept and return OrtValues without a
     Python object around each.
     """
     return session._sess
@@ -126,18 +127,18 @@ def run_in_place(
 
 
 def ort_device(text: str) -> Any:
-    """The C object for a device that torch calls ``cpu`` or ``cuda:1``."""
-    kind, _, index = text.partition(":")
-    return resolve_name(NAMES["OrtDevice"]).make(kind, int(index or 0))._get_c_device()
+    """Return the C object for a device that torch calls ``cpu`` or ``cuda:1``."""
+    device_type, _, index = text.partition(":")
+    return resolve_name(NAMES["OrtDevice"]).make(device_type, int(index or 0))._get_c_device()
 
 
 def register_arena() -> bool:
-    """Register a CPU arena for the whole process; False if there is none to share."""
-    where = capi.OrtMemoryInfo(
+    """Register a CPU arena for the whole process; return False if there is none to share."""
+    memory_info = capi.OrtMemoryInfo(
         "Cpu", capi.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, capi.OrtMemType.DEFAULT
     )
     try:
-        capi.create_and_register_allocator(where, None)
+        capi.create_and_register_allocator(memory_info, None)
     except RuntimeError as exc:
         return "already" in str(exc)
     return True
@@ -157,5 +158,5 @@ def tensor_at(values: Any, index: int) -> torch.Tensor:
 
 
 def tensor_over(value: Any) -> torch.Tensor:
-    """A tensor over the memory of a public OrtValue, of a type that dlpack supports."""
+    """Return a tensor over the memory of a public OrtValue, of a dtype that dlpack supports."""
     return _from_dlpack(value._ortvalue.to_dlpack())

@@ -1,6 +1,6 @@
-"""Resolve names that a library does not promise.
+"""Resolve private names of libraries.
 
-A name that the installed version lacks becomes a stand-in that raises when it is used.
+A name that the installed version lacks becomes a stand-in that raises an error on use.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from .versions import TESTED, installed_version
 
 @dataclass(frozen=True)
 class PrivateName:
-    """One private name: ``module:attribute`` or a module, its kind, and what ortable uses it for.
+    """A private name of a library.
 
-    The tested versions all have it, except those that ``versions`` leaves out.
+    ``path`` is ``module:attribute`` or a module; ``serves`` is the purpose for which ortable uses
+    it, as a verb phrase for messages. Every tested version has the name, unless ``versions``
+    excludes it.
     """
 
     path: str
@@ -35,7 +37,7 @@ class PrivateName:
 
 
 def missing_name_error(library: str, path: str, serves: str) -> VersionError:
-    """The error for a name that the installed version of a library does not have."""
+    """Return the error for a name that the installed version of a library does not have."""
     tested = ", ".join(TESTED[library])
     return VersionError(
         f"{library} {installed_version(library)} has no {path.replace(':', '.')}, which "
@@ -45,7 +47,7 @@ def missing_name_error(library: str, path: str, serves: str) -> VersionError:
 
 
 class MissingName:
-    """Stand-in for a missing name: every use raises the error."""
+    """A stand-in for a missing name; every use raises the error."""
 
     def __init__(self, error: VersionError) -> None:
         object.__setattr__(self, "_error", error)
@@ -74,11 +76,11 @@ def resolve_name(entry: PrivateName) -> Any:
 
 
 def module_getattr(module: str, names: Mapping[str, PrivateName]) -> Callable[[str], Any]:
-    """Make the ``__getattr__`` of a module whose names are those of a table.
+    """Make the ``__getattr__`` of a module that resolves the names of a table.
 
-    A name is resolved on first use, and then becomes an attribute of the module. A missing one is
-    looked up again each time: another thread may be importing the library, and Python shows a part
-    of it meanwhile.
+    A name is resolved on first use, and then becomes an attribute of the module. A missing name is
+    looked up again each time: another thread may be importing the library, and a partly imported
+    module lacks names.
     """
 
     def find_name(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Execution providers and settings of ONNX Runtime by name, checked against the installed one."""
+"""Check names of execution providers and settings against the installed ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ PACKAGES = {
 
 
 def provider_names(providers: Sequence[Any] | None) -> tuple[str, ...]:
-    """The names of providers that may be `(name, options)` pairs; empty if none are selected."""
+    """Return the names of providers that may be `(name, options)` pairs; empty for None."""
     return tuple(p if isinstance(p, str) else p[0] for p in providers or ())
 
 
 def check_providers(providers: Sequence[Any] | None) -> None:
     """Raise ProviderError if the installed ONNX Runtime lacks one of `providers`.
 
-    The message lists those it has and the package to install.
+    The message lists the available providers and the package to install.
     """
     import onnxruntime
 
@@ -45,7 +45,7 @@ def check_providers(providers: Sequence[Any] | None) -> None:
         elif name in supported:
             remedy = "Install a build of ONNX Runtime that has it."
         else:
-            remedy = f"ONNX Runtime knows no such provider; it knows: {', '.join(supported)}."
+            remedy = f"ONNX Runtime has no such provider; it has: {', '.join(supported)}."
         raise ProviderError(
             f"Execution provider {name!r} is not available in the installed onnxruntime "
             f"{onnxruntime.__version__}, which has: {', '.join(available)}. {remedy}"
@@ -64,7 +64,8 @@ def has_config_entry(options: Any, name: str) -> bool:
 def apply_settings(target: Any, settings: Mapping[str, Any], what: str, add_entry: Any) -> None:
     """Set attributes of an options object by name; a name with a dot is a config entry.
 
-    Raises OptionError for an unknown setting, or a value of another type.
+    Raises:
+        OptionError: a setting is unknown, or its value has another type.
     """
     for name, value in settings.items():
         if "." in name:
@@ -79,12 +80,12 @@ def apply_settings(target: Any, settings: Mapping[str, Any], what: str, add_entr
             _set_attribute(target, name, value, what)
 
 
-def _set_attribute(target: Any, name: str, value: Any, what: str) -> None:
-    before = getattr(target, name)
+def _set_attribute(target: Any, name: str, value: Any, object_name: str) -> None:
+    old_value = getattr(target, name)
     try:
         setattr(target, name, value)
     except TypeError:
         raise OptionError(
-            f"{what}: {name} must be of type {type(before).__name__}, got {value!r} of type "
-            f"{type(value).__name__}."
+            f"{object_name}: {name} must be of type {type(old_value).__name__}, got {value!r} "
+            f"of type {type(value).__name__}."
         ) from None

@@ -1,6 +1,6 @@
 """Context managers that patch third-party state and always restore it.
 
-Used for torch's tables, the user's module, a logger.
+Examples are torch's tables, the user's module and a logger.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ T = TypeVar("T")
 
 @contextmanager
 def restore_on_exit(undo: Callable[[], object]) -> Iterator[None]:
-    """Run ``undo`` when the block ends, also with an error; again if Ctrl-C interrupts it.
+    """Run ``undo`` when the block ends, also after an error; again if Ctrl-C interrupts it.
 
-    It must have the same effect when it runs twice, or before anything was changed. Make the
-    changes inside the block: Ctrl-C may come at the end of any call, so one between a change and a
-    ``try:`` after it would leave the change for good.
+    ``undo`` must have the same effect if it runs twice, or before any change. Make the changes
+    inside the block: Ctrl-C may interrupt at the end of any call, so an interrupt between a change
+    and a ``try:`` after it would make the change permanent.
     """
     try:
         yield
@@ -46,10 +46,11 @@ def apply_or_undo(change: Callable[[], object], undo: Callable[[], None]) -> Cal
 def set_context_var(variable: ContextVar[T], value: T) -> Iterator[None]:
     """Set a context variable in the block, in this thread.
 
-    A token would be lost if Ctrl-C comes as ``set`` returns.
+    The old value is stored before ``set``, because Ctrl-C could lose the token that ``set``
+    returns.
     """
-    before = variable.get()
-    with restore_on_exit(lambda: variable.set(before)):
+    previous = variable.get()
+    with restore_on_exit(lambda: variable.set(previous)):
         variable.set(value)
         yield
 
@@ -58,8 +59,8 @@ def set_context_var(variable: ContextVar[T], value: T) -> Iterator[None]:
 def pause_gc() -> Iterator[None]:
     """Pause Python's cyclic garbage collector for a block that makes many objects and few cycles.
 
-    The objects of a conversion die with their last reference. A collection meanwhile traverses all
-    of torch's, which takes as long as a fourth of the conversion of a BERT of 12 layers.
+    Reference counting frees the objects of a conversion. A collection would traverse all objects of
+    torch, which takes a fourth of the time to convert a BERT of 12 layers.
     """
     if not gc.isenabled():
         yield

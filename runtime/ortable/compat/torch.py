@@ -1,11 +1,11 @@
-"""Private or moving interfaces of torch; `NAMES` says what each name is used for.
+"""Private or changing interfaces of torch; `NAMES` gives the purpose of each name.
 
-The names are the same in torch 2.13, 2.14 and 2.15 unless noted. They are looked up when first
-imported from here, those of torch._dynamo, torch._functorch and torch._inductor too: import
-them in the function that needs them.
+The names are the same in torch 2.13, 2.14 and 2.15 unless noted. A name is looked up when it is
+first imported from here. Import names of torch._dynamo, torch._functorch and torch._inductor in the
+function that needs them, because these packages are slow to import.
 """
 
-# The imports below are for type checkers; whoever imports one gets it from `NAMES`.
+# The imports below are for type checkers; at run time `__getattr__` resolves them from `NAMES`.
 # ruff: noqa: F401
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 NAMES: dict[str, PrivateName] = {
     # operators
     "OpOverload": PrivateName(
-        "torch._ops:OpOverload", "class", "tell operators from other targets of a graph"
+        "torch._ops:OpOverload", "class", "distinguish operators from other targets of a graph"
     ),
     "OpOverloadPacket": PrivateName(
-        "torch._ops:OpOverloadPacket", "class", "find the operator of a graph before ATen"
+        "torch._ops:OpOverloadPacket", "class", "find the operator of a node in a graph before ATen"
     ),
     "HigherOrderOperator": PrivateName(
         "torch._ops:HigherOrderOperator", "class", "find control flow and calls of subgraphs"
@@ -55,10 +55,10 @@ NAMES: dict[str, PrivateName] = {
         "torch._ops:_higher_order_ops", "mapping", "check the names in the option `fallback`"
     ),
     "DispatchKey": PrivateName(
-        "torch._C:DispatchKey", "class", "ask what a composite operator is made of"
+        "torch._C:DispatchKey", "class", "find the decomposition of a composite operator"
     ),
     "TensorBase": PrivateName(
-        "torch._C:TensorBase", "class", "name an operator by a tensor's method"
+        "torch._C:TensorBase", "class", "find an operator by a tensor's method"
     ),
     "all_operator_names": PrivateName(
         "torch._C:_dispatch_get_all_op_names",
@@ -74,19 +74,21 @@ NAMES: dict[str, PrivateName] = {
         "torch._C:_jit_resolve_packet", "function", "choose the overload that arguments call"
     ),
     "find_builtin": PrivateName(
-        "torch.jit._builtins:_find_builtin", "function", "name an operator by a function of torch"
+        "torch.jit._builtins:_find_builtin", "function", "find an operator by a function of torch"
     ),
     "CustomOpDef": PrivateName(
-        "torch._library.custom_ops:CustomOpDef", "class", "take a custom operator as a name"
+        "torch._library.custom_ops:CustomOpDef",
+        "class",
+        "accept a custom operator in place of a name",
     ),
     "custom_op_definitions": PrivateName(
         "torch._library.custom_ops:OPDEFS", "mapping", "find the body of a custom operator"
     ),
     "decomposition_table": PrivateName(
-        "torch._decomp:decomposition_table", "mapping", "decompose what has no converter"
+        "torch._decomp:decomposition_table", "mapping", "decompose operators without a converter"
     ),
     "get_decompositions": PrivateName(
-        "torch._decomp:get_decompositions", "function", "decompose what has no converter"
+        "torch._decomp:get_decompositions", "function", "decompose operators without a converter"
     ),
     "core_aten_decompositions": PrivateName(
         "torch._decomp:core_aten_decompositions", "function", "decompose graphs of AOTAutograd"
@@ -94,38 +96,38 @@ NAMES: dict[str, PrivateName] = {
     "upsampled_sizes": PrivateName(
         "torch._decomp.decompositions:upsample_compute_output_size",
         "function",
-        "keep sizes of an upsampled image free",
+        "keep sizes of an upsampled image dynamic",
     ),
     "math_attention": PrivateName(
         "torch._higher_order_ops.flex_attention:math_attention",
         "function",
         "convert flex_attention",
     ),
-    "check": PrivateName("torch:_check", "function", "state what a size must be, in one_hot"),
+    "check": PrivateName("torch:_check", "function", "constrain a size in one_hot"),
     "statically_known_true": PrivateName(
         "torch.fx.experimental.symbolic_shapes:statically_known_true",
         "function",
-        "ask about sizes without fixing them, in loops over a free size",
+        "compare sizes without guards, in loops over a dynamic size",
     ),
     # memory
-    "to_dlpack": PrivateName("torch._C:_to_dlpack", "function", "hand tensors to ONNX Runtime"),
-    "from_dlpack": PrivateName(
-        "torch._C:_from_dlpack", "function", "take results from ONNX Runtime"
-    ),
+    "to_dlpack": PrivateName("torch._C:_to_dlpack", "function", "pass tensors to ONNX Runtime"),
+    "from_dlpack": PrivateName("torch._C:_from_dlpack", "function", "read results of ONNX Runtime"),
     "is_alias_of": PrivateName(
         "torch._C:_is_alias_of", "function", "find operators that return memory of an input"
     ),
     "reinterpret_tensor": PrivateName(
-        "torch._C._dynamo.guards:_reinterpret_tensor", "function", "hand out results as no views"
+        "torch._C._dynamo.guards:_reinterpret_tensor",
+        "function",
+        "return results that are no views",
     ),
     "saved_tensors_hooks": PrivateName(
         "torch._C._autograd:_top_saved_tensors_default_hooks",
         "function",
-        "see that a checkpoint counts what a forward saves",
+        "detect that a checkpoint counts the tensors that a forward saves",
     ),
     # fake tensors and tracing
     "FakeTensor": PrivateName(
-        "torch._subclasses.fake_tensor:FakeTensor", "class", "tell examples without memory"
+        "torch._subclasses.fake_tensor:FakeTensor", "class", "recognize examples without memory"
     ),
     "FakeTensorMode": PrivateName(
         "torch._subclasses.fake_tensor:FakeTensorMode", "class", "make examples without memory"
@@ -133,22 +135,22 @@ NAMES: dict[str, PrivateName] = {
     "fake_rules": PrivateName(
         "torch._subclasses.fake_impls:get_fast_op_impls",
         "function",
-        "keep the length of a recurrent layer free in a program that is traced again",
+        "keep the length of a recurrent layer dynamic in a program that is traced again",
     ),
     "DataDependentOutputException": PrivateName(
         "torch._subclasses.fake_tensor:DataDependentOutputException",
         "class",
-        "trace a case whose result torch cannot foretell",
+        "trace a case with a data-dependent result",
     ),
     "DynamicOutputShapeException": PrivateName(
         "torch._subclasses.fake_tensor:DynamicOutputShapeException",
         "class",
-        "trace a case whose result torch cannot foretell",
+        "trace a case with a data-dependent result",
     ),
     "unset_fake_temporarily": PrivateName(
         "torch._subclasses.fake_tensor:unset_fake_temporarily",
         "function",
-        "compute with memory while torch traces without",
+        "compute real values while torch traces with fake tensors",
     ),
     "make_fx": PrivateName(
         "torch.fx.experimental.proxy_tensor:make_fx", "function", "trace a function to a graph"
@@ -156,12 +158,12 @@ NAMES: dict[str, PrivateName] = {
     "get_proxy_mode": PrivateName(
         "torch.fx.experimental.proxy_tensor:get_proxy_mode",
         "function",
-        "know whether torch traces now",
+        "detect whether torch is tracing",
     ),
     "ModuleStackTracer": PrivateName(
         "torch.fx.experimental.proxy_tensor:_ModuleStackTracer",
         "class",
-        "trace models that hold TorchScript",
+        "trace models that contain TorchScript",
     ),
     "disable_current_modes": PrivateName(
         "torch.utils._python_dispatch:_disable_current_modes",
@@ -171,13 +173,13 @@ NAMES: dict[str, PrivateName] = {
     "TorchDispatchMode": PrivateName(
         "torch.utils._python_dispatch:TorchDispatchMode",
         "class",
-        "see whether a constant is computed by drawing random numbers",
+        "detect whether the computation of a constant draws random numbers",
     ),
     "disable_torch_function": PrivateName(
         "torch._C:DisableTorchFunction", "class", "compute constants while torch traces"
     ),
     "is_functional_tensor": PrivateName(
-        "torch:_is_functional_tensor", "function", "tell constants from what torch traces"
+        "torch:_is_functional_tensor", "function", "distinguish constants from traced tensors"
     ),
     "is_traceable_wrapper_subclass": PrivateName(
         "torch.utils._python_dispatch:is_traceable_wrapper_subclass",
@@ -188,10 +190,10 @@ NAMES: dict[str, PrivateName] = {
         "torch.fx.graph:_BoxedCodeGen", "class", "free arguments of a partitioned graph early"
     ),
     "PyTreeCodeGen": PrivateName(
-        "torch.fx.graph:_PyTreeCodeGen", "class", "merge the graphs of a decision on data"
+        "torch.fx.graph:_PyTreeCodeGen", "class", "merge the graphs of a data-dependent branch"
     ),
     "PyTreeInfo": PrivateName(
-        "torch.fx.graph:_PyTreeInfo", "class", "merge the graphs of a decision on data"
+        "torch.fx.graph:_PyTreeInfo", "class", "merge the graphs of a data-dependent branch"
     ),
     "pytree": PrivateName(
         "torch.utils._pytree", "module", "flatten arguments and results as torch does"
@@ -201,25 +203,27 @@ NAMES: dict[str, PrivateName] = {
     ),
     # symbolic sizes
     "ShapeEnv": PrivateName(
-        "torch.fx.experimental.symbolic_shapes:ShapeEnv", "class", "explain a refused export"
+        "torch.fx.experimental.symbolic_shapes:ShapeEnv", "class", "explain a failed export"
     ),
     "DimDynamic": PrivateName(
-        "torch.fx.experimental.symbolic_shapes:DimDynamic", "class", "trace a case with free sizes"
+        "torch.fx.experimental.symbolic_shapes:DimDynamic",
+        "class",
+        "trace a case with dynamic sizes",
     ),
     "StatelessSymbolicContext": PrivateName(
         "torch.fx.experimental.symbolic_shapes:StatelessSymbolicContext",
         "class",
-        "trace a case with free sizes",
+        "trace a case with dynamic sizes",
     ),
     "GuardOnDataDependentSymNode": PrivateName(
         "torch.fx.experimental.symbolic_shapes:GuardOnDataDependentSymNode",
         "class",
-        "trace a case whose result torch cannot foretell",
+        "trace a case with a data-dependent result",
     ),
     "exporting_state": PrivateName(
         "torch._export.utils:_compiling_state_context",
         "function",
-        "run a module at other sizes as torch.export runs it",
+        "run a module at other sizes in the way of torch.export",
     ),
     "SYMPY_INTERP": PrivateName(
         "torch.fx.experimental.symbolic_shapes:SYMPY_INTERP", "mapping", "evaluate guards"
@@ -239,7 +243,7 @@ NAMES: dict[str, PrivateName] = {
         "torch.utils._sympy.reference:PythonReferenceAnalysis", "class", "write sizes into a graph"
     ),
     "PythonPrinter": PrivateName(
-        "torch.utils._sympy.printers:PythonPrinter", "class", "show guards to people"
+        "torch.utils._sympy.printers:PythonPrinter", "class", "print guards"
     ),
     "ValueRanges": PrivateName(
         "torch.utils._sympy.value_ranges:ValueRanges", "class", "prove that a guard always holds"
@@ -254,16 +258,16 @@ NAMES: dict[str, PrivateName] = {
     ),
     # torch.compile; heavy modules
     "TracingContext": PrivateName(
-        "torch._guards:TracingContext", "class", "know what AOTAutograd compiles now"
+        "torch._guards:TracingContext", "class", "find the graph that AOTAutograd compiles"
     ),
     "CompileContext": PrivateName(
         "torch._guards:CompileContext", "class", "count how often torch compiled a frame"
     ),
     "dynamo_timed": PrivateName(
-        "torch._dynamo.utils:dynamo_timed", "function", "show phases in torch's timeline"
+        "torch._dynamo.utils:dynamo_timed", "function", "record phases in torch's timeline"
     ),
     "dynamo_wrappers": PrivateName(
-        "torch._dynamo.external_utils", "module", "name the code of the user that is compiled"
+        "torch._dynamo.external_utils", "module", "find the user's code that is compiled"
     ),
     "trace_structured": PrivateName(
         "torch._logging:trace_structured", "function", "write records for TORCH_TRACE"
@@ -272,10 +276,10 @@ NAMES: dict[str, PrivateName] = {
         "torch._dynamo.backends.common:aot_autograd", "function", "compile graphs of dynamo"
     ),
     "graph_break_reasons": PrivateName(
-        "torch._dynamo.utils:graph_break_reasons", "value", "show the graph breaks of a model"
+        "torch._dynamo.utils:graph_break_reasons", "value", "list the graph breaks of a model"
     ),
     "dynamo_profile": PrivateName(
-        "torch._dynamo.pgo", "module", "explain a model apart from what was compiled of it"
+        "torch._dynamo.pgo", "module", "explain a model independently of its earlier compilations"
     ),
     "compiler_bisector": PrivateName(
         "torch._inductor.compiler_bisector", "module", "bisect a compilation with torch's tool"
@@ -292,12 +296,12 @@ NAMES: dict[str, PrivateName] = {
     "BypassAOTAutogradCache": PrivateName(
         "torch._functorch._aot_autograd.autograd_cache:BypassAOTAutogradCache",
         "class",
-        "leave a graph out of torch's cache",
+        "exclude a graph from torch's cache",
     ),
     "FXGraphCacheMiss": PrivateName(
         "torch._functorch._aot_autograd.autograd_cache:FXGraphCacheMiss",
         "class",
-        "compile again what torch's cache lost",
+        "recompile a graph that torch's cache has lost",
     ),
     "SerializableAOTDispatchCompiler": PrivateName(
         "torch._functorch._aot_autograd.schemas:SerializableAOTDispatchCompiler",
@@ -307,12 +311,12 @@ NAMES: dict[str, PrivateName] = {
     "SerializableCallable": PrivateName(
         "torch._dynamo.aot_compile_types:SerializableCallable",
         "class",
-        "save what aot_compile compiled",
+        "save a graph that aot_compile compiled",
     ),
     "deserialize_bundled_cache_entry": PrivateName(
         "torch._functorch._aot_autograd.aot_autograd_result:deserialize_bundled_cache_entry",
         "function",
-        "load what aot_compile compiled",
+        "load a graph that aot_compile compiled",
     ),
     "PrecompileContext": PrivateName(
         "torch._dynamo.precompile_context:PrecompileContext",
@@ -327,20 +331,20 @@ NAMES: dict[str, PrivateName] = {
     "compile_lock": PrivateName(
         "torch._dynamo.convert_frame:compile_lock",
         "value",
-        "let exports and compilations in several threads wait for each other",
+        "serialize exports and compilations in several threads",
     ),
     "dynamo_config": PrivateName(
-        "torch._dynamo.config", "module", "know what torch keeps of a trace, and which guards"
+        "torch._dynamo.config", "module", "find out what torch stores of a trace, and which guards"
     ),
     "dynamo_eval_frame": PrivateName(
         "torch._dynamo.eval_frame",
         "module",
-        "know for which backend torch loads what dynamo traced",
+        "find the backend for which torch loads a trace of dynamo",
     ),
     "CacheArtifactManager": PrivateName(
         "torch.compiler._cache:CacheArtifactManager",
         "class",
-        "put conversions into torch.compiler.save_cache_artifacts",
+        "add conversions to torch.compiler.save_cache_artifacts",
     ),
     "AOTAutogradCache": PrivateName(
         "torch._functorch._aot_autograd.autograd_cache:AOTAutogradCache",
@@ -350,7 +354,7 @@ NAMES: dict[str, PrivateName] = {
     "AOTAutogradCacheArtifact": PrivateName(
         "torch._functorch._aot_autograd.autograd_cache:AOTAutogradCacheArtifact",
         "class",
-        "put conversions into torch.compiler.save_cache_artifacts",
+        "add conversions to torch.compiler.save_cache_artifacts",
     ),
     "OutputCode": PrivateName(
         "torch._inductor.output_code:OutputCode", "class", "keep compiled graphs in torch's cache"
@@ -363,10 +367,14 @@ NAMES: dict[str, PrivateName] = {
         "torch.export._trace", "module", "retrace a program with its constants"
     ),
     "onnx_flags": PrivateName(
-        "torch.onnx._internal.exporter._flags", "module", "answer torch.onnx.is_in_onnx_export"
+        "torch.onnx._internal.exporter._flags",
+        "module",
+        "set the result of torch.onnx.is_in_onnx_export",
     ),
     "dynamo_torch_functions": PrivateName(
-        "torch._dynamo.variables.torch", "module", "answer torch.onnx.is_in_onnx_export in dynamo"
+        "torch._dynamo.variables.torch",
+        "module",
+        "set the result of torch.onnx.is_in_onnx_export in dynamo",
     ),
 }
 
@@ -386,49 +394,49 @@ def _private_name(name: str) -> Any:
 
 
 def qualified_op_name(packet: Any) -> str:
-    """``aten::add`` of an operator without an overload."""
+    """Return ``aten::add`` for an operator without an overload."""
     return str(packet._qualified_op_name)
 
 
 def overload_name(overload: Any) -> str:
-    """``Tensor`` of ``aten::add.Tensor``, ``default`` of ``aten::relu``."""
+    """Return ``Tensor`` for ``aten::add.Tensor``, ``default`` for ``aten::relu``."""
     return str(overload._overloadname)
 
 
 def can_decompose(overload: Any) -> bool:
-    """Whether torch decomposes the operator by a kernel of its own."""
+    """Whether torch has a kernel that decomposes the operator."""
     return bool(overload._can_decompose())
 
 
 def composite_kernel(overload: Any) -> Callable[..., Any]:
-    """The decomposition of a composite operator: its Python body, or its C++ kernel."""
+    """Return the decomposition of a composite operator: its Python body, or its C++ kernel."""
     key = _private_name("DispatchKey").CompositeImplicitAutograd
-    written: Any = overload.py_kernels.get(key)
-    return written if callable(written) else functools.partial(overload._op_dk, key)
+    python_kernel: Any = overload.py_kernels.get(key)
+    return python_kernel if callable(python_kernel) else functools.partial(overload._op_dk, key)
 
 
 def is_composite(overload: Any) -> bool:
-    """Whether the operator is composed of others on every device."""
+    """Whether the operator is composed of other operators on every device."""
     key = _private_name("DispatchKey").CompositeImplicitAutograd
     return bool(overload.has_kernel_for_dispatch_key(key))
 
 
 def forget_dispatch(overload: Any) -> None:
-    """Make an operator look up its kernels again, after ``py_kernels`` changed."""
+    """Clear the dispatch cache of an operator, which is stale after ``py_kernels`` changed."""
     overload._dispatch_cache.clear()
 
 
-def op_of_custom(defined: Any) -> Any:
-    """The overload of an operator made by ``torch.library.custom_op``."""
-    return defined._opoverload
+def op_of_custom(definition: Any) -> Any:
+    """Return the overload of an operator that ``torch.library.custom_op`` made."""
+    return definition._opoverload
 
 
 def kernel_of_custom(name: str) -> Callable[..., Any] | None:
-    """The CPU function of an operator made by ``torch.library.custom_op``, or None."""
-    defined = _private_name("custom_op_definitions").get(name)
-    if defined is None:
+    """Return the CPU function of an operator that ``torch.library.custom_op`` made, or None."""
+    definition = _private_name("custom_op_definitions").get(name)
+    if definition is None:
         return None
-    kernels = defined._backend_fns
+    kernels = definition._backend_fns
     kernel = kernels.get("cpu", kernels.get(None))
     return kernel if callable(kernel) else None
 
@@ -438,11 +446,14 @@ def is_custom(name: str) -> bool:
     return name in _private_name("custom_op_definitions")
 
 
-# What torch keeps for other processes -------------------------------------------------------------
+# torch's caches for other processes ---------------------------------------------------------------
 
 
 def precompile_mode() -> str | None:
-    """What stores compiled graphs now: "aot_compile" or "caching_precompile"; None if nothing."""
+    """Return the mode in which torch stores compiled graphs, or None.
+
+    The modes are "aot_compile" and "caching_precompile".
+    """
     config = _private_name("functorch_config")
     if config.bundled_autograd_cache and config.bypass_autograd_cache_key:
         return "aot_compile"
@@ -450,20 +461,20 @@ def precompile_mode() -> str | None:
 
 
 def package_name(graph_module: Any) -> str | None:
-    """The name of a dynamo graph in dynamo's package; None without one."""
+    """Return the name of a dynamo graph in dynamo's package, or None."""
     name = getattr(graph_module, "_backend_id", None)
     return None if name is None else str(name)
 
 
 def forget_for_dynamo(name: str | None) -> None:
-    """Drop what dynamo's packages store of a graph: its function is compiled again."""
+    """Remove a graph from dynamo's packages, so that its function is compiled again."""
     _private_name("PrecompileContext")._backend_artifacts_by_key.pop(name, None)
 
 
 def backend_of_install() -> tuple[Any, Mapping[str, Any]] | None:
-    """The backend of the torch.compile call that loads what an earlier process stored.
+    """Return the backend of the torch.compile call that loads a compilation of an earlier process.
 
-    A function and its keywords; None outside of such a call.
+    The result is a function and its keywords, and None outside of such a call.
     """
     import sys
 
@@ -480,13 +491,13 @@ def backend_of_install() -> tuple[Any, Mapping[str, Any]] | None:
 
 
 def record_cache_artifact(key: str, content: bytes) -> None:
-    """Add bytes under a name to what ``torch.compiler.save_cache_artifacts`` returns."""
-    kind = _private_name("AOTAutogradCacheArtifact").type()
-    _private_name("CacheArtifactManager").record_artifact(kind, key, content)
+    """Add bytes under a name to the result of ``torch.compiler.save_cache_artifacts``."""
+    artifact_type = _private_name("AOTAutogradCacheArtifact").type()
+    _private_name("CacheArtifactManager").record_artifact(artifact_type, key, content)
 
 
 def loaded_cache_artifacts(key: str) -> Any:
-    """The folder where ``torch.compiler.load_cache_artifacts`` wrote the bytes of a name.
+    """Return the folder in which ``torch.compiler.load_cache_artifacts`` wrote the bytes of a name.
 
     It has one file per content.
     """
@@ -499,17 +510,17 @@ def loaded_cache_artifacts(key: str) -> Any:
 
 
 def storage_identity(tensor: Any) -> int:
-    """A number that is equal for two tensors over one storage, also without memory."""
+    """Return a number that is equal for two tensors with the same storage, fake or real."""
     return int(tensor.untyped_storage()._cdata)
 
 
 def base_of(tensor: Any) -> Any:
-    """The tensor that ``tensor`` is a view of; None if it is no view."""
+    """Return the tensor of which ``tensor`` is a view; None if it is no view."""
     return tensor._base
 
 
 def script_method(module: Any, name: str) -> Callable[..., Any]:
-    """A method of a TorchScript module, without the module call around it."""
+    """Return a method of a TorchScript module, without the module call around it."""
     method: Callable[..., Any] = module._c._get_method(name)
     return method
 
@@ -517,20 +528,20 @@ def script_method(module: Any, name: str) -> Callable[..., Any]:
 def forget_pre_hook(module: Any, hook: Callable[..., Any] | None = None) -> None:
     """Remove a forward pre-hook, or all of them, without the handle of its owner."""
     hooks = module._forward_pre_hooks
-    for number in [
-        number for number, registered in hooks.items() if hook is None or registered is hook
+    for hook_id in [
+        hook_id for hook_id, registered in hooks.items() if hook is None or registered is hook
     ]:
-        module._forward_pre_hooks_with_kwargs.pop(number, None)
-        hooks.pop(number, None)
+        module._forward_pre_hooks_with_kwargs.pop(hook_id, None)
+        hooks.pop(hook_id, None)
 
 
 def node_type(value: Any) -> Any:
-    """The pytree type of a container; all namedtuples have one."""
+    """Return the pytree type of a container; all namedtuples have the same type."""
     return _private_name("pytree")._get_node_type(value)
 
 
 def unregister_pytree(cls: type) -> None:
-    """Remove the class from both pytrees."""
+    """Remove the class from both pytree registries, torch's and that of FX."""
     fx = _private_name("fx_pytree")
     _private_name("pytree")._deregister_pytree_node(cls)
     fx.SUPPORTED_NODES.pop(cls, None)
@@ -554,17 +565,20 @@ def fsdp_parameters() -> Iterator[Any]:
 
 
 def codegen_of(graph: Any) -> Any:
-    """The code generator of a graph's arguments and results; ``pytree_info`` is their structure."""
+    """Return the code generator of a graph; ``pytree_info`` is the structure of its signature."""
     return graph._codegen
 
 
 def symbol_of(size: Any) -> Any:
-    """The expression of a symbolic size as traced, before torch unified it with another."""
+    """Return the expression of a symbolic size as traced, before torch unified it with another."""
     return getattr(size.node, "_expr", size.node.expr)
 
 
 def marked_symbols(shape_env: Any) -> set[Any]:
-    """The symbols of dimensions that the user marked as dynamic: guarding on one is an error."""
+    """Return the symbols of dimensions that the user marked as dynamic.
+
+    torch reports a guard on such a symbol as an error.
+    """
     symbols: set[Any] = set()
     for tracked in shape_env.tracked_fakes or ():
         constraints = getattr(tracked.symbolic_context, "constraint_sizes", None) or ()
@@ -575,22 +589,22 @@ def marked_symbols(shape_env: Any) -> set[Any]:
 
 
 def guards_code(program: Any) -> list[str]:
-    """The texts of the guards of an exported program; empty if it stores none."""
+    """Return the texts of the guards of an exported program; empty if it stores none."""
     return list(getattr(program, "_guards_code", ()))
 
 
 def draft_report(program: Any) -> Any:
-    """What ``torch.export.draft_export`` assumed; None without a report."""
+    """Return the report of ``torch.export.draft_export`` on its assumptions, or None."""
     return getattr(program, "_report", None)
 
 
 def set_example_inputs(program: Any, examples: Any) -> None:
-    """Set the example inputs of an exported program, otherwise only set by its constructor."""
+    """Set the example inputs of an exported program, which only its constructor sets otherwise."""
     program._example_inputs = examples
 
 
 def set_constants(program: Any, constants: Mapping[str, Any]) -> None:
-    """Set the constants of an exported program, otherwise only set by its constructor."""
+    """Set the constants of an exported program, which only its constructor sets otherwise."""
     program._constants = constants
 
 
@@ -598,39 +612,39 @@ def set_constants(program: Any, constants: Mapping[str, Any]) -> None:
 def constants_lifted_through(
     wrapped: Callable[[Callable[..., Any]], Callable[..., Any]],
 ) -> Iterator[None]:
-    """In the block torch.export lifts constants out of a new graph through ``wrapped(function)``.
+    """Make torch.export lift constants through ``wrapped(function)`` in the block.
 
-    Two modules have the function by its name.
+    ``function`` is torch's own; two modules refer to it by name.
     """
-    holders = (_private_name("lift_constants_pass"), _private_name("export_trace"))
-    original = holders[0]._materialize_and_lift_constants
-    through = wrapped(original)
+    modules = (_private_name("lift_constants_pass"), _private_name("export_trace"))
+    original = modules[0]._materialize_and_lift_constants
+    replacement = wrapped(original)
 
     def patch_modules(function: Callable[..., Any]) -> None:
-        for holder in holders:
-            holder._materialize_and_lift_constants = function
+        for module in modules:
+            module._materialize_and_lift_constants = function
 
     with restore_on_exit(lambda: patch_modules(original)):
-        patch_modules(through)
+        patch_modules(replacement)
         yield
 
 
 def onnx_export_answers() -> tuple[bool, Any]:
-    """What ``torch.onnx.is_in_onnx_export()`` returns outside and inside code that dynamo traces.
+    """Return the results of ``torch.onnx.is_in_onnx_export()`` outside and inside traced code.
 
-    dynamo reads a table that it builds once.
+    For traced code, dynamo reads a table that it builds once.
     """
-    answers = _dynamo_answers()
-    return _private_name("onnx_flags")._is_onnx_exporting, answers.get(_is_in_onnx_export())
+    results = _dynamo_constant_results()
+    return _private_name("onnx_flags")._is_onnx_exporting, results.get(_is_in_onnx_export())
 
 
 def set_onnx_export_answers(outside: bool, inside: Any) -> None:
-    """Set both results."""
+    """Set both results of ``torch.onnx.is_in_onnx_export()``."""
     _private_name("onnx_flags")._is_onnx_exporting = outside
-    _dynamo_answers()[_is_in_onnx_export()] = inside
+    _dynamo_constant_results()[_is_in_onnx_export()] = inside
 
 
-def _dynamo_answers() -> dict[Any, Any]:
+def _dynamo_constant_results() -> dict[Any, Any]:
     table: Callable[[], dict[Any, Any]]
     table = getattr(_private_name("dynamo_torch_functions"), "tracing_state_functions", dict)
     return table()

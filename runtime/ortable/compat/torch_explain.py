@@ -1,6 +1,6 @@
 """Interfaces of dynamo to inspect a compilation without changing the user's compiled code.
 
-The same in 2.13, 2.14 and 2.15. All are private, except
+They are the same in 2.13, 2.14 and 2.15. All are private, except
 `torch.compile(isolate_recompiles=True)`, which stubs of 2.13 do not declare.
 """
 
@@ -22,7 +22,7 @@ from .torch import dynamo_profile, graph_break_reasons
 
 
 def original_callable(model: Any) -> Any:
-    """The module or function that was passed to `torch.compile` if it returned `model`."""
+    """Return the module or function that was passed to `torch.compile` if it returned `model`."""
     model = getattr(model, "_orig_mod", model)
     return getattr(model, "_torchdynamo_orig_callable", model)
 
@@ -30,25 +30,25 @@ def original_callable(model: Any) -> Any:
 def compile_isolated(
     function: Any, backend: Callable[..., Any], dynamic: bool | None
 ) -> Callable[..., Any]:
-    """Call `torch.compile` with compiled code separate from that of the function elsewhere."""
-    compile_it: Any = torch.compile
-    compiled = compile_it(function, backend=backend, dynamic=dynamic, isolate_recompiles=True)
+    """Call `torch.compile` in isolation from the function's other compiled code."""
+    compile_function: Any = torch.compile
+    compiled = compile_function(function, backend=backend, dynamic=dynamic, isolate_recompiles=True)
     assert callable(compiled)
     return compiled
 
 
 @contextmanager
 def isolated_profile() -> Iterator[None]:
-    """Hide the sizes that dynamo has seen for the block, and forget those seen in it.
+    """Hide the sizes that dynamo has recorded in the block, and drop the sizes recorded in it.
 
-    Sizes that differ between two calls become dynamic.
+    dynamo makes sizes dynamic that differ between two calls.
     """
     state = dynamo_profile.get_code_state()
-    before = dict(state)
+    saved_state = dict(state)
 
     def restore_state() -> None:
         state.clear()
-        state.update(before)
+        state.update(saved_state)
 
     with restore_on_exit(restore_state):
         state.clear()
@@ -59,22 +59,22 @@ def isolated_profile() -> Iterator[None]:
 def collect_graph_breaks() -> Iterator[list[tuple[str, Sequence[FrameSummary]]]]:
     """Collect the reasons for dynamo's graph breaks in the block.
 
-    Yields a list, filled at the end, of texts and the frames of the user's code from the outermost
-    to the innermost.
+    Yields a list that is filled at the end. An entry is a text and the frames of the user's code,
+    from the outermost to the innermost.
     """
-    seen = {id(reason) for reason in graph_break_reasons}
+    earlier_ids = {id(reason) for reason in graph_break_reasons}
     breaks: list[tuple[str, Sequence[FrameSummary]]] = []
     try:
         yield breaks
     finally:
         for reason in graph_break_reasons:
-            if id(reason) not in seen and reason.graph_break:
+            if id(reason) not in earlier_ids and reason.graph_break:
                 breaks.append((str(reason.reason), list(reason.user_stack)))
 
 
 @contextmanager
 def unwrap_ortable_errors() -> Iterator[None]:
-    """Raise errors of ortable as they were, without the one of dynamo around them."""
+    """Raise errors of ortable without dynamo's exception around them."""
     try:
         yield
     except OrtableError:
@@ -87,10 +87,10 @@ def unwrap_ortable_errors() -> Iterator[None]:
 
 
 class OperatorClock(TorchDispatchMode):  # type: ignore[misc]
-    """While it is on, append each operator that torch runs to `found`.
+    """While the mode is active, append each operator that torch runs to `found`.
 
     An entry is the name, ``aten::sum.dim_IntList``, and the begin and end in nanoseconds of the
-    system's clock. An operator includes those that it calls.
+    system clock. The time of an operator includes the operators that it calls.
     """
 
     supports_higher_order_operators = True
@@ -100,7 +100,7 @@ class OperatorClock(TorchDispatchMode):  # type: ignore[misc]
         self.found = found
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run an operator."""
+        """Run an operator and record its time."""
         begin = time.time_ns()
         result = func(*args, **(kwargs or {}))
         self.found.append((func.name(), begin, time.time_ns()))

@@ -1,8 +1,8 @@
 """torch's private logging interfaces: TORCH_TRACE records, timeline events, compilation names.
 
-The same in 2.13, 2.14 and 2.15. TORCH_LOGS and `torch._logging.set_logs(modules=...)` need
-nothing from here: torch takes the name of any module that can be imported, `ortable` and those
-below it.
+They are the same in 2.13, 2.14 and 2.15. TORCH_LOGS and `torch._logging.set_logs(modules=...)` do
+not use this module: torch accepts the name of any module that can be imported, such as `ortable`
+and its submodules.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def trace_artifact(name: str, encoding: str, payload: Callable[[], Any]) -> None
     Without such a file `payload` is not called.
 
     Args:
-        name: of the artifact.
+        name: the name of the artifact.
         encoding: "string" or "json".
         payload: returns a text, or plain values for "json".
     """
@@ -36,20 +36,22 @@ def trace_artifact(name: str, encoding: str, payload: Callable[[], Any]) -> None
 
 
 def timeline_event(name: str) -> AbstractContextManager[Any]:
-    """Show the block in torch's timeline of a compilation.
+    """Record the block in torch's timeline of a compilation.
 
-    That is chromium events in TORCH_TRACE, the profiler, `torch._dynamo.utils.compile_times`.
+    The timeline is in the chromium events of TORCH_TRACE, in the profiler, and in
+    `torch._dynamo.utils.compile_times`.
     """
-    block: AbstractContextManager[Any] = dynamo_timed(name)
-    return block
+    event: AbstractContextManager[Any] = dynamo_timed(name)
+    return event
 
 
 def compiled_code() -> CodeType | None:
-    """The code of the frame that torch is compiling.
+    """Return the code object of the user's function that torch is compiling.
 
-    None if it compiles none, and for a function without Python code (`torch.relu`). The frame comes
-    first among the codes that dynamo traced, then those it inlined, callers after those they call.
-    Around modules and functions of torch it is a wrapper of dynamo's, and this is what that calls.
+    Returns None if torch compiles nothing, or a function without Python code (`torch.relu`). dynamo
+    traces the code of the frame first, then the inlined code, callees before callers. If the frame
+    is dynamo's wrapper around a module or a function of torch, the result is the code that it
+    calls.
     """
     codes = TracingContext.get_traced_code() or []
     if not codes or codes[0].co_filename != _WRAPPERS:
@@ -58,6 +60,6 @@ def compiled_code() -> CodeType | None:
 
 
 def frame_compilation() -> int:
-    """How often torch has compiled the frame that it is compiling; 0 if it compiles none."""
+    """Return how often torch has compiled the frame that it is compiling; 0 if it compiles none."""
     compile_id = CompileContext.current_compile_id()
     return 0 if compile_id is None else int(compile_id.frame_compile_id or 0)

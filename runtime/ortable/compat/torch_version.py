@@ -1,6 +1,6 @@
 """The version of the installed torch, by which generated tables select their entries.
 
-Specs write `torch: "<2.15"`. Read once, when a table is loaded.
+Specs contain conditions such as `torch: "<2.15"`. The version is read once, when a table is loaded.
 """
 
 from __future__ import annotations

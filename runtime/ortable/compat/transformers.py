@@ -11,12 +11,12 @@ _MAPPING_ATTRIBUTE = "_model_mapping"
 
 
 def is_automatic(model_class: Any) -> bool:
-    """Return whether a class is an Auto class: one that selects a class by configuration."""
+    """Whether a class is an Auto class, which selects a model class by configuration."""
     return hasattr(model_class, _MAPPING_ATTRIBUTE)
 
 
 def models_of(auto_class: Any) -> Mapping[type, Any]:
-    """Return the Auto class's mapping from configuration class to model class, or several of them.
+    """Return the Auto class's mapping from a configuration class to one or several model classes.
 
     Raises:
         VersionError: this version of transformers stores the mapping elsewhere.

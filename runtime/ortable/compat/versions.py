@@ -1,6 +1,6 @@
-"""The tested versions of libraries, and the check of the installed ones.
+"""The tested versions of libraries, and the check of the installed versions.
 
-Runs when `to_onnx` or the backend is first used, never when ortable is imported.
+The check runs when `to_onnx` or the backend is first used, not when ortable is imported.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ortable.errors import UntestedVersionWarning, VersionError
 
-# Oldest first. Of each of these the newest release is what the tests run with.
+# Oldest first. The tests run with the newest release of each of these versions.
 TESTED: dict[str, tuple[str, ...]] = {
     "torch": ("2.13", "2.14", "2.15"),
     "onnx": ("1.23",),
@@ -24,20 +24,20 @@ _checked: set[str] = set()
 
 
 def installed_version(library: str) -> str:
-    """The version that a library reports."""
+    """Return the version that a library reports."""
     return str(getattr(import_module(library), "__version__", "of an unknown version"))
 
 
 def check_versions(*libraries: str) -> None:
     """Check the version of each library, once per process.
 
+    A version newer than the tested ones causes an UntestedVersionWarning.
+
     Args:
         *libraries: names of packages.
 
     Raises:
-        VersionError: one is older than the tested versions.
-
-    A newer one is warned of (UntestedVersionWarning).
+        VersionError: a library is older than the tested versions.
     """
     for library in libraries:
         if library not in _checked:
@@ -52,14 +52,14 @@ def _check_version(library: str, version: str) -> None:
     oldest, newest = tested[0], tested[-1]
     if minor < (_parse_minor(oldest) or minor):
         raise VersionError(
-            f"{library} {version} is older than what ortable works with: {library} {oldest} to "
+            f"{library} {version} is older than the supported versions: {library} {oldest} to "
             f'{newest}. Install it: pip install "{library}>={oldest}"'
         )
     if minor > (_parse_minor(newest) or minor):
         warnings.warn(
-            f"{library} {version} is newer than what ortable is tested with: {library} {oldest} to "
-            f"{newest}. Public interfaces are expected to work; an interface that is gone is named "
-            "by the error. To silence this: "
+            f"{library} {version} is newer than the tested versions: {library} {oldest} to "
+            f"{newest}. Public interfaces are expected to work; if one is missing, the error names "
+            "it. To silence this: "
             'warnings.filterwarnings("ignore", category=ortable.errors.UntestedVersionWarning)',
             UntestedVersionWarning,
             stacklevel=_caller_stacklevel(),
@@ -67,7 +67,7 @@ def _check_version(library: str, version: str) -> None:
 
 
 def _parse_minor(version: str) -> tuple[int, int] | None:
-    """``2.15.0+cu132`` and ``2.16.0.dev20261101`` -> (2, 15) and (2, 16)."""
+    """Parse ``2.15.0+cu132`` as (2, 15); return None for a text without a release number."""
     parts = version.split(".")
     if len(parts) < 2 or not (parts[0].isdigit() and parts[1].isdigit()):
         return None
@@ -75,7 +75,7 @@ def _parse_minor(version: str) -> tuple[int, int] | None:
 
 
 def _caller_stacklevel() -> int:
-    """The stack level of the first caller outside of ortable and torch, for warnings."""
+    """Return the stack level of the first caller outside of ortable and torch, for warnings."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and _is_library_file(frame.f_code.co_filename):
         level, frame = level + 1, frame.f_back

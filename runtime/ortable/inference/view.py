@@ -325,7 +325,8 @@ def slice_shape(
     ) > len(shape):
         raise BuilderError(
             f"Slice of {shape_str(shape)}: starts {shape_str(start_values)}, "
-            f"ends {shape_str(end_values)}, axes {normalized} and steps {step_values} have different lengths"
+            f"ends {shape_str(end_values)}, axes {normalized} and steps {step_values} "
+            "have different lengths"
         )
     result: list[Dim | None] = list(shape)
     for start, end, axis, step in zip(
