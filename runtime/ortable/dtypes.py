@@ -96,7 +96,7 @@ INT_TYPES = SIGNED_INT_TYPES | UNSIGNED_INT_TYPES
 SUB_BYTE = frozenset({uint4, int4, float4e2m1, uint2, int2, float6e2m3, float6e3m2})
 COMPLEX_TYPES = frozenset({complex64, complex128})
 
-# Bytes of one element; elements of less than a byte take one byte each outside of protobuf.
+# Bytes of one element; outside of protobuf, an element of less than a byte is stored in one byte.
 ITEMSIZE: dict[int, int] = {
     float32: 4,
     uint8: 1,

@@ -103,8 +103,12 @@ class OrtableError(Exception):
                 # also keep the last lines, which contain the advice if `advice` is empty
                 kept_at_end = 4 if room >= 8 and not self.advice else 0
                 omitted = len(lines) - room + 1
-                more = f"  ... ({omitted} more lines: error.details)"
-                lines = [*lines[: room - 1 - kept_at_end], more, *lines[len(lines) - kept_at_end :]]
+                omission_note = f"  ... ({omitted} more lines: error.details)"
+                lines = [
+                    *lines[: room - 1 - kept_at_end],
+                    omission_note,
+                    *lines[len(lines) - kept_at_end :],
+                ]
         return "\n".join([*lines, *self.advice])
 
     def full_text(self) -> str:

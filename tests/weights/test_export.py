@@ -128,7 +128,7 @@ def test_weights_that_are_not_finite_are_named_beside_those_of_the_limit() -> No
         program = ortable.export(model, (IDS,), target=target, weights="int4")
         report = program.report.weights
         assert report is not None
-        words = "NaN, infinities or numbers near them have no codes"
+        words = "a weight with NaN, infinities or numbers near them cannot be quantized"
         assert {each.name: each.why for each in report.weights} == {
             "up.weight": "", "down.weight": words, "table.weight": words
         }  # fmt: skip

@@ -36,6 +36,6 @@ else:
     __getattr__ = module_getattr(__name__, NAMES)
 
 
-def run_loop_body(node: Any, inputs: Any, **given: Any) -> Any:
+def run_loop_body(node: Any, inputs: Any, **attributes: Any) -> Any:
     """Run one iteration of a Loop in the reference evaluator; return the results of its body."""
-    return node._run_body(inputs, **given)
+    return node._run_body(inputs, **attributes)

@@ -374,8 +374,8 @@ def is_nonnegative(dim: Dim, depth: int = 3) -> bool:
         return True
     for monomial, coefficient in dim.terms:
         if len(monomial) == 1 and ATOMS[monomial[0]].kind in _RELAXED:
-            rest = dim - from_dict({monomial: coefficient})
-            if _prove_relaxed(ATOMS[monomial[0]], coefficient, rest, depth - 1):
+            other_terms = dim - from_dict({monomial: coefficient})
+            if _prove_relaxed(ATOMS[monomial[0]], coefficient, other_terms, depth - 1):
                 return True
     return False
 
@@ -486,24 +486,26 @@ def _compute_floor_div(a: Dim, b: Dim) -> Dim:
 
 def _floor_div_int(a: SymDim, b: int) -> Dim:
     """Divide by b > 0: move multiples of b out of the division, and cancel common factors."""
-    multiples = {m: c // b for m, c in a.terms if c % b == 0}
-    rest, constant = split_constant(from_dict({m: c for m, c in a.terms if c % b}))
+    multiples = {monomial: c // b for monomial, c in a.terms if c % b == 0}
+    remainder, constant = split_constant(
+        from_dict({monomial: c for monomial, c in a.terms if c % b})
+    )
     multiples[()] = multiples.get((), 0) + constant // b
     quotient, constant = from_dict(multiples), constant % b
-    if isinstance(rest, int):
+    if isinstance(remainder, int):
         return quotient
     common = b
-    for _, coefficient in rest.terms:
+    for _, coefficient in remainder.terms:
         common = gcd(common, coefficient)
-    rest = from_dict({m: c // common for m, c in rest.terms})
+    remainder = from_dict({monomial: c // common for monomial, c in remainder.terms})
     b, constant = b // common, constant // common
     if b == 1:
-        return quotient + rest + constant
-    assert isinstance(rest, SymDim)
-    if rest.terms[0][1] < 0:
+        return quotient + remainder + constant
+    assert isinstance(remainder, SymDim)
+    if remainder.terms[0][1] < 0:
         # (-x)//b is -((x + b - 1)//b): both forms of rounding up become the same dimension
-        return quotient - _floor_div_canonical(-rest + (b - 1 - constant), b)
-    return quotient + _floor_div_canonical(rest + constant, b)
+        return quotient - _floor_div_canonical(-remainder + (b - 1 - constant), b)
+    return quotient + _floor_div_canonical(remainder + constant, b)
 
 
 def _floor_div_canonical(a: Dim, b: int) -> Dim:
@@ -530,9 +532,9 @@ def _exact_quotient(a: Dim, b: SymDim) -> Dim | None:
         quotient_monomial = _divide_monomial(monomial, lead_monomial)
         if quotient_monomial is None or coefficient % lead_coefficient:
             return None
-        part = from_dict({quotient_monomial: coefficient // lead_coefficient})
-        quotient = quotient + part
-        a = a - part * b
+        term = from_dict({quotient_monomial: coefficient // lead_coefficient})
+        quotient = quotient + term
+        a = a - term * b
     return None
 
 

@@ -24,20 +24,20 @@ _PYTHON: dict[str, Callable[..., float]] = {
 }  # fmt: skip
 
 
-def note_recipe(text: str, expr: Any, free: Sequence[Any]) -> None:
+def note_recipe(text: str, expr: Any, symbols: Sequence[Any]) -> None:
     """Record how to compute a sympy expression, if all of its functions are supported."""
-    recipe = _build_recipe(expr, list(free))
+    recipe = _build_recipe(expr, list(symbols))
     if recipe is not None:
         RECIPES[text] = recipe
 
 
-def _build_recipe(expr: Any, free: list[Any]) -> Recipe | None:
+def _build_recipe(expr: Any, symbols: list[Any]) -> Recipe | None:
     if getattr(expr, "is_Symbol", False):
-        return free.index(expr) if expr.is_integer else None
+        return symbols.index(expr) if expr.is_integer else None
     if getattr(expr, "is_Integer", False) or getattr(expr, "is_Float", False):
         return float(expr)
     operator = _OPERATORS.get(type(expr).__name__)
-    inputs = [_build_recipe(arg, free) for arg in expr.args]
+    inputs = [_build_recipe(arg, symbols) for arg in expr.args]
     if operator is None or None in inputs:
         return None
     result: Any = inputs[0]

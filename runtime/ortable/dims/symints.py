@@ -84,27 +84,27 @@ def _rename_symbols(dim: Dim, names: dict[str, str]) -> Dim:
 
 
 def _from_sympy(expr: Any, env: Any) -> Dim:
-    kind = type(expr).__name__
+    type_name = type(expr).__name__
     if getattr(expr, "is_Integer", False):
         return int(expr)
-    if kind in ("Symbol", "Dummy"):
+    if type_name in ("Symbol", "Dummy"):
         return make_symbol(expr.name, _symbol_minimum(expr, env))
     args: tuple[Any, ...] = tuple(getattr(expr, "args", ()))
-    if kind == "Pow":
+    if type_name == "Pow":
         exponent = args[1]
         if getattr(exponent, "is_Integer", False) and int(exponent) >= 0:
             return product_of([_from_sympy(args[0], env)] * int(exponent))
-    elif kind in ("FloorToInt", "CeilToInt") and type(args[0]).__name__ == "IntTrueDiv":
+    elif type_name in ("FloorToInt", "CeilToInt") and type(args[0]).__name__ == "IntTrueDiv":
         a, b = (_from_sympy(arg, env) for arg in args[0].args)
-        return floor_div(a, b) if kind == "FloorToInt" else ceil_div(a, b)
-    elif kind == "ModularIndexing":
+        return floor_div(a, b) if type_name == "FloorToInt" else ceil_div(a, b)
+    elif type_name == "ModularIndexing":
         base, divisor, modulus = (_from_sympy(arg, env) for arg in args)
         return floor_mod(floor_div(base, divisor), modulus)
-    elif kind in _SYMPY and (kind != "Mul" or not any(_is_fraction(arg) for arg in args)):
-        return _SYMPY[kind](*(_from_sympy(arg, env) for arg in args))
+    elif type_name in _SYMPY and (type_name != "Mul" or not any(_is_fraction(arg) for arg in args)):
+        return _SYMPY[type_name](*(_from_sympy(arg, env) for arg in args))
     if getattr(expr, "is_integer", None) is not True:
         raise BuilderError(
-            f"{expr} ({kind}) is not an integer, so it cannot be a dimension; "
+            f"{expr} ({type_name}) is not an integer, so it cannot be a dimension; "
             "only integer symbols (torch.SymInt) are supported."
         )
     symbols = sorted(getattr(expr, "free_symbols", ()), key=str)

@@ -54,9 +54,9 @@ def _promote_pair(a: int, b: int) -> int | None:
     if a in _FLOATS and b in _FLOATS:
         return float32 if {a, b} == {float16, bfloat16} else max(a, b, key=_FLOATS.index)
     if a in _FLOATS or b in _FLOATS:
-        floating, other = (a, b) if a in _FLOATS else (b, a)
-        if is_complex_type(other):
-            return complex128 if floating == float64 else other
+        floating, non_floating = (a, b) if a in _FLOATS else (b, a)
+        if is_complex_type(non_floating):
+            return complex128 if floating == float64 else non_floating
         return floating
     if a in _UNSIGNED or b in _UNSIGNED:
         return None

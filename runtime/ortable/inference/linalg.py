@@ -89,8 +89,8 @@ def einsum_shape(equation: str, shapes: Sequence[Shape | None]) -> Shape | None:
         BuilderError: a term does not fit its shape, or a letter stands for provably different
             sizes.
     """
-    left, arrow, right = equation.replace(" ", "").partition("->")
-    terms = left.split(",")
+    input_terms, arrow, output_term = equation.replace(" ", "").partition("->")
+    terms = input_terms.split(",")
     if None in shapes or len(terms) != len(shapes):
         return None
     sizes: dict[str, Dim | None] = {}
@@ -102,15 +102,15 @@ def einsum_shape(equation: str, shapes: Sequence[Shape | None]) -> Shape | None:
             raise BuilderError(f"Einsum {equation}: {term} does not fit {shape_str(shape)}")
         if dots:
             batches.append(shape[len(head) : len(shape) - len(tail)])
-        named = shape[: len(head)] + (shape[len(shape) - len(tail) :] if tail else ())
-        for letter, size in zip(head + tail, named, strict=True):
+        letter_sizes = shape[: len(head)] + (shape[len(shape) - len(tail) :] if tail else ())
+        for letter, size in zip(head + tail, letter_sizes, strict=True):
             sizes[letter] = _letter_size(equation, letter, sizes.get(letter, size), size)
     if not arrow:
-        letters = left.replace(",", "").replace(".", "")
+        letters = input_terms.replace(",", "").replace(".", "")
         single_letters = sorted(c for c in set(letters) if letters.count(c) == 1)
-        right = ("..." if batches else "") + "".join(single_letters)
+        output_term = ("..." if batches else "") + "".join(single_letters)
     batch = broadcast(*batches) if batches else ()
-    head, dots, tail = right.partition("...")
+    head, dots, tail = output_term.partition("...")
     result_sizes = [sizes.get(c) for c in head + tail]
     if batch is None or None in result_sizes:
         return None
@@ -167,10 +167,10 @@ def rnn_state_shape(
 
     With layout 1 the batch is first.
     """
-    full = rnn_shape(x, r, hidden_size, direction, layout)
-    if full is None:
+    output_shape = rnn_shape(x, r, hidden_size, direction, layout)
+    if output_shape is None:
         return None
-    return (full[0], full[2], full[3]) if layout else full[1:]
+    return (output_shape[0], output_shape[2], output_shape[3]) if layout else output_shape[1:]
 
 
 def attention_shape(

@@ -115,17 +115,17 @@ def _broadcast_dim(candidates: set[Dim]) -> Dim | None:
     Raises:
         ValueError: the sizes cannot broadcast.
     """
-    ints = [d for d in candidates if type(d) is int]
+    ints = [dim for dim in candidates if type(dim) is int]
     if len(ints) > 1:
         raise ValueError
-    symbolic = [d for d in candidates if type(d) is not int]
+    symbolic = [dim for dim in candidates if type(dim) is not int]
     if ints:
         # In a valid model every symbol is 1 or this size, so the result has this size.
         size: Dim | None = ints[0]
     elif len(symbolic) == 1:
         return symbolic[0]
     else:
-        size = next((d for d in symbolic if d >= 2), None)
+        size = next((dim for dim in symbolic if dim >= 2), None)
         if size is None:
             return None
     for symbol in symbolic:
@@ -229,7 +229,7 @@ def concat_shape(shapes: Sequence[Shape | None], axis: int = 0) -> Shape | None:
     axis = normalize_axis(axis, rank)
     result = list(nonempty[0])
     for shape in nonempty[1:]:
-        merged = [merge_dim(a, b) for a, b in zip(result, shape, strict=False)]
+        merged = [merge_dim(left, right) for left, right in zip(result, shape, strict=False)]
         merged[axis : axis + 1] = [1]
         if len(shape) != rank or len(result) != rank or None in merged:
             listed = ", ".join(shape_str(s) for s in nonempty)

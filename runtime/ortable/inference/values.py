@@ -239,10 +239,10 @@ def range_length(start: Any, limit: Any, delta: Any) -> Shape | None:
     The arguments are inputs (ValueInfo); floats are supported if they are whole numbers.
     """
     numbers = [whole_number(info) for info in (start, limit, delta)]
-    first, last, step = numbers
-    if first is None or last is None or type(step) is not int or step == 0:
+    start_number, limit_number, step = numbers
+    if start_number is None or limit_number is None or type(step) is not int or step == 0:
         return None
-    return (dims.max_of(dims.ceil_div(last - first, step), 0),)
+    return (dims.max_of(dims.ceil_div(limit_number - start_number, step), 0),)
 
 
 def range_value(start: Value, limit: Value, delta: Value) -> Value:

@@ -109,10 +109,10 @@ def _infer_missing_size(
     shape: Shape, items: Sequence[Dim], result: list[Dim], inferred_axis: int
 ) -> Shape | None:
     sizes = [d for i, d in enumerate(result) if i != inferred_axis]
-    left, right = (
+    dividend_factors, divisor_factors = (
         _cancel_factors(list(shape), sizes) if inferred_axis >= 0 else (list(shape), sizes)
     )
-    total, divisor = dims.product_of(left), dims.product_of(right)
+    total, divisor = dims.product_of(dividend_factors), dims.product_of(divisor_factors)
     if inferred_axis < 0:
         if type(total) is int and type(divisor) is int and total != divisor:
             raise _cannot_reshape(shape, items)
@@ -131,18 +131,18 @@ def _cancel_factors(left: list[Dim], right: list[Dim]) -> tuple[list[Dim], list[
 
     Known sizes of 0 are not removed, because -1 is invalid with them.
     """
-    remaining = []
+    unmatched = []
     for size in right:
         if size in left:
             left.remove(size)
         else:
-            remaining.append(size)
-    top = [d for d in left if type(d) is int]
-    bottom = [d for d in remaining if type(d) is int]
-    a, b = dims.product_of(top), dims.product_of(bottom)
+            unmatched.append(size)
+    left_ints = [d for d in left if type(d) is int]
+    right_ints = [d for d in unmatched if type(d) is int]
+    a, b = dims.product_of(left_ints), dims.product_of(right_ints)
     common = gcd(a, b) if type(a) is int and type(b) is int and a and b else 1
     left = [d for d in left if type(d) is not int] + [a // common]
-    return left, [d for d in remaining if type(d) is not int] + [b // common]
+    return left, [d for d in unmatched if type(d) is not int] + [b // common]
 
 
 def _cannot_reshape(shape: Shape, items: Sequence[Dim]) -> BuilderError:

@@ -14,7 +14,7 @@ from ortable_generated.onnx.traits import RANDOM
 from .weight_transposes import TRANSPOSED
 
 MAX_COMPARED_BYTES = 1 << 20  # larger initializers are not compared by content
-_PLAIN = frozenset({int, float, str, bool, bytes})
+_COMPARABLE_TYPES = frozenset({int, float, str, bool, bytes})
 
 
 def merge_equal_nodes(graph: Graph) -> int:
@@ -25,7 +25,7 @@ def merge_equal_nodes(graph: Graph) -> int:
     """
     merged = 0
     protected = {info.name for info in graph.outputs} | captured_by_protos(graph.nodes)
-    seen: dict[Hashable, Node] = {}
+    first_by_key: dict[Hashable, Node] = {}
     replacements: dict[str, str] = {}
     remaining: list[Node] = []
     for node in graph.nodes:
@@ -34,11 +34,11 @@ def merge_equal_nodes(graph: Graph) -> int:
         for inner in inner_graphs(node) if node.attrs else ():
             merged += merge_equal_nodes(inner)
         key = _node_key(node)
-        first = None if key is None else seen.setdefault(key, node)
-        if first is None or first is node or not protected.isdisjoint(node.outputs):
+        first_equal = None if key is None else first_by_key.setdefault(key, node)
+        if first_equal is None or first_equal is node or not protected.isdisjoint(node.outputs):
             remaining.append(node)
             continue
-        for source, copy in zip(first.outputs, node.outputs, strict=True):
+        for source, copy in zip(first_equal.outputs, node.outputs, strict=True):
             if copy:
                 replacements[copy] = source
                 editing.merge_knowledge(graph, source, copy)
@@ -58,7 +58,7 @@ def _node_key(node: Node) -> Hashable | None:
     attributes: list[Hashable] = []
     for name, value in node.attrs.items():
         items = value if isinstance(value, (list, tuple)) else (value,)
-        if not _PLAIN.issuperset(map(type, items)):
+        if not _COMPARABLE_TYPES.issuperset(map(type, items)):
             return None
         attributes.append((name, repr(value)))  # repr distinguishes -0.0 from 0.0 and 1.0 from 1
     present_outputs = tuple(map(bool, node.outputs))

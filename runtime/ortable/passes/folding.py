@@ -42,7 +42,7 @@ def constant_folding(graph: Graph, max_bytes: int, weights: bool = False) -> int
         for inner in inner_graphs(node) if node.attrs else ():
             folded += constant_folding(inner, max_bytes, weights)
         limit = _NO_LIMIT if weights and isinstance(node.origin, Rewritten) else max_bytes
-        if _stores_more(graph, node) or not unfoldable.isdisjoint(node.inputs):
+        if _duplicates_weight(graph, node) or not unfoldable.isdisjoint(node.inputs):
             unfoldable.update(node.outputs)
             unfoldable.discard("")
         elif outputs.isdisjoint(node.outputs) and _can_fold(graph, node, limit):
@@ -62,7 +62,7 @@ def constant_folding(graph: Graph, max_bytes: int, weights: bool = False) -> int
     return folded + len(removed)
 
 
-def _stores_more(graph: Graph, node: Node) -> bool:
+def _duplicates_weight(graph: Graph, node: Node) -> bool:
     """Whether folding the node would store a weight twice.
 
     That is the case if the node reads a weight of 8 bits or less, widens a half-precision weight,

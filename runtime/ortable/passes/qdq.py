@@ -115,14 +115,17 @@ class _QdqRewriter:
         dequantize_nodes: dict[Node, None] = {}
         for node in self.graph.nodes:
             if node.key in MULTIPLIES_CODES:
-                first, second = (self._codes_of(name) for name in node.inputs[:2])
-                if first is not None and second is not None:
+                first_dequantize, second_dequantize = (
+                    self._codes_of(name) for name in node.inputs[:2]
+                )
+                if first_dequantize is not None and second_dequantize is not None:
                     code_dtypes = [
-                        self.graph.values[source.inputs[0]].dtype for source in (first, second)
+                        self.graph.values[source.inputs[0]].dtype
+                        for source in (first_dequantize, second_dequantize)
                     ]
-                    is_local = self.graph.is_own(second.outputs[0])
+                    is_local = self.graph.is_own(second_dequantize.outputs[0])
                     if is_local and code_dtypes == [dtypes.uint8, dtypes.int8]:
-                        dequantize_nodes[second] = None
+                        dequantize_nodes[second_dequantize] = None
         return sum(self._make_codes_unsigned(node) for node in dequantize_nodes)
 
     def _codes_of(self, name: str) -> Node | None:
@@ -202,27 +205,30 @@ class _QdqRewriter:
         reshape = self._only_reader(node.outputs[0])
         if reshape is None or reshape.op_type != "Reshape":
             return False
-        last = self._only_reader(reshape.outputs[0])
+        quantize = self._only_reader(reshape.outputs[0])
         between_nodes: list[Node] = []
-        if last is not None and last.op_type == "Relu":
-            between_nodes.append(last)
-            last = self._only_reader(last.outputs[0])
-        if last is None or last.op_type != "QuantizeLinear":
+        if quantize is not None and quantize.op_type == "Relu":
+            between_nodes.append(quantize)
+            quantize = self._only_reader(quantize.outputs[0])
+        if quantize is None or quantize.op_type != "QuantizeLinear":
             return False
-        if self._find_dequantize(node.inputs[1]) is None or self.graph.get_rank(last.inputs[1]) > 0:
+        if (
+            self._find_dequantize(node.inputs[1]) is None
+            or self.graph.get_rank(quantize.inputs[1]) > 0
+        ):
             return False
         previous = node.outputs[0]
-        for follower in (*between_nodes, last):
+        for follower in (*between_nodes, quantize):
             editing.set_inputs(self.graph, follower, [previous, *follower.inputs[1:]])
             previous = follower.outputs[0]
-            if follower is not last:
+            if follower is not quantize:
                 self._copy_shape(node.outputs[0], previous)
         del self.graph.values[reshape.outputs[0]]
-        flat_codes = self._new_result(f"{previous}_rows", node.outputs[0], last)
+        flat_codes = self._new_result(f"{previous}_rows", node.outputs[0], quantize)
         self.graph.values[flat_codes].dtype = self.graph.values[previous].dtype
         editing.set_inputs(self.graph, reshape, [flat_codes, *reshape.inputs[1:]])
-        last.outputs, reshape.outputs = [flat_codes], [previous]
-        editing.place_after(self.graph, reshape, after=last)
+        quantize.outputs, reshape.outputs = [flat_codes], [previous]
+        editing.place_after(self.graph, reshape, after=quantize)
         return True
 
     def _copy_shape(self, source: str, target: str) -> None:
@@ -252,10 +258,14 @@ class _QdqRewriter:
         """Whether a float bias prevents ONNX Runtime from running a Gemm on integers."""
         if len(node.inputs) < 3 or node.attrs.get("beta", 1.0) != 1.0:
             return False
-        first, second, bias_dequantize = (self._find_dequantize(name) for name in node.inputs)
-        if first is None or second is None or bias_dequantize is not None:
+        first_dequantize, second_dequantize, bias_dequantize = (
+            self._find_dequantize(name) for name in node.inputs
+        )
+        if first_dequantize is None or second_dequantize is None or bias_dequantize is not None:
             return False
-        return self._constant_value(first.inputs[1]) is None or not self._is_requantized(node)
+        return self._constant_value(first_dequantize.inputs[1]) is None or not self._is_requantized(
+            node
+        )
 
     def _is_requantized(self, node: Node) -> bool:
         """Whether a QuantizeLinear reads the result, directly or after a Relu that it subsumes."""

@@ -14,7 +14,7 @@ from .rewrite.record import RewriteRecord
 from .unused_nodes import remove_unused
 from .weight_quantization import QuantizationRun, QuantizedTensor, WeightOptions
 
-# Rule files. Matrix products are rewritten first; tied embeddings share their codes.
+# Rule files. Matrix products are rewritten before embedding tables, which share codes if tied.
 _PRODUCTS = ("ort_codes", "weights", "weights_experts", "weights_half", "ort_weights")
 _PREQUANTIZED = ("ort_codes", "ort_weights", "ort_embeddings")
 _TABLES = ("ort_embeddings", "ort_embeddings_half")

@@ -19,16 +19,16 @@ def inherit_names(graph: Graph) -> None:
     if not graph.successors:
         return
     protected = {info.name for info in graph.outputs} | captured_by_protos(graph.nodes)
-    names: dict[str, str] = {}
-    for old in graph.successors:
-        if "." in old or old.startswith("_onx_") or old in graph.values:
+    new_names: dict[str, str] = {}
+    for replaced in graph.successors:
+        if "." in replaced or replaced.startswith("_onx_") or replaced in graph.values:
             continue  # not a name of torch, or the result still exists
-        final = _final_name(graph.successors, old)
-        if final not in protected and final not in names and _is_automatic(graph, final):
-            names[final] = old
+        final = _final_name(graph.successors, replaced)
+        if final not in protected and final not in new_names and _is_automatic(graph, final):
+            new_names[final] = replaced
     graph.successors.clear()
-    if names:
-        editing.rename_results(graph, names)
+    if new_names:
+        editing.rename_results(graph, new_names)
 
 
 def _final_name(successors: dict[str, str], name: str) -> str:

@@ -63,7 +63,12 @@ def _find_scanned(graph: Graph, node: Node) -> _ScannedAttention | None:
 
 
 class _ScannedAttention:
-    """A Scan, its body, and the results of the body that are computed for all tokens."""
+    """A Scan, its body, and the results of the body that are computed for all tokens.
+
+    ``token_wise`` are the results that treat every token alike, ``varying`` those that can differ
+    between steps. ``outer_inputs`` maps scanned inputs, and ``all_token_results`` computed results
+    of the body, to results of the outer graph.
+    """
 
     def __init__(self, graph: Graph, node: Node, step: Node) -> None:
         self.graph = graph
@@ -73,18 +78,20 @@ class _ScannedAttention:
         self.producers = {
             name: body_node for body_node in self.body.nodes for name in body_node.outputs if name
         }
-        self.scanned = {
+        self.outer_inputs = {
             info.name: outer
             for info, outer in zip(self.body.inputs[1:], node.inputs[1:], strict=True)
         }
-        self.computed: dict[str, str] = {}
-        self.varying = {*self.scanned, *step.outputs}  # results that can differ between steps
-        self.local = {name for name in (*self.scanned, step.outputs[0]) if self._has_batch(name)}
+        self.all_token_results: dict[str, str] = {}
+        self.varying = {*self.outer_inputs, *step.outputs}
+        self.token_wise = {
+            name for name in (*self.outer_inputs, step.outputs[0]) if self._has_batch(name)
+        }
         for body_node in self.body.nodes:
             if not self.varying.isdisjoint(body_node.inputs):
                 self.varying.update(body_node.outputs)
-                if body_node is not step and self._is_local(body_node):
-                    self.local.add(body_node.outputs[0])
+                if body_node is not step and self._is_token_wise(body_node):
+                    self.token_wise.add(body_node.outputs[0])
 
     def merge_scan(self) -> bool:
         """Replace the Scan if every part of a step can be computed for all tokens at once.
@@ -94,14 +101,15 @@ class _ScannedAttention:
         """
         operands = [name for index, name in enumerate(self.step.inputs) if name and index != 3]
         rows = [info.name for info in self.body.outputs[1:]]
-        if not self.local.issuperset((*operands, *rows)) or not self.scanned.keys().isdisjoint(
-            rows
-        ):
+        if not self.token_wise.issuperset(
+            (*operands, *rows)
+        ) or not self.outer_inputs.keys().isdisjoint(rows):
             return False
         with self._insert_before():
             final_state = self._compute_all(self._collect_operands([*operands, *rows]))
             stacked = [
-                permuted(self.graph, self.computed[name], self._swapped_axes(name)) for name in rows
+                permuted(self.graph, self.all_token_results[name], self._swapped_axes(name))
+                for name in rows
             ]
         self._replace_scan([final_state, *stacked])
         return True
@@ -111,12 +119,12 @@ class _ScannedAttention:
     def _has_batch(self, name: str) -> bool:
         return self.body.has_shape(name) and len(self.body.get_shape(name)) > 0
 
-    def _is_local(self, node: Node) -> bool:
+    def _is_token_wise(self, node: Node) -> bool:
         """Whether a node and its operands keep the batch first and treat every token alike."""
         operands = [name for name in node.inputs if name]
         if len(node.outputs) != 1 or not all(map(self._has_batch, node.outputs)):
             return False
-        if any(name in self.varying and name not in self.local for name in operands):
+        if any(name in self.varying and name not in self.token_wise for name in operands):
             return False
         output_shape = self.body.get_shape(node.outputs[0])
         if node.key in ELEMENTWISE:
@@ -138,8 +146,8 @@ class _ScannedAttention:
         if name in self.varying:
             return len(self.body.get_shape(name)) == rank
         is_in_body = name in self.producers or self.body.is_own(name)
-        is_available_outside = not is_in_body or small_constant(self.body, name) is not None
-        return is_available_outside and len(self.body.get_shape(name)) < rank
+        is_available_in_outer_graph = not is_in_body or small_constant(self.body, name) is not None
+        return is_available_in_outer_graph and len(self.body.get_shape(name)) < rank
 
     # -- computation for all tokens
 
@@ -161,15 +169,15 @@ class _ScannedAttention:
         Returns:
             The state after the last token.
         """
-        for name, outer in self.scanned.items():
+        for name, outer in self.outer_inputs.items():
             if name in needed:
-                self.computed[name] = permuted(self.graph, outer, self._swapped_axes(name))
+                self.all_token_results[name] = permuted(self.graph, outer, self._swapped_axes(name))
         final_state = ""
         for node in self.body.nodes:
             if node is self.step:
-                self.computed[node.outputs[0]], final_state = self._make_attention()
+                self.all_token_results[node.outputs[0]], final_state = self._make_attention()
             elif node.outputs[0] in needed:
-                self.computed[node.outputs[0]] = self._compute_for_all_tokens(node)
+                self.all_token_results[node.outputs[0]] = self._compute_for_all_tokens(node)
         return final_state
 
     def _make_attention(self) -> tuple[str, str]:
@@ -190,17 +198,19 @@ class _ScannedAttention:
     def _compute_for_all_tokens(self, node: Node) -> str:
         """Compute the result of an elementwise or reshaping node of the step for all tokens."""
         if node.key in ELEMENTWISE:
-            inputs = [self.computed.get(name) or self._outer_value(name) for name in node.inputs]
+            inputs = [
+                self.all_token_results.get(name) or self._outer_value(name) for name in node.inputs
+            ]
             result: str = self.graph.make_node(
                 node.op_type, inputs, domain=node.domain, **node.attrs
             )
             return result
         sizes = self.body.get_shape(node.outputs[0])[1:]
-        return self._reshape(self.computed[node.inputs[0]], [0, 0, *sizes])
+        return self._reshape(self.all_token_results[node.inputs[0]], [0, 0, *sizes])
 
     def _flatten_heads(self, name: str) -> str:
         """Return [B, L, width] for an operand [B, 1, width] of the step."""
-        return self._reshape(self.computed[name], [0, 0, self.body.get_shape(name)[2]])
+        return self._reshape(self.all_token_results[name], [0, 0, self.body.get_shape(name)[2]])
 
     def _outer_value(self, name: str) -> str:
         """Return a value that is the same in every step as a result of the outer graph."""
@@ -225,14 +235,14 @@ class _ScannedAttention:
         """Insert nodes that are made inside the `with` block before the Scan, with its origin."""
         graph, origin = self.graph, self.graph.origin
         position = graph.nodes.index(self.node)
-        rest = graph.nodes[position:]
+        following_nodes = graph.nodes[position:]
         del graph.nodes[position:]
         graph.origin = self.node.origin
         try:
             yield
         finally:
             graph.origin = origin
-            graph.nodes.extend(rest)
+            graph.nodes.extend(following_nodes)
             graph.outdate_uses()
 
     def _replace_scan(self, results: list[str]) -> None:

@@ -22,7 +22,7 @@ BITS = {"int4": 4, "int8": 8}
 Kind: TypeAlias = Literal["int4", "int8"]
 Stored: TypeAlias = Literal["keep", "float32"]  # the storage of half-precision weights
 STORED: tuple[Stored, ...] = ("keep", "float32")
-_NOT_FINITE = "NaN, infinities or numbers near them have no codes"
+_NOT_FINITE = "a weight with NaN, infinities or numbers near them cannot be quantized"
 _CHUNK_ELEMENTS = 1 << 18  # elements quantized at a time, so that they fit into CPU caches
 
 
@@ -188,11 +188,11 @@ class SkippedWeight:
 class QuantizationRun:
     """The state of one run of the weight rules over a graph.
 
-    ``rounded`` maps the initializer name of each quantized weight to its record, and ``kept`` that
-    of each selected weight that was not quantized. ``codes`` maps a name and the axis of the groups
-    to the results that hold codes, scales and zero points. ``tensors`` maps a name and whether the
-    weight was transposed to its codes. ``packed`` maps a state_dict name and a role to the
-    initializer that kernels read.
+    ``rounded`` maps the initializer name of each quantized weight to its record, and ``kept`` maps
+    that of each selected weight that was not quantized to its record. ``codes`` maps the name of a
+    weight and the axis of the groups to the results that hold codes, scales and zero points.
+    ``tensors`` maps a name and whether the weight was transposed to its codes. ``packed`` maps a
+    state_dict name and a role to the initializer that kernels read.
     """
 
     options: WeightOptions

@@ -28,7 +28,7 @@ def fold_weight_transposes(graph: Graph) -> int:
     graph_names |= captured_by_protos(graph.nodes)
     folded: list[Node] = []
     for source, nodes in transposes.items():
-        perm = _only_perm(graph, source, nodes, graph_names)
+        perm = _common_perm(graph, source, nodes, graph_names)
         if not perm:
             continue
         transposed = _transpose_initializer(graph, source, perm)
@@ -47,11 +47,13 @@ def _is_transpose(node: Node) -> bool:
     return node.op_type == "Transpose" and not node.domain
 
 
-def _only_perm(graph: Graph, source: str, nodes: list[Node], declared: set[str]) -> tuple[int, ...]:
+def _common_perm(
+    graph: Graph, source: str, nodes: list[Node], graph_names: set[str]
+) -> tuple[int, ...]:
     """Return the common permutation of the Transposes if they are the only readers, else ()."""
     perms = {tuple(node.attrs.get("perm") or ()) for node in nodes}
     results = {node.outputs[0] for node in nodes}
-    if len(perms) != 1 or not declared.isdisjoint({source, *results}):
+    if len(perms) != 1 or not graph_names.isdisjoint({source, *results}):
         return ()
     if len(graph.uses(source)) != len(nodes) or not _can_transpose(graph.initializers_dict[source]):
         return ()

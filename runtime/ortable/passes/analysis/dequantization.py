@@ -196,12 +196,12 @@ def to_grouped_weight(
     return None
 
 
-def drop_large_constants(graph: Any, before: set[str]) -> None:
-    """Drop large constants that were computed after ``before``, the names of earlier constants.
+def drop_large_constants(graph: Any, earlier_names: set[str]) -> None:
+    """Drop large constants that were computed since the constants ``before`` were.
 
     The intermediate constants of a weight are larger than its codes.
     """
-    for name in set(graph.computed_constants) - before:
+    for name in set(graph.computed_constants) - earlier_names:
         if graph.computed_constants[name].size > _MAX_KEPT:
             del graph.computed_constants[name]
 
@@ -218,9 +218,9 @@ def _float32_producer(graph: Graph, name: str) -> Node | None:
     return node if is_known else None
 
 
-def _move_elements(graph: Graph, node: Node, part: np.ndarray) -> np.ndarray:
+def _move_elements(graph: Graph, node: Node, first_input: np.ndarray) -> np.ndarray:
     parameters = [get_constant(graph, name) if name else None for name in node.inputs[1:]]
-    return constants.compute_node(graph, node, [part, *parameters])
+    return constants.compute_node(graph, node, [first_input, *parameters])
 
 
 def _small_integers(values: np.ndarray, spread: int) -> np.ndarray | None:
@@ -287,10 +287,14 @@ def _group_codes(
 def _code_format(low: np.ndarray, high: np.ndarray, eight_bits: bool) -> tuple[int, bool] | None:
     """Return the bits of codes for numbers between these bounds, and whether zero points are 0."""
     for bits in (4, 8) if eight_bits else (4,):
-        half, top = 1 << (bits - 1), (1 << bits) - 1
+        half, unsigned_max = 1 << (bits - 1), (1 << bits) - 1
         if low.min() >= -half and high.max() < half:
             return bits, True
-        if low.min() >= -top and high.max() <= top and (high - np.minimum(low, 0)).max() <= top:
+        if (
+            low.min() >= -unsigned_max
+            and high.max() <= unsigned_max
+            and (high - np.minimum(low, 0)).max() <= unsigned_max
+        ):
             return bits, False
     return None
 

@@ -57,14 +57,16 @@ def _shift_by(sign: int) -> Transfer[Counter | None]:
             traversal.find_fact(counter_name),
             _single_integer(traversal.graph, number_name),
         )
-        before, after = (
+        counter_shape, output_shape = (
             shape_or_none(traversal.graph, counter_name),
             shape_or_none(traversal.graph, node.outputs[0]),
         )
-        if counter is None or number is None or before is None or after is None:
+        if counter is None or number is None or counter_shape is None or output_shape is None:
             return None
         start = counter.start + sign * number
-        axis = counter.axis + len(after) - len(before)  # the number may have a higher rank
+        axis = (
+            counter.axis + len(output_shape) - len(counter_shape)
+        )  # the number may have a higher rank
         return Counter(axis, counter.length, start) if abs(start) < _MAX_START else None
 
     return shift_counter
@@ -104,13 +106,13 @@ def _concat_counter(traversal: Traversal[str, Counter | None], node: Node) -> Co
         return None
     axis = normalize_axis(node.attrs["axis"], len(shape))
     counters = [traversal.find_fact(name) for name in node.inputs]
-    first = counters[0]
-    next_start = None if first is None else first.start
+    first_counter = counters[0]
+    next_start = None if first_counter is None else first_counter.start
     for counter in counters:
         if counter is None or counter.axis != axis or counter.start != next_start:
             return None
         next_start = counter.start + counter.length if isinstance(counter.length, int) else None
-    return first and Counter(axis, shape[axis], first.start)
+    return first_counter and Counter(axis, shape[axis], first_counter.start)
 
 
 def _slice_counter(traversal: Traversal[str, Counter | None], node: Node) -> Counter | None:
@@ -121,8 +123,12 @@ def _slice_counter(traversal: Traversal[str, Counter | None], node: Node) -> Cou
     if counter is None or shape is None or starts is None:
         return None
     start = starts.get(counter.axis - len(shape), 0)
-    first = counter.start + (start if 0 <= start < _MAX_START else _MAX_START)
-    return Counter(counter.axis, shape[counter.axis], first) if abs(first) < _MAX_START else None
+    first_number = counter.start + (start if 0 <= start < _MAX_START else _MAX_START)
+    return (
+        Counter(counter.axis, shape[counter.axis], first_number)
+        if abs(first_number) < _MAX_START
+        else None
+    )
 
 
 def _expand_counter(traversal: Traversal[str, Counter | None], node: Node) -> Counter | None:

@@ -27,24 +27,28 @@ def _constant_halves(graph: Graph, x: str) -> bool | None:
         return None
     if not array.ndim or array.dtype.kind not in "fiub":
         return False
-    half = array.shape[-1] // 2
-    first, second = array[..., :half], array[..., half:]
-    if first.shape != second.shape:
+    half_width = array.shape[-1] // 2
+    first_half, second_half = array[..., :half_width], array[..., half_width:]
+    if first_half.shape != second_half.shape:
         return False
-    same = (first == second).all() or np.array_equal(first, second, equal_nan=True)
+    are_equal = (first_half == second_half).all() or np.array_equal(
+        first_half, second_half, equal_nan=True
+    )
     # 0.0 and -0.0 compare equal, but dividing by them gives different results
-    return bool(same and (array.dtype.kind != "f" or _signs_agree(first, second)))
+    return bool(are_equal and (array.dtype.kind != "f" or _signs_agree(first_half, second_half)))
 
 
-def _signs_agree(first: np.ndarray, second: np.ndarray) -> bool:
-    return np.array_equal(np.signbit(first)[first == 0], np.signbit(second)[first == 0])
+def _signs_agree(first_half: np.ndarray, second_half: np.ndarray) -> bool:
+    return np.array_equal(
+        np.signbit(first_half)[first_half == 0], np.signbit(second_half)[first_half == 0]
+    )
 
 
 def _concat_halves(traversal: Traversal[str, bool], node: Node) -> bool:
     """Whether a Concat joins a result with itself along the last axis."""
-    graph, joined = traversal.graph, node.outputs[0]
+    graph, output = traversal.graph, node.outputs[0]
     axis = node.attrs["axis"]
-    is_last_axis = axis == -1 or (graph.has_rank(joined) and axis == graph.get_rank(joined) - 1)
+    is_last_axis = axis == -1 or (graph.has_rank(output) and axis == graph.get_rank(output) - 1)
     return is_last_axis and len(node.inputs) == 2 and node.inputs[0] == node.inputs[1]
 
 
@@ -55,13 +59,13 @@ def _elementwise_halves(traversal: Traversal[str, bool], node: Node) -> bool:
 
 
 def _reshape_halves(traversal: Traversal[str, bool], node: Node) -> bool:
-    graph, before, after = traversal.graph, node.inputs[0], node.outputs[0]
-    if not (graph.has_shape(before) and graph.has_shape(after)):
+    graph, input_name, output_name = traversal.graph, node.inputs[0], node.outputs[0]
+    if not (graph.has_shape(input_name) and graph.has_shape(output_name)):
         return False
-    input_shape, output_shape = graph.get_shape(before), graph.get_shape(after)
+    input_shape, output_shape = graph.get_shape(input_name), graph.get_shape(output_name)
     if not input_shape or not output_shape or dims.always_equal(output_shape[-1], 0):
         return False
-    return dims.always_equal(input_shape[-1], output_shape[-1]) and traversal.find_fact(before)
+    return dims.always_equal(input_shape[-1], output_shape[-1]) and traversal.find_fact(input_name)
 
 
 def _unsqueeze_halves(traversal: Traversal[str, bool], node: Node) -> bool:

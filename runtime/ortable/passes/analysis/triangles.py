@@ -193,9 +193,9 @@ def _slice_triangle(traversal: Traversal[str, Triangle | None], node: Node) -> T
     return traversal.find_fact(node.inputs[0])
 
 
-def _keeps_axes(graph: Graph, before: str, after: str) -> bool:
+def _keeps_axes(graph: Graph, input_name: str, output_name: str) -> bool:
     """Whether the last two axes of two results have equal sizes."""
-    old_shape, new_shape = shape_or_none(graph, before), shape_or_none(graph, after)
+    old_shape, new_shape = shape_or_none(graph, input_name), shape_or_none(graph, output_name)
     if old_shape is None or new_shape is None or min(len(old_shape), len(new_shape)) < 2:
         return False
     return all(always_equal(a, b) for a, b in zip(old_shape[-2:], new_shape[-2:], strict=True))

@@ -81,8 +81,8 @@ def _constant_value(graph: Graph, x: str) -> float | None:
 
 
 def _only_value(array: np.ndarray) -> float:
-    same = array.size and array.dtype.kind in "fiub" and bool(np.all(array == array.flat[0]))
-    return float(array.flat[0]) if same else _NAN
+    is_uniform = array.size and array.dtype.kind in "fiub" and bool(np.all(array == array.flat[0]))
+    return float(array.flat[0]) if is_uniform else _NAN
 
 
 def _cast_value(traversal: Traversal[str, float], node: Node) -> float:

@@ -136,7 +136,7 @@ class _GraphRewrite:
             worklist = worklist.next_pass(trees)
 
     def _try_rules(self, node: Node, rules: list[Rule]) -> tuple[list[Node], list[Node]] | None:
-        """Replace a pattern whose root is the node.
+        """Replace a match whose root is the node.
 
         Returns:
             The nodes around the change and the new nodes; None if no rule matches.

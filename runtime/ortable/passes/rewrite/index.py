@@ -24,16 +24,16 @@ _MAX_POSITION = 1 << 62  # sorts after every other position with the same prefix
 class GraphIndex:
     """The nodes of a graph by position, producer and reader.
 
-    The key of a node is a tuple. The nodes that replace a node at ``(7,)`` have the keys ``(7,
-    0)``, ``(7, 1)`` and so on, so no other key changes. During rewriting ``graph.nodes`` holds only
-    the nodes that make_node has added.
+    The key of a node is a tuple. The nodes that replace a node with key ``(7,)`` have the keys
+    ``(7, 0)``, ``(7, 1)`` and so on, so no other key changes. During rewriting ``graph.nodes``
+    holds only the nodes that make_node has added.
     """
 
     def __init__(self, graph: Any) -> None:
         self.graph = graph
         self.uses = Uses(is_managed=True)
         self.matcher = Matcher(graph, self.uses)
-        self.fixed = captured_by_protos(graph.nodes)  # names that must not change
+        self.protected_names = captured_by_protos(graph.nodes)  # names that must not change
         self.keys: dict[Node, Key] = {}
         self.removed: dict[str, tuple[Node, Key]] = {}  # producers of results, not in the graph
         self.aliases: dict[str, str] = {}  # old result -> the result that replaced it
@@ -63,7 +63,7 @@ class GraphIndex:
 
     def is_output(self, name: str) -> bool:
         """Whether the name must not change: it is a graph output, or a GraphProto reads it."""
-        return name in self.matcher.outputs or name in self.fixed
+        return name in self.matcher.outputs or name in self.protected_names
 
     def add_node(self, node: Node, key: Key) -> None:
         """Add a node at a position."""
@@ -147,9 +147,9 @@ class GraphIndex:
     def redirect_readers(self, name: str, other: str) -> list[Node]:
         """Make the readers of result ``name`` read ``other``; return these readers."""
         readers = self.uses.redirect_readers(name, other)
-        for old in self._replaced.pop(name, ()):
-            if self.aliases[old] == name:
-                self.add_alias(old, other)
+        for earlier_name in self._replaced.pop(name, ()):
+            if self.aliases[earlier_name] == name:
+                self.add_alias(earlier_name, other)
         self.add_alias(name, other)
         return readers
 

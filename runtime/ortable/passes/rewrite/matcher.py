@@ -19,7 +19,7 @@ _NONE: Mapping[str, Any] = {}
 
 
 class Matcher:
-    """The graph as patterns see it: producers and readers of results, constants by value."""
+    """The queries of generated matchers: producers and readers of results, values of constants."""
 
     def __init__(self, graph: Any, uses: Uses) -> None:
         self.graph = graph

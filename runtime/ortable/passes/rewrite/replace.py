@@ -175,22 +175,22 @@ class Replacement:
         self._reuse_value_info(name, self.replaced_infos[name])
         return name
 
-    def _check_same(self, name: str, old: ValueInfo, info: ValueInfo) -> None:
-        if old.dtype != info.dtype:
-            dtypes = [dtype_name(x.dtype) if x.dtype else "unknown" for x in (old, info)]
+    def _check_same(self, name: str, replaced: ValueInfo, info: ValueInfo) -> None:
+        if replaced.dtype != info.dtype:
+            dtypes = [dtype_name(x.dtype) if x.dtype else "unknown" for x in (replaced, info)]
             raise ReplacementRejected(f"{name} would have type {dtypes[1]} instead of {dtypes[0]}")
-        if old.shape is None:
+        if replaced.shape is None:
             raise ReplacementRejected(f"the shape of {name} is not known")
         if info.shape is not None:
-            ranks_differ = len(old.shape) != len(info.shape)
-            if ranks_differ or any(map(dims.always_differ, old.shape, info.shape)):
-                shapes = [describe_shape(x) for x in (old.shape, info.shape)]
+            ranks_differ = len(replaced.shape) != len(info.shape)
+            if ranks_differ or any(map(dims.always_differ, replaced.shape, info.shape)):
+                shapes = [describe_shape(x) for x in (replaced.shape, info.shape)]
                 raise ReplacementRejected(
                     f"{name} would have shape {shapes[1]} instead of {shapes[0]}"
                 )
-        elif info.rank is not None and info.rank != len(old.shape):
+        elif info.rank is not None and info.rank != len(replaced.shape):
             raise ReplacementRejected(
-                f"{name} would have rank {info.rank} instead of {len(old.shape)}"
+                f"{name} would have rank {info.rank} instead of {len(replaced.shape)}"
             )
 
     def _rename_result(self, result: str, name: str, nodes: list[Node]) -> None:
@@ -208,14 +208,19 @@ class Replacement:
         self.index.add_alias(result, name)
         values[result] = info  # the old name may still be looked up
 
-    def _reuse_value_info(self, name: str, old: ValueInfo) -> None:
+    def _reuse_value_info(self, name: str, replaced: ValueInfo) -> None:
         """Reuse the ValueInfo of the replaced result: the list of outputs holds this object."""
         values = self.graph.values
         info = values[name]
-        _merge_knowledge(info, old)
-        old.dtype, old.shape, old.rank, old.value = info.dtype, info.shape, info.rank, info.value
-        old.constant, old.producer = info.constant, info.producer
-        values[name] = old
+        _merge_knowledge(info, replaced)
+        replaced.dtype, replaced.shape, replaced.rank, replaced.value = (
+            info.dtype,
+            info.shape,
+            info.rank,
+            info.value,
+        )
+        replaced.constant, replaced.producer = info.constant, info.producer
+        values[name] = replaced
 
     def _restore_graph(self) -> None:
         graph = self.graph
@@ -238,12 +243,12 @@ class Replacement:
                 index.removed.pop(name, None)
         for position, node in enumerate(nodes):
             index.add_node(node, (*self.position, position))
-        around = list(nodes)
+        affected = list(nodes)
         for name, target in zip(self.replaced_infos, targets, strict=True):
             if target != name:
-                around += index.redirect_readers(name, target)
+                affected += index.redirect_readers(name, target)
                 self.graph.values[name] = self.replaced_infos[name]  # may still be looked up
-        return around + index.drop_unread(read)
+        return affected + index.drop_unread(read)
 
 
 def _quantization_run(graph: Any) -> Any:
@@ -253,16 +258,16 @@ def _quantization_run(graph: Any) -> Any:
     return graph.rounding
 
 
-def _merge_knowledge(info: ValueInfo, old: ValueInfo) -> bool:
+def _merge_knowledge(info: ValueInfo, replaced: ValueInfo) -> bool:
     """Add facts about the replaced result to the new result; return whether they refine it."""
     known_before = info.dtype, info.shape, info.value
-    info.dtype = info.dtype or old.dtype
+    info.dtype = info.dtype or replaced.dtype
     if info.shape is None:
-        info.shape, info.rank = old.shape, old.rank
-    elif old.shape is not None:
+        info.shape, info.rank = replaced.shape, replaced.rank
+    elif replaced.shape is not None:
         info.shape = tuple(
-            b if isinstance(b, int) else a for a, b in zip(info.shape, old.shape, strict=True)
+            b if isinstance(b, int) else a for a, b in zip(info.shape, replaced.shape, strict=True)
         )
     if info.value is None:
-        info.value = old.value
+        info.value = replaced.value
     return known_before != (info.dtype, info.shape, info.value)

@@ -66,12 +66,12 @@ class Worklist:
         index, key, queued = self.index, self.key, self.queued
         self.new_nodes.update(made)
         # A pass over all nodes has already queued the later nodes and their readers.
-        after = key if self.covers_all and self.revived == index.revived else None
-        near, far = index.nodes_around(touched, depth, after)
-        for node in near:
+        last_key = key if self.covers_all and self.revived == index.revived else None
+        readers, further_readers = index.nodes_around(touched, depth, last_key)
+        for node in readers:
             if node not in queued and node.key in keys:
                 self._enqueue(node)
-        for node in far:
+        for node in further_readers:
             if node not in queued and node.key in keys:
                 if key is not None and index.keys[node] > key:
                     self._enqueue(node)

@@ -175,8 +175,8 @@ def last_positions(graph: Graph, query: Result) -> Result:
     batch, length = dim_of(graph, query, 0), dim_of(graph, query, -2)
     if isinstance(length, int):
         return filled(graph, [batch], length - 1, dtypes.int32)
-    last = cast(graph, as_scalar(graph, length - 1), dtypes.int32)
-    return expanded(graph, reshape_to(graph, last, [1]), [batch])
+    last_position = cast(graph, as_scalar(graph, length - 1), dtypes.int32)
+    return expanded(graph, reshape_to(graph, last_position, [1]), [batch])
 
 
 def total_length(graph: Graph, query: Result) -> Result:

@@ -54,7 +54,7 @@ def is_written_cache(graph: Graph, heads: Result) -> Bool:
 
 
 def heads_together(graph: Graph, query: Result, keys: Result, values: Result, bias: Result) -> Int:
-    """Return how many heads of float32 queries [B, H, S, D] the kernel gets as one head.
+    """Return how many heads of float32 queries [B, H, S, D] form one head of the kernel.
 
     The caches are [B, G, L, D]. The number is 1 or H / G, and 0 if the kernel does not support the
     sizes or is not faster. For several queries it is faster if the cache has at least twice as many
@@ -110,9 +110,13 @@ def heads_before_flat(graph: Graph, flat: Result, keys: Result) -> Result:
         small_constant(graph, unsqueeze.inputs[1]),
         graph.get_shape(expand.outputs[0]),
     )
-    batch, groups, *rest = graph.get_shape(keys)
+    batch, groups, *length_and_width = graph.get_shape(keys)
     is_repeat = len(expanded_shape) == 5 and all(
-        map(dims.always_equal, [*expanded_shape[:2], *expanded_shape[3:]], [batch, groups, *rest])
+        map(
+            dims.always_equal,
+            [*expanded_shape[:2], *expanded_shape[3:]],
+            [batch, groups, *length_and_width],
+        )
     )
     return unsqueeze.inputs[0] if is_repeat and axes is not None and axes.tolist() == [2] else flat
 
@@ -181,13 +185,13 @@ def decode_attention(
     batch, heads, count, width = shape_of(graph, query)
     groups, positions = shape_of(graph, keys)[1:3]
     queries = together * count
-    folded = not dims.always_equal(queries, 1)
-    batch_size, head_count = (1, batch * heads // together) if folded else (batch, heads)
-    groups = batch * groups if folded else groups
+    is_folded = not dims.always_equal(queries, 1)
+    batch_size, head_count = (1, batch * heads // together) if is_folded else (batch, heads)
+    groups = batch * groups if is_folded else groups
     bias = as_numbers(graph, mask)
     total = _count_used_positions(graph, bias, positions, queries, softcap)
     no_new_tokens = zeros_of(graph, [batch_size, 0, groups * width], dtypes.float32)
-    if folded:
+    if is_folded:
         query = permuted(graph, reshape_to(graph, query, [head_count, queries, width]), [1, 0, 2])
         keys, values = (
             reshape_to(graph, cache, [1, groups, positions, width]) for cache in (keys, values)
@@ -219,7 +223,7 @@ def decode_attention(
         softcap=softcap or None,
         causal=0,
     )
-    if folded:
+    if is_folded:
         attended = permuted(
             graph, reshape_to(graph, attended, [queries, head_count, width]), [1, 0, 2]
         )
@@ -238,12 +242,16 @@ def _count_used_positions(
     zero = const(graph, 0, dtypes.int32)
     mask_value = const(graph, _LOWEST if softcap else -math.inf, dtypes.float32)
     hidden = graph.make_node("LessOrEqual", [bias, mask_value])
-    last = graph.make_node("Where", [hidden, zero, _count_from_one(graph, positions)])
+    last_positions = graph.make_node("Where", [hidden, zero, _count_from_one(graph, positions)])
     if softcap:
-        last = graph.make_node("ReduceMax", [last, as_vec(graph, [-1])], keepdims=1)
-        empty = graph.make_node("Equal", [last, zero])
-        last = graph.make_node("Where", [empty, _as_int32(graph, positions), last])
-    total = graph.make_node("ReduceMax", [last], keepdims=0)
+        last_positions = graph.make_node(
+            "ReduceMax", [last_positions, as_vec(graph, [-1])], keepdims=1
+        )
+        empty = graph.make_node("Equal", [last_positions, zero])
+        last_positions = graph.make_node(
+            "Where", [empty, _as_int32(graph, positions), last_positions]
+        )
+    total = graph.make_node("ReduceMax", [last_positions], keepdims=0)
     return graph.make_node("Max", [total, _as_int32(graph, queries)])
 
 
@@ -255,14 +263,14 @@ def _slice_bias(graph: Graph, bias: str, total: str, sizes: list[Any], together:
     batch, heads, queries, positions = sizes
     outer = list(shape_of(graph, bias))[:-2]
     outer = [1] * (2 - len(outer)) + outer
-    wide = expanded(graph, bias, [*outer, queries, positions])
+    expanded_bias = expanded(graph, bias, [*outer, queries, positions])
     end = reshape_to(graph, cast(graph, total, dtypes.int64), [1])
-    used_bias = graph.make_node("Slice", [wide, as_vec(graph, 0), end, as_vec(graph, 3)])
-    shared = all(dims.always_equal(size, 1) for size in outer)
-    if dims.always_equal(together * queries, 1) or (shared and together == 1):
+    used_bias = graph.make_node("Slice", [expanded_bias, as_vec(graph, 0), end, as_vec(graph, 3)])
+    is_shared = all(dims.always_equal(size, 1) for size in outer)
+    if dims.always_equal(together * queries, 1) or (is_shared and together == 1):
         return used_bias
-    outer_sizes = [1, together] if shared else [batch, heads]
-    head_count = 1 if shared else batch * heads // together
+    outer_sizes = [1, together] if is_shared else [batch, heads]
+    head_count = 1 if is_shared else batch * heads // together
     used_bias = graph.make_node("Expand", [used_bias, as_vec(graph, [*outer_sizes, queries, 1])])
     return graph.make_node(
         "Reshape", [used_bias, as_vec(graph, [1, head_count, together * queries, -1])]

@@ -72,18 +72,18 @@ def rows_by_expert(
     ``x`` has the elements of [S, K] in any shape. The rows are sorted by expert, multiplied, and
     put back in order. ``transposed``: the matrices are [E, N, K].
     """
-    make = graph.make_node
+    make_node = graph.make_node
     count, rows = dim_of(graph, weight, 0), dim_of(graph, ids, 0)
     inner = dim_of(graph, weight, 2 if transposed else 1)
     row_count = as_vec(graph, rows)
     sizes = counts_of(graph, ids, count)  # type: ignore[arg-type]
-    _, order = make("TopK", [ids, row_count], 2, axis=0, largest=0)
-    _, inverse_order = make("TopK", [order, row_count], 2, axis=0, largest=0)
-    sorted_rows = make(
+    _, order = make_node("TopK", [ids, row_count], 2, axis=0, largest=0)
+    _, inverse_order = make_node("TopK", [order, row_count], 2, axis=0, largest=0)
+    sorted_rows = make_node(
         "Gather", [reshape_to(graph, _skip_views(graph, x), [rows, inner]), order], axis=0
     )
     products = grouped_matmul(graph, sorted_rows, sizes, weight, transposed)
-    return make("Gather", [products, inverse_order], axis=0)
+    return make_node("Gather", [products, inverse_order], axis=0)
 
 
 # -- number of rows of each expert

@@ -105,8 +105,8 @@ def make_dequantize(graph: Graph, weight: Opaque) -> Result:
 def with_shifts(graph: Graph, rows: Result, x: Result, weight: Opaque) -> Result:
     """Add the shifts of a weight to ``rows``, its product with ``x`` [..., K].
 
-    A shift is added to every number of a group, so it is multiplied by the sum of ``x`` over the
-    group.
+    A shift is added to every number of a group, so its contribution is the shift times the sum of
+    ``x`` over the group.
     """
     if weight.shifts is None:
         return rows

@@ -175,14 +175,14 @@ def _attend_with_kernel(graph: Graph, attention: _CacheAttention) -> tuple[str, 
     batch, heads, count, width = shape_of(graph, attention.query)
     keys, values = attention.new
     total = _token_count(graph, attention.past[0], keys)
-    last = cast(graph, as_scalar(graph, total - 1), dtypes.int32)
+    last_position = cast(graph, as_scalar(graph, total - 1), dtypes.int32)
     domain, _, name = _KERNEL.rpartition("::")
     outputs = graph.make_node(
         name,
         [
             *(merged_heads(graph, tensor) for tensor in (attention.query, keys, values)),
             *attention.past,
-            expanded(graph, reshape_to(graph, last, [1]), [batch]),
+            expanded(graph, reshape_to(graph, last_position, [1]), [batch]),
             cast(graph, as_scalar(graph, total), dtypes.int32),
             *("", "", ""),
             attention.bias,
@@ -200,34 +200,39 @@ def _attend_with_kernel(graph: Graph, attention: _CacheAttention) -> tuple[str, 
         kv_cache_bit_width=8,
     )
     rows, all_keys, all_values = outputs
-    split = reshape_to(graph, rows, [batch, count, heads, width])
-    return permuted(graph, split, [0, 2, 1, 3]), all_keys, all_values
+    heads_last = reshape_to(graph, rows, [batch, count, heads, width])
+    return permuted(graph, heads_last, [0, 2, 1, 3]), all_keys, all_values
 
 
 def _attend_with_nodes(graph: Graph, attention: _CacheAttention) -> tuple[str, str, str]:
     """Make equivalent nodes; heads that share keys are an axis, so that keys are not copied."""
-    make = graph.make_node
+    make_node = graph.make_node
     batch, heads, count, width = shape_of(graph, attention.query)
     groups = dim_of(graph, attention.new[0], 1)
     all_codes, dequantized_parts = [], []
     for new, past, scale in zip(attention.new, attention.past, attention.scales, strict=True):
-        rounded = make("Round", [make("Mul", [new, make("Reciprocal", [scale])])])
+        rounded = make_node("Round", [make_node("Mul", [new, make_node("Reciprocal", [scale])])])
         bounds = [const(graph, bound, dtypes.float32) for bound in _BOUNDS]
-        new_codes = cast(graph, make("Clip", [rounded, *bounds]), dtypes.int8)
-        all_codes.append(make("Concat", [past, new_codes], axis=2))
-        dequantized = make("Mul", [cast(graph, all_codes[-1], dtypes.float32), scale])
-        dequantized_parts.append(make("Unsqueeze", [dequantized, as_vec(graph, 2)]))
-    split = reshape_to(graph, attention.query, [batch, groups, heads // groups, count, width])
-    product = make(
-        "MatMul", [split, make("Transpose", [dequantized_parts[0]], perm=[0, 1, 2, 4, 3])]
+        new_codes = cast(graph, make_node("Clip", [rounded, *bounds]), dtypes.int8)
+        all_codes.append(make_node("Concat", [past, new_codes], axis=2))
+        dequantized = make_node("Mul", [cast(graph, all_codes[-1], dtypes.float32), scale])
+        dequantized_parts.append(make_node("Unsqueeze", [dequantized, as_vec(graph, 2)]))
+    grouped_queries = reshape_to(
+        graph, attention.query, [batch, groups, heads // groups, count, width]
     )
-    scores = make("Mul", [product, const(graph, attention.factor, dtypes.float32)])
+    product = make_node(
+        "MatMul",
+        [grouped_queries, make_node("Transpose", [dequantized_parts[0]], perm=[0, 1, 2, 4, 3])],
+    )
+    scores = make_node("Mul", [product, const(graph, attention.factor, dtypes.float32)])
     outer, inner = shape_of(graph, attention.bias)[1], shape_of(graph, attention.bias)[2:]
-    shared = (groups, heads // groups) if not dims.always_equal(outer, 1) else (1, 1)
-    bias = reshape_to(graph, attention.bias, [shape_of(graph, attention.bias)[0], *shared, *inner])
-    probs = make("Softmax", [make("Add", [scores, bias])], axis=-1)
+    group_axes = (groups, heads // groups) if not dims.always_equal(outer, 1) else (1, 1)
+    bias = reshape_to(
+        graph, attention.bias, [shape_of(graph, attention.bias)[0], *group_axes, *inner]
+    )
+    probs = make_node("Softmax", [make_node("Add", [scores, bias])], axis=-1)
     attended = reshape_to(
-        graph, make("MatMul", [probs, dequantized_parts[1]]), [batch, heads, count, width]
+        graph, make_node("MatMul", [probs, dequantized_parts[1]]), [batch, heads, count, width]
     )
     return attended, all_codes[0], all_codes[1]
 

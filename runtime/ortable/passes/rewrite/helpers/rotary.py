@@ -75,15 +75,15 @@ def is_shared_cache(graph: Graph, cache: Result) -> Bool:
 
 def shared_cache(graph: Graph, cache: Result) -> Result:
     """Return a cache that is the same for all sequences for one sequence, [L, D / 2]."""
-    single = _single_cache(graph, cache)
-    assert single is not None
-    length, width = shape_of(graph, single)[-2:]
-    values = whole_constant(graph, single)
+    single_cache = _single_cache(graph, cache)
+    assert single_cache is not None
+    length, width = shape_of(graph, single_cache)[-2:]
+    values = whole_constant(graph, single_cache)
     if values is not None:
         return _shared_initializer(
-            graph, f"{single}_rows", values.reshape(-1, *values.shape[-2:])[0]
+            graph, f"{single_cache}_rows", values.reshape(-1, *values.shape[-2:])[0]
         )
-    squeezed = graph.make_node("Squeeze", [single, consts(graph, [0], dtypes.int64)])
+    squeezed = graph.make_node("Squeeze", [single_cache, consts(graph, [0], dtypes.int64)])
     graph.set_shape(squeezed, (length, width))
     return squeezed
 

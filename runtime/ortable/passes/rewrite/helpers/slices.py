@@ -121,11 +121,11 @@ def slices_half(
         return False
     if any(array is None or array.size != 1 for array in bounds):
         return False
-    first, last, axis = (int(a.reshape(-1)[0]) for a in bounds)  # type: ignore[union-attr]
+    start, stop, axis = (int(a.reshape(-1)[0]) for a in bounds)  # type: ignore[union-attr]
     if axis % len(shape) != len(shape) - 1:
         return False
-    first, last = (value + size if value < 0 else min(value, size) for value in (first, last))
-    return (first, last) == (which * size // 2, (1 + which) * size // 2)
+    start, stop = (value + size if value < 0 else min(value, size) for value in (start, stop))
+    return (start, stop) == (which * size // 2, (1 + which) * size // 2)
 
 
 def composed_slice(graph: Graph, x: Result, inner: Opaque, outer: Opaque) -> Opaque:
@@ -147,17 +147,17 @@ def _compose_spans(first: Span, second: Span, size: Dim) -> Span | None:
     """Return the span ``second`` of the span ``first`` of an axis of this size; None if unknown."""
     if isinstance(size, int):
         begin, end = _clamp_span(first, size)
-        start, stop = _clamp_span(second, max(end - begin, 0))
-        return Span(begin + start, begin + max(start, stop))
+        composed_start, stop = _clamp_span(second, max(end - begin, 0))
+        return Span(begin + composed_start, begin + max(composed_start, stop))
     if first.start < 0 or second.start < 0:
         return None
-    start = first.start + second.start
+    composed_start = first.start + second.start
     if second.end == _LAST:
-        return Span(start, first.end)
+        return Span(composed_start, first.end)
     if first.end == _LAST:
-        return Span(start, second.end if second.end < 0 else first.start + second.end)
+        return Span(composed_start, second.end if second.end < 0 else first.start + second.end)
     if first.end >= 0 and second.end >= 0:
-        return Span(start, min(first.end, first.start + second.end))
+        return Span(composed_start, min(first.end, first.start + second.end))
     return None
 
 
@@ -431,10 +431,10 @@ def _pads_by_axis(
 def concat_padded(graph: Graph, first: Result, second: Result, side: Opaque) -> Result:
     """Concatenate two adjacent tensors, and add the zeros around them."""
     parts = [second, first] if side.swapped else [first, second]
-    both = graph.make_node("Concat", parts, axis=side.axis)
+    joined = graph.make_node("Concat", parts, axis=side.axis)
     if not (side.before or side.after):
-        return both
+        return joined
     rank = graph.get_rank(first)
     pads = [0] * (2 * rank)
     pads[side.axis], pads[rank + side.axis] = side.before, side.after
-    return graph.make_node("Pad", [both, consts(graph, pads, dtypes.int64)])
+    return graph.make_node("Pad", [joined, consts(graph, pads, dtypes.int64)])
