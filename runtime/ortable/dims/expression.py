@@ -297,7 +297,7 @@ def from_atom(atom: Atom) -> SymDim:
     return intern_terms((((atom.index,), 1),))
 
 
-def lone_atom(dim: Dim, kind: str) -> Atom | None:
+def single_atom(dim: Dim, kind: str) -> Atom | None:
     """Return the atom if the dimension is exactly one atom of this kind, else None."""
     if isinstance(dim, SymDim) and len(dim.terms) == 1:
         monomial, coefficient = dim.terms[0]
@@ -514,7 +514,7 @@ def _floor_div_canonical(a: Dim, b: int) -> Dim:
         return floor_div(a, b)
     if is_nonnegative(a) and is_nonnegative(b - 1 - a):
         return 0
-    inner = lone_atom(shifted, FLOORDIV)
+    inner = single_atom(shifted, FLOORDIV)
     if inner is not None and isinstance(inner.args[1], int):
         # (x//i + c)//b is (x + i*c)//(i*b): true for floors and positive ints
         return floor_div(inner.args[0] + inner.args[1] * constant, inner.args[1] * b)
@@ -563,7 +563,7 @@ def _compute_floor_mod(a: Dim, b: Dim) -> Dim:
             common = gcd(common, coefficient)
         if common > 1:
             return common * floor_mod(from_dict({m: c // common for m, c in a.terms}), b // common)
-        inner = lone_atom(a, MOD)
+        inner = single_atom(a, MOD)
         if inner is not None and isinstance(inner.args[1], int) and inner.args[1] % b == 0:
             return floor_mod(inner.args[0], b)
     elif always_differ(b, 0) and _exact_quotient(a, b) is not None:
@@ -576,7 +576,7 @@ def _compute_floor_mod(a: Dim, b: Dim) -> Dim:
 def _compute_extremum(kind: str, values: tuple[Dim, ...]) -> Dim:
     flat: list[Dim] = []
     for value in values:
-        atom = lone_atom(value, kind)
+        atom = single_atom(value, kind)
         flat.extend(atom.args if atom is not None else (value,))
     candidates: list[Dim] = []
     for value in flat:
@@ -654,9 +654,9 @@ def _atom_text(atom: Atom, in_product: bool) -> str:
 
 def _operand_text(dim: Dim) -> str:
     needs_no_parentheses = isinstance(dim, int) and dim >= 0
-    if not needs_no_parentheses and (lone_atom(dim, MAX) or lone_atom(dim, MIN)):
+    if not needs_no_parentheses and (single_atom(dim, MAX) or single_atom(dim, MIN)):
         needs_no_parentheses = True
-    symbol = None if needs_no_parentheses else lone_atom(dim, SYMBOL)
+    symbol = None if needs_no_parentheses else single_atom(dim, SYMBOL)
     if symbol is not None:
         needs_no_parentheses = symbol.name.isidentifier()
     return str(dim) if needs_no_parentheses else f"({dim})"

@@ -21,7 +21,7 @@ from ortable.errors import OptionError, UnsupportedCase
 BITS = {"int4": 4, "int8": 8}
 Kind: TypeAlias = Literal["int4", "int8"]
 Stored: TypeAlias = Literal["keep", "float32"]  # the storage of half-precision weights
-STORED: tuple[Stored, ...] = ("keep", "float32")
+_STORAGE_MODES: tuple[Stored, ...] = ("keep", "float32")
 _NOT_FINITE = "a weight with NaN, infinities or numbers near them cannot be quantized"
 _CHUNK_ELEMENTS = 1 << 18  # elements quantized at a time, so that they fit into CPU caches
 
@@ -133,7 +133,7 @@ def parse_weights(weights: Any) -> WeightOptions | Stored | None:
     """
     if weights is None or isinstance(weights, WeightOptions):
         return weights
-    if isinstance(weights, str) and weights in STORED:
+    if isinstance(weights, str) and weights in _STORAGE_MODES:
         return weights  # type: ignore[return-value]
     if isinstance(weights, str) and weights in BITS:
         return WeightOptions(kind=weights)  # type: ignore[arg-type]

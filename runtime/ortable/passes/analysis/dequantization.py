@@ -197,7 +197,7 @@ def to_grouped_weight(
 
 
 def drop_large_constants(graph: Any, earlier_names: set[str]) -> None:
-    """Drop large constants that were computed since the constants ``before`` were.
+    """Drop large computed constants, except those with ``earlier_names``.
 
     The intermediate constants of a weight are larger than its codes.
     """
@@ -285,7 +285,10 @@ def _group_codes(
 
 
 def _code_format(low: np.ndarray, high: np.ndarray, eight_bits: bool) -> tuple[int, bool] | None:
-    """Return the bits of codes for numbers between these bounds, and whether zero points are 0."""
+    """Return the bits of codes for numbers between these bounds, and whether they are signed.
+
+    Signed codes need no zero points. Returns None if no format fits.
+    """
     for bits in (4, 8) if eight_bits else (4,):
         half, unsigned_max = 1 << (bits - 1), (1 << bits) - 1
         if low.min() >= -half and high.max() < half:

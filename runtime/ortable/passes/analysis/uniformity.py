@@ -144,7 +144,7 @@ def _comparison_sides(node: Node) -> tuple[str, str, bool]:
 
 
 def _equal_value(traversal: Traversal[str, float], node: Node) -> float:
-    """Return whether two numbers are equal; floats above 2**53 do not distinguish neighbors."""
+    """Return 1 if two numbers are equal, else 0; NaN above 2**53, where floats are not exact."""
     values = [traversal.find_fact(name) for name in node.inputs]
     exact = all(abs(value) < 2.0**53 for value in values)
     return float(values[0] == values[1]) if exact else _NAN

@@ -90,8 +90,8 @@ def _is_shared_mask(graph: Graph, bias: str, batch: int) -> bool:
 def heads_before_flat(graph: Graph, flat: Result, keys: Result) -> Result:
     """Return the values [B, G, L, D] from which flat values [B * H, L, D] were made.
 
-    Each head may be repeated. Returns the flat values if there are no others. ``keys`` is the cache
-    of the keys.
+    Each head may be repeated. Returns the flat values if they were made in another way. ``keys`` is
+    the cache of the keys.
     """
     reshape = find_producer(graph, flat, "Reshape")
     if reshape is None:

@@ -66,7 +66,8 @@ def is_cast_once(first: Dtype, between: Dtype, last: Dtype) -> Bool:
     """Whether a cast to ``between`` and then to ``last`` equals the cast to ``last``.
 
     ``between`` must represent every value of the first type. All types must be floats, or all
-    integers or bool, because kernels round and saturate casts from floats to integers differently.
+    integers or bool, because kernels round and saturate casts between floats and integers
+    differently.
     """
     if last not in (_FLOATS if first in _FLOATS else {**_SIGNED, **_UNSIGNED}):
         return False

@@ -41,9 +41,8 @@ _MAX_SPREAD = {True: 511, False: 31}
 def quantized_weight_of(graph: Graph, w: Result, last: Bool, table: Bool = False) -> Opaque:
     """Return a weight, [N, K] if ``last`` else [K, N], that is computed from codes, else None.
 
-    None also if kernels do not support it: 8-bit codes require that activations may be rounded, and
-        a
-    ``table`` requires rows of whole groups without shifts.
+    Kernels support 8-bit codes only if activations may be rounded, and embedding tables (``table``)
+    only with rows of whole groups and without shifts; None for other weights.
     """
     if not _is_computed_matrix(graph, w):
         return None
@@ -61,7 +60,7 @@ def quantized_weight_of(graph: Graph, w: Result, last: Bool, table: Bool = False
 
 
 def scaled_codes(graph: Graph, w: Result, scales: Result, product: Result) -> Opaque:
-    """Return the weight of a product with codes ``w`` [K, N] that a row of N scales multiplies.
+    """Return the weight with codes ``w`` [K, N] whose product is multiplied by N scales.
 
     Returns None if there is none or kernels do not support it.
     """

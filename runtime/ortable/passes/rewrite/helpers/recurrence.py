@@ -39,9 +39,9 @@ def is_state(graph: Graph, state: Result) -> Bool:
 
 
 def same_vectors(graph: Graph, row: Result | None, key: Result) -> Bool:
-    """Whether the key that a MatMul reads has the elements of ``key`` in order.
+    """Whether ``row``, the key that a MatMul reads, has the elements of ``key`` in order.
 
-    True without a MatMul.
+    True without a MatMul, where ``row`` is None.
     """
     return row is None or _skip_views(graph, row) == _skip_views(graph, key)
 

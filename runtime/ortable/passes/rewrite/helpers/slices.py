@@ -57,9 +57,8 @@ class Slice(NamedTuple):
 class Adjacent(NamedTuple):
     """Two padded tensors that are adjacent along an axis.
 
-    ``swapped``: whether the second tensor comes first; ``before`` and ``after``: the numbers of
-        zeros
-    around both.
+    ``swapped`` is whether the second tensor comes first; ``before`` and ``after`` are the numbers
+    of zeros around both.
     """
 
     axis: int
