@@ -108,10 +108,7 @@ def filter_applications(new_filter: BisectionFilter) -> Iterator[None]:
 
 
 def register_subsystems() -> None:
-    """Add the backend `ortable` and its subsystems to torch's CompilerBisector, after torch's own.
-
-    `CompilerBisector.do_bisect` then includes them.
-    """
+    """Add the backend `ortable` and its subsystems to the backends of CompilerBisector."""
     bisector = private.compiler_bisector
     backends = bisector.BACKENDS
     if BACKEND not in backends:

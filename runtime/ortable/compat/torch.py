@@ -450,10 +450,7 @@ def is_custom(name: str) -> bool:
 
 
 def precompile_mode() -> str | None:
-    """Return the mode in which torch stores compiled graphs, or None.
-
-    The modes are "aot_compile" and "caching_precompile".
-    """
+    """Return "aot_compile" or "caching_precompile" if torch stores compiled graphs, else None."""
     config = _private_name("functorch_config")
     if config.bundled_autograd_cache and config.bypass_autograd_cache_key:
         return "aot_compile"
@@ -497,10 +494,7 @@ def record_cache_artifact(key: str, content: bytes) -> None:
 
 
 def loaded_cache_artifacts(key: str) -> Any:
-    """Return the folder in which ``torch.compiler.load_cache_artifacts`` wrote the bytes of a name.
-
-    It has one file per content.
-    """
+    """Return the folder of ``torch.compiler.load_cache_artifacts``, with one file per content."""
     from pathlib import Path
 
     return Path(_private_name("AOTAutogradCache")._get_tmp_dir_for_key(key))
@@ -575,10 +569,7 @@ def symbol_of(size: Any) -> Any:
 
 
 def marked_symbols(shape_env: Any) -> set[Any]:
-    """Return the symbols of dimensions that the user marked as dynamic.
-
-    torch reports a guard on such a symbol as an error.
-    """
+    """Return the symbols of dimensions that the user marked as dynamic, without warn_only."""
     symbols: set[Any] = set()
     for tracked in shape_env.tracked_fakes or ():
         constraints = getattr(tracked.symbolic_context, "constraint_sizes", None) or ()

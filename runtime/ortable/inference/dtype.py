@@ -97,10 +97,7 @@ def promote_types(a: int | None, b: int | None) -> int | None:
 
 
 def promote_to_float(*dtypes: int | None) -> int | None:
-    """Return the dtype of a floating point operation: the promoted dtype, float32 for integers.
-
-    float32 is also the result for bools.
-    """
+    """Return the promoted dtype of a floating point operation: float32 for integers and bool."""
     result: int | None = dtypes[0]
     for dtype in dtypes[1:]:
         result = promote_types(result, dtype)
@@ -132,10 +129,7 @@ def dtype_attr(value: Any, default: int | None = None) -> int | None:
 
 
 def tensor_dtype(value: Any, default: int | None = None) -> int | None:
-    """Return the element type of a tensor attribute, ``default`` if there is none.
-
-    The attribute is a TensorProto or a numpy array.
-    """
+    """Return the dtype of a tensor attribute (TensorProto or array), ``default`` without one."""
     if value is None:
         return default
     if hasattr(value, "data_type"):
@@ -146,10 +140,7 @@ def tensor_dtype(value: Any, default: int | None = None) -> int | None:
 
 
 def fitting_value(dtype: int | None, value: Any) -> Any:
-    """Return ``value`` if every int in it fits ``dtype`` (int32 or int64), else None.
-
-    A content that overflows is not known.
-    """
+    """Return ``value`` unless one of its ints overflows ``dtype`` (int32 or int64), else None."""
     limit = _LIMIT.get(dtype or 0)
     if limit is None or value is None:
         return None

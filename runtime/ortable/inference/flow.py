@@ -105,10 +105,7 @@ def _scan_length(inputs: Sequence[Any], axes: Sequence[int] | None) -> Dim | Non
 
 
 def _graph_results(graph: Any) -> list[Inferred]:
-    """Return dtype, shape and value of the outputs of a subgraph.
-
-    The graph is a graph with names and ``values``, or a GraphProto.
-    """
+    """Return dtype, shape and value of the outputs of a subgraph, a Graph or a GraphProto."""
     if graph is None:
         return []
     if hasattr(graph, "values"):
@@ -134,10 +131,7 @@ def _proto_result(output: Any) -> Inferred:
 
 
 def infer_dft(inputs: Sequence[Any], attrs: dict[str, Any], n_outputs: int, opset: int) -> Result:
-    """Infer the result of DFT; its axis is an attribute up to opset 19, and an input since 20.
-
-    The default is 1 for the attribute and -2 for the input.
-    """
+    """Infer the result of DFT, whose axis is an attribute up to opset 19 and an input since 20."""
     signal = inputs[0]
     dft_length = inputs[1] if len(inputs) > 1 else None
     axis: Any = attrs.get("axis", 1)

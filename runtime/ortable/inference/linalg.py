@@ -44,10 +44,7 @@ def fused_matmul_shape(
     trans_batch_a: int,
     trans_batch_b: int,
 ) -> Shape | None:
-    """Return the shape of com.microsoft FusedMatMul: MatMul of transposed operands.
-
-    The shape is unknown if a batch axis is transposed.
-    """
+    """Return the shape of com.microsoft FusedMatMul, unknown if a batch axis is transposed."""
     if a is None or b is None or trans_batch_a or trans_batch_b or len(a) < 2 or len(b) < 2:
         return None
     left = a[:-2] + (a[-1], a[-2]) if trans_a else a
@@ -145,10 +142,7 @@ def norm_stats_shape(x: Shape | None, axis: int) -> Shape | None:
 def rnn_shape(
     x: Shape | None, r: Shape | None, hidden_size: int | None, direction: str, layout: int
 ) -> Shape | None:
-    """Return the shape of Y of RNN, GRU, LSTM: ``(seq, directions, batch, hidden)``.
-
-    With layout 1 it is ``(batch, seq, directions, hidden)``.
-    """
+    """Return the shape of Y of RNN, GRU, LSTM: (seq, directions, batch, hidden) for layout 0."""
     if x is None or len(x) != 3:
         return None
     hidden: Dim | None = hidden_size or (r[-1] if r else None)
@@ -163,10 +157,7 @@ def rnn_shape(
 def rnn_state_shape(
     x: Shape | None, r: Shape | None, hidden_size: int | None, direction: str, layout: int
 ) -> Shape | None:
-    """Return the shape of Y_h and Y_c of RNN, GRU, LSTM: ``(directions, batch, hidden)``.
-
-    With layout 1 the batch is first.
-    """
+    """Return the shape of Y_h and Y_c of RNN, GRU, LSTM: the shape of Y without the sequence."""
     output_shape = rnn_shape(x, r, hidden_size, direction, layout)
     if output_shape is None:
         return None
@@ -209,10 +200,7 @@ def _check_heads(
 def attention_present_shape(
     new: Shape | None, past: Shape | None, kv_num_heads: int | None
 ) -> Shape | None:
-    """Return the shape of present_key or present_value: ``(batch, kv heads, past + new, size)``.
-
-    ``past`` is () if it is omitted.
-    """
+    """Return the shape of present_key or present_value; ``past`` is () if it is omitted."""
     if new is None or past is None:
         return None
     if len(new) == 3:
@@ -227,10 +215,7 @@ def attention_present_shape(
 def attention_scores_shape(
     q: Shape | None, k: Shape | None, past: Shape | None, q_num_heads: int | None
 ) -> Shape | None:
-    """Return the shape of qk_matmul_output: ``(batch, q heads, q length, total length)``.
-
-    ``past`` is () if it is omitted.
-    """
+    """Return the shape of Attention's qk_matmul_output; ``past`` is () if it is omitted."""
     if q is None or k is None or past is None or len(q) != len(k):
         return None
     past_length = past[2] if past else 0
@@ -240,10 +225,7 @@ def attention_scores_shape(
 
 
 def ms_multi_head_attention_shape(query: Shape | None, value: Shape | None) -> Shape | None:
-    """Return the shape of com.microsoft MultiHeadAttention for (batch, length, hidden) operands.
-
-    It is unknown for packed operands.
-    """
+    """Return the shape of com.microsoft MultiHeadAttention for unpacked (batch, length, hidden)."""
     if query is None or value is None or len(query) != 3:
         return None
     if len(value) == 3:
@@ -273,10 +255,7 @@ def linear_state_shape(
 
 
 def loss_shape(target: Shape | None, reduction: str) -> Shape | None:
-    """Return the shape of a loss: a scalar unless ``reduction`` is none.
-
-    The operators are NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss.
-    """
+    """Return the shape of NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss."""
     return target if reduction == "none" else ()
 
 

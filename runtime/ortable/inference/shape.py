@@ -73,10 +73,7 @@ def all_known(sizes: Sequence[Dim | None]) -> Shape | None:
 
 
 def merge_dim(a: Dim, b: Dim) -> Dim | None:
-    """Merge two dims that must be equal; prefer an int.
-
-    Returns None if they are provably different.
-    """
+    """Merge two dims that must be equal, preferring an int; None if they are provably different."""
     if a is b or a == b:
         return a
     if dims_differ(a, b):

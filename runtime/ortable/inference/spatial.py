@@ -294,10 +294,7 @@ def grid_sample_shape(x: Shape | None, grid: Shape | None) -> Shape | None:
 
 
 def affine_grid_shape(size: Value) -> Shape | None:
-    """Return the shape of AffineGrid: ``(N, *spatial, number of spatial axes)``.
-
-    ``size`` has the content ``(N, C, *spatial)``.
-    """
+    """Return the shape of AffineGrid: ``(N, *spatial, axes)`` for size ``(N, C, *spatial)``."""
     items = as_vector(size)
     return None if items is None else (items[0], *items[2:], len(items) - 2)
 
@@ -311,10 +308,7 @@ def col2im_shape(x: Shape | None, image_shape: Value, block_shape: Value) -> Sha
 
 
 def roi_align_shape(x: Shape | None, rois: Shape | None, height: int, width: int) -> Shape | None:
-    """Return the shape of RoiAlign: ``(N, C, H, W), (R, .) -> (R, C, height, width)``.
-
-    MaxRoiPool has the same shape.
-    """
+    """Return the shape of RoiAlign and MaxRoiPool: ``(number of rois, C, height, width)``."""
     return None if x is None or rois is None else (rois[0], x[1], height, width)
 
 
@@ -342,10 +336,7 @@ def dft_shape(
 def stft_shape(
     x: Shape | None, frame_step: Value, window: Shape | None, frame_length: Value, onesided: int
 ) -> Shape | None:
-    """Return the shape of STFT: ``(batch, length, .) -> (batch, frames, bins, 2)``.
-
-    ``window`` and ``frame_length`` are () if they are omitted.
-    """
+    """Return the shape of STFT, (batch, frames, bins, 2); omitted inputs are ()."""
     step = as_scalar(frame_step)
     if x is None or step is None:
         return None

@@ -93,10 +93,7 @@ def mul_value(a: Value, b: Value) -> Value:
 
 
 def div_value(a: Value, b: Value) -> Value:
-    """Return the content of Div, which rounds towards zero.
-
-    A symbolic quotient is known if the dividend cannot be negative and the divisor is positive.
-    """
+    """Return the content of Div, which rounds towards zero; unknown for symbols of unknown sign."""
     return map_values(_divide_dims, a, b)
 
 
@@ -169,22 +166,16 @@ def gather_value(data: Value, indices: Value) -> Value:
 
 def slice_value(data: Value, starts: Value, ends: Value, axes: Value, steps: Value) -> Value:
     """Return the content of Slice of a vector."""
-    start_values, end_values = static_ints(starts), static_ints(ends)
-    axis_values, step_values = static_ints(axes), static_ints(steps)
-    if (
-        not isinstance(data, tuple)
-        or not start_values
-        or not end_values
-        or axis_values is None
-        or step_values is None
-    ):
+    first, last = static_ints(starts), static_ints(ends)
+    indices, stride = static_ints(axes), static_ints(steps)
+    if not isinstance(data, tuple) or not first or not last or indices is None or stride is None:
         return None
-    if len(start_values) != 1 or (axis_values and axis_values[0] not in (0, -1)):
+    if len(first) != 1 or (indices and indices[0] not in (0, -1)):
         return None
-    step = step_values[0] if step_values else 1
-    if step == 0 or slice_length(len(data), start_values[0], end_values[0], step) is None:
+    step = stride[0] if stride else 1
+    if step == 0 or slice_length(len(data), first[0], last[0], step) is None:
         return None
-    return data[slice(start_values[0], end_values[0], step)]
+    return data[slice(first[0], last[0], step)]
 
 
 def squeeze_value(value: Value) -> Value:
@@ -234,10 +225,7 @@ def split_value(value: Value, shapes: Sequence[Shape | None]) -> tuple[Value, ..
 
 
 def range_length(start: Any, limit: Any, delta: Any) -> Shape | None:
-    """Return the shape of Range: the number of steps.
-
-    The arguments are inputs (ValueInfo); floats are supported if they are whole numbers.
-    """
+    """Return the shape of Range; the arguments are inputs (ValueInfo) with whole numbers."""
     numbers = [whole_number(info) for info in (start, limit, delta)]
     start_number, limit_number, step = numbers
     if start_number is None or limit_number is None or type(step) is not int or step == 0:
@@ -257,10 +245,7 @@ def range_value(start: Value, limit: Value, delta: Value) -> Value:
 def reduce_value(
     function: str, value: Value, axes: Value, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Value:
-    """Return the content of ReduceProd, ReduceSum, ReduceMax or ReduceMin of a vector.
-
-    ``axes`` is () if it is omitted.
-    """
+    """Return the content of ReduceProd, -Sum, -Max or -Min of a vector; omitted axes are ()."""
     axis_values = static_ints(axes)
     if not isinstance(value, tuple) or not value or axis_values is None:
         return None
@@ -281,10 +266,7 @@ _FOLDS: dict[str, Callable[[tuple[Dim, ...]], Dim]] = {
 
 
 def filled_value(content: Any, target: Value) -> Value:
-    """Return the content of ConstantOfShape.
-
-    ``content`` is the one-element tensor attribute, or None for 0.
-    """
+    """Return the content of ConstantOfShape; ``content`` is its one-element tensor, None for 0."""
     size = static_ints(target)
     if (
         size is None

@@ -127,10 +127,7 @@ def _infer_missing_size(
 
 
 def _cancel_factors(left: list[Dim], right: list[Dim]) -> tuple[list[Dim], list[Dim]]:
-    """Remove common factors from both products.
-
-    Known sizes of 0 are not removed, because -1 is invalid with them.
-    """
+    """Remove common factors, except known sizes of 0, from both products."""
     unmatched = []
     for size in right:
         if size in left:
@@ -173,10 +170,7 @@ def tile_shape(shape: Shape | None, repeats: Value) -> Shape | None:
 
 
 def pad_shape(shape: Shape | None, pads: Value, axes: Value) -> Shape | None:
-    """Return the shape of Pad.
-
-    ``pads`` holds all begins, then all ends; ``axes`` () means every axis.
-    """
+    """Return the shape of Pad; ``pads`` has all begins, then all ends; no axes means all."""
     items, axis_values = as_vector(pads), static_ints(axes)
     if shape is None or items is None or axis_values is None:
         return None
@@ -244,10 +238,7 @@ def gather_shape(data: Shape | None, indices: Shape | None, axis: int = 0) -> Sh
 def gather_block_quantized_shape(
     data: Shape | None, indices: Shape | None, gather_axis: int, packed: bool, bits: int
 ) -> Shape | None:
-    """Return the shape of com.microsoft GatherBlockQuantized.
-
-    It is that of Gather; ``packed`` bytes along the last axis hold 8 / ``bits`` elements each.
-    """
+    """Return the shape of GatherBlockQuantized; ``packed`` bytes hold 8 / ``bits`` elements."""
     gathered = gather_shape(data, indices, gather_axis)
     if gathered is None or not gathered or not packed:
         return gathered
@@ -269,10 +260,7 @@ def gather_nd_shape(data: Shape | None, indices: Shape | None, batch_dims: int =
 def split_shapes(
     shape: Shape | None, sizes: Value, num_outputs: int | None, axis: int, n_outputs: int
 ) -> tuple[Shape | None, ...]:
-    """Return the shapes of the outputs of Split.
-
-    ``sizes`` () means equal parts, of which the last may be smaller.
-    """
+    """Return the shapes of Split; without ``sizes``, parts are equal, the last may be smaller."""
     unknown = (None,) * n_outputs
     items = as_vector(sizes)
     if shape is None or items is None:
@@ -302,36 +290,23 @@ def split_shapes(
 def slice_shape(
     shape: Shape | None, starts: Value, ends: Value, axes: Value, steps: Value
 ) -> Shape | None:
-    """Return the shape of Slice.
-
-    ``axes`` and ``steps`` of () mean the first axes and step 1.
-    """
-    start_values, end_values = as_vector(starts), as_vector(ends)
-    axis_values, step_values = static_ints(axes), static_ints(steps)
-    if (
-        shape is None
-        or start_values is None
-        or end_values is None
-        or axis_values is None
-        or step_values is None
-    ):
+    """Return the shape of Slice; ``axes`` and ``steps`` are () if they are omitted."""
+    first, last = as_vector(starts), as_vector(ends)
+    indices, stride = static_ints(axes), static_ints(steps)
+    if shape is None or first is None or last is None or indices is None or stride is None:
         return None
-    normalized = (
-        normalize_axes(axis_values, len(shape)) if axis_values else list(range(len(start_values)))
-    )
-    step_values = step_values or [1] * len(start_values)
-    if not len(start_values) == len(end_values) == len(normalized) == len(step_values) or len(
-        normalized
-    ) > len(shape):
+    normalized = normalize_axes(indices, len(shape)) if indices else list(range(len(first)))
+    stride = stride or [1] * len(first)
+    if not len(first) == len(last) == len(normalized) == len(stride) or len(normalized) > len(
+        shape
+    ):
         raise BuilderError(
-            f"Slice of {shape_str(shape)}: starts {shape_str(start_values)}, "
-            f"ends {shape_str(end_values)}, axes {normalized} and steps {step_values} "
+            f"Slice of {shape_str(shape)}: starts {shape_str(first)}, "
+            f"ends {shape_str(last)}, axes {normalized} and steps {stride} "
             "have different lengths"
         )
     result: list[Dim | None] = list(shape)
-    for start, end, axis, step in zip(
-        start_values, end_values, normalized, step_values, strict=True
-    ):
+    for start, end, axis, step in zip(first, last, normalized, stride, strict=True):
         result[axis] = slice_length(shape[axis], start, end, step)
     return all_known(result)
 
@@ -393,10 +368,7 @@ def arg_reduce_shape(shape: Shape | None, axis: int = 0, keepdims: int = 1) -> S
 def reduce_axes(
     shape: Shape | None, axes: Value, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Shape | None:
-    """Return the shape of ReduceX.
-
-    Without axes, it reduces all axes, or none with ``noop_with_empty_axes``.
-    """
+    """Return the shape of ReduceX; () means all axes, or none with ``noop_with_empty_axes``."""
     axis_values = static_ints(axes)
     if shape is None or axis_values is None:
         return None
@@ -439,10 +411,7 @@ def center_crop_pad_shape(
 
 
 def shape_from_value(value: Value) -> Shape | None:
-    """Return the shape of ConstantOfShape, RandomNormal: the known content of the input.
-
-    It is unknown if an entry may be negative.
-    """
+    """Return the known content as the shape of ConstantOfShape; None if a size may be negative."""
     items = as_vector(value)
     return items if items is not None and all(item >= 0 for item in items) else None
 

@@ -96,10 +96,7 @@ class _QdqRewriter:
         return True
 
     def _shift_constant(self, node: Node, index: int) -> np.ndarray | None:
-        """Return the constant codes of one input plus 128 as uint8; None if they are not constant.
-
-        A missing zero point counts as 0.
-        """
+        """Return constant codes plus 128 as uint8, 128 for an omitted input, else None."""
         name = node.inputs[index] if index < len(node.inputs) else ""
         if name == "":
             return np.array(128, np.uint8)

@@ -48,14 +48,7 @@ def quantize_weights(
 
 
 def pack_weight_codes(graph: Any) -> bool:
-    """Repack the 4-bit weight codes of a prequantized model for kernels, in place.
-
-    Args:
-        graph: the graph, after all other passes, with its weights as constants.
-
-    Returns:
-        Whether the graph had such codes.
-    """
+    """Repack 4-bit weight codes of a prequantized graph, in place; return whether it had any."""
     record = rewrite_graph(graph, rule_selection.select_rules(_PREQUANTIZED))
     remove_unused(graph)
     return bool(record.fired)

@@ -52,11 +52,11 @@ def _find_scanned(graph: Graph, node: Node) -> _ScannedAttention | None:
     ]
     if not is_only_reader or step.inputs[3] != state or step.inputs.count(state) != 1:
         return None
-    final_state = step.outputs[1] if len(step.outputs) > 1 else ""
+    last = step.outputs[1] if len(step.outputs) > 1 else ""
     if (
-        not final_state
-        or body.outputs[0].name != final_state
-        or any(final_state in read_names(body_node) for body_node in body.nodes)
+        not last
+        or body.outputs[0].name != last
+        or any(last in read_names(body_node) for body_node in body.nodes)
     ):
         return None
     return _ScannedAttention(graph, node, step)
@@ -94,11 +94,7 @@ class _ScannedAttention:
                     self.token_wise.add(body_node.outputs[0])
 
     def merge_scan(self) -> bool:
-        """Replace the Scan if every part of a step can be computed for all tokens at once.
-
-        Returns:
-            Whether the Scan was replaced; if not, the graph is unchanged.
-        """
+        """Replace the Scan if all tokens can be computed at once; return whether it was."""
         operands = [name for index, name in enumerate(self.step.inputs) if name and index != 3]
         rows = [info.name for info in self.body.outputs[1:]]
         if not self.token_wise.issuperset(
@@ -106,12 +102,12 @@ class _ScannedAttention:
         ) or not self.outer_inputs.keys().isdisjoint(rows):
             return False
         with self._insert_before():
-            final_state = self._compute_all(self._collect_operands([*operands, *rows]))
+            last = self._compute_all(self._collect_operands([*operands, *rows]))
             stacked = [
                 permuted(self.graph, self.all_token_results[name], self._swapped_axes(name))
                 for name in rows
             ]
-        self._replace_scan([final_state, *stacked])
+        self._replace_scan([last, *stacked])
         return True
 
     # -- nodes that can be computed for all tokens at once
@@ -126,21 +122,16 @@ class _ScannedAttention:
             return False
         if any(name in self.varying and name not in self.token_wise for name in operands):
             return False
-        output_shape = self.body.get_shape(node.outputs[0])
+        shape = self.body.get_shape(node.outputs[0])
         if node.key in ELEMENTWISE:
-            return all(self._is_aligned(name, len(output_shape)) for name in operands)
+            return all(self._is_aligned(name, len(shape)) for name in operands)
         if node.key not in KEEPS_ORDER or any(operand in self.varying for operand in operands[1:]):
             return False
-        has_fixed_sizes = all(isinstance(size, int) and size > 0 for size in output_shape[1:])
-        return has_fixed_sizes and dims.always_equal(
-            self.body.get_shape(operands[0])[0], output_shape[0]
-        )
+        is_fixed = all(isinstance(size, int) and size > 0 for size in shape[1:])
+        return is_fixed and dims.always_equal(self.body.get_shape(operands[0])[0], shape[0])
 
     def _is_aligned(self, name: str, rank: int) -> bool:
-        """Whether an operand of an elementwise node broadcasts over all tokens as it does over one.
-
-        Operands that differ between steps need this rank; constant operands need fewer axes.
-        """
+        """Whether an operand broadcasts over all tokens as over one: of full rank, or constant."""
         if not self.body.has_shape(name):
             return False
         if name in self.varying:
@@ -164,11 +155,7 @@ class _ScannedAttention:
         return needed
 
     def _compute_all(self, needed: set[str]) -> str:
-        """Compute the needed step results [B, ...] for all tokens, [B, L, ...].
-
-        Returns:
-            The state after the last token.
-        """
+        """Compute the needed results of the step for all tokens; return the last state."""
         for name, outer in self.outer_inputs.items():
             if name in needed:
                 self.all_token_results[name] = permuted(self.graph, outer, self._swapped_axes(name))
@@ -181,19 +168,15 @@ class _ScannedAttention:
         return final_state
 
     def _make_attention(self) -> tuple[str, str]:
-        """Make linear attention over all tokens.
-
-        Returns:
-            The result, [B, L, 1, H * V], and the last state.
-        """
+        """Make linear attention over all tokens, [B, L, 1, H * V]; return it and the last state."""
         shape, step = self.body.get_shape, self.step
         inputs = [name and self._flatten_heads(name) for name in step.inputs[:3]]
         inputs.append(self.node.inputs[0])
         inputs += [name and self._flatten_heads(name) for name in step.inputs[4:]]
-        attended, final_state = self.graph.make_node(
+        attended, last = self.graph.make_node(
             step.op_type, inputs, 2, domain=step.domain, **step.attrs
         )
-        return self._reshape(attended, [0, 0, 1, shape(step.outputs[0])[2]]), final_state
+        return self._reshape(attended, [0, 0, 1, shape(step.outputs[0])[2]]), last
 
     def _compute_for_all_tokens(self, node: Node) -> str:
         """Compute the result of an elementwise or reshaping node of the step for all tokens."""

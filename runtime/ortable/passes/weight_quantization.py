@@ -237,21 +237,21 @@ def quantize_matrix(weight: torch.Tensor, options: WeightOptions) -> QuantizedTe
     squared_error = squared_sum = 0.0
     chunk_rows = max(1, _CHUNK_ELEMENTS // max(inner, 1))
     for begin in range(0, rows, chunk_rows):
-        row_slice = slice(begin, min(begin + chunk_rows, rows))
-        groups_of_rows = weight[row_slice].float()
-        groups_of_rows = torch.nn.functional.pad(
-            groups_of_rows, (0, group_count * size - inner)
-        ).reshape(-1, group_count, size)
-        code, scale, zero = (_quantize_symmetric if symmetric else _quantize_asymmetric)(
-            groups_of_rows, options.bits
+        rows_slice = slice(begin, min(begin + chunk_rows, rows))
+        grouped = weight[rows_slice].float()
+        grouped = torch.nn.functional.pad(grouped, (0, group_count * size - inner)).reshape(
+            -1, group_count, size
         )
-        codes[row_slice] = code.to(torch.int8 if symmetric else torch.uint8).flatten(1).numpy()
-        scales[row_slice] = scale[..., 0].numpy()
+        code, scale, zero = (_quantize_symmetric if symmetric else _quantize_asymmetric)(
+            grouped, options.bits
+        )
+        codes[rows_slice] = code.to(torch.int8 if symmetric else torch.uint8).flatten(1).numpy()
+        scales[rows_slice] = scale[..., 0].numpy()
         if zeros is not None and zero is not None:
-            zeros[row_slice] = zero[..., 0].to(torch.uint8).numpy()
+            zeros[rows_slice] = zero[..., 0].to(torch.uint8).numpy()
             code -= zero
-        squared_sum += groups_of_rows.flatten().dot(groups_of_rows.flatten()).item()
-        difference = code.mul_(scale).sub_(groups_of_rows).flatten()
+        squared_sum += grouped.flatten().dot(grouped.flatten()).item()
+        difference = code.mul_(scale).sub_(grouped).flatten()
         squared_error += difference.dot(difference).item()
     if not math.isfinite(squared_sum):
         raise UnsupportedCase(_NOT_FINITE)

@@ -197,10 +197,7 @@ def to_grouped_weight(
 
 
 def drop_large_constants(graph: Any, earlier_names: set[str]) -> None:
-    """Drop large computed constants, except those with ``earlier_names``.
-
-    The intermediate constants of a weight are larger than its codes.
-    """
+    """Drop large computed constants, which take more memory than codes, but ``earlier_names``."""
     for name in set(graph.computed_constants) - earlier_names:
         if graph.computed_constants[name].size > _MAX_KEPT:
             del graph.computed_constants[name]
@@ -285,10 +282,7 @@ def _group_codes(
 
 
 def _code_format(low: np.ndarray, high: np.ndarray, eight_bits: bool) -> tuple[int, bool] | None:
-    """Return the bits of codes for numbers between these bounds, and whether they are signed.
-
-    Signed codes need no zero points. Returns None if no format fits.
-    """
+    """Return the bits of codes for these bounds, and whether they need no zero points."""
     for bits in (4, 8) if eight_bits else (4,):
         half, unsigned_max = 1 << (bits - 1), (1 << bits) - 1
         if low.min() >= -half and high.max() < half:

@@ -15,10 +15,7 @@ from .dataflow import Analysis, Traversal
 
 
 def same_result(graph: Graph, a: str, b: str) -> bool:
-    """Whether two results are equal.
-
-    They are if they are the same result, equal constants, or the same computation of equal results.
-    """
+    """Whether two results are the same result, equal constants, or equal computations of such."""
     return _SAME.fact_of(graph, (a, b))
 
 

@@ -50,23 +50,18 @@ def _shift_by(sign: int) -> Transfer[Counter | None]:
     """Make the transfer of a counter plus a number, or with sign -1 of a counter minus a number."""
 
     def shift_counter(traversal: Traversal[str, Counter | None], node: Node) -> Counter | None:
-        counter_name, number_name = node.inputs
-        if sign > 0 and traversal.find_fact(counter_name) is None:
-            counter_name, number_name = number_name, counter_name
-        counter, number = (
-            traversal.find_fact(counter_name),
-            _single_integer(traversal.graph, number_name),
-        )
-        counter_shape, output_shape = (
-            shape_or_none(traversal.graph, counter_name),
+        operand, addend = node.inputs
+        if sign > 0 and traversal.find_fact(operand) is None:
+            operand, addend = addend, operand
+        counter, number = (traversal.find_fact(operand), _single_integer(traversal.graph, addend))
+        before, after = (
+            shape_or_none(traversal.graph, operand),
             shape_or_none(traversal.graph, node.outputs[0]),
         )
-        if counter is None or number is None or counter_shape is None or output_shape is None:
+        if counter is None or number is None or before is None or after is None:
             return None
         start = counter.start + sign * number
-        axis = (
-            counter.axis + len(output_shape) - len(counter_shape)
-        )  # the number may have a higher rank
+        axis = counter.axis + len(after) - len(before)  # the number may have a higher rank
         return Counter(axis, counter.length, start) if abs(start) < _MAX_START else None
 
     return shift_counter

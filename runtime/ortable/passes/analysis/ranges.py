@@ -22,10 +22,7 @@ def lower_bound(graph: Graph, x: str) -> int | None:
 
 
 def upper_bound(graph: Graph, x: str) -> Dim | None:
-    """Return a number or size expression that is at least every element of an integer result.
-
-    Returns None if no bound is known.
-    """
+    """Return a number or size that is at least every element of an integer result, or None."""
     return _UPPER.fact_of(graph, x)
 
 

@@ -87,8 +87,8 @@ def _compare_triangle(traversal: Traversal[str, Triangle | None], node: Node) ->
         ):
             value = float(number.reshape(-1)[0])
             pairs = [
-                (part, value) if index == 0 else (value, part)
-                for part in (triangle.below, triangle.above)
+                (side, value) if index == 0 else (value, side)
+                for side in (triangle.below, triangle.above)
             ]
             return _make_triangle(triangle.diagonal, *(float(compare(*pair)) for pair in pairs))
     return None if node.key == "Equal" else _compare_positions(graph, node, compare)
@@ -114,17 +114,11 @@ def _compare_positions(
     if len(starts) < 2:
         return None
     # column index j + c and row index i + r are equal on the diagonal j - i = r - c
-    equal_diagonal = starts[-2] - starts[-1]
+    equal = starts[-2] - starts[-1]
     columns_first = axes[0] == -1
-    value_left_of_diagonal = bool(
-        compare(0, 1) if columns_first else compare(1, 0)
-    )  # left of the diagonal
-    value_on_diagonal = bool(compare(0, 0))
-    return _make_triangle(
-        equal_diagonal if value_on_diagonal == value_left_of_diagonal else equal_diagonal - 1,
-        float(value_left_of_diagonal),
-        float(not value_left_of_diagonal),
-    )
+    left = bool(compare(0, 1) if columns_first else compare(1, 0))  # left of the diagonal
+    middle = bool(compare(0, 0))
+    return _make_triangle(equal if middle == left else equal - 1, float(left), float(not left))
 
 
 # -- operators that produce or preserve triangles

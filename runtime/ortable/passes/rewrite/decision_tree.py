@@ -47,10 +47,7 @@ class Branch:
 
 
 def build_tree(rules: Iterable[Rule]) -> dict[str, Branch]:
-    """Build the decision tree of rules; the keys are the operators of the roots.
-
-    Rules with larger patterns come first; rules with patterns of the same size are sorted by name.
-    """
+    """Build the decision tree by root operator; larger patterns come first, then names."""
     trees: dict[str, Branch] = {}
     for order, rule in enumerate(sorted(rules, key=lambda rule: (-rule.size, rule.name))):
         for path in rule.paths:
@@ -65,10 +62,7 @@ def build_tree(rules: Iterable[Rule]) -> dict[str, Branch]:
 def rules_at(
     branch: Branch, node: Node, producers: Mapping[str, Node], values: Mapping[str, Any]
 ) -> list[Rule]:
-    """Return the rules with a path above a node, in order, without duplicates.
-
-    ``values`` are the values of the graph by name.
-    """
+    """Return the rules with a path above a node, in order, without duplicates."""
     reached: list[Branch] = []
     if branch.children:
         _collect_branches(branch.children, node, producers, values, reached)

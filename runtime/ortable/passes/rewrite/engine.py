@@ -136,11 +136,7 @@ class _GraphRewrite:
             worklist = worklist.next_pass(trees)
 
     def _try_rules(self, node: Node, rules: list[Rule]) -> tuple[list[Node], list[Node]] | None:
-        """Replace a match whose root is the node.
-
-        Returns:
-            The nodes around the change and the new nodes; None if no rule matches.
-        """
+        """Replace a match rooted at the node; return nodes around the change and new nodes."""
         matcher = self.index.matcher
         begin = time.perf_counter()
         for rule in rules:

@@ -122,11 +122,7 @@ class GraphIndex:
                 self.restore_producer(related_name)
 
     def bring_before(self, name: str, place: Key, not_these: Iterable[Node]) -> bool:
-        """Move the producers of a result before ``place``.
-
-        Returns:
-            False if that requires moving one of ``not_these`` or more than `_MAX_MOVED` nodes.
-        """
+        """Move producers before ``place``; False if that moves ``not_these`` or too many nodes."""
         immovable = set(not_these)
         to_move: dict[Node, None] = {}
         stack = [name]

@@ -96,10 +96,7 @@ class Matcher:
     # -- reasons for a missing match
 
     def refuse(self, why: str) -> None:
-        """Record why nodes that have the operators of a pattern are not rewritten.
-
-        A commutative operator may add a reason for each order of its inputs.
-        """
+        """Record why nodes that have the operators of a pattern are not rewritten."""
         self.reasons.append(why)
 
 

@@ -26,10 +26,7 @@ class ReplacementRejected(Exception):
 
 
 class Replacement:
-    """The replacement of the nodes of a match.
-
-    The graph is unchanged if `run` raises ReplacementRejected.
-    """
+    """A replacement of a match; the graph is unchanged if `run` raises ReplacementRejected."""
 
     def __init__(self, index: GraphIndex, rule: Rule, match: Match) -> None:
         self.index = index
@@ -40,8 +37,8 @@ class Replacement:
         roots = [producers[name] for name in match.results]
         self.roots = list(dict.fromkeys(roots))
         self.position = min(index.keys[node] for node in self.roots)
-        self.replaced_infos: dict[str, ValueInfo] = {}
-        self.replaced_constants: list[str] = []  # the replaced results that are constants
+        self.old_infos: dict[str, ValueInfo] = {}
+        self.old_constants: list[str] = []  # the replaced results that are constants
         self.rounding = _quantization_run(self.graph)
         self.rounded = {} if self.rounding is None else dict(self.rounding.rounded)
 
@@ -57,11 +54,11 @@ class Replacement:
             nodes = list(graph.nodes)
             self._check_order(nodes)
             results = [
-                self._check_result(*pair) for pair in zip(self.replaced_infos, built, strict=True)
+                self._check_result(*pair) for pair in zip(self.old_infos, built, strict=True)
             ]
             targets = [
                 self._name_result(*pair, nodes)
-                for pair in zip(self.replaced_infos, results, strict=True)
+                for pair in zip(self.old_infos, results, strict=True)
             ]
         except ReplacementRejected:
             self._restore_graph()
@@ -71,7 +68,7 @@ class Replacement:
             raise ReplacementRejected(str(error).splitlines()[0]) from None
         except KeyError as error:  # the replacement reads a size of the replaced result itself
             self._restore_graph()
-            if error.args[0] not in self.replaced_infos:
+            if error.args[0] not in self.old_infos:
                 raise
             raise ReplacementRejected(
                 f"the replacement reads {error.args[0]}, which it replaces"
@@ -99,27 +96,22 @@ class Replacement:
     def _build_nodes(self) -> list[str | None]:
         graph = self.graph
         for name in self.match.results:
-            self.replaced_infos[name] = graph.values.pop(name)
+            self.old_infos[name] = graph.values.pop(name)
             if name in graph.constant_names:
-                self.replaced_constants.append(name)
+                self.old_constants.append(name)
                 graph.constant_names.discard(name)
-        infos = list(self.replaced_infos.values())
-        res = ResultSpec(
-            list(self.replaced_infos), [i.dtype for i in infos], [i.shape for i in infos]
-        )
+        infos = list(self.old_infos.values())
+        res = ResultSpec(list(self.old_infos), [i.dtype for i in infos], [i.shape for i in infos])
         result = self.rule.make(graph, res, *self.match.values)
         results = list(result) if isinstance(result, (tuple, list)) else [result]
-        if len(results) != len(self.replaced_infos):
+        if len(results) != len(self.old_infos):
             raise ReplacementRejected(
-                f"the replacement has {len(results)} results instead of {len(self.replaced_infos)}"
+                f"the replacement has {len(results)} results instead of {len(self.old_infos)}"
             )
         return results
 
     def _check_order(self, nodes: list[Node]) -> None:
-        """Check that the producers of the new nodes precede them, or move the producers.
-
-        Moving is needed for example for nodes made from weights for a node further down.
-        """
+        """Check that the producers of the new nodes precede them, or move the producers."""
         index = self.index
         new_names = {name for node in nodes for name in node.outputs}
         for node in nodes:
@@ -147,7 +139,7 @@ class Replacement:
             raise ReplacementRejected(
                 f"the replacement gives {result!r}, which is no result of the graph"
             )
-        self._check_same(name, self.replaced_infos[name], info)
+        self._check_same(name, self.old_infos[name], info)
         replaces_identity = any(root.op_type == "Identity" for root in self.roots)
         if replaces_identity and result != name and self.index.is_output(name):
             raise ReplacementRejected(f"{name} is an output")
@@ -163,16 +155,16 @@ class Replacement:
             return name
         if result != name:
             is_new = any(result in node.outputs for node in nodes)
-            if is_new and result not in self.replaced_infos:
+            if is_new and result not in self.old_infos:
                 self._rename_result(result, name, nodes)
             elif self.index.is_output(name):
                 self.graph.make_node("Identity", [result], [name])
                 nodes.append(self.graph.nodes[-1])
             else:
-                if _merge_knowledge(self.graph.values[result], self.replaced_infos[name]):
+                if _merge_knowledge(self.graph.values[result], self.old_infos[name]):
                     self.index.learnt += 1
                 return result
-        self._reuse_value_info(name, self.replaced_infos[name])
+        self._reuse_value_info(name, self.old_infos[name])
         return name
 
     def _check_same(self, name: str, replaced: ValueInfo, info: ValueInfo) -> None:
@@ -208,19 +200,14 @@ class Replacement:
         self.index.add_alias(result, name)
         values[result] = info  # the old name may still be looked up
 
-    def _reuse_value_info(self, name: str, replaced: ValueInfo) -> None:
+    def _reuse_value_info(self, name: str, old: ValueInfo) -> None:
         """Reuse the ValueInfo of the replaced result: the list of outputs holds this object."""
         values = self.graph.values
         info = values[name]
-        _merge_knowledge(info, replaced)
-        replaced.dtype, replaced.shape, replaced.rank, replaced.value = (
-            info.dtype,
-            info.shape,
-            info.rank,
-            info.value,
-        )
-        replaced.constant, replaced.producer = info.constant, info.producer
-        values[name] = replaced
+        _merge_knowledge(info, old)
+        old.dtype, old.shape, old.rank, old.value = (info.dtype, info.shape, info.rank, info.value)
+        old.constant, old.producer = info.constant, info.producer
+        values[name] = old
 
     def _restore_graph(self) -> None:
         graph = self.graph
@@ -229,8 +216,8 @@ class Replacement:
                 graph.values.pop(name, None)
                 graph.constant_names.discard(name)
         graph.materializer.drop_dead(graph.values)
-        graph.values.update(self.replaced_infos)
-        graph.constant_names.update(self.replaced_constants)
+        graph.values.update(self.old_infos)
+        graph.constant_names.update(self.old_constants)
         if self.rounding is not None:  # without the new nodes, no weight was quantized
             self.rounding.rounded = self.rounded
 
@@ -244,10 +231,10 @@ class Replacement:
         for position, node in enumerate(nodes):
             index.add_node(node, (*self.position, position))
         affected = list(nodes)
-        for name, target in zip(self.replaced_infos, targets, strict=True):
+        for name, target in zip(self.old_infos, targets, strict=True):
             if target != name:
                 affected += index.redirect_readers(name, target)
-                self.graph.values[name] = self.replaced_infos[name]  # may still be looked up
+                self.graph.values[name] = self.old_infos[name]  # may still be looked up
         return affected + index.drop_unread(read)
 
 

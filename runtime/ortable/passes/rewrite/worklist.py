@@ -59,19 +59,16 @@ class Worklist:
     def add_changed(
         self, touched: list[Node], made: list[Node], depth: int, keys: Container[str]
     ) -> None:
-        """Queue the nodes whose pattern may contain a touched node, for this pass or the next one.
-
-        ``made`` are the new nodes; ``keys`` are the root operators of rules.
-        """
+        """Queue the nodes whose pattern may contain a touched node, in this or the next pass."""
         index, key, queued = self.index, self.key, self.queued
         self.new_nodes.update(made)
         # A pass over all nodes has already queued the later nodes and their readers.
         last_key = key if self.covers_all and self.revived == index.revived else None
-        readers, further_readers = index.nodes_around(touched, depth, last_key)
-        for node in readers:
+        candidates, nodes_below = index.nodes_around(touched, depth, last_key)
+        for node in candidates:
             if node not in queued and node.key in keys:
                 self._enqueue(node)
-        for node in further_readers:
+        for node in nodes_below:
             if node not in queued and node.key in keys:
                 if key is not None and index.keys[node] > key:
                     self._enqueue(node)

@@ -108,16 +108,14 @@ def heads_before_repeat(graph: Graph, heads: Result) -> Result:
     results = [unsqueeze.inputs[0], unsqueeze.outputs[0], expand.outputs[0], heads]
     if not all(map(graph.has_shape, results)):
         return heads
-    input_shape, _, expanded_shape, output_shape = (list(graph.get_shape(x)) for x in results)
+    before, _, spread, after = (list(graph.get_shape(x)) for x in results)
     axes = small_constant(graph, unsqueeze.inputs[1])
-    if len(input_shape) != 4 or axes is None or axes.tolist() != [2]:
+    if len(before) != 4 or axes is None or axes.tolist() != [2]:
         return heads
-    repeats = expanded_shape[2]
-    expected_expanded = [input_shape[0], input_shape[1], repeats, *input_shape[2:]]
-    expected_output = [input_shape[0], input_shape[1] * repeats, *input_shape[2:]]
-    is_repeat = _all_same(expanded_shape, expected_expanded) and _all_same(
-        output_shape, expected_output
-    )
+    repeats = spread[2]
+    groups = [before[0], before[1], repeats, *before[2:]]
+    merged = [before[0], before[1] * repeats, *before[2:]]
+    is_repeat = _all_same(spread, groups) and _all_same(after, merged)
     return results[0] if is_repeat and isinstance(repeats, int) else heads
 
 
@@ -126,10 +124,7 @@ def _all_same(a: list[Any], b: list[Any]) -> bool:
 
 
 def merged_heads(graph: Graph, heads: Result, transposed: Bool = False) -> Result:
-    """Return heads as rows [B, L, H * D]; the existing rows if the heads were made from rows.
-
-    The heads are [B, H, L, D], or [B, H, D, L] if ``transposed``.
-    """
+    """Return heads [B, H, L, D], or ``transposed`` [B, H, D, L], as rows [B, L, H * D]."""
     split = _key_rows(graph, heads) if transposed else _split_rows(graph, heads, _SPLIT)
     order = [0, 3, 1, 2] if transposed else _SPLIT
     return _merge_rows(graph, permuted(graph, heads, order) if split is None else split)
@@ -197,10 +192,7 @@ def untransposed_keys(graph: Graph, keys: Result) -> Result:
 
 
 def head_groups(graph: Graph, x: Result, shared: Result) -> Int:
-    """Return the number of heads of ``x`` [B, H, N, D] per head of ``shared`` [B, G, L, E].
-
-    Returns 0 if batches differ or G does not divide H.
-    """
+    """Return the heads of ``x`` [B, H, N, D] per head of ``shared`` [B, G, L, E]; 0 if unknown."""
     if not all(graph.has_shape(result) and graph.get_rank(result) == 4 for result in (x, shared)):
         return 0
     shape, shared_shape = graph.get_shape(x), graph.get_shape(shared)
@@ -218,14 +210,14 @@ def repeats_heads(graph: Graph, x: Result, repeated: Result) -> Bool:
     """Whether ``repeated`` repeats each head of ``x`` consecutively and no other axis changes."""
     if not (graph.has_shape(x) and graph.has_shape(repeated)):
         return False
-    shape, repeated_shape = graph.get_shape(x), graph.get_shape(repeated)
+    shape, target = graph.get_shape(x), graph.get_shape(repeated)
     if (
         len(shape) != 4
-        or len(repeated_shape) != 4
+        or len(target) != 4
         or type(shape[1]) is not int
-        or type(repeated_shape[1]) is not int
+        or type(target[1]) is not int
     ):
         return False
-    other_axes = zip((shape[0], *shape[2:]), (repeated_shape[0], *repeated_shape[2:]), strict=True)
-    repeated_evenly = shape[1] > 0 and repeated_shape[1] % shape[1] == 0
+    other_axes = zip((shape[0], *shape[2:]), (target[0], *target[2:]), strict=True)
+    repeated_evenly = shape[1] > 0 and target[1] % shape[1] == 0
     return repeated_evenly and all(dims.always_equal(a, b) for a, b in other_axes)

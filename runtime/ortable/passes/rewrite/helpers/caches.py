@@ -45,10 +45,7 @@ _MAX_GROUPED_QUERIES = 64
 
 
 def is_written_cache(graph: Graph, heads: Result) -> Bool:
-    """Whether these heads [B, G, L, D], or the heads that they repeat, are a just written cache.
-
-    Such a cache may hold more positions than a sequence has tokens.
-    """
+    """Whether these heads, or the heads that they repeat, are a cache after an in-place write."""
     node = graph.values[heads_before_repeat(graph, heads)].producer
     return node is not None and node.key in IN_PLACE
 
@@ -66,7 +63,7 @@ def heads_together(graph: Graph, query: Result, keys: Result, values: Result, bi
     pairs = [(q[0], k[0]), (q[3], k[3]), *zip(k, v, strict=True)]
     if not is_static([q[1], q[3], k[1]]) or not all(dims.always_equal(a, b) for a, b in pairs):
         return 0
-    if min(q[1], k[1], q[3]) < 1 or q[1] % k[1] or q[3] % 8:  # of the kernel
+    if min(q[1], k[1], q[3]) < 1 or q[1] % k[1] or q[3] % 8:  # the kernel needs width % 8 == 0
         return 0
     sharing = q[1] // k[1]
     if dims.always_equal(q[2], 1) and sharing == 1:
@@ -106,17 +103,10 @@ def heads_before_flat(graph: Graph, flat: Result, keys: Result) -> Result:
         or not all(map(graph.has_shape, (keys, expand.outputs[0])))
     ):
         return flat
-    axes, expanded_shape = (
-        small_constant(graph, unsqueeze.inputs[1]),
-        graph.get_shape(expand.outputs[0]),
-    )
-    batch, groups, *length_and_width = graph.get_shape(keys)
-    is_repeat = len(expanded_shape) == 5 and all(
-        map(
-            dims.always_equal,
-            [*expanded_shape[:2], *expanded_shape[3:]],
-            [batch, groups, *length_and_width],
-        )
+    axes, spread = (small_constant(graph, unsqueeze.inputs[1]), graph.get_shape(expand.outputs[0]))
+    batch, groups, *inner = graph.get_shape(keys)
+    is_repeat = len(spread) == 5 and all(
+        map(dims.always_equal, [*spread[:2], *spread[3:]], [batch, groups, *inner])
     )
     return unsqueeze.inputs[0] if is_repeat and axes is not None and axes.tolist() == [2] else flat
 
@@ -190,32 +180,20 @@ def decode_attention(
     groups = batch * groups if is_folded else groups
     bias = as_numbers(graph, mask)
     total = _count_used_positions(graph, bias, positions, queries, softcap)
-    no_new_tokens = zeros_of(graph, [batch_size, 0, groups * width], dtypes.float32)
+    empty = zeros_of(graph, [batch_size, 0, groups * width], dtypes.float32)
     if is_folded:
         query = permuted(graph, reshape_to(graph, query, [head_count, queries, width]), [1, 0, 2])
         keys, values = (
             reshape_to(graph, cache, [1, groups, positions, width]) for cache in (keys, values)
         )
     rows = reshape_to(graph, query, [batch_size, queries, head_count * width])
-    last_position = graph.make_node("Sub", [total, const(graph, 1, dtypes.int32)])
-    last_position = expanded(graph, reshape_to(graph, last_position, [1]), [batch_size])
-    used_bias = _slice_bias(graph, bias, total, [batch, heads, count, positions], together)
+    last_key = graph.make_node("Sub", [total, const(graph, 1, dtypes.int32)])
+    last_key = expanded(graph, reshape_to(graph, last_key, [1]), [batch_size])
+    added = _slice_bias(graph, bias, total, [batch, heads, count, positions], together)
     domain, _, name = _KERNEL.rpartition("::")
     attended = graph.make_node(
         name,
-        [
-            rows,
-            no_new_tokens,
-            no_new_tokens,
-            keys,
-            values,
-            last_position,
-            total,
-            None,
-            None,
-            None,
-            used_bias,
-        ],
+        [rows, empty, empty, keys, values, last_key, total, None, None, None, added],
         domain=domain,
         num_heads=head_count,
         kv_num_heads=groups,
@@ -242,24 +220,17 @@ def _count_used_positions(
     zero = const(graph, 0, dtypes.int32)
     mask_value = const(graph, _LOWEST if softcap else -math.inf, dtypes.float32)
     hidden = graph.make_node("LessOrEqual", [bias, mask_value])
-    last_positions = graph.make_node("Where", [hidden, zero, _count_from_one(graph, positions)])
+    last = graph.make_node("Where", [hidden, zero, _count_from_one(graph, positions)])
     if softcap:
-        last_positions = graph.make_node(
-            "ReduceMax", [last_positions, as_vec(graph, [-1])], keepdims=1
-        )
-        empty = graph.make_node("Equal", [last_positions, zero])
-        last_positions = graph.make_node(
-            "Where", [empty, _as_int32(graph, positions), last_positions]
-        )
-    total = graph.make_node("ReduceMax", [last_positions], keepdims=0)
+        last = graph.make_node("ReduceMax", [last, as_vec(graph, [-1])], keepdims=1)
+        empty = graph.make_node("Equal", [last, zero])
+        last = graph.make_node("Where", [empty, _as_int32(graph, positions), last])
+    total = graph.make_node("ReduceMax", [last], keepdims=0)
     return graph.make_node("Max", [total, _as_int32(graph, queries)])
 
 
 def _slice_bias(graph: Graph, bias: str, total: str, sizes: list[Any], together: int) -> str:
-    """Return the bias of the used positions, [B or 1, H or 1, S, positions].
-
-    If the kernel groups heads and queries, the bias is grouped in the same way.
-    """
+    """Return the bias of the used positions, grouped like the kernel's heads and queries."""
     batch, heads, queries, positions = sizes
     outer = list(shape_of(graph, bias))[:-2]
     outer = [1] * (2 - len(outer)) + outer

@@ -51,10 +51,7 @@ def summed_pads(
     axes: Result | None,
     pads: Ints | None,
 ) -> Ints:
-    """Return the attribute ``pads`` plus the zeros that a Pad adds to the spatial axes.
-
-    Returns [] if the Pad does anything else.
-    """
+    """Return ``pads`` plus the zeros of a Pad on the spatial axes; [] if it pads differently."""
     border_sizes = small_constant(graph, borders)
     if border_sizes is None or border_sizes.ndim != 1 or not graph.has_rank(x):
         return []

@@ -50,10 +50,7 @@ def are_nonnegative(graph: Graph, ids: Result) -> Bool:
 
 
 def pays_by_expert(graph: Graph, weight: Result, ids: Result) -> Bool:
-    """Whether gathering a matrix of float32 [E, ...] for each row is slower than E products.
-
-    If the number of rows is unknown, the number of experts is used instead.
-    """
+    """Whether gathering a float32 matrix for each row is slower than a product per expert."""
     if not is_float32(graph, weight) or known_rank(graph, weight) != 3:
         return False
     if not graph.has_shape(weight) or not is_static(shape_of(graph, weight)):
@@ -72,18 +69,18 @@ def rows_by_expert(
     ``x`` has the elements of [S, K] in any shape. The rows are sorted by expert, multiplied, and
     put back in order. ``transposed``: the matrices are [E, N, K].
     """
-    make_node = graph.make_node
+    make = graph.make_node
     count, rows = dim_of(graph, weight, 0), dim_of(graph, ids, 0)
     inner = dim_of(graph, weight, 2 if transposed else 1)
     row_count = as_vec(graph, rows)
     sizes = counts_of(graph, ids, count)  # type: ignore[arg-type]
-    _, order = make_node("TopK", [ids, row_count], 2, axis=0, largest=0)
-    _, inverse_order = make_node("TopK", [order, row_count], 2, axis=0, largest=0)
-    sorted_rows = make_node(
+    _, order = make("TopK", [ids, row_count], 2, axis=0, largest=0)
+    _, inverse_order = make("TopK", [order, row_count], 2, axis=0, largest=0)
+    sorted_rows = make(
         "Gather", [reshape_to(graph, _skip_views(graph, x), [rows, inner]), order], axis=0
     )
     products = grouped_matmul(graph, sorted_rows, sizes, weight, transposed)
-    return make_node("Gather", [products, inverse_order], axis=0)
+    return make("Gather", [products, inverse_order], axis=0)
 
 
 # -- number of rows of each expert

@@ -87,10 +87,7 @@ def _is_grid(array: np.ndarray, shape: Shape) -> bool:
 
 
 def class_axis(graph: Graph, classes: Result, indices: Result) -> Int:
-    """Return the axis along which ``indices`` has one element and ``classes`` is 0, 1, 2, ...
-
-    Returns -1 if ``classes`` is not such a constant.
-    """
+    """Return the axis of size 1 of ``indices`` along which ``classes`` is 0, 1, 2, ..., else -1."""
     shape, classes_shape = shape_or_none(graph, indices), shape_or_none(graph, classes)
     if shape is None or classes_shape is None or len(classes_shape) > len(shape):
         return -1

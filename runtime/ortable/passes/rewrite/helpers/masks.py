@@ -73,10 +73,7 @@ def expanded_mask(graph: Graph, mask: Result, scores: Result) -> Result:
 
 
 def every_row_sees(graph: Graph, mask: Result | None) -> Bool:
-    """Whether an additive mask leaves every row a key above -inf and the lowest float.
-
-    True without a mask.
-    """
+    """Whether there is no mask, or each row of it has a key above -inf and the lowest float."""
     if not mask:
         return True
     values = whole_constant(graph, mask)

@@ -23,10 +23,7 @@ __all__ = [
 
 
 def trailing_axes(graph: Graph, axes: Result, x: Result) -> Int:
-    """Return the first of the constant axes, counted from the end.
-
-    Returns 0 unless the axes are all trailing axes of ``x`` with known sizes.
-    """
+    """Return the first constant axis (negative) if the axes are all trailing axes, else 0."""
     axis_values = small_constant(graph, axes)
     if axis_values is None or axis_values.ndim > 1 or not graph.has_shape(x):
         return 0
@@ -67,10 +64,7 @@ def one_row_axis(graph: Graph, x: Result, mean: Result, count: Result) -> Int:
 
 
 def is_channels(graph: Graph, c: Result, x: Result) -> Bool:
-    """Whether a result has one element for each index of axis 1 of ``x`` and broadcasts with ``x``.
-
-    The size of axis 1 is known.
-    """
+    """Whether ``c`` broadcasts with ``x`` and has an element for each index of axis 1 of ``x``."""
     if not (graph.has_shape(c) and graph.has_shape(x)) or graph.get_rank(x) < 2:
         return False
     shape, target_shape = list(graph.get_shape(c)), graph.get_shape(x)

@@ -140,10 +140,7 @@ def is_close(a: Float, b: Float) -> Bool:
 
 
 def is_moderate(value: Float) -> Bool:
-    """Whether a number is finite, nonzero and far from the limits of float32.
-
-    Scaling by such a number neither overflows nor loses digits.
-    """
+    """Whether scaling by a number neither overflows float32 nor loses digits."""
     return math.isfinite(value) and 1e-30 < abs(value) < 1e30
 
 

@@ -46,11 +46,11 @@ def quantized_weight_of(graph: Graph, w: Result, last: Bool, table: Bool = False
     """
     if not _is_computed_matrix(graph, w):
         return None
-    allows_eight_bits = accuracy_level(graph) == 4
+    eight_bits = accuracy_level(graph) == 4
 
     def make_weight() -> GroupedWeight | None:
-        parts = parts_of(graph, w, _MAX_SPREAD[allows_eight_bits])
-        return None if parts is None else to_grouped_weight(parts, last, allows_eight_bits)
+        parts = parts_of(graph, w, _MAX_SPREAD[eight_bits])
+        return None if parts is None else to_grouped_weight(parts, last, eight_bits)
 
     weight = _without_caching(graph, make_weight)
     if weight is None or not table:
@@ -60,10 +60,7 @@ def quantized_weight_of(graph: Graph, w: Result, last: Bool, table: Bool = False
 
 
 def scaled_codes(graph: Graph, w: Result, scales: Result, product: Result) -> Opaque:
-    """Return the weight with codes ``w`` [K, N] whose product is multiplied by N scales.
-
-    Returns None if there is none or kernels do not support it.
-    """
+    """Return the weight with codes ``w`` [K, N] and a product multiplied by N scales, else None."""
     if (
         not _is_computed_matrix(graph, w)
         or not is_constant(graph, scales)
@@ -78,16 +75,14 @@ def scaled_codes(graph: Graph, w: Result, scales: Result, product: Result) -> Op
         return None
     if graph.get_shape(product)[-1] != outer:
         return None
-    allows_eight_bits = accuracy_level(graph) == 4
+    eight_bits = accuracy_level(graph) == 4
 
     def compute_weight() -> GroupedWeight | None:
-        numbers = whole_numbers(graph, w, _MAX_SPREAD[allows_eight_bits])
+        numbers = whole_numbers(graph, w, _MAX_SPREAD[eight_bits])
         if numbers is None:
             return None
         return to_grouped_weight(
-            WeightParts(numbers, get_constant(graph, scales).reshape(1, -1)),
-            False,
-            allows_eight_bits,
+            WeightParts(numbers, get_constant(graph, scales).reshape(1, -1)), False, eight_bits
         )
 
     return _without_caching(graph, compute_weight)

@@ -65,10 +65,7 @@ def is_quantized_cache(
 
 
 def _are_scales(graph: Graph, scale: str, inverse: str, channels: tuple[int, ...]) -> bool:
-    """Whether dequantization multiplies by these scales and quantization by their inverses.
-
-    The kernel computes the inverses from the scales.
-    """
+    """Whether ``inverse`` equals the inverses of the scales, which the kernel computes itself."""
     scales, inverses = small_constant(graph, scale), small_constant(graph, inverse)
     if scales is None or inverses is None or scales.shape != inverses.shape:
         return False
@@ -140,11 +137,11 @@ def quantized_attention(
     attention = _CacheAttention(
         query, (keys, values), (past_keys, past_values), scales, bias, factor
     )
-    batch_and_length = dim_of(graph, query, 0), dim_of(graph, query, 2)
+    single = dim_of(graph, query, 0), dim_of(graph, query, 2)
     past = dim_of(graph, past_keys, 2)
-    if any(dims.always_equal(size, 1) for size in batch_and_length) or dims.always_equal(past, 0):
+    if any(dims.always_equal(size, 1) for size in single) or dims.always_equal(past, 0):
         return _attend_with_kernel(graph, attention)
-    tests = [(past, 0), *((size, 1) for size in batch_and_length)]
+    tests = [(past, 0), *((size, 1) for size in single)]
     conditions = [_is_size(graph, *test) for test in tests if not isinstance(test[0], int)]
     fits_kernel = functools.reduce(lambda a, b: graph.make_node("Or", [a, b]), conditions)
     branches = [graph.subgraph(name) for name in ("kernel", "nodes")]
@@ -206,35 +203,28 @@ def _attend_with_kernel(graph: Graph, attention: _CacheAttention) -> tuple[str, 
 
 def _attend_with_nodes(graph: Graph, attention: _CacheAttention) -> tuple[str, str, str]:
     """Make equivalent nodes; heads that share keys are an axis, so that keys are not copied."""
-    make_node = graph.make_node
+    make = graph.make_node
     batch, heads, count, width = shape_of(graph, attention.query)
     groups = dim_of(graph, attention.new[0], 1)
-    all_codes, dequantized_parts = [], []
+    codes, floats = [], []
     for new, past, scale in zip(attention.new, attention.past, attention.scales, strict=True):
-        rounded = make_node("Round", [make_node("Mul", [new, make_node("Reciprocal", [scale])])])
+        rounded = make("Round", [make("Mul", [new, make("Reciprocal", [scale])])])
         bounds = [const(graph, bound, dtypes.float32) for bound in _BOUNDS]
-        new_codes = cast(graph, make_node("Clip", [rounded, *bounds]), dtypes.int8)
-        all_codes.append(make_node("Concat", [past, new_codes], axis=2))
-        dequantized = make_node("Mul", [cast(graph, all_codes[-1], dtypes.float32), scale])
-        dequantized_parts.append(make_node("Unsqueeze", [dequantized, as_vec(graph, 2)]))
-    grouped_queries = reshape_to(
-        graph, attention.query, [batch, groups, heads // groups, count, width]
-    )
-    product = make_node(
-        "MatMul",
-        [grouped_queries, make_node("Transpose", [dequantized_parts[0]], perm=[0, 1, 2, 4, 3])],
-    )
-    scores = make_node("Mul", [product, const(graph, attention.factor, dtypes.float32)])
+        new_codes = cast(graph, make("Clip", [rounded, *bounds]), dtypes.int8)
+        codes.append(make("Concat", [past, new_codes], axis=2))
+        dequantized = make("Mul", [cast(graph, codes[-1], dtypes.float32), scale])
+        floats.append(make("Unsqueeze", [dequantized, as_vec(graph, 2)]))
+    grouped = reshape_to(graph, attention.query, [batch, groups, heads // groups, count, width])
+    product = make("MatMul", [grouped, make("Transpose", [floats[0]], perm=[0, 1, 2, 4, 3])])
+    scores = make("Mul", [product, const(graph, attention.factor, dtypes.float32)])
     outer, inner = shape_of(graph, attention.bias)[1], shape_of(graph, attention.bias)[2:]
     group_axes = (groups, heads // groups) if not dims.always_equal(outer, 1) else (1, 1)
     bias = reshape_to(
         graph, attention.bias, [shape_of(graph, attention.bias)[0], *group_axes, *inner]
     )
-    probs = make_node("Softmax", [make_node("Add", [scores, bias])], axis=-1)
-    attended = reshape_to(
-        graph, make_node("MatMul", [probs, dequantized_parts[1]]), [batch, heads, count, width]
-    )
-    return attended, all_codes[0], all_codes[1]
+    probs = make("Softmax", [make("Add", [scores, bias])], axis=-1)
+    attended = reshape_to(graph, make("MatMul", [probs, floats[1]]), [batch, heads, count, width])
+    return attended, codes[0], codes[1]
 
 
 def _token_count(graph: Graph, past: str, new: str) -> Any:
@@ -242,10 +232,7 @@ def _token_count(graph: Graph, past: str, new: str) -> Any:
 
 
 def _bias_of_mask(graph: Graph, mask: str, past: str, new: str) -> str:
-    """Return the bias of scores [B, H, S, P + S], expanded to the full length and width.
-
-    A bool mask becomes 0 where it is True and -inf elsewhere.
-    """
+    """Return the mask as a bias of scores, expanded to [B or 1, H or 1, S, P + S]."""
     outer = list(shape_of(graph, mask))[:-2]
     sizes = [dim_of(graph, new, 2), _token_count(graph, past, new)]
     bias = as_numbers(graph, mask)

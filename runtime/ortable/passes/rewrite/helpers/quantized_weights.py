@@ -83,10 +83,7 @@ def can_quantize_weight(
 
 
 def quantize_weight(graph: Graph, w: Result, transposed: Bool, axis: Int = 0) -> Result:
-    """Return a weight as DequantizeLinear of its codes, with groups along ``axis``.
-
-    The result is [K, N] for axis 0 and [N, K] for axis 1.
-    """
+    """Return a weight, [K, N] for axis 0, [N, K] for axis 1, as DequantizeLinear of its codes."""
     run, codes = quantization_run_of(graph), weight_codes(graph, w, transposed, axis)
     assert run is not None
     group = run.options.group_size
@@ -96,10 +93,7 @@ def quantize_weight(graph: Graph, w: Result, transposed: Bool, axis: Int = 0) ->
 def weight_codes(
     graph: Graph, w: Result, transposed: Bool, axis: Int
 ) -> tuple[Result, Result, Result | None]:
-    """Return codes, scales and zero points of a weight for DequantizeLinear.
-
-    Groups are along ``axis``.
-    """
+    """Return codes, scales and zero points of a weight, with groups along ``axis``."""
     run, owner = quantization_run_of(graph), owner_of(graph, w)
     assert run is not None and owner is not None
     stored = run.codes.get((w, axis))
@@ -135,10 +129,7 @@ def weight_codes(
 
 
 def accuracy_level(graph: Graph) -> Int:
-    """Return the accuracy level of MatMulNBits: 1 computes with floats, 4 with int8 activations.
-
-    Users must request level 4.
-    """
+    """Return the attribute of MatMulNBits: 4 for int8 activations, if requested, else 1."""
     run = quantization_run_of(graph)
     return 1 if run is None else run.options.accuracy_level
 

@@ -39,10 +39,7 @@ def is_state(graph: Graph, state: Result) -> Bool:
 
 
 def same_vectors(graph: Graph, row: Result | None, key: Result) -> Bool:
-    """Whether ``row``, the key that a MatMul reads, has the elements of ``key`` in order.
-
-    True without a MatMul, where ``row`` is None.
-    """
+    """Whether the input ``row`` of a MatMul, if any, has the elements of ``key`` in order."""
     return row is None or _skip_views(graph, row) == _skip_views(graph, key)
 
 
@@ -56,10 +53,7 @@ def log_of_decay(graph: Graph, factor: Result) -> Result | None:
 
 
 def as_one_token(graph: Graph, x: Result, batch: SymInt, width: SymInt) -> Result:
-    """Return the elements of a step as the rows of one token, [B, 1, width].
-
-    They are a view of the result of which ``x`` is a view.
-    """
+    """Return the elements of a step as the rows of one token, [B, 1, width]."""
     return reshape_to(graph, _skip_views(graph, x), [batch, 1, width])
 
 

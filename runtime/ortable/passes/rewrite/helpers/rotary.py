@@ -61,10 +61,7 @@ def _shared_initializer(graph: Graph, name: str, array: np.ndarray) -> str:
 
 
 def same_angles(graph: Graph, a: Result, b: Result) -> Bool:
-    """Whether two tables of angles are equal.
-
-    They are if they are the same result, equal constants, or the same computation of equal results.
-    """
+    """Whether two tables of angles are equal by construction; see `same_result`."""
     return same_result(graph, a, b)
 
 

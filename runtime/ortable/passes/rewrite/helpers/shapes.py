@@ -53,10 +53,7 @@ def known_rank(graph: Graph, x: Result) -> Int:
 
 
 def is_one_element(graph: Graph, x: Result, like: Result) -> Bool:
-    """Whether a result has one element and at most the rank of ``like``.
-
-    Broadcasting it with ``like`` then keeps the shape of ``like``.
-    """
+    """Whether ``x`` has one element and broadcasts with ``like`` to the shape of ``like``."""
     shape, like_shape = shape_or_none(graph, x), shape_or_none(graph, like)
     if shape is None or like_shape is None or len(shape) > len(like_shape):
         return False
@@ -153,10 +150,7 @@ def with_inputs(graph: Graph, node: Opaque, inputs: Results, keepdims: Int | Non
 
 
 def shape_run(graph: Graph, x: Result, start: Int, end: Int | None, indices: Ints) -> Ints:
-    """Return start and end of a Shape that gives the sizes at ``indices`` of [start:end] of ``x``.
-
-    Returns [] if they are not adjacent.
-    """
+    """Return start and end of a Shape with the sizes at ``indices`` of [start:end], else []."""
     rank = graph.values[x].rank
     if rank is None or not indices:
         return []
@@ -169,10 +163,7 @@ def shape_run(graph: Graph, x: Result, start: Int, end: Int | None, indices: Int
 
 
 def joined_run(graph: Graph, xs: Results) -> Opaque:
-    """Return a result, and start and end of a Shape of it that gives ``xs``, concatenated.
-
-    Returns [] if ``xs`` are not adjacent sizes of one result in order.
-    """
+    """Return source, start and end of a Shape that equals ``xs`` concatenated, else []."""
     source, first_axis, next_axis = "", 0, 0
     for x in xs:
         node = graph.values[x].producer
@@ -189,10 +180,7 @@ def joined_run(graph: Graph, xs: Results) -> Opaque:
 
 
 def run_of(graph: Graph, x: Result, sizes: Result) -> Ints:
-    """Return start and end of a Shape of ``x`` that gives the known content of ``sizes``.
-
-    Returns [] if ``x`` has no such adjacent sizes, or all of them are constant.
-    """
+    """Return start and end of a Shape of ``x`` that equals the content of ``sizes``, else []."""
     content, shape = graph.values[sizes].value, shape_or_none(graph, x)
     if not isinstance(content, tuple) or shape is None or all(type(d) is int for d in content):
         return []

@@ -79,16 +79,14 @@ def slice_of(
     steps: Result | None,
 ) -> Opaque:
     """Return the slice of a Slice node; None if bounds are not constants or steps are not 1."""
-    start_values, end_values, axis_values = (
-        _int_vector(graph, bound) for bound in (starts, ends, axes)
-    )
+    first, last, indices = (_int_vector(graph, bound) for bound in (starts, ends, axes))
     rank = graph.values[x].rank
-    if start_values is None or end_values is None or axis_values is None or rank is None:
+    if first is None or last is None or indices is None or rank is None:
         return None
     if not has_unit_steps(graph, steps):
         return None
     spans: dict[int, Span] = {}
-    for start, end, axis in zip(start_values, end_values, axis_values, strict=True):
+    for start, end, axis in zip(first, last, indices, strict=True):
         index = normalize_axis(axis, rank)
         spans[index] = Span(start, _LAST if end >= _TO_END else end)
     return Slice(x, spans)
@@ -107,10 +105,7 @@ def has_unit_steps(graph: Graph, steps: Result | None) -> Bool:
 def slices_half(
     graph: Graph, begin: Result, end: Result, axes: Result, x: Result, which: Int
 ) -> Bool:
-    """Whether a Slice selects the first (0) or second (1) half of the last axis of ``x``.
-
-    Its bounds and axis are constants.
-    """
+    """Whether constant bounds select half 0 or 1, ``which``, of the last axis of ``x``."""
     if not graph.has_shape(x):
         return False
     shape = graph.get_shape(x)
@@ -142,21 +137,21 @@ def composed_slice(graph: Graph, x: Result, inner: Opaque, outer: Opaque) -> Opa
     return Slice(x, spans)
 
 
-def _compose_spans(first: Span, second: Span, size: Dim) -> Span | None:
-    """Return the span ``second`` of the span ``first`` of an axis of this size; None if unknown."""
+def _compose_spans(inner: Span, outer: Span, size: Dim) -> Span | None:
+    """Return the span ``outer`` of the span ``inner`` of an axis of this size; None if unknown."""
     if isinstance(size, int):
-        begin, end = _clamp_span(first, size)
-        composed_start, stop = _clamp_span(second, max(end - begin, 0))
-        return Span(begin + composed_start, begin + max(composed_start, stop))
-    if first.start < 0 or second.start < 0:
+        begin, end = _clamp_span(inner, size)
+        start, stop = _clamp_span(outer, max(end - begin, 0))
+        return Span(begin + start, begin + max(start, stop))
+    if inner.start < 0 or outer.start < 0:
         return None
-    composed_start = first.start + second.start
-    if second.end == _LAST:
-        return Span(composed_start, first.end)
-    if first.end == _LAST:
-        return Span(composed_start, second.end if second.end < 0 else first.start + second.end)
-    if first.end >= 0 and second.end >= 0:
-        return Span(composed_start, min(first.end, first.start + second.end))
+    start = inner.start + outer.start
+    if outer.end == _LAST:
+        return Span(start, inner.end)
+    if inner.end == _LAST:
+        return Span(start, outer.end if outer.end < 0 else inner.start + outer.end)
+    if inner.end >= 0 and outer.end >= 0:
+        return Span(start, min(inner.end, inner.start + outer.end))
     return None
 
 
@@ -229,10 +224,7 @@ def flattened_concat(graph: Graph, xs: Results, axis: Int) -> Results:
 
 
 def slice_of_concat(graph: Graph, xs: Results, axis: Int, taken: Opaque) -> Opaque:
-    """Return a slice of a Concat as slices of its inputs, else None.
-
-    These are whole adjacent inputs, or a slice of the one input that contains it.
-    """
+    """Return a slice of a Concat as whole inputs or as a slice of one input, else None."""
     if taken is None or len(taken.spans) != 1 or not all(map(graph.has_shape, xs)):
         return None
     index = normalize_axis(axis, len(graph.get_shape(xs[0])))
@@ -242,15 +234,13 @@ def slice_of_concat(graph: Graph, xs: Results, axis: Int, taken: Opaque) -> Opaq
     bounds = _known_bounds(taken.spans[index], sum(sizes[1:], start=sizes[0]))
     if bounds is None:
         return None
-    first_position: int | None = None
+    first: int | None = None
     offset: Dim = 0
     for position, (x, size) in enumerate(zip(xs, sizes, strict=True)):
         start, end = bounds[0] - offset, bounds[1] - offset
-        first_position = (
-            position if first_position is None and dims.always_equal(start, 0) else first_position
-        )
-        if first_position is not None and dims.always_equal(end, size):
-            return [Slice(source, {}) for source in xs[first_position : position + 1]]
+        first = position if first is None and dims.always_equal(start, 0) else first
+        if first is not None and dims.always_equal(end, size):
+            return [Slice(source, {}) for source in xs[first : position + 1]]
         if isinstance(start, int) and isinstance(end, int) and start >= 0 and end <= size:
             return [Slice(x, {index: Span(start, end)})]
         offset = offset + size
@@ -319,10 +309,7 @@ def _first_input(graph: Graph, x: str) -> str | None:
 
 
 def _cut_from(graph: Graph, x: str, axis: int) -> tuple[str, tuple[Dim, Dim] | None]:
-    """Return the result of which ``x`` is a slice along an axis, and the bounds.
-
-    Returns ``x`` and None if it is no such slice.
-    """
+    """Return the source and bounds of a slice ``x`` along an axis, or ``x`` and None."""
     node = graph.values[x].producer
     if node is None or not node.inputs or not graph.has_shape(node.inputs[0]):
         return x, None
@@ -369,45 +356,34 @@ def adjacent_pads(
     more: Result,
     others: Result | None,
 ) -> Opaque:
-    """Return how two padded tensors are adjacent if the pads of each leave room for the other.
-
-    Returns None if they overlap, are not adjacent, or that is unknown.
-    """
-    shape, second_shape = shape_or_none(graph, first), shape_or_none(graph, second)
-    first_pads, second_pads = (
+    """Return how two padded tensors adjoin without overlap, or None if that is not known."""
+    shape, other = shape_or_none(graph, first), shape_or_none(graph, second)
+    left, right = (
         _pads_by_axis(graph, shape, pads, axes),
-        _pads_by_axis(graph, second_shape, more, others),
+        _pads_by_axis(graph, other, more, others),
     )
-    if (
-        shape is None
-        or second_shape is None
-        or first_pads is None
-        or second_pads is None
-        or len(shape) != len(second_shape)
-    ):
+    if shape is None or other is None or left is None or right is None or len(shape) != len(other):
         return None
-    padded_axes = sorted({*first_pads, *second_pads})
+    padded_axes = sorted({*left, *right})
     if len(padded_axes) != 1:
         return None
     axis = padded_axes[0]
-    for index, pair in enumerate(zip(shape, second_shape, strict=True)):
+    for index, pair in enumerate(zip(shape, other, strict=True)):
         if index != axis and not dims.always_equal(*pair):
             return None
-    sizes = shape[axis], second_shape[axis]
-    (first_before, first_after), (second_before, second_after) = (
-        first_pads.get(axis, (0, 0)),
-        second_pads.get(axis, (0, 0)),
+    sizes = shape[axis], other[axis]
+    (first_low, first_high), (second_low, second_high) = (
+        left.get(axis, (0, 0)),
+        right.get(axis, (0, 0)),
     )
     if not (isinstance(sizes[0], int) and isinstance(sizes[1], int)):
         return None
-    if first_before + sizes[0] + first_after != second_before + sizes[1] + second_after:
+    if first_low + sizes[0] + first_high != second_low + sizes[1] + second_high:
         return None
-    if first_before + sizes[0] == second_before:
-        return Adjacent(axis, False, first_before, second_after)
+    if first_low + sizes[0] == second_low:
+        return Adjacent(axis, False, first_low, second_high)
     return (
-        Adjacent(axis, True, second_before, first_after)
-        if second_before + sizes[1] == first_before
-        else None
+        Adjacent(axis, True, second_low, first_high) if second_low + sizes[1] == first_low else None
     )
 
 

@@ -38,10 +38,7 @@ class View(NamedTuple):
 
 
 def view_to(graph: Graph, x: Result, sizes: SymInts) -> Opaque:
-    """Return the node with constant parameters that views ``x`` as these sizes.
-
-    Returns None if a size would have to be computed at run time.
-    """
+    """Return the view of ``x`` with these sizes that needs no computed size, else None."""
     before, after = shape_or_none(graph, x), tuple(sizes)
     if before is None:
         return None
@@ -65,10 +62,7 @@ def apply_view(graph: Graph, x: Result, view: Opaque) -> Result:
 
 
 def may_copy_dims(graph: Graph, target: Result, allowzero: Int) -> Bool:
-    """Whether an entry of a Reshape target may be a 0 that copies a dimension of the input.
-
-    Such a target has another meaning for another input.
-    """
+    """Whether a Reshape target may contain a 0 that copies a dimension of the current input."""
     if allowzero:
         return False
     items = known_entries(graph, target)

@@ -40,10 +40,7 @@ def are_weights(graph: Graph, xs: Results) -> Bool:
 
 
 def broadcasts_along(graph: Graph, c: Result, x: Result, axis: Int) -> Bool:
-    """Whether a constant is one number, or one for each index along an axis of ``x``.
-
-    It also broadcasts with ``x`` to the shape of ``x``.
-    """
+    """Whether a constant is one number, or varies only along an axis of ``x``, and broadcasts."""
     if not (is_weight(graph, c) and graph.has_shape(x) and graph.has_shape(c)):
         return False
     x_shape, constant_shape = list(graph.get_shape(x)), list(graph.get_shape(c))
