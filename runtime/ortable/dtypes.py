@@ -216,10 +216,7 @@ def itemsize(dtype: int) -> int:
 
 
 def to_numpy(dtype: int) -> np.dtype[Any]:
-    """Return the numpy dtype of an element type.
-
-    ml_dtypes provides bfloat16 and the 2, 4 and 8 bit types.
-    """
+    """Return the numpy dtype of an element type; ml_dtypes provides the types that numpy lacks."""
     numpy_dtype = _to_numpy_cache.get(dtype)
     if numpy_dtype is None:
         _load_ml_dtypes()
@@ -230,11 +227,7 @@ def to_numpy(dtype: int) -> np.dtype[Any]:
 
 
 def as_array(value: Any, dtype: int) -> np.ndarray:
-    """Convert a number, list or array to an element type.
-
-    Values that are too large become infinities, as in torch's ``x.half() * 1e6``, without numpy's
-    warning.
-    """
+    """Convert a number, list or array to a dtype; large values become infinities, as in torch."""
     with np.errstate(over="ignore"):
         return np.array(value).astype(to_numpy(dtype))
 

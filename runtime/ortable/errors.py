@@ -1,7 +1,7 @@
-"""Errors and warnings of ortable.
+"""Errors and warnings of ortable; a message contains what failed, where, and what to do.
 
 Every error derives from OrtableError and from the closest builtin exception, so that callers may
-catch either. A message contains what failed, where, and what to do about it.
+catch either.
 """
 
 from __future__ import annotations
@@ -146,10 +146,9 @@ class KernelError(BuilderError):
 
 
 class FunctionNotFoundError(OrtableError, RuntimeError):
-    """A torch operator has no converter. ``operators`` are the names of all such operators.
+    """A torch operator has no converter; ``operators`` are the names of all such operators.
 
-    ``drafted`` is whether the message has an entry for the first operator to pass to
-    ``load_specs``.
+    ``drafted`` is whether the message has an entry for ``load_specs`` for the first operator.
     """
 
     operators: tuple[str, ...] = ()
@@ -220,10 +219,7 @@ class InputError(OrtableError, ValueError):
 
 
 class GradientsOnWarning(UserWarning):
-    """A module in eval mode is compiled with gradients enabled, and would be faster without.
-
-    Raised once in a process.
-    """
+    """A module in eval mode is compiled with gradients enabled, which is slower; raised once."""
 
 
 class FallbackWarning(UserWarning):
@@ -244,7 +240,4 @@ class VersionError(OrtableError, ImportError):
 
 
 class UntestedVersionWarning(UserWarning):
-    """The installed version of torch, onnx or onnxruntime is newer than the tested versions.
-
-    Raised once in a process for each library.
-    """
+    """torch, onnx or onnxruntime is newer than the tested versions; raised once for each."""

@@ -109,10 +109,7 @@ def run_in_place(
     sources: Mapping[str, str],
     options: Any,
 ) -> Any:
-    """Run the C object of a session with outputs in the memory of inputs.
-
-    ``sources`` maps such outputs to inputs. Returns the outputs in the order of ``names``.
-    """
+    """Run a session's C object with the outputs of ``sources`` in the memory of these inputs."""
     binding = capi.SessionIOBinding(bound)
     for name, value in feeds.items():
         binding.bind_ortvalue_input(name, value)

@@ -29,10 +29,7 @@ def provider_names(providers: Sequence[Any] | None) -> tuple[str, ...]:
 
 
 def check_providers(providers: Sequence[Any] | None) -> None:
-    """Raise ProviderError if the installed ONNX Runtime lacks one of `providers`.
-
-    The message lists the available providers and the package to install.
-    """
+    """Raise ProviderError, with a remedy, if the installed ONNX Runtime lacks a provider."""
     import onnxruntime
 
     available = onnxruntime.get_available_providers()

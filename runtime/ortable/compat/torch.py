@@ -569,7 +569,7 @@ def symbol_of(size: Any) -> Any:
 
 
 def marked_symbols(shape_env: Any) -> set[Any]:
-    """Return the symbols of dimensions that the user marked as dynamic, without warn_only."""
+    """Return the symbols of dimensions that the user marked as dynamic."""
     symbols: set[Any] = set()
     for tracked in shape_env.tracked_fakes or ():
         constraints = getattr(tracked.symbolic_context, "constraint_sizes", None) or ()
@@ -621,10 +621,7 @@ def constants_lifted_through(
 
 
 def onnx_export_answers() -> tuple[bool, Any]:
-    """Return the results of ``torch.onnx.is_in_onnx_export()`` outside and inside traced code.
-
-    For traced code, dynamo reads a table that it builds once.
-    """
+    """Return ``torch.onnx.is_in_onnx_export()`` outside and inside code that dynamo traces."""
     results = _dynamo_constant_results()
     return _private_name("onnx_flags")._is_onnx_exporting, results.get(_is_in_onnx_export())
 

@@ -1,7 +1,6 @@
 """Symbolic dimensions: plain ints, or interned polynomials with integer coefficients.
 
-The factors of a polynomial are symbols, floor divisions, remainders, maxima, minima and opaque
-integers. Equal polynomials are the same object; nothing is parsed.
+Equal polynomials are the same object; nothing is parsed.
 """
 
 from __future__ import annotations

@@ -47,13 +47,12 @@ Bounds: TypeAlias = "tuple[int | None, int | None]"
 class SymDim:
     """A symbolic dimension. Make it with `make_symbol` and arithmetic, not with the constructor.
 
-    ``==`` between dimensions is identity, which equals equality of polynomials because they are
-    interned. A dimension also equals its text and has the same hash, so that a shape can be
-    compared with names (``("a", 3)``) and a dict keyed by names can be indexed with dimensions. Two
-    symbols with the same name and different minima both equal that name, but do not equal each
-    other; no dict mixes both kinds of keys. ``<``, ``<=``, ``>``, ``>=`` are True only if provable
-    for every value of the symbols, so ``not a < b`` does not mean ``a >= b``. Symbols are at least
-    their ``minimum`` (default 0).
+    ``==`` is identity, which equals equality of polynomials because they are interned. A dimension
+    also equals its text and has the same hash, so that a shape can be compared with names (``("a",
+    3)``) and a dict keyed by names can be indexed with dimensions. Symbols with the same name and
+    different minima all equal that name, but not each other; no dict mixes both kinds of keys.
+    ``<``, ``<=``, ``>`` and ``>=`` are True only if provable for every value of the symbols, so
+    ``not a < b`` does not mean ``a >= b``. Symbols are at least their ``minimum`` (default 0).
     """
 
     __slots__ = ("__weakref__", "_bounds", "_hash", "_negated", "_text", "terms")
@@ -187,8 +186,8 @@ _div_cache: dict[_CacheKey, Dim] = {}
 _mod_cache: dict[_CacheKey, Dim] = {}
 
 
+# In a forked child, the thread that holds the lock does not exist.
 def _reset_lock() -> None:
-    """Replace the lock in a forked child, where the thread that holds it does not exist."""
     global _lock
     _lock = threading.Lock()
 
@@ -198,10 +197,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def make_symbol(name: str, minimum: int | None = 0) -> SymDim:
-    """Return the dimension called ``name``, at least ``minimum`` (None: unbounded).
-
-    The same name with another minimum is another dimension.
-    """
+    """Return the dimension with this name and minimum; a minimum of None is unbounded."""
     return from_atom(make_atom(SYMBOL, name, (minimum,), (minimum, None)))
 
 
@@ -720,8 +716,8 @@ def from_picklable(flat: Any) -> Any:
     return total
 
 
+# A recipe that was read from text has lists instead of tuples.
 def _as_tuples(recipe: Any) -> Recipe:
-    """Convert a recipe that was read from JSON, which has lists instead of tuples."""
     if isinstance(recipe, (int, float)):
         return recipe
     operator, *inputs = recipe

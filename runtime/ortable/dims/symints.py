@@ -115,10 +115,7 @@ def _from_sympy(expr: Any, env: Any) -> Dim:
 
 
 def exact_text(expr: Any) -> str:
-    """Return the text of a sympy expression with exact floats.
-
-    sympy itself prints 15 digits, so that 0.3 and 0.1 + 0.2 would have the same text.
-    """
+    """Return the text of a sympy expression with all digits of floats; sympy itself prints 15."""
     return str(_exact_printer().doprint(expr))
 
 
@@ -126,11 +123,11 @@ def exact_text(expr: Any) -> str:
 def _exact_printer() -> Any:
     from sympy.printing.str import StrPrinter
 
-    class Exact(StrPrinter):  # type: ignore[misc]
+    class ExactPrinter(StrPrinter):  # type: ignore[misc]
         def _print_Float(self, expr: Any) -> str:
             return repr(float(expr))
 
-    return Exact()
+    return ExactPrinter()
 
 
 def _is_fraction(expr: Any) -> bool:

@@ -101,11 +101,7 @@ def evaluate_dim(dim: Dim, values: Mapping[str, int]) -> int:
 
 
 def substitute_symbols(dim: Dim, values: Mapping[str, Dim]) -> Dim:
-    """Replace some symbols by other dimensions.
-
-    The replacements must respect the symbols' minima, because a simplification that used a minimum
-    is not undone.
-    """
+    """Replace some symbols by dimensions, which must respect the symbols' minima."""
 
     def value_of(atom: Atom) -> Dim:
         replacement = values.get(atom.name) if atom.kind == SYMBOL else None

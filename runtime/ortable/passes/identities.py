@@ -1,7 +1,4 @@
-"""Remove Identity nodes.
-
-The names of graph inputs and outputs, and the names that subgraphs in protobuf form read, are kept.
-"""
+"""Remove Identity nodes, but keep names of outputs and names that subgraph protos read."""
 
 from __future__ import annotations
 

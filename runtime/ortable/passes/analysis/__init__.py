@@ -1,4 +1,1 @@
-"""Dataflow analyses over the graph, one module each: they map a result to a fact or to unknown.
-
-Called by rewrite helpers and matchers.
-"""
+"""Dataflow analyses over the graph, one module each: they map a result to a fact or to unknown."""

@@ -1,7 +1,4 @@
-"""Read the values of constants, and find producers by operator.
-
-Called by matchers, the other analyses and rewrite helpers.
-"""
+"""Read the values of constants, and find producers by operator."""
 
 from __future__ import annotations
 

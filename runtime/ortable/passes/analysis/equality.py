@@ -1,7 +1,4 @@
-"""Find results that are equal by construction.
-
-Called by rewrite helpers about rotary embeddings.
-"""
+"""Find results that are equal by construction, such as tables of rotary embeddings."""
 
 from __future__ import annotations
 

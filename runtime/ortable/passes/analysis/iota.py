@@ -1,7 +1,4 @@
-"""Find results that count up by 1 along one axis, or grids of such counters.
-
-Called by rewrite helpers about indices and by the analysis of triangles.
-"""
+"""Find results that count up by 1 along one axis, or grids of such counters."""
 
 from __future__ import annotations
 

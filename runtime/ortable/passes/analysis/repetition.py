@@ -1,7 +1,4 @@
-"""Find results whose last axis repeats its first half, as tables of rotary embeddings do.
-
-Called by rewrite helpers about rotary embeddings.
-"""
+"""Find results whose last axis repeats its first half, as tables of rotary embeddings do."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Find matrices with one value up to a diagonal and another beyond it, such as causal masks.
-
-Called by rewrite helpers about attention masks.
-"""
+"""Find matrices with one value up to a diagonal and another beyond it, such as causal masks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Find results with one value everywhere, and masks that are True at index 0 of every row.
-
-Called by rewrite helpers about masks and slices.
-"""
+"""Find results with one value everywhere, and masks that are True at index 0 of every row."""
 
 from __future__ import annotations
 
@@ -57,10 +54,7 @@ def hides_nothing(mask: np.ndarray) -> bool:
 
 
 def _tests_empty_rows(graph: Graph, x: str) -> bool:
-    """Whether a result tests a constant mask for rows that are all -inf, and the mask has no -inf.
-
-    The result is then False everywhere, and the maximum of each row need not be computed.
-    """
+    """Whether a result finds the rows of only -inf in a constant mask that has none."""
     node = find_producer(graph, x, "Equal")
     if node is None or not is_number(graph, node.inputs[1], -np.inf):
         return False

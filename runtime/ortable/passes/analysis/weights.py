@@ -1,7 +1,4 @@
-"""Find constants that rules may replace by stored values computed from them.
-
-Called by rewrite helpers about weights.
-"""
+"""Find constants that rules may replace by stored values computed from them."""
 
 from __future__ import annotations
 

@@ -83,11 +83,7 @@ class GraphIndex:
         self.uses.remove_node(node)
 
     def drop_unread(self, names: Iterable[str]) -> list[Node]:
-        """Remove the producers of results that nothing reads, and then their unread producers.
-
-        Returns:
-            The nodes that became the only reader of a result.
-        """
+        """Remove unread producers of results, recursively; return remaining single readers."""
         single_readers: list[Node] = []
         stack = sorted(names, reverse=True)
         uses, producers = self.uses.readers, self.matcher.producers

@@ -1,7 +1,4 @@
-"""Queries of generated matchers about a graph: producers, readers and constants of results.
-
-One Matcher serves one graph; the index of the graph updates it after edits.
-"""
+"""Queries of generated matchers about a graph: producers, readers and constants of results."""
 
 from __future__ import annotations
 
@@ -37,10 +34,7 @@ class Matcher:
         return node if node is not None and node.key == op else None
 
     def readers(self, name: str, op: str, place: int | None = None) -> Iterator[Node]:
-        """Yield the nodes with operator ``op`` that read the result; with ``place``, at this input.
-
-        The order is the order in which the nodes were added to the graph.
-        """
+        """Yield the nodes with operator ``op`` that read the result, at input ``place`` if set."""
         self.index.query_count += 1
         for node in list(self.uses.get(name, ())):
             if node.key != op:

@@ -11,11 +11,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class RuleStatistics:
-    """The counts of one rule.
-
-    ``tried``: calls of its matcher; ``matched``: replacements; ``refused``: rejections by reason;
-    ``seconds``: the total time.
-    """
+    """Counts of one rule: calls of the matcher, replacements, rejections by reason, and seconds."""
 
     tried: int = 0
     matched: int = 0

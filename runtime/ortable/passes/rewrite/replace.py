@@ -146,11 +146,7 @@ class Replacement:
         return result
 
     def _name_result(self, name: str, result: str | None, nodes: list[Node]) -> str:
-        """Return the name of the result that replaces ``name``.
-
-        It is ``name`` itself if a new node produces it, else the result that readers are redirected
-        to.
-        """
+        """Return ``name`` if a new node produces it, else the result for its readers."""
         if result is None:
             return name
         if result != name:

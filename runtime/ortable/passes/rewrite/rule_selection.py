@@ -1,7 +1,4 @@
-"""Select the rules that run, by names of package rules and paths of users' spec files.
-
-Called by `passes.pipeline` and by the command line.
-"""
+"""Select the rules that run, by names of package rules and paths of users' spec files."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Helpers of the rules about convolutions and pools.
 
 They merge pads into the operator, and run linear layers as convolutions where that is faster.
-Called by rules of convolution and ort_pointwise.
 """
 
 from __future__ import annotations
@@ -127,11 +126,7 @@ def has_explicit_pads(attributes: Any) -> Bool:
 
 
 def suits_pointwise_convolution(graph: Graph, x: Result, weight: Result, transposed: Bool) -> Bool:
-    """Whether a linear layer has sizes for which ONNX Runtime's convolutions are faster.
-
-    The rows of ``x`` are multiplied by a constant float32 matrix, [K, N], or [N, K] if
-    ``transposed``.
-    """
+    """Whether a linear layer has sizes for which ONNX Runtime's convolutions are faster."""
     if not (is_float32(graph, x) and is_float32(graph, weight) and is_constant(graph, weight)):
         return False
     if known_rank(graph, x) < 2 or known_rank(graph, weight) != 2 or not graph.has_shape(x):
@@ -148,10 +143,7 @@ def suits_pointwise_convolution(graph: Graph, x: Result, weight: Result, transpo
 def convolved_rows(
     graph: Graph, x: Result, weight: Result, transposed: Bool, bias: Result | None = None
 ) -> Result:
-    """Return rows [..., K] times a matrix, computed as a convolution.
-
-    The image is [1, K, M, 1] with M positions; the result is transposed back to rows, [1, M, 1, N].
-    """
+    """Return rows times a matrix, computed as a convolution of an image [1, K, M, 1]."""
     image = consts(graph, [1, -1, 1, shape_of(graph, x)[-1]], dtypes.int64)
     reshape = find_producer(graph, x, "Reshape")  # a Reshape of a Reshape is a single Reshape
     flat = graph.make_node("Reshape", [x if reshape is None else reshape.inputs[0], image])

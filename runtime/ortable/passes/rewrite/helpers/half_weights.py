@@ -1,7 +1,4 @@
-"""Helpers of the rules about bfloat16 and float16 weights that float32 kernels read by a Cast.
-
-Called by rules of ort_half.
-"""
+"""Helpers of ort_half: bfloat16 and float16 weights that float32 kernels read by a Cast."""
 
 from __future__ import annotations
 

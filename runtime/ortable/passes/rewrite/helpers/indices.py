@@ -1,7 +1,4 @@
-"""Helpers of the rules about indices: composed Gathers, grids of indices, one-hot comparisons.
-
-Called by rules of gather and training.
-"""
+"""Helpers of the rules about indices: composed Gathers, grids of indices, one-hot comparisons."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Helpers of the rules about normalizations: their axes, sizes, scales and channels.
-
-Called by rules of normalization and ort_norm.
-"""
+"""Helpers of the rules about normalizations: their axes, sizes, scales and channels."""
 
 from __future__ import annotations
 
@@ -36,10 +33,7 @@ def trailing_axes(graph: Graph, axes: Result, x: Result) -> Int:
 
 
 def one_row_axis(graph: Graph, x: Result, mean: Result, count: Result) -> Int:
-    """Return the first axis of ``x`` longer than 1, counted from the end.
-
-    Returns 0 unless ``mean`` is a single number, the mean of all ``count`` elements of ``x``.
-    """
+    """Return the first axis (negative) longer than 1 if ``mean`` is the mean of ``x``, else 0."""
     shapes = [graph.get_shape(item) if graph.has_shape(item) else None for item in (x, mean)]
     shape, mean_shape = shapes
     if (

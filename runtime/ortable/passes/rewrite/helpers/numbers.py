@@ -1,7 +1,4 @@
-"""Helpers about dtypes and one-element constants, for rules of all files.
-
-Unknown numbers are NaN or None.
-"""
+"""Helpers about dtypes and one-element constants; unknown numbers are NaN or None."""
 
 from __future__ import annotations
 

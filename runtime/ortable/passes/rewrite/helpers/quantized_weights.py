@@ -219,10 +219,7 @@ def bits_rows(graph: Graph, weight: Opaque, indices: Result) -> Result:
 
 
 def _scales_and_zeros(graph: Any, weight: PackedWeight) -> tuple[str, str | None]:
-    """Return scales [N, groups], and zero points as uint8 [N, bytes of a row of groups].
-
-    The zero points are None if all are the middle code, the kernels' default.
-    """
+    """Return scales [N, groups] and packed zero points, None if all are the default middle code."""
     scales = _store_once(
         graph, weight, "scales", lambda: _by_group(weight, _constant_value(graph, weight.scales))
     )
@@ -275,10 +272,7 @@ def _group_count(weight: PackedWeight) -> int:
 
 
 def _packed_codes(graph: Any, weight: PackedWeight) -> np.ndarray:
-    """Return unsigned codes, [N, groups * group]; two 4-bit codes share a byte.
-
-    The last group is padded with the middle code.
-    """
+    """Return unsigned packed codes; the last group is padded with the middle code."""
     codes = _unsigned_codes(graph, weight, weight.codes)
     if not weight.last:
         codes = codes.T

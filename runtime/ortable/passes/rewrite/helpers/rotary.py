@@ -1,7 +1,4 @@
-"""Helpers of the rules about rotary embeddings: cosine and sine tables with equal halves.
-
-Called by rules of rotary, for ONNX's operator, and of ort_rotary, for ONNX Runtime's operator.
-"""
+"""Helpers of the rules about rotary embeddings: cosine and sine tables with equal halves."""
 
 from __future__ import annotations
 

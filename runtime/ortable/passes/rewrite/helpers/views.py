@@ -1,8 +1,4 @@
-"""Helpers of the rules about views and permutations.
-
-They make views whose sizes need no computation at run time. Called by rules of reshape, transpose
-and gather.
-"""
+"""Helpers of the rules about views and permutations with sizes that need no computation."""
 
 from __future__ import annotations
 
