@@ -1,11 +1,12 @@
-"""Evaluate numbers that a model reads from tensors which depend only on its constants and on sizes,
-as ``int(self.kernel_size)`` and ``(length - kernel) / stride`` in 0-d tensors: they are known while
-torch traces. tracing.py enters the mode, which sees every call of torch.
+"""Evaluate numbers that a model reads from tensors of constants and sizes, while torch traces.
 
-Tensors that do not depend on sizes are computed beside the trace, by the same calls on real
-tensors, so a number is exactly what eager mode reads. Tensors that depend on sizes are fractions of
-expressions; where eager mode would round such a fraction, a guard bounds the size so that rounding
-changes nothing. Nothing else is evaluated.
+Examples are ``int(self.kernel_size)`` and ``(length - kernel) / stride`` in 0-d tensors. tracing.py
+enters the torch function mode ``ConcreteValues``, which intercepts every call of torch.
+
+Tensors that do not depend on sizes are computed next to the trace, by the same calls on real
+tensors, so that a number is exactly the number of eager mode. Tensors that depend on sizes are
+fractions of size expressions; where eager mode would round such a fraction, a guard bounds the size
+so that rounding changes nothing. No other tensor is evaluated.
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ from ortable.ir.initializers import is_fake
 
 from .recorded_calls import leaves_of
 
-# Larger tensors are data of the model, and computing them twice takes time.
+# Larger tensors are data of the model, and it takes time to compute them twice.
 _MAX_ELEMENTS = 256
 _MAX_ROUNDINGS = 6  # roundings in one number
-# A float32 is off by 2**-24 of itself at most. With a numerator below 2**20, and constants below
-# 2**16 added to it, the errors of _MOST_STEPS steps are less than one part of the denominator: no
-# fraction gets to the other side of an integer, and integers are exact.
+# Rounding to float32 has a relative error of at most 2**-24. With a numerator below 2**20, and
+# added constants below 2**16, the errors of _MAX_ROUNDINGS roundings sum to less than one part of
+# the denominator: no fraction crosses an integer, and integers are exact.
 _EXACT_BELOW = 2**20
 _SMALL_CONSTANT = 2**16
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
-# What forward reads as a number: the name of the method of a tensor, and of what it becomes.
+# Methods by which forward reads a number from a tensor, with the conversion of that number.
 _READS: Mapping[str, Callable[[Any], Any]] = {
     "__bool__": bool,
     "__int__": int,
@@ -55,8 +56,9 @@ _READS: Mapping[str, Callable[[Any], Any]] = {
 
 @dataclass(frozen=True)
 class SizeValue:
-    """A 0-d tensor that is a fraction of an expression of sizes. ``roundings`` counts the roundings
-    of eager mode on the way, 0 for integers.
+    """A 0-d tensor that is a fraction of a size expression.
+
+    ``roundings`` counts the roundings of eager mode in its computation; integers have 0.
     """
 
     numerator: Any
@@ -66,8 +68,9 @@ class SizeValue:
 
 @dataclass(frozen=True)
 class _ConcreteValue:
-    """The value of a tensor: a real tensor, a SizeValue, or a condition on sizes; ``sources`` are
-    the buffers that it depends on.
+    """The value of a tensor: a real tensor, a SizeValue, or a condition on sizes.
+
+    ``sources`` are the buffers that the value depends on.
     """
 
     value: Any
@@ -79,8 +82,9 @@ _UNKNOWN = _ConcreteValue(None)
 
 @dataclass
 class ConcreteReads:
-    """The reads that one run evaluated: how many, and from which buffers; ``written`` are the
-    buffers that forward wrote to.
+    """The number reads that one run evaluated: their count and the buffers they depend on.
+
+    ``written`` are the buffers that forward wrote to.
     """
 
     count: int = 0
@@ -89,9 +93,10 @@ class ConcreteReads:
 
 
 class ConcreteValues(TorchFunctionMode):
-    """Evaluates ``int(t)``, ``t.item()``, ``t.tolist()`` and the like for tensors of known values;
-    other calls pass through. ``traced`` are the buffers as forward sees them, ``real`` those with
-    their values; ``answers`` is filled.
+    """Evaluates ``int(t)``, ``t.item()``, ``t.tolist()`` and the like for tensors of known values.
+
+    Other calls pass through. ``traced`` has the buffers that forward uses, ``real`` the same
+    buffers with their values. The mode records its reads in ``answers``.
     """
 
     def __init__(
@@ -103,7 +108,7 @@ class ConcreteValues(TorchFunctionMode):
         super().__init__()
         self.answers = answers
         self.values: Any = WeakTensorKeyDictionary()
-        self.buffer_names: dict[int, str] = {}  # of the values of buffers
+        self.buffer_names: dict[int, str] = {}  # by the address of the buffer's storage
         for name, tensor in traced.items():
             if name in real and _is_small(real[name]):
                 value = _copy_tensor(real[name])
@@ -118,14 +123,14 @@ class ConcreteValues(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
-        if torch.compiler.is_dynamo_compiling():  # it reads this code, for a torch.cond
+        if torch.compiler.is_dynamo_compiling():  # Dynamo traces this code inside a torch.cond
             return func(*args, **kwargs)
         name = getattr(func, "__name__", "")
         if args and isinstance(args[0], torch.Tensor) and (name in _READS or name == "tolist"):
             value = self.read_value(name, args[0])
             return func(*args, **kwargs) if value is None else value
         if _takes_numbers(func, name):
-            args, kwargs = self.with_numbers(name, args, kwargs)
+            args, kwargs = self.replace_with_numbers(name, args, kwargs)
         if name == "__iter__":
             func, args, kwargs = torch.unbind, (args[0],), {}
             result = func(*args)
@@ -138,7 +143,7 @@ class ConcreteValues(TorchFunctionMode):
     # -- reading
 
     def read_value(self, name: str, tensor: torch.Tensor) -> Any:
-        """Return the number that forward reads from a tensor; None when it is unknown."""
+        """Return the number that forward reads from a tensor; None if it is unknown."""
         concrete = self.find_value(tensor)
         value = concrete.value
         if value is None:
@@ -152,7 +157,7 @@ class ConcreteValues(TorchFunctionMode):
                     (number,) = number
                 number = _READS[name](number)
         elif isinstance(value, SizeValue):
-            # Python takes nothing but an int from int(t), and a float tensor holds floats
+            # int(t) has to return an int, not a SymInt, and a float tensor yields floats
             if tensor.is_floating_point() or name in ("__int__", "__index__", "__float__"):
                 return None
             number = bool(value.numerator != 0) if name == "__bool__" else value.numerator
@@ -163,19 +168,17 @@ class ConcreteValues(TorchFunctionMode):
         return number
 
     def find_value(self, tensor: torch.Tensor) -> _ConcreteValue:
-        """Find the value of a tensor. Tensors that torch does not trace are constants of
-        the code.
-        """
+        """Return the value of a tensor; tensors that torch does not trace are constants."""
         concrete = self.values.get(tensor)
         if concrete is None and _is_constant(tensor):
             concrete = _ConcreteValue(_copy_tensor(tensor))
             self.values[tensor] = concrete
         return concrete or _UNKNOWN
 
-    def with_numbers(
+    def replace_with_numbers(
         self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[Sequence[Any], Mapping[str, Any]]:
-        """Replace tensors by numbers among the size arguments of a function."""
+        """Replace tensors among the size arguments of a function with their numbers."""
         indexes = name == "__getitem__"
         tensor_first = indexes or _takes_tensor(name)
 
@@ -192,15 +195,15 @@ class ConcreteValues(TorchFunctionMode):
             ):
                 return value
             read = self.read_value("item", value)
-            if read is None and not indexes:  # a size that depends on data, no constant
+            if read is None and not indexes:  # a size that depends on data
                 read = value.item()
             return value if read is None else read
 
-        first, rest = (args[:1], args[1:]) if tensor_first else ((), args)
+        leading, rest = (args[:1], args[1:]) if tensor_first else ((), args)
         rest = pytree.tree_map(read_number, tuple(rest))
-        return (*first, *rest), pytree.tree_map(read_number, dict(kwargs))
+        return (*leading, *rest), pytree.tree_map(read_number, dict(kwargs))
 
-    # -- learning
+    # -- recording
 
     def record_call(
         self,
@@ -210,20 +213,20 @@ class ConcreteValues(TorchFunctionMode):
         kwargs: Mapping[str, Any],
         result: Any,
     ) -> None:
-        """Record the values of a call's results, and what it has written to."""
+        """Record the values of a call's results, and the buffer that the call wrote to."""
         if isinstance(kwargs.get("out"), torch.Tensor):
             self.invalidate_tensor(kwargs["out"])
             return
         leaves = list(leaves_of((args, kwargs)))
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         writes = _writes(name)
-        results = [leaf0 for leaf0 in leaves_of(result) if isinstance(leaf0, torch.Tensor)]
+        results = [item for item in leaves_of(result) if isinstance(item, torch.Tensor)]
         if not writes and not results:
             return
-        concretes = [self.find_value(leaf0) for leaf0 in tensors]
+        concretes = [self.find_value(operand) for operand in tensors]
         if writes and concretes and isinstance(concretes[0].value, torch.Tensor):
-            name_of_buffer = self.buffer_names.get(_storage_pointer(concretes[0].value))
-            self.answers.written |= {name_of_buffer} if name_of_buffer else set()
+            buffer_name = self.buffer_names.get(_storage_pointer(concretes[0].value))
+            self.answers.written |= {buffer_name} if buffer_name else set()
         if any(concrete.value is None for concrete in concretes):
             if writes and tensors:
                 self.invalidate_tensor(tensors[0])
@@ -234,7 +237,7 @@ class ConcreteValues(TorchFunctionMode):
         )
         values: Any = None
         if writes and sources != concretes[0].sources:
-            values = None  # what shares memory with it would have them, too
+            values = None  # tensors that share its memory would depend on the new sources, too
         elif symbolic:
             if not writes and len(results) == 1 and isinstance(result, torch.Tensor):
                 values = [self.compute_sizes(name, args, kwargs, result)]
@@ -249,31 +252,31 @@ class ConcreteValues(TorchFunctionMode):
                 self.values[tensor] = _ConcreteValue(value, sources)
 
     def invalidate_tensor(self, written: torch.Tensor) -> None:
-        """Drop the values of a tensor that was written to, and of what shares memory with it."""
+        """Drop the values of a tensor that was written to and of tensors that share its memory."""
         value = self.find_value(written).value
         self.values[written] = _UNKNOWN
         if not isinstance(value, torch.Tensor):
             return
         memory = _storage_pointer(value)
         for tensor, concrete in list(self.values.items()):
-            other = concrete.value
-            if isinstance(other, torch.Tensor) and _storage_pointer(other) == memory:
+            other_value = concrete.value
+            if isinstance(other_value, torch.Tensor) and _storage_pointer(other_value) == memory:
                 self.values[tensor] = _UNKNOWN
 
     def compute_call(
         self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> list[torch.Tensor] | None:
-        """Compute a call on real values; None when it draws random numbers, or fails."""
+        """Compute a call on real values; None if it draws random numbers or fails."""
 
         def concrete_leaf(leaf: Any) -> Any:
             return self.find_value(leaf).value if isinstance(leaf, torch.Tensor) else leaf
 
-        values, named = pytree.tree_map(concrete_leaf, (tuple(args), dict(kwargs)))
+        values, keyword_values = pytree.tree_map(concrete_leaf, (tuple(args), dict(kwargs)))
         random = _RandomDetector()
         try:
             with disable_torch_function(), disable_current_modes(), random:
-                result = func(*values, **named)
-        except Exception:  # the traced call has succeeded: this one needs what is not here
+                result = func(*values, **keyword_values)
+        except Exception:  # the call needs context that only the trace has: the trace succeeded
             return None
         if random.drawn:
             return None
@@ -282,23 +285,24 @@ class ConcreteValues(TorchFunctionMode):
     def compute_sizes(
         self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor
     ) -> Any:
-        """Apply an operator to numbers that depend on sizes, None where that is not supported."""
+        """Apply an operator to numbers that depend on sizes; None if that is not supported."""
         if result.ndim:
             return None
         if kwargs and name != "tensor":
             return None
-        plain = name.strip("_")
-        if plain not in _OPERATORS or (plain not in _OF_ONE and len(args) != 2):
+        operator_name = name.strip("_")
+        if operator_name not in _OPERATORS or (operator_name not in _UNARY and len(args) != 2):
             return None
         operands = [
-            self.as_fraction(argument) for argument in (args[:1] if plain in _OF_ONE else args)
+            self.to_fraction(argument)
+            for argument in (args[:1] if operator_name in _UNARY else args)
         ]
         if None in operands or not operands:
             return None
-        return _OPERATORS[plain](result, *operands)
+        return _OPERATORS[operator_name](result, *operands)
 
-    def as_fraction(self, value: Any) -> SizeValue | None:
-        """Return an argument as a fraction."""
+    def to_fraction(self, value: Any) -> SizeValue | None:
+        """Return an argument as a fraction; None if it is not a known number."""
         if isinstance(value, torch.Tensor):
             concrete = self.find_value(value).value
             if isinstance(concrete, SizeValue):
@@ -316,7 +320,7 @@ class ConcreteValues(TorchFunctionMode):
 
 
 class _RandomDetector(TorchDispatchMode):
-    """Detects whether random numbers are drawn."""
+    """Detects whether a block draws random numbers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -359,7 +363,7 @@ def _tensor_to_list(tensor: torch.Tensor) -> Any:
 
 
 def _may_be_small(tensor: torch.Tensor) -> bool:
-    """Whether a traced tensor has a known size, and a small one."""
+    """Whether a traced tensor has a static, small size."""
     sizes = tensor.shape
     if any(isinstance(size, torch.SymInt) for size in sizes):
         return False
@@ -367,22 +371,23 @@ def _may_be_small(tensor: torch.Tensor) -> bool:
 
 
 def _is_constant(tensor: torch.Tensor) -> bool:
-    """Whether a tensor has values while torch traces, and few."""
-    plain = type(tensor) in (torch.Tensor, torch.nn.Parameter)
-    return plain and not is_fake(tensor) and not is_functional_tensor(tensor) and _is_small(tensor)
+    """Whether a tensor is small and has values while torch traces."""
+    is_plain = type(tensor) in (torch.Tensor, torch.nn.Parameter)
+    return (
+        is_plain and not is_fake(tensor) and not is_functional_tensor(tensor) and _is_small(tensor)
+    )
 
 
 def _writes(name: str) -> bool:
     """Whether a function writes to its first argument: ``add_``, ``__iadd__``, ``__setitem__``."""
     if name.startswith("__") and name.endswith("__"):
-        plain = f"__{name[3:]}"  # of __iadd__
-        return name == "__setitem__" or (name[2] == "i" and hasattr(operator, plain))
+        binary_name = f"__{name[3:]}"  # of __iadd__
+        return name == "__setitem__" or (name[2] == "i" and hasattr(operator, binary_name))
     return name.endswith("_")
 
 
 def _takes_numbers(func: Any, name: str) -> bool:
-    """Whether a function takes sizes after its first tensor, and no other tensor: ``view``,
-    ``pad``, ``arange``, an index."""
+    """Whether a function has a tensor only as its first argument: ``view``, ``pad``, an index."""
     if name == "__getitem__":
         return True
     return bool(_schema_arguments(name)) and all(
@@ -394,7 +399,7 @@ def _takes_numbers(func: Any, name: str) -> bool:
 
 
 def _takes_tensor(name: str) -> bool:
-    """Whether the first argument of a function of torch is a tensor."""
+    """Whether the first argument of a torch function is a tensor."""
     return any(
         arguments and "Tensor" in str(arguments[0].type) for arguments in _schema_arguments(name)
     )
@@ -402,7 +407,7 @@ def _takes_tensor(name: str) -> bool:
 
 @functools.cache
 def _schema_arguments(name: str) -> list[list[Any]]:
-    """The arguments of the overloads of the operator of that name; none where there is none."""
+    """Return the arguments of each overload of an aten operator; empty if there is none."""
     packet = getattr(torch.ops.aten, name, None) if name and not name.startswith("_") else None
     if not isinstance(packet, OpOverloadPacket):
         return []
@@ -413,52 +418,54 @@ def _schema_arguments(name: str) -> list[list[Any]]:
 
 
 def _make_sum(sign: int) -> Callable[..., SizeValue | None]:
-    def add_sizes(result: torch.Tensor, one: SizeValue, other: SizeValue) -> SizeValue | None:
-        common = max(one.denominator, other.denominator)
-        if min(one.denominator, other.denominator) not in (1, common):
+    def add_sizes(result: torch.Tensor, left: SizeValue, right: SizeValue) -> SizeValue | None:
+        common = max(left.denominator, right.denominator)
+        if min(left.denominator, right.denominator) not in (1, common):
             return None
-        parts = [fraction.numerator * (common // fraction.denominator) for fraction in (one, other)]
-        # a small constant keeps what is bounded below what is exact
+        parts = [
+            fraction.numerator * (common // fraction.denominator) for fraction in (left, right)
+        ]
+        # the errors of earlier roundings stay below one part after adding a small constant
         small = any(
             isinstance(fraction, int) and abs(fraction) <= _SMALL_CONSTANT for fraction in parts
         )
         return _round_result(
             result,
-            one,
-            other,
+            left,
+            right,
             parts[0] + sign * parts[1],
             common,
-            bounded=small and bool(one.roundings or other.roundings),
+            bounded=small and bool(left.roundings or right.roundings),
         )
 
     return add_sizes
 
 
-def _multiply_sizes(result: torch.Tensor, one: SizeValue, other: SizeValue) -> SizeValue | None:
-    if one.denominator != 1 or other.denominator != 1:
-        return None  # rounded twice, by amounts that are not tracked
-    return _round_result(result, one, other, one.numerator * other.numerator, 1)
+def _multiply_sizes(result: torch.Tensor, left: SizeValue, right: SizeValue) -> SizeValue | None:
+    if left.denominator != 1 or right.denominator != 1:
+        return None  # the rounding errors of the denominators multiply, which is not tracked
+    return _round_result(result, left, right, left.numerator * right.numerator, 1)
 
 
-def _divide_sizes(result: torch.Tensor, one: SizeValue, other: SizeValue) -> SizeValue | None:
-    divisor = other.numerator
-    if other.denominator != 1 or not isinstance(divisor, int) or divisor <= 0:
+def _divide_sizes(result: torch.Tensor, left: SizeValue, right: SizeValue) -> SizeValue | None:
+    divisor = right.numerator
+    if right.denominator != 1 or not isinstance(divisor, int) or divisor <= 0:
         return None
-    return _round_result(result, one, other, one.numerator, one.denominator * divisor)
+    return _round_result(result, left, right, left.numerator, left.denominator * divisor)
 
 
 def _round_result(
     result: torch.Tensor,
-    one: SizeValue,
-    other: SizeValue,
+    left: SizeValue,
+    right: SizeValue,
     numerator: Any,
     denominator: int,
     bounded: bool = False,
 ) -> SizeValue | None:
-    """Return an operator's result: an int64, or a float that eager mode has rounded once more."""
+    """Return an operator's result: an int64, or a float with one more rounding of eager mode."""
     if result.dtype is torch.int64:
         return SizeValue(numerator) if denominator == 1 else None
-    roundings = one.roundings + other.roundings + 1
+    roundings = left.roundings + right.roundings + 1
     if not _is_float(result) or roundings > _MAX_ROUNDINGS or denominator > _SMALL_CONSTANT:
         return None
     if not bounded and not _is_bounded(numerator):
@@ -471,27 +478,27 @@ def _is_float(result: torch.Tensor) -> bool:
 
 
 def _is_bounded(numerator: Any) -> bool:
-    """Whether a number is below what is exact in eager mode; for sizes this adds a guard."""
-    for inside in (numerator <= _EXACT_BELOW, numerator >= -_EXACT_BELOW):
-        if not bool(inside):
+    """Whether eager mode represents a number exactly; for a size this adds a guard."""
+    for condition in (numerator <= _EXACT_BELOW, numerator >= -_EXACT_BELOW):
+        if not bool(condition):
             return False
-        if not isinstance(inside, bool):
-            check(inside, lambda: "a size is beyond what eager mode counts exactly")
+        if not isinstance(condition, bool):
+            check(condition, lambda: "a size is beyond what eager mode counts exactly")
     return True
 
 
 def _make_integer_op(compute: Callable[[Any, int], Any]) -> Callable[..., SizeValue | None]:
-    def apply_integers(result: torch.Tensor, one: SizeValue, other: SizeValue) -> SizeValue | None:
-        divisor = other.numerator
+    def apply_integers(result: torch.Tensor, left: SizeValue, right: SizeValue) -> SizeValue | None:
+        divisor = right.numerator
         if result.dtype is not torch.int64 or not isinstance(divisor, int) or divisor <= 0:
             return None
-        return SizeValue(compute(one.numerator, divisor))
+        return SizeValue(compute(left.numerator, divisor))
 
     return apply_integers
 
 
 def _convert_size(result: torch.Tensor, value: SizeValue) -> SizeValue | None:
-    """Convert to another dtype: an integer stays one."""
+    """Convert a number to another dtype; None for a fraction."""
     if value.denominator != 1:
         return None
     if result.dtype is torch.int64:
@@ -500,19 +507,19 @@ def _convert_size(result: torch.Tensor, value: SizeValue) -> SizeValue | None:
 
 
 def _make_comparison(compare: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    def compare_sizes(result: torch.Tensor, one: SizeValue, other: SizeValue) -> Any:
-        if one.denominator != 1 or other.denominator != 1 or one.roundings or other.roundings:
+    def compare_sizes(result: torch.Tensor, left: SizeValue, right: SizeValue) -> Any:
+        if left.denominator != 1 or right.denominator != 1 or left.roundings or right.roundings:
             return None
-        return compare(one.numerator, other.numerator)
+        return compare(left.numerator, right.numerator)
 
     return compare_sizes
 
 
 def _swap_operands(compute: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda result, one, other: compute(result, other, one)
+    return lambda result, left, right: compute(result, right, left)
 
 
-_OF_ONE: Mapping[str, Callable[..., Any]] = {
+_UNARY: Mapping[str, Callable[..., Any]] = {
     "ceil": lambda _, value: replace(
         value, numerator=-(-value.numerator // value.denominator), denominator=1
     ),
@@ -541,7 +548,7 @@ _BINARY: Mapping[str, Callable[..., Any]] = {
     "remainder": _make_integer_op(operator.mod),
 }
 _OPERATORS: Mapping[str, Callable[..., Any]] = {
-    **_OF_ONE,
+    **_UNARY,
     **_BINARY,
     **{f"r{name}": _swap_operands(compute) for name, compute in _BINARY.items()},
     **{
@@ -551,13 +558,15 @@ _OPERATORS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-# -- conditions on sizes as flags: ``torch.ops.lib.f(x, n > 4)``. torch's C++ code would decide them
-# where they look like conditions of kernels; deciding them before lets guards.py find the source.
+# -- conditions on sizes as flags: ``torch.ops.lib.f(x, n > 4)``. torch's C++ code would evaluate
+# them in the dispatcher; evaluating them here lets guards.py find the source line.
 
 
 class DecidedFlags(TorchFunctionMode):
-    """Passes bools for the flags of operators in the block. A condition that an operator takes as a
-    number stays one: ``aten::_assert_scalar`` keeps it for the run.
+    """Passes bools for conditions on sizes that are flags of operators.
+
+    A condition that an operator takes as a number stays symbolic: ``aten::_assert_scalar`` checks
+    it at run time.
     """
 
     def __torch_function__(
@@ -573,13 +582,14 @@ class DecidedFlags(TorchFunctionMode):
                 _decide_condition(value) if i in flags else value for i, value in enumerate(args)
             ]
             kwargs = {
-                k: _decide_condition(value) if k in flags else value for k, value in kwargs.items()
+                name: _decide_condition(value) if name in flags else value
+                for name, value in kwargs.items()
             }
         return func(*args, **kwargs)
 
 
 def _flag_arguments(operator: Any) -> Iterator[int | str]:
-    """Yield positions and names of the arguments that are bools, of any overload."""
+    """Yield positions and names of the bool arguments of any overload."""
     overloads: Mapping[str, Any] = {"": operator}
     if isinstance(operator, OpOverloadPacket):
         overloads = {name: getattr(operator, name) for name in operator.overloads()}

@@ -1,10 +1,12 @@
-"""Run a forward whose Python loops run over a dynamic size with fake tensors, a few steps of each
-loop. Marks in torch's graph delimit the steps; loop_rerolling.py makes a scan of them.
+"""Run a forward whose Python loops run over a dynamic size, a few steps of each loop.
+
+The forward runs with fake tensors. Marks in torch's graph delimit the steps; loop_rerolling.py
+turns the steps into one scan.
 
 While the forward runs, ``range``, ``zip``, ``enumerate`` and ``len`` of the model's own files are
-those of this module, which behave as Python's wherever no size is dynamic. A torch function mode
-handles ``iter(x)`` of a dynamic size, and records which step of which loop made which tensor, so
-that a list that a loop filled can be stacked to as many rows as there are steps.
+the functions of this module, which behave like Python's wherever no size is dynamic. A torch
+function mode handles ``iter(x)`` of a dynamic size. It also records which step of which loop made
+each tensor, so that a list that a loop filled can be stacked to as many rows as there are steps.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ from ortable.exporter.frontend.export_request import UserLine
 def mark_step(outputs: Sequence[torch.Tensor], length: int, loop: int, number: int) -> torch.Tensor:
     """Mark where step ``number`` of a loop begins; return its index, int64 [].
 
-    ``outputs`` are the tensors of the previous step: reading them here keeps them, and writes into
-    them, in front of the mark.
+    ``outputs`` are the tensors of the previous step: as inputs of the mark they and the writes to
+    them stay in front of the mark.
     """
     return torch.full((), number, dtype=torch.int64)
 
@@ -46,9 +48,7 @@ def _fake_mark_step(
 
 @torch.library.custom_op("ortable_loops::collect", mutates_args=())
 def collect_rows(items: Sequence[torch.Tensor], length: int, loop: int, dim: int) -> torch.Tensor:
-    """Stack the tensors of ``length`` steps along ``dim``; ``items`` are those of the
-    captured steps.
-    """
+    """Stack the tensors of ``length`` steps along ``dim``; ``items`` has the captured steps'."""
     return torch.stack(list(items), dim)
 
 
@@ -70,8 +70,9 @@ LoopLocation = tuple[str, int]
 
 @dataclass(eq=False)
 class DynamicLoop:
-    """One run of a loop statement: its number, its dynamic length, its source line, whether its
-    first step is peeled, and how many steps are captured.
+    """One execution of a loop statement.
+
+    ``peeled`` says whether its first step is peeled, ``steps`` how many steps are captured.
     """
 
     number: int
@@ -79,22 +80,22 @@ class DynamicLoop:
     line: UserLine | None
     peeled: bool
     steps: int
-    current_step: int = -1  # the step that runs; ``steps`` when it is over
+    current_step: int = -1  # the step that runs; ``steps`` after the last one
     outputs: list[torch.Tensor] = field(default_factory=list)
 
     @property
     def location(self) -> LoopLocation:
-        """File and line, which loops of the same statement share."""
+        """File and line, which all executions of the same statement share."""
         return ("", 0) if self.line is None else (self.line.file, self.line.line)
 
     @property
     def first_step(self) -> int:
-        """The first step that is like the others."""
+        """The first step that is not peeled."""
         return int(self.peeled)
 
 
 class RerollError(ExportError):
-    """The steps of a loop differ. ``peelable``: they may not once the first one is peeled."""
+    """The steps of a loop differ. ``peelable``: they may be equal once the first is peeled."""
 
     def __init__(self, loop: DynamicLoop, why: str, peelable: bool = False) -> None:
         super().__init__(f"a loop over a free size cannot be one step: {why}\n  at {loop.line}")
@@ -103,8 +104,9 @@ class RerollError(ExportError):
 
 @dataclass
 class _TensorOrigin:
-    """A tensor, and by loop the step that made it and its index among the step's tensors. What the
-    last step of an inner loop made also belongs to the step of the loop around it.
+    """A tensor, and for each loop the step that made it and its index among the step's tensors.
+
+    A tensor of the last step of an inner loop also belongs to the step of the enclosing loop.
     """
 
     tensor: torch.Tensor
@@ -115,8 +117,8 @@ class _TensorOrigin:
 class LoopSession:
     """The state of loops while one forward runs.
 
-    ``steps``: how many of each are run; ``peeled``: the loops whose first step is peeled;
-    ``broken``: a loop that was left early.
+    ``steps`` is the number of steps that run of each loop, ``peeled`` has the loops whose first
+    step is peeled, and ``broken`` is a loop that forward left early.
     """
 
     steps: int
@@ -126,12 +128,12 @@ class LoopSession:
     broken: DynamicLoop | None = None
     call_inputs: dict[int, torch.Tensor] = field(
         default_factory=dict
-    )  # those that torch was called with
-    origins: dict[int, _TensorOrigin] = field(default_factory=dict)  # by identity
-    numbers: dict[int, tuple[Any, torch.Tensor]] = field(default_factory=dict)  # and as tensors
+    )  # the arguments of all calls of torch, by id
+    origins: dict[int, _TensorOrigin] = field(default_factory=dict)  # by id of the tensor
+    numbers: dict[int, tuple[Any, torch.Tensor]] = field(default_factory=dict)  # indices as tensors
 
-    def run_steps(self, length: Any, item: Callable[[Any], Any]) -> Iterator[Any]:
-        """Yield the items of the captured steps, which stand for ``length`` of them."""
+    def run_steps(self, length: Any, make_item: Callable[[Any], Any]) -> Iterator[Any]:
+        """Yield the items of the captured steps, which represent all ``length`` steps."""
         line = calling_line()
         location = ("", 0) if line is None else (line.file, line.line)
         loop = DynamicLoop(
@@ -146,8 +148,8 @@ class LoopSession:
         try:
             for number in _RANGE(loop.steps):
                 index = self.begin_step(loop, number)
-                value = item(index)
-                if isinstance(value, torch.SymInt):  # a list of them may become a tensor
+                value = make_item(index)
+                if isinstance(value, torch.SymInt):  # the model may make a tensor of a list of them
                     free: Any = value
                     self.numbers[id(value)] = value, torch.full((), free, dtype=torch.int64)
                 self.record_tensors(value)
@@ -157,15 +159,15 @@ class LoopSession:
             self.broken = self.broken or loop
             raise
         inner = self.active.pop()
-        if self.active:  # what the last step made goes on in the loop around it
+        if self.active:  # the enclosing loop's step continues with the last step's tensors
             self.record_tensors(inner.outputs)
 
     def begin_step(self, loop: DynamicLoop, number: int) -> Any:
-        """Mark that a step begins; return its index."""
+        """Mark that a step begins; return the step's index."""
         outputs = list(loop.outputs)
         index = STEP(outputs, loop.length, loop.number, number).item()
         loop.current_step = number
-        loop.outputs = outputs if number == loop.steps else []  # without the mark
+        loop.outputs = outputs if number == loop.steps else []  # without the mark's result
         check(index >= (1 if loop.peeled and number else 0))
         if number == loop.steps:
             return index
@@ -173,7 +175,7 @@ class LoopSession:
         return 0 if loop.peeled and number == 0 else index
 
     def record_tensors(self, value: Any) -> None:
-        """Record the tensors that the running step has made."""
+        """Record the tensors that the running step made."""
         if not self.active:
             return
         loop = self.active[-1]
@@ -186,8 +188,9 @@ class LoopSession:
                 loop.outputs.append(leaf)
 
     def record_write(self, tensor: torch.Tensor) -> None:
-        """Record what a step has written to, and the base of which that is a view. A base that only
-        torch knows leads to no other tensor.
+        """Record a tensor that a step wrote to, and the base that it is a view of.
+
+        A base that no call of torch took as an argument is not recorded: forward cannot use it.
         """
         base = base_of(tensor)
         self.record_tensors(
@@ -195,51 +198,48 @@ class LoopSession:
         )
 
     def split_segments(self, items: Sequence[Any]) -> list[Any] | None:
-        """Return the items with those of a loop's steps as one `_FilledSegment`; None when
-        there are none.
-        """
+        """Replace runs of items that one loop made by `_FilledSegment`; None if there are none."""
         segments: list[Any] = []
         index = 0
         while index < _LEN(items):
-            run = self._run_at(items, index)
-            segments.append(items[index] if run is None else run)
-            index += 1 if run is None else run.count
-        return (
-            segments if any(isinstance(segment, _FilledSegment) for segment in segments) else None
-        )
+            segment = self._find_segment(items, index)
+            segments.append(items[index] if segment is None else segment)
+            index += 1 if segment is None else segment.count
+        return segments if any(isinstance(part, _FilledSegment) for part in segments) else None
 
     def tensors_of(self, items: Any) -> list[torch.Tensor] | None:
-        """Return as tensors the numbers of a list, if all are indices of loop steps; None
-        otherwise.
-        """
+        """Return the numbers of a list as tensors; None if one is not the index of a loop step."""
         if not isinstance(items, (list, tuple)) or not items:
             return None
         entries = [self.numbers.get(id(entry)) for entry in items]
         return None if None in entries else [entry[1] for entry in entries if entry is not None]
 
-    def _run_at(self, items: Sequence[Any], index: int) -> _FilledSegment | None:
-        """Return the tensors of all steps of a loop that begin at ``index`` of a list, in
-        order or backwards.
+    def _find_segment(self, items: Sequence[Any], index: int) -> _FilledSegment | None:
+        """Return the run of items from ``index`` on that holds all steps of one loop.
+
+        The steps may be in order or backwards. None if there is no such run.
         """
         origin = self.origins.get(id(items[index]))
-        over = (
+        finished = (
             []
             if origin is None
-            else [e for e in origin.positions.values() if e[0] not in self.active]
+            else [
+                position for position in origin.positions.values() if position[0] not in self.active
+            ]
         )
-        for loop, at, _ in over:
+        for loop, step, _ in finished:
             steps = list(_RANGE(loop.first_step, loop.steps))
-            backwards = at == steps[-1]
-            if backwards or at == steps[0]:
+            backwards = step == steps[-1]
+            if backwards or step == steps[0]:
                 rows = self._rows_by_step(loop, items[index:], steps[::-1] if backwards else steps)
-                serials = [tuple(serial for _, serial in row) for row in rows]
-                if _LEN(set(serials)) == 1:
+                indices = [tuple(index_in_step for _, index_in_step in row) for row in rows]
+                if _LEN(set(indices)) == 1:
                     columns = [[row[k][0] for row in rows] for k in _RANGE(_LEN(rows[0]))]
                     ordered = [column[::-1] if backwards else column for column in columns]
                     return _FilledSegment(loop, ordered, sum(map(_LEN, rows)), backwards)
                 if not backwards:
-                    why = "a list that it fills has other tensors of one step than of another"
-                    raise RerollError(loop, why, _LEN(set(serials[1:])) == 1)
+                    why = "the list that it fills gets different tensors in different steps"
+                    raise RerollError(loop, why, _LEN(set(indices[1:])) == 1)
         return None
 
     def _rows_by_step(
@@ -251,7 +251,7 @@ class LoopSession:
         for number in steps:
             row: list[tuple[Any, int]] = []
             while index < _LEN(items):
-                entry = self._step_of(items[index], loop)
+                entry = self._find_step(items[index], loop)
                 if entry is None or entry[0] != number:
                     break
                 row.append((items[index], entry[1]))
@@ -259,7 +259,7 @@ class LoopSession:
             rows.append(row)
         return rows
 
-    def _step_of(self, item: Any, loop: DynamicLoop) -> tuple[int, int] | None:
+    def _find_step(self, item: Any, loop: DynamicLoop) -> tuple[int, int] | None:
         """Return the step of a loop that made a tensor, and its index among the step's tensors."""
         origin = self.origins.get(id(item))
         entry = None if origin is None else origin.positions.get(loop.number)
@@ -268,8 +268,9 @@ class LoopSession:
 
 @dataclass(frozen=True)
 class _FilledSegment:
-    """A part of a list that a loop has filled: for each tensor of a step, a column with those of
-    all steps; the list may have the last step first.
+    """A part of a list that a loop filled: a column per tensor of a step, with a row per step.
+
+    ``backwards``: the list has the last step first. ``count`` is the number of items.
     """
 
     loop: DynamicLoop
@@ -278,19 +279,19 @@ class _FilledSegment:
     backwards: bool
 
     def stack_rows(self, dim: int) -> torch.Tensor:
-        """Stack all of them along ``dim`` of the result."""
+        """Stack the items of all steps along ``dim`` of the result."""
         columns = [self._stack_column(column, dim) for column in self.columns]
         if _LEN(columns) == 1:
             return columns[0]
         return torch.stack(columns, dim + 1).flatten(dim, dim + 1)
 
     def concat_rows(self, dim: int) -> torch.Tensor:
-        """Concatenate all of them along ``dim``."""
+        """Concatenate the items of all steps along ``dim``."""
         return self.stack_rows(dim).flatten(dim, dim + 1)
 
     def _stack_column(self, items: list[torch.Tensor], dim: int) -> torch.Tensor:
         if any(tuple(item.shape) != tuple(items[0].shape) for item in items[1:]):
-            why = "the tensors that it puts into a list are not of one size"
+            why = "the tensors that it appends to a list differ in shape"
             raise RerollError(self.loop, why, True)
         length = self.loop.length - self.loop.first_step
         rows: torch.Tensor = COLLECT(items, length, self.loop.number, dim)
@@ -298,10 +299,10 @@ class _FilledSegment:
 
 
 class DynamicSequence:
-    """A sequence of dynamic length: it can be iterated, reversed, and indexed by a number."""
+    """A sequence of dynamic length that can be iterated, reversed, and indexed by a number."""
 
-    def __init__(self, session: LoopSession, length: Any, item: Callable[[Any], Any]) -> None:
-        self.session, self.length, self.item = session, length, item
+    def __init__(self, session: LoopSession, length: Any, make_item: Callable[[Any], Any]) -> None:
+        self.session, self.length, self.item = session, length, make_item
 
     def __iter__(self) -> Iterator[Any]:
         return self.session.run_steps(self.length, self.item)
@@ -316,7 +317,7 @@ class DynamicSequence:
 
 
 class _LoopMode(TorchFunctionMode):
-    """Records what each step makes, and replaces lists that loops filled by one tensor."""
+    """Records the tensors of each step, and replaces lists that loops filled with one tensor."""
 
     def __init__(self, session: LoopSession) -> None:
         super().__init__()
@@ -339,10 +340,10 @@ class _LoopMode(TorchFunctionMode):
             self.session.record_write(args[0])
             return None
         if func in _FROM_NUMBERS and set(named) <= {"dtype", "device"}:
-            numbers = self.session.tensors_of(args[0] if args else None)
-            if numbers is not None:
-                rows = self._collect_list(torch.stack, (numbers,), {})
-                rows = torch.stack(numbers) if rows is None else rows
+            index_tensors = self.session.tensors_of(args[0] if args else None)
+            if index_tensors is not None:
+                rows = self._collect_list(torch.stack, (index_tensors,), {})
+                rows = torch.stack(index_tensors) if rows is None else rows
                 result = rows.to(named.get("device"), named.get("dtype", torch.int64))
                 self.session.record_tensors((rows, result))
                 return result
@@ -409,9 +410,7 @@ def _dim_argument(args: Sequence[Any], named: Mapping[str, Any]) -> int:
 
 
 def _set_item(tensor: torch.Tensor, index: Any, value: Any) -> None:
-    """Assign ``tensor[index] = value`` with a dynamic number in the index, which torch's
-    own rejects.
-    """
+    """Assign ``tensor[index] = value`` for a dynamic number in the index, which torch rejects."""
     target = tensor[index]
     if isinstance(value, torch.Tensor):
         while value.dim() > target.dim() and value.shape[0] == 1:
@@ -437,14 +436,14 @@ def _is_dynamic(size: Any) -> bool:
     return isinstance(size, torch.SymInt) and not size.node.expr.is_number
 
 
-# -- replacements of Python's functions
+# -- replacements of Python's builtins
 
 
 def _builtin_replacements(session: LoopSession) -> dict[str, Any]:
-    """Return the replacements of Python's functions in the model's files, by name."""
+    """Return the replacements of Python's builtins in the model's files, by name."""
 
     class DynamicRange(abc.ABC):  # noqa: B024 (registered, so that isinstance(x, range) holds)
-        """Python's range, and one over a dynamic size."""
+        """Python's range, extended to dynamic sizes."""
 
         def __new__(cls, *args: Any) -> Any:
             if not any(map(_is_dynamic, args)):
@@ -466,32 +465,32 @@ def _builtin_replacements(session: LoopSession) -> dict[str, Any]:
     DynamicRange.register(_RANGE)
 
     def dynamic_zip(*sequences: Any, **options: Any) -> Any:
-        free = [_as_dynamic_sequence(session, sequence) for sequence in sequences]
-        if not any(free) or _LEN(sequences) == 1:
+        dynamic = [_as_dynamic_sequence(session, sequence) for sequence in sequences]
+        if not any(dynamic) or _LEN(sequences) == 1:
             return _ZIP(*sequences, **options)
-        lengths = [sequence.length for sequence in free if sequence is not None]
-        same = all(statically_known_true(sequence == lengths[0]) for sequence in lengths)
-        if not same or None in free:
+        lengths = [sequence.length for sequence in dynamic if sequence is not None]
+        same = all(statically_known_true(size == lengths[0]) for size in lengths)
+        if not same or None in dynamic:
             raise ExportError(
                 f"zip of sequences that may not have the same length, at {calling_line()}"
             )
         return DynamicSequence(
             session,
             lengths[0],
-            lambda index: tuple(sequence.item(index) for sequence in free if sequence),
+            lambda index: tuple(sequence.item(index) for sequence in dynamic if sequence),
         )
 
     def dynamic_enumerate(sequence: Any, start: Any = 0) -> Any:
-        free = _as_dynamic_sequence(session, sequence)
-        if free is None:
+        dynamic = _as_dynamic_sequence(session, sequence)
+        if dynamic is None:
             return _ENUMERATE(sequence, start)
         return DynamicSequence(
-            session, free.length, lambda index: (start + index, free.item(index))
+            session, dynamic.length, lambda index: (start + index, dynamic.item(index))
         )
 
     def dynamic_len(sequence: Any) -> Any:
-        free = _as_dynamic_sequence(session, sequence)
-        return _LEN(sequence) if free is None else free.length
+        dynamic = _as_dynamic_sequence(session, sequence)
+        return _LEN(sequence) if dynamic is None else dynamic.length
 
     return {
         "range": DynamicRange,
@@ -506,7 +505,7 @@ def _descending_length(start: Any, stop: Any, step: int) -> Any:
 
 
 def _as_dynamic_sequence(session: LoopSession, value: Any) -> DynamicSequence | None:
-    """Return a sequence over ``value`` if it has a dynamic length."""
+    """Return a sequence over ``value`` if its length is dynamic, else None."""
     if isinstance(value, DynamicSequence):
         return value
     if isinstance(value, torch.Tensor) and value.dim() and _is_dynamic(value.shape[0]):
@@ -516,59 +515,60 @@ def _as_dynamic_sequence(session: LoopSession, value: Any) -> DynamicSequence | 
 
 @contextmanager
 def intercept_loops(session: LoopSession, module: torch.nn.Module) -> Iterator[None]:
-    """Handle the loops over dynamic sizes of the module's own code by ``session`` in the block."""
-    replaced = _builtin_replacements(session)
-    placed: list[tuple[dict[str, Any], str]] = []
+    """Let ``session`` handle the module's loops over dynamic sizes within the block."""
+    replacements = _builtin_replacements(session)
+    inserted: list[tuple[dict[str, Any], str]] = []
 
     def undo() -> None:
-        for namespace, name in placed:
+        for namespace, name in inserted:
             namespace.pop(name, None)
 
     with restore_on_exit(undo):
         for file_globals in _module_namespaces(module):
-            for name, value in replaced.items():
+            for name, value in replacements.items():
                 if name not in file_globals:
-                    placed.append((file_globals, name))
+                    inserted.append((file_globals, name))
                     file_globals[name] = value
         with _LoopMode(session):
             yield
 
 
 def _module_namespaces(module: torch.nn.Module) -> list[dict[str, Any]]:
-    """Return the globals of the files of the module's code: those of its classes, and of the
-    functions and classes of users' files that these name.
+    """Return the globals of the files that define the module's code.
+
+    These are the files of its classes, and of the functions and classes that those files import.
     """
     namespaces: dict[int, dict[str, Any]] = {}
-    todo = [
+    candidates = [
         function.__globals__
         for submodule in module.modules()
-        for kind in type(submodule).__mro__
-        for function in vars(kind).values()
+        for cls in type(submodule).__mro__
+        for function in vars(cls).values()
         if isinstance(function, types.FunctionType)
     ]
-    todo += [
+    candidates += [
         submodule.forward.__globals__
         for submodule in module.modules()
         if isinstance(vars(submodule).get("forward"), types.FunctionType)
     ]
     for depth in _RANGE(2):
-        fresh = [
+        found = [
             namespace
-            for namespace in {id(submodule): submodule for submodule in todo}.values()
+            for namespace in {id(candidate): candidate for candidate in candidates}.values()
             if _is_user_namespace(namespace)
         ]
-        fresh = [namespace for namespace in fresh if id(namespace) not in namespaces]
-        namespaces.update((id(namespace), namespace) for namespace in fresh)
+        found = [namespace for namespace in found if id(namespace) not in namespaces]
+        namespaces.update((id(namespace), namespace) for namespace in found)
         if depth == 0:
-            todo = [
+            candidates = [
                 value.__globals__
-                for namespace in fresh
+                for namespace in found
                 for value in list(namespace.values())
                 if isinstance(value, types.FunctionType)
             ]
     return list(namespaces.values())
 
 
-def _is_user_namespace(held: Mapping[str, Any]) -> bool:
-    file = held.get("__file__")
+def _is_user_namespace(namespace: Mapping[str, Any]) -> bool:
+    file = namespace.get("__file__")
     return not isinstance(file, str) or is_user_file(file)

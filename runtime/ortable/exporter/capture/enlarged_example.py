@@ -1,6 +1,8 @@
-"""Enlarge dynamic dimensions whose example has size 0 or 1. torch.export takes these sizes for
-constants, but a capture at larger sizes usually holds for them, which small_sizes.py proves.
-sources.py captures the enlarged examples in turn, then the caller's example if none works.
+"""Enlarge dynamic dimensions whose example has size 0 or 1.
+
+torch.export takes these sizes for constants, but a graph captured at larger sizes usually holds for
+them, which small_sizes.py proves. sources.py captures the enlarged examples in turn, then the
+caller's example if none of them works.
 """
 
 from __future__ import annotations
@@ -24,8 +26,10 @@ _MAX_SIZE = 64  # of an enlarged dimension
 
 @dataclass(frozen=True)
 class _Axis:
-    """A dynamic dimension of the example: its leaf, its axis (None for an integer), its size and
-    what was asked for it."""
+    """A dynamic dimension of the example: its leaf, axis, size and requested dimension.
+
+    ``axis`` is None for an integer argument.
+    """
 
     leaf: int
     axis: int | None
@@ -41,21 +45,21 @@ class _Axis:
 
     @property
     def max_size(self) -> int:
-        """The largest size that it may have."""
-        most = getattr(self.dim, "max", None)
-        return most if isinstance(most, int) else _MAX_SIZE
+        """The largest size that the dimension may have."""
+        max_size = getattr(self.dim, "max", None)
+        return max_size if isinstance(max_size, int) else _MAX_SIZE
 
 
-# How the dimensions without a name belong together: each of (leaf, axis) is a size of its own, or
-# those of one axis are one; and whether axes besides the first are enlarged where torch may fix
-# them (Dim.AUTO: channels, for one).
+# Groupings of the dimensions without a name. First flag: each (leaf, axis) has its own size, else
+# all dimensions of one axis index share a size. Second flag: enlarge also axes after the first that
+# torch may specialize (Dim.AUTO), for example channels.
 _GROUPINGS = ((True, True), (False, True), (True, False), (False, False))
 
 
 def enlarged_requests(request: Request) -> Iterator[Request]:
     """Yield the request with examples in which no dynamic dimension has size 0 or 1.
 
-    They differ in how dimensions without names are grouped; none if there is nothing to enlarge.
+    The requests differ in how dimensions without names are grouped; none if no size is 0 or 1.
     """
     arguments = shapes.bound_arguments(request.model, request.args, request.kwargs)
     requested = shapes.call_leaves(request.dynamic_shapes, arguments, request.kwargs)
@@ -73,7 +77,7 @@ def enlarged_requests(request: Request) -> Iterator[Request]:
         try:
             for axis, size in sizes.items():
                 enlarged[axis.leaf] = _enlarge_leaf(enlarged[axis.leaf], axis.axis, size)
-        except Exception:  # a class of tensors that lacks an operator
+        except Exception:  # a tensor subclass that lacks an operator
             return
         args, kwargs = pytree.tree_unflatten(enlarged, structure)
         yield replace(request, args=args, kwargs=kwargs)
@@ -91,18 +95,18 @@ def _dynamic_axes(requested: Sequence[Leaf]) -> Iterator[_Axis]:
 
 
 def _sizes_in_use(request: Request, leaves: Iterable[Any]) -> set[int]:
-    """Collect the sizes of the example and the weights.
+    """Return the sizes in the example and the weights.
 
-    torch would identify a dimension with any of them that it happens to equal.
+    torch would identify a dimension with any of these sizes that it equals.
     """
-    tensors = [*leaves, *(tensor for _, _, tensor in module_tensors(request.model))]
-    return {size for value in tensors if isinstance(value, torch.Tensor) for size in value.shape}
+    values = [*leaves, *(tensor for _, _, tensor in module_tensors(request.model))]
+    return {size for value in values if isinstance(value, torch.Tensor) for size in value.shape}
 
 
 def _enlarged_sizes(
     axes: Sequence[_Axis], in_use: set[int], separate: bool, all_axes: bool
 ) -> dict[_Axis, int]:
-    """Choose sizes of the enlarged dimensions; empty where derived ones have no solution."""
+    """Choose sizes of the enlarged dimensions; empty if a derived dimension has no solution."""
     groups: dict[Any, list[_Axis]] = {}
     for axis in axes:
         if axis.name is not None:
@@ -139,7 +143,7 @@ def _is_auto(dim: Any) -> bool:
 
 
 def _is_derived(axis: _Axis) -> bool:
-    """Whether the size is derived from others: ``past + new``, ``2 * half``."""
+    """Whether the size is derived from other dimensions: ``past + new``, ``2 * half``."""
     return hasattr(axis.dim, "root") or not str(axis.name or "a").isidentifier()
 
 
@@ -151,21 +155,22 @@ def _size_of_expression(axis: _Axis, by_name: dict[str, int]) -> int | None:
         except BuilderError:  # a division by zero
             return None
     root = dim.root.__name__
-    if root not in by_name:  # that is no dimension of the example itself
+    if root not in by_name:  # no dimension of the example has the root's size itself
         roots = (value for value in range(axis.size + 1) if dim.fn(value) == axis.size)
         by_name[root] = max(next(roots, 2), 2)
     return int(dim.fn(by_name[root]))
 
 
 def _enlarge_leaf(leaf: Any, axis: int | None, size: int) -> Any:
-    """Repeat the leaf's data along an axis (zeros if it has none), keeping its memory format;
-    return the size for an integer.
+    """Repeat the leaf's data along an axis, and keep its memory format.
+
+    An empty leaf gets zeros; for an integer the result is ``size``.
     """
     if axis is None:
         return size
-    plain, present = leaf.detach(), leaf.shape[axis]
-    if not present:
+    plain, old_size = leaf.detach(), leaf.shape[axis]
+    if not old_size:
         enlarged = plain.new_zeros([*leaf.shape[:axis], size, *leaf.shape[axis + 1 :]])
     else:
-        enlarged = torch.cat([plain] * -(-size // present), axis).narrow(axis, 0, size)
+        enlarged = torch.cat([plain] * -(-size // old_size), axis).narrow(axis, 0, size)
     return enlarged.requires_grad_(leaf.requires_grad)

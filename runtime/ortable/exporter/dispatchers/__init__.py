@@ -1,3 +1,1 @@
-"""Converters that a user supplies: dispatchers, custom domains, onnxscript functions, operator
-names.
-"""
+"""Converters that a user supplies: dispatchers, custom domains, onnxscript functions and names."""

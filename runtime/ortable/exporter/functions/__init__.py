@@ -1,1 +1,1 @@
-"""Local functions: which parts of a graph become ONNX functions, and their bodies."""
+"""Choose the parts of a graph that become ONNX functions, and build their bodies."""

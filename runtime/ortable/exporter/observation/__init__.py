@@ -1,3 +1,4 @@
-"""Infer dimensions from observed calls of a model, and prove a graph at other sizes. Called by
-`observe.py`.
+"""Infer dimensions from observed calls of a model, and prove a graph at other sizes.
+
+`observe.py` calls this package.
 """
