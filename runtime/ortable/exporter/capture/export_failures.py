@@ -1,6 +1,7 @@
 """Explain failures of torch.export: the line of the user's model, the kind of failure, and advice.
-`KINDS` is a table of patterns of torch's messages, the most specific first. sources.py reports
-with it; guards.py and tracing.py use it to find the user's line.
+
+`KINDS` is a table of patterns of torch's messages, the most specific first. sources.py formats its
+errors with this module; guards.py and tracing.py use it to find the user's line.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ TORCH = os.path.dirname(torch.__file__) + os.sep
 _ORTABLE = str(Path(__file__).resolve().parents[2]) + os.sep
 _PYTHON = sysconfig.get_paths()["stdlib"] + os.sep
 _SITE_PACKAGES = os.sep + "site-packages" + os.sep
-# Code without a file that is not the user's: graphs of torch.fx, Python's own modules.
+# Code without a file that is not the user's: graphs of torch.fx and Python's own modules.
 # "<stdin>", "<string>" and a notebook's "<ipython-input-1>" are the user's.
 _NON_USER_CODE = ("<eval_with_key>", "<frozen ", "<ortable ", "<__array_function__")
-# Torch's Python functions whose conditions are on flags of their callers; and torch.export's
-# replacement of ``min`` and ``max``.
+# Files of torch's Python functions whose conditions test arguments of the caller, and
+# torch.export's replacement of ``min`` and ``max``.
 _INTERFACES = ("_tensor.py", "functional.py", "nn/functional.py")
 _MIN_MAX = "_tensor_min_max"
 _DISPATCH = "_ops.py"
 
-# What torch writes into its messages about lines of Python.
+# Formats in which torch's messages give lines of Python.
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
 _LOCATION = re.compile(r"(?P<code>.*)# (?P<file>\S+):(?P<line>\d+) in (?P<function>\S+)", re.DOTALL)
-# The lines of torch's messages that say nothing about the model.
+# Lines of torch's messages that do not describe the model.
 _NOISE = (
     "For more information, run with",
     "For extended logs",
@@ -49,21 +50,19 @@ _NOISE = (
     "consider using data-dependent friendly APIs",
     "Caused by:",
 )
-# What follows this line in torch's message are the lines of code, which the report has already.
+# torch's message quotes lines of code after this header; the report has these lines already.
 _CODE_HEADER = "The following call raised this error:"
 
-LOOPS = "ExportOptions(loops=True) makes one step of a Python loop over a dynamic size"
+LOOPS = "ExportOptions(loops=True) captures a Python loop over a dynamic size as one scan"
 COND = "write the branch with torch.cond(pred, true_fn, false_fn, operands), or with torch.where"
-TRACING = (
-    "ExportOptions(tracing=True) follows both sides of a branch on a 0-d tensor: an If of them"
-)
+TRACING = "ExportOptions(tracing=True) captures both sides of a branch on a 0-d tensor, as an If"
 CHECK = (
-    "tell torch what it may assume before that line: torch._check(n > 0), "
+    "state what torch may assume before that line: torch._check(n > 0), "
     "torch._check(n <= x.shape[0])"
 )
 RUNS = "does the model run on these inputs, without torch.export?"
-STRICT = "ExportOptions(strict=True): dynamo reads the Python code instead of running it"
-NON_STRICT = "ExportOptions(strict=False): the Python code runs, with fake tensors"
+STRICT = "ExportOptions(strict=True): dynamo analyzes the Python code instead of running it"
+NON_STRICT = "ExportOptions(strict=False): the Python code runs with fake tensors"
 FALLBACK = "ExportOptions(fallback=True) tries the documented strategies in turn"
 BYPASS = (
     "with ortable.bypass_export_some_errors(): works around known failures (caches of "
@@ -75,7 +74,7 @@ BYPASS = (
 class FailureKind:
     """One kind of failure: ``pattern`` is searched in ``"<type of the error>: <message>"``.
 
-    ``helped_by``: the `Strategy.approach` values that may succeed after such a failure:
+    ``helped_by`` has the `Strategy.approach` values that may succeed after such a failure:
     ``"capture"`` (torch.export in its other mode), ``"loops"``, ``"tracing"``, ``"draft"``.
     """
 
@@ -89,10 +88,10 @@ def _make_kind(name: str, pattern: str, *advice: str, helped_by: str = "capture"
     return FailureKind(name, re.compile(pattern, re.DOTALL), advice, frozenset(helped_by.split()))
 
 
-# The kinds that dynamic_shapes.explained knows more about: the inputs and their dimensions.
+# Failures whose reports also list the dimensions of the inputs, from `dynamic_shapes`.
 ABOUT_ARGUMENTS: tuple[FailureKind, ...] = (
     _make_kind(
-        "a dynamic dimension cannot vary as asked",
+        "a dynamic dimension cannot vary as requested",
         r"Constraints violated|marked .* as dynamic but|conflicts between user-specified ranges",
         "take torch's suggestion, or leave the dimension out of dynamic_shapes",
         "an example size of 0 or 1 is taken for a constant: give 2 or more in args",
@@ -106,7 +105,7 @@ ABOUT_ARGUMENTS: tuple[FailureKind, ...] = (
         helped_by="",
     ),
     _make_kind(
-        "a class that torch cannot take apart",
+        "a class that torch cannot flatten",
         r"Unsupported input type|not supported or pytree-flattenable|not a known type"
         r"|unrecognized type UserDefined|is not a valid output type|in the output"
         r"|export\(\) outputs",
@@ -135,7 +134,7 @@ KINDS: tuple[FailureKind, ...] = (
         CHECK,
         COND,
         BYPASS,
-        helped_by="loops tracing",  # tracing: where constants and sizes say what the size is
+        helped_by="loops tracing",  # tracing succeeds if constants and sizes determine the size
     ),
     _make_kind(
         "a branch depends on the values of a tensor",
@@ -175,7 +174,7 @@ KINDS: tuple[FailureKind, ...] = (
         BYPASS,
     ),
     _make_kind(
-        "an operator that torch has no shapes for",
+        "an operator without a shape function in torch",
         r"UnsupportedOperator|no fake impl|fake impl|register_fake|has no kernel for.*Meta"
         r"|not implemented for the.*Meta",
         "register the shape function of the operator: torch.library.register_fake",
@@ -206,7 +205,7 @@ KINDS: tuple[FailureKind, ...] = (
         RUNS,
     ),
     _make_kind(
-        "Python that dynamo does not read",
+        "Python that dynamo does not support",
         r"torch\._dynamo\.exc\.|Unsupported:|InternalTorchDynamoError",
         NON_STRICT,
         FALLBACK,
@@ -229,10 +228,10 @@ def kind_of(error: BaseException) -> FailureKind:
 
 
 def user_line(error: BaseException) -> UserLine | None:
-    """Find the innermost line outside torch where ``error`` happened, None when torch does not say.
+    """Find the innermost line outside torch where ``error`` happened; None if it is not recorded.
 
-    The sources are the stack that torch keeps with its errors (dynamo's), the traceback, and the
-    text of the message.
+    The function searches the stack that dynamo attaches to its errors, the traceback, and the text
+    of the message.
     """
     stack = getattr(error, "real_stack", None) or ()
     for lines in (
@@ -240,17 +239,17 @@ def user_line(error: BaseException) -> UserLine | None:
         _frames_below_export(error),
         _lines_in_message(str(error)),
     ):
-        users = [line for line in lines if is_user_file(line.file)]
-        if users:
-            return users[-1]
+        user_lines = [line for line in lines if is_user_file(line.file)]
+        if user_lines:
+            return user_lines[-1]
     return None
 
 
 def guard_lines(error: BaseException) -> list[UserLine]:
-    """Find the lines of the model that compare or fix a size, when a dynamic dimension cannot vary.
+    """Return the model's lines that constrain a size, after an error about a dynamic dimension.
 
-    torch's message does not name them; the shape environment that is still alive in the frames of
-    the error does.
+    torch's message does not contain them; the function reads the guards of the shape environment
+    that the frames of the traceback still hold.
     """
     lines: dict[UserLine, None] = {}
     for environment in _shape_environments(error):
@@ -271,8 +270,8 @@ def describe_failure(
 ) -> str:
     """Format the failure on several lines: kind, location, torch's message, and advice.
 
-    ``lines`` are the locations to print; the line of the error by default. ``tried`` is advice that
-    was followed already.
+    ``lines`` are the locations to print, by default the line of the error. ``tried`` is advice that
+    the user already followed.
     """
     kind = kind_of(error)
     if lines is None:
@@ -311,17 +310,17 @@ def error_headline(error: BaseException) -> str:
 
 
 def is_user_file(file: str) -> bool:
-    """Whether a file is the user's or a model library's: not torch, ortable or the standard
-    library.
-    """
+    """Whether a file is the user's or a model library's, not torch's, ortable's or Python's."""
     if file.startswith((*_NON_USER_CODE, TORCH, _ORTABLE)):
         return False
     return not file.startswith(_PYTHON) or _SITE_PACKAGES in file
 
 
 def decides_for_caller(line: UserLine) -> bool:
-    """Whether a condition in this library code is really the caller's: Python's standard library
-    (``statistics.median``), and torch's functions that pass on their arguments.
+    """Whether a condition in this library code tests an argument of the library's caller.
+
+    This holds in Python's standard library (``statistics.median``), and in torch's functions that
+    pass on their arguments.
     """
     if line.file.startswith(TORCH):
         return _path_in_torch(line) in _INTERFACES or line.function == _MIN_MAX
@@ -338,8 +337,10 @@ def _path_in_torch(line: UserLine) -> str:
 
 
 def calling_line(depth: int = 1, outside: bool = False) -> UserLine | None:
-    """Return the line of the model that runs, None where none does. ``depth``: frames to skip;
-    ``outside``: also return None where torch's own code stands between.
+    """Return the line of the model that runs; None if no frame is the model's.
+
+    ``depth`` frames are skipped. With ``outside`` the result is also None if a frame of torch comes
+    first.
     """
     frame: types.FrameType | None = sys._getframe(depth + 1)
     while frame is not None and not is_user_file(frame.f_code.co_filename):
@@ -361,15 +362,15 @@ def _line_of_frame(frame: Any) -> UserLine:
 
 
 def _frames_below_export(error: BaseException) -> list[UserLine]:
-    """Return the frames of the traceback below torch.export; those above belong to its caller."""
+    """Return the frames of the traceback below torch.export; its caller has the others."""
     frames = traceback.extract_tb(error.__traceback__)
-    entered = [i for i, frame in enumerate(frames) if frame.filename.startswith(TORCH)]
-    below = frames[entered[0] :] if entered else []
-    return [_line_of_frame(frame) for frame in below]
+    torch_frames = [i for i, frame in enumerate(frames) if frame.filename.startswith(TORCH)]
+    frames_below = frames[torch_frames[0] :] if torch_frames else []
+    return [_line_of_frame(frame) for frame in frames_below]
 
 
 def lines_in(text: str) -> list[UserLine]:
-    """Return the lines of the model that a stack trace of torch names, the innermost last."""
+    """Return the model's lines in a stack trace of torch, the innermost last."""
     return [line for line in _lines_in_message(text) if is_user_file(line.file)]
 
 
@@ -381,7 +382,7 @@ def _lines_in_message(text: str) -> list[UserLine]:
 
 
 def line_from_location(location: Any) -> UserLine | None:
-    """Parse the location of a guard: a frame, or (dynamo) text that ends in a shortened path."""
+    """Parse a guard's location: a frame, or text of dynamo that ends in a shortened path."""
     if isinstance(location, traceback.FrameSummary):
         return _line_of_frame(location)
     match = _LOCATION.match(location) if isinstance(location, str) else None

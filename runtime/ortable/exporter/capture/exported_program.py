@@ -1,5 +1,7 @@
-"""Build a `Program` from an ExportedProgram and the request: weights, inputs and outputs by the
-roles of its signature, names of dynamic dimensions, and guards. sources.py calls it.
+"""Build a `Program` from an ExportedProgram and a request; sources.py calls it.
+
+The program has weights, inputs and outputs by the roles of the signature, names of dynamic
+dimensions, and guards.
 """
 
 from __future__ import annotations
@@ -26,13 +28,13 @@ from .guards import find_guards
 
 
 def program_of(exported: ExportedProgram, request: Request) -> Program:
-    """Build the program to convert; the dynamic shapes of ``request`` only name dimensions here.
+    """Build the program to convert; the request's dynamic shapes only name dimensions here.
 
     Raises ExportError for inputs and outputs that ONNX cannot represent.
     """
     if request.extra_inputs is not None:
         _check_extra(request.extra_inputs, exported)
-    # before: torch shares the sizes of both programs, and those of an earlier call
+    # read the sizes first: decompositions may specialize sizes that both programs share
     sizes = dict(_input_shapes(exported, set(exported.range_constraints)))
     with request.record.phase("decompose"):
         rewritten, notes = prepare_program(
@@ -57,9 +59,9 @@ def program_of(exported: ExportedProgram, request: Request) -> Program:
             raise ExportError(
                 f"input '{name}' of the program is a {spec.kind.name}, which ONNX cannot hold"
             )
-    fakes = sum(map(is_fake, program.weights.values()))
-    if fakes:
-        program.notes.append(f"{fakes} weights have no data: they are inputs of the model")
+    fake_count = sum(map(is_fake, program.weights.values()))
+    if fake_count:
+        program.notes.append(f"{fake_count} weights have no data: they are inputs of the model")
     program.outputs = [_program_output(spec) for spec in signature.output_specs]
     _label_outputs(program, exported)
     requested = requested_dims(program, exported, request)
@@ -69,9 +71,9 @@ def program_of(exported: ExportedProgram, request: Request) -> Program:
 
 
 def add_guards(program: Program, parts: Sequence[ExportedProgram], request: Request) -> None:
-    """Add the guards of the programs that ``program`` was made of.
+    """Add the guards of ``parts``, the programs that ``program`` was merged from.
 
-    Raises ExportError for one on a size that the inputs of ``program`` do not have.
+    Raises ExportError for a guard on a size that the inputs of ``program`` do not have.
     """
     if not parts or program.exported is None:
         return
@@ -94,41 +96,46 @@ def add_guards(program: Program, parts: Sequence[ExportedProgram], request: Requ
 
 
 def _check_free(before: Mapping[str, tuple[int | None, ...]], rewritten: ExportedProgram) -> None:
-    """Raise ExportError for a free dimension of an input that decompositions made a constant."""
+    """Raise ExportError if a decomposition made a dynamic dimension of an input constant."""
     for name, shape in _input_shapes(rewritten):
-        for axis, (free, fixed) in enumerate(zip(before.get(name, shape), shape, strict=True)):
-            if free is None and fixed is not None:
+        for axis, (old_size, new_size) in enumerate(
+            zip(before.get(name, shape), shape, strict=True)
+        ):
+            if old_size is None and new_size is not None:
                 raise ExportError(
-                    f"dimension {axis} of input '{name}' is {fixed} once operators are decomposed: "
-                    "decompositions made a constant of it, as a loop over it or a check of it does"
+                    f"dimension {axis} of input '{name}' is {new_size} once operators are "
+                    "decomposed: a decomposition made it constant, for example by a loop over it"
                 ).with_advice(
                     "What to do: export inside of ortable.bypass_export_some_errors(), without a "
-                    "decomposition table; or give the dimension the size that it has."
+                    "decomposition table; or make the dimension static."
                 )
 
 
 def _input_shapes(
     program: ExportedProgram, declared: Collection[Any] = ()
 ) -> Iterator[tuple[str, tuple[int | None, ...]]]:
-    """Yield names and shapes of the caller's tensors, with None for dynamic sizes and for sizes of
-    ``declared`` symbols.
+    """Yield names and shapes of the caller's tensors, with None for each dynamic size.
+
+    Sizes with ``declared`` symbols count as dynamic.
     """
-    users = set(program.graph_signature.user_inputs)
+    user_inputs = set(program.graph_signature.user_inputs)
     for node in program.graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
-        if node.name in users and isinstance(value, torch.Tensor):
+        if node.name in user_inputs and isinstance(value, torch.Tensor):
             yield node.name, tuple(_fixed_size(size, declared) for size in value.shape)
 
 
 def _fixed_size(size: Any, declared: Collection[Any]) -> int | None:
-    if isinstance(size, torch.SymInt) and any(s in declared for s in symbol_of(size).free_symbols):
+    if isinstance(size, torch.SymInt) and any(
+        symbol in declared for symbol in symbol_of(size).free_symbols
+    ):
         return None
     expression = getattr(getattr(size, "node", None), "expr", size)
     return int(expression) if getattr(expression, "is_number", True) else None
 
 
 def _check_extra(inputs: Any, exported: ExportedProgram) -> None:
-    """Raise ExportError for an additional input that the program does not accept."""
+    """Raise ExportError if the program does not accept an additional input."""
     try:
         inputs.verify(exported)
     except Exception as error:  # guards raise AssertionError, RuntimeError...
@@ -170,18 +177,18 @@ def _program_output(spec: Any) -> ProgramOutput:
 def _label_outputs(program: Program, exported: ExportedProgram) -> None:
     """Label the user's outputs with their paths in the structure that forward returns."""
     structure = getattr(exported.call_spec, "out_spec", None)
-    users = [i for i, output in enumerate(program.outputs) if output.kind == "user"]
-    labels = output_labels(structure, len(users))
-    if structure is not None and structure.num_leaves == len(users):
+    user_indices = [i for i, output in enumerate(program.outputs) if output.kind == "user"]
+    labels = output_labels(structure, len(user_indices))
+    if structure is not None and structure.num_leaves == len(user_indices):
         program.output_structure = structure
-    for index, label in zip(users, labels, strict=True):
+    for index, label in zip(user_indices, labels, strict=True):
         program.outputs[index] = replace(program.outputs[index], label=label)
 
 
 def requested_dims(
     program: Program, exported: ExportedProgram, request: Request
 ) -> list[Leaf] | None:
-    """Return the caller's request for the dimensions of each input."""
+    """Return the requested dimensions of each input."""
     if request.dynamic_shapes is None:
         return None
     args, kwargs = request.args, request.kwargs
@@ -191,12 +198,12 @@ def requested_dims(
     if not args and not kwargs:
         args, kwargs = example_call(exported, program)
     arguments = shapes.bound_arguments(_ForwardSignature(exported), args, kwargs)
-    # The signature of a program is in the order of its placeholders.
+    # The parameters of a program's signature are in the order of its placeholders.
     return shapes.call_leaves(request.dynamic_shapes, arguments, {})
 
 
 def example_call(exported: ExportedProgram, program: Program) -> tuple[Any, Any]:
-    """Return the example inputs of a program; fake ones where it has lost them."""
+    """Return the example inputs of a program, or fake values if it does not have them."""
     if exported.example_inputs:
         return exported.example_inputs
     values = [node.meta.get("val") for node in program.user_inputs]
@@ -210,13 +217,13 @@ class _ForwardSignature:
     def __init__(self, exported: ExportedProgram) -> None:
         signature = exported.module_call_graph[0].signature
         names = list(getattr(signature, "forward_arg_names", None) or [])
-        kinds = [
+        parameters = [
             inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
             for name in names
         ]
 
         def forward(*args: Any, **kwargs: Any) -> None:
-            """Carries a signature."""
+            """Hold the signature."""
 
-        forward.__signature__ = inspect.Signature(kinds)  # type: ignore[attr-defined]
+        forward.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         self.forward = forward

@@ -1,6 +1,8 @@
-"""Rewrite an exported program for conversion, only where needed: functionalize graphs that write in
-place, decompose operators without a converter, or apply the user's decomposition table.
-exported_program.py calls `prepare_program`; custom_operators.py uses the decompositions.
+"""Rewrite an exported program for conversion, where its graph requires it.
+
+The rewrites functionalize graphs that write in place, decompose operators without a converter, and
+apply the user's decomposition table. exported_program.py calls `prepare_program`;
+custom_operators.py uses the decompositions.
 """
 
 from __future__ import annotations
@@ -46,13 +48,13 @@ from ortable_generated.aten import traits
 def implicit_aliases(
     graph_module: GraphModule, dispatcher: Any, mutates: Mapping[str, str]
 ) -> dict[OperatorBase, Callable[..., Any]]:
-    """Find the bodies of composite operators with aliasing that their schemas do not declare: they
-    return memory of an input, or write into one (``meshgrid``, ``broadcast_tensors``,
-    ``instance_norm`` with running statistics).
+    """Return the bodies of composite operators with aliasing that their schemas do not declare.
 
-    ``mutates``: operator -> the flag that makes it write into its running statistics.
+    They return memory of an input, or write into one (``meshgrid``, ``broadcast_tensors``,
+    ``instance_norm`` with running statistics). ``mutates`` maps an operator to the flag that makes
+    it write into its running statistics.
 
-    Raises ExportError where a user's converter handles such an operator.
+    Raises ExportError if a user's converter handles such an operator.
     """
     bodies: dict[OperatorBase, Callable[..., Any]] = {}
     for node in operators_of(graph_module):
@@ -68,7 +70,7 @@ def implicit_aliases(
         if own_converter(dispatcher, target.name()) is not None:
             raise ExportError(
                 f"node '{node.name}' ({target.name()}) returns memory of its input, and the graph "
-                "writes in place; torch loses such a write where your converter handles the "
+                "writes in place; torch loses such a write if your converter handles the "
                 "operator. Remedy: do not write in place, or leave the converter out."
             )
         if not is_explicit:
@@ -77,20 +79,23 @@ def implicit_aliases(
 
 
 def _has_implicit_alias(node: Node) -> bool:
-    """Whether a composite operator returns memory of an input that its schema does not name."""
+    """Whether a composite operator returns memory of an input, and its schema does not say so."""
     target: Any = node.target
     schema = target._schema
     if schema.is_mutable or not is_composite(target) or target.name() in traits.RETURNS_NEW_STORAGE:
         return False
-    if target.name() in traits.IDENTITY_IN_EVAL:  # it draws: no decomposition would be the same
+    if target.name() in traits.IDENTITY_IN_EVAL:  # decomposed dropout draws other random numbers
         return False
-    return not any(r.alias_info is not None for r in schema.returns) and _returns_input_memory(node)
+    return not any(
+        returned.alias_info is not None for returned in schema.returns
+    ) and _returns_input_memory(node)
 
 
 @contextlib.contextmanager
 def expose_aliases(graph_module: GraphModule) -> Iterator[None]:
-    """Make aliases explicit in the block: users of dropout that does nothing read its input, and
-    ``unsafe_split`` is ``split``. torch takes both for copies.
+    """Make aliases that torch takes for copies explicit in the block.
+
+    Users of dropout that drops nothing read its input, and ``unsafe_split`` becomes ``split``.
     """
     changed: list[tuple[Node, Any, Any, Any]] = []
 
@@ -101,10 +106,10 @@ def expose_aliases(graph_module: GraphModule) -> Iterator[None]:
     with restore_on_exit(undo):
         for node in operators_of(graph_module):
             target: Any = node.target
-            plain = traits.HIDDEN_VIEW.get(target.name())
-            if plain is not None:
+            visible_name = traits.HIDDEN_VIEW.get(target.name())
+            if visible_name is not None:
                 changed.append((node, target, node.args, node.kwargs))
-                node.target = _find_overload(plain)
+                node.target = _find_overload(visible_name)
             elif _is_identity(node):
                 source = _arguments_by_name(node)["input"]
                 for user in list(node.users):
@@ -114,7 +119,7 @@ def expose_aliases(graph_module: GraphModule) -> Iterator[None]:
 
 
 def _is_identity(node: Node) -> bool:
-    """Whether ``node`` is dropout that drops nothing, and so returns its input."""
+    """Whether ``node`` is dropout that drops nothing, which returns its input."""
     target: Any = node.target
     if target.name() not in traits.IDENTITY_IN_EVAL:
         return False
@@ -123,9 +128,9 @@ def _is_identity(node: Node) -> bool:
 
 
 def _find_overload(name: str) -> Any:
-    """Find the overload of a name like ``aten::split.Tensor``."""
-    namespace, _, rest = name.partition("::")
-    packet, _, overload = rest.partition(".")
+    """Return the overload of a name like ``aten::split.Tensor``."""
+    namespace, _, qualified_name = name.partition("::")
+    packet, _, overload = qualified_name.partition(".")
     return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
 
 
@@ -137,20 +142,20 @@ def _arguments_by_name(node: Node) -> dict[str, Any]:
 
 
 def _returns_input_memory(node: Node) -> bool:
-    """Whether a result of a call shares memory with an input; True where trying it fails.
+    """Whether a result of a call shares memory with an input; True if the trial call fails.
 
-    It is tried on meta tensors of the traced sizes: torch's own examples would record guards.
+    The trial call uses meta tensors of the traced sizes: torch's own examples would record guards.
     """
     target: Any = node.target
-    values = map_arg((node.args, node.kwargs), lambda each: each.meta.get("val"))
-    args, kwargs = pytree.tree_map(_without_memory, values)
+    traced_values = map_arg((node.args, node.kwargs), lambda operand: operand.meta.get("val"))
+    args, kwargs = pytree.tree_map(_without_memory, traced_values)
     inputs = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if torch.is_tensor(leaf)]
     if not inputs:
         return False
     try:
         with torch.no_grad():
             results = pytree.tree_leaves(target(*args, **kwargs))
-    except Exception:  # what torch raises for such tensors says nothing about memory
+    except Exception:  # an error on meta tensors does not show whether memory is shared
         return True
     tensors = [leaf for leaf in results if torch.is_tensor(leaf)]
     return any(is_alias_of(result, leaf) for result in tensors for leaf in inputs)
@@ -159,14 +164,15 @@ def _returns_input_memory(node: Node) -> bool:
 def _without_memory(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         sizes, strides = (
-            [_traced_size(n) for n in numbers] for numbers in (value.shape, value.stride())
+            [_traced_size(number) for number in numbers]
+            for numbers in (value.shape, value.stride())
         )
         return torch.empty_strided(sizes, strides, dtype=value.dtype, device="meta")
     return _traced_size(value)
 
 
 def _traced_size(value: Any) -> Any:
-    """Return the number that a symbolic one was traced with; 2 for one that depends on data."""
+    """Return the number that a symbolic value was traced with; 2 if it depends on data."""
     if not isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
         return value
     return value.node.hint if value.node.has_hint() else 2
@@ -175,14 +181,14 @@ def _traced_size(value: Any) -> Any:
 def composite_body_of(target: Any) -> Callable[..., Any]:
     """Return the Python body of a composite operator.
 
-    ``target.decompose`` would recurse: torch registers the table's function as the operator's own
+    ``target.decompose`` would recurse, as torch registers functions of the table as the operator's
     composite kernel.
     """
     return composite_kernel(target)
 
 
 def operators_of(graph_module: GraphModule) -> list[Node]:
-    """Return the nodes that call overloads, in the graph and in the graphs inside it."""
+    """Return the nodes that call overloads, in the graph and in its subgraphs."""
     return [
         node
         for module in graphs_of(graph_module)
@@ -192,16 +198,16 @@ def operators_of(graph_module: GraphModule) -> list[Node]:
 
 
 def graphs_of(graph_module: GraphModule) -> list[GraphModule]:
-    """Return the graph and the graphs inside it."""
+    """Return the graph and its subgraphs."""
     return [module for module in graph_module.modules() if isinstance(module, GraphModule)]
 
 
-# vmap in a graph of torch.export is a pair of calls around operators on one element.
+# torch.export represents vmap as two calls around operators on one element.
 _VMAP = "torch._functorch.predispatch"
 
 
 class FunctionalizationError(ExportError):
-    """torch cannot rewrite a program that it made itself."""
+    """torch cannot rewrite a program that it exported."""
 
 
 def prepare_program(
@@ -211,11 +217,11 @@ def prepare_program(
     options: ExportOptions,
     opset: int | None = None,
 ) -> tuple[ExportedProgram, list[str]]:
-    """Return a program that writes nothing in place, and notes on what was done.
+    """Return a program that writes nothing in place, and notes on its rewrites.
 
-    ``opset``: that of the model; operators of ONNX that are newer are decomposed. Composite
-    operators are preserved unless ``options`` has a table. Raises FunctionalizationError when torch
-    fails to rewrite the graph, ExportError for a write that torch would lose.
+    Composite operators are preserved unless ``options`` has a table. Operators of ONNX that are
+    newer than ``opset`` are decomposed. Raises FunctionalizationError if torch fails to rewrite the
+    graph, and ExportError for a write that torch would lose.
     """
     table = options.table()
     reason = rewrite_reason(program.graph_module, tables)
@@ -225,9 +231,9 @@ def prepare_program(
     if table is not None:
         choice = options.decomposition_table
         name = choice if isinstance(choice, str) else "the user's"
-        if isinstance(choice, str):  # an entry of the user's own dict is meant
+        if isinstance(choice, str):  # a user's own dict takes precedence over their converters
             for op in [op for op in table if own_converter(dispatcher, op.name()) is not None]:
-                table.pop(op)  # the user's converter handles it
+                table.pop(op)
         rewritten = _run_decompositions(program, {**aliases, **table}, writes=reason is not None)
         return rewritten, [f"decomposed with the table '{name}' ({len(table)} entries)"]
     needed = find_decompositions(program.graph_module, tables, dispatcher, opset)
@@ -240,21 +246,22 @@ def prepare_program(
     if needed:
         notes.append(f"decomposed: {', '.join(sorted(op.name() for op in needed))}")
     rewritten = _run_decompositions(program, needed, writes=reason is not None)
-    more = find_decompositions(rewritten.graph_module, tables, dispatcher, opset)
-    if more:
-        notes.append(f"decomposed: {', '.join(sorted(op.name() for op in more))}")
-        rewritten = _run_decompositions(rewritten, more)
+    remaining = find_decompositions(rewritten.graph_module, tables, dispatcher, opset)
+    if remaining:
+        notes.append(f"decomposed: {', '.join(sorted(op.name() for op in remaining))}")
+        rewritten = _run_decompositions(rewritten, remaining)
     return rewritten, notes
 
 
 def rewrite_reason(graph_module: GraphModule, tables: ConverterTables) -> str | None:
-    """Return why the graph cannot be converted as it is: an in-place write, or a region that torch
-    must inline; None where it can.
+    """Return why the graph has to be rewritten; None if it can be converted unchanged.
+
+    The reasons are in-place writes and regions that torch must inline.
     """
     write = first_write(graph_module, tables)
     if write is not None:
-        node, why = write
-        return f"node '{node.name}' writes to its argument, {why}"
+        node, cause = write
+        return f"node '{node.name}' writes to its argument, {cause}"
     seen: set[Any] = set()
     for node in (node for module in graphs_of(graph_module) for node in module.graph.nodes):
         target = node.target
@@ -273,11 +280,13 @@ def rewrite_reason(graph_module: GraphModule, tables: ConverterTables) -> str | 
 def find_decompositions(
     graph_module: GraphModule, tables: ConverterTables, dispatcher: Any, opset: int | None = None
 ) -> dict[OperatorBase, Callable[..., Any]]:
-    """Find decompositions of the graph's operators that have no converter and are in the
-    decomposition tables, and of operators of torch.onnx.ops that are newer than ``opset``.
+    """Return decompositions of the graph's operators without a converter.
+
+    These are the operators in the decomposition tables, and the operators of torch.onnx.ops that
+    are newer than ``opset``.
     """
     nodes = operators_of(graph_module)
-    decompositions = _too_new(nodes, dispatcher, opset) if opset is not None else {}
+    decompositions = _newer_operator_bodies(nodes, dispatcher, opset) if opset is not None else {}
     if not tables.decompose and not tables.foreach:
         return decompositions
     names = frozenset((*tables.decompose, *tables.foreach))
@@ -294,17 +303,24 @@ def find_decompositions(
     return decompositions
 
 
-def _too_new(
+def _newer_operator_bodies(
     nodes: list[Node], dispatcher: Any, opset: int
 ) -> dict[OperatorBase, Callable[..., Any]]:
-    """Find torch's bodies of the operators ``onnx::Name.opset23`` that are newer than ``opset``."""
+    """Return torch's bodies of operators ``onnx::Name.opset23`` that are newer than ``opset``."""
     bodies: dict[OperatorBase, Callable[..., Any]] = {}
     targets: set[Any] = {node.target for node in nodes}
-    for target in sorted((t for t in targets if t.namespace == "onnx"), key=str):
-        since = overload_name(target).removeprefix("opset")
+    for target in sorted(
+        (candidate for candidate in targets if candidate.namespace == "onnx"), key=str
+    ):
+        version = overload_name(target).removeprefix("opset")
         body = torch.onnx.ops.aten_decompositions().get(target)
         user_converter = own_converter(dispatcher, target.name())
-        if since.isdigit() and int(since) > opset and body is not None and user_converter is None:
+        if (
+            version.isdigit()
+            and int(version) > opset
+            and body is not None
+            and user_converter is None
+        ):
             bodies[target] = body
     return bodies
 
@@ -324,32 +340,32 @@ def _run_decompositions(
     try:
         with aliases_exposed, marked_regions(graph), scalars_as_operators(graph):
             return decompose_program(program, table)
-    except Exception as error:  # torch raises what it likes from inside a decomposition
-        first = str(error).strip().splitlines()[0] if str(error).strip() else ""
+    except Exception as error:  # decompositions raise many types
+        first_line = str(error).strip().splitlines()[0] if str(error).strip() else ""
         remedy = (
             ". A branch or a loop body writes into a tensor from outside: return the new value"
-            if "copy_.default' is not functional" in first
+            if "copy_.default' is not functional" in first_line
             else ""
         )
         raise FunctionalizationError(
             "torch could not rewrite the graph without in-place writes and unsupported "
-            f"operators: {type(error).__name__}: {first}{remedy}"
+            f"operators: {type(error).__name__}: {first_line}{remedy}"
         ) from error
 
 
-# -- constants inside branches and loop bodies, which torch cannot functionalize: ``y[0] = 5.0`` in
-# a branch is a 0-d tensor of the graph of that branch. An operator makes them while torch rewrites
-# a program
+# -- 0-d constants inside branches and loop bodies: ``y[0] = 5.0`` in a branch adds such a constant
+# to the graph of the branch, which torch cannot functionalize. An operator makes the constant while
+# torch rewrites the program
 
 
 @contextmanager
 def scalars_as_operators(graph_module: GraphModule) -> Iterator[None]:
-    """Replace the 0-d constants of graphs inside ``graph_module`` by operators in the block."""
+    """Replace the 0-d constants of the graph's subgraphs by operators in the block."""
     replaced = []
     for owner in list(graph_module.modules()):
         for name, inner in list(owner.named_children()):
             if isinstance(inner, GraphModule) and any(
-                _scalar_constant(inner, n) for n in inner.graph.nodes
+                _scalar_constant(inner, node) for node in inner.graph.nodes
             ):
                 replaced.append((owner, name, inner))
 
@@ -358,7 +374,7 @@ def scalars_as_operators(graph_module: GraphModule) -> Iterator[None]:
             setattr(owner, name, inner)
 
     with restore_on_exit(undo):
-        for owner, name, inner in reversed(replaced):  # the innermost first: copies hold copies
+        for owner, name, inner in reversed(replaced):  # innermost first: copies contain copies
             setattr(owner, name, _without_scalars(inner))
         yield
 
@@ -385,26 +401,26 @@ def _without_scalars(graph_module: GraphModule) -> GraphModule:
     return GraphModule(graph_module, graph)
 
 
-# -- regions that torch inlines when it decomposes a graph (no_grad, autocast): their nodes keep the
-# submodule that they come from, and those of autocast a mark, so that they can become one function.
-# Without this, torch gives them all the metadata of the region's node
+# -- regions that torch inlines when it decomposes a graph (no_grad, autocast). Without the marked
+# copies torch gives all inlined nodes the metadata of the region's node. The copies keep each
+# node's module stack, and mark the nodes of autocast so that they can become one function
 
 
 class _Region(torch.nn.Module):
-    """Run the graph of a region node by node, which makes torch keep the metadata of each."""
+    """Runs the graph of a region node by node, so that torch keeps the metadata of each node."""
 
     def __init__(self, graph_module: GraphModule) -> None:
         super().__init__()
         self.graph_module = graph_module
 
     def forward(self, *operands: Any) -> Any:
-        """What the graph returns."""
+        """Return the outputs of the graph."""
         return Interpreter(self.graph_module).run(*operands)
 
 
 @contextmanager
 def marked_regions(graph_module: GraphModule) -> Iterator[None]:
-    """Replace the graphs of the regions by marked copies in the block."""
+    """Replace the graphs of regions by marked copies in the block."""
     replaced: dict[str, GraphModule] = {}
 
     def undo() -> None:
@@ -417,7 +433,7 @@ def marked_regions(graph_module: GraphModule) -> Iterator[None]:
 
 
 def _mark_regions(graph_module: GraphModule, replaced: dict[str, GraphModule]) -> None:
-    """Replace the graphs of regions by marked copies; ``replaced`` gets the originals."""
+    """Replace the graphs of regions by marked copies, and add the originals to ``replaced``."""
     for node in graph_module.graph.nodes:
         name = getattr(node.target, "__name__", "")
         if name not in traits.REGION or not isinstance(node.target, HigherOrderOperator):
@@ -436,34 +452,34 @@ def _mark_regions(graph_module: GraphModule, replaced: dict[str, GraphModule]) -
 
 
 def _copy_region(inner: GraphModule, node: Node) -> GraphModule:
-    """Copy the graph of a region, with marked nodes when the region casts."""
+    """Copy the graph of a region; mark the nodes if the region casts."""
     graph = Graph()
     copies: dict[Node, Node] = {}
-    returned = graph.graph_copy(inner.graph, copies)
-    graph.output(returned)
+    outputs = graph.graph_copy(inner.graph, copies)
+    graph.output(outputs)
     flag = traits.CASTS.get(node.target.__name__)  # type: ignore[union-attr]
     if flag is not None and node.args[flag]:
-        around = dict(node.meta.get("nn_module_stack") or {})
-        path = next(reversed(around.values()))[0] if around else ""
+        outer_stack = dict(node.meta.get("nn_module_stack") or {})
+        path = next(reversed(outer_stack.values()))[0] if outer_stack else ""
         for copied in copies.values():
             stack = dict(copied.meta.get("nn_module_stack") or {})
-            rest = {key: entry for key, entry in stack.items() if key not in around}
+            inner_stack = {key: entry for key, entry in stack.items() if key not in outer_stack}
             mark = {f"autocast:{node.name}": (path, AUTOCAST)}
-            copied.meta = {**copied.meta, "nn_module_stack": {**around, **mark, **rest}}
+            copied.meta = {**copied.meta, "nn_module_stack": {**outer_stack, **mark, **inner_stack}}
     return GraphModule(inner, graph)
 
 
-# -- torch's decomposition, run with a flat call and with the constants that decompositions make.
+# -- torch's decomposition, with a flat call and with the constants that decompositions make.
 # torch traces the program again through the containers of its arguments and results. Unflattening
-# may compute (a cache of transformers concatenates its first keys with an empty tensor), or the
-# class may no longer be registered; and torch forgets new tensors: "Constant tensor
+# them may compute (a cache of transformers concatenates its first keys with an empty tensor), or
+# the class may no longer be registered. torch also drops new constants: "Constant tensor
 # lifted_tensor_0 is not in the constants dictionary"
 
 _LOST_CONSTANT = "is not in the constants dictionary"
 
 
 def decompose_program(program: ExportedProgram, table: Mapping[Any, Any]) -> ExportedProgram:
-    """Return ``program.run_decompositions(table)``; ``program`` is left unchanged."""
+    """Return ``program.run_decompositions(table)``, and leave ``program`` unchanged."""
     with _flat_call_spec(program) as restore_call_spec:
         try:
             rewritten = program.run_decompositions(table)
@@ -480,17 +496,17 @@ def decompose_program(program: ExportedProgram, table: Mapping[Any, Any]) -> Exp
 def _flat_call_spec(program: ExportedProgram) -> Iterator[Any]:
     """Make the call of ``program`` flat in the block: leaves in, a tuple of leaves out.
 
-    Yields a function that gives a program the original call spec back.
+    The context manager yields a function that restores the original call spec of a program.
     """
     signature = program.module_call_graph[0].signature if program.module_call_graph else None
     if signature is None:
-        yield lambda made: None
+        yield lambda exported: None
         return
     saved = signature.in_spec, signature.out_spec, signature.forward_arg_names
     examples = program.example_inputs
-    users = list(program.graph_signature.user_inputs)
+    user_inputs = list(program.graph_signature.user_inputs)
     names = [node.name for node in program.graph.find_nodes(op="placeholder")]
-    names = names[len(names) - len(users) :]
+    names = names[len(names) - len(user_inputs) :]
 
     def restore_call_spec(rewritten: ExportedProgram) -> None:
         for exported in (program, rewritten):
@@ -499,21 +515,22 @@ def _flat_call_spec(program: ExportedProgram) -> Iterator[Any]:
             set_example_inputs(exported, examples)
 
     with restore_on_exit(lambda: restore_call_spec(program)):
-        signature.in_spec = pytree.tree_structure(((0,) * len(users), {}))
+        signature.in_spec = pytree.tree_structure(((0,) * len(user_inputs), {}))
         signature.out_spec = pytree.tree_structure((0,) * signature.out_spec.num_leaves)
         signature.forward_arg_names = names
-        # With examples torch adds checks of the inputs by their places in the containers.
+        # With examples torch adds checks of the inputs by their positions in the containers.
         set_example_inputs(program, None)
         yield restore_call_spec
 
 
 @contextmanager
 def _preserve_constants(program: ExportedProgram) -> Iterator[None]:
-    """Add the constants that torch lifts out of a new graph in this thread to ``program`` in the
-    block; torch gives those of ``program`` to the new one.
+    """Add constants that torch lifts out of a new graph to ``program`` in the block.
+
+    torch copies the constants of ``program`` to the new program. Other threads are not affected.
     """
     thread = threading.get_ident()
-    own_constants = dict(program.constants)
+    original_constants = dict(program.constants)
 
     def wrap_lift(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -521,14 +538,18 @@ def _preserve_constants(program: ExportedProgram) -> Iterator[None]:
             constants = original(*args, **kwargs)
             if threading.get_ident() == thread:
                 program.constants.update(
-                    {k: v for k, v in constants.items() if k not in own_constants}
+                    {
+                        name: constant
+                        for name, constant in constants.items()
+                        if name not in original_constants
+                    }
                 )
             return constants
 
         return lift_constants
 
     with (
-        restore_on_exit(lambda: set_constants(program, own_constants)),
+        restore_on_exit(lambda: set_constants(program, original_constants)),
         constants_lifted_through(wrap_lift),
     ):
         yield

@@ -39,16 +39,16 @@ class DivergentNode(Exception):
 
 
 class FailingNode(DivergentNode):
-    """A node of a program raises; ``values`` are the layouts of the program's values by node."""
+    """A node of a program raises; ``values`` maps nodes to the layouts of their values."""
 
     def __init__(self, node: Node, message: str, values: Mapping[Node, Any] | None = None) -> None:
         super().__init__(node, message)
         self.values = values
 
     def is_of_shapes(self) -> bool:
-        """Return whether the shapes cause the error: real tensors of zeros raise the same one."""
+        """Whether the shapes cause the error: a call on tensors of zeros raises it, too."""
         operands = (
-            [] if self.values is None else [self.values[n] for n in self.node.all_input_nodes]
+            [] if self.values is None else [self.values[node] for node in self.node.all_input_nodes]
         )
         elements = sum(operand.elements for operand in operands if isinstance(operand, Layout))
         if not operands or not all(isinstance(operand, Layout | int) for operand in operands):
@@ -79,7 +79,7 @@ class Layout(NamedTuple):
 
 
 class _Opaque(NamedTuple):
-    """A value that no `Layout` describes; results computed from it are not cached."""
+    """A value that `Layout` cannot describe; results computed from it are not cached."""
 
     value: Any
 
@@ -88,7 +88,7 @@ class _Opaque(NamedTuple):
 class _Step:
     """A node to run at each size, with the recorded shapes of its results.
 
-    ``key`` identifies its target and constants in the cache; None: the node is never cached.
+    ``key`` identifies the target and the constants in the cache; None if the node is not cacheable.
     """
 
     node: Node
@@ -102,7 +102,7 @@ _CACHE: dict[tuple[Any, ...], tuple[Any, list[Any]] | str] = {}  # a string is a
 class GraphAtSizes:
     """Runs the graph of a program at several sizes.
 
-    Nodes that do not depend on symbolic sizes never run: the constructor takes their recorded
+    Nodes that do not depend on symbolic sizes do not run: the constructor stores their recorded
     layouts.
     """
 
@@ -152,7 +152,7 @@ class GraphAtSizes:
 
         Args:
             leaves: the inputs at the example's sizes.
-            sizes: the sizes of each input; symbolic ones are replaced by ``values``.
+            sizes: the sizes of each input, with symbols of ``values``.
             values: the other size of each symbol.
             at_sizes: evaluates the recorded shapes at ``values``.
 
@@ -161,18 +161,20 @@ class GraphAtSizes:
             FailingNode: a node raises.
             Exception: an input cannot be resized as a fake tensor.
         """
-        values_of = dict(self._fixed)
+        node_values = dict(self._fixed)
         for node, leaf, dims in zip(self._inputs, leaves, sizes, strict=True):
-            values_of[node] = self._resize_input(leaf, dims, values)
+            node_values[node] = self._resize_input(leaf, dims, values)
         with silence_loggers(FAKE_TENSOR_LOGGER):
             for step in self._steps:
-                values_of[step.node], shapes = self._cached_result(step, values_of)
+                node_values[step.node], shapes = self._cached_result(step, node_values)
                 _check_shapes(step.node, shapes, step.shapes, at_sizes)
 
     def _resize_input(self, leaf: Any, dims: Any, values: Mapping[Any, int]) -> Any:
         layout = self._value_layout(leaf)
         if isinstance(layout, Layout):
-            shape = tuple(d if isinstance(d, int) else int(d.subs(values)) for d in dims)
+            shape = tuple(
+                size if isinstance(size, int) else int(size.subs(values)) for size in dims
+            )
             if shape != layout.shape:
                 stride = torch.empty(shape, device="meta").stride()
                 elements = int(torch.Size(shape).numel())
@@ -183,17 +185,17 @@ class GraphAtSizes:
         with self.copies.fake_mode:
             return _Opaque(resize_leaf(layout.value, dims, values))
 
-    def _cached_result(self, step: _Step, values_of: Mapping[Node, Any]) -> tuple[Any, list[Any]]:
-        operands = [values_of[node] for node in step.node.all_input_nodes]
+    def _cached_result(self, step: _Step, node_values: Mapping[Node, Any]) -> tuple[Any, list[Any]]:
+        operands = [node_values[node] for node in step.node.all_input_nodes]
         if step.key is None or any(isinstance(operand, _Opaque) for operand in operands):
-            return self._run_node(step.node, values_of)
+            return self._run_node(step.node, node_values)
         key = (step.key, torch.get_default_dtype(), *map(type, operands), *operands)
         cached = _CACHE.get(key)
         if isinstance(cached, str):
-            raise FailingNode(step.node, cached, values_of)
+            raise FailingNode(step.node, cached, node_values)
         if cached is None:
             try:
-                cached = self._run_node(step.node, values_of)
+                cached = self._run_node(step.node, node_values)
             except FailingNode as error:
                 _store_result(key, error.message)
                 raise
@@ -201,19 +203,19 @@ class GraphAtSizes:
                 _store_result(key, cached)
         return cached
 
-    def _run_node(self, node: Node, values_of: Mapping[Node, Any]) -> tuple[Any, list[Any]]:
+    def _run_node(self, node: Node, node_values: Mapping[Node, Any]) -> tuple[Any, list[Any]]:
         try:
             with self.copies.fake_mode, torch.no_grad():
-                result = _call_node(node, values_of, torch.empty)
+                result = _call_node(node, node_values, torch.empty)
         except Exception as error:  # kernels raise many types
-            raise FailingNode(node, _failure_text(node, error), values_of) from error
+            raise FailingNode(node, _failure_text(node, error), node_values) from error
         return _describe_value(result), _leaf_shapes(result)
 
 
 def _call_node(
-    node: Node, values_of: Mapping[Node, Any], allocate: Callable[..., torch.Tensor]
+    node: Node, node_values: Mapping[Node, Any], allocate: Callable[..., torch.Tensor]
 ) -> Any:
-    """Call the target of a node on tensors made from layouts; ``allocate`` makes their storage."""
+    """Call the target of a node on tensors with the layouts of its operands."""
 
     def make_argument(value: Any) -> Any:
         if isinstance(value, Layout):
@@ -225,7 +227,7 @@ def _call_node(
     if node.op != "call_function" or not callable(node.target):
         raise NotImplementedError(node.op)
     args, kwargs = map_arg(
-        (node.args, node.kwargs), lambda operand: make_argument(values_of[operand])
+        (node.args, node.kwargs), lambda operand: make_argument(node_values[operand])
     )
     return node.target(*args, **kwargs)
 
@@ -244,7 +246,7 @@ def _node_key(node: Node) -> tuple[Any, ...] | None:
     """Return the target of a node and its constant arguments; None if it cannot be cached."""
     target = node.target
     if isinstance(target, OpOverload):
-        is_cacheable = target.namespace in ("aten", "prims")  # users may replace other fakes
+        is_cacheable = target.namespace in ("aten", "prims")  # users may replace fakes of others
     else:
         is_cacheable = getattr(target, "__module__", None) in _SCALAR_MODULES
     positions = {operand: index for index, operand in enumerate(node.all_input_nodes)}
@@ -271,7 +273,7 @@ def _node_key(node: Node) -> tuple[Any, ...] | None:
 
 
 def _describe_value(value: Any) -> Any:
-    """Return a tensor's layout, a number as it is, a tuple of these; all else as `_Opaque`."""
+    """Return the layout of a tensor, a number itself, a tuple of these, or an `_Opaque` value."""
     if isinstance(value, torch.Tensor):
         return _tensor_layout(value) or _Opaque(value)
     if isinstance(value, int | float | None):
@@ -301,7 +303,7 @@ def _tensor_layout(value: torch.Tensor) -> Layout | None:
 
 
 def _leaf_shapes(value: Any) -> list[tuple[Any, ...] | None]:
-    """Return the shape of each leaf of a value, of ints and expressions; None for non-tensors."""
+    """Return the shape of each leaf, with ints and expressions; None for a leaf without one."""
     if isinstance(value, torch.Tensor):
         return [tuple(sizes_of(value))]
     if isinstance(value, list | tuple):

@@ -1,5 +1,7 @@
-"""Prove conditions on sizes, sympy relations between torch's symbols: by interval arithmetic, by
-cases, by the algebra of dimensions. guards.py drops guards that are proved.
+"""Prove conditions on sizes, which are sympy relations between torch's symbols.
+
+The methods are interval arithmetic, enumeration of cases, and the algebra of dimensions. guards.py
+drops the guards that are proved.
 """
 
 from __future__ import annotations
@@ -11,16 +13,15 @@ from typing import Any
 
 from ortable import dims
 
-# Smallest and largest size; None: no end.
+# Smallest and largest size; the largest is None for an unbounded dimension.
 Range = tuple[int, int | None]
-_MAX_CASES = 512  # sizes of one dimension that are tried one by one
-_EXTREMA = {"Max": True, "Min": True}  # torch's classes of expressions
-_MAX_COMBINATIONS = 20_000  # combinations of sizes that are tried for a side that has no program
+_MAX_CASES = 512  # sizes of one dimension that are tried in turn
+_EXTREMA = {"Max": True, "Min": True}  # names of torch's sympy classes
+_MAX_COMBINATIONS = 20_000  # combinations of sizes that are tried in turn
 
 
 def is_implied(expression: Any, ranges: Mapping[Any, Range]) -> bool:
-    """Whether the expression is proved for all sizes within the ranges (upper end None: no
-    end)."""
+    """Whether the expression is proved for all sizes within the ranges."""
     import sympy
 
     if expression == True:  # noqa: E712  (sympy's)
@@ -31,87 +32,92 @@ def is_implied(expression: Any, ranges: Mapping[Any, Range]) -> bool:
     if not isinstance(expression, sympy.core.relational.Relational):
         return False
     difference = expression.lhs - expression.rhs
-    free = list(difference.free_symbols)
-    if len(free) == 1 and _in_cases(
-        expression, difference, free[0], *ranges.get(free[0], (2, None))
+    symbols = list(difference.free_symbols)
+    if len(symbols) == 1 and _holds_in_cases(
+        expression, difference, symbols[0], *ranges.get(symbols[0], (2, None))
     ):
         return True
-    return _in_bounds(expression, difference, ranges) or _in_algebra(expression)
+    return _holds_by_intervals(expression, difference, ranges) or _holds_by_algebra(expression)
 
 
-def _in_bounds(expression: Any, difference: Any, ranges: Mapping[Any, Range]) -> bool:
-    """Prove it by interval arithmetic, of the whole and of the difference of both sides."""
+def _holds_by_intervals(expression: Any, difference: Any, ranges: Mapping[Any, Range]) -> bool:
+    """Whether interval arithmetic proves the relation, of the whole or of the sides' difference."""
     import sympy
 
     from ortable.compat.torch import ValueRanges, bound_sympy, int_oo
 
-    spans = {
-        symbol: ValueRanges(least, int_oo if most is None else most)
-        for symbol, (least, most) in ranges.items()
+    intervals = {
+        symbol: ValueRanges(smallest, int_oo if largest is None else largest)
+        for symbol, (smallest, largest) in ranges.items()
     }
     try:
-        if bound_sympy(expression, spans).lower == sympy.true:
+        if bound_sympy(expression, intervals).lower == sympy.true:
             return True
-        gap = bound_sympy(sympy.expand(difference), spans)
+        gap = bound_sympy(sympy.expand(difference), intervals)
         return _is_decided(expression, gap.lower, gap.upper)
     except Exception:  # functions that torch's interval arithmetic lacks
         return False
 
 
-def _in_algebra(expression: Any) -> bool:
-    """Prove it by the algebra of dimensions: both sides are equal, or never are."""
+def _holds_by_algebra(expression: Any) -> bool:
+    """Whether the algebra of dimensions proves that both sides are equal, or never equal."""
     import sympy
 
     try:
         left, right = dims.from_torch(expression.lhs), dims.from_torch(expression.rhs)
-    except Exception:  # fractions, functions that are no dimension
+    except Exception:  # fractions and functions that are not dimensions
         return False
     if isinstance(expression, (sympy.Eq, sympy.Ge, sympy.Le)):
         return dims.always_equal(left, right)
     return isinstance(expression, sympy.Ne) and dims.always_differ(left, right)
 
 
-def _in_cases(expression: Any, difference: Any, symbol: Any, least: int, most: Any) -> bool:
-    """Prove it by trying the sizes of one dimension: all of them, or those of two periods where the
-    difference of both sides grows by the same amount in each.
+def _holds_in_cases(
+    expression: Any, difference: Any, symbol: Any, smallest: int, largest: Any
+) -> bool:
+    """Whether trying sizes of one dimension proves the relation.
+
+    The sizes are all of them, or two periods if the difference of the sides grows by the same
+    amount in each period.
     """
     period = _growth_period(difference, symbol)
-    span = None if most is None else most - least + 1
-    if span is not None and span <= (_MAX_CASES if period is None else 2 * period):
-        return all(_true_at(expression, symbol, size) for size in range(least, most + 1))
+    count = None if largest is None else largest - smallest + 1
+    if count is not None and count <= (_MAX_CASES if period is None else 2 * period):
+        return all(_true_at(expression, symbol, size) for size in range(smallest, largest + 1))
     if period is None or period > _MAX_CASES // 2:
         return False
     try:
-        values = [int(difference.subs(symbol, least + index)) for index in range(2 * period)]
+        values = [int(difference.subs(symbol, smallest + index)) for index in range(2 * period)]
     except ZeroDivisionError:
         return False
-    steps = {after - before for before, after in zip(values, values[period:], strict=False)}
-    if len(steps) != 1:
+    growths = {after - before for before, after in zip(values, values[period:], strict=False)}
+    if len(growths) != 1:
         return False
-    step = steps.pop()
-    first = values[:period]
-    lower = -math.inf if step < 0 else min(first)
-    upper = math.inf if step > 0 else max(first)
+    growth = growths.pop()
+    first_period = values[:period]
+    lower = -math.inf if growth < 0 else min(first_period)
+    upper = math.inf if growth > 0 else max(first_period)
     return _is_decided(expression, lower, upper) or (
-        step == 0 and all(_true_at(expression, symbol, least + index) for index in range(period))
+        growth == 0
+        and all(_true_at(expression, symbol, smallest + index) for index in range(period))
     )
 
 
 def _true_at(expression: Any, symbol: Any, size: int) -> bool:
     try:
         return bool(expression.subs(symbol, size) == True)  # noqa: E712
-    except ZeroDivisionError:  # a size by which something is divided
+    except ZeroDivisionError:  # the expression divides by the size
         return False
 
 
 def _is_decided(expression: Any, lower: Any, upper: Any) -> bool:
-    """Whether a relation holds when the difference of its sides is within these bounds."""
+    """Whether a relation holds if the difference of its sides is within these bounds."""
     import sympy
 
-    kind = type(expression)
-    if kind is sympy.Eq:
+    relation_type = type(expression)
+    if relation_type is sympy.Eq:
         return bool(lower == 0) and bool(upper == 0)
-    if kind is sympy.Ne:
+    if relation_type is sympy.Ne:
         return bool(lower > 0) or bool(upper < 0)
     tests = {
         sympy.Gt: lower > 0,
@@ -119,12 +125,14 @@ def _is_decided(expression: Any, lower: Any, upper: Any) -> bool:
         sympy.Lt: upper < 0,
         sympy.Le: upper <= 0,
     }
-    return bool(tests.get(kind, False))
+    return bool(tests.get(relation_type, False))
 
 
 def _growth_period(expression: Any, symbol: Any) -> int | None:
-    """After how many sizes an expression has grown by a constant, whatever the size: known for
-    sums, multiples, and quotients and remainders by numbers."""
+    """Return the number of sizes after which an expression has always grown by the same constant.
+
+    It is known for sums, multiples, and quotients and remainders by numbers; None for others.
+    """
     import sympy
 
     if expression == symbol or expression.is_Integer:
@@ -139,8 +147,8 @@ def _growth_period(expression: Any, symbol: Any) -> int | None:
     if _EXTREMA.get(type(expression).__name__):
         return _common_period(expression.args, symbol)
     if isinstance(expression, sympy.Mul):
-        rest = [part for part in expression.args if not part.is_Integer]
-        return _growth_period(rest[0], symbol) if len(rest) == 1 else None
+        factors = [part for part in expression.args if not part.is_Integer]
+        return _growth_period(factors[0], symbol) if len(factors) == 1 else None
     if type(expression).__name__ in ("Mod", "PythonMod", "FloorDiv", "CleanDiv"):
         inner, divisor = expression.args
         period = _growth_period(inner, symbol)
@@ -149,55 +157,59 @@ def _growth_period(expression: Any, symbol: Any) -> int | None:
 
 
 def _common_period(parts: Sequence[Any], symbol: Any) -> int | None:
-    """The period of the largest, or smallest, of several expressions, which has one where all grow
-    by the same amount."""
+    """Return the period of a maximum or minimum; None unless all its parts grow equally."""
     periods = [_growth_period(part, symbol) for part in parts]
     if None in periods:
         return None
     common = math.lcm(*(period for period in periods if period))
-    steps = {part.subs(symbol, 2 + common) - part.subs(symbol, 2) for part in parts}
-    return common if len(steps) == 1 else None
+    growths = {part.subs(symbol, 2 + common) - part.subs(symbol, 2) for part in parts}
+    return common if len(growths) == 1 else None
 
 
 def cases_of(
     conditions: Sequence[Sequence[Any]], ranges: Mapping[Any, Range]
 ) -> dict[Any, range] | None:
-    """Choose sizes that represent all of them, by symbol: whether conditions hold at larger ones
-    follows from those, as each side of a relation grows by a constant in a period. None where that
-    is not known of a relation, where one relates two sizes, or where there are too many.
+    """Choose sizes of each symbol that represent all its sizes.
+
+    Each side of a relation grows by a constant in a period, so the relations at the chosen sizes
+    decide those at larger ones. None if a relation has no known period or relates two sizes, or if
+    there are too many combinations.
     """
     import sympy
 
     relations = {
         relation
-        for cases_in in conditions
-        for condition in cases_in
+        for conjunction in conditions
+        for condition in conjunction
         for relation in condition.atoms(sympy.core.relational.Relational)
     }
     settled_by_symbol: dict[
         Any, tuple[int, int]
-    ] = {}  # where every relation so far is settled; their period
+    ] = {}  # the size from which on every relation repeats, and the common period
     for relation in relations:
         difference = relation.lhs - relation.rhs
-        free = list(difference.free_symbols)
-        if len(free) != 1:
+        symbols = list(difference.free_symbols)
+        if len(symbols) != 1:
             return None
-        symbol = free[0]
-        least, _ = ranges.get(symbol, (2, None))
+        symbol = symbols[0]
+        smallest, _ = ranges.get(symbol, (2, None))
         period = _growth_period(difference, symbol)
         if period is None or period > _MAX_COMBINATIONS:
             return None
-        values = [int(difference.subs(symbol, least + index)) for index in range(period + 1)]
-        step = abs(values[period] - values[0])
-        steps = max(map(abs, values)) // step + 2 if step else 0
-        settled, common = settled_by_symbol.get(symbol, (least, 1))
-        settled_by_symbol[symbol] = max(settled, least + steps * period), math.lcm(common, period)
+        values = [int(difference.subs(symbol, smallest + index)) for index in range(period + 1)]
+        growth = abs(values[period] - values[0])
+        period_count = max(map(abs, values)) // growth + 2 if growth else 0
+        settled, common = settled_by_symbol.get(symbol, (smallest, 1))
+        settled_by_symbol[symbol] = (
+            max(settled, smallest + period_count * period),
+            math.lcm(common, period),
+        )
     cases = {}
     for symbol, (settled, period) in settled_by_symbol.items():
-        least, most = ranges.get(symbol, (2, None))
+        smallest, largest = ranges.get(symbol, (2, None))
         end = settled + period
-        cases[symbol] = range(least, end + 1 if most is None else min(end, most) + 1)
-    fits = math.prod(len(cases_in) for cases_in in cases.values()) <= _MAX_COMBINATIONS
+        cases[symbol] = range(smallest, end + 1 if largest is None else min(end, largest) + 1)
+    fits = math.prod(len(case_sizes) for case_sizes in cases.values()) <= _MAX_COMBINATIONS
     return cases if fits else None
 
 
@@ -206,12 +218,13 @@ def uncovered_sizes(
 ) -> Iterator[dict[Any, int]]:
     """Yield the combinations of ``sizes`` at which none of ``conditions`` holds.
 
-    Each condition is a list of relations that must all hold.
+    Each of ``conditions`` is a list of relations that must all hold.
     """
     for combination in itertools.product(*sizes.values()):
         values = dict(zip(sizes, combination, strict=True))
         if not any(
-            all(_condition_holds(condition, values) for condition in one) for one in conditions
+            all(_condition_holds(condition, values) for condition in conjunction)
+            for conjunction in conditions
         ):
             yield values
 
@@ -219,5 +232,5 @@ def uncovered_sizes(
 def _condition_holds(condition: Any, values: Mapping[Any, int]) -> bool:
     try:
         return bool(condition.subs(values) == True)  # noqa: E712  (sympy's)
-    except ZeroDivisionError:  # a size by which something is divided
+    except ZeroDivisionError:  # the condition divides by the size
         return False
