@@ -310,7 +310,7 @@ def test_rolled(cls) -> None:
 def test_the_first_step_is_apart(cls) -> None:
     module = cls()
     program = export(module, (torch.rand(2, 6, 4),), dynamic_shapes=SHAPES, export_options=LOOPS)
-    assert any("the first step apart" in step for step in program.report.steps)
+    assert any("first step peeled" in step for step in program.report.steps)
     same(program, module, SIZES)
 
 
@@ -418,18 +418,18 @@ class Fixed(Net):
 
 REFUSED = {
     Breaks: "left early",
-    Grows: "carries to the next step is float32",
+    Grows: "carried to the next step is float32",
     Counts: "leaves behind in Python",
     Lengths: "leaves behind in Python",
-    SecondOfThem: "not the last one",
+    SecondOfThem: "which is not the last",
     NextOne: "left early",
-    ChangedLater: "changed later on",
-    CountsRows: "cannot be one step",
+    ChangedLater: "a tensor that it puts into a list changes",
+    CountsRows: "cannot become one scan",
     SameAgain: "leaves behind in Python",
     Decides: "data-dependent",
     TwoLengths: "may not have the same length",
     Swapped: "step 2 differs from step 1",
-    Fixed: "no loop over a free size",
+    Fixed: "no loop over a dynamic size",
 }
 
 
@@ -545,15 +545,15 @@ REFUSED_STEPS = {
     _other_order: "it uses values in another order",
     _other_arguments: "clamp.default has other arguments",
     _another_branch: "an inner loop or branch differs",
-    _two_beginnings: r"(?s)fails at .*length=1, where the module does not: .*begin with a tensor",
+    _two_beginnings: r"(?s)fails at .*length=1, where the module does not: .*create a tensor",
     _every_third: "step 3 differs from step 2: it takes",
-    _growing_rest: "what is kept of each step is float32",
+    _growing_rest: "the rows of its steps are float32",
     _number_afterwards: "of its last step is read afterwards",
-    _rows_of_two_sizes: "the tensors that it puts into a list are not of one size",
-    _slice_of_rows: "a slice of a sequence over a free size, at .*in _slice_of_rows",
-    _free_stride: "range with a step that is free, at .*in _free_stride",
-    _out: "out= with a list that a loop of free size fills: .*in _out",
-    _fifth: "with its loops rolled, Counting is another model at batch=3, length=8",
+    _rows_of_two_sizes: "the tensors that it appends to a list differ in shape",
+    _slice_of_rows: "a slice of a sequence of dynamic size, at .*in _slice_of_rows",
+    _free_stride: "range with a dynamic step, at .*in _free_stride",
+    _out: "out= with a list that a loop over a dynamic size fills: .*in _out",
+    _fifth: "with its loops rolled, Counting differs from the module at batch=3, length=8",
 }
 
 

@@ -98,7 +98,9 @@ class RerollError(ExportError):
     """The steps of a loop differ. ``peelable``: they may be equal once the first is peeled."""
 
     def __init__(self, loop: DynamicLoop, why: str, peelable: bool = False) -> None:
-        super().__init__(f"a loop over a free size cannot be one step: {why}\n  at {loop.line}")
+        super().__init__(
+            f"a loop over a dynamic size cannot become one scan: {why}\n  at {loop.line}"
+        )
         self.loop, self.peelable = loop, peelable and not loop.peeled
 
 
@@ -312,7 +314,7 @@ class DynamicSequence:
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            raise ExportError(f"a slice of a sequence over a free size, at {calling_line()}")
+            raise ExportError(f"a slice of a sequence of dynamic size, at {calling_line()}")
         return self.item(index if index >= 0 else self.length + index)
 
 
@@ -373,7 +375,9 @@ class _LoopMode(TorchFunctionMode):
         if parts is None:
             return None
         if "out" in named:
-            raise ExportError(f"out= with a list that a loop of free size fills: {calling_line()}")
+            raise ExportError(
+                f"out= with a list that a loop over a dynamic size fills: {calling_line()}"
+            )
         dim = args[1] if _LEN(args) > 1 else named.get("dim", named.get("axis", 0))
         stacks = func in _STACKS
         example = next(part for part in parts if isinstance(part, _FilledSegment)).columns[0][0]
@@ -450,7 +454,7 @@ def _builtin_replacements(session: LoopSession) -> dict[str, Any]:
                 return _RANGE(*args)
             start, stop, step = (0, *args, 1) if _LEN(args) == 1 else (*args, 1)[:3]
             if not isinstance(step, int) or step == 0:
-                raise ExportError(f"range with a step that is free, at {calling_line()}")
+                raise ExportError(f"range with a dynamic step, at {calling_line()}")
             length = (
                 (stop - start + step - 1) // step
                 if step > 0

@@ -500,7 +500,7 @@ def _flat_call_spec(program: ExportedProgram) -> Iterator[Any]:
     """
     signature = program.module_call_graph[0].signature if program.module_call_graph else None
     if signature is None:
-        yield lambda exported: None
+        yield lambda _: None
         return
     saved = signature.in_spec, signature.out_spec, signature.forward_arg_names
     examples = program.example_inputs

@@ -1,9 +1,9 @@
-"""Implement ExportOptions(loops=True): capture a module whose Python code loops over a dynamic size
-as an ExportedProgram with a scan for each loop. strategies.py calls it.
+"""Implement ExportOptions(loops=True): export Python loops over a dynamic size as scans.
 
-dynamic_loops.py runs the forward with three steps of each loop, and loop_rerolling.py makes one of
-them. Then it runs again with four: state that a step leaves behind in Python (a counter, the length
-of a list) shows as a difference between the two programs, and is rejected.
+strategies.py calls this module. dynamic_loops.py runs the forward with three steps of each loop,
+and loop_rerolling.py merges them into one scan. The forward then runs again with four steps: state
+that a step leaves in Python (a counter, the length of a list) makes the two programs differ, and
+the model is rejected.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from .program_check import find_differences, results_of
 
 _STEPS, _MORE_STEPS = 3, 4
 _FIRST_STEP = (
-    "What to do: begin with a tensor in front of the loop, so that its first step is as the others",
-    "  are; or give the dimension a torch.export.Dim whose range leaves that size out.",
+    "What to do: create a tensor before the loop, so that its first step is like the others; or",
+    "  give the dimension a torch.export.Dim whose range excludes that size.",
 )
 Prepare = Callable[[ExportedProgram], ExportedProgram]
 
@@ -47,12 +47,13 @@ def capture_with_loops(
     dynamic_shapes: Any,
     prepare: Prepare,
 ) -> tuple[ExportedProgram, list[str]]:
-    """Export ``module`` with its loops over dynamic sizes re-rolled; return the program and notes.
-    ``prepare`` removes writes in place from a program.
+    """Export ``module`` with each loop over a dynamic size as a scan; return program and notes.
+
+    ``prepare`` removes in-place writes from a program.
 
     Raises:
-        ExportError: there is no such loop, it is left early, its steps differ, or what the module
-            computes after it depends on how many steps were run.
+        ExportError: there is no such loop, it is left early, its steps differ, or results after it
+            depend on how many steps were captured.
         Exception: torch.export failed.
     """
 
@@ -66,18 +67,18 @@ def capture_with_loops(
         try:
             program, session = capture_steps(_STEPS, peeled)
             break
-        except _NeedsPeeling as peeling:  # of a loop that is not among them: each is added once
+        except _NeedsPeeling as peeling:  # each loop is added once: its location is not in `peeled`
             peeled |= {peeling.location}
     try:
-        other, _ = capture_steps(_MORE_STEPS, peeled)
+        longer, _ = capture_steps(_MORE_STEPS, peeled)
     except _NeedsPeeling as peeling:
         raise peeling.error from peeling.error.__cause__
-    if not _same_programs(program, other):
+    if not _same_programs(program, longer):
         raise ExportError(
-            f"what {type(module).__name__} computes after a loop over a free size depends on a "
+            f"results of {type(module).__name__} after a loop over a dynamic size depend on a "
             "number or a list that the loop leaves behind in Python:"
             + "".join(f"\n  the loop at {loop.line}" for loop in _unique_loops(session.loops))
-            + "\nKeep it in a tensor, or put the list through torch.stack or torch.cat."
+            + "\nStore the number in a tensor, or pass the list to torch.stack or torch.cat."
         )
     return program, _describe_loops(session.loops)
 
@@ -104,7 +105,7 @@ def _capture_steps(
         module, lambda forward, _: _forward_with_session(module, forward, sessions, steps, peeled)
     )
     try:
-        with restore_state(module, ()):  # each run begins with the module as it is
+        with restore_state(module, ()):  # each run starts from the module's original state
             program = torch.export.export(
                 clone, args, dict(kwargs), dynamic_shapes=dynamic_shapes, strict=False
             )
@@ -119,13 +120,13 @@ def _capture_steps(
                 raise _NeedsPeeling(loop.location, error) from error
         raise
     session = sessions[-1]
-    left = session.broken or next(iter(session.active), None)
-    if left is not None:
+    broken_loop = session.broken or next(iter(session.active), None)
+    if broken_loop is not None:
         raise ExportError(
-            f"a loop over a free size is left early (break, return)\n  at {left.line}"
+            f"a loop over a dynamic size is left early (break or return)\n  at {broken_loop.line}"
         )
     if not session.loops:
-        raise ExportError(f"{type(module).__name__} has no loop over a free size")
+        raise ExportError(f"{type(module).__name__} has no loop over a dynamic size")
     program = prepare(program)
     try:
         reroll_loops(program, session.loops)
@@ -153,26 +154,30 @@ def _forward_with_session(
     return run_forward
 
 
-def _same_programs(one: ExportedProgram, other: ExportedProgram) -> bool:
+def _same_programs(left: ExportedProgram, right: ExportedProgram) -> bool:
     """Whether two programs compute the same from the same weights and constants."""
-    if not same_graph(one.graph_module, other.graph_module):
+    if not same_graph(left.graph_module, right.graph_module):
         return False
-    for mine, its in zip(
-        one.graph_signature.input_specs, other.graph_signature.input_specs, strict=True
+    for left_spec, right_spec in zip(
+        left.graph_signature.input_specs, right.graph_signature.input_specs, strict=True
     ):
-        if mine.kind != its.kind:
+        if left_spec.kind != right_spec.kind:
             return False
         values = [
-            program.constants.get(str(spec.target)) for program, spec in ((one, mine), (other, its))
+            program.constants.get(str(spec.target))
+            for program, spec in ((left, left_spec), (right, right_spec))
         ]
         tensors = [value for value in values if isinstance(value, torch.Tensor)]
         if len(tensors) == 2 and not any(map(is_fake, tensors)):
             if tensors[0] is not tensors[1] and not torch.equal(*tensors):
                 return False
-        elif mine.target != its.target:
+        elif left_spec.target != right_spec.target:
             return False
-    kinds = [[(s.kind, s.target) for s in p.graph_signature.output_specs] for p in (one, other)]
-    return kinds[0] == kinds[1]
+    outputs = [
+        [(output.kind, output.target) for output in exported.graph_signature.output_specs]
+        for exported in (left, right)
+    ]
+    return outputs[0] == outputs[1]
 
 
 def _unique_loops(loops: Sequence[DynamicLoop]) -> list[DynamicLoop]:
@@ -184,43 +189,42 @@ def _describe_loops(loops: Sequence[DynamicLoop]) -> list[str]:
     for loop in _unique_loops(loops):
         count = sum(other.location == loop.location for other in loops)
         where = "" if loop.line is None else f"{Path(loop.line.file).name}:{loop.line.line}"
-        first = ", the first step apart" if loop.peeled else ""
-        notes.append(f"rolled: {count} {'loop' if count == 1 else 'loops'} at {where}{first}")
+        peeling = ", first step peeled" if loop.peeled else ""
+        notes.append(f"rolled: {count} {'loop' if count == 1 else 'loops'} at {where}{peeling}")
     return notes
 
 
 def check_other_sizes(program: Program, exported: ExportedProgram, request: Request) -> list[str]:
-    """Compare the program with the module at other sizes than those of the example, where both have
-    data; return a note with the sizes.
+    """Compare the program with the module at other sizes; return a note with the sizes.
 
-    Raises ExportError where they differ.
+    Nothing is compared if weights or inputs are fake. Raises ExportError if the results differ.
     """
     call = (request.args, dict(request.kwargs))
     if any(map(is_fake, pytree.tree_leaves((dict(exported.state_dict), call)))):
         return []
-    done = []
-    for words, other in other_sizes(program, call):
-        if other is None:
+    compared = []
+    for size_text, other_call in other_sizes(program, call):
+        if other_call is None:
             continue
         try:
             with caller_autocast():
-                expected = results_of(copy_module(request.model), other)
-        except Exception:  # forward is any Python code: a size that it does not take
+                expected = results_of(copy_module(request.model), other_call)
+        except Exception:  # forward is any Python code, and may reject a size
             continue
         try:
-            results = results_of(exported.module(), other)
+            results = results_of(exported.module(), other_call)
         except AssertionError:
-            continue  # a size that the program refuses
-        except Exception as error:  # there may be no value that the last step left behind
+            continue  # the program rejects this size
+        except Exception as error:  # a value of the last step may not exist
             raise ExportError(
-                f"with its loops rolled, {type(request.model).__name__} fails at {words}, where "
-                f"the module does not: {type(error).__name__}: {error}"
+                f"with its loops rolled, {type(request.model).__name__} fails at {size_text}, "
+                f"where the module does not: {type(error).__name__}: {error}"
             ).with_advice(*_FIRST_STEP) from error
         problems = find_differences(results, expected)
         if problems:
             raise ExportError(
-                f"with its loops rolled, {type(request.model).__name__} is another model at "
-                f"{words}:\n" + "\n".join(problems)
+                f"with its loops rolled, {type(request.model).__name__} differs from the module at "
+                f"{size_text}:\n" + "\n".join(problems)
             )
-        done.append(words)
-    return [f"compared with the module at {'; '.join(done)}"] if done else []
+        compared.append(size_text)
+    return [f"compared with the module at {'; '.join(compared)}"] if compared else []

@@ -1,10 +1,11 @@
-"""Re-roll the captured steps of each loop over a dynamic size into one
-``torch.ops.higher_order.scan``. Runs on a program without writes in which marks of dynamic_loops.py
-delimit the steps; loop_capture.py calls it.
+"""Re-roll the captured steps of each loop over a dynamic size into one scan.
+
+The scan is a ``torch.ops.higher_order.scan``. The module runs on a functionalized program in which
+marks of dynamic_loops.py delimit the steps; loop_capture.py calls it.
 
 The steps are compared node by node, from their results back to their inputs: every step must
-compute the same from the values of the previous step, from values in front of the loop, and from
-its own index. What a step reads of the previous one is carried.
+compute the same from values of the previous step, values before the loop, and its own index. A
+value of the previous step that a step reads becomes a carried value of the scan.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ _COND: Any = torch.ops.higher_order.cond
 
 
 def reroll_loops(program: ExportedProgram, loops: Sequence[DynamicLoop]) -> None:
-    """Replace the steps of each loop by a scan; the inner ones first.
+    """Replace the steps of each loop by a scan, inner loops first.
 
-    Raises RerollError for steps that differ, and for values of one step that are read elsewhere.
+    Raises RerollError if steps differ, or if other code reads a value of one step.
     """
     _merge_constants(program)
     marks = _find_marks(program.graph)
@@ -54,8 +55,8 @@ def reroll_loops(program: ExportedProgram, loops: Sequence[DynamicLoop]) -> None
 
 
 def _merge_constants(program: ExportedProgram) -> None:
-    """Merge the copies of a constant, of which each step has its own."""
-    first: dict[Any, Node] = {}
+    """Merge equal constants, because each captured step has its own copies."""
+    first_nodes: dict[Any, Node] = {}
     for node, value in list(_lifted_constants(program)):
         if (
             is_fake(value)
@@ -65,24 +66,28 @@ def _merge_constants(program: ExportedProgram) -> None:
             continue
         content = value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
         key = (value.dtype, value.device, tuple(value.shape), content)
-        if first.setdefault(key, node) is not node:
-            node.replace_all_uses_with(first[key])
+        if first_nodes.setdefault(key, node) is not node:
+            node.replace_all_uses_with(first_nodes[key])
 
 
 def _drop_constants(program: ExportedProgram) -> None:
-    """Remove constants that nothing reads, and the bodies of loops that were merged into others."""
+    """Remove unused constants, and the bodies of loops that were merged into others."""
     signature = program.graph_signature
     for node, _ in list(_lifted_constants(program)):
         if not node.users:
-            signature.input_specs[:] = [s for s in signature.input_specs if s.arg.name != node.name]
+            signature.input_specs[:] = [
+                spec for spec in signature.input_specs if spec.arg.name != node.name
+            ]
             program.graph.erase_node(node)
-    read = {str(node.target) for node in program.graph.find_nodes(op="get_attr")}
-    for name in [name for name, _ in program.graph_module.named_children() if name not in read]:
+    used_names = {str(node.target) for node in program.graph.find_nodes(op="get_attr")}
+    for name in [
+        name for name, _ in program.graph_module.named_children() if name not in used_names
+    ]:
         program.graph_module.delete_submodule(name)
 
 
 def _lifted_constants(program: ExportedProgram) -> Iterator[tuple[Node, torch.Tensor]]:
-    """Yield the inputs of the graph that are constants which torch has lifted out of it."""
+    """Yield the graph inputs that are constants lifted out of the graph by torch."""
     nodes = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
     for spec in program.graph_signature.input_specs:
         value = program.constants.get(str(spec.target))
@@ -101,11 +106,11 @@ def _find_marks(graph: Graph) -> dict[int, dict[int, Node]]:
 
 @dataclass
 class _LoopReroller:
-    """One loop of a program.
+    """Replaces the steps of one loop.
 
-    ``region`` is the step that a node belongs to; ``before`` maps a node of a step to the node of
-    the previous step that computes the same; ``starts``: what the first step reads in place of a
-    node that the second one reads of the first; ``size``: the number of scan iterations.
+    ``region`` maps a node to its step, ``before`` a node of a step to the node of the previous step
+    that computes the same, and ``starts`` a node that the next step reads to the node that the
+    first step reads instead. ``size`` is the number of scan iterations.
     """
 
     program: ExportedProgram
@@ -118,6 +123,7 @@ class _LoopReroller:
     size: Any = 0
 
     def replace_steps(self) -> None:
+        """Replace the captured steps by one scan."""
         graph = self.program.graph
         self._find_regions()
         collects = [
@@ -136,106 +142,118 @@ class _LoopReroller:
         for index, node in enumerate(self.program.graph.nodes):
             self.position[node] = index
             step = numbers.get(node, step)
-            # the first step of a loop that has it apart is in front of the loop
+            # a peeled first step is before the loop
             if step is not None and self.loop.first_step <= step < self.loop.steps:
                 self.region[node] = step
 
     # -- comparing
 
     def _match_step(self, step: int, collects: Sequence[Node]) -> None:
-        """Compare ``step`` with the one after it."""
-        earlier, later = (_node_leaves(self.marks[step + more].args[0]) for more in (1, 2))
-        if len(earlier) != len(later):
-            raise self._make_mismatch(step, f"it makes {len(earlier)} tensors, then {len(later)}")
-        pairs = [(self.marks[step], self.marks[step + 1]), *zip(earlier, later, strict=True)]
+        """Compare ``step`` with the next step."""
+        earlier_outputs, later_outputs = (
+            _node_leaves(self.marks[step + offset].args[0]) for offset in (1, 2)
+        )
+        if len(earlier_outputs) != len(later_outputs):
+            raise self._make_mismatch(
+                step, f"it makes {len(earlier_outputs)} tensors, then {len(later_outputs)}"
+            )
+        pairs = [
+            (self.marks[step], self.marks[step + 1]),
+            *zip(earlier_outputs, later_outputs, strict=True),
+        ]
         for node in collects:
-            a, b = _node_leaves(node.args[0])[step - self.loop.first_step :][:2]
-            if (self.region.get(a), self.region.get(b)) != (step, step + 1):
-                raise self._make_mismatch(step, "what a list has of it is changed later on", node)
-            pairs.append((a, b))
+            earlier, later = _node_leaves(node.args[0])[step - self.loop.first_step :][:2]
+            if (self.region.get(earlier), self.region.get(later)) != (step, step + 1):
+                raise self._make_mismatch(step, "a tensor that it puts into a list changes", node)
+            pairs.append((earlier, later))
         while pairs:
-            a, b = pairs.pop()
-            if self.region.get(a) == step and self.region.get(b) == step + 1:
-                if b not in self.before:
-                    self.before[b] = a
-                    pairs += self._match_nodes(a, b, step)
-                elif self.before[b] is not a:
-                    raise self._make_mismatch(step, "it uses values in another order", b)
-            elif a is not b:
-                self._link_carried(a, b, step)
+            earlier, later = pairs.pop()
+            if self.region.get(earlier) == step and self.region.get(later) == step + 1:
+                if later not in self.before:
+                    self.before[later] = earlier
+                    pairs += self._match_nodes(earlier, later, step)
+                elif self.before[later] is not earlier:
+                    raise self._make_mismatch(step, "it uses values in another order", later)
+            elif earlier is not later:
+                self._link_carried(earlier, later, step)
 
-    def _match_nodes(self, a: Node, b: Node, step: int) -> list[tuple[Node, Node]]:
-        """Return the pairs of arguments of two nodes that must match."""
-        if a in self.marks.values() and b in self.marks.values():
+    def _match_nodes(self, earlier: Node, later: Node, step: int) -> list[tuple[Node, Node]]:
+        """Return the pairs of argument nodes that must match for two nodes to match."""
+        if earlier in self.marks.values() and later in self.marks.values():
             return []
-        if a.op != b.op or (a.target != b.target and a.op != "get_attr"):
-            raise self._make_mismatch(step, f"{_target_name(a)}, then {_target_name(b)}", b)
-        if a.op == "get_attr":
+        if earlier.op != later.op or (earlier.target != later.target and earlier.op != "get_attr"):
+            raise self._make_mismatch(
+                step, f"{_target_name(earlier)}, then {_target_name(later)}", later
+            )
+        if earlier.op == "get_attr":
             owner = self.program.graph_module
-            graphs = [find_attribute(owner, str(node.target)) for node in (a, b)]
+            graphs = [find_attribute(owner, str(node.target)) for node in (earlier, later)]
             if not same_graph(*graphs):
-                raise self._make_mismatch(step, "an inner loop or branch differs", b)
+                raise self._make_mismatch(step, "an inner loop or branch differs", later)
             return []
-        mine, spec = pytree.tree_flatten((a.args, a.kwargs))
-        others, other_spec = pytree.tree_flatten((b.args, b.kwargs))
-        if spec != other_spec:
-            raise self._make_mismatch(step, f"{_target_name(b)} has other arguments", b)
+        earlier_leaves, earlier_spec = pytree.tree_flatten((earlier.args, earlier.kwargs))
+        later_leaves, later_spec = pytree.tree_flatten((later.args, later.kwargs))
+        if earlier_spec != later_spec:
+            raise self._make_mismatch(step, f"{_target_name(later)} has other arguments", later)
         pairs = []
-        for one, other in zip(mine, others, strict=True):
-            if isinstance(one, Node) and isinstance(other, Node):
-                pairs.append((one, other))
+        for earlier_leaf, later_leaf in zip(earlier_leaves, later_leaves, strict=True):
+            if isinstance(earlier_leaf, Node) and isinstance(later_leaf, Node):
+                pairs.append((earlier_leaf, later_leaf))
             elif (
-                isinstance(one, Node)
-                or isinstance(other, Node)
-                or _literal_key(one) != _literal_key(other)
+                isinstance(earlier_leaf, Node)
+                or isinstance(later_leaf, Node)
+                or _literal_key(earlier_leaf) != _literal_key(later_leaf)
             ):
                 raise self._make_mismatch(
                     step,
-                    f"{_target_name(b)} of {_format_value(one)}, then of {_format_value(other)}",
-                    b,
+                    f"{_target_name(later)} of {_format_value(earlier_leaf)}, "
+                    f"then of {_format_value(later_leaf)}",
+                    later,
                 )
         return pairs
 
-    def _link_carried(self, a: Node, b: Node, step: int) -> None:
-        """Record that a step reads ``b`` of the previous one, where that step read ``a``."""
-        if self.region.get(b) != step:
+    def _link_carried(self, earlier: Node, later: Node, step: int) -> None:
+        """Record that a step reads ``later`` of the previous step, and that step ``earlier``."""
+        if self.region.get(later) != step:
             raise self._make_mismatch(
-                step, f"it takes {_format_value(a)}, then {_format_value(b)}", b
+                step, f"it takes {_format_value(earlier)}, then {_format_value(later)}", later
             )
         if step == self.loop.first_step:
-            start = self.starts.setdefault(b, a)
-            if a in self.region:
+            start = self.starts.setdefault(later, earlier)
+            if earlier in self.region:
                 raise self._make_mismatch(
-                    step, f"it takes {_format_value(a)}, then {_format_value(b)}", b
+                    step, f"it takes {_format_value(earlier)}, then {_format_value(later)}", later
                 )
-            if start is not a:
+            if start is not earlier:
                 raise self._make_mismatch(
-                    step, f"it begins with {_format_value(start)} and {_format_value(a)}", b
+                    step,
+                    f"it begins with {_format_value(start)} and {_format_value(earlier)}",
+                    later,
                 )
-        elif self.before.get(b) is not a:
+        elif self.before.get(later) is not earlier:
             raise self._make_mismatch(
-                step, f"it takes {_format_value(a)}, then {_format_value(b)}", b
+                step, f"it takes {_format_value(earlier)}, then {_format_value(later)}", later
             )
 
-    def _make_mismatch(self, step: int, why: str, node: Node | None = None) -> RerollError:
+    def _make_mismatch(self, step: int, difference: str, node: Node | None = None) -> RerollError:
         line = None if node is None else _source_line(node)
-        text = f"step {step + 1} differs from step {step}: {why}"
+        text = f"step {step + 1} differs from step {step}: {difference}"
         text += "" if line is None else f"\n  at {line}"
         return RerollError(self.loop, text, step == self.loop.first_step)
 
     # -- writing
 
     def _write_scan(self, collects: Sequence[Node]) -> None:
-        carried = self._find_carried({a: b for b, a in self.before.items()})
+        carried = self._find_carried({earlier: later for later, earlier in self.before.items()})
         collected = [
             (node, self._template_node(_node_leaves(node.args[0])[-1])) for node in collects
         ]
-        last = self._read_after(collects)
-        unread_rows = [node for _, node in last if node not in carried.values()]
+        last_results = self._read_after(collects)
+        unread_rows = [node for _, node in last_results if node not in carried.values()]
         rows = list(dict.fromkeys([*(node for _, node in collected), *unread_rows]))
         for node in rows:
-            self._same_size(node)
-        filled = self._find_filled(carried, rows)
+            self._check_same_type(node)
+        filled = self._take_filled(carried, rows)
         rows = list(dict.fromkeys([*rows, *(row for row, _ in filled.values())]))
         results = [*carried.values(), *rows]
         body, captured = self._build_body(self.loop.first_step + 1, list(carried), results)
@@ -247,7 +265,7 @@ class _LoopReroller:
                 self._replace_uses(
                     node, self._move_axis(stacks[item], int(str(node.args[3])), node)
                 )
-            for node, item in last:
+            for node, item in last_results:
                 if item in filled:
                     row, axis = filled[item]
                     value = self._move_axis(stacks[row], axis, node)
@@ -255,12 +273,12 @@ class _LoopReroller:
                     value = ends.get(item) or self._select_last(stacks[item], node)
                 self._replace_uses(node, value, end)
 
-    def _find_filled(
+    def _take_filled(
         self, carried: dict[Node, Node], rows: Sequence[Node]
     ) -> dict[Node, tuple[Node, int]]:
-        """Find tensors of which each step writes the part at its index, and reads nothing.
+        """Move tensors that each step only fills at its own index out of ``carried``.
 
-        They are removed from ``carried``; returned are the part and its axis, to be joined
+        Returns the part that a step writes and its axis, by the filled tensor: the parts are joined
         after the loop.
         """
         template = self.loop.first_step + 1
@@ -279,37 +297,43 @@ class _LoopReroller:
         return filled
 
     def _written_part(self, read_node: Node, result: Node) -> tuple[Node, int] | None:
-        """Return what a step writes at its own index into a full axis, and the axis."""
+        """Return the part that a step writes at its own index into a full axis, and the axis."""
         if result.target is not torch.ops.aten.select_scatter.default or self.loop.first_step:
             return None
-        written, part, axis, index = result.args
-        whole, length = read_node.meta["val"], self.marks[self.loop.steps].args[1]
+        target, part, axis, index = result.args
+        full_value, length = read_node.meta["val"], self.marks[self.loop.steps].args[1]
         if not (isinstance(part, Node) and isinstance(index, Node) and isinstance(length, Node)):
             return None
-        axis = int(str(axis)) % whole.dim()
+        axis = int(str(axis)) % full_value.dim()
         if part.target is torch.ops.aten.copy.default:
             _, part = _node_leaves(part.args)
-        at_own_index = index.args == (self.marks[1],)  # the number that the mark is
-        sizes = [*whole.shape[:axis], *whole.shape[axis + 1 :]]
+        at_own_index = index.args == (self.marks[1],)  # the index that the mark returns
+        sizes = [*full_value.shape[:axis], *full_value.shape[axis + 1 :]]
         value = part.meta["val"]
-        same = value.dtype == whole.dtype and tuple(map(str, value.shape)) == tuple(map(str, sizes))
-        full = str(whole.shape[axis]) == str(length.meta["val"])
-        return (part, axis) if written is read_node and at_own_index and same and full else None
+        same_type = value.dtype == full_value.dtype and tuple(map(str, value.shape)) == tuple(
+            map(str, sizes)
+        )
+        covers_axis = str(full_value.shape[axis]) == str(length.meta["val"])
+        return (
+            (part, axis)
+            if target is read_node and at_own_index and same_type and covers_axis
+            else None
+        )
 
-    def _find_carried(self, after: Mapping[Node, Node]) -> dict[Node, Node]:
-        """Map what the second step reads of the first to its new value."""
+    def _find_carried(self, next_values: Mapping[Node, Node]) -> dict[Node, Node]:
+        """Map each value of the first step that the second step reads to its new value."""
         carried = {}
-        for node in sorted(self.starts, key=lambda each: self.position[each]):
-            if node not in after or not isinstance(node.meta.get("val"), torch.Tensor):
+        for node in sorted(self.starts, key=lambda item: self.position[item]):
+            if node not in next_values or not isinstance(node.meta.get("val"), torch.Tensor):
                 raise self._make_mismatch(
-                    self.loop.first_step, f"{_format_value(node)} is a number that counts", node
+                    self.loop.first_step, f"{_format_value(node)} is a number that changes", node
                 )
-            carried[node] = after[node]
-            sizes = [_type_text(value) for value in (self.starts[node], node, after[node])]
-            if sizes[0] != sizes[1] or sizes[1] != sizes[2]:
-                types = " then ".join(sizes)
+            carried[node] = next_values[node]
+            types = [_type_text(value) for value in (self.starts[node], node, next_values[node])]
+            if types[0] != types[1] or types[1] != types[2]:
+                type_text = " then ".join(types)
                 raise self._make_mismatch(
-                    self.loop.first_step, f"what it carries to the next step is {types}", node
+                    self.loop.first_step, f"the value carried to the next step is {type_text}", node
                 )
         return carried
 
@@ -320,13 +344,13 @@ class _LoopReroller:
         return node
 
     def _read_after(self, collects: Sequence[Node]) -> list[tuple[Node, Node]]:
-        """Find the nodes of the last step that are read after the loop, with those of the
-        second.
-        """
+        """Return the nodes of the last step that are read after the loop, and their templates."""
         end = self.position[self.marks[self.loop.steps]]
         read_after = []
         for node, step in self.region.items():
-            users = [u for u in node.users if self.position[u] > end and u not in collects]
+            users = [
+                user for user in node.users if self.position[user] > end and user not in collects
+            ]
             if not users or step != self.loop.steps - 1:
                 continue
             if node not in self.before or not isinstance(node.meta.get("val"), torch.Tensor):
@@ -338,20 +362,21 @@ class _LoopReroller:
             read_after.append((node, self._template_node(node)))
         return read_after
 
-    def _same_size(self, node: Node) -> None:
-        one, other = _type_text(self.before[node]), _type_text(node)
-        if one != other:
+    def _check_same_type(self, node: Node) -> None:
+        earlier_type, later_type = _type_text(self.before[node]), _type_text(node)
+        if earlier_type != later_type:
             raise RerollError(
                 self.loop,
-                f"what is kept of each step is {one}, then {other}\n  at {_source_line(node)}",
+                f"the rows of its steps are {earlier_type}, then {later_type}\n"
+                f"  at {_source_line(node)}",
             )
 
     def _build_body(
         self, template: int, carried: list[Node], results: list[Node]
     ) -> tuple[GraphModule, list[Node]]:
-        """Build the graph of a step; return it and the nodes of the outer graph that it reads."""
+        """Build the graph of a step; return it and the outer graph's nodes that it reads."""
         owner = self.program.graph_module
-        # assertions of a step stay in it, where the export report finds them
+        # the body keeps the assertions of a step: the export report looks for them there
         needed = self._backward_slice(template, [*results, *self._step_assertions(template)])
         mark = self.marks[template]
         inputs = [*carried, mark]
@@ -381,7 +406,7 @@ class _LoopReroller:
         return GraphModule(attributes, graph, "LoopStep"), captured
 
     def _step_assertions(self, template: int) -> list[Node]:
-        """Return the assertions of a step that depend on more than its index."""
+        """Return the assertions of a step that depend on tensors besides its index."""
         return [
             node
             for node, step in self.region.items()
@@ -394,21 +419,21 @@ class _LoopReroller:
         ]
 
     def _backward_slice(self, template: int, results: Sequence[Node]) -> list[Node]:
-        """Return the nodes of a step that ``results`` are computed from, in order."""
+        """Return the nodes of a step that ``results`` depend on, in order."""
         needed: set[Node] = set()
-        todo = list(results)
-        while todo:
-            node = todo.pop()
+        worklist = list(results)
+        while worklist:
+            node = worklist.pop()
             if node in needed or self.region.get(node) != template or node is self.marks[template]:
                 continue
             needed.add(node)
-            todo += node.all_input_nodes
-        return sorted(needed, key=lambda each: self.position[each])
+            worklist += node.all_input_nodes
+        return sorted(needed, key=lambda item: self.position[item])
 
     def _emit_scan(
         self, body: GraphModule, starts: list[Node], captured: list[Node], rows: list[Node]
     ) -> Node:
-        """Emit the scan, or a branch around it where there may be no step at all."""
+        """Emit the scan, inside a torch.cond if the loop may have no step."""
         owner, graph, loop = self.program.graph_module, self.program.graph, self.loop
         length: Any = self.marks[loop.steps].args[1]
         size = length.meta["val"] - loop.first_step
@@ -419,16 +444,16 @@ class _LoopReroller:
         example = self.marks[loop.first_step].meta["val"]
         index.meta["val"] = example.new_empty((size,), dtype=torch.int64)
         self.size = size
-        empty = _no_steps(starts, captured, rows) if _may_be_zero(size) else None
-        if empty is None:
+        no_steps = _build_empty_branch(starts, captured, rows) if _may_be_zero(size) else None
+        if no_steps is None:
             name = f"loop_step_{loop.number}"
             owner.add_submodule(name, body)
             return graph.call_function(
                 _SCAN, (graph.get_attr(name), starts, [index], tuple(captured))
             )
-        some = _some_steps(body, starts, index, captured, len(starts) + len(rows))
+        some_steps = _build_scan_branch(body, starts, index, captured, len(starts) + len(rows))
         names = [f"loop_{loop.number}_of_{count}_steps" for count in ("some", "no")]
-        for name, branch in zip(names, (some, empty), strict=True):
+        for name, branch in zip(names, (some_steps, no_steps), strict=True):
             owner.add_submodule(name, branch)
         has_steps = graph.call_function(operator.gt, (length, loop.first_step))
         has_steps.meta["val"] = length.meta["val"] > loop.first_step
@@ -439,18 +464,16 @@ class _LoopReroller:
     def _emit_results(
         self, scan: Node, carried: Sequence[Node], rows: Sequence[Node]
     ) -> tuple[dict[Node, Node], dict[Node, Node]]:
-        """Emit the results of a scan, by the node of a step: the last carried values, and
-        all rows.
-        """
+        """Emit the results of a scan, by template node: last carried values, and all rows."""
         values = [node.meta["val"] for node in carried]
         values += [_stacked_value(node.meta["val"], self.size) for node in rows]
         mark = self.marks[self.loop.steps]
-        where = {key: mark.meta[key] for key in _LOCATION_META if key in mark.meta}
-        scan.meta.update({**where, "val": tuple(values)})
+        location_meta = {key: mark.meta[key] for key in _LOCATION_META if key in mark.meta}
+        scan.meta.update({**location_meta, "val": tuple(values)})
         items = []
         for index, value in enumerate(values):
             node = self.program.graph.call_function(operator.getitem, (scan, index))
-            node.meta.update({**where, "val": value})
+            node.meta.update({**location_meta, "val": value})
             items.append(node)
         count = len(carried)
         return (
@@ -459,15 +482,15 @@ class _LoopReroller:
         )
 
     def _move_axis(self, rows: Node, axis: int, like: Node) -> Node:
-        """Move the steps of stacked rows to ``axis``, contiguous as they were in one tensor."""
+        """Move the step axis of stacked rows to ``axis``, and make the result contiguous."""
         if axis == 0:
             return rows
         order = list(range(1, rows.meta["val"].dim()))
         order.insert(axis, 0)
         value = rows.meta["val"]
-        whole = value.new_empty([value.shape[source_axis] for source_axis in order])
-        moved = self._emit_call(torch.ops.aten.permute.default, (rows, order), whole)
-        contiguous = self._emit_call(torch.ops.aten.clone.default, (moved,), whole)
+        moved_value = value.new_empty([value.shape[source_axis] for source_axis in order])
+        moved = self._emit_call(torch.ops.aten.permute.default, (rows, order), moved_value)
+        contiguous = self._emit_call(torch.ops.aten.clone.default, (moved,), moved_value)
         contiguous.kwargs = {"memory_format": torch.contiguous_format}
         for node in (moved, contiguous):
             node.meta.update({key: like.meta[key] for key in _LOCATION_META if key in like.meta})
@@ -482,7 +505,7 @@ class _LoopReroller:
         return selected
 
     def _emit_call(self, target: Any, args: tuple[Any, ...], value: torch.Tensor) -> Node:
-        # values are made, not computed: torch would evaluate sizes, and add a guard to the program
+        # the caller passes the value: torch would evaluate sizes, and add a guard to the program
         node = self.program.graph.call_function(target, args)
         node.meta["val"] = value
         return node
@@ -498,41 +521,43 @@ class _LoopReroller:
         """Erase the remaining nodes of the steps."""
         graph = self.program.graph
         graph_nodes = list(graph.nodes)
-        of_steps = set(self.marks.values())
+        step_nodes = set(self.marks.values())
         for node in graph_nodes:
-            if any(operand in of_steps for operand in node.all_input_nodes):
-                of_steps.add(node)
+            if any(operand in step_nodes for operand in node.all_input_nodes):
+                step_nodes.add(node)
         for node in self.marks.values():
             node.args = ([], *node.args[1:])
         for node in reversed(graph_nodes):
-            loose = node in of_steps or node in self.region
-            ends = node.op in ("call_function", "get_attr") and not node.users
-            if loose and (ends or _is_assertion(node)):
+            in_steps = node in step_nodes or node in self.region
+            is_unused = node.op in ("call_function", "get_attr") and not node.users
+            if in_steps and (is_unused or _is_assertion(node)):
                 graph.erase_node(node)
-        left = set(graph.nodes)
+        remaining = set(graph.nodes)
         for node in self.marks.values():
-            if node in left:
+            if node in remaining:
                 raise self._make_escape_error(node)
 
     def _make_escape_error(self, mark: Node) -> RerollError:
-        """Make the error for a value of one step that is read outside of it."""
+        """Make the error for a value of one step that is read outside that step."""
         node = mark
         while node.users and next(iter(node.users)).op != "output":
             node = next(iter(node.users))
-        why = "a value of one of its steps, which is not the last one, is read outside of that step"
-        return RerollError(self.loop, f"{why}\n  at {_source_line(node)}", True)
+        reason = "a value of one of its steps, which is not the last, is read outside that step"
+        return RerollError(self.loop, f"{reason}\n  at {_source_line(node)}", True)
 
 
 def _may_be_zero(size: Any) -> bool:
-    """Whether a number of steps may be 0: all but the size of an input, which torch takes for 2 or
-    more; calls with 1 have a step.
+    """Whether a number of steps may be 0.
+
+    Only the size of an input cannot be 0, because torch takes it for 2 or more; a call with size 1
+    has a step, too.
     """
     expression, env = size.node.expr, size.node.shape_env
     symbols = list(expression.free_symbols)
     if len(symbols) != 1 or env.is_unbacked_symint(symbols[0]):
         return True
-    more = expression - symbols[0]  # than a size of an input
-    return not (more.is_Integer and more >= 0)
+    excess = expression - symbols[0]  # steps beyond the size of an input
+    return not (excess.is_Integer and excess >= 0)
 
 
 def _add_placeholders(graph: Graph, nodes: Sequence[Node]) -> dict[Node, Node]:
@@ -543,23 +568,28 @@ def _add_placeholders(graph: Graph, nodes: Sequence[Node]) -> dict[Node, Node]:
     return placeholders
 
 
-def _some_steps(
+def _build_scan_branch(
     body: GraphModule, starts: list[Node], index: Node, captured: list[Node], count: int
 ) -> GraphModule:
-    """Build the branch that has the scan."""
+    """Build the branch that contains the scan."""
     graph = Graph()
     placeholders = _add_placeholders(graph, list(dict.fromkeys([*starts, *captured, index])))
-    inner = [placeholders[node] for node in starts]
+    inner_starts = [placeholders[node] for node in starts]
     step = graph.get_attr("step")
     outer = tuple(placeholders[node] for node in captured)
-    scan = graph.call_function(_SCAN, (step, inner, [placeholders[index]], outer))
-    graph.output(tuple(graph.call_function(operator.getitem, (scan, k)) for k in range(count)))
+    scan = graph.call_function(_SCAN, (step, inner_starts, [placeholders[index]], outer))
+    graph.output(
+        tuple(graph.call_function(operator.getitem, (scan, position)) for position in range(count))
+    )
     return GraphModule({"step": body}, graph, "SomeSteps")
 
 
-def _no_steps(starts: list[Node], captured: list[Node], rows: Sequence[Node]) -> GraphModule | None:
-    """Build the other branch: the initial values, and rows of length 0. None where a size of a row
-    is not the size of any operand.
+def _build_empty_branch(
+    starts: list[Node], captured: list[Node], rows: Sequence[Node]
+) -> GraphModule | None:
+    """Build the branch without steps: the initial values, and rows of length 0.
+
+    None if a size of a row is not the size of any operand.
     """
     graph = Graph()
     operands = list(dict.fromkeys([*starts, *captured]))
@@ -634,52 +664,61 @@ def _literal_key(value: Any) -> tuple[type, str]:
 
 
 def _source_line(node: Node) -> Any:
-    """Return the line of the model that a node comes from."""
+    """Return the line of the model that a node comes from, or the node's name."""
     lines = lines_in(str(node.meta.get("stack_trace", "")))
     return lines[-1] if lines else node.name
 
 
-def same_graph(one: GraphModule, other: GraphModule) -> bool:
-    """Whether two graphs compute the same of their inputs: their nodes, constants and inner graphs
-    in order, whatever the names.
+def same_graph(left: GraphModule, right: GraphModule) -> bool:
+    """Whether two graphs compute the same from their inputs.
+
+    Nodes, constants and inner graphs are compared in order; names are ignored.
     """
     numbers: list[dict[Node, int]] = [
-        {node: index for index, node in enumerate(module.graph.nodes)} for module in (one, other)
+        {node: index for index, node in enumerate(module.graph.nodes)} for module in (left, right)
     ]
     if len(numbers[0]) != len(numbers[1]):
         return False
-    for a, b in zip(*numbers, strict=True):
-        if a.op != b.op or (a.op == "call_function" and a.target != b.target):
+    for left_node, right_node in zip(*numbers, strict=True):
+        if left_node.op != right_node.op or (
+            left_node.op == "call_function" and left_node.target != right_node.target
+        ):
             return False
-        if a.op == "get_attr":
-            attributes = [find_attribute(m, str(n.target)) for m, n in ((one, a), (other, b))]
+        if left_node.op == "get_attr":
+            attributes = [
+                find_attribute(owner, str(attribute_node.target))
+                for owner, attribute_node in ((left, left_node), (right, right_node))
+            ]
             if not _same_attribute(*attributes):
                 return False
-        count = 1 if _is_assertion(a) else None  # a message names nodes
-        mine, spec = pytree.tree_flatten((a.args[:count], a.kwargs))
-        others, other_spec = pytree.tree_flatten((b.args[:count], b.kwargs))
-        if spec != other_spec or not all(_same_leaves(mine, others, *numbers)):
+        count = 1 if _is_assertion(left_node) else None  # a message contains names of nodes
+        left_leaves, left_spec = pytree.tree_flatten((left_node.args[:count], left_node.kwargs))
+        right_leaves, right_spec = pytree.tree_flatten((right_node.args[:count], right_node.kwargs))
+        if left_spec != right_spec or not all(_same_leaves(left_leaves, right_leaves, *numbers)):
             return False
     return True
 
 
 def _same_leaves(
-    mine: Sequence[Any], others: Sequence[Any], one: Mapping[Node, int], other: Mapping[Node, int]
+    left_leaves: Sequence[Any],
+    right_leaves: Sequence[Any],
+    left_numbers: Mapping[Node, int],
+    right_numbers: Mapping[Node, int],
 ) -> Iterator[bool]:
-    for a, b in zip(mine, others, strict=True):
-        if isinstance(a, Node) and isinstance(b, Node):
-            yield one[a] == other[b]
+    for left, right in zip(left_leaves, right_leaves, strict=True):
+        if isinstance(left, Node) and isinstance(right, Node):
+            yield left_numbers[left] == right_numbers[right]
         else:
             yield (
-                not isinstance(a, Node)
-                and not isinstance(b, Node)
-                and _literal_key(a) == _literal_key(b)
+                not isinstance(left, Node)
+                and not isinstance(right, Node)
+                and _literal_key(left) == _literal_key(right)
             )
 
 
-def _same_attribute(one: Any, other: Any) -> bool:
-    if isinstance(one, GraphModule) and isinstance(other, GraphModule):
-        return same_graph(one, other)
-    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        return one is other or (one.dtype == other.dtype and torch.equal(one, other))
-    return one is other
+def _same_attribute(left: Any, right: Any) -> bool:
+    if isinstance(left, GraphModule) and isinstance(right, GraphModule):
+        return same_graph(left, right)
+    if isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
+        return left is right or (left.dtype == right.dtype and torch.equal(left, right))
+    return left is right

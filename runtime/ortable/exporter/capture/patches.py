@@ -1,5 +1,7 @@
-"""The patches of bypass_export_some_errors. Every replacement computes exactly what the original
-does, in operations that torch.export can follow. workarounds.py installs them.
+"""The patches of bypass_export_some_errors; workarounds.py installs them.
+
+Every replacement computes exactly the same as the original, in operations that torch.export
+supports.
 """
 
 from __future__ import annotations
@@ -38,10 +40,11 @@ from .tracing import answer_on_sizes
 class Patch:
     """One workaround.
 
-    ``what`` names for the documentation what fails without it. ``apply`` installs all of it or
-    nothing and returns how to remove it, None when there is nothing to do; removing twice is
-    harmless. A library that is slow to import, or may not load, is patched ``once_imported``:
-    models of it have imported it. ``of_thread``: what it changes is thread-local in torch.
+    ``what`` describes for the documentation what fails without the patch. ``apply`` installs the
+    patch completely or not at all and returns the function that removes it, or None if there is
+    nothing to do; removing twice is harmless. ``once_imported`` is for a library that is slow or
+    unable to load: it is patched only if the model has imported it. ``of_thread``: the patch
+    changes thread-local state of torch.
     """
 
     name: str
@@ -68,16 +71,17 @@ def _assign_attribute(owner: Any, attribute: str, value: Any) -> Undo:
 def _make_replacement(
     name: str, owner: Any, attribute: str, make: Callable[[Any], Any]
 ) -> Callable[[], Undo]:
-    """Make a patch that replaces ``owner.attribute`` by ``make(original)``, in threads with a
-    region that has the patch ``name``, and wherever dynamo reads code meanwhile: it cannot tell
-    threads apart.
+    """Make a patch that replaces ``owner.attribute`` by ``make(original)``.
+
+    The replacement runs in threads inside a region with the patch ``name``, and wherever dynamo
+    traces code meanwhile, because dynamo cannot distinguish threads.
     """
 
     def apply_patch() -> Undo:
         original = getattr(owner, attribute)
         replacement = make(original)
 
-        # no functools.wraps: dynamo knows the functions that it skips by their names
+        # no functools.wraps: dynamo skips functions by their names
         def call_patched(*args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_dynamo_compiling() or name in active_patches():
                 return replacement(*args, **kwargs)
@@ -89,9 +93,7 @@ def _make_replacement(
 
 
 def _patch_one_hot(original: Any) -> Any:
-    """Compute the number of classes, a size that depends on data, without torch's check of
-    its value.
-    """
+    """Compute the number of classes, a data-dependent size, without torch's check of its value."""
 
     def one_hot(tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
         if num_classes != -1:
@@ -104,13 +106,13 @@ def _patch_one_hot(original: Any) -> Any:
 
 
 def _patch_tensor(original: Any) -> Any:
-    """Stack a list of 0-d tensors; torch would read their values."""
+    """Stack a list of 0-d tensors; torch.tensor would read their values."""
 
     def stacked_tensor(
-        data: Any, *, dtype: Any = None, device: Any = None, **others: Any
+        data: Any, *, dtype: Any = None, device: Any = None, **options: Any
     ) -> torch.Tensor:
-        if not _has_tensors(data) or any(others.values()):
-            return original(data, dtype=dtype, device=device, **others)
+        if not _has_tensors(data) or any(options.values()):
+            return original(data, dtype=dtype, device=device, **options)
         stacked = _stack_nested(data)
         result_type = (
             functools.reduce(torch.promote_types, _element_dtypes(data)) if dtype is None else dtype
@@ -164,7 +166,7 @@ def _patch_deepcopy(original: Any) -> Any:
 
 
 def _patch_jit_isinstance(original: Any) -> Any:
-    """Use Python's isinstance for a class; dynamo does not step into torch.jit.isinstance."""
+    """Use Python's isinstance for a class; dynamo does not support torch.jit.isinstance."""
 
     def jit_isinstance(obj: Any, target_type: Any) -> bool:
         if isinstance(target_type, type):
@@ -184,23 +186,26 @@ def _patch_mark_static_address(original: Any) -> Any:
 
 
 def _patch_script_call(original: Any) -> Any:
-    """Call the compiled method of a ScriptModule with fake tensors, like an operator. torch.export
-    traces modules behind a proxy, whose forward TorchScript calls with the module twice.
+    """Call the compiled method of a ScriptModule with fake tensors, as if it were an operator.
+
+    torch.export traces modules behind a proxy, and TorchScript would pass the module to the proxy's
+    forward twice.
     """
 
-    def call_module(self: Any, m: Any, forward: Any, args: Any, kwargs: Any) -> Any:
-        if not isinstance(m, torch.jit.ScriptModule):
-            return original(self, m, forward, args, kwargs)
-        module: Any = m.get_base() if hasattr(m, "get_base") else m
+    def call_module(self: Any, submodule: Any, forward: Any, args: Any, kwargs: Any) -> Any:
+        if not isinstance(submodule, torch.jit.ScriptModule):
+            return original(self, submodule, forward, args, kwargs)
+        module: Any = submodule.get_base() if hasattr(submodule, "get_base") else submodule
         return script_method(module, "forward")(*args, **kwargs)
 
     return call_module
 
 
 def _patch_batched_nms(original: Any) -> Any:
-    """Offset the boxes of each class by the greatest coordinate, also when there are no boxes:
-    torchvision branches on their number. It also branches on more than a thousand boxes, except
-    while it is traced.
+    """Offset the boxes of each class by the largest coordinate, also if there are no boxes.
+
+    torchvision branches on the number of boxes: on 0, and on more than a thousand unless it is
+    traced.
     """
 
     def batched_nms(
@@ -208,16 +213,16 @@ def _patch_batched_nms(original: Any) -> Any:
     ) -> torch.Tensor:
         if not (torch.compiler.is_compiling() or isinstance(boxes, FakeTensor)):
             return original(boxes, scores, idxs, iou_threshold)
-        least = boxes.new_full((1,), float("-inf"))
-        greatest = torch.cat([boxes.reshape(-1), least]).max()
-        apart = boxes + (idxs.to(boxes) * (greatest + 1))[:, None]
-        return torch.ops.torchvision.nms(apart, scores, iou_threshold)
+        lowest = boxes.new_full((1,), float("-inf"))
+        largest = torch.cat([boxes.reshape(-1), lowest]).max()
+        offset_boxes = boxes + (idxs.to(boxes) * (largest + 1))[:, None]
+        return torch.ops.torchvision.nms(offset_boxes, scores, iou_threshold)
 
     return batched_nms
 
 
 def _patch_nms_owners() -> Undo:
-    """Patch both modules that models call batched_nms from."""
+    """Patch both modules through which models call batched_nms."""
     owners = [sys.modules[name] for name in ("torchvision.ops", "torchvision.ops.boxes")]
     undo: list[Undo] = []
 
@@ -238,8 +243,9 @@ _NO_SHAPE = torch.Size()
 
 
 def _patch_distribution(original: Any) -> Any:
-    """Skip the default parameter checks of distributions in the graph: each is a branch on the
-    values of a tensor, and only raises.
+    """Skip the default parameter checks of distributions in the graph.
+
+    Each check is a branch on the values of a tensor, and has no effect except to raise.
     """
 
     def init_distribution(
@@ -256,8 +262,9 @@ def _patch_distribution(original: Any) -> Any:
 
 
 def _patch_symbolic_bool(original: Any) -> Any:
-    """Let the running tracing decide a condition on a size that depends on data; it takes both
-    sides and compares them.
+    """Let the active tracing answer a condition on a data-dependent size.
+
+    The tracing captures both sides and compares them.
     """
 
     def decide_bool(self: torch.SymBool) -> bool:
@@ -271,24 +278,24 @@ def _patch_symbolic_bool(original: Any) -> Any:
                 raise
             return answer
 
-    # torch records the deciding code and skips its own files: guards.py relies on that
+    # torch records which code evaluates a condition, and skips its own files; guards.py needs this
     decide_bool.__code__ = decide_bool.__code__.replace(co_filename=torch.__file__)
     return decide_bool
 
 
 # -- the length of a recurrent layer. torch.export does not decompose ``aten::lstm`` and
-# ``aten::gru``, but infers their shapes by torch's decomposition, a Python loop over the steps: the
-# length becomes a constant. The shapes follow from those of the arguments
+# ``aten::gru``, but infers their shapes with torch's decomposition, a Python loop over the steps,
+# which makes the length constant. The patch computes the shapes from those of the arguments
 
 _KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 
 
 def preserve_lengths(applies: Callable[[], bool]) -> Undo:
-    """Install the patch; return how to remove it.
+    """Install the patch, and return the function that removes it.
 
-    It affects tensors without data only (those of torch.export), in threads in which ``applies()``
-    is true, and where torch only infers shapes: code that writes a graph, such as a decomposition,
-    gets torch's own function.
+    The patch affects only tensors without data (torch.export's), threads in which ``applies()`` is
+    true, and calls in which torch infers shapes: code that writes a graph, such as a decomposition,
+    uses torch's function.
     """
     replaced: list[tuple[Any, DispatchKey, Any]] = []
     rules: dict[Any, Callable[..., Any] | None] = {}
@@ -300,7 +307,7 @@ def preserve_lengths(applies: Callable[[], bool]) -> Undo:
                 if original is not None:
                     replaced.append((operator, key, original))
                     operator.py_kernels[key] = _with_shapes(original, applies)
-            # looked at before decompositions, when a program with dynamic sizes is traced again
+            # torch uses these rules before decompositions when it retraces dynamic sizes
             rules[operator] = fake_rules().get(operator)
             fake_rules()[operator] = _recurrent_rule(operator, applies)
             forget_dispatch(operator)
@@ -325,8 +332,8 @@ def _recurrent_operators() -> tuple[Any, ...]:
 
 def _with_shapes(original: Callable[..., Any], applies: Callable[[], bool]) -> Callable[..., Any]:
     def shape_kernel(*args: Any, **kwargs: Any) -> Any:
-        shapes_alone = applies() and get_proxy_mode() is None
-        if shapes_alone and not kwargs and len(args) == 9 and isinstance(args[0], FakeTensor):
+        only_shapes = applies() and get_proxy_mode() is None
+        if only_shapes and not kwargs and len(args) == 9 and isinstance(args[0], FakeTensor):
             return _recurrent_results(*args)
         return original(*args, **kwargs)
 
@@ -337,11 +344,11 @@ def _recurrent_rule(operator: Any, applies: Callable[[], bool]) -> Callable[...,
     """Return the shape function for fake tensors of dynamic size."""
 
     def shape_rule(mode: Any, *args: Any, **kwargs: Any) -> Any:
-        whole = applies() and not kwargs and len(args) == 9
+        is_plain_call = applies() and not kwargs and len(args) == 9
         with mode:
             return (
                 _recurrent_results(*args)
-                if whole
+                if is_plain_call
                 else decomposition_table[operator](*args, **kwargs)
             )
 
@@ -362,11 +369,11 @@ def _recurrent_results(
     """Return the output [steps, batch, width] or [batch, steps, width], then the last states."""
     initial_states = list(states) if isinstance(states, (list, tuple)) else [states]
     width = initial_states[0].shape[-1] * (2 if bidirectional else 1)
-    first, second = input.shape[:2]
-    if batch_first:  # as torch computes it: turned, computed, and turned back
-        output = input.new_empty([second, first, width]).transpose(0, 1)
+    first_size, second_size = input.shape[:2]
+    if batch_first:  # torch transposes, computes, and transposes back, which sets the strides
+        output = input.new_empty([second_size, first_size, width]).transpose(0, 1)
     else:
-        output = input.new_empty([first, second, width])
+        output = input.new_empty([first_size, second_size, width])
     return (output, *(state.new_empty(state.shape) for state in initial_states))
 
 

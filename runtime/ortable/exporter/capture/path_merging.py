@@ -1,5 +1,7 @@
-"""Merge the paths of a traced module into one torch.fx graph: computations common to all paths come
-first, and every decision is a torch.cond whose branches hold the rest. tracing.py calls it.
+"""Merge the paths of a traced module into one torch.fx graph; tracing.py calls it.
+
+Computations that all paths share come first. Every decision becomes a torch.cond whose branches
+contain the rest.
 """
 
 from __future__ import annotations
@@ -26,8 +28,9 @@ _COPIED_META = ("stack_trace", "nn_module_stack")
 
 @dataclass(frozen=True)
 class TracedPath:
-    """One run of forward: its program returns forward's results and, when there are ``decisions``,
-    as many booleans.
+    """One run of forward.
+
+    Its program returns the results of forward, and one boolean for each of ``decisions``.
     """
 
     program: ExportedProgram
@@ -40,7 +43,7 @@ class TracedPath:
 
 @dataclass(frozen=True)
 class DecisionNode:
-    """The decision number ``depth``, at source ``line``, and the subtrees of its two answers."""
+    """Decision number ``depth``, at source ``line``, with the subtrees of its two outcomes."""
 
     depth: int
     yes: TracedPath | DecisionNode
@@ -48,7 +51,7 @@ class DecisionNode:
     line: Any
 
     def iter_paths(self) -> Iterator[TracedPath]:
-        """Yield the paths below, those that answered True first."""
+        """Yield the paths below, those with outcome True first."""
         yield from self.yes.iter_paths()
         yield from self.no.iter_paths()
 
@@ -57,7 +60,7 @@ class DecisionNode:
         return sum(1 for _ in self.iter_paths())
 
     def decision_lines(self) -> Iterator[Any]:
-        """Yield the source lines of the decisions, the first one first."""
+        """Yield the source lines of the decisions, the root's first."""
         yield self.line
         for subtree in (self.yes, self.no):
             if isinstance(subtree, DecisionNode):
@@ -66,10 +69,10 @@ class DecisionNode:
 
 @dataclass
 class _NumberedPath:
-    """A path whose nodes have numbers: equal numbers in two paths are the same computation.
+    """A path whose nodes have value numbers: equal numbers in two paths are the same computation.
 
-    ``order`` lists them as the path computes them; ``results`` are forward's, as numbers or, in a
-    tuple of one, as constants.
+    ``order`` has the numbers in the order of computation. ``results`` are forward's results: a
+    number, or a constant in a tuple of length 1.
     """
 
     order: list[int]
@@ -80,7 +83,7 @@ class _NumberedPath:
 
 @dataclass
 class _Value:
-    """What a number stands for: a node of some path, and the numbers of that path's nodes."""
+    """The definition of a value number: a node of a path, and the numbers of that path's nodes."""
 
     node: Node
     owner: GraphModule
@@ -99,6 +102,7 @@ class _ValueNumbering:
     values: list[_Value] = field(default_factory=list)
 
     def number_of(self, key: Hashable, value: _Value) -> int:
+        """Return the number of the value with ``key``; a new key gets the next number."""
         number = self.by_key.setdefault(key, len(self.values))
         if number == len(self.values):
             self.values.append(value)
@@ -106,9 +110,10 @@ class _ValueNumbering:
 
 
 def merge_paths(tree: TracedPath | DecisionNode, module: torch.nn.Module) -> GraphModule:
-    """Return one GraphModule that computes what the paths of ``tree`` do, called as ``module`` is.
+    """Return one GraphModule that computes all paths of ``tree``, with the call of ``module``.
 
-    Raises ExportError for visible writes, and for paths whose results differ in structure.
+    Raises ExportError for writes to inputs or buffers, and for paths whose results differ in
+    structure.
     """
     numbers = _ValueNumbering()
     graphs = [_functional_graph(path) for path in tree.iter_paths()]
@@ -144,9 +149,9 @@ def merge_paths(tree: TracedPath | DecisionNode, module: torch.nn.Module) -> Gra
 
 
 def _functional_graph(path: TracedPath) -> GraphModule:
-    """Return the graph of a path, without writes.
+    """Return the graph of a path without in-place writes.
 
-    Raises ExportError when the path writes to an input or to a buffer.
+    Raises ExportError if the path writes to an input or to a buffer.
     """
     program = path.program
     if any(_is_write(node) for node in program.graph.nodes):
@@ -175,55 +180,55 @@ def _is_write(node: Node) -> bool:
 
 
 def is_same_tree(
-    one: TracedPath | DecisionNode, other: TracedPath | DecisionNode, module: torch.nn.Module
+    left: TracedPath | DecisionNode, right: TracedPath | DecisionNode, module: torch.nn.Module
 ) -> bool:
-    """Whether two trees decide the same, and compute the same on every path."""
-    if isinstance(one, DecisionNode) and isinstance(other, DecisionNode):
+    """Whether two trees have the same decisions, and compute the same on every path."""
+    if isinstance(left, DecisionNode) and isinstance(right, DecisionNode):
         return (
-            one.depth == other.depth
-            and is_same_tree(one.yes, other.yes, module)
-            and is_same_tree(one.no, other.no, module)
+            left.depth == right.depth
+            and is_same_tree(left.yes, right.yes, module)
+            and is_same_tree(left.no, right.no, module)
         )
-    if isinstance(one, DecisionNode) or isinstance(other, DecisionNode):
+    if isinstance(left, DecisionNode) or isinstance(right, DecisionNode):
         return False
     numbers, weights = _ValueNumbering(), frozenset(module.state_dict(keep_vars=True))
-    first, second = (
+    left_path, right_path = (
         _number_path(_functional_graph(path), numbers, weights, path.decisions)
-        for path in (one, other)
+        for path in (left, right)
     )
-    return (first.order, first.results, first.conditions, str(first.out_spec)) == (
-        second.order,
-        second.results,
-        second.conditions,
-        str(second.out_spec),
+    return (left_path.order, left_path.results, left_path.conditions, str(left_path.out_spec)) == (
+        right_path.order,
+        right_path.results,
+        right_path.conditions,
+        str(right_path.out_spec),
     )
 
 
 def _number_path(
     owner: GraphModule, numbers: _ValueNumbering, weights: frozenset[str], decisions: int
 ) -> _NumberedPath:
-    number_of: dict[Node, int] = {}
-    random: dict[Hashable, int] = {}
+    node_numbers: dict[Node, int] = {}
+    draw_counts: dict[Hashable, int] = {}
     order: list[int] = []
     for index, node in enumerate(owner.graph.nodes):
         if node.op == "output" or (node.op == "call_module" and is_guard_call(owner, node)):
             continue
         if isinstance(node.target, OpOverload) and node.target.name() in traits.METADATA_ONLY:
-            number_of[node] = number_of[node.args[0]]  # detach_: the same tensor
+            node_numbers[node] = node_numbers[node.args[0]]  # detach_ returns the same tensor
             continue
-        key = _value_key(owner, node, index, number_of, weights)
+        key = _value_key(owner, node, index, node_numbers, weights)
         if (
             isinstance(node.target, OpOverload)
             and torch.Tag.nondeterministic_seeded in node.target.tags
         ):
-            # two calls draw different numbers; the n-th of one path is the n-th of another
-            random[key] = random.get(key, 0) + 1
-            key = (key, random[key])
-        number_of[node] = numbers.number_of(key, _Value(node, owner, number_of))
-        order.append(number_of[node])
+            # two calls draw different numbers; the n-th call of one path equals that of another
+            draw_counts[key] = draw_counts.get(key, 0) + 1
+            key = (key, draw_counts[key])
+        node_numbers[node] = numbers.number_of(key, _Value(node, owner, node_numbers))
+        order.append(node_numbers[node])
     output = owner.graph.output_node()
-    flat: Any = output.args[0]
-    results = [number_of[leaf] if isinstance(leaf, Node) else (leaf,) for leaf in flat]
+    flat_results: Any = output.args[0]
+    results = [node_numbers[leaf] if isinstance(leaf, Node) else (leaf,) for leaf in flat_results]
     spec = codegen_of(owner.graph).pytree_info.out_spec
     spec = spec.child(0) if decisions else spec
     count = spec.num_leaves
@@ -237,16 +242,20 @@ def is_guard_call(owner: GraphModule, node: Node) -> bool:
 
 
 def _value_key(
-    owner: GraphModule, node: Node, index: int, number_of: dict[Node, int], weights: frozenset[str]
+    owner: GraphModule,
+    node: Node,
+    index: int,
+    node_numbers: dict[Node, int],
+    weights: frozenset[str],
 ) -> Hashable:
-    """Return a key that is equal for nodes of two paths that compute the same."""
+    """Return a key that is equal for nodes that compute the same, in different paths."""
     if node.op == "placeholder":
         return ("placeholder", node.target)
     if node.op == "get_attr":
         return _attribute_key(str(node.target), find_attribute(owner, str(node.target)), weights)
     leaves, spec = pytree.tree_flatten((node.args, node.kwargs))
     parts = tuple(
-        ("#", number_of[leaf]) if isinstance(leaf, Node) else (type(leaf), repr(leaf))
+        ("#", node_numbers[leaf]) if isinstance(leaf, Node) else (type(leaf), repr(leaf))
         for leaf in leaves
     )
     return (node.op, node.target, str(spec), parts)
@@ -254,7 +263,7 @@ def _value_key(
 
 def _attribute_key(name: str, value: Any, weights: frozenset[str]) -> Hashable:
     if isinstance(value, GraphModule):
-        # the body of a region or of a torch.cond: its weights are operands of the call
+        # the body of a region or of a torch.cond; its weights are operands of the call
         return (
             "graph",
             *(inner.code for inner in value.modules() if isinstance(inner, GraphModule)),
@@ -269,8 +278,10 @@ def _attribute_key(name: str, value: Any, weights: frozenset[str]) -> Hashable:
 
 @dataclass
 class _Scope:
-    """The graph that is being written: its nodes by number, the modules that it will hold, and the
-    numbers that graphs around it have computed."""
+    """A graph under construction: its nodes by value number, and its submodules and constants.
+
+    ``outside`` has the value numbers that enclosing graphs have computed.
+    """
 
     graph: Graph
     nodes: dict[int, Node]
@@ -278,6 +289,7 @@ class _Scope:
     outside: frozenset[int] = frozenset()
 
     def has_number(self, number: int) -> bool:
+        """Whether this graph or an enclosing one has computed the number."""
         return number in self.nodes or number in self.outside
 
 
@@ -289,12 +301,13 @@ class _Builder:
     paths: dict[int, _NumberedPath]
 
     def paths_below(self, tree: TracedPath | DecisionNode) -> list[_NumberedPath]:
+        """Return the numbered paths of a tree."""
         return [self.paths[id(path)] for path in tree.iter_paths()]
 
     def emit_tree(
         self, tree: TracedPath | DecisionNode, scope: _Scope, indices: Sequence[int]
     ) -> dict[int, Any]:
-        """Write ``tree``; return the nodes, or constants, of the results at ``indices``."""
+        """Write ``tree``; return the node or constant of each result in ``indices``."""
         paths = self.paths_below(tree)
         common = set(paths[0].order).intersection(*(path.order for path in paths[1:]))
         for number in paths[0].order:
@@ -314,14 +327,14 @@ class _Builder:
     def emit_decision(
         self, tree: DecisionNode, scope: _Scope, indices: Sequence[int]
     ) -> dict[int, Any]:
-        """The torch.cond of a decision."""
+        """Write a decision as a torch.cond; return the nodes of its results."""
         paths = self.paths_below(tree)
         conditions = {path.conditions[tree.depth] for path in paths}
         if len(conditions) != 1:
             raise ExportError(
                 f"tracing: the decision at {tree.line} is not the same computation in every path: "
-                "it depends on a number of Python (random, a counter), or on a tensor that one "
-                "path writes to in place. Draw it with torch, and write y = y + 1 for y.add_(1)"
+                "it depends on a Python number (random, a counter), or on a tensor that one path "
+                "writes to in place. Draw it with torch, and write y = y + 1 for y.add_(1)"
             )
         self.check_tensors(tree, indices)
         needed = self.needed_numbers(tree, indices, scope)
@@ -345,14 +358,15 @@ class _Builder:
         indices: Sequence[int],
         scope: _Scope,
     ) -> Node:
-        """Write a branch as a GraphModule in ``scope``; return the node that reads it."""
+        """Write a branch as a submodule of ``scope``; return the node that reads it."""
         graph = Graph()
         placeholders = {
-            number: graph.placeholder(f"operand_{i}") for i, number in enumerate(needed)
+            number: graph.placeholder(f"operand_{position}")
+            for position, number in enumerate(needed)
         }
         inner = _Scope(graph, placeholders, {}, scope.outside.union(scope.nodes))
         results = self.emit_tree(tree, inner, indices)
-        # a branch of torch.cond returns new tensors: no operand, no view of one, none twice
+        # a branch of torch.cond must return distinct new tensors, no operands and no views of them
         copies = [
             graph.call_function(
                 torch.ops.aten.clone.default,
@@ -368,7 +382,7 @@ class _Builder:
     def needed_numbers(
         self, tree: DecisionNode, indices: Sequence[int], scope: _Scope
     ) -> list[int]:
-        """Return the numbers of this graph that the branches read."""
+        """Return the value numbers of this graph that the branches read."""
         numbers: dict[int, None] = {}
         for path in self.paths_below(tree):
             for number in path.order:
@@ -381,7 +395,7 @@ class _Builder:
         return [number for number in numbers if number in scope.nodes]
 
     def check_tensors(self, tree: DecisionNode, indices: Sequence[int]) -> None:
-        """Raise ExportError for a result that is a tensor on one side only, or another number."""
+        """Raise ExportError if a result that depends on the decision is not a tensor."""
         for path in self.paths_below(tree):
             for index in indices:
                 result = path.results[index]
@@ -395,13 +409,13 @@ class _Builder:
                     )
 
     def copy_node(self, number: int, scope: _Scope) -> Node:
-        """The node of ``number`` in the graph of ``scope``."""
+        """Copy the node of a value number into the graph of ``scope``."""
         value = self.numbers.values[number]
         node = value.node
         if node.op == "get_attr":
             return _attach_module(scope, find_attribute(value.owner, str(node.target)), "body")
         args, kwargs = map_arg(
-            (node.args, node.kwargs), lambda each: scope.nodes[value.numbers[each]]
+            (node.args, node.kwargs), lambda operand: scope.nodes[value.numbers[operand]]
         )
         copied = scope.graph.create_node(node.op, node.target, args, kwargs)
         copied.meta.update({key: node.meta[key] for key in _COPIED_META if key in node.meta})
@@ -411,20 +425,20 @@ class _Builder:
 def _add_attribute(scope: _Scope, number: int, value: _Value) -> None:
     """Add a weight under its name in the state_dict, or a constant.
 
-    The body of a region is added where it is called.
+    `_Builder.copy_node` adds the body of a region where it is called.
     """
     name = str(value.node.target)
     attribute = find_attribute(value.owner, name)
     if isinstance(attribute, GraphModule):
         return
-    while name in scope.attributes:  # constants of two paths may have one name
+    while name in scope.attributes:  # constants of two paths may have the same name
         name += "_"
     scope.attributes[name] = attribute
     scope.nodes[number] = scope.graph.get_attr(name)
 
 
 def _attach_module(scope: _Scope, module: GraphModule, kind: str) -> Node:
-    """Make ``module`` an attribute of the graph's owner; return a node that reads it."""
+    """Add ``module`` to the scope's attributes; return a node that reads it."""
     name = f"traced_{kind}_{len(scope.attributes)}"
     scope.attributes[name] = module
     return scope.graph.get_attr(name)
