@@ -133,7 +133,7 @@ def test_torchscript_is_answered_with_the_module_it_was_made_of(made, bypass) ->
 
 
 def test_a_class_in_place_of_a_module() -> None:
-    with pytest.raises(ExportError, match="Linear is a class: give a module that you made of it"):
+    with pytest.raises(ExportError, match="Linear is a class: give an instance of it"):
         to_onnx(torch.nn.Linear, (X,))
 
 

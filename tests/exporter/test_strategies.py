@@ -281,7 +281,7 @@ def test_draft_export_is_refused_where_it_keeps_one_side_of_a_branch() -> None:
     with pytest.raises(ExportError) as caught:
         export(Endless(torch.neg), -X, fallback=True)
     assert "more than 40 decisions in one run" in str(caught.value)
-    assert re.search("not tried, for they would fail too: .*draft_export", str(caught.value))
+    assert re.search("not tried, because they would fail too: .*draft_export", str(caught.value))
 
 
 def test_a_model_that_no_strategy_exports_gets_one_error_with_all_tries(monkeypatch) -> None:
@@ -294,7 +294,7 @@ def test_a_model_that_no_strategy_exports_gets_one_error_with_all_tries(monkeypa
     assert names == [
         "torch.export, strict=False",
         "torch.export, strict=True",
-        "not tried, for they would fail too",
+        "not tried, because they would fail too",
     ]
     assert "not here" in lines[1] and "tracing, torch.export.draft_export" in lines[3]
     assert caught.value.__cause__ is not None

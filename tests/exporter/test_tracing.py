@@ -261,7 +261,7 @@ def test_a_decision_that_is_not_the_same_when_run_again() -> None:
                 return x * 2
             return x
 
-    refused(Moody(), X, words="Moody takes other decisions when it runs again")
+    refused(Moody(), X, words="Moody makes different decisions when it runs again")
 
 
 def test_without_decisions_it_is_the_graph_of_torch_export() -> None:

@@ -1,5 +1,7 @@
-"""Check a captured program before conversion: with ExportOptions(validate=True) it must return what
-the module does on the example; tensor subclasses and non-dense tensors are rejected.
+"""Check a captured program before conversion.
+
+With ExportOptions(validate=True) the program must return the same as the module on the example.
+Tensor subclasses and non-dense tensors are checked for every program.
 """
 
 from __future__ import annotations
@@ -18,18 +20,17 @@ from ortable.exporter.frontend.module_state import caller_autocast, copy_call, c
 from ortable.exporter.reporting.numeric_diff import Tolerance, tolerance_of
 from ortable.ir.initializers import is_fake
 
-_NUMBER = Tolerance(atol=0.0, rtol=1e-9)  # of Python's numbers
+_NUMBER = Tolerance(atol=0.0, rtol=1e-9)  # for Python numbers
 
 
 def check_program(exported: ExportedProgram, request: Request) -> None:
-    """Compare the exported program with the module on the example call: results, and the buffers
-    that both have afterwards.
+    """Compare the results and the final buffers of program and module on the example call.
 
     Neither the module nor the arguments are changed; both sides draw the same random numbers.
 
     Raises:
         OptionError: the weights have no data.
-        ExportError: the program cannot be run, or something differs; the message names it.
+        ExportError: the program cannot be run, or a result or buffer differs; the message names it.
     """
     module = request.model
     tensors = pytree.tree_leaves((dict(exported.state_dict), request.args, request.kwargs))
@@ -62,7 +63,7 @@ def check_program(exported: ExportedProgram, request: Request) -> None:
 
 
 def _call_results(module: Any, request: Request) -> dict[str, Any]:
-    """Return flat results of a call and the buffers after it, by name."""
+    """Return the flat results of a call and the buffers after it, by name."""
     leaves = results_of(module, (request.args, request.kwargs))
     results = {f"result {index}": leaf for index, leaf in enumerate(leaves)}
     persistent = module.state_dict()
@@ -87,9 +88,7 @@ def _describe_difference(path: str, value: Any, reference: Any) -> str | None:
 
 
 def find_differences(actual: Sequence[Any], expected: Sequence[Any]) -> list[str]:
-    """Describe the differences between flat results, one line each, within their dtypes'
-    tolerances.
-    """
+    """Describe the differences between flat results that exceed tolerances, one line each."""
     if len(actual) != len(expected):
         return [f"  it returns {len(actual)} values, not {len(expected)}"]
     pairs = zip(actual, expected, strict=True)
@@ -98,9 +97,9 @@ def find_differences(actual: Sequence[Any], expected: Sequence[Any]) -> list[str
 
 
 def results_of(module: Any, call: Any) -> list[Any]:
-    """Return flat results of a call, with the same random numbers each time.
+    """Return the flat results of a call, with the same random numbers each time.
 
-    The call gets copies of its arguments, which it may write into.
+    The module gets copies of the arguments, which it may write into.
     """
     args, kwargs = copy_call(*call)
     with torch.random.fork_rng(devices=[]), torch.no_grad():
@@ -108,15 +107,16 @@ def results_of(module: Any, call: Any) -> list[Any]:
         return [leaf for leaf in pytree.tree_leaves(module(*args, **kwargs)) if leaf is not None]
 
 
-# -- tensor subclasses that override ``__torch_function__``, which torch.export does not follow
+# -- tensor subclasses that override ``__torch_function__``, which torch.export does not trace
 
 
 def check_subclasses(exported: ExportedProgram, request: Request) -> None:
-    """Compare program and module on the example call where a tensor of it has such a class.
+    """Compare program and module on the example call if a tensor overrides ``__torch_function__``.
+
     Neither the module nor the arguments are changed.
 
     Raises:
-        ExportError: they differ; the message names the class.
+        ExportError: the results differ; the message names the class.
     """
     tensors = [*_tensor_leaves((request.args, request.kwargs)), *_module_tensors(request.model)]
     subclass_tensor = next(
@@ -130,19 +130,17 @@ def check_subclasses(exported: ExportedProgram, request: Request) -> None:
         name = type(subclass_tensor).__name__
         raise ExportError(
             f"{name}.__torch_function__ changes what the model computes, which torch.export does "
-            "not follow; program and module differ on the example inputs:\n" + "\n".join(lines)
+            "not trace; program and module differ on the example inputs:\n" + "\n".join(lines)
         ).with_advice(
-            "What to do: give plain tensors (x.as_subclass(torch.Tensor)), and write into forward "
-            f"what {name} does."
+            "What to do: give plain tensors (x.as_subclass(torch.Tensor)), and write the "
+            f"operations of {name} into forward."
         )
 
 
 def _plain_results(
     module: Any, request: Request, copy_tensor: Callable[[torch.Tensor], torch.Tensor]
 ) -> list[Any]:
-    """Return the results of a copy of the module for copies of the arguments, flat, as plain
-    tensors.
-    """
+    """Return the flat results of a copied module and call, as plain tensors."""
     leaves = list(_tensor_leaves((request.args, request.kwargs)))
     overriding = [
         tensor
@@ -151,13 +149,13 @@ def _plain_results(
     ]
     memo = {id(tensor): copy_tensor(tensor) for tensor in overriding}
     args, kwargs = _copy_tensors((request.args, request.kwargs), memo)
-    twin = copy.deepcopy(module, memo)
+    module_copy = copy.deepcopy(module, memo)
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
-        returned = twin(*args, **kwargs)
-    leaves_out = [leaf for leaf in pytree.tree_leaves(returned) if leaf is not None]
+        returned = module_copy(*args, **kwargs)
+    result_leaves = [leaf for leaf in pytree.tree_leaves(returned) if leaf is not None]
     return [
-        _to_plain_tensor(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves_out
+        _to_plain_tensor(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in result_leaves
     ]
 
 
@@ -196,32 +194,33 @@ def _module_tensors(model: Any) -> Iterator[torch.Tensor]:
 
 
 def _overrides_torch_functions(tensor: torch.Tensor) -> bool:
-    """Whether the tensor's class overrides torch's functions. torch.export unwraps wrapper
-    subclasses.
+    """Whether the tensor's class overrides torch's functions.
+
+    Wrapper subclasses do not count, because torch.export unwraps them.
     """
     handler = type(tensor).__torch_function__
-    plain = getattr(handler, "__func__", handler) in (
+    is_default = getattr(handler, "__func__", handler) in (
         torch.Tensor.__torch_function__.__func__,  # type: ignore[attr-defined]
         torch.nn.Parameter.__torch_function__,
     )
-    return not plain and not is_fake(tensor) and not is_traceable_wrapper_subclass(tensor)
+    return not is_default and not is_fake(tensor) and not is_traceable_wrapper_subclass(tensor)
 
 
-# -- tensors that torch.export takes for dense ones, or rejects with an unrelated error: packed for
-# mkldnn, quantized, nested
+# -- tensors packed for mkldnn, quantized and nested tensors: torch.export takes them for dense
+# tensors, or rejects them with an unrelated error
 
 
 def check_layouts(request: Request) -> None:
     """Raise InputError for a non-dense tensor among the arguments, parameters and buffers."""
     for label, value in _labeled_values(request):
         for leaf in pytree.tree_leaves(value):
-            what = _describe_non_dense(leaf) if isinstance(leaf, torch.Tensor) else None
-            if what is not None:
-                raise InputError(f"{label} is {what}")
+            description = _describe_non_dense(leaf) if isinstance(leaf, torch.Tensor) else None
+            if description is not None:
+                raise InputError(f"{label} is {description}")
 
 
 def check_not_nested(label: str, value: Any) -> None:
-    """Raise InputError for an input of a given graph that does not even have a shape."""
+    """Raise InputError if an input of a given graph is a nested tensor, which has no shape."""
     if isinstance(value, torch.Tensor) and value.is_nested and value.layout is torch.strided:
         raise InputError(f"{label} is {_describe_non_dense(value)}")
 
@@ -230,21 +229,21 @@ def _labeled_values(request: Request) -> Iterator[tuple[str, Any]]:
     yield from ((f"args[{index}]", value) for index, value in enumerate(request.args))
     yield from ((f"kwargs[{name!r}]", value) for name, value in request.kwargs.items())
     if isinstance(request.model, torch.nn.Module):
-        named = (request.model.named_parameters(), request.model.named_buffers())
-        for name, value in (pair for named_tensors in named for pair in named_tensors):
-            if not value.is_mkldnn:  # which torch.export keeps, and the interpreter refuses
+        tensor_lists = (request.model.named_parameters(), request.model.named_buffers())
+        for name, value in (pair for pairs in tensor_lists for pair in pairs):
+            if not value.is_mkldnn:  # torch.export accepts it, and the interpreter rejects it
                 yield f"'{name}' of the model", value
 
 
 def _describe_non_dense(tensor: torch.Tensor) -> str | None:
-    """Describe a tensor whose elements are not laid out as its shape says; None for others."""
+    """Describe a tensor whose elements are not stored as its shape implies; None for others."""
     if tensor.is_mkldnn:
         return f"of layout {tensor.layout}: an ONNX model takes dense tensors; give x.to_dense()"
     if tensor.is_quantized:
         return (
             f"a quantized tensor ({tensor.dtype}), which holds its scale inside: give "
             "x.dequantize(), or use quantization through torch.export, which keeps codes and "
-            "scales apart"
+            "scales separate"
         )
     if tensor.is_nested and tensor.layout is torch.strided:
         return (

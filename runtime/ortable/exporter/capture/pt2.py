@@ -1,5 +1,7 @@
-"""Load and save programs in files of torch.export.save: arguments.py and the command line load a
-path that is given as a model, and strategies.py saves the captured program with its graph as text.
+"""Load and save programs in files of torch.export.save.
+
+arguments.py and the command line load a path that is given as a model. strategies.py saves the
+captured program, and its graph as text.
 """
 
 from __future__ import annotations
@@ -22,41 +24,41 @@ from ortable.ir.proto.atomic_files import FolderLock
 
 from .pt2_validation import check_archive, check_sizes
 
-# What zipfile raises of bytes that are damaged, encrypted or packed otherwise; those of ours are
-# RuntimeErrors, too.
+# Errors of zipfile for damaged, encrypted or unsupported archives. RuntimeError is another one, but
+# ortable's own errors are RuntimeErrors, too.
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, UnicodeDecodeError)
 
 
 def load_program(mod: Any) -> Any:
-    """Load the exported program in the file ``mod``; return ``mod`` itself when it is no path.
+    """Load the exported program from the file ``mod``; return ``mod`` itself if it is not a path.
 
-    Raises ExportError for a missing or broken file, and for other files of torch, by name.
+    Raises ExportError for a missing or broken file, and for other kinds of torch files.
     """
     if not isinstance(mod, (str, os.PathLike)):
         return mod
     path = Path(mod)
     if not path.is_file():
-        what = "a folder" if path.is_dir() else "missing"
-        raise ExportError(f"the program '{path}' to export is {what}: give a file (.pt2) that "
+        problem = "a folder" if path.is_dir() else "missing"
+        raise ExportError(f"the program '{path}' to export is {problem}: give a file (.pt2) that "
                           "torch.export.save wrote")  # fmt: skip
-    other = _unsupported_file(path)
-    if other is not None:
-        raise ExportError(f"'{path}' is {other}")
+    description = _unsupported_file(path)
+    if description is not None:
+        raise ExportError(f"'{path}' is {description}")
     return _load_archive(path)
 
 
 def _unsupported_file(path: Path) -> str | None:
-    """Describe the file when it is no program of torch.export.save; None for a program."""
+    """Describe a file that torch.export.save did not write; None for a program."""
     if path.suffix == ".onnx":
         return "an ONNX model already"
     if not zipfile.is_zipfile(path):
-        return "broken, or no file of torch.export.save: it is no zip archive"
+        return "broken, or no file of torch.export.save: it is not a zip archive"
     try:
         with zipfile.ZipFile(path) as archive:
-            whole = archive.namelist()
+            full_names = archive.namelist()
     except _BROKEN as error:
         return f"a broken archive: {error}"
-    names = [name.partition("/")[2] for name in whole]
+    names = [name.partition("/")[2] for name in full_names]
     if any(name.startswith("models/") and name.endswith(".json") for name in names):
         return None
     if any(name.startswith("data/aotinductor/") for name in names):
@@ -74,8 +76,8 @@ def _unsupported_file(path: Path) -> str | None:
             "a pickle of torch.save (weights or a module), not a program: load it with torch.load "
             "and give the module with example inputs to to_onnx"
         )
-    if "serialized_exported_program.json" in whole:
-        return None  # how torch saved programs before the .pt2 archive
+    if "serialized_exported_program.json" in full_names:
+        return None  # torch's format before the .pt2 archive
     return "no program of torch.export.save"
 
 
@@ -91,30 +93,28 @@ def _load_archive(path: Path) -> Any:
             check_archive(archive, path, classes)
     except ExportError:
         raise
-    except (*_BROKEN, RuntimeError) as error:  # the last of an encrypted part
+    except (*_BROKEN, RuntimeError) as error:  # RuntimeError: a part is encrypted
         raise ExportError(f"'{path}' is a broken archive: {error}") from None
     logger = logging.getLogger("torch.export")
-    quiet = logger.disabled
+    was_disabled = logger.disabled
     try:
-        logger.disabled = True  # it prints the traceback that is raised below
-        with torch.serialization.safe_globals(classes):  # the example inputs are a pickle
+        logger.disabled = True  # torch logs the traceback of the error that is raised below
+        with torch.serialization.safe_globals(classes):  # the archive pickles the example inputs
             return torch.export.load(path)
     except Exception as error:  # a pickle may raise anything
         cause = error.__context__ or error
-        first = (str(cause).strip().splitlines() or [""])[0]
+        first_line = (str(cause).strip().splitlines() or [""])[0]
         raise ExportError(
-            f"torch.export.load cannot read '{path}': {type(cause).__name__}: {first}\n"
+            f"torch.export.load cannot read '{path}': {type(cause).__name__}: {first_line}\n"
             "The file is broken, was written by another version of torch, or needs operators or "
-            "classes that the process which loads it has to register first."
+            "classes that have to be registered in this process before loading."
         ) from error
     finally:
-        logger.disabled = quiet
+        logger.disabled = was_disabled
 
 
 def _cache_classes(path: Path) -> list[Any]:
-    """Register and return the classes of transformers' caches, which hold tensors and
-    numbers only.
-    """
+    """Register and return the cache classes of transformers; they hold tensors and numbers."""
     try:
         caches.register_cache_classes(static=False)
     except ImportError as error:
@@ -122,16 +122,18 @@ def _cache_classes(path: Path) -> list[Any]:
             f"'{path}' has an argument of transformers.cache_utils, and transformers is not "
             "installed"
         ) from error
-    import transformers.cache_utils as known
+    import transformers.cache_utils as cache_utils
 
     names = ("DynamicCache", "EncoderDecoderCache", "DynamicLayer", "DynamicSlidingWindowLayer")
-    return [getattr(known, name) for name in (*names, "DummyLayer") if hasattr(known, name)]
+    return [
+        getattr(cache_utils, name) for name in (*names, "DummyLayer") if hasattr(cache_utils, name)
+    ]
 
 
 def save_program(exported: ExportedProgram, path: str | os.PathLike[str]) -> None:
     """Write ``exported`` to ``path`` and its text to ``<path>.graph``, each atomically.
 
-    Raises ExportError when the folder is missing, or torch cannot serialize the program (weights
+    Raises ExportError if the folder is missing, or if torch cannot serialize the program (weights
     without data, inputs of a class without a serialized name).
     """
     target = Path(path)
@@ -147,7 +149,7 @@ def save_program(exported: ExportedProgram, path: str | os.PathLike[str]) -> Non
                 f"{type(error).__name__}: {error}"
             ) from error
         text.write_text(str(exported), encoding="utf-8")
-        # A crash in between leaves a program without a text, never with that of another program.
+        # A crash in between leaves a program without a text, never with another program's text.
         lock = FolderLock(target.parent)
         with restore_on_exit(lock.release):
             lock.acquire()

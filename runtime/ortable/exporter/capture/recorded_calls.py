@@ -1,6 +1,7 @@
-"""Record which torch functions a forward calls, with their arguments and results, and compare two
-records: of a capture with symbolic sizes, and of a run with fake tensors at other sizes. If they
-agree, the forward takes the same branches at those sizes. strategies.py records captures;
+"""Record the torch functions that a forward calls, and compare two records.
+
+One record is of a capture with symbolic sizes, the other of a run with fake tensors at other sizes.
+If they agree, the forward takes the same branches at those sizes. strategies.py records captures;
 small_sizes.py compares.
 """
 
@@ -39,8 +40,7 @@ _SYMBOLIC: tuple[Any, ...] = tuple(_PYTHON_TYPES)
 
 @dataclass(frozen=True)
 class RecordedTensor:
-    """A tensor of a record: ``label`` is the same for one object, and counts objects in the order
-    in which they appear."""
+    """A tensor of a record; ``label`` identifies the object, in order of first appearance."""
 
     label: int
     shape: tuple[Any, ...]
@@ -49,7 +49,7 @@ class RecordedTensor:
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """One call: leaves of the arguments and of the results, and the line of the model."""
+    """One call: leaves of its arguments and results, and the line of the model."""
 
     function: Any
     arguments: tuple[Any, ...]
@@ -78,7 +78,7 @@ class CallRecord:
     def _label_leaf(self, leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor):
             return leaf
-        # the tensor is kept: another one may get the identity of one that is gone
+        # keep the tensor alive: a new object may get the id of a freed one
         _, label = self.tensors.setdefault(id(leaf), (leaf, len(self.tensors)))
         return RecordedTensor(label, tuple(leaf.shape), leaf.dtype)
 
@@ -93,7 +93,7 @@ def leaves_of(value: Any) -> Iterator[Any]:
 
 
 class _RecordingMode(TorchFunctionMode):
-    """Records every call that returns tensors, or nothing."""
+    """Records every call that returns tensors or nothing."""
 
     def __init__(self, record: CallRecord) -> None:
         super().__init__()
@@ -106,12 +106,12 @@ class _RecordingMode(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        if torch.compiler.is_dynamo_compiling():  # of control flow: the call of that is recorded
+        if torch.compiler.is_dynamo_compiling():  # the control flow operator itself is recorded
             return func(*args, **(kwargs or {}))
         arguments = self.record.leaves_of((args, kwargs or {}))
         result = func(*args, **(kwargs or {}))
         leaves = self.record.leaves_of(result)
-        if result is None or not leaves or any(isinstance(e, RecordedTensor) for e in leaves):
+        if result is None or not leaves or any(isinstance(leaf, RecordedTensor) for leaf in leaves):
             line = calling_line(1)
             self.record.calls.append(RecordedCall(func, arguments, leaves, line))
         return result
@@ -119,7 +119,7 @@ class _RecordingMode(TorchFunctionMode):
 
 @contextmanager
 def record_calls(module: torch.nn.Module, record: CallRecord) -> Iterator[None]:
-    """Record each run of the module's forward in the block; the record has the last run."""
+    """Record each run of the module's forward in the block; the record keeps the last run."""
     forward = module.forward
 
     @functools.wraps(forward)
@@ -137,13 +137,13 @@ def record_calls(module: torch.nn.Module, record: CallRecord) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Divergence:
-    """Where two records diverge: the line of the model, None where it is not known."""
+    """A point where two records diverge: the line of the model, or None if it is unknown."""
 
     line: UserLine | None
 
 
 class AtSizes:
-    """Evaluates symbolic numbers at sizes, which are given by the names of torch's symbols."""
+    """Evaluates symbolic numbers; ``sizes`` are given by the names of torch's symbols."""
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self.sizes = sizes
@@ -151,9 +151,7 @@ class AtSizes:
         self._shapes: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 
     def shape(self, sizes: tuple[Any, ...]) -> tuple[int | None, ...]:
-        """Evaluate a shape of numbers and expressions, with None for what the sizes do not
-        determine.
-        """
+        """Evaluate a shape; None for a size that the given sizes do not determine."""
         if sizes not in self._shapes:
             self._shapes[sizes] = tuple(
                 size if isinstance(size, int) else self._evaluate_expression(torch.SymInt, size)
@@ -162,9 +160,7 @@ class AtSizes:
         return self._shapes[sizes]
 
     def __call__(self, value: Any) -> Any:
-        """Return the number, None where the sizes do not determine it; return any other
-        value itself.
-        """
+        """Evaluate a symbolic number, None if undetermined; return other values unchanged."""
         if not isinstance(value, _SYMBOLIC):
             return value
         key = type(value), value.node.expr
@@ -172,88 +168,97 @@ class AtSizes:
             self._known[key] = self._evaluate_expression(*key)
         return self._known[key]
 
-    def _evaluate_expression(self, kind: type, expression: Any) -> Any:
-        free = expression.free_symbols
-        if not all(str(symbol) in self.sizes for symbol in free):
+    def _evaluate_expression(self, symbolic_type: type, expression: Any) -> Any:
+        symbols = expression.free_symbols
+        if not all(str(symbol) in self.sizes for symbol in symbols):
             return None  # a size that depends on data
         try:
-            value = expression.subs({symbol: self.sizes[str(symbol)] for symbol in free})
-            return _PYTHON_TYPES[kind](value)
-        except (TypeError, ZeroDivisionError):  # a fraction, or no size that the program takes
+            value = expression.subs({symbol: self.sizes[str(symbol)] for symbol in symbols})
+            return _PYTHON_TYPES[symbolic_type](value)
+        except (TypeError, ZeroDivisionError):  # a fraction, or a size that the program rejects
             return None
 
 
 def find_divergence(
     general: CallRecord, special: CallRecord, at_sizes: AtSizes
 ) -> Divergence | None:
-    """Find where a run with plain sizes diverges from ``general``, a capture with symbolic ones;
-    None where they agree.
+    """Return where a run at other sizes diverges from a capture; None if they agree.
+
+    ``general`` is the record of the capture, ``special`` of the run.
     """
-    comparison, last = _Comparison(at_sizes), None
+    comparison, last_line = _Comparison(at_sizes), None
     comparison.same_leaves(general.inputs, special.inputs, new=True)
-    for one, other in zip_longest(general.calls, special.calls):
-        if one is None or other is None:
-            remaining = one or other
+    for captured, actual in zip_longest(general.calls, special.calls):
+        if captured is None or actual is None:
+            remaining = captured or actual
             return None if remaining is None else Divergence(remaining.line)
-        last = other.line
-        if one.function != other.function or not (
-            comparison.same_leaves(one.arguments, other.arguments)
-            and comparison.same_leaves(one.results, other.results, new=True)
+        last_line = actual.line
+        if captured.function != actual.function or not (
+            comparison.same_leaves(captured.arguments, actual.arguments)
+            and comparison.same_leaves(captured.results, actual.results, new=True)
         ):
-            return Divergence(other.line or one.line)
-    return None if comparison.same_leaves(general.outputs, special.outputs) else Divergence(last)
+            return Divergence(actual.line or captured.line)
+    return (
+        None if comparison.same_leaves(general.outputs, special.outputs) else Divergence(last_line)
+    )
 
 
 class _Comparison:
-    """Compares leaves, and maps tensors of the capture to tensors of the run. Two of the capture
-    may be one of the run: dropout returns its argument there.
+    """Compares leaves, and maps tensors of the capture to tensors of the run.
+
+    Two tensors of the capture may be the same tensor in the run, where dropout returns its input.
     """
 
     def __init__(self, at_sizes: AtSizes) -> None:
         self.at_sizes = at_sizes
         self.labels: dict[int, int] = {}
 
-    def same_leaves(self, one: Sequence[Any], other: Sequence[Any], new: bool = False) -> bool:
-        """Whether leaves agree. ``new``: the tensors are results."""
-        return len(one) == len(other) and all(
-            self._same_leaf(first, second, new) for first, second in zip(one, other, strict=True)
+    def same_leaves(
+        self, captured: Sequence[Any], actual: Sequence[Any], new: bool = False
+    ) -> bool:
+        """Whether leaves agree; ``new`` marks leaves that are results, and may add tensors."""
+        return len(captured) == len(actual) and all(
+            self._same_leaf(captured_leaf, actual_leaf, new)
+            for captured_leaf, actual_leaf in zip(captured, actual, strict=True)
         )
 
-    def _same_leaf(self, one: Any, other: Any, new: bool) -> bool:
-        if isinstance(one, RecordedTensor) and isinstance(other, RecordedTensor):
-            if new or (one.label not in self.labels and other.label not in self.labels.values()):
-                self.labels[one.label] = other.label
-            same_label = self.labels.get(one.label) == other.label
-            same_shape = self.same_leaves(one.shape, other.shape)
-            return same_label and same_shape and one.dtype == other.dtype
-        return self._same_value(self.at_sizes(one), other, one is None)
+    def _same_leaf(self, captured: Any, actual: Any, new: bool) -> bool:
+        if isinstance(captured, RecordedTensor) and isinstance(actual, RecordedTensor):
+            if new or (
+                captured.label not in self.labels and actual.label not in self.labels.values()
+            ):
+                self.labels[captured.label] = actual.label
+            same_label = self.labels.get(captured.label) == actual.label
+            same_shape = self.same_leaves(captured.shape, actual.shape)
+            return same_label and same_shape and captured.dtype == actual.dtype
+        return self._same_value(self.at_sizes(captured), actual, captured is None)
 
-    def _same_value(self, value: Any, other: Any, is_none: bool) -> bool:
-        if (value is None and not is_none) or isinstance(other, _SYMBOLIC):
+    def _same_value(self, value: Any, actual: Any, is_none: bool) -> bool:
+        if (value is None and not is_none) or isinstance(actual, _SYMBOLIC):
             return True  # a number that depends on data
-        if isinstance(value, float) and isinstance(other, int | float):
-            return math.isclose(value, other, rel_tol=1e-9) or value == other
+        if isinstance(value, float) and isinstance(actual, int | float):
+            return math.isclose(value, actual, rel_tol=1e-9) or value == actual
         if isinstance(value, bool | int | str | torch.dtype | torch.device | None):
-            return bool(type(value) is type(other) and value == other)
-        return type(value) is type(other)
+            return bool(type(value) is type(actual) and value == actual)
+        return type(value) is type(actual)
 
 
-# -- a module, run with fake tensors
+# -- running a module with fake tensors
 
 
 class FakeCopies:
-    """Fake copies of tensors in one mode, each made once so that tied weights stay tied."""
+    """Fake copies of tensors in one mode, made only once each so that tied weights stay tied."""
 
     def __init__(self) -> None:
         self._copies: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     @cached_property
     def fake_mode(self) -> FakeTensorMode:
-        """The mode; making one takes as long as a small conversion."""
+        """The fake tensor mode, which takes as long to create as a small conversion."""
         return FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
 
     def __call__(self, value: Any) -> Any:
-        """Return the copy of a tensor; return other values themselves."""
+        """Return the copy of a tensor; return other values unchanged."""
         if not isinstance(value, torch.Tensor):
             return value
         if id(value) not in self._copies:
@@ -263,7 +268,7 @@ class FakeCopies:
     def _copy_tensor(self, value: torch.Tensor) -> torch.Tensor:
         if not is_fake(value):
             return self.fake_mode.from_tensor(value, static_shapes=True)
-        with self.fake_mode:  # of another mode
+        with self.fake_mode:  # the value belongs to another fake mode
             return torch.empty_strided(
                 value.shape, value.stride(), dtype=value.dtype, device=value.device
             )
@@ -272,9 +277,9 @@ class FakeCopies:
 def record_module(
     request: Request, copies: FakeCopies, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> CallRecord:
-    """Record the calls of the module for arguments that ``copies`` made.
+    """Record the calls of the module for fake arguments that ``copies`` made.
 
-    Raises the errors of the forward, and of operators that fake tensors lack.
+    Raises the errors of the forward, and of operators that do not support fake tensors.
     """
     module, record = request.model, CallRecord()
     with (

@@ -1,13 +1,14 @@
-"""Merge programs for the sides of branches on sizes: a program holds for the sizes that take the
-example's side of every branch, ``if x.shape[1] > 8``, and its guards say so. Calls of other sizes
-are captured too, and a torch.cond on the sizes chooses among the programs. sources.py calls it
-where a fallback is enabled.
+"""Merge programs for the sides of branches on sizes; sources.py calls it if a fallback is enabled.
 
-Nothing is specialized: the programs are tried in turn, each where its guards hold, and the last one
-is unconditional only where it is proved that one of them always holds. Otherwise "one of them"
-remains as a guard of the whole program, which is reported and checked like others. A branch is a
-whole program, since torch writes into every line of one what its guards say of the sizes; the
-programs share weights.
+A program holds for the sizes that take the example's side of every branch, ``if x.shape[1] > 8``,
+and has guards for these branches. This module captures calls of other sizes, too, and chooses among
+the programs with a torch.cond on the sizes.
+
+Nothing is specialized: the programs are tested in turn by their guards, and the last is chosen
+unconditionally only if it is proved that one of the programs always holds. Otherwise the merged
+program has the guard that one of them holds, which is reported and checked like others. A branch of
+the torch.cond is a whole program, because torch uses the guards to simplify every line of a
+program. The programs share weights.
 """
 
 from __future__ import annotations
@@ -34,16 +35,17 @@ from .guard_proofs import Range, cases_of, uncovered_sizes
 from .guards import ranges_of_sizes
 
 MAX_PROGRAMS = 4
-_MAX_FAILURES = 2  # captures that fail: each takes as long as one that does not
+_MAX_FAILURES = 2  # failing captures: each takes as long as a successful one
 _MAX_TRIED = 2000
-_MAX_BYTES = 2**28  # of matrices, which a side may store in its own form
+_MAX_BYTES = 2**28  # of matrices, which a branch may store in a layout of its own
 _SIZE_STEPS = (1, 2, 3, 4, 8, 16, 32, 64, 100, 128, 256, 512, 1000)  # sizes besides the example's
 
 
 @dataclass(frozen=True)
 class BranchVariants:
-    """The programs of several sides: ``conditions`` are the relations of each, ``proved`` says
-    whether they cover all sizes, ``notes`` what failed.
+    """The programs of several sides, the relations of each, and notes on failed captures.
+
+    ``proved`` says whether the conditions cover all sizes.
     """
 
     programs: list[Program]
@@ -55,9 +57,10 @@ class BranchVariants:
 def merge_branch_variants(
     program: Program, request: Request, capture: Callable[[Request], Program]
 ) -> Program:
-    """Return the program that holds for the sizes of several calls; ``program`` itself where it
-    holds for all sizes or no other call can be captured. Its notes say what was done. ``capture``
-    makes the program of a request that differs in the sizes of the example.
+    """Return a program that holds for the sizes of several calls.
+
+    The result is ``program`` itself if it holds for all sizes, or if no other call can be captured;
+    its notes have the reason. ``capture`` makes the program of a request with other example sizes.
     """
     if any(guard.condition is None for guard in program.guards) or not _branch_conditions(program):
         return program
@@ -84,13 +87,13 @@ def _capture_variants(
 ) -> BranchVariants:
     leaves, structure = pytree.tree_flatten((request.args, request.kwargs))
     if len(leaves) != len(program.user_inputs) or program.exported is None:
-        raise ExportError("the inputs of the program are not those of the call")
+        raise ExportError("the inputs of the program do not match the arguments of the call")
     sizes = [sizes_of(node.meta.get("val")) for node in program.user_inputs]
     for size in itertools.chain.from_iterable(
         size_list for size_list in sizes if isinstance(size_list, list)
     ):
         if len(getattr(size, "free_symbols", ())) > 1:
-            raise ExportError(f"the size {size} of an input is no size by itself")
+            raise ExportError(f"the size {size} of an input is not a single symbol")
     hints = example_sizes(leaves, sizes)
     ranges = ranges_of_sizes(program.exported, requested_dims(program, program.exported, request))
     programs, conditions = [program], [_branch_conditions(program)]
@@ -123,11 +126,11 @@ def _capture_variants(
         condition = _branch_conditions(variant)
         if not _all_hold(condition, values):
             raise ExportError(
-                f"the program of {_format_sizes(values, program)} does not hold for it"
+                f"the program of {_format_sizes(values, program)} does not hold for these sizes"
             )
         if _holds_at_one_size(condition, values, ranges):
             raise ExportError(
-                f"the code fixes sizes: a program holds for {_format_sizes(values, program)}"
+                f"the code fixes sizes: a program holds only for {_format_sizes(values, program)}"
             )
         programs.append(variant)
         conditions.append(condition)
@@ -136,18 +139,20 @@ def _capture_variants(
 def _holds_at_one_size(
     conditions: Sequence[Any], values: Mapping[Any, int], ranges: Mapping[Any, Range]
 ) -> bool:
-    """Whether a program holds for one size alone of those near it: the code does not branch on a
-    size, it computes with the number.
+    """Whether a program holds for one size only, and not for sizes near it.
+
+    Then the code does not branch on the size, but computes with the number.
     """
-    free = {symbol for condition in conditions for symbol in condition.free_symbols}
-    for moved in free:
-        for together in (False, True):  # sizes that are equal may be so for a reason
+    symbols = {symbol for condition in conditions for symbol in condition.free_symbols}
+    for moved in symbols:
+        for together in (False, True):  # equal sizes may have to stay equal
             for step in (*_SIZE_STEPS, *(-step for step in _SIZE_STEPS)):
                 near = {
-                    symbol: values[symbol] + step * (symbol == moved or together) for symbol in free
+                    symbol: values[symbol] + step * (symbol == moved or together)
+                    for symbol in symbols
                 }
                 if all(
-                    map(_is_in_range, near.values(), (ranges.get(s) for s in near))
+                    map(_is_in_range, near.values(), (ranges.get(nearby) for nearby in near))
                 ) and _all_hold(conditions, near):
                     break
             else:
@@ -158,21 +163,23 @@ def _holds_at_one_size(
     return False
 
 
-def _is_in_range(size: int, span: Range | None) -> bool:
-    least, most = span or (2, None)
-    return least <= size and (most is None or size <= most)
+def _is_in_range(size: int, size_range: Range | None) -> bool:
+    smallest, largest = size_range or (2, None)
+    return smallest <= size and (largest is None or size <= largest)
 
 
 def _check_weights(program: Program) -> None:
-    """Raise ExportError where the weights that another side would store again are large."""
-    again = sum(weight.nbytes for weight in program.weights.values() if weight.ndim == 2)
-    if again > _MAX_BYTES:
-        raise ExportError(f"each side would store {again / 2**20:.0f} MiB of weights again")
+    """Raise ExportError if the weights that another side would store again are large."""
+    byte_count = sum(weight.nbytes for weight in program.weights.values() if weight.ndim == 2)
+    if byte_count > _MAX_BYTES:
+        raise ExportError(f"each side would store {byte_count / 2**20:.0f} MiB of weights again")
 
 
 def _branch_guards(program: Program) -> list[Guard]:
-    """Return the guards on one size. A guard that relates two sizes says that inputs fit each
-    other, and remains a guard of the whole program.
+    """Return the guards on a single size.
+
+    A guard that relates two sizes describes which inputs fit each other, and remains a guard of the
+    whole program.
     """
     return [guard for guard in program.guards if len(guard.condition.free_symbols) == 1]
 
@@ -194,36 +201,38 @@ def _next_sizes(
     cases: Mapping[Any, range] | None,
     failures: Sequence[Mapping[Any, int]],
 ) -> dict[Any, int] | None:
-    """Find sizes near the example at which none of the conditions holds, larger ones first: those
-    are on the side that most sizes are on. Sizes of one name are one size. None where there are
-    none.
+    """Return sizes near the example at which none of the conditions holds; None if there are none.
+
+    Larger sizes come first, because most calls have them. Symbols of the same name get the same
+    size.
     """
     names = {symbol: program.symbol_names.get(str(symbol), str(symbol)) for symbol in hints}
-    free = {
+    branch_symbols = {
         symbol
         for variant_conditions in conditions
         for condition in variant_conditions
         for symbol in condition.free_symbols
     }
-    related = {
+    related_symbols = {
         symbol
         for variant_conditions in _relation_guards(program)
         for symbol in variant_conditions.condition.free_symbols
     }
-    moving = [symbol for symbol in hints if symbol in free | related]
-    fitting = [guard.condition for guard in _relation_guards(program)]
+    moving = [symbol for symbol in hints if symbol in branch_symbols | related_symbols]
+    relations = [guard.condition for guard in _relation_guards(program)]
     for values in itertools.chain(
         _move_equal_sizes(hints, moving), _move_sizes(hints, moving, ranges, cases)
     ):
-        sizes = _by_name({**hints, **values}, hints, names)
-        inside = all(_is_in_range(sizes[symbol], ranges.get(symbol)) for symbol in moving)
-        inside = inside and _all_hold(fitting, sizes)
+        sizes = _unify_names({**hints, **values}, hints, names)
+        is_valid = all(_is_in_range(sizes[symbol], ranges.get(symbol)) for symbol in moving)
+        is_valid = is_valid and _all_hold(relations, sizes)
         if (
-            inside
+            is_valid
             and sizes not in failures
             and any(
                 uncovered_sizes(
-                    conditions, {symbol: [sizes[symbol]] for symbol in free & sizes.keys()}
+                    conditions,
+                    {symbol: [sizes[symbol]] for symbol in branch_symbols & sizes.keys()},
                 )
             )
         ):
@@ -232,12 +241,10 @@ def _next_sizes(
 
 
 def _move_equal_sizes(hints: Mapping[Any, int], moving: Sequence[Any]) -> Iterator[dict[Any, int]]:
-    """Yield sizes of which those that are equal in the example stay equal: that may have a
-    reason.
-    """
+    """Yield sizes that keep sizes of the example equal that are equal, in case they have to be."""
     for size in dict.fromkeys(hints[symbol] for symbol in moving):
-        for other in [*(size + step for step in _SIZE_STEPS), size * 2, *range(size - 1, 1, -1)]:
-            yield {symbol: other for symbol in moving if hints[symbol] == size}
+        for new_size in [*(size + step for step in _SIZE_STEPS), size * 2, *range(size - 1, 1, -1)]:
+            yield {symbol: new_size for symbol in moving if hints[symbol] == size}
 
 
 def _move_sizes(
@@ -248,19 +255,20 @@ def _move_sizes(
 ) -> Iterator[dict[Any, int]]:
     candidates = []
     for symbol in moving:
-        least, _ = ranges.get(symbol, (2, None))
+        smallest, _ = ranges.get(symbol, (2, None))
         hint = hints[symbol]
-        sizes = [hint, *(hint + step for step in _SIZE_STEPS), *range(hint - 1, least - 1, -1)]
+        sizes = [hint, *(hint + step for step in _SIZE_STEPS), *range(hint - 1, smallest - 1, -1)]
         candidates.append(dict.fromkeys([*sizes, *(cases or {}).get(symbol, ())]))
     for combination in itertools.islice(itertools.product(*candidates), _MAX_TRIED):
         yield dict(zip(moving, combination, strict=True))
 
 
-def _by_name(
+def _unify_names(
     values: Mapping[Any, int], hints: Mapping[Any, int], names: Mapping[Any, str]
 ) -> dict[Any, int]:
-    """Use one value for the symbols of one name, preferring one that is not the example's; compute
-    that of a name like ``past + new``.
+    """Use one value for all symbols of one name; prefer a value that differs from the example.
+
+    The value of a name like ``past + new`` is computed.
     """
     by_name: dict[str, int] = {}
     for symbol, value in values.items():
@@ -285,40 +293,45 @@ def _all_hold(conditions: Sequence[Any], values: Mapping[Any, int]) -> bool:
     return all(bool(condition.subs(values) == True) for condition in conditions)  # noqa: E712  (sympy's)
 
 
-# -- what can be joined
+# -- conditions for merging programs
 
 
-def _check_compatible(one: Program, other: Program) -> None:
-    """Raise ExportError for programs that cannot be branches of one graph: their inputs have other
-    symbols, their results other types, or they make sizes of data.
+def _check_compatible(base: Program, variant: Program) -> None:
+    """Raise ExportError for programs that cannot be branches of one graph.
+
+    Their inputs have different symbols, their results different types, or a size depends on data.
     """
-    for program in (one, other):
+    for program in (base, variant):
         for module in program.graph_module.modules():
             if isinstance(module, GraphModule) and any(
                 node.meta.get("unbacked_bindings") for node in module.graph.nodes
             ):
                 raise ExportError("a size depends on data, on a side of a branch on a size")
-    for first, second in zip(one.user_inputs, other.user_inputs, strict=True):
-        ours, theirs = (sizes_of(item.meta.get("val")) for item in (first, second))
-        if str(ours) != str(theirs):
+    for left_input, right_input in zip(base.user_inputs, variant.user_inputs, strict=True):
+        left_sizes, right_sizes = (
+            sizes_of(item.meta.get("val")) for item in (left_input, right_input)
+        )
+        if str(left_sizes) != str(right_sizes):
             raise ExportError(
-                f"input '{first.name}' has sizes {ours} on one side of a branch, {theirs} on the "
-                "other"
+                f"input '{left_input.name}' has sizes {left_sizes} on one side of a branch, "
+                f"{right_sizes} on the other"
             )
-    kinds = [
+    signatures = [
         [(item.kind, item.target, item.is_none, item.label) for item in program.outputs]
-        for program in (one, other)
+        for program in (base, variant)
     ]
-    if kinds[0] != kinds[1]:
-        raise ExportError("the sides of a branch on a size return, or write to, other things")
-    for first, second in zip(_output_values(one), _output_values(other), strict=True):
-        left, right = (_node_value(item) for item in (first, second))
+    if signatures[0] != signatures[1]:
+        raise ExportError("the sides of a branch on a size return, or write to, different values")
+    for left_result, right_result in zip(
+        _output_values(base), _output_values(variant), strict=True
+    ):
+        left, right = (_node_value(item) for item in (left_result, right_result))
         tensors = isinstance(left, torch.Tensor), isinstance(right, torch.Tensor)
         if tensors == (True, True):
             if (left.dtype, left.ndim) != (right.dtype, right.ndim):
-                raise ExportError("a result has another dtype or rank by the size of an input")
-        elif any(isinstance(item, Node) for item in (first, second)) or left != right:
-            raise ExportError("a result that is no tensor depends on the size of an input")
+                raise ExportError("the dtype or rank of a result depends on the size of an input")
+        elif any(isinstance(item, Node) for item in (left_result, right_result)) or left != right:
+            raise ExportError("a result that is not a tensor depends on the size of an input")
 
 
 def _output_values(program: Program) -> list[Any]:
@@ -330,7 +343,7 @@ def _node_value(result: Any) -> Any:
     return result.meta.get("val") if isinstance(result, Node) else result
 
 
-# -- one graph of them
+# -- the merged graph
 
 
 def _join_variants(variants: BranchVariants) -> Program:
@@ -365,9 +378,7 @@ def _join_variants(variants: BranchVariants) -> Program:
 
 @dataclass
 class _SharedGraph:
-    """The merged graph, its placeholders, and the index among them of each program's
-    placeholders.
-    """
+    """The merged graph, its placeholders, and for each program the indices of its placeholders."""
 
     graph: Graph
     operands: list[Node]
@@ -388,7 +399,7 @@ def _make_shared_graph(programs: Sequence[Program]) -> _SharedGraph:
             if name in inputs:
                 name = first.user_inputs[inputs.index(name)].name
             elif name in program.weights:
-                name = _weight_of(program, name, shared)
+                name = _add_weight(program, name, shared)
             if name not in indices:
                 indices[name] = len(shared.operands)
                 shared.operands.append(_add_placeholder(shared.graph, name, node))
@@ -400,7 +411,7 @@ def _make_shared_graph(programs: Sequence[Program]) -> _SharedGraph:
 def _make_branch(
     program: Program, operand_indices: Sequence[int], count: int, indices: Sequence[int]
 ) -> GraphModule:
-    """Make a program a branch of torch.cond, which takes all operands, and returns new tensors."""
+    """Make a program a branch of torch.cond, which takes all operands and returns new tensors."""
     graph = Graph()
     operands = [graph.placeholder(f"operand_{index}") for index in range(count)]
     values: dict[Node, Any] = {
@@ -429,8 +440,9 @@ def _chain_branches(
     operands: Sequence[Node],
     conditions: Sequence[Node],
 ) -> Node:
-    """Emit the torch.cond of the first condition, whose other branch tests the next one. Conditions
-    of inner branches are the last operands.
+    """Emit the torch.cond of the first condition, whose other branch tests the next condition.
+
+    The conditions of inner branches are the last operands.
     """
     first_branch, other_branch = branches[0], branches[1]
     if len(branches) > 2:
@@ -446,7 +458,10 @@ def _chain_branches(
         )
         output: Any = first_branch.graph.output_node().args[0]
         node.meta["val"] = [result.meta.get("val") for result in output]
-        parts = [inner.call_function(operator.getitem, (node, i)) for i in range(len(output))]
+        parts = [
+            inner.call_function(operator.getitem, (node, position))
+            for position in range(len(output))
+        ]
         inner.output(tuple(parts))
         other_branch = GraphModule(inner_modules, inner)
     modules["side"], modules["others"] = first_branch, other_branch
@@ -463,21 +478,19 @@ def _joined_program(
     results: Sequence[torch.Tensor],
 ) -> Program:
     first = variants.programs[0]
-    named = dict(first.symbol_names)
+    symbol_names = dict(first.symbol_names)
     for symbol in (s for value in results for size in value.shape for s in free_symbols(size)):
-        if symbol in named:
+        if symbol in symbol_names:
             continue
         number = 0
-        while f"size_{number}" in named.values():
+        while f"size_{number}" in symbol_names.values():
             number += 1
-        named[symbol] = f"size_{number}"
+        symbol_names[symbol] = f"size_{number}"
     texts = [
         " and ".join(guard.text for guard in _branch_guards(program))
         for program in variants.programs
     ]
-    note = (
-        f"branches on sizes: a program each for {'; '.join(program or 'all' for program in texts)}"
-    )
+    note = f"branches on sizes: a program each for {'; '.join(text or 'all' for text in texts)}"
     nodes = {node.name: node for node in shared.operands}
     relations = {
         guard.text: guard for program in variants.programs for guard in _relation_guards(program)
@@ -488,15 +501,15 @@ def _joined_program(
         weights=shared.weights,
         paths=shared.paths,
         user_inputs=[nodes[node.name] for node in first.user_inputs],
-        symbol_names=named,
+        symbol_names=symbol_names,
         notes=[*first.notes, note, *variants.notes],
-        guards=[*([] if variants.proved else [_any_of(variants)]), *relations.values()],
+        guards=[*([] if variants.proved else [_make_union_guard(variants)]), *relations.values()],
         ranges=_merge_ranges(variants.programs),
     )
 
 
-def _any_of(variants: BranchVariants) -> Guard:
-    """Return the guard of the merged program: that of one of the programs."""
+def _make_union_guard(variants: BranchVariants) -> Guard:
+    """Return the guard of the merged program: the guards of one of the programs hold."""
     guards = [_branch_guards(program) for program in variants.programs]
     text = " or ".join(
         " and ".join(f"({guard.text})" for guard in terms) for terms in guards if terms
@@ -512,17 +525,20 @@ def _any_of(variants: BranchVariants) -> Guard:
 
 
 def _merge_ranges(programs: Sequence[Program]) -> dict[Any, Any]:
-    """Return the smallest and the largest size that one of the programs accepts."""
+    """Return for each symbol the range of sizes that at least one of the programs accepts."""
     ranges: dict[Any, Any] = {}
     for program in programs:
         constraints = program.exported.range_constraints if program.exported is not None else {}
-        for symbol, span in constraints.items():
-            before = next((s for s in ranges if str(s) == str(symbol)), None)
-            if before is None:
-                ranges[symbol] = span
+        for symbol, size_range in constraints.items():
+            known_symbol = next((s for s in ranges if str(s) == str(symbol)), None)
+            if known_symbol is None:
+                ranges[symbol] = size_range
             else:
-                old = ranges[before]
-                ranges[before] = type(span)(min(old.lower, span.lower), max(old.upper, span.upper))
+                known_range = ranges[known_symbol]
+                ranges[known_symbol] = type(size_range)(
+                    min(known_range.lower, size_range.lower),
+                    max(known_range.upper, size_range.upper),
+                )
     return ranges
 
 
@@ -534,16 +550,16 @@ def _add_placeholder(graph: Graph, name: str, like: Node) -> Node:
     placeholder = graph.placeholder(name)
     placeholder.meta.update(like.meta)
     if placeholder.name != name:
-        raise ExportError(f"two inputs of the program are called '{name}'")
+        raise ExportError(f"two inputs of the program have the name '{name}'")
     return placeholder
 
 
-def _weight_of(program: Program, name: str, shared: _SharedGraph) -> str:
-    """Return the name of a weight in the merged graph: that of an equal one, or a new name."""
+def _add_weight(program: Program, name: str, shared: _SharedGraph) -> str:
+    """Return the name of a weight in the merged graph: that of an equal weight, or a new one."""
     tensor, path = program.weights[name], program.paths.get(name)
-    for existing, other in shared.weights.items():
-        if other is tensor or (
-            shared.paths.get(existing) == path and _is_same_weight(other, tensor)
+    for existing, known_tensor in shared.weights.items():
+        if known_tensor is tensor or (
+            shared.paths.get(existing) == path and _is_same_weight(known_tensor, tensor)
         ):
             return existing
     names = {node.name for node in shared.operands}
@@ -557,18 +573,19 @@ def _weight_of(program: Program, name: str, shared: _SharedGraph) -> str:
     return unique
 
 
-def _is_same_weight(one: torch.Tensor, other: Any) -> bool:
+def _is_same_weight(left: torch.Tensor, right: Any) -> bool:
     return (
-        isinstance(other, torch.Tensor)
-        and one.dtype == other.dtype
-        and one.shape == other.shape
-        and (one.data_ptr() == other.data_ptr() or torch.equal(one, other))
+        isinstance(right, torch.Tensor)
+        and left.dtype == right.dtype
+        and left.shape == right.shape
+        and (left.data_ptr() == right.data_ptr() or torch.equal(left, right))
     )
 
 
 def _result_values(programs: Sequence[Program], indices: Sequence[int]) -> list[torch.Tensor]:
-    """Return the results of the merged program, without data: a size that differs between the
-    programs is a new symbol.
+    """Return the results of the merged program, without data.
+
+    A size that differs between the programs becomes a new symbol.
     """
     results = []
     for index in indices:
@@ -593,15 +610,15 @@ def _new_size(program: Program) -> Any:
         for size in value.shape if isinstance(value, torch.Tensor) else (value,):
             if isinstance(size, torch.SymInt):
                 return size.node.shape_env.create_unbacked_symint()
-    raise ExportError("no input of the program has a free size")
+    raise ExportError("no input of the program has a dynamic size")
 
 
 class _ConditionEmitter:
-    """Emits conditions on sizes into a graph: Python's operators on the sizes of the inputs."""
+    """Emits conditions on sizes into a graph, as Python's operators on the sizes of the inputs."""
 
     def __init__(self, graph: Graph, inputs: Sequence[Node]) -> None:
         self.graph = graph
-        self.sizes: dict[str, tuple[Node, int | None]] = {}  # input and axis, by symbol
+        self.sizes: dict[str, tuple[Node, int | None]] = {}  # symbol -> input and axis
         for node in inputs:
             value = node.meta.get("val")
             if isinstance(value, torch.SymInt):
@@ -612,7 +629,7 @@ class _ConditionEmitter:
                         self.sizes.setdefault(str(size.node.expr), (node, axis))
 
     def emit_size(self, node: Node, axis: int | None) -> Node:
-        """Emit a size of an input, or an input that is one."""
+        """Emit the size of an input's axis; an integer input is returned unchanged."""
         if axis is None:
             return node
         size = self.graph.call_function(torch.ops.aten.sym_size.int, (node, axis))
@@ -625,11 +642,11 @@ class _ConditionEmitter:
         Raises ExportError for an unsupported expression.
         """
         condition = reduce(
-            lambda one, other: self.emit_call(operator.and_, one, other),
+            lambda left, right: self.emit_call(operator.and_, left, right),
             map(self.emit_expression, conditions),
         )
         if not isinstance(condition, Node) or not isinstance(condition.meta["val"], torch.SymBool):
-            raise ExportError("torch takes a condition on sizes for settled")
+            raise ExportError("torch evaluates a condition on sizes to a constant")
         return condition
 
     def emit_call(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -645,7 +662,7 @@ class _ConditionEmitter:
         return node
 
     def emit_expression(self, expression: Any) -> Any:
-        """Emit an expression of sympy as a node or a number."""
+        """Emit a sympy expression as a node or a number."""
         if expression.is_Symbol:
             if str(expression) not in self.sizes:
                 raise ExportError(f"no input of the program has the size {expression}")
@@ -654,10 +671,10 @@ class _ConditionEmitter:
             return int(expression)
         function = _FUNCTIONS.get(type(expression).__name__)
         if function is None:
-            raise ExportError(f"a condition on sizes has {type(expression).__name__} in it")
+            raise ExportError(f"a condition on sizes contains {type(expression).__name__}")
         return (
             reduce(
-                lambda one, other: self.emit_call(function, one, other),
+                lambda left, right: self.emit_call(function, left, right),
                 map(self.emit_expression, expression.args),
             )
             if len(expression.args) > 1
@@ -665,7 +682,7 @@ class _ConditionEmitter:
         )
 
 
-# Sympy's classes and torch's -> Python's functions.
+# Names of sympy's and torch's expression classes -> Python's functions.
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "Add": operator.add,
     "Mul": operator.mul,

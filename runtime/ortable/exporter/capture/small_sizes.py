@@ -1,11 +1,12 @@
-"""Prove that a program, captured at sizes of 2 and more, holds for 1 and 0. torch.export assumes
-that a dynamic size is neither, and keeps no condition of that.
+"""Prove that a program, captured at sizes of 2 and more, also holds for the sizes 1 and 0.
 
-A module runs with fake tensors at the small size, and must call the same functions, on the same
-tensors, with results of the same shapes as in the capture (recorded_calls.py). If it does not, or
-raises, the numbers decide: the program and the module run with data. An exported program runs as it
-is, and its results must have the recorded shapes. sources.py calls it; `Program.smallest` has the
-result.
+torch.export assumes that a dynamic size is neither, and does not record this as a guard.
+
+The module runs with fake tensors at the small size. It must call the same functions on the same
+tensors, with results of the same shapes, as in the capture (recorded_calls.py). If it does not, or
+raises, the program and the module run with data, and their results are compared. A given exported
+program runs alone, and its results must have the recorded shapes. sources.py calls this module;
+`Program.smallest` stores the result.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ from .program_check import find_differences, results_of
 from .recorded_calls import AtSizes, CallRecord, find_divergence
 
 _SMALL_SIZES = (1, 0)
-_MAX_CODE = 80  # characters of a line in a message
-_DEFAULT_MINIMUM = 2  # torch's smallest size of a dimension of which nobody says one
+_MAX_CODE = 80  # characters of a code line in a message
+_DEFAULT_MINIMUM = 2  # torch's smallest size of a dimension without a requested minimum
 
 
 def prove_small_sizes(program: Program, request: Request, capture: Capture | None) -> None:
@@ -55,20 +56,20 @@ def prove_small_sizes(program: Program, request: Request, capture: Capture | Non
     trials = _SizeTrials.make_trials(program, request, capture)
     if trials is None:
         return
-    refused: set[Any] = set()
-    divisors = _numbers_of_heads(program)
+    rejected: set[Any] = set()
+    divisors = _attention_divisors(program)
     for size in _SMALL_SIZES:
         symbols = [
             symbol
-            for symbol, least in _least_sizes(program, request, trials.hints).items()
-            if least <= size < trials.hints[symbol]
-            and symbol not in refused
+            for symbol, smallest in _least_sizes(program, request, trials.hints).items()
+            if smallest <= size < trials.hints[symbol]
+            and symbol not in rejected
             and not (size == 0 and symbol in divisors)
         ]
         groups = [
             group
             for group in _group_by_name(symbols, trials.names)
-            if trials.meets_guards(dict.fromkeys(group, size))  # which refuse it otherwise
+            if trials.meets_guards(dict.fromkeys(group, size))  # guards reject the size otherwise
         ]
         all_sizes = dict.fromkeys((symbol for group in groups for symbol in group), size)
         joint_reason = (
@@ -84,17 +85,17 @@ def prove_small_sizes(program: Program, request: Request, capture: Capture | Non
                 if group_reason == "":
                     program.smallest[str(symbol)] = SmallestSize(size)
                     continue
-                refused.add(symbol)
+                rejected.add(symbol)
                 if group_reason is not None:
                     program.smallest[str(symbol)] = SmallestSize(
                         size + 1, f"at {size} {group_reason}"
                     )
-                elif _is_open(program, symbol):  # as without a proof
+                elif _is_open(program, symbol):  # the proof is unknown
                     program.smallest.pop(str(symbol), None)
 
 
-def _numbers_of_heads(program: Program) -> set[Any]:
-    """Return the symbols by which torch's grouped attention divides: 0 would crash the process."""
+def _attention_divisors(program: Program) -> set[Any]:
+    """Return symbols by which torch's grouped attention divides: 0 would crash the process."""
     symbols: set[Any] = set()
     for node in program.graph_module.graph.nodes:
         for operand in node.all_input_nodes if node.kwargs.get("enable_gqa") else ():
@@ -106,8 +107,7 @@ def _numbers_of_heads(program: Program) -> set[Any]:
 
 
 def check_example(program: Program, request: Request, capture: Capture) -> None:
-    """Raise ExportError where the program does not hold for its example, which has a dynamic
-    dimension of size 0 or 1."""
+    """Raise ExportError if the program does not hold for an example with a size of 0 or 1."""
     trials = _SizeTrials.make_trials(program, request, capture)
     if trials is None or all(size > 1 for size in trials.hints.values()):
         return
@@ -117,16 +117,19 @@ def check_example(program: Program, request: Request, capture: Capture) -> None:
     sizes = {name: trials.hints[symbol] for symbol, name in trials.names.items()}
     text = ", ".join(f"{name}={size}" for name, size in sizes.items() if size < _DEFAULT_MINIMUM)
     raise ExportError(
-        f"the model is another one for {text}, the example, than for larger sizes: there {reason}"
+        f"the model computes something else for {text}, the example, than for larger sizes: "
+        f"there {reason}"
     ).with_advice(
-        "What to do: give an example of 2 or more, and the model takes these; or leave the "
-        "dimension out of dynamic_shapes."
+        "What to do: give an example of size 2 or more, and the model accepts such sizes; or leave "
+        "the dimension out of dynamic_shapes."
     )
 
 
 def holds_for(program: Program, request: Request) -> bool:
-    """Whether the program is known to hold for the example of ``request``: its sizes are in the
-    ranges, the small ones are proved, and the guards are met."""
+    """Whether the program is known to hold for the example of ``request``.
+
+    The sizes must be within the ranges, small sizes proved, and the guards met.
+    """
     leaves = pytree.tree_leaves((request.args, request.kwargs))
     sizes = [sizes_of(node.meta.get("val")) for node in program.user_inputs]
     if len(leaves) != len(sizes) or program.exported is None:
@@ -143,8 +146,8 @@ def holds_for(program: Program, request: Request) -> bool:
         names.get(symbol, symbol): smallest.size for symbol, smallest in program.smallest.items()
     }
     for symbol, size in hints.items():
-        span = program.exported.range_constraints.get(symbol)
-        if span is not None and size > span.upper:
+        size_range = program.exported.range_constraints.get(symbol)
+        if size_range is not None and size > size_range.upper:
             return False
         if size < _DEFAULT_MINIMUM and size < proved.get(
             names.get(str(symbol), str(symbol)), _DEFAULT_MINIMUM
@@ -155,7 +158,7 @@ def holds_for(program: Program, request: Request) -> bool:
 
 
 def _least_sizes(program: Program, request: Request, hints: Mapping[Any, int]) -> dict[Any, int]:
-    """Return the smallest requested size of each symbol that may have a small one."""
+    """Return the smallest requested size of each symbol for which small sizes are possible."""
     assert program.exported is not None
     ranges = program.exported.range_constraints
     least_sizes = {
@@ -168,25 +171,29 @@ def _least_sizes(program: Program, request: Request, hints: Mapping[Any, int]) -
         sizes = sizes_of(node.meta.get("val"))
         for axis, dim in leaf.dims().items():
             symbol = sizes[axis] if isinstance(sizes, list) else sizes
-            least = getattr(dim, "min", None)
-            if isinstance(least, int) and not hasattr(dim, "root") and symbol in least_sizes:
-                least_sizes[symbol] = max(least_sizes[symbol], least)
+            requested_minimum = getattr(dim, "min", None)
+            if (
+                isinstance(requested_minimum, int)
+                and not hasattr(dim, "root")
+                and symbol in least_sizes
+            ):
+                least_sizes[symbol] = max(least_sizes[symbol], requested_minimum)
     return {
-        symbol: least
-        for symbol, least in least_sizes.items()
+        symbol: smallest
+        for symbol, smallest in least_sizes.items()
         if program.symbol_names.get(str(symbol), "s").isidentifier()
     }
 
 
 def _is_open(program: Program, symbol: Any) -> bool:
-    """Whether the caller gave a name without a smallest size, or a Dim that begins at 0."""
+    """Whether the caller gave a name without a smallest size, or a Dim with minimum 0."""
     assert program.exported is not None
     lower = program.exported.range_constraints[symbol].lower
     return lower == 0 or str(symbol) in program.open_dims
 
 
 def _group_by_name(symbols: Sequence[Any], names: Mapping[Any, str]) -> list[list[Any]]:
-    """The symbols by their names."""
+    """Group the symbols by their names."""
     groups: dict[str, list[Any]] = {}
     for symbol in symbols:
         groups.setdefault(names[symbol], []).append(symbol)
@@ -194,8 +201,9 @@ def _group_by_name(symbols: Sequence[Any], names: Mapping[Any, str]) -> list[lis
 
 
 class Capture:
-    """The result of a capture of a module: torch's program, and the calls of the forward, None
-    where they were not recorded.
+    """The result of a module's capture: torch's program, and the calls of the forward.
+
+    ``record`` is None if the calls were not recorded.
     """
 
     def __init__(self, exported: ExportedProgram, record: CallRecord | None) -> None:
@@ -203,9 +211,9 @@ class Capture:
 
 
 class _SizeTrials:
-    """Calls of other sizes, and the program's results there.
+    """Evaluates the program and the module at other sizes.
 
-    ``hints`` are the sizes of the example by symbol, ``names`` those of the dimensions.
+    ``hints`` are the example's sizes by symbol, ``names`` the dimension names by symbol.
     """
 
     def __init__(
@@ -215,84 +223,85 @@ class _SizeTrials:
         self.leaves, self.structure = pytree.tree_flatten(call)
         self.sizes = [sizes_of(node.meta.get("val")) for node in program.user_inputs]
         self.hints = example_sizes(self.leaves, self.sizes)
-        self.names = {s: program.symbol_names.get(str(s), str(s)) for s in self.hints}
+        self.names = {
+            symbol: program.symbol_names.get(str(symbol), str(symbol)) for symbol in self.hints
+        }
         self.copies = FakeCopies()
 
     @cached_property
     def graph(self) -> GraphAtSizes:
-        """The graph of the program, to find its shapes."""
+        """The graph of the program, which computes shapes at other sizes."""
         return GraphAtSizes(self.program, self.copies)
 
     @classmethod
     def make_trials(
         cls, program: Program, request: Request, capture: Capture | None
     ) -> _SizeTrials | None:
-        """Make the trials of a program; None where its example is missing, or has another
-        structure.
-        """
+        """Make the trials of a program; None if its example is missing or does not fit."""
         if program.exported is None:
             return None
         call = (request.args, request.kwargs)
         if capture is None:
             call = example_call(request.model, program)
         leaves = pytree.tree_leaves(call)
-        symbolic = any(_is_symbolic(leaf) for leaf in leaves)
-        if symbolic or len(leaves) != len(program.user_inputs):
+        is_symbolic = any(_is_symbolic(leaf) for leaf in leaves)
+        if is_symbolic or len(leaves) != len(program.user_inputs):
             return None
         return cls(program, request, capture, call)
 
-    def _sizes_with(self, moved: Mapping[Any, int]) -> dict[Any, int]:
-        return sizes_by_name({**self.hints, **moved}, self.names, min)
+    def _sizes_with(self, changed_sizes: Mapping[Any, int]) -> dict[Any, int]:
+        return sizes_by_name({**self.hints, **changed_sizes}, self.names, min)
 
-    def meets_guards(self, moved: Mapping[Any, int]) -> bool:
-        """Whether the conditions of the program hold where these sizes are others."""
-        sizes = {str(symbol): size for symbol, size in self._sizes_with(moved).items()}
+    def meets_guards(self, changed_sizes: Mapping[Any, int]) -> bool:
+        """Whether the guards of the program hold at the changed sizes."""
+        sizes = {str(symbol): size for symbol, size in self._sizes_with(changed_sizes).items()}
         return all(guard.holds(sizes) for guard in self.program.guards)
 
-    def failure_reason(self, moved: Mapping[Any, int]) -> str | None:
-        """Return why the program does not hold at these sizes; empty where it does, None
-        where that is unknown.
+    def failure_reason(self, changed_sizes: Mapping[Any, int]) -> str | None:
+        """Return why the program does not hold at these sizes.
+
+        The reason is empty if the program holds, and None if that is unknown.
         """
-        values = self._sizes_with(moved)
+        values = self._sizes_with(changed_sizes)
         if self.capture is None:
-            return self._by_shapes(values)
+            return self._shape_failure(values)
         if self.capture.record is None:
-            return self._by_numbers(self.capture.exported, values, None)
+            return self._value_failure(self.capture.exported, values, None)
         try:
             with self.copies.fake_mode:
                 fakes = self._resized_leaves(values, self.copies)
             args, kwargs = pytree.tree_unflatten(fakes, self.structure)
             run = record_module(self.request, self.copies, args, kwargs)
-        except Exception:  # forward is any Python code; fake tensors lack some of it
-            return self._by_numbers(self.capture.exported, values, None)
-        part = find_divergence(self.capture.record, run, _at_sizes(values))
-        if part is None:
+        except Exception:  # forward is any Python code, and may not support fake tensors
+            return self._value_failure(self.capture.exported, values, None)
+        divergence = find_divergence(self.capture.record, run, _at_sizes(values))
+        if divergence is None:
             return ""
-        return self._by_numbers(
+        return self._value_failure(
             self.capture.exported,
             values,
-            _with_location("the module does something else", part.line),
+            _with_location("the module does something else", divergence.line),
         )
 
-    def _by_shapes(self, values: Mapping[Any, int]) -> str | None:
-        """Return the reason by the graph of the program: a result has another shape than
-        recorded.
-        """
+    def _shape_failure(self, values: Mapping[Any, int]) -> str | None:
+        """Compute the shapes of the graph; return the reason if a shape is not the recorded one."""
         try:
             self.graph.check_shapes(self.leaves, self.sizes, values, _at_sizes(values))
             return ""
-        except FailingNode as error:  # fake tensors raise where kernels do not, too
-            return self._by_running(values, error)
+        except FailingNode as error:  # fake tensors may raise although the kernels do not
+            return self._run_failure(values, error)
         except DivergentNode as error:
             return _at_node(error)
-        except Exception:  # what fake tensors lack
-            return self._by_running(values)
+        except Exception:  # an operator does not support fake tensors
+            return self._run_failure(values)
 
-    def _by_running(
+    def _run_failure(
         self, values: Mapping[Any, int], failed: FailingNode | None = None
     ) -> str | None:
-        """Return the reason by running the graph with data; None for a program that calls backward
-        kernels, which trust the sizes of autograd, and may write out of bounds.
+        """Run the graph with data and return the reason of a failure.
+
+        None for a program that calls backward kernels: they rely on autograd's sizes, and may write
+        out of bounds.
         """
         if any(map(is_fake, (*self.leaves, *self.program.weights.values()))):
             return None
@@ -316,15 +325,13 @@ class _SizeTrials:
             for leaf, dims in zip(self.leaves, self.sizes, strict=True)
         ]
 
-    def _by_numbers(
-        self, exported: ExportedProgram, values: Mapping[Any, int], without: str | None
+    def _value_failure(
+        self, exported: ExportedProgram, values: Mapping[Any, int], default_reason: str | None
     ) -> str | None:
-        """Return the reason by comparing the program with the module; ``without`` where
-        there is no data.
-        """
+        """Compare program and module with data; without data return ``default_reason``."""
         model = self.request.model
         if any(map(is_fake, (*self.leaves, *exported.state_dict.values()))):
-            return without
+            return default_reason
         call = pytree.tree_unflatten(self._resized_leaves(values), self.structure)
         try:
             with caller_autocast():
@@ -334,22 +341,23 @@ class _SizeTrials:
         try:
             results = results_of(_module_of(exported), call)
         except Exception:  # operators raise many types
-            return without or "the program of torch.export fails, and the module does not"
+            return default_reason or "the program of torch.export fails, and the module does not"
         problem = "the program of torch.export differs from the module"
         if not find_differences(results, expected):
-            problem = self._by_shapes(values) or ""
-        return problem and (without or problem)
+            problem = self._shape_failure(values) or ""
+        return problem and (default_reason or problem)
 
 
 def _module_of(exported: ExportedProgram) -> torch.nn.Module:
-    """Return a module of the program with buffers of its own and no check of inputs, which would
-    reject sizes below the ranges.
+    """Return a module of the program with copied buffers and without its check of inputs.
+
+    The check would reject sizes below the ranges.
     """
     module = exported.module(check_guards=False)
     forget_pre_hook(module)
-    for part in module.modules():
-        for name, buffer in part._buffers.items():
-            part._buffers[name] = None if buffer is None else buffer.clone()
+    for submodule in module.modules():
+        for name, buffer in submodule._buffers.items():
+            submodule._buffers[name] = None if buffer is None else buffer.clone()
     return module
 
 

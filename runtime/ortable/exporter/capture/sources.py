@@ -1,9 +1,10 @@
-"""Make the `Program` of the model given to to_onnx: modules go through torch.export, or another of
-`strategies.py`; exported programs and graphs of ATen operators are used directly.
+"""Make the `Program` of the model given to to_onnx; conversion.py calls `make_program`.
 
-Each strategy captures the model again, so after a failure only those are tried that may succeed: a
-branch on data, an operator without a converter or a bug of the model fail in all of them.
-conversion.py calls `make_program`.
+Modules go through torch.export, or another strategy of `strategies.py`; exported programs and
+graphs of ATen operators are used directly.
+
+Each strategy captures the model again, so after a failure only those strategies are tried that may
+succeed: a branch on data, an operator without a converter or a bug of the model may fail in all.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ def make_program(request: Request) -> Program:
     """Make the program of an nn.Module, an ExportedProgram or a GraphModule.
 
     Raises:
-        ExportError: not one of these, or torch cannot export it, or the dynamic shapes do not fit.
+        ExportError: the model has another type, torch cannot export it, or the dynamic shapes do
+            not fit.
     """
     mod = request.model
     if isinstance(mod, ExportedProgram):
@@ -91,7 +93,7 @@ def make_program(request: Request) -> Program:
         return _from_module(request, [])
     hint = "wrap a function in a module whose forward calls it"
     if isinstance(mod, type):
-        hint = f"{mod.__name__} is a class: give a module that you made of it"
+        hint = f"{mod.__name__} is a class: give an instance of it"
     raise ExportError(
         "to_onnx takes a torch.nn.Module, a torch.export.ExportedProgram or a "
         f"torch.fx.GraphModule, not {type(mod).__name__}; {hint}"
@@ -99,8 +101,9 @@ def make_program(request: Request) -> Program:
 
 
 def export_reason(graph_module: GraphModule, tables: ConverterTables) -> str | None:
-    """Return why a GraphModule should go through torch.export: it holds torch functions or modules,
-    writes, or has no metadata; None otherwise.
+    """Return why a GraphModule should go through torch.export; None if it should not.
+
+    It calls torch functions or modules, writes in place, or has no metadata.
     """
     for node in graph_module.graph.nodes:
         if node.op == "call_method":
@@ -111,9 +114,9 @@ def export_reason(graph_module: GraphModule, tables: ConverterTables) -> str | N
             return f"node '{node.name}' calls the module '{node.target}'"
         if node.op == "call_function":
             target = node.target
-            aten = isinstance(target, (OpOverload, HigherOrderOperator))
+            is_operator = isinstance(target, (OpOverload, HigherOrderOperator))
             if (
-                not aten
+                not is_operator
                 and results.is_tensor_like(results.node_value(node))
                 and target.__name__ != "getitem"
             ):
@@ -158,38 +161,37 @@ def _from_graph(request: Request) -> Program:
 
 
 def module_program(request: Request) -> Program:
-    """Make the program of a module, by the strategy that the options select, or by the first that
-    works when a fallback is enabled.
+    """Make the program of a module with the first strategy that works.
 
-    Raises ExportError: torch cannot make the graph (with the line of the model and advice), or a
-    dynamic dimension cannot vary (with the input and the dimension). InputError: a tensor is not
-    dense.
+    The options select the strategy; with a fallback the others follow.
+
+    Raises ExportError if torch cannot make the graph (with the line of the model and advice) or a
+    dynamic dimension cannot vary (with the input and the dimension), and InputError if a tensor is
+    not dense.
     """
     check_layouts(request)
     with (
         replace_inference_tensors(request) as ordinary,
-        replace_meta_tensors(_copy_repeated(ordinary)) as fitted,
+        replace_meta_tensors(_copy_repeated_tensors(ordinary)) as fitted,
     ):
         for enlarged in enlarged_requests(fitted) if fitted.dynamic_shapes is not None else ():
-            program = _enlarged_program(enlarged, fitted)
+            program = _capture_enlarged(enlarged, fitted)
             if program is not None:
                 return program
-        return _first_program(fitted)
+        return _try_strategies(fitted)
 
 
-def _enlarged_program(request: Request, original: Request) -> Program | None:
-    """Capture an enlarged example; None unless the program also holds for the ``original``
-    request.
-    """
+def _capture_enlarged(request: Request, original: Request) -> Program | None:
+    """Capture an enlarged example; None unless the program holds for the original request, too."""
     try:
         with silence_loggers(GUARDS_LOGGER, TRACE_LOGGER, FAKE_TENSOR_LOGGER):
-            program = _first_program(request)
-    except Exception:  # sizes that do not fit each other, or what the caller's own example says
+            program = _try_strategies(request)
+    except Exception:  # the sizes do not fit each other, or the original example fails as well
         return None
     return program if holds_for(program, original) else None
 
 
-def _first_program(request: Request) -> Program:
+def _try_strategies(request: Request) -> Program:
     request.record.sides = 1
     arguments = shapes.bound_arguments(request.model, request.args, request.kwargs)
     normalized = shapes.normalize_shapes(request.dynamic_shapes, arguments)
@@ -200,50 +202,52 @@ def _first_program(request: Request) -> Program:
             continue
         try:
             with silence_loggers(GUARDS_LOGGER) if attempts.failures else nullcontext():
-                program = _program_by(strategy, attempts)
+                program = _run_strategy(strategy, attempts)
         except Exception as error:  # forward is any Python code, torch.export raises many types
             _note_failure(attempts, strategy, error)
             continue
         request.record.strategy = strategy.name
         capture = Capture(attempts.programs[-1][1], attempts.record)
-        program = _with_other_sides(program, strategy, attempts)
+        program = _merge_other_sides(program, strategy, attempts)
         if request.record.sides == 1:
             check_example(program, request, capture)
             prove_small_sizes(program, request, capture)
         return program
-    first = attempts.failures[0][1]
-    if isinstance(first, OrtableError) and not request.options.fallback:
-        raise first
-    raise _make_failure(attempts) from first
+    first_error = attempts.failures[0][1]
+    if isinstance(first_error, OrtableError) and not request.options.fallback:
+        raise first_error
+    raise _make_failure(attempts) from first_error
 
 
 def _note_failure(attempts: Attempts, strategy: Strategy, error: Exception) -> None:
     error, runs = check_eager(error, attempts.request)
     attempts.followed_advice += (export_failures.RUNS,) * runs
     attempts.failures.append((strategy.name, error))
-    if strategy.approach != "loops":  # that a loop is not one step says nothing of the other ways
+    if strategy.approach != "loops":  # a failed re-rolling does not rule out other approaches
         attempts.approaches &= fallbacks_after(error, attempts.request.options.fallback)
 
 
-def _with_other_sides(program: Program, strategy: Strategy, attempts: Attempts) -> Program:
-    """The program with the other sides of its branches on sizes, where a fallback is asked for."""
+def _merge_other_sides(program: Program, strategy: Strategy, attempts: Attempts) -> Program:
+    """Add the other sides of branches on sizes to the program, if a fallback is requested."""
     options = attempts.request.options
     if not (options.fallback or options.tracing) or strategy.approach not in ("capture", "tracing"):
         return program
 
     def capture_sizes(request: Request) -> Program:
         arguments = shapes.bound_arguments(request.model, request.args, request.kwargs)
-        unsaved = replace(request, options=replace(options, save_ep=None))
+        unsaved_request = replace(request, options=replace(options, save_ep=None))
         with silence_loggers(GUARDS_LOGGER):
-            again = Attempts(unsaved, arguments, attempts.dynamic_shapes)
-            return _program_by(strategy, again)
+            new_attempts = Attempts(unsaved_request, arguments, attempts.dynamic_shapes)
+            return _run_strategy(strategy, new_attempts)
 
     return merge_branch_variants(program, attempts.request, capture_sizes)
 
 
-def _copy_repeated(request: Request) -> Request:
-    """Copy every tensor that is given twice: torch.export takes arguments that are one object for
-    one input, and the model would read one for the other.
+def _copy_repeated_tensors(request: Request) -> Request:
+    """Copy every tensor that is given twice.
+
+    torch.export makes one input of arguments that are the same object, and the model would use one
+    value for both.
     """
     seen: set[int] = set()
 
@@ -259,7 +263,7 @@ def _copy_repeated(request: Request) -> Request:
     return replace(request, args=args, kwargs=kwargs)
 
 
-def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
+def _run_strategy(strategy: Strategy, attempts: Attempts) -> Program:
     request = attempts.request
     model = request.model
     with (
@@ -278,7 +282,7 @@ def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
     program = program_of(exported, request)
     add_guards(program, attempts.paths, request)
     if request.options.fallback and attempts.request.options.table() is None:
-        _refuse_missing(program, request, strategy.table)
+        _check_converters(program, request, strategy.table)
     if strategy.approach == "loops":
         notes = [*notes, *check_other_sizes(program, exported, request)]
     if request.options.validate:
@@ -299,9 +303,10 @@ def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
     return program
 
 
-def _refuse_missing(program: Program, request: Request, table: str | None) -> None:
-    """Raise MissingConverters when a decomposition table may help; if not, the conversion reports
-    more about what is missing.
+def _check_converters(program: Program, request: Request, table: str | None) -> None:
+    """Raise MissingConverters if a decomposition table may help.
+
+    Otherwise the conversion reports the missing converters, with more detail.
     """
     ignored = traits.ASSERTION | traits.SIZE | traits.METADATA_ONLY
     missing: dict[str, OpOverload] = {}
@@ -310,7 +315,7 @@ def _refuse_missing(program: Program, request: Request, table: str | None) -> No
         for node in module.graph.nodes:
             target = node.target
             if not isinstance(target, OpOverload) or target._schema.is_mutable:
-                continue  # writes that are still there are harmless, see functionalize.py
+                continue  # the remaining writes are harmless, see functionalize.py
             if target.name() not in ignored:
                 name = target.name()
                 if find_converter(request.tables, name, target, request.dispatcher) is None:
@@ -325,52 +330,55 @@ def _make_failure(attempts: Attempts) -> ExportError:
     followed = attempts.followed_advice
     if len(failures) > 1 and not fallback:
         followed += (export_failures.STRICT,)
-    first = _one_failure(type(mod).__name__, failures[0][1], attempts, followed)
-    text, details = first.message, first.details
+    first_failure = _explain_failure(type(mod).__name__, failures[0][1], attempts, followed)
+    text, details = first_failure.message, first_failure.details
     if not fallback:
-        after = [
-            f"\n{n} was tried after that: {_error_summary(error)}" for n, error in failures[1:]
+        later_failures = [
+            f"\n{strategy_name} was tried after that: {_error_summary(error)}"
+            for strategy_name, error in failures[1:]
         ]
-        return ExportError(text + "".join(after), details=details + "".join(after)).with_advice(
-            *first.remedies
-        )
+        return ExportError(
+            text + "".join(later_failures), details=details + "".join(later_failures)
+        ).with_advice(*first_failure.remedies)
     lines = [f"no strategy could export {type(mod).__name__}:"]
     lines += [f"  {name}: {_error_summary(error)}" for name, error in failures]
     if attempts.left_out:
-        lines.append(f"  not tried, for they would fail too: {', '.join(attempts.left_out)}")
+        lines.append(f"  not tried, because they would fail too: {', '.join(attempts.left_out)}")
     if len(failures) > 1:
-        lines.append(f"The first of them, {failures[0][0]}:")
+        lines.append(f"The first failure, {failures[0][0]}:")
     return ExportError("\n".join([*lines, text]), details="\n".join([*lines, details])).with_advice(
-        *first.remedies
+        *first_failure.remedies
     )
 
 
-def _one_failure(
+def _explain_failure(
     name: str, error: Exception, attempts: Attempts, tried: Collection[str] = ()
 ) -> ExportError:
     if isinstance(error, OrtableError):
         return ExportError(error.message, details=error.details).with_advice(*error.remedies)
     kind = export_failures.kind_of(error)
     if kind in export_failures.ABOUT_ARGUMENTS:
-        explained = shapes.explain_export_error(error, attempts.arguments, attempts.dynamic_shapes)
-        places = export_failures.guard_lines(error)
-        if explained is not None:
-            after = _fixed_at(places)
-            if any(line.code.startswith("for ") or " for " in line.code for line in places):
-                after.append(f"Or: {export_failures.LOOPS}.")
-            if "Cache" in explained.message:
-                after.append(f"Or: {export_failures.BYPASS}.")
+        explanation = shapes.explain_export_error(
+            error, attempts.arguments, attempts.dynamic_shapes
+        )
+        lines = export_failures.guard_lines(error)
+        if explanation is not None:
+            additions = _format_size_lines(lines)
+            if any(line.code.startswith("for ") or " for " in line.code for line in lines):
+                additions.append(f"Or: {export_failures.LOOPS}.")
+            if "Cache" in explanation.message:
+                additions.append(f"Or: {export_failures.BYPASS}.")
             return ExportError(
-                "\n".join([explained.message, *after]),
-                details="\n".join([explained.details, *after]),
+                "\n".join([explanation.message, *additions]),
+                details="\n".join([explanation.details, *additions]),
             )
-        text = export_failures.describe_failure(error, places, tried)
+        text = export_failures.describe_failure(error, lines, tried)
         return ExportError(f"torch.export could not trace {name}: {text}")
     text = export_failures.describe_failure(error, tried=tried)
     return ExportError(f"torch.export could not trace {name}: {text}")
 
 
-def _fixed_at(lines: list[export_failures.UserLine]) -> list[str]:
+def _format_size_lines(lines: list[export_failures.UserLine]) -> list[str]:
     return ["The code that decides on a size:", *(f"  at {line}" for line in lines)] * bool(lines)
 
 
@@ -381,7 +389,7 @@ def _error_summary(error: Exception) -> str:
 
 
 class MissingConverters(ExportError):
-    """The program calls operators without a converter, which torch can take apart."""
+    """The program calls operators without a converter that torch can decompose."""
 
 
 class FailsInEager(ExportError):
@@ -389,7 +397,7 @@ class FailsInEager(ExportError):
 
 
 def fallbacks_after(error: Exception, fallback: bool) -> frozenset[str]:
-    """Return the approaches that may succeed after ``error``, a `Strategy.approach` each."""
+    """Return the `Strategy.approach` values that may succeed after ``error``."""
     if isinstance(error, MissingConverters):
         return frozenset({"decompose"})
     if isinstance(error, FunctionalizationError):
@@ -408,11 +416,10 @@ def can_decompose(missing: Sequence[OpOverload]) -> bool:
 
 
 def check_eager(error: Exception, request: Request) -> tuple[Exception, bool]:
-    """Return ``error``, or FailsInEager when the model itself raises on the example; and
-    whether it ran.
+    """Return ``error``, or FailsInEager if the model raises in eager mode; and whether it ran.
 
-    The model runs only where torch's message leaves it open: a copy, with gradients and autocast as
-    the caller has them.
+    A copy of the model runs, with the caller's gradient mode and autocast, and only if torch's
+    message does not rule out an error of the model.
     """
     if (
         isinstance(error, OrtableError)
@@ -424,14 +431,14 @@ def check_eager(error: Exception, request: Request) -> tuple[Exception, bool]:
     if any(is_fake(value) for value in pytree.tree_leaves(tensors)):
         return error, False
     try:
-        copied = copy_module(module)
+        module_copy = copy_module(module)
     except Exception:  # attributes may be of any class, and some cannot be copied
         return error, False
     args, kwargs = copy_call(*call)
     try:
-        # A function that is an attribute of the copy may still belong to the module itself.
+        # A function that is an attribute of the copy may still be bound to the original module.
         with restore_state(module, call), torch.random.fork_rng(devices=[]), caller_autocast():
-            copied(*args, **kwargs)
+            module_copy(*args, **kwargs)
     except Exception as raised:  # forward is any Python code
         line = export_failures.user_line(raised)
         where = "" if line is None else f"\n  at {line}"

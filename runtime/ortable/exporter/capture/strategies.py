@@ -1,9 +1,9 @@
-"""Capture strategies: functions from `Attempts` to a program of torch, as records in one list.
+"""Capture strategies: functions from `Attempts` to a program of torch, listed in `STRATEGIES`.
 
-To add one, write such a function, which also returns notes for the model's metadata, and put its
-record into `STRATEGIES`, in the order of trial. After a failure only strategies are tried whose
-`approach` may succeed: `helped_by` of the failure's kind in `export_failures.py`, or
-`fallbacks_after` in `sources.py`, has that approach.
+To add a strategy, write such a function, which also returns notes for the model's metadata, and add
+a `Strategy` to `STRATEGIES`, in the order of trial. After a failure only strategies are tried whose
+`approach` may succeed: it is in `helped_by` of the failure's kind in `export_failures.py`, or in
+the result of `fallbacks_after` in `sources.py`.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from .loop_capture import capture_with_loops
 from .recorded_calls import CallRecord, record_calls
 from .tracing import trace_program
 
-# The kind of failures of torch's draft export that change no result: the shapes of an operator are
-# taken from the example.
+# Failures in the report of torch's draft export that change no result: the shape of an operator's
+# result is guessed from the example.
 _HARMLESS = frozenset({"MISSING_FAKE_KERNEL"})
 Captured = tuple[ExportedProgram, list[str]]
 
 
 @dataclass
 class Attempts:
-    """The programs that torch made, the failures of strategies, and the strategies that
-    were left out.
+    """The state of the attempts to capture one model.
 
-    ``dynamic_shapes`` are those of the request as torch takes them; ``approaches`` those that no
+    ``programs`` has torch's programs, ``left_out`` the names of skipped strategies,
+    ``dynamic_shapes`` the shapes in torch's format, and ``approaches`` the approaches that no
     failure has ruled out.
     """
 
@@ -50,11 +50,11 @@ class Attempts:
     programs: list[tuple[str, ExportedProgram]] = field(default_factory=list)
     failures: list[tuple[str, Exception]] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    paths: list[ExportedProgram] = field(default_factory=list)  # of the last program, if several
-    record: CallRecord | None = None  # of the last program, where its forward was run for it
-    followed_advice: tuple[str, ...] = ()  # advice that was
+    paths: list[ExportedProgram] = field(default_factory=list)  # merged into the last program
+    record: CallRecord | None = None  # calls of the last program's forward, if recorded
+    followed_advice: tuple[str, ...] = ()
     approaches: frozenset[str] = field(
-        default_factory=lambda: frozenset(s.approach for s in STRATEGIES)
+        default_factory=lambda: frozenset(strategy.approach for strategy in STRATEGIES)
     )
 
 
@@ -62,10 +62,10 @@ class Attempts:
 class Strategy:
     """A strategy to make an exported program.
 
-    ``name``: its name in reports; ``approach``: what failures may rule out (`export_failures.py`);
-    ``run``: makes the program, with notes for the model's metadata; ``is_requested``: whether
-    options select it, which is then tried first, and without a fallback too; ``table``: the
-    decomposition table to use where the caller has none.
+    ``name`` appears in reports; failures may rule out an ``approach`` (`export_failures.py`);
+    ``run`` makes the program, with notes for the model's metadata. If options select a strategy
+    (``is_requested``), it comes first, and is tried without a fallback, too. ``table`` is the
+    decomposition table to use if the caller gives none.
     """
 
     name: str
@@ -76,14 +76,15 @@ class Strategy:
 
 
 def select_strategies(options: ExportOptions) -> Iterator[Strategy]:
-    """Yield the strategies to try: those that the options select, and with a fallback the others,
-    in the order of `STRATEGIES`. By default torch.export runs the Python code (non-strict), then
-    reads it.
+    """Yield the strategies to try, in the order of `STRATEGIES`.
+
+    The strategies that the options select come first, with a fallback the others follow. By default
+    the non-strict mode of torch.export is tried before the strict mode.
     """
     no_table = options.decomposition_table in (None, "none")
     listed = [strategy for strategy in STRATEGIES if strategy.table is None or no_table]
-    if options.strict:  # the other mode of torch.export comes later
-        first, second = (i for i, strategy in enumerate(listed) if strategy.name in _MODES)
+    if options.strict:  # the non-strict mode comes later
+        first, second = (index for index, strategy in enumerate(listed) if strategy.name in _MODES)
         listed[first], listed[second] = listed[second], listed[first]
     requested = [strategy for strategy in listed if strategy.is_requested(options)]
     if not options.fallback:
@@ -113,8 +114,9 @@ def _run_export(strict: bool, attempts: Attempts) -> Captured:
 
 
 def _reuse_first_program(attempts: Attempts) -> Captured:
-    """Return the first program that torch made, to apply a decomposition table: operators without a
-    converter may decompose into operators that have one.
+    """Return torch's first program again, to apply a decomposition table.
+
+    Operators without a converter may decompose into operators with one.
     """
     return attempts.programs[0][1], []
 
@@ -147,8 +149,10 @@ def _run_loop_capture(attempts: Attempts) -> Captured:
 
 
 def _run_draft_export(attempts: Attempts) -> Captured:
-    """Run torch's draft export; accept it if it guessed shapes only: it goes on after a branch on
-    data with the side that the example takes, which would be another model.
+    """Run torch's draft export; accept its program only if it guessed nothing but shapes.
+
+    At a branch on data, draft export continues with the side that the example takes, which would
+    change the model.
     """
     request = attempts.request
     with discard_new_buffers(request.model):
@@ -156,22 +160,22 @@ def _run_draft_export(attempts: Attempts) -> Captured:
             request.model, request.args, request.kwargs, dynamic_shapes=attempts.dynamic_shapes
         )
     report: Any = draft_report(exported)
-    kinds = [str(failure.failure_type) for failure in getattr(report, "failures", ())]
-    wrong = sorted(set(kinds) - _HARMLESS)
-    if wrong:
+    failure_types = [str(failure.failure_type) for failure in getattr(report, "failures", ())]
+    unacceptable = sorted(set(failure_types) - _HARMLESS)
+    if unacceptable:
         raise ExportError(
-            f"the program holds for the example only ({', '.join(wrong)} in torch's report)"
+            f"the program holds for the example only ({', '.join(unacceptable)} in torch's report)"
         )
-    return exported, [f"draft export: {kind}" for kind in kinds]
+    return exported, [f"draft export: {failure_type}" for failure_type in failure_types]
 
 
 def _requests_mode(strict: bool, options: ExportOptions) -> bool:
-    """Whether torch.export is to be tried in this mode: both are by default."""
+    """Whether to try torch.export in this mode; by default both modes are tried."""
     return not (options.tracing or options.loops) and options.strict in (None, strict)
 
 
 _MODES = ("torch.export, strict=False", "torch.export, strict=True")
-# In the order in which they are tried when a fallback is asked for, see docs/export-failures.md.
+# In the order of trial with a fallback, see docs/export-failures.md.
 STRATEGIES: tuple[Strategy, ...] = (
     Strategy(
         _MODES[0], "capture", partial(_run_export, False),

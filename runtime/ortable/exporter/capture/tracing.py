@@ -33,13 +33,13 @@ from .path_merging import DecisionNode, TracedPath, is_same_tree, merge_paths
 
 # n independent decisions make 2**n paths.
 MAX_PATHS = 64
-# Per run: tracing never leaves a loop whose end depends on data, as True is the default answer.
+# Per run: the default answer is True, so a loop whose end depends on data would never end.
 MAX_DECISIONS = 40
 
 
 @dataclass
 class Decisions:
-    """The conditions that one run of forward evaluated, and the answers that it got.
+    """The conditions that one run of forward evaluated, and the answers to them.
 
     The answers are ``planned``, then True for every later condition. Per condition, ``conditions``
     has the tensor (None: a condition on data-dependent sizes) and ``lines`` the source line.
@@ -88,7 +88,7 @@ def answer_on_sizes(condition: torch.SymBool) -> bool | None:
     """Answer a condition on data-dependent sizes for the current run.
 
     Returns:
-        The answer; None outside of a run, or where torch's code evaluates the condition.
+        The answer; None outside of a run, or if torch's own code evaluates the condition.
     """
     decisions, line = _CURRENT_RUN.get(), calling_line(2, outside=True)
     if decisions is None or line is None:
@@ -128,17 +128,17 @@ class _DecisionMode(TorchFunctionMode):
         )
         if not is_decision:
             if self.decisions.on_sizes:
-                args, kwargs = self.with_answers(args, kwargs or {})
+                args, kwargs = self.replace_conditions(args, kwargs or {})
             return func(*args, **(kwargs or {}))
         # a copy, since forward may write to the tensor in place afterwards
         condition = args[0].reshape(())
         condition = condition.clone() if condition.dtype is torch.bool else condition.ne(0)
         return self.decisions.next_answer(condition, calling_line())
 
-    def with_answers(self, args: Any, kwargs: Any) -> Any:
+    def replace_conditions(self, args: Any, kwargs: Any) -> Any:
         """Replace symbolic conditions on sizes among the arguments by their answers.
 
-        Where ``n > 1`` is false, Python evaluates ``n > 1 and flag`` to the SymBool ``n > 1``
+        If ``n > 1`` is false, Python evaluates ``n > 1 and flag`` to the SymBool ``n > 1``
         itself, and forward may pass that to an operator.
         """
 
@@ -205,8 +205,8 @@ def _explore_paths(
         path = _run_path(module, args, kwargs, dynamic_shapes, decisions)
         if len(decisions.conditions) < len(planned):
             raise ExportError(
-                f"tracing: {type(module).__name__} takes other decisions when it runs again (it "
-                "uses random numbers, or keeps state in Python)"
+                f"tracing: {type(module).__name__} makes different decisions when it runs again "
+                "(it uses random numbers, or has state in Python)"
             )
         answers = decisions.taken_answers()
         runs[answers] = (decisions, path)
@@ -230,9 +230,9 @@ def _build_tree(
     notes: list[str],
     module: torch.nn.Module,
 ) -> TracedPath | DecisionNode | None:
-    """Build the tree of the runs whose answers begin with ``prefix``; None when all of them raise.
+    """Build the tree of the runs whose answers begin with ``prefix``; None if all of them raise.
 
-    Raises ExportError where the two sides of a condition on data-dependent sizes differ.
+    Raises ExportError if the two sides of a condition on data-dependent sizes differ.
     """
     if prefix in runs:
         decisions, path = runs[prefix]
@@ -272,7 +272,7 @@ def _run_path(
     dynamic_shapes: Any,
     decisions: Decisions,
 ) -> TracedPath | None:
-    """Export one path; return None when forward raises on it."""
+    """Export one path; return None if forward raises on it."""
     clone = clone_with_forward(
         module, lambda forward, cloned: _wrap_forward(forward, decisions, cloned)
     )

@@ -1,6 +1,7 @@
-"""Implement `bypass_export_some_errors`: a region in which patches of torch and transformers work
-around known failures of torch.export, and in which to_onnx falls back to its other strategies.
-Nothing else in ortable patches torch; patches.py has the patches.
+"""Implement `bypass_export_some_errors`, a region with patches for failures of torch.export.
+
+The patches of torch and transformers work around known failures, and to_onnx falls back to its
+other strategies. Nothing else in ortable patches torch; patches.py defines the patches.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
 class _PatchRegistry:
     """The installed patches, the regions that requested them, and how to remove them.
 
-    torch is one for all threads: the first region that needs a patch installs it and the last one
-    removes it. Patched functions look at ``active_patches`` and behave as torch's in threads
-    without a region. Nothing changes while another thread exports or compiles: dynamo would see
-    tables change that it reads.
+    All threads share torch: the first region that needs a patch installs it, and the last removes
+    it. Patched functions read ``active_patches`` and behave like torch's in threads without a
+    region. Patches do not change while another thread exports or compiles, because dynamo would
+    read the changing tables.
     """
 
     def __init__(self) -> None:
@@ -65,26 +66,27 @@ def bypass_export_some_errors(
 ) -> Iterator[tuple[str, ...]]:
     """Work around known failures of torch.export inside, and let to_onnx fall back.
 
-    Everything is put back at the end, after an error too. Regions may be nested, and in several
-    threads at once: the last one to end puts things back. Models and ``torch.export.export`` called
-    inside see the patches; ``to_onnx`` also works as with ``ExportOptions(fallback=True)``, and the
-    model's metadata (``ortable.steps``) list the patches.
+    Everything is restored at the end, also after an error. Regions may be nested, and run in
+    several threads at once: the last one to end restores torch. The patches apply to models and
+    ``torch.export.export`` calls inside; ``to_onnx`` also works as with
+    ``ExportOptions(fallback=True)``, and lists the patches in the model's metadata
+    (``ortable.steps``).
 
     Args:
-        patch_torch, patch_transformers, patch_torchvision: which library's patches to take, see
-            docs/export-failures.md; those of a library that is not installed are left out, those of
-            torchvision when it is not imported before.
-        without: names of patches to leave out.
+        patch_torch: whether to apply the patches of torch, see docs/export-failures.md.
+        patch_transformers: the same for transformers; its patches are skipped if it is missing.
+        patch_torchvision: the same for torchvision, unless it is missing or not imported yet.
+        without: names of patches to skip.
         verbose: 1 prints the patches.
 
     Yields:
         The names of the patches.
 
     Raises:
-        OptionError: a flag is not True or False, ``without`` is no collection of names, or it names
-            a patch that does not exist.
+        OptionError: a flag is not True or False, ``without`` is not a collection of names, or a
+            patch that it names does not exist.
     """
-    from .patches import PATCHES  # imports the compiler, which an export may do without
+    from .patches import PATCHES  # imports the compiler, which other exports may not need
 
     if isinstance(without, str) or not isinstance(without, Collection):
         raise OptionError(f"without is a collection of names of patches, not {without!r}")
