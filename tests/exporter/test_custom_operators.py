@@ -226,7 +226,7 @@ def test_two_versions_of_one_domain_are_refused() -> None:
         ),
         (lambda x: OPS.lists([x], [x]), "'a' is a list of tensors before another tensor"),
         (lambda x: OPS.scale(torch.complex(x, x), 2.0).real, "is complex"),
-        (lambda x: OPS.gain(x, 1j), "argument 'by' is 1j, which no attribute holds"),
+        (lambda x: OPS.gain(x, 1j), "argument 'by' is 1j, which no attribute can hold"),
         (lambda x: OPS.counted(x)[0], "returns tensors, and ortable_custom::counted returns some"),
     ],
 )

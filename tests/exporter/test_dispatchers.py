@@ -188,9 +188,9 @@ def test_a_name_without_overload_stands_for_those_without_their_own() -> None:
 @pytest.mark.parametrize(
     ("key", "words"),
     [
-        ("relu", "'relu' is no operator"),
-        ("aten::relu.", "'aten::relu.' is no operator"),
-        (" aten::relu", "' aten::relu' is no operator"),
+        ("relu", "'relu' is not an operator"),
+        ("aten::relu.", "'aten::relu.' is not an operator"),
+        (" aten::relu", "' aten::relu' is not an operator"),
         ("Tensor.__class__", "torch does not say which operator torch.Tensor.__class__ calls"),
         (3, "a converter is named after its operator"),
         (torch.nn.ReLU, "a converter is named after its operator"),
@@ -200,7 +200,7 @@ def test_a_name_without_overload_stands_for_those_without_their_own() -> None:
         ("Tensor.norm", "calls one of several operators"),
         (F.embedding, r"name the one that the converter is for: 'aten::embedding', whose schema"),
         (F.multi_head_attention_forward, "torch does not say which operator"),
-        ("torch.nn.functional.nothing", "is no operator"),
+        ("torch.nn.functional.nothing", "is not an operator"),
         ("Tensor.relu_", "writes in place.*'Tensor.relu'"),
         ("aten::relu_", "'aten::relu_' writes in place.*'aten::relu'"),
         (torch.relu_, "'aten::relu_' writes in place.*'aten::relu'"),
@@ -380,7 +380,7 @@ def test_a_refusal_of_the_converter_stays_one() -> None:
     def my_celu(graph, res, self):
         raise UnsupportedCase("only on Sundays")
 
-    with pytest.raises(UnsupportedCase, match=r"'my_celu' .*refuses it: only on Sundays"):
+    with pytest.raises(UnsupportedCase, match=r"'my_celu' .*rejects the call: only on Sundays"):
         in_model(my_celu)
 
 
@@ -483,7 +483,7 @@ def test_a_name_that_an_error_suggests_is_taken(name) -> None:
 
 
 def test_a_method_that_writes_and_has_no_other_is_refused_without_a_name() -> None:
-    with pytest.raises(OptionError, match=r"such writes: name the operator that stands there$"):
+    with pytest.raises(OptionError, match=r"such writes: name the operator in the graph$"):
         Dispatcher({"Tensor.apply_": marked()})
 
 

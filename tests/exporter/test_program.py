@@ -442,7 +442,7 @@ def test_wrong_inputs_are_named() -> None:
     ):  # fmt: skip
         with pytest.raises(InputError, match=text):
             program(*call)
-    with pytest.raises(InputError, match="'x' is given by its place and by its name"):
+    with pytest.raises(InputError, match="'x' is given by position and by name"):
         program(X[0], left, x=X[0])
     assert program._session is None  # nothing was run for these
 

@@ -1,8 +1,8 @@
-"""Converters that a caller adds to the generated ones, by operator or torch function.
+"""Add converters of a caller to the generated ones, by operator or torch function.
 
-A dispatcher returns for every operator the generated converter, its own, one from another library,
-or one that writes a node of a custom ONNX domain: tensors are inputs of the node, everything else
-is an attribute. Called by the interpreter and by functionalize.py.
+For an operator a dispatcher returns the user's converter, the generated one, one of another
+library, or one that writes a node of a custom ONNX domain: tensors become inputs of the node,
+everything else attributes. The interpreter and functionalize.py call this module.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from ortable.prelude.complex_value import ComplexValue
 
 
 class CheckedConverter:
-    """``function``, a converter of operator ``name``; called as converters are.
+    """A user's function as the converter of operator ``name``, with checks of its results.
 
     Raises:
-        ConversionError: the function failed, returned another number of results than torch has, or
-            results of another type or shape.
-        UnsupportedCase: the function raised it: it refuses the arguments.
+        ConversionError: the function failed, or its results differ from torch's in number, type or
+            shape.
+        UnsupportedCase: the function raised it, because it does not support the arguments.
     """
 
     __slots__ = ("calls", "function", "label", "name")
@@ -43,15 +43,16 @@ class CheckedConverter:
         self.label = label_of(function)
 
     def __call__(self, graph: Any, res: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call the function, and check its results."""
         self.calls += 1
-        node = graph.origin  # a converter of a graph inside leaves another one
+        node = graph.origin  # converting an inner graph changes the origin
         try:
             returned = self.function(graph, res, *args, **kwargs)
         except (ConversionError, UnsupportedCase) as error:
             if error.fx_node is not None:
-                raise  # of a graph inside, which says where
-            raise type(error)(f"{self.label} refuses it: {error.message}") from error
-        except Exception as error:  # any code of the user's
+                raise  # the error comes from an inner graph, and has its node
+            raise type(error)(f"{self.label} rejects the call: {error.message}") from error
+        except Exception as error:  # the function is any Python code
             raise ConversionError(self._failure_text(error)) from error
         graph.origin = node
         value = results.node_value(node) if isinstance(node, Node) else None
@@ -68,22 +69,22 @@ class CheckedConverter:
         return returned
 
     def _failure_text(self, error: Exception) -> str:
-        ours = isinstance(error, OrtableError)
+        is_own_error = isinstance(error, OrtableError)
         text = error.message if isinstance(error, OrtableError) else str(error)
-        kind = "" if ours else f"{type(error).__name__}: "
+        error_type = "" if is_own_error else f"{type(error).__name__}: "
         code = getattr(inspect.unwrap(self.function), "__code__", None)
         file = code.co_filename if code else None
         frames = traceback.extract_tb(error.__traceback__)
-        inside = [frame for frame in frames if frame.filename == file]
+        own_frames = [frame for frame in frames if frame.filename == file]
         location = (
-            f" (at {os.path.basename(inside[-1].filename)}:{inside[-1].lineno})" if inside else ""
+            f" (at {os.path.basename(own_frames[-1].filename)}:{own_frames[-1].lineno})"
+            if own_frames
+            else ""
         )
-        return f"{self.label} failed{location}: {kind}{text}"
+        return f"{self.label} failed{location}: {error_type}{text}"
 
     def _arrange_results(self, res: Any, returned: Any, several: bool) -> Any:
-        """Return a list for an operator with several results or a list of them, one value
-        otherwise.
-        """
+        """Return a list for an operator with several results or a list, one value otherwise."""
         values: Sequence[Any] = returned if isinstance(returned, (list, tuple)) else [returned]
         if len(values) != len(res):
             raise ConversionError(
@@ -104,10 +105,10 @@ class CheckedConverter:
 
 
 def label_of(function: Callable[..., Any]) -> str:
-    """``converter 'my_celu' (model.py:12)``."""
-    written = inspect.unwrap(function)
-    name = getattr(written, "__qualname__", None) or repr(written)
-    code = getattr(written, "__code__", None)
+    """Return the name and location of a function: ``converter 'my_celu' (model.py:12)``."""
+    unwrapped = inspect.unwrap(function)
+    name = getattr(unwrapped, "__qualname__", None) or repr(unwrapped)
+    code = getattr(unwrapped, "__code__", None)
     location = f" ({os.path.basename(code.co_filename)}:{code.co_firstlineno})" if code else ""
     return f"converter '{name.rpartition('<locals>.')[2]}'{location}"
 
@@ -116,35 +117,30 @@ def _count_text(number: int) -> str:
     return f"{number} result" + ("" if number == 1 else "s")
 
 
-# f(graph, res, *args, **kwargs): the name of the result, or a list of names.
+# f(graph, res, *args, **kwargs) -> the name of the result, or a list of names.
 Converter = Callable[Concatenate[GraphBuilder, ResultSpec, ...], Any]
 
 
 class Dispatcher:
-    """The user's converters, in front of the generated ones.
+    """The user's converters, which take precedence over the generated ones.
 
     Args:
         functions: ``{operator: f}`` with ``f(graph, res, *args, **kwargs)``, which adds nodes to
             ``graph`` and returns the name of the result, or a list of names. An operator is
-            ``"aten::add.Tensor"``, ``"aten::add"`` (every overload that has no converter of its
-            own here), ``torch.ops.aten.add.Tensor``, ``torch.ops.aten.add``, an operator of
+            ``"aten::add.Tensor"``, ``"aten::add"`` (every overload without a converter in
+            ``functions``), ``torch.ops.aten.add.Tensor``, ``torch.ops.aten.add``, an operator of
             ``torch.library``, a higher-order one (``torch.ops.higher_order.cond``), or a torch
             function, method or Python operator that calls one: ``torch.nn.functional.celu``,
-            ``"Tensor.relu"``, ``operator.add``. Arguments come as in the operator's schema.
-        verbose: 1 prints each operator that is converted from here.
+            ``"Tensor.relu"``, ``operator.add``. The function gets the arguments of the operator's
+            schema.
+        verbose: 1 prints each operator that a converter of this dispatcher converts.
         custom_domains: ``{"mylib": "my.domain"}`` or ``{"mylib": ("my.domain", 2)}``: operators
             of the namespace ``mylib`` without a converter become nodes of that ONNX domain (and
-            version). Tensors become inputs, numbers and texts attributes.
-
-    Arguments of methods:
-        name: an overload, ``"aten::add.Tensor"``.
-        target: what the FX node calls.
-        native: the generated converter; None when there is none.
-        where, text: the method that prints, and its line.
+            version). Tensors become inputs, numbers and strings attributes.
 
     Raises:
-        OptionError: a key that is no operator, or a torch function that may call several;
-            something that is not callable; a domain that is not a name.
+        OptionError: a key is not an operator, or is a torch function that may call several; a
+            converter is not callable; a domain is not a name.
     """
 
     def __init__(
@@ -167,15 +163,20 @@ class Dispatcher:
                 self.functions[name] = CheckedConverter(function, name)
         self.verbose = verbose
         self.domains = checked_domains(custom_domains)
-        self._said: set[str] = set()
+        self._printed: set[str] = set()
 
     def find(self, name: str, target: Any, native: Converter | None) -> Converter | None:
-        """The converter to use for operator ``name``: the user's, else ``native``, else the one of
-        the user's domain."""
-        own = self.own(name)
-        if own is not None:
-            self.say("find", f"'{name}' is converted by {own.label}")
-            return own
+        """Return the converter for an operator: the user's, ``native``, or the domain's.
+
+        Args:
+            name: an overload, ``"aten::add.Tensor"``.
+            target: what the FX node calls.
+            native: the generated converter, or None.
+        """
+        converter = self.own(name)
+        if converter is not None:
+            self.say("find", f"'{name}' is converted by {converter.label}")
+            return converter
         domain = self.domains.get(name.partition("::")[0]) if native is None else None
         if domain is None or not hasattr(target, "_schema"):
             return native
@@ -183,24 +184,33 @@ class Dispatcher:
         return node_converter(target, *domain)
 
     def own(self, name: str) -> CheckedConverter | None:
-        """The user's converter of an overload, or of the operator that it belongs to."""
+        """Return the user's converter of an overload, or of its operator.
+
+        Args:
+            name: an overload, ``"aten::add.Tensor"``.
+        """
         return self.functions.get(name) or self.functions.get(name.partition(".")[0])
 
     def say(self, where: str, text: str) -> None:
-        """Print a line once when ``verbose`` asks for it."""
+        """Print a line once if ``verbose`` is set.
+
+        Args:
+            where: the method that prints.
+            text: the text of the line.
+        """
         line = f"[{type(self).__name__}.{where}] {text}"
-        if self.verbose and line not in self._said:
-            self._said.add(line)
+        if self.verbose and line not in self._printed:
+            self._printed.add(line)
             print(line)
 
 
 def checked_dispatcher(dispatcher: Any) -> Any:
-    """Return a dispatcher, made from a dict of converters when one is given; None stays None.
+    """Return a dispatcher; a dict of converters becomes a Dispatcher, and None stays None.
 
-    Raises OptionError for anything without a method ``find``.
+    Raises OptionError for an object without a method ``find``.
     """
-    text = isinstance(dispatcher, (str, bytes))  # texts have a method of that name
-    if dispatcher is None or (callable(getattr(dispatcher, "find", None)) and not text):
+    is_text = isinstance(dispatcher, (str, bytes))  # str and bytes have a method find
+    if dispatcher is None or (callable(getattr(dispatcher, "find", None)) and not is_text):
         return dispatcher
     if isinstance(dispatcher, Mapping):
         return Dispatcher(dispatcher)
@@ -212,7 +222,7 @@ def checked_dispatcher(dispatcher: Any) -> Any:
 
 
 def _user_dispatcher(dispatcher: Any) -> Any:
-    """Return the caller's dispatcher inside a wrapping one."""
+    """Return the user's dispatcher, also if another dispatcher wraps it."""
     return getattr(dispatcher, "dispatcher", dispatcher)
 
 
@@ -228,29 +238,34 @@ def print_unused_converters(dispatcher: Any) -> None:
 def own_converter(dispatcher: Any, name: str) -> Converter | None:
     """Return the user's converter of an operator, which must not be decomposed.
 
-    None when ``dispatcher`` is no Dispatcher, or has none.
+    None if ``dispatcher`` is not a Dispatcher, or has no converter for the operator.
     """
-    users = _user_dispatcher(dispatcher)
-    return users.own(name) if isinstance(users, Dispatcher) else None
+    user_dispatcher = _user_dispatcher(dispatcher)
+    return user_dispatcher.own(name) if isinstance(user_dispatcher, Dispatcher) else None
 
 
 def direct_converter(dispatcher: Any, name: str, target: Any, native: Any) -> Converter | None:
-    """Return the converter for which an operator is not decomposed.
+    """Return the converter because of which an operator is not decomposed; None if there is none.
 
-    Not one that OxsDispatcher would borrow: our decompositions come first.
+    Converters that OxsDispatcher borrows do not count: ortable's decompositions take precedence.
     """
-    users = _user_dispatcher(dispatcher)
+    user_dispatcher = _user_dispatcher(dispatcher)
     converter = native
-    if isinstance(users, Dispatcher):
-        converter = Dispatcher.find(users, name, target, native)
-        if converter is not None or users is dispatcher or name.startswith(("aten::", "prims::")):
+    if isinstance(user_dispatcher, Dispatcher):
+        converter = Dispatcher.find(user_dispatcher, name, target, native)
+        if (
+            converter is not None
+            or user_dispatcher is dispatcher
+            or name.startswith(("aten::", "prims::"))
+        ):
             return converter
     return converter if dispatcher is None else dispatcher.find(name, target, native)
 
 
 def from_seed_style(function: Callable[..., Any]) -> Converter:
-    """Adapt a converter written as ``f(g, sts, outputs, *args, **kwargs)``, where a false ``sts``
-    asks for types and shapes.
+    """Adapt a converter written as ``f(g, sts, outputs, *args, **kwargs)``.
+
+    A false ``sts`` requests that the converter set types and shapes.
 
     Args:
         function: the converter to adapt.
@@ -266,9 +281,9 @@ def from_seed_style(function: Callable[..., Any]) -> Converter:
     return convert
 
 
-# -- operators of a library as nodes of a domain
+# -- operators of a library as nodes of a custom domain
 
-# Kinds of an attribute without elements, by the kind of the schema's type.
+# Type of an attribute with an empty list, by the element type in the schema.
 _EMPTY = {
     "IntType": AttributeProto.INTS,
     "SymIntType": AttributeProto.INTS,
@@ -277,7 +292,7 @@ _EMPTY = {
     "NumberType": AttributeProto.FLOATS,
     "StringType": AttributeProto.STRINGS,
 }
-# A default dtype is the number that torch gives it; dtypes of a call come as ONNX's.
+# A default dtype is torch's number; dtypes among the arguments of a call are ONNX's numbers.
 _SCALAR_TYPES = {
     0: dtypes.uint8, 1: dtypes.int8, 2: dtypes.int16, 3: dtypes.int32, 4: dtypes.int64,
     5: dtypes.float16, 6: dtypes.float32, 7: dtypes.float64, 9: dtypes.complex64,
@@ -288,11 +303,11 @@ _NUMBERS = ("BoolType", "FloatType", "IntType", "NumberType", "SymIntType")
 
 
 def checked_domains(domains: Mapping[str, Any] | None) -> dict[str, tuple[str, int]]:
-    """Normalize ``{namespace: domain}`` or ``{namespace: (domain, version)}`` to the latter.
+    """Normalize ``{namespace: domain}`` to ``{namespace: (domain, version)}``.
 
-    Raises OptionError for anything else, and for ONNX's own domain, whose operators are known.
+    Raises OptionError for anything else, and for ONNX's own domain, which has fixed operators.
     """
-    parsed = {}
+    normalized = {}
     for namespace, entry in (domains or {}).items():
         domain, version = entry if isinstance(entry, (tuple, list)) else (entry, 1)
         if not isinstance(namespace, str) or not namespace or "::" in namespace:
@@ -307,17 +322,17 @@ def checked_domains(domains: Mapping[str, Any] | None) -> dict[str, tuple[str, i
             )
         if isinstance(version, bool) or not isinstance(version, int) or version < 1:
             raise OptionError(f"the version of domain '{domain}' is 1 or more, not {version!r}")
-        parsed[namespace] = (domain, version)
-    return parsed
+        normalized[namespace] = (domain, version)
+    return normalized
 
 
 def node_converter(target: Any, domain: str, version: int) -> Callable[..., Any]:
     """Return a converter that writes one node ``domain::op`` for a call of the overload ``target``.
 
-    Tensor arguments are inputs in the order of the schema (``""`` for None, a list expanded), the
-    others attributes; None is left out. Types and shapes of the outputs are torch's. Raises
-    UnsupportedCase for what a node cannot represent: a symbolic size, a list of tensors that is not
-    the last tensor argument, a result that is no tensor.
+    Tensor arguments become inputs in the order of the schema (``""`` for None, a list expanded),
+    the others attributes; None is omitted. Types and shapes of the outputs are torch's. Raises
+    UnsupportedCase if a node cannot represent the call: for a symbolic size, a list of tensors
+    before another tensor argument, or a result that is not a tensor.
     """
     schema = target._schema
     op_type = target.name().partition("::")[2].replace(".", "_")
@@ -331,16 +346,16 @@ def node_converter(target: Any, domain: str, version: int) -> Callable[..., Any]
                 f"a node of domain '{domain}' returns tensors, and {schema.name} returns "
                 "something else; write a converter for it"
             )
-        present = graph.opsets.setdefault(domain, version)
-        if present != version:
+        known_version = graph.opsets.setdefault(domain, version)
+        if known_version != version:
             raise UnsupportedCase(
-                f"domain '{domain}' has version {present} in this model, custom_domains says "
-                f"{version}; choose one with target_opset"
+                f"domain '{domain}' has version {known_version} in this model, but version "
+                f"{version} in custom_domains; choose one of them with target_opset"
             )
-        # results that nobody reads keep a name: the kernel may not know them as optional
+        # unused results keep a name: the kernel may not support them as optional
         outputs = [name or graph.unique_name(f"{op_type}_unused") for name in res.outputs]
         graph.make_node(op_type, inputs, outputs, domain=domain, name=op_type)
-        # set on the node: an argument may be called like one of make_node's own
+        # an argument may have the name of a parameter of make_node, so it is set on the node
         graph.nodes[-1].attrs.update(attributes)
         for name, dtype, shape in zip(outputs, res.dtypes, res.shapes, strict=True):
             graph.set_type(name, dtype)
@@ -354,14 +369,14 @@ def node_converter(target: Any, domain: str, version: int) -> Callable[..., Any]
 
 def _bind_arguments(schema: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Bind arguments by name, in the order of the schema, with defaults."""
-    named = {name.rstrip("_"): value for name, value in kwargs.items()}
+    keyword_values = {name.rstrip("_"): value for name, value in kwargs.items()}
     arguments = {}
     for index, argument in enumerate(schema.arguments):
         name = argument.name
         if index < len(args):
             arguments[name] = args[index]
-        elif name.rstrip("_") in named:
-            arguments[name] = named[name.rstrip("_")]
+        elif name.rstrip("_") in keyword_values:
+            arguments[name] = keyword_values[name.rstrip("_")]
         else:
             default: Any = argument.default_value if argument.has_default_value() else None
             is_dtype = default is not None and "ScalarType" in str(argument.real_type)
@@ -370,36 +385,34 @@ def _bind_arguments(schema: Any, args: Sequence[Any], kwargs: Mapping[str, Any])
 
 
 def _element_kind(argument: Any) -> tuple[str, bool]:
-    """Return the kind of the elements (``TensorType``, ``IntType``...), and whether it is a
-    list.
-    """
-    kind, is_list = argument.type, False
-    while kind.kind() in ("OptionalType", "ListType"):
-        is_list = is_list or kind.kind() == "ListType"
-        kind = kind.getElementType()
-    return str(kind.kind()), is_list
+    """Return the element type of an argument (``TensorType``), and whether it is a list."""
+    schema_type, is_list = argument.type, False
+    while schema_type.kind() in ("OptionalType", "ListType"):
+        is_list = is_list or schema_type.kind() == "ListType"
+        schema_type = schema_type.getElementType()
+    return str(schema_type.kind()), is_list
 
 
 def _node_inputs(schema: Any, bound: Mapping[str, Any]) -> list[str]:
     inputs: list[str] = []
-    spread = ""
+    list_argument = ""
     for argument in schema.arguments:
         kind, is_list = _element_kind(argument)
         if kind != "TensorType":
             continue
-        if spread:
+        if list_argument:
             raise UnsupportedCase(
-                f"'{spread}' is a list of tensors before another tensor argument: a node would "
-                "not say where it ends; write a converter, or put the list last"
+                f"'{list_argument}' is a list of tensors before another tensor argument, and a "
+                "node cannot mark its end; write a converter, or put the list last"
             )
         value = bound[argument.name]
         items = (value or []) if is_list else [value]
-        spread = argument.name if is_list else ""
+        list_argument = argument.name if is_list else ""
         for item in items:
             if not isinstance(item, (str, type(None))):
-                what = "complex" if isinstance(item, ComplexValue) else f"the number {item}"
+                description = "complex" if isinstance(item, ComplexValue) else f"the number {item}"
                 raise UnsupportedCase(
-                    f"argument '{argument.name}' is {what}, an input of a node is a tensor"
+                    f"argument '{argument.name}' is {description}, an input of a node is a tensor"
                 )
             inputs.append(item or "")
     return inputs
@@ -415,7 +428,7 @@ def _node_attributes(schema: Any, bound: Mapping[str, Any]) -> dict[str, Any]:
         if not is_list:
             attributes[argument.name] = _attribute_value(value, kind, argument.name)
             continue
-        # torch takes one number for a list of a fixed length
+        # torch accepts one number for a list of fixed length
         items = value if isinstance(value, (list, tuple)) else [value] * (argument.N or 1)
         attributes[argument.name] = [
             _attribute_value(item, kind, argument.name) for item in items
@@ -424,7 +437,7 @@ def _node_attributes(schema: Any, bound: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _attribute_value(value: Any, kind: str, name: str) -> Any:
-    """Return a number or text of an attribute; bools are ints there.
+    """Return the number or string of an attribute; a bool becomes an int.
 
     Raises UnsupportedCase for symbolic sizes, computed numbers, and unsupported types.
     """
@@ -434,16 +447,16 @@ def _attribute_value(value: Any, kind: str, name: str) -> Any:
             "dimension static, take it from a tensor's shape inside the operator, or write a "
             "converter that passes graph.dim_as_vector(size) as an input"
         )
-    if isinstance(value, str) and kind in _NUMBERS:  # the name of a result
+    if isinstance(value, str) and kind in _NUMBERS:  # the name of a computed result
         raise UnsupportedCase(
-            f"argument '{name}' is a number that the model computes of sizes, an attribute is a "
-            "plain one: make the dimension static, compute it of a tensor's shape inside the "
+            f"argument '{name}' is a number that the model computes from sizes, an attribute is a "
+            "plain number: make the dimension static, compute it from a tensor's shape inside the "
             "operator, or write a converter that passes it as an input"
         )
     if isinstance(value, _TEXTS):
         return str(value)
     if not isinstance(value, (bool, int, float, str)):
-        raise UnsupportedCase(f"argument '{name}' is {value!r}, which no attribute holds")
+        raise UnsupportedCase(f"argument '{name}' is {value!r}, which no attribute can hold")
     if kind == "FloatType":
         return float(value)
     return int(value) if isinstance(value, bool) else value

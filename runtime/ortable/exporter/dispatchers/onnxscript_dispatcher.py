@@ -1,7 +1,7 @@
-"""OxsDispatcher: borrow operators without a generated converter from onnxscript's torchlib.
+"""Borrow converters of onnxscript's torchlib for operators without a generated converter.
 
-Exports one call alone through torch.onnx, which uses that library, and copies its nodes into the
-graph; results are cached by call. Called by the interpreter like any dispatcher.
+`OxsDispatcher` exports a single call through torch.onnx, which uses that library, and copies its
+nodes into the graph; results are cached by call. The interpreter calls it like any dispatcher.
 """
 
 from __future__ import annotations
@@ -28,24 +28,18 @@ from ortable.prelude.complex_value import ComplexValue
 
 from .dispatcher import Converter, Dispatcher
 
-# Sizes that stand for symbolic dimensions while one call is exported: different, far from 0 and 1,
-# which torch specialises, and even, so that halves of them are sizes too.
+# Sizes that replace symbolic dimensions while a call is exported: different, unlike 0 and 1 which
+# torch specializes, and even, so that their halves are sizes, too.
 _SIZES = (12, 14, 22, 26, 34, 38, 46, 58, 62, 74, 82, 86, 94)
 
 
 class OxsDispatcher(Dispatcher):
-    """A dispatcher that borrows from onnxscript what the generated converters lack.
+    """A dispatcher that borrows missing converters from onnxscript.
 
     Args:
-        functions: the user's converters, as for Dispatcher; they come first.
-        verbose: 1 prints each operator that is borrowed, 2 the nodes too.
-        custom_domains: as for Dispatcher; they come before onnxscript.
-
-    Arguments of methods:
-        name: an overload, ``"aten::add.Tensor"``.
-        target: what the FX node calls.
-        native: the generated converter; None when there is none.
-        where, text: the method that prints, and its line.
+        functions: the user's converters, as for Dispatcher; they take precedence.
+        verbose: 1 prints each operator that is borrowed, 2 also the nodes.
+        custom_domains: as for Dispatcher; they take precedence over onnxscript.
 
     Raises:
         OptionError: onnxscript is not installed.
@@ -64,8 +58,13 @@ class OxsDispatcher(Dispatcher):
         self._borrowed: dict[Any, Any] = {}
 
     def find(self, name: str, target: Any, native: Converter | None) -> Converter | None:
-        """The user's converter, else the generated one, else one that exports this call through
-        onnxscript."""
+        """Return the user's converter, the generated one, or one that uses onnxscript.
+
+        Args:
+            name: an overload, ``"aten::add.Tensor"``.
+            target: what the FX node calls.
+            native: the generated converter, or None.
+        """
         converter = super().find(name, target, native)
         if converter is not None or not isinstance(target, OpOverload):
             return converter
@@ -77,7 +76,7 @@ class OxsDispatcher(Dispatcher):
         return convert
 
     def _convert(self, graph: Any, res: Any, call: _Call) -> Any:
-        """Add the nodes of one call to ``graph``; returns its results, None for unused ones."""
+        """Add the nodes of one call to ``graph``; return its results, None for unused ones."""
         key = (call.target, call.key, graph.opset)
         body = self._borrowed.get(key)
         if body is None:
@@ -100,7 +99,7 @@ class OxsDispatcher(Dispatcher):
 class _Call:
     """One call of an operator as a graph.
 
-    Its inputs are the results and symbolic sizes among the arguments, its outputs the used results.
+    The inputs are the results and symbolic sizes among the arguments; the outputs the used results.
     """
 
     def __init__(
@@ -113,32 +112,35 @@ class _Call:
         self.values: list[str | dims.SymDim] = []
         self.placeholders: dict[Any, Node] = {}
         self.fx = torch.fx.Graph()
-        declared = list(target._schema.arguments)
-        named = {argument.name: argument for argument in declared}
-        self.args = tuple(self._converted(v, a) for v, a in zip(args, declared, strict=False))
+        schema_arguments = list(target._schema.arguments)
+        argument_by_name = {argument.name: argument for argument in schema_arguments}
+        self.args = tuple(
+            self._convert_argument(item, declared)
+            for item, declared in zip(args, schema_arguments, strict=False)
+        )
         self.kwargs = {
-            name: self._converted(value, named[name])
+            name: self._convert_argument(value, argument_by_name[name])
             for name, value in ((name.rstrip("_"), value) for name, value in kwargs.items())
         }
-        described = tuple(self._describe_value(value) for value in self.values)
-        self.key = (described, repr(self.args), repr(self.kwargs), tuple(self.used_results))
+        descriptions = tuple(self._describe_value(value) for value in self.values)
+        self.key = (descriptions, repr(self.args), repr(self.kwargs), tuple(self.used_results))
 
-    def _converted(self, value: Any, argument: Any) -> Any:
-        """Convert an argument to torch's form; results and symbolic sizes are placeholders."""
-        kind = str(argument.real_type)
+    def _convert_argument(self, value: Any, argument: Any) -> Any:
+        """Convert an argument to torch's form; placeholders replace results and symbolic sizes."""
+        schema_type = str(argument.real_type)
         if isinstance(value, ComplexValue):
             raise UnsupportedCase(
-                f"argument '{argument.name}' is complex, which onnxscript's converters hold in "
-                "another form; write a converter"
+                f"argument '{argument.name}' is complex, which onnxscript's converters represent "
+                "differently; write a converter"
             )
-        if isinstance(value, dims.SymDim) or (isinstance(value, str) and "Tensor" in kind):
+        if isinstance(value, dims.SymDim) or (isinstance(value, str) and "Tensor" in schema_type):
             if value not in self.placeholders:
                 self.placeholders[value] = self.fx.placeholder(f"x{len(self.values)}")
                 self.values.append(value)
             return self.placeholders[value]
         if isinstance(value, (list, tuple)):
-            return [self._converted(item, argument) for item in value]
-        if "ScalarType" in kind and isinstance(value, int):
+            return [self._convert_argument(item, argument) for item in value]
+        if "ScalarType" in schema_type and isinstance(value, int):
             return dtypes.to_torch(value)
         return value
 
@@ -153,42 +155,47 @@ class _Call:
         return self.graph.get_type(value), shape
 
     def make_module(self) -> torch.fx.GraphModule:
-        """Return the call as a module; it has no weights."""
+        """Return a module without weights whose forward is the call."""
         call = self.fx.call_function(self.target, self.args, self.kwargs)
         if self.several:
-            items = [self.fx.call_function(operator.getitem, (call, i)) for i in self.used_results]
+            items = [
+                self.fx.call_function(operator.getitem, (call, index))
+                for index in self.used_results
+            ]
             self.fx.output(tuple(items))
         else:
             self.fx.output(call)
         return torch.fx.GraphModule(torch.nn.Module(), self.fx).eval()
 
     def make_examples(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """Return fake tensors for the placeholders, and which of their dimensions are symbolic."""
+        """Return fake tensors for the placeholders, and which of their dimensions are dynamic."""
         from ortable.compat.torch import FakeTensorMode
 
         sizes: dict[str, int] = {}
         tensors: list[Any] = []
-        moving: list[Any] = []
+        dynamic_shapes: list[Any] = []
         dynamic = torch.export.Dim.DYNAMIC
         with FakeTensorMode():
             for value in self.values:
                 if isinstance(value, dims.SymDim):
                     tensors.append(_example_size(value, sizes))
-                    moving.append(dynamic)
+                    dynamic_shapes.append(dynamic)
                     continue
                 dtype, shape = self._describe_value(value)
                 concrete = [_example_size(dim, sizes) for dim in shape]
                 tensors.append(torch.empty(concrete, dtype=dtypes.to_torch(dtype)))
-                moving.append(
-                    {i: dynamic for i, dim in enumerate(shape) if not isinstance(dim, int)}
+                dynamic_shapes.append(
+                    {axis: dynamic for axis, dim in enumerate(shape) if not isinstance(dim, int)}
                 )
-        return tuple(tensors), tuple(moving)
+        return tuple(tensors), tuple(dynamic_shapes)
 
     def graph_operands(self) -> list[str]:
-        """Return the inputs of the exported graph, where a symbolic size is a scalar."""
-        return [value if isinstance(value, str) else self._scalar(value) for value in self.values]
+        """Return the inputs of the exported graph; a symbolic size is passed as a scalar."""
+        return [
+            value if isinstance(value, str) else self._make_scalar(value) for value in self.values
+        ]
 
-    def _scalar(self, dim: dims.SymDim) -> str:
+    def _make_scalar(self, dim: dims.SymDim) -> str:
         axes = self.graph.make_initializer("", [0])
         return str(self.graph.make_node("Squeeze", [self.graph.dim_as_vector(dim), axes]))
 
@@ -200,16 +207,16 @@ def _example_size(dim: Any, sizes: dict[str, int]) -> int:
 
 
 def _export_call(call: _Call, opset: int) -> Any:
-    """Export ``call`` with torch.onnx, as a graph with an input for each value.
+    """Export ``call`` with torch.onnx as a graph with an input for each value.
 
-    Raises ConversionError when onnxscript has no converter either, or only one for another opset.
+    Raises ConversionError if onnxscript has no converter either, or only one for another opset.
     """
     import onnx.inliner
 
     from ortable.builder import GraphBuilder
 
     name = call.target.name()
-    examples, moving = call.make_examples()
+    examples, dynamic_shapes = call.make_examples()
     try:
         with _silence_torch_onnx():
             program: Any = torch.onnx.export(
@@ -217,34 +224,34 @@ def _export_call(call: _Call, opset: int) -> Any:
                 examples,
                 dynamo=True,
                 opset_version=opset,
-                dynamic_shapes=moving,
+                dynamic_shapes=dynamic_shapes,
                 verbose=False,
             )
     except Exception as error:
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
-        text = str(cause).strip().splitlines() or [type(cause).__name__]
+        lines = str(cause).strip().splitlines() or [type(cause).__name__]
         raise ConversionError(
-            f"onnxscript has no converter for this call of {name} either: {text[0]}"
+            f"onnxscript has no converter for this call of {name} either: {lines[0]}"
         ) from error
     model = program.model_proto
     if model.functions:
         model = onnx.inliner.inline_local_functions(model)
-    model = _in_opset(model, opset, name)
+    model = _convert_opset(model, opset, name)
     if len(model.graph.input) != len(call.values):
         raise ConversionError(
             f"onnxscript's converter of {name} takes {len(model.graph.input)} inputs, this call "
             f"has {len(call.values)}"
         )
     body = GraphBuilder(model)
-    _forget_origins(body)
+    _remove_origins(body)
     return body
 
 
 @contextmanager
 def _silence_torch_onnx() -> Iterator[None]:
-    """Silence warnings and logs of torch.onnx, which are not about the model."""
+    """Silence warnings and logs of torch.onnx that do not concern the model."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript")]
     levels = [logger.level for logger in loggers]
 
@@ -259,13 +266,13 @@ def _silence_torch_onnx() -> Iterator[None]:
         yield
 
 
-def _in_opset(model: Any, opset: int, name: str) -> Any:
-    """Convert the model to the opset of the target graph, if onnxscript used another one."""
+def _convert_opset(model: Any, opset: int, name: str) -> Any:
+    """Convert the model to ``opset``, if onnxscript used another one."""
     import onnx.version_converter
 
-    (written_opset,) = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")] or [
-        opset
-    ]
+    (written_opset,) = [
+        entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")
+    ] or [opset]
     if written_opset == opset or all(
         _same_definition(node, written_opset, opset) for node in model.graph.node
     ):
@@ -278,26 +285,28 @@ def _in_opset(model: Any, opset: int, name: str) -> Any:
     except Exception as error:
         raise ConversionError(
             f"onnxscript's converter of {name} writes opset {written_opset}, which onnx cannot "
-            f"bring to opset {opset}; try target_opset={written_opset}"
+            f"convert to opset {opset}; try target_opset={written_opset}"
         ) from error
 
 
 def _same_definition(node: Any, current: int, target: int) -> bool:
-    """Return whether a node is valid in opset ``target`` too.
+    """Whether a node is also valid in opset ``target``.
 
-    ONNX defines the operator alike in both, or in this one alone (torch.onnx may write newer
-    operators than the model's opset).
+    Either ONNX defines the operator equally in both opsets, or only in ``target``: torch.onnx may
+    write operators that are newer than the model's opset.
     """
     if node.domain not in ("", "ai.onnx"):
         return True
     if any(attribute.HasField("g") for attribute in node.attribute):
         return False
-    now, then = (since_version(node.op_type, opset) for opset in (current, target))
-    return then is not None and now in (None, then)
+    current_since, target_since = (
+        since_version(node.op_type, opset) for opset in (current, target)
+    )
+    return target_since is not None and current_since in (None, target_since)
 
 
-def _forget_origins(body: Any) -> None:
-    """Remove torch.onnx's metadata of its own small graph, also in inner graphs."""
+def _remove_origins(body: Any) -> None:
+    """Remove torch.onnx's metadata, which describes the exported call; also in inner graphs."""
     for node in body.nodes:
         node.origin = None
         for value in node.attrs.values():

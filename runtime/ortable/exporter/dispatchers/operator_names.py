@@ -1,5 +1,7 @@
-"""Resolve what a user calls an operator to the names of FX nodes: names, overloads, packets and
-higher-order operators of torch, torch functions, methods and Python operators.
+"""Resolve a user's key for an operator to the names of FX nodes.
+
+A key is a name, an overload, packet or higher-order operator of torch, a torch function or method,
+or a Python operator.
 """
 
 from __future__ import annotations
@@ -31,23 +33,21 @@ _HOME = {"torch": torch, "operator": operator}
 
 @lru_cache(maxsize=1)
 def _exported_names() -> dict[str, str]:
-    """Map Python operators to their names in exported graphs, where these differ from the
-    table's.
-    """
+    """Map Python operators to their names in exported graphs, if these differ from the table's."""
     calls = generated_tables().callables.values()
     return {call.packet: call.exported_as for call in calls if call.exported_as is not None}
 
 
 def operator_names(key: Any) -> tuple[str, ...]:
-    """Return the names of the operator of ``key`` in a graph: one, or two for Python operators.
+    """Return the names in a graph of the operator of ``key``: one, or two for Python operators.
 
     Raises OptionError, as `operator_name` does, and for an operator that writes in place.
     """
     name = operator_name(key)
     namespace, _, rest = name.partition("::")
     packet = rest.partition(".")[0]
-    written = packet.endswith("_") and not packet.endswith("__")
-    if namespace == "aten" and written and hasattr(torch.ops.aten, packet[:-1]):
+    is_in_place = packet.endswith("_") and not packet.endswith("__")
+    if namespace == "aten" and is_in_place and hasattr(torch.ops.aten, packet[:-1]):
         raise OptionError(_in_place_text(name, f"aten::{packet[:-1]}"))
     is_python = key.startswith("operator.") if isinstance(key, str) else _is_python(key)
     exported = _exported_names().get(name) if is_python else None
@@ -61,8 +61,8 @@ def _is_python(key: Any) -> bool:
 def operator_name(key: Any) -> str:
     """Return the name of the operator of ``key``: ``aten::add.Tensor``, ``aten::add``, ``cond``.
 
-    Without an overload it is every overload. Raises OptionError, with advice, when it is no
-    operator, or torch does not say which operator a function calls.
+    A name without an overload means every overload. Raises OptionError, with advice, if ``key`` is
+    not an operator, or if torch does not reveal which operator a function calls.
     """
     if isinstance(key, str):
         return _resolve_text(key)
@@ -86,40 +86,42 @@ def _resolve_text(key: str) -> str:
     if "::" in key:
         namespace, _, rest = key.partition("::")
         if not all(piece.isidentifier() for piece in (namespace, *rest.split("."))):
-            raise OptionError(_no_operator(key))
+            raise OptionError(_unknown_key_text(key))
         if namespace == "higher_order":
             return rest
-        plain = key.removesuffix(".default")
-        return _check_operator(plain) if namespace in ("aten", "prims") else plain
+        name = key.removesuffix(".default")
+        return _check_operator(name) if namespace in ("aten", "prims") else name
     for prefix in _METHOD:
         if key.startswith(prefix):
             return _resolve_method(key.removeprefix(prefix))
-    home, _, path = key.partition(".")
-    function: Any = _HOME.get(home)
+    module_name, _, path = key.partition(".")
+    function: Any = _HOME.get(module_name)
     for part in path.split("."):
         function = getattr(function, part, None)
     if not path or function is None:
-        raise OptionError(_no_operator(key))
+        raise OptionError(_unknown_key_text(key))
     return operator_name(function)
 
 
-def _no_operator(key: str) -> str:
+def _unknown_key_text(key: str) -> str:
     return (
-        f"'{key}' is no operator: a converter is named after its operator, for example "
+        f"'{key}' is not an operator: a converter is named after its operator, for example "
         "'aten::relu', 'mylib::op', 'torch.nn.functional.relu', 'Tensor.relu' or 'operator.add'"
     )
 
 
 def _check_operator(name: str) -> str:
-    """Return ``name`` when torch has the operator and overload; OptionError with the closest
-    otherwise.
-    """
+    """Return ``name`` if torch has the operator and overload; raise OptionError otherwise."""
     namespace, _, rest = name.partition("::")
     packet_name, _, overload = rest.partition(".")
     packet = getattr(getattr(torch.ops, namespace), packet_name, None)
     if packet is None:
-        keys = [n.partition("::") for n in generated_tables().converters]
-        names = [rest for home, _, rest in keys if home == namespace]
+        name_parts = [converter.partition("::") for converter in generated_tables().converters]
+        names = [
+            operator_name
+            for operator_namespace, _, operator_name in name_parts
+            if operator_namespace == namespace
+        ]
         close = difflib.get_close_matches(packet_name, names, n=1)
         hint = f"; did you mean '{namespace}::{close[0]}'?" if close else ""
         raise OptionError(f"torch has no operator '{name}'{hint}")
@@ -133,21 +135,21 @@ def _check_operator(name: str) -> str:
 
 def _resolve_method(method: str) -> str:
     call = generated_tables().methods.get(method)
-    _refuse_several(f"torch.Tensor.{method}", call)
+    _reject_ambiguous(f"torch.Tensor.{method}", call)
     if call is not None:
         return _call_packet(f"torch.Tensor.{method}", call)
-    builtin = type(getattr(torch.Tensor, method, None)).__name__ == "method_descriptor"
+    is_builtin = type(getattr(torch.Tensor, method, None)).__name__ == "method_descriptor"
     if method.endswith("_") and not method.endswith("__"):
         raise OptionError(
             _in_place_text(f"Tensor.{method}", _functional_name(method.removesuffix("_")))
         )
-    if builtin and hasattr(torch.ops.aten, method):
+    if is_builtin and hasattr(torch.ops.aten, method):
         return f"aten::{method}"
     raise OptionError(_unknown_function_text(f"torch.Tensor.{method}", method))
 
 
 def _functional_name(method: str) -> str:
-    """Return the functional variant of a method that writes in place; empty if unknown."""
+    """Return the functional variant of an in-place method; empty if unknown."""
     try:
         _resolve_method(method)
     except OptionError:
@@ -155,18 +157,18 @@ def _functional_name(method: str) -> str:
     return f"Tensor.{method}"
 
 
-def _in_place_text(name: str, instead: str) -> str:
-    what = f"name '{instead}'" if instead else "name the operator that stands there"
-    return f"'{name}' writes in place; graphs are converted without such writes: {what}"
+def _in_place_text(name: str, functional_name: str) -> str:
+    advice = f"name '{functional_name}'" if functional_name else "name the operator in the graph"
+    return f"'{name}' writes in place; graphs are converted without such writes: {advice}"
 
 
 def _resolve_callable(function: Any) -> str:
     name = qualified_name(function)
     call = generated_tables().callables.get(name)
-    _refuse_several(name, call)
+    _reject_ambiguous(name, call)
     if call is not None:
         return _call_packet(name, call)
-    # torch's own table, which TorchScript reads
+    # torch's table of builtins, which TorchScript uses
     builtin = find_builtin(function)
     if builtin is not None and builtin.startswith("aten::"):
         return str(builtin)
@@ -174,7 +176,7 @@ def _resolve_callable(function: Any) -> str:
 
 
 def _call_packet(name: str, call: Any) -> str:
-    """Return the operator of a call; OptionError for one that fixes an argument of it."""
+    """Return the operator of a call; raise OptionError if the call fixes an argument of it."""
     if call.fixed:
         raise OptionError(
             f"{name} is a call of {call.packet} with {call.fixed}; name the converter after "
@@ -183,29 +185,27 @@ def _call_packet(name: str, call: Any) -> str:
     return str(call.packet)
 
 
-def _refuse_several(name: str, call: Any) -> None:
+def _reject_ambiguous(name: str, call: Any) -> None:
     """Raise OptionError for a function that calls one of several operators."""
     if call is not None and call.several:
-        *first, last = (f"'{operator}'" for operator in call.several)
+        *leading, last = (f"'{operator}'" for operator in call.several)
         raise OptionError(
-            f"{name} calls one of several operators, by its arguments: name {', '.join(first)} or"
+            f"{name} calls one of several operators, by its arguments: name {', '.join(leading)} or"
             f" {last}"
         )
 
 
 def _unknown_function_text(name: str, short: str) -> str:
-    """Explain why a function names no operator, with the operator of the same name if there is
-    one.
-    """
+    """Explain why a function does not name an operator; suggest the operator of the same name."""
     packet = getattr(torch.ops.aten, short, None)
     if not isinstance(packet, OpOverloadPacket):
         return (
-            f"torch does not say which operator {name} calls, if it is one: export the model and "
-            "name the operator that stands in the graph, for example 'aten::relu'"
+            f"torch does not say which operator {name} calls, if any: export the model and name "
+            "the operator in its graph, for example 'aten::relu'"
         )
     schema = getattr(packet, packet.overloads()[0])._schema
     return (
         f"{name} is a function in Python, which may order or change arguments before it calls "
-        f"operators; name the one that the converter is for: 'aten::{short}', whose schema is "
-        f"{schema}"
+        f"operators; name the operator that the converter is for: 'aten::{short}', whose schema "
+        f"is {schema}"
     )

@@ -1,7 +1,7 @@
-"""Operators of ``torch.library`` without a converter, as local functions of their own domain.
+"""Convert operators of ``torch.library`` without a converter to local functions of their domain.
 
 The Python body is traced on the fake tensors of the call and converted like any graph. arguments.py
-makes it for the option "custom_ops"; the interpreter calls it as a dispatcher.
+creates `FunctionBodies` for the option "custom_ops"; the interpreter calls it as a dispatcher.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ _BUILT_IN_NAMESPACES = frozenset({"aten", "prim", "prims", "profiler", "inductor
 
 
 class FunctionBodies:
-    """A dispatcher behind the user's, for operators with a body in Python.
+    """A dispatcher that wraps the user's, for operators with a Python body.
 
-    ``passes`` optimize the bodies. ``inline`` converts them in place, without functions.
+    ``passes`` optimize the bodies. With ``inline`` the bodies are converted in place, without
+    functions.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class FunctionBodies:
         self.plans: dict[Hashable, Plan] = {}
 
     def find(self, name: str, target: Any, native: Any) -> Any:
-        """Return the dispatcher's converter, ``native``, or one that calls a local function."""
+        """Return the dispatcher's converter, ``native``, or a converter to a local function."""
         converter = (
             native if self.dispatcher is None else self.dispatcher.find(name, target, native)
         )
@@ -67,7 +68,7 @@ class FunctionBodies:
     def convert(
         self, target: Any, body: Callable[..., Any], graph: Any, res: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """Call the function of ``target``, made at its first call with such arguments.
+        """Call the function of ``target``, which is made at the first call with such arguments.
 
         Raises UnsupportedCase for a body that torch cannot trace.
         """
@@ -77,20 +78,19 @@ class FunctionBodies:
         if self.inline:
             inlined = graph.ctx.convert_into(graph, self.trace_body(target, body, node), leaves)
             return inlined[0] if single else inlined
-        order: dict[str, int] = {}
-        types = tuple(value_type(graph, leaf, order) for leaf in leaves)
+        numbers: dict[str, int] = {}
+        types = tuple(value_type(graph, leaf, numbers) for leaf in leaves)
         key = (target, tuple(kwargs), types, fx_type(results.node_value(node)), graph.target)
         plan = self.plans.get(key)
         if plan is None:
             conditions = _count_conditions(node)
             plan = self.make_plan(target, body, graph, node, leaves)
-            if conditions == _count_conditions(
-                node
-            ):  # else they are of these sizes, not of the next
+            # a body that evaluated conditions on these sizes may differ for others
+            if conditions == _count_conditions(node):
                 self.plans[key] = plan
         domain = target.name().partition("::")[0]
 
-        def operand(slot: Any) -> str:
+        def get_operand(slot: Any) -> str:
             if not isinstance(slot, tuple):
                 return str(graph.dim_as_vector(slot))
             parts: list[Any] = []
@@ -98,13 +98,13 @@ class FunctionBodies:
             return str(parts[slot[1]])
 
         names = self._output_names(plan, res, graph)
-        returned = plan.call(graph, domain, operand, names)
+        returned = plan.call(graph, domain, get_operand, names)
         for imported in graph.functions[domain, plan.name].opset_import if plan.name else ():
             graph.opsets.setdefault(imported.domain, imported.version)
         return returned[0] if single else returned
 
     def _output_names(self, plan: Plan, res: Any, graph: Any) -> list[str]:
-        """Return the names of the outputs: those of torch's results, where they are one to one."""
+        """Return the names of the outputs: torch's names, where outputs match its results."""
         names = [""] * len(plan.outputs)
         for template, name in zip(plan.returned, res.outputs, strict=False):
             if isinstance(template, FunctionOutput) and template.dim is None:
@@ -137,9 +137,7 @@ class FunctionBodies:
         return maker.finish_plan(self.functions, self.passes)
 
     def trace_body(self, target: Any, body: Callable[..., Any], node: Node) -> GraphModule:
-        """Trace the body without writes; the inputs of the graph are the leaves of the
-        arguments.
-        """
+        """Trace the body without writes; the graph's inputs are the leaves of the arguments."""
         values = pytree.tree_map_only(Node, results.node_value, (list(node.args), node.kwargs))
         leaves, spec = pytree.tree_flatten(values)
 
@@ -156,10 +154,10 @@ class FunctionBodies:
             table: Any = find_decompositions(traced, self.tables, self)
             traced = make_fx(call_body, {**known_bodies, **table})(*leaves) if table else traced
         except Exception as error:  # the body is any Python code
-            first = str(error).strip().partition("\n")[0]
+            first_line = str(error).strip().partition("\n")[0]
             raise UnsupportedCase(
                 f"the Python body of {target.name()} cannot be traced by torch "
-                f"({type(error).__name__}: {first}); give a converter with `dispatcher`"
+                f"({type(error).__name__}: {first_line}); give a converter with `dispatcher`"
             ) from error
         if any(traced_node.target is target for traced_node in traced.graph.nodes):
             raise UnsupportedCase(f"the body of {target.name()} calls the operator itself")
@@ -167,18 +165,17 @@ class FunctionBodies:
 
 
 def _argument_labels(target: Any, node: Node) -> list[str]:
-    """Name each leaf of the arguments after the argument in the schema."""
+    """Return for each leaf of the arguments the argument's name in the schema."""
     names = [argument.name for argument in target._schema.arguments]
     arguments = [*zip(names, node.args, strict=False), *node.kwargs.items()]
     return [name for name, value in arguments for _ in pytree.tree_leaves(value)]
 
 
 def add_body_guards(program: Program, request: Request, before: int) -> None:
-    """Add the conditions on sizes that bodies decided by to the guards of ``program``, and
-    report them.
+    """Add the conditions on sizes that bodies evaluated to the program's guards, and report them.
 
-    torch.export did not see them. ``before``: the number of conditions before the bodies were
-    traced. Raises ExportError where guards are errors.
+    torch.export did not record them. ``before`` is the number of conditions before the bodies were
+    traced. Raises ExportError if guards are errors.
     """
     exported = program.exported
     if exported is None or not isinstance(request.dispatcher, FunctionBodies):
@@ -189,7 +186,7 @@ def add_body_guards(program: Program, request: Request, before: int) -> None:
 
 
 def _count_conditions(node: Node) -> int:
-    """Count torch's conditions on the sizes of the arguments."""
+    """Count torch's conditions on the sizes of the arguments' shape environment."""
     for value in map(results.node_value, node.all_input_nodes):
         for leaf in pytree.tree_leaves(value):
             for size in getattr(leaf, "shape", (leaf,)):
@@ -199,10 +196,10 @@ def _count_conditions(node: Node) -> int:
 
 
 def python_body(target: Any) -> Callable[..., Any] | None:
-    """Return what computes an operator of ``torch.library``.
+    """Return the Python function that computes an operator of ``torch.library``.
 
-    The function that ``custom_op`` decorates, or the operator itself when it is composite
-    (CompositeImplicitAutograd); None for others, and for those that write to an argument.
+    This is the function that ``custom_op`` decorates, or the operator itself if it is composite
+    (CompositeImplicitAutograd). None for others, and for operators that write to an argument.
     """
     name = target.name()
     if name.partition("::")[0] in _BUILT_IN_NAMESPACES or target._schema.is_mutable:

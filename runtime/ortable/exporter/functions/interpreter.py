@@ -1,7 +1,7 @@
-"""Submodules, autocast regions and repeated subgraphs as local functions of the model.
+"""Convert submodules, autocast regions and repeated subgraphs to local functions of the model.
 
-Parts of the graph that convert to the same function are converted once. conversion.py uses it in
-place of DynamoInterpreter.
+Parts of the graph that convert to the same function are converted once. conversion.py uses this
+interpreter in place of DynamoInterpreter.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ DOMAIN = "aten_local_function"
 
 @dataclass(frozen=True)
 class Weight:
-    """A tensor of the model: its path in the state_dict, and whether it is a constant of the code
-    (``torch.tensor(...)`` in a forward).
+    """A tensor of the model with its path in the state_dict.
+
+    ``of_code``: it is a constant in the code of forward, ``torch.tensor(...)``.
     """
 
     path: str
@@ -64,7 +65,7 @@ class SharedState:
 
 
 class _Values(dict[Node, Any]):
-    """Values of nodes; weights are converted when they are first read."""
+    """Values of nodes; a weight is converted when it is first read."""
 
     def __init__(self, interpreter: FunctionInterpreter) -> None:
         super().__init__()
@@ -79,10 +80,10 @@ class _Values(dict[Node, Any]):
 
 
 class FunctionInterpreter(DynamoInterpreter):
-    """An interpreter that turns the calls of submodules into calls of local functions.
+    """An interpreter that converts calls of submodules to calls of local functions.
 
-    The first three arguments are those of DynamoInterpreter; ``choices`` says what becomes a
-    function, ``program`` where the weights are.
+    The first three arguments are those of DynamoInterpreter. ``choices`` selects the parts that
+    become functions, and ``program`` has the weights.
     """
 
     def __init__(
@@ -105,9 +106,9 @@ class FunctionInterpreter(DynamoInterpreter):
             else exported.graph_signature.inputs_to_lifted_tensor_constants
         )  # fmt: skip
         self.values = _Values(self)
-        self.calls: Stack = ()  # the functions around this graph
-        self.same_weight: dict[Node, Node] = {}  # inputs of graphs inside that are a weight
-        self.maker: PlanMaker | None = None  # of the function that this graph is the body of
+        self.calls: Stack = ()  # the functions that enclose this graph
+        self.same_weight: dict[Node, Node] = {}  # inputs of inner graphs -> the weight they are
+        self.maker: PlanMaker | None = None  # of the function whose body this graph is
 
     # -- the whole graph
 
@@ -126,7 +127,7 @@ class FunctionInterpreter(DynamoInterpreter):
                 self.graph.opsets.setdefault(imported.domain, imported.version)
 
     def run_node(self, node: Node) -> Any:
-        """Convert one node; weights are converted when they are first read."""
+        """Convert one node; a weight is converted when it is first read."""
         if node.op == "placeholder" and self.program is not None:
             tensor = self.program.get_weight(node)
             if tensor is not None:
@@ -141,7 +142,7 @@ class FunctionInterpreter(DynamoInterpreter):
         return super().run_node(node)
 
     def convert_nodes(self, nodes: Sequence[Node], stacks: Sequence[Stack]) -> None:
-        """Convert nodes of one graph; a run of nodes of one call becomes the call of a function."""
+        """Convert nodes of one graph; consecutive nodes of one call become a function call."""
         for call, start, end in call_runs(nodes, stacks):
             if call is None:
                 self.run_node(nodes[start])
@@ -151,13 +152,13 @@ class FunctionInterpreter(DynamoInterpreter):
                     FunctionRegion.from_nodes(call, nodes[start:end], inner, self.elidable)
                 )
 
-    # -- graphs inside
+    # -- inner graphs
 
     def call_higher_order(self, node: Node) -> Any:
         """Convert calls of inner graphs.
 
         Regions that call one graph once are converted in place, with their submodules as functions;
-        repeated subgraphs are functions themselves.
+        repeated subgraphs become functions.
         """
         target: Any = node.target
         name = target.name()
@@ -172,7 +173,7 @@ class FunctionInterpreter(DynamoInterpreter):
         body = [n for n in graph_module.graph.nodes if n.op not in ("placeholder", "output")]
         with self.inside(graph_module, None):
             for inner in body:
-                self.values.pop(inner, None)  # the same graph may have been called before
+                self.values.pop(inner, None)  # an earlier call of the same graph sets it
                 if inner.op == "get_attr":
                     self.run_node(inner)
             body = [inner for inner in body if inner.op != "get_attr"]
@@ -188,7 +189,7 @@ class FunctionInterpreter(DynamoInterpreter):
         return control_flow.result_of(graph_module, self.values)
 
     def bind_inputs(self, graph_module: GraphModule, operands: Sequence[Any]) -> None:
-        """Assign values to the placeholders of an inner graph; weights stay weights."""
+        """Assign values to the placeholders of an inner graph; weights remain weights."""
         inputs = control_flow.graph_placeholders(graph_module)
         for placeholder, operand in zip(inputs, operands, strict=True):
             self.values.pop(placeholder, None)
@@ -202,7 +203,7 @@ class FunctionInterpreter(DynamoInterpreter):
     def call_subgraph(
         self, node: Node, graph_module: GraphModule, body: list[Node], stacks: list[Stack]
     ) -> None:
-        """Call a repeated subgraph, as a function named after its attribute."""
+        """Call a repeated subgraph as a function named after its attribute."""
         attribute: Any = node.args[0]
         path = self.calls[-1].path if self.calls else ""
         call = ModuleCall(str(attribute.target), path, f"{SUBGRAPH}.{attribute.target}")
@@ -212,13 +213,13 @@ class FunctionInterpreter(DynamoInterpreter):
     def child(
         self, graph: Graph, kind: type[DynamoInterpreter] | None = None, **options: Any
     ) -> DynamoInterpreter:
-        """Convert branches and bodies of control flow without functions of their own."""
+        """Return an interpreter for branches and bodies of control flow, without functions."""
         return super().child(graph, kind or DynamoInterpreter, **options)
 
     # -- weights
 
     def make_weight(self, node: Node, weight: Weight) -> Any:
-        """Convert a weight where it is first read: an input of the function, or a constant."""
+        """Convert a weight at its first read to an input of the function, or to a constant."""
         if node in self.same_weight:
             return self.values[self.same_weight[node]]
         if self.maker is None or self.holds_constant(weight, self.calls[-1].kind):
@@ -227,7 +228,7 @@ class FunctionInterpreter(DynamoInterpreter):
         return self.maker.bind_weight(node, name, results.tensor_type(weight.tensor, None))
 
     def holds_constant(self, weight: Weight, kind: str) -> bool:
-        """Return whether the function of a class has ``weight`` as a constant."""
+        """Whether the function of a class stores ``weight`` as a constant."""
         limit = self.shared.choices.largest_constant
         if weight.of_code or weight.tensor.is_complex():
             return True
@@ -238,20 +239,22 @@ class FunctionInterpreter(DynamoInterpreter):
     # -- functions
 
     def call_region(self, region: FunctionRegion) -> None:
-        """Call the function of a region, which is made unless there is an equal one."""
+        """Call the function of a region; make it unless an equal function exists."""
         if not region.returned:
             return
-        order: dict[str, int] = {}
+        numbers: dict[str, int] = {}
         type_by_node: dict[Any, Hashable] = {}
 
         def external_key(node: Node, stack: Stack) -> Hashable:
             weight = self.shared.weights.get(node)
             if weight is not None:
-                around = (region.call, *stack)
-                as_constant = any(self.holds_constant(weight, call.kind) for call in around)
+                enclosing_calls = (region.call, *stack)
+                as_constant = any(
+                    self.holds_constant(weight, call.kind) for call in enclosing_calls
+                )
                 return _weight_key(weight, as_constant)
             if node not in type_by_node:
-                type_by_node[node] = value_type(self.graph, self.values[node], order)
+                type_by_node[node] = value_type(self.graph, self.values[node], numbers)
             return type_by_node[node]
 
         key = RegionSignature(region, external_key).key()
@@ -293,21 +296,19 @@ class FunctionInterpreter(DynamoInterpreter):
             self.values[node] = self.note_complex(value)
 
     def call_label(self, call: ModuleCall) -> str:
-        """Return the name of the results of a call: the path of the module relative to the outer
-        one.
-        """
-        around = self.calls[-1].path if self.calls else ""
-        path = call.path.removeprefix(around).removeprefix(".")
+        """Name the results of a call: the module's path relative to the enclosing module's."""
+        outer_path = self.calls[-1].path if self.calls else ""
+        path = call.path.removeprefix(outer_path).removeprefix(".")
         return path.replace(".", "_") or function_name(call.kind)
 
     def get_operand(self, region: FunctionRegion, slot: Any) -> str:
-        """Return the result to pass for an input of a function."""
+        """Return the caller's value for an input of a function."""
         if isinstance(slot, dims.SymDim):
             return str(self.graph.dim_as_vector(slot))
-        index, leaf = slot
+        external_index, leaf_index = slot
         leaves: list[Any] = []
-        map_leaves(self.values[region.externals[index]], leaves.append)
-        return str(leaves[leaf])
+        map_leaves(self.values[region.externals[external_index]], leaves.append)
+        return str(leaves[leaf_index])
 
 
 def _weight_key(weight: Weight, as_constant: bool) -> Hashable:

@@ -1,7 +1,7 @@
-"""Plans of local functions: the region of a torch graph, its key, and how the function is called.
+"""Plan local functions: the region of a torch graph, its key, and the call of the function.
 
-Regions with equal keys convert to the same function; a `Plan` maps values of the caller to inputs,
-and outputs to values. Called by interpreter.py and custom_operators.py.
+Regions with equal keys convert to the same function. A `Plan` maps values of the caller to inputs,
+and outputs to values. interpreter.py and custom_operators.py call this module.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from ortable.prelude.complex_value import ComplexValue
 class FunctionRegion:
     """A part of a graph that becomes a function.
 
-    ``externals``: nodes outside whose values are read, in order of first use; ``returned``:
-    nodes whose values are read outside (or that name a tensor that is written inside).
+    ``externals`` are outer nodes that the region reads, in order of first use. ``returned`` are
+    nodes whose values are read outside, or that name a tensor that the region writes to.
     """
 
     call: ModuleCall
@@ -41,7 +41,7 @@ class FunctionRegion:
     def from_nodes(
         cls, call: ModuleCall, nodes: Sequence[Node], stacks: Sequence[Stack], writes: Any
     ) -> FunctionRegion:
-        """Make the region of a run of nodes; ``writes`` are the harmless writes of the graph."""
+        """Make the region of consecutive nodes; ``writes`` are the harmless writes of the graph."""
         inside = set(nodes)
         externals: dict[Node, None] = {}
         returned: dict[Node, None] = {}
@@ -61,7 +61,7 @@ class FunctionRegion:
 class RegionSignature:
     """Computes the key of a region.
 
-    ``external``: returns the key of an external node, given the calls around its reader.
+    ``external`` returns the key of an outer node, given the calls around the node that reads it.
     """
 
     def __init__(self, region: FunctionRegion, external: Callable[[Node, Stack], Hashable]) -> None:
@@ -72,7 +72,7 @@ class RegionSignature:
         self._outside = {node: index for index, node in enumerate(region.externals)}
 
     def key(self) -> Hashable:
-        """Return the key: operators, arguments, types, the calls inside, what is returned."""
+        """Return the key: operators, arguments, types, inner calls and returned nodes."""
         region = self._region
         parts = [
             self._node_key(node, stack)
@@ -100,28 +100,28 @@ class RegionSignature:
         return node.op, node.target, args, named, calls, used, fx_type(value)
 
     def _argument_key(self, value: Any, stack: Stack) -> Hashable:
-        kind = value.__class__
-        if kind is Node:
+        cls = value.__class__
+        if cls is Node:
             number = self._numbers.get(value)
             if number is not None:
                 return number
             return ("outside", self._outside.get(value), self._external(value, stack))
-        if kind is int or kind is bool or value is None or kind is str:
-            return kind, value
+        if cls is int or cls is bool or value is None or cls is str:
+            return cls, value
         if isinstance(value, (list, tuple)):
-            return kind, tuple(self._argument_key(item, stack) for item in value)
+            return cls, tuple(self._argument_key(item, stack) for item in value)
         if isinstance(value, dict):
-            return kind, tuple((k, self._argument_key(item, stack)) for k, item in value.items())
+            return cls, tuple((k, self._argument_key(item, stack)) for k, item in value.items())
         if isinstance(value, slice):
             parts = (value.start, value.stop, value.step)
             return slice, tuple(self._argument_key(item, stack) for item in parts)
         if isinstance(value, torch.nn.Module):
             return "graph", id(value)
-        return kind.__name__, repr(value)  # -0.0 is not 0.0, and nan is nan
+        return cls.__name__, repr(value)  # repr distinguishes -0.0 from 0.0, and equates nan
 
 
 def fx_type(value: Any) -> Hashable:
-    """Return what FX knows of a value, in a form that can be compared."""
+    """Return the metadata of an FX value in a form that can be compared."""
     if results.is_tensor_like(value):
         return value.dtype, tuple([d if d.__class__ is int else str(d) for d in value.shape])
     if isinstance(value, (list, tuple)):
@@ -129,37 +129,37 @@ def fx_type(value: Any) -> Hashable:
     return value.__class__.__name__, str(value)
 
 
-def value_type(builder: Any, value: Any, order: dict[str, int]) -> Hashable:
-    """Return a key of a converted value; ``order`` numbers the results, to detect repeated ones."""
+def value_type(builder: Any, value: Any, numbers: dict[str, int]) -> Hashable:
+    """Return a key of a converted value; ``numbers`` identifies repeated results."""
     if isinstance(value, str):
         info = builder.values.get(value)
         if info is None:
             return str, value
         shape = None
         if info.shape is not None:
-            shape = tuple([d if d.__class__ is int else str(d) for d in info.shape])
-        index = order.setdefault(value, len(order))
+            shape = tuple([size if size.__class__ is int else str(size) for size in info.shape])
+        index = numbers.setdefault(value, len(numbers))
         return "result", index, info.dtype, shape, info.rank, builder.numbers.get(value)
     if isinstance(value, SymDim):
         return "dimension", str(value)
     if isinstance(value, (list, tuple)):
-        return type(value), tuple(value_type(builder, item, order) for item in value)
+        return type(value), tuple(value_type(builder, item, numbers) for item in value)
     if isinstance(value, dict):
-        return dict, tuple((k, value_type(builder, v, order)) for k, v in value.items())
+        return dict, tuple((k, value_type(builder, v, numbers)) for k, v in value.items())
     if isinstance(value, ComplexValue):
-        parts = (value_type(builder, part, order) for part in (value.real, value.imag))
+        parts = (value_type(builder, part, numbers) for part in (value.real, value.imag))
         return ComplexValue, value.dtype, *parts
     if isinstance(value, torch.nn.Module):
         return "graph", id(value)
     return type(value).__name__, repr(value)
 
 
-OperandSlot = Any  # (place of the external node, leaf of its value), or a SymDim
+OperandSlot = Any  # (index of the external node, leaf of its value), or a SymDim
 
 
 @dataclass(frozen=True)
 class FunctionOutput:
-    """A placeholder for output ``index`` of the function, or for the dimension that it holds."""
+    """A placeholder for output ``index`` of the function, or for the dimension in that output."""
 
     index: int
     dim: SymDim | None = None
@@ -177,10 +177,10 @@ OutputType = tuple[int | None, Any, int | None]  # dtype, shape, dtype as a Pyth
 
 @dataclass
 class Plan:
-    """How to call a function. ``name`` is empty when nothing is left to call.
+    """A local function and how to call it. ``name`` is empty if its body is empty.
 
-    ``returned``: a template for each returned node of the region, with FunctionOutput and
-    FunctionOperand in the place of results.
+    ``returned`` has a template for each returned node of the region, in which FunctionOutput and
+    FunctionOperand stand for results.
     """
 
     name: str = ""
@@ -192,29 +192,31 @@ class Plan:
         self,
         graph: Any,
         domain: str,
-        operand: Callable[[OperandSlot], str],
+        get_operand: Callable[[OperandSlot], str],
         names: Sequence[str],
-        **to: Any,
+        **options: Any,
     ) -> list[Any]:
-        """Add a node that calls the function; returns the values of the returned nodes."""
+        """Add a node that calls the function; return the values of the returned nodes."""
         if self.name:
-            graph.make_node(self.name, [operand(slot) for slot in self.inputs], names, domain, **to)
+            graph.make_node(
+                self.name, [get_operand(slot) for slot in self.inputs], names, domain, **options
+            )
             for name, (dtype, shape, number) in zip(names, self.outputs, strict=True):
                 difference = results.check_and_complete(graph, name, dtype, shape)
                 assert difference is None, difference
                 if number is not None:
                     graph.numbers[name] = number
-        return [fill_template(template, operand, names, graph) for template in self.returned]
+        return [fill_template(template, get_operand, names, graph) for template in self.returned]
 
 
 def fill_template(
-    template: Any, operand: Callable[[OperandSlot], str], names: Sequence[str], builder: Any
+    template: Any, get_operand: Callable[[OperandSlot], str], names: Sequence[str], builder: Any
 ) -> Any:
-    """Fill a template in the graph of the caller, whose results are ``names``."""
+    """Fill a template with values of the caller; ``names`` are the results of the call."""
 
     def fill_leaf(value: Any) -> Any:
         if isinstance(value, FunctionOperand):
-            return operand(value.slot)
+            return get_operand(value.slot)
         if not isinstance(value, FunctionOutput):
             return value
         if value.dim is None:
@@ -228,8 +230,8 @@ def fill_template(
 class PlanMaker:
     """Builds the body of a function and the plan of its calls.
 
-    The steps: ``bind_inputs`` for each external value, ``bind_dims``, convert the nodes into
-    ``body``, ``return_values``, ``finish_plan``.
+    The steps are ``bind_inputs`` for each external value, ``bind_dims``, conversion of the nodes
+    into ``body``, ``return_values``, and ``finish_plan``.
     """
 
     def __init__(self, caller: Any, region: FunctionRegion, domain: str) -> None:
@@ -243,16 +245,16 @@ class PlanMaker:
         self.body.function_tensors = caller.function_tensors
         self.body.rename_dims = caller.rename_dims
         self.body.origin_metadata = caller.origin_metadata
-        self._slots: dict[str, OperandSlot] = {}  # by the name of the input
-        self._weights: set[str] = set()
+        self._slots: dict[str, OperandSlot] = {}  # by name of the input
+        self._weights: set[str] = set()  # inputs that are weights
         self._inputs: dict[str, str] = {}  # result of the caller -> input
-        self._dims: dict[SymDim, None] = {}
-        self._sizes: set[int] = set()  # outputs that hold a size
+        self._dims: dict[SymDim, None] = {}  # symbolic sizes among the external values
+        self._sizes: set[int] = set()  # indices of outputs that contain a size
 
     # -- inputs
 
-    def bind_inputs(self, place: int, label: str, value: Any) -> Any:
-        """Make an input for each result of an external node, named ``label`` or nearly so."""
+    def bind_inputs(self, external_index: int, label: str, value: Any) -> Any:
+        """Make an input for each result in an external node's value, with a name like ``label``."""
         caller_values = self.caller.values
         leaf = -1
 
@@ -266,7 +268,7 @@ class PlanMaker:
             if item not in self._inputs:
                 name = self._inputs[item] = self.body.unique_name(label)
                 self._copy_input(name, caller_values[item])
-                self._slots[name] = (place, leaf)
+                self._slots[name] = (external_index, leaf)
             return self._inputs[item]
 
         return map_leaves(value, bind_leaf)
@@ -279,7 +281,7 @@ class PlanMaker:
             self.body.numbers[name] = self.caller.numbers[info.name]
 
     def bind_dims(self) -> None:
-        """Make inputs of sizes that no other input determines."""
+        """Make inputs for symbolic sizes that cannot be computed from other inputs."""
         for dim in self._dims:
             if not self.body.materializer.can_compute(dim):
                 name = self.body.unique_name(str(dim) if dims.is_symbol(dim) else "size")
@@ -337,39 +339,41 @@ class PlanMaker:
         body, plan = self.body, self.plan
         if passes.optimize:
             run_passes(body, passes)
-            self._pass_on_copies()
+            self._drop_copied_inputs()
         drop_unused_inputs(body)
         body.inputs.sort(key=lambda info: info.name in self._weights)
         plan.inputs = [self._slots[info.name] for info in body.inputs]
         if body.outputs:
             call = self.region.call
-            about = {"module_path": call.path, "module_type": call.kind}
+            metadata = {"module_path": call.path, "module_type": call.kind}
             text = f"{call.kind}, made for '{call.path}'"
-            plan.name = table.add_body(body, function_name(call.kind), self.domain, text, about)
+            plan.name = table.add_body(body, function_name(call.kind), self.domain, text, metadata)
         return plan
 
-    def _pass_on_copies(self) -> None:
-        """Drop outputs that are copies of an input: the caller has the input."""
+    def _drop_copied_inputs(self) -> None:
+        """Drop outputs that are copies of an input: the caller uses its operand instead."""
         body, plan = self.body, self.plan
         copies = {
             node.outputs[0]: FunctionOperand(self._slots[node.inputs[0]])
             for node in body.nodes
             if node.op_type == "Identity" and not node.domain and node.inputs[0] in self._slots
         }
-        passed = {
+        replacements = {
             position: copies[info.name]
             for position, info in enumerate(body.outputs)
             if info.name in copies and position not in self._sizes
         }
-        if not passed:
+        if not replacements:
             return
-        remaining = [position for position in range(len(body.outputs)) if position not in passed]
+        remaining = [
+            position for position in range(len(body.outputs)) if position not in replacements
+        ]
         numbers = {position: index for index, position in enumerate(remaining)}
 
         def update_output(item: Any) -> Any:
             if not isinstance(item, FunctionOutput):
                 return item
-            return passed.get(item.index) or FunctionOutput(numbers[item.index], item.dim)
+            return replacements.get(item.index) or FunctionOutput(numbers[item.index], item.dim)
 
         plan.returned = [map_leaves(value, update_output) for value in plan.returned]
         plan.outputs = [plan.outputs[position] for position in remaining]
@@ -378,6 +382,6 @@ class PlanMaker:
 
 
 def input_label(node: Node) -> str:
-    """Return ``linear`` for ``linear_3``: a function is shared by calls that torch numbers."""
+    """Return ``linear`` for ``linear_3``: several calls with such names share a function."""
     base, _, number = node.name.rpartition("_")
     return base if base and number.isdigit() and node.op != "placeholder" else node.name

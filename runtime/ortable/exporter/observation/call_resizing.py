@@ -1,6 +1,7 @@
-"""Resize an observed call: values are repeated in order or cut, so that indices stay in range
-(ascending ones, such as offsets of bags, repeat their last value). Called by `observe.py` and
-proof.py.
+"""Resize an observed call; `observe.py` and proof.py call this module.
+
+Values are repeated in order or cut, so that indices stay in range. Ascending values, for example
+offsets of bags, repeat their last value instead.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def resize_call(
 ) -> CallArguments | None:
     """Return a copy of ``call`` whose dimensions have these sizes.
 
-    None where a tensor without elements would have to grow, or a derived size is below 0.
+    None if a tensor without elements would have to grow, or if a derived size is negative.
     """
     args, kwargs = call.copy_arguments()
     leaves = []
@@ -58,19 +59,19 @@ def _resize_leaf(seen: DimInference, path: str, leaf: Any, sizes: Mapping[str, i
         name = seen.name_by_site.get((path, axis))
         if name is None:
             continue
-        target, present = _dim_size(name, sizes), leaf.shape[axis]
-        if target == present:
+        target, current = _dim_size(name, sizes), leaf.shape[axis]
+        if target == current:
             continue
-        if target < 0 or not present:
+        if target < 0 or not current:
             return None
         index = torch.arange(target, device=leaf.device)
-        index = index.clamp(max=present - 1) if _in_order(leaf) else index % present
+        index = index.clamp(max=current - 1) if _may_be_offsets(leaf) else index % current
         leaf = leaf.detach().index_select(axis, index).requires_grad_(leaf.requires_grad)
     return leaf
 
 
-def _in_order(leaf: torch.Tensor) -> bool:
-    """Return whether a tensor may hold offsets, which have to stay in order."""
+def _may_be_offsets(leaf: torch.Tensor) -> bool:
+    """Whether a tensor may contain offsets, which have to stay in order."""
     if leaf.dim() != 1 or leaf.is_floating_point() or leaf.is_complex():
         return False
     return bool((leaf[1:] >= leaf[:-1]).all())
@@ -80,19 +81,19 @@ def _dim_size(name: str, sizes: Mapping[str, int]) -> int:
     if name in sizes:
         return sizes[name]
     size = value_of(name, sizes)
-    assert size is not None, name  # expressions are made of names that are there
+    assert size is not None, name  # an expression contains only known names
     return size
 
 
 def count_elements(seen: DimInference, call: ObservedCall, sizes: Mapping[str, int]) -> int:
-    """Count the elements of the tensors of the call at these sizes."""
+    """Return the number of elements of the call's tensors at these sizes."""
     total = 0
     for path, leaf in call.leaves.items():
         if leaf.is_tensor:
-            named = (seen.name_by_site.get((path, axis)) for axis in range(len(leaf.shape)))
+            names = (seen.name_by_site.get((path, axis)) for axis in range(len(leaf.shape)))
             total += math.prod(
                 size if name is None else _dim_size(name, sizes)
-                for size, name in zip(leaf.shape, named, strict=True)
+                for size, name in zip(leaf.shape, names, strict=True)
             )
     return total
 
@@ -100,7 +101,8 @@ def count_elements(seen: DimInference, call: ObservedCall, sizes: Mapping[str, i
 def requested_shapes(module: Any, seen: DimInference, call: ObservedCall) -> dict[str, Any]:
     """Return ``dynamic_shapes`` of `ortable.export` for this call.
 
-    By argument, nested as the arguments are, with a name for each axis that varied.
+    The result maps each argument to a nest of the same structure, with a name for each axis that
+    varied.
     """
     assert call.args is not None and call.kwargs is not None
     arguments = bound_arguments(module, call.args, call.kwargs)
@@ -114,20 +116,20 @@ def requested_shapes(module: Any, seen: DimInference, call: ObservedCall) -> dic
 
 
 def _requested_shape(seen: DimInference, path: str, value: Any) -> Any:
-    opened = pytrees.open_container(value)
-    if opened is not None:
+    children = pytrees.open_container(value)
+    if children is not None:
         items = [
             _requested_shape(seen, pytrees.child_path(path, value, key), child)
-            for key, child in opened
+            for key, child in children
         ]
         return pytrees.rebuild_container(value, items)
     if not isinstance(value, torch.Tensor):
         return seen.name_by_site.get((path, None))
     axes = range(value.dim())
-    named = {
+    name_by_axis = {
         axis: seen.name_by_site[path, axis] for axis in axes if (path, axis) in seen.name_by_site
     }
-    return named or None
+    return name_by_axis or None
 
 
 def with_arguments(module: Any, call: ObservedCall, new_call: CallArguments) -> ObservedCall:
@@ -137,6 +139,6 @@ def with_arguments(module: Any, call: ObservedCall, new_call: CallArguments) -> 
 
 
 def arguments_of(module: Any, call: ObservedCall) -> Arguments:
-    """Return the arguments of a call with tensors by the names of forward's parameters."""
+    """Return the arguments of a call by the names of forward's parameters."""
     assert call.args is not None and call.kwargs is not None
     return bound_arguments(module, call.args, call.kwargs)

@@ -1,6 +1,6 @@
-"""Record calls of a module: each leaf, and copies of the tensors before forward can mutate them.
+"""Record calls of a module: its leaves, and copies of the tensors before forward can mutate them.
 
-dim_inference.py compares the calls, call_resizing.py makes calls of other sizes from them.
+dim_inference.py compares the calls; call_resizing.py derives calls of other sizes from them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ortable.ir.initializers import is_fake
 
 @dataclass(frozen=True)
 class ObservedValue:
-    """One leaf of a call: a tensor's dtype, device and sizes, or the value of anything else."""
+    """One leaf of a call: dtype, device and sizes of a tensor, or another value."""
 
     value: Any = None
     dtype: torch.dtype | None = None
@@ -34,16 +34,16 @@ class ObservedValue:
 
     @property
     def is_tensor(self) -> bool:
-        """Whether it is a tensor, and not a number, None or a string."""
+        """Whether the leaf is a tensor."""
         return self.dtype is not None
 
     @property
     def is_integer(self) -> bool:
-        """Whether it is a number that can be a dimension: an int, and no bool."""
+        """Whether the leaf is a number that can be a dimension: an int, but not a bool."""
         return type(self.value) is int
 
     def format_value(self) -> str:
-        """Format for a message: ``int64[2, 7]``, ``True``."""
+        """Format the leaf for a message: ``int64[2, 7]``, ``True``."""
         if self.dtype is None:
             return f"{self.value!r:.60}"
         return f"{dtype_name(self.dtype)}{list(self.shape)}"
@@ -51,11 +51,12 @@ class ObservedValue:
 
 @dataclass(frozen=True)
 class ObservedCall:
-    """One call.
+    """One call of the module.
 
-    ``leaves``: leaf by path (``past[0]``), in the order of forward's parameters, defaults included;
-    ``given_names``: the arguments that the caller wrote. ``args`` and ``kwargs`` are copies, None
-    where only the sizes were kept. ``grad`` and ``inference``: the modes of the call.
+    ``leaves`` has the leaves by path (``past[0]``), in the order of forward's parameters, defaults
+    included; ``given_names`` the arguments that the caller gave. ``args`` and ``kwargs`` are
+    copies, or None if only sizes were recorded. ``grad`` and ``inference`` are the modes of the
+    call.
     """
 
     leaves: Mapping[str, ObservedValue]
@@ -67,7 +68,7 @@ class ObservedCall:
 
     @property
     def has_tensors(self) -> bool:
-        """Whether the tensors were kept."""
+        """Whether copies of the tensors were recorded."""
         return self.args is not None
 
     def size_key(self) -> tuple[Any, ...]:
@@ -75,13 +76,13 @@ class ObservedCall:
         return tuple((path, value.shape, value.value) for path, value in self.leaves.items())
 
     def copy_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return copies of the arguments. The call must have its tensors."""
+        """Return copies of the arguments of a call with tensors."""
         assert self.args is not None and self.kwargs is not None
         args, kwargs = copy_call(self.args, self.kwargs)
         return tuple(args), dict(kwargs)
 
     def structure_key(self) -> tuple[Any, ...]:
-        """Return a key of what decides the graph besides sizes and integers."""
+        """Return a key of everything that determines the graph except sizes and integers."""
         return tuple(
             (path, value.dtype, value.device, len(value.shape))
             if value.is_tensor
@@ -91,9 +92,7 @@ class ObservedCall:
 
 
 class CallRecorder:
-    """The calls of one module; of each structure, ``keep`` calls of different sizes keep
-    tensors.
-    """
+    """Records the calls of one module; ``keep`` calls per structure are copied with tensors."""
 
     def __init__(self, module: torch.nn.Module, keep: int) -> None:
         self.module, self.keep = module, keep
@@ -103,10 +102,10 @@ class CallRecorder:
             for name, parameter in inspect.signature(module.forward).parameters.items()
             if parameter.default is not inspect.Parameter.empty
         }
-        self._kept_sizes: dict[Any, set[Any]] = {}  # sizes of the kept calls of each structure
+        self._kept_sizes: dict[Any, set[Any]] = {}  # structure -> sizes of its copied calls
 
     def record_call(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Record a call, as forward pre-hook; calls that torch traces are ignored."""
+        """Record a call; forward pre-hook that ignores calls under torch's tracing."""
         if torch.compiler.is_compiling() or torch.compiler.is_exporting():
             return
         pytrees.register_caches((args, kwargs), module)
@@ -132,22 +131,22 @@ class CallRecorder:
         if sizes not in kept_sizes and len(kept_sizes) < self.keep:
             kept_sizes.add(sizes)
             with torch.inference_mode(False), torch.no_grad():
-                copies, named = copy_call(args, kwargs)
-            call = replace(call, args=tuple(copies), kwargs=dict(named))
+                copies, keyword_copies = copy_call(args, kwargs)
+            call = replace(call, args=tuple(copies), kwargs=dict(keyword_copies))
         self.calls.append(call)
 
 
 @contextmanager
 def record_calls(recorder: CallRecorder) -> Iterator[None]:
-    """Record the calls of the module in the block; the hook is always removed."""
-    note = partial(recorder.record_call)
-    with restore_on_exit(lambda: forget_pre_hook(recorder.module, note)):
-        recorder.module.register_forward_pre_hook(note, with_kwargs=True, prepend=False)
+    """Record the calls of the module in the block; the hook is removed even after an error."""
+    hook = partial(recorder.record_call)
+    with restore_on_exit(lambda: forget_pre_hook(recorder.module, hook)):
+        recorder.module.register_forward_pre_hook(hook, with_kwargs=True, prepend=False)
         yield
 
 
 def observe_value(leaf: Any) -> ObservedValue:
-    """Return what is recorded of a leaf besides its copy."""
+    """Return the record of a leaf, without a copy of its data."""
     if isinstance(leaf, torch.Tensor):
         return ObservedValue(None, leaf.dtype, leaf.device, tuple(leaf.shape))
     return ObservedValue(leaf)
@@ -156,7 +155,7 @@ def observe_value(leaf: Any) -> ObservedValue:
 def observed_leaves(arguments: Arguments) -> Iterator[tuple[str, Any]]:
     """Yield (path, leaf) of the arguments of a call, by the names of forward's parameters.
 
-    Arguments in ``**kwargs`` have their own names.
+    An argument in ``**kwargs`` has its own name.
     """
     for name, value in _expand_kwargs(arguments):
         yield from pytrees.leaf_paths(name, value)
@@ -187,27 +186,35 @@ def named_arguments(
 ) -> Iterator[tuple[str, Any]]:
     """Yield (name, value) for each argument, positional ones first: ``x``, ``rest[0]``.
 
-    Raises InputError for an argument that is given twice, and for too many.
+    Raises InputError for an argument that is given twice, and for too many arguments.
     """
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    plain = [name for name, parameter in parameters.items() if parameter.kind in kinds]
-    rest = [
+    positional = [name for name, parameter in parameters.items() if parameter.kind in kinds]
+    variadic = [
         n
         for n, parameter in parameters.items()
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL
     ]
-    if len(args) > len(plain) and not rest:
+    if len(args) > len(positional) and not variadic:
         raise InputError(
-            f"the call has {len(args)} positional arguments, the model takes {len(plain)}: {plain}"
+            f"the call has {len(args)} positional arguments, the model takes {len(positional)}: "
+            f"{positional}"
         )
     for index, value in enumerate(args):
-        yield (plain[index] if index < len(plain) else f"{rest[0]}[{index - len(plain)}]"), value
+        yield (
+            (
+                positional[index]
+                if index < len(positional)
+                else f"{variadic[0]}[{index - len(positional)}]"
+            ),
+            value,
+        )
     for name, value in kwargs.items():
-        if name in plain[: len(args)]:
-            raise InputError(f"argument '{name}' is given by its place and by its name")
+        if name in positional[: len(args)]:
+            raise InputError(f"argument '{name}' is given by position and by name")
         yield name, value
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """``float32`` for ``torch.float32``."""
+    """Return ``float32`` for ``torch.float32``."""
     return str(dtype).removeprefix("torch.")

@@ -1,5 +1,6 @@
-"""Prove a graph against eager at other sizes: 0, 1, small primes, the maximum. Called by
-`observe.py`.
+"""Compare a graph with eager at other sizes: 0, 1, small primes, the maximum.
+
+`observe.py` calls this module.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from ortable.interpreter.complex_numbers import real_tensor
 Outcome = Literal["right", "differs", "fails", "refused", "undefined", "not tried"]
 
 SMALL_SIZES = (0, 1, 2, 3, 5, 7)
-_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)  # for all dimensions at once
-_MAX_ELEMENTS = 2**24  # of the arguments of a call at the largest sizes
+_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)  # to change all dimensions at once
+_MAX_ELEMENTS = 2**24  # elements of all arguments of a call
 _MAX_LISTED = 3  # differences in a message
-_MAX_ERROR_CHARS = 100  # characters of what eager's error says, in a table; of others twice as many
+_MAX_ERROR_CHARS = 100  # of an error of eager mode in a table; twice as many of other reasons
 PROOF_HEADS = ("sizes", "outcome", "difference", "")
 
 
 class RejectedCall(Exception):
-    """The graph is not made for a call; the text is the reason."""
+    """The graph does not support a call; the text is the reason."""
 
 
 class SkippedCall(Exception):
@@ -48,33 +49,34 @@ class SkippedCall(Exception):
 class GraphRunner(Protocol):
     """Runs a graph.
 
-    Both methods raise RejectedCall for a call that the graph is not made for, SkippedCall for one
-    that cannot be run, and anything else where the graph fails.
+    Both methods raise RejectedCall for a call that the graph does not support, SkippedCall for a
+    call that cannot be run, and any other error if the graph fails.
     """
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return the result of a call."""
 
     def run_isolated(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return the result of a call with empty tensors, in a subprocess: kernels may crash on
-        them.
+        """Return the result of a call with empty tensors.
+
+        It runs in a subprocess, because kernels may crash on empty tensors.
         """
 
 
 @dataclass(frozen=True)
 class ProofTrial:
-    """What came of one call.
+    """The outcome of one call.
 
     Attributes:
-        sizes: in words: ``batch=3``, ``call 2``.
-        outcome: ``"right"``: values, dtypes and shapes are eager's. ``"differs"``: they are not.
-            ``"fails"``: the graph raises, and eager does not. ``"refused"``: the graph says that it
-            is not made for the sizes. ``"undefined"``: eager itself raises. ``"not tried"``: no
-            such call can be made.
-        reason: what differs or fails; which condition refuses, and its line; what eager raises.
-        largest: the largest absolute difference, None where there is none to take.
+        sizes: the sizes as text: ``batch=3``, ``call 2``.
+        outcome: ``"right"``: values, dtypes and shapes equal eager's. ``"differs"``: they do not.
+            ``"fails"``: the graph raises, and eager does not. ``"refused"``: the graph rejects the
+            sizes, because it does not support them. ``"undefined"``: eager itself raises.
+            ``"not tried"``: no such call can be made.
+        reason: the difference, the error, or the condition that rejects the sizes and its line.
+        largest: the largest absolute difference; None if values were not compared.
         empty: whether a tensor of the call has no elements.
-        observed: whether the call is one of those that were observed.
+        observed: whether the call is an observed one.
     """
 
     sizes: str
@@ -85,28 +87,27 @@ class ProofTrial:
     observed: bool = False
 
     def row(self) -> tuple[str, ...]:
-        """The cells of a table with ``HEADS``."""
+        """Return the cells of a table with `PROOF_HEADS`."""
         gap = "" if self.largest is None else f"{self.largest:.3g}"
-        words = "eager raises" if self.outcome == "undefined" else self.outcome
-        most = _MAX_ERROR_CHARS if self.outcome == "undefined" else 2 * _MAX_ERROR_CHARS
-        short = self.reason if len(self.reason) <= most else f"{self.reason[:most]}..."
-        return self.sizes, words, gap, short
+        outcome_text = "eager raises" if self.outcome == "undefined" else self.outcome
+        limit = _MAX_ERROR_CHARS if self.outcome == "undefined" else 2 * _MAX_ERROR_CHARS
+        reason = self.reason if len(self.reason) <= limit else f"{self.reason[:limit]}..."
+        return self.sizes, outcome_text, gap, reason
 
 
 @dataclass(frozen=True, repr=False)
 class ProofReport:
-    """A graph against eager, size by size; true when it differs nowhere. It prints as a table.
+    """The comparison of a graph with eager; true if they differ nowhere. It prints as a table.
 
     Attributes:
-        trials: one for each call, those that were observed first.
+        trials: one for each call, the observed calls first.
     """
 
     trials: tuple[ProofTrial, ...]
 
     @property
     def ok(self) -> bool:
-        """Whether the graph takes the observed calls, and is right wherever it does not refuse and
-        eager does not raise."""
+        """Whether the graph supports the observed calls, and equals eager where both run."""
         return not self.failures
 
     @property
@@ -120,7 +121,7 @@ class ProofReport:
         ]
 
     def of(self, outcome: Outcome) -> list[ProofTrial]:
-        """The trials that ended in this way.
+        """Return the trials with an outcome.
 
         Args:
             outcome: ``"right"``, ``"differs"``, ``"fails"``, ``"refused"``, ``"undefined"`` or
@@ -129,24 +130,24 @@ class ProofReport:
         return [trial for trial in self.trials if trial.outcome == outcome]
 
     def check(self, *, empty: bool = True) -> ProofReport:
-        """Itself; ExportError, with the sizes, when the graph differs from eager or fails.
+        """Return the report; raise ExportError, with the sizes, if the graph differs or fails.
 
         Args:
             empty: whether calls with empty tensors count.
         """
-        wrong = [trial for trial in self.failures if empty or not trial.empty]
-        if not wrong:
+        failures = [trial for trial in self.failures if empty or not trial.empty]
+        if not failures:
             return self
-        table = text_table(PROOF_HEADS, [trial.row() for trial in wrong[:_MAX_LISTED]])
-        left = len(wrong) - _MAX_LISTED
-        more = f"\n... and {left} more, in error.details" if left > 0 else ""
-        refused = all(trial.outcome == "refused" for trial in wrong)
-        headline = "refuses an observed call" if refused else "is not what eager is"
+        table = text_table(PROOF_HEADS, [trial.row() for trial in failures[:_MAX_LISTED]])
+        rest = len(failures) - _MAX_LISTED
+        more = f"\n... and {rest} more, in error.details" if rest > 0 else ""
+        refused = all(trial.outcome == "refused" for trial in failures)
+        headline = "refuses an observed call" if refused else "differs from eager"
         raise ExportError(f"the graph {headline}:\n{table}{more}", details=str(self)).with_advice(
-            "Change the line that decides on the size, or observe the calls apart that it takes."
+            "Change the line that decides on the size, or separate the calls with seen.apart()."
             if refused
             else "Models that draw random numbers cannot agree with eager.",
-            "prove=False gives the graph as it is.",
+            "prove=False returns the graph without a proof.",
         )
 
     def __bool__(self) -> bool:
@@ -170,9 +171,9 @@ def prove_graph(
 ) -> ProofReport:
     """Run the graph and the module on the observed calls, then on resized copies of ``example``.
 
-    The sizes of each dimension are 0, 1, 2, 3, 5, 7 and its ``maximum``, or the largest observed,
-    then all dimensions vary together. Where none of these is accepted, multiples of the greatest
-    common divisor of the observed sizes are tried.
+    The sizes of each dimension are 0, 1, 2, 3, 5, 7 and its ``maximum``, or the largest observed;
+    then all dimensions vary together. If the graph accepts none of the small sizes, multiples of
+    the greatest common divisor of the observed sizes are tried.
     """
     trials = [
         replace(_try_call(f"call {number}", module, runner, call.copy_arguments()), observed=True)
@@ -182,53 +183,58 @@ def prove_graph(
     base = sizes_of_call(seen, example)
 
     def try_sizes(changed: Mapping[str, int], note: str = "") -> ProofTrial:
-        words = ", ".join(f"{name}={size}" for name, size in changed.items()) + note
+        size_text = ", ".join(f"{name}={size}" for name, size in changed.items()) + note
         sizes = {**base, **changed}
         count = count_elements(seen, example, sizes)
         if count > _MAX_ELEMENTS:
-            return ProofTrial(words, "not tried", f"its arguments have {count} elements")
+            return ProofTrial(size_text, "not tried", f"its arguments have {count} elements")
         call = resize_call(module, seen, example, sizes)
         if call is None:
             return ProofTrial(
-                words, "not tried", "no call of these sizes follows from the observed one"
+                size_text, "not tried", "the observed call cannot be resized to these sizes"
             )
-        return _try_call(words, module, runner, call)
+        return _try_call(size_text, module, runner, call)
 
     for dimension in seen.independent_dims():
-        name, step = dimension.name, math.gcd(*dimension.sizes)
+        name, divisor = dimension.name, math.gcd(*dimension.sizes)
         small = {size: try_sizes({name: size}) for size in SMALL_SIZES}
-        most = maximum.get(name, max(dimension.sizes))
+        largest = maximum.get(name, max(dimension.sizes))
         note = " (maximum)" if name in maximum else " (largest seen)"
-        trials += [*small.values(), try_sizes({name: most}, note)]
-        if step > 1 and not any(small[size].outcome == "right" for size in SMALL_SIZES[2:]):
-            more = [step * size for size in SMALL_SIZES[1:]]
-            trials += [try_sizes({name: size}) for size in more if size not in (*SMALL_SIZES, most)]
+        trials += [*small.values(), try_sizes({name: largest}, note)]
+        if divisor > 1 and not any(small[size].outcome == "right" for size in SMALL_SIZES[2:]):
+            multiples = [divisor * size for size in SMALL_SIZES[1:]]
+            trials += [
+                try_sizes({name: size}) for size in multiples if size not in (*SMALL_SIZES, largest)
+            ]
     trials += map(try_sizes, _joint_sizes(list(base), maximum))
     return ProofReport(tuple(trials))
 
 
 def _joint_sizes(names: Sequence[str], maximum: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """Yield all dimensions at 1, and each at another prime."""
+    """Yield sizes that change all dimensions: all 1, and twice a different prime for each."""
     if len(names) < 2:
         return
     cycle = [_PRIMES[index % len(_PRIMES)] for index in range(len(names))]
     for values in ([1] * len(names), cycle, cycle[::-1]):
-        yield {n: min(v, maximum.get(n, v)) for n, v in zip(names, values, strict=True)}
+        yield {
+            name: min(value, maximum.get(name, value))
+            for name, value in zip(names, values, strict=True)
+        }
 
 
 def _try_call(
-    words: str, module: torch.nn.Module, runner: GraphRunner, call: CallArguments
+    size_text: str, module: torch.nn.Module, runner: GraphRunner, call: CallArguments
 ) -> ProofTrial:
     empty = any(
         isinstance(leaf, torch.Tensor) and not leaf.numel() for leaf in pytree.tree_leaves(call)
     )
     args, kwargs = copy_call(*call)
-    written = pytree.tree_leaves((args, kwargs))  # tensors: a cache gets others in their place
+    written_leaves = pytree.tree_leaves((args, kwargs))  # now: a cache may replace its tensors
     try:
         with preserve_state(module, (args, kwargs)), torch.no_grad():
             expected = module(*args, **kwargs)
     except Exception as error:  # the user's forward may raise anything
-        return ProofTrial(words, "undefined", _error_line(error), empty=empty)
+        return ProofTrial(size_text, "undefined", _error_line(error), empty=empty)
     graph_args, graph_kwargs = copy_call(*call)
     leaves = pytree.tree_leaves((graph_args, graph_kwargs))
     run = runner.run_isolated if empty else runner.run
@@ -236,20 +242,20 @@ def _try_call(
         with preserve_state(module, (graph_args, graph_kwargs)), torch.no_grad():
             result = run(tuple(graph_args), dict(graph_kwargs))
     except RejectedCall as error:
-        return ProofTrial(words, "refused", str(error), empty=empty)
+        return ProofTrial(size_text, "refused", str(error), empty=empty)
     except SkippedCall as error:
-        return ProofTrial(words, "not tried", str(error), empty=empty)
+        return ProofTrial(size_text, "not tried", str(error), empty=empty)
     except Exception as error:  # onnxruntime's classes derive from Exception only
-        return ProofTrial(words, "fails", _error_line(error), empty=empty)
+        return ProofTrial(size_text, "fails", _error_line(error), empty=empty)
     gap, problem = _compare_results(result, expected)
     if not problem:
-        _, problem = _compare_results(leaves, written)
-        problem = problem and f"of what forward writes into its arguments, {problem}"
-    return ProofTrial(words, "differs" if problem else "right", problem, gap, empty)
+        _, problem = _compare_results(leaves, written_leaves)
+        problem = problem and f"in the arguments that forward writes into, {problem}"
+    return ProofTrial(size_text, "differs" if problem else "right", problem, gap, empty)
 
 
 def runs_in_eager(module: torch.nn.Module, call: CallArguments) -> bool:
-    """Return whether the module takes a call."""
+    """Whether the module accepts a call."""
     args, kwargs = copy_call(*call)
     try:
         with preserve_state(module, (args, kwargs)), torch.no_grad():
@@ -260,19 +266,19 @@ def runs_in_eager(module: torch.nn.Module, call: CallArguments) -> bool:
 
 
 def _compare_results(result: Any, expected: Any) -> tuple[float | None, str]:
-    """Return the largest difference of two nests of tensors, and the problem."""
-    got, expected_leaves = pytree.tree_leaves(result), pytree.tree_leaves(expected)
-    if len(got) != len(expected_leaves):
-        return None, f"it returns {len(got)} values, eager {len(expected_leaves)}"
+    """Return the largest difference between two nests of tensors, and a description of it."""
+    leaves, expected_leaves = pytree.tree_leaves(result), pytree.tree_leaves(expected)
+    if len(leaves) != len(expected_leaves):
+        return None, f"it returns {len(leaves)} values, eager {len(expected_leaves)}"
     largest = 0.0
-    for number, (value, other) in enumerate(zip(got, expected_leaves, strict=True)):
-        if not isinstance(other, torch.Tensor):
-            if type(value) is not type(other) or value != other:
-                return None, f"result {number} is {value!r:.40}, eager's {other!r:.40}"
+    for number, (value, expected_value) in enumerate(zip(leaves, expected_leaves, strict=True)):
+        if not isinstance(expected_value, torch.Tensor):
+            if type(value) is not type(expected_value) or value != expected_value:
+                return None, f"result {number} is {value!r:.40}, eager's {expected_value!r:.40}"
             continue
         if not isinstance(value, torch.Tensor):
             return None, f"result {number} is {value!r:.40}, eager's a tensor"
-        gap, problem = compare_output(_to_cpu(value), _to_cpu(other))
+        gap, problem = compare_output(_to_cpu(value), _to_cpu(expected_value))
         if problem:
             return gap, f"result {number}: {problem}"
         largest = max(largest, gap or 0.0)
@@ -296,7 +302,7 @@ def preserve_state(module: torch.nn.Module, call: Any) -> Iterator[None]:
     def undo() -> None:
         with torch.no_grad():
             for buffer, before in buffers:
-                # not by their versions: batch_norm writes its statistics and counts nothing
+                # versions are not reliable: batch_norm writes its statistics without a new version
                 if not torch.equal(buffer, before):
                     buffer.copy_(before)
 

@@ -1,5 +1,6 @@
-"""Runners for a proof: an OnnxProgram or a compiled module, which reject calls with `RejectedCall`.
-Called by `observe.py`.
+"""Run an OnnxProgram or a compiled module for a proof; rejected calls raise `RejectedCall`.
+
+`observe.py` calls this module.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from ortable.exporter.observation.proof import RejectedCall, SkippedCall
 from ortable.exporter.observation.subprocess_runner import SubprocessNotStarted, SubprocessRunner
 from ortable.exporter.reporting.sessions import array_of, proto_of
 
-_STANCE = "fail_on_recompile"  # and the word by which torch's error is known
-_NUMPY_LACKS = ("bfloat16",)  # in its files
+_STANCE = "fail_on_recompile"  # also a word by which torch's error is recognized
+_NUMPY_LACKS = ("bfloat16",)  # dtypes that numpy's files do not support
 _ADVICE = re.compile(r" \(user code shown is first use.*?mark_unbacked\(tensor, dim\)\)")
 _FAILED_GUARD = re.compile(r"^\s*- (?:\d+/\d+: )?(.*)$", re.M)
 
 
 class ProgramRunner:
-    """Run an OnnxProgram, in this process or in a subprocess.
+    """Runs an OnnxProgram, in this process or in a subprocess.
 
-    ``save`` writes the model to a path, None where it is too large for that.
+    ``save`` writes the model to a path; None if the model is too large.
     """
 
     def __init__(
@@ -40,22 +41,20 @@ class ProgramRunner:
         save: Callable[[str], None] | None,
     ) -> None:
         self._call, self._program, self._convention = call, program, convention
-        self._other = None if save is None else SubprocessRunner(save)
+        self._subprocess = None if save is None else SubprocessRunner(save)
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return the program's result; RejectedCall with the condition and the line that
-        decides.
-        """
+        """Return the program's result; raise RejectedCall with the condition and its line."""
         try:
             return self._call(*args, **kwargs)
         except InputError as error:
             raise self._explain_rejection(error, args, kwargs) from error
 
     def run_isolated(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Compute the result in a subprocess; SkippedCall where that is impossible."""
-        if self._other is None:
+        """Compute the result in a subprocess; raise SkippedCall if that is impossible."""
+        if self._subprocess is None:
             raise SkippedCall(
-                "an empty call needs a process of its own, and the weights are too large"
+                "an empty call needs a separate process, and the weights are too large"
             )
         convention = self._convention
         try:
@@ -63,12 +62,12 @@ class ProgramRunner:
         except InputError as error:
             raise self._explain_rejection(error, args, kwargs) from error
         feeds = {name: array_of(leaf) for name, leaf in convention.input_feeds(leaves).items()}
-        lacking = [name for name, array in feeds.items() if array.dtype.kind == "V"]
-        lacking += [name for name, array in feeds.items() if array.dtype.name in _NUMPY_LACKS]
-        if lacking:
-            raise SkippedCall(f"numpy's files have no dtype for {lacking[0]!r}")
+        unsupported = [name for name, array in feeds.items() if array.dtype.kind == "V"]
+        unsupported += [name for name, array in feeds.items() if array.dtype.name in _NUMPY_LACKS]
+        if unsupported:
+            raise SkippedCall(f"numpy's files have no dtype for {unsupported[0]!r}")
         try:
-            results = self._other.run(feeds)
+            results = self._subprocess.run(feeds)
         except SubprocessNotStarted as error:
             raise SkippedCall(str(error)) from error
         names = [value.name for value in proto_of(self._call.model).graph.output]
@@ -79,21 +78,21 @@ class ProgramRunner:
 
     def close(self) -> None:
         """End the subprocess."""
-        if self._other is not None:
-            self._other.close()
+        if self._subprocess is not None:
+            self._subprocess.close()
 
     def _explain_rejection(self, error: Exception, args: Any, kwargs: Any) -> RejectedCall:
         sizes = self._convention.sizes.input_sizes
         values = _symbol_values(sizes, pytree.tree_leaves((args, kwargs)))
         program = self._program
         if program.exported is None or not all(guard.holds(values) for guard in program.guards):
-            return RejectedCall(str(error))  # which says the line itself
+            return RejectedCall(str(error))  # the error already has the line
         deciding_lines = violated_guard(program.exported, values, program.symbol_names)
         return RejectedCall(f"{error}; {deciding_lines}" if deciding_lines else str(error))
 
 
 def _symbol_values(sizes: Sequence[Any], leaves: Sequence[Any]) -> dict[str, int]:
-    """Return the values of torch's symbols in a call."""
+    """Return the sizes of a call by the names of torch's symbols."""
     values: dict[str, int] = {}
     if len(sizes) != len(leaves):
         return values
@@ -109,16 +108,16 @@ def _symbol_values(sizes: Sequence[Any], leaves: Sequence[Any]) -> dict[str, int
 
 
 class CompiledRunner:
-    """Run a compiled module in the modes of the observed calls, without recompilation.
+    """Runs a compiled module in the modes of the observed calls, without recompilation.
 
-    Where that would be needed, the failed guards reject the call.
+    If a call needs recompilation, it is rejected, with the failed guards as the reason.
     """
 
     def __init__(self, compiled: Callable[..., Any], example: ObservedCall) -> None:
         self._compiled, self._example = compiled, example
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return the module's result; RejectedCall with the guards that fail."""
+        """Return the module's result; raise RejectedCall with the guards that fail."""
         with ExitStack() as stack:
             stack.enter_context(torch.compiler.set_stance(_STANCE))
             set_modes(stack, self._example)
@@ -131,21 +130,19 @@ class CompiledRunner:
                     f"it would be compiled again: {_failed_guards(error)}"
                 ) from error
 
-    run_isolated = (
-        run  # a graph of torch.compile is made for no empty call but those that were seen
-    )
+    run_isolated = run  # a graph of torch.compile supports an empty call only if it was observed
 
     def close(self) -> None:
         """Do nothing: no resources are held."""
 
 
 def set_modes(stack: ExitStack, call: ObservedCall) -> None:
-    """Set gradients and inference mode as in a call, until ``stack`` closes."""
+    """Set gradient and inference mode as in a call, until ``stack`` closes."""
     stack.enter_context(torch.inference_mode(call.inference))
     stack.enter_context(torch.set_grad_enabled(call.grad))
 
 
 def _failed_guards(error: Exception) -> str:
-    """Return the guards that fail, one of each graph, with their lines."""
+    """Return the guards that fail, one for each graph, with their lines."""
     guards = (_ADVICE.sub("", line).strip() for line in _FAILED_GUARD.findall(str(error)))
     return "; ".join(dict.fromkeys(filter(None, guards))) or str(error).strip().splitlines()[0]

@@ -1,6 +1,7 @@
-"""Entry point of the subprocess that runs a model on calls with empty tensors, which crash some
-kernels of ONNX Runtime. subprocess_runner.py starts it by path: it imports neither torch nor
-ortable, so that it starts fast.
+"""Run a model on calls with empty tensors, which crash some kernels of ONNX Runtime.
+
+subprocess_runner.py starts this file by path as a subprocess. It imports neither torch nor ortable,
+so that it starts fast.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ import onnxruntime
 
 
 def main(model: str) -> None:
-    """Answer ``ready``; then run each ``feeds.npz`` of the input into ``feeds.npz.out.npz``.
+    """Print ``ready``, then run each ``feeds.npz`` of the input into ``feeds.npz.out.npz``.
 
-    The answer to a line is ``done``, or ``raised`` with the first line of the error.
+    The answer to each line is ``done``, or ``raised`` with the first line of the error.
     """
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4

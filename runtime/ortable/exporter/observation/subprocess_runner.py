@@ -1,6 +1,6 @@
-"""Run a model in a subprocess, for calls whose failure may crash the process.
+"""Run a model in a subprocess, for calls that may crash the process.
 
-Called by runners.py; the subprocess runs subprocess_main.py.
+runners.py calls this module; the subprocess runs subprocess_main.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-_TIMEOUT_SECONDS = 300.0  # that a call has, before its process is ended
+_TIMEOUT_SECONDS = 300.0  # of a call, after which its process is killed
 _CHILD_SCRIPT = Path(__file__).with_name("subprocess_main.py")
 
 
@@ -26,9 +26,7 @@ class SubprocessNotStarted(RuntimeError):
 
 
 class SubprocessRunner:
-    """The subprocess, started at the first call and after a crash; ``save`` writes the model to
-    a path.
-    """
+    """A subprocess that starts at the first call and after a crash; ``save`` writes the model."""
 
     def __init__(self, save: Callable[[str], None]) -> None:
         self._save = save
@@ -44,9 +42,9 @@ class SubprocessRunner:
             self._folder = None
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> list[torch.Tensor]:
-        """Return the outputs of the model, in its order.
+        """Return the outputs of the model, in the model's order.
 
-        Raises RuntimeError: ONNX Runtime fails, or crashes the process; SubprocessNotStarted.
+        Raises RuntimeError if ONNX Runtime fails or crashes the process, and SubprocessNotStarted.
         """
         process = self._ensure_started()
         assert self._folder is not None and process.stdin is not None
@@ -60,10 +58,10 @@ class SubprocessRunner:
         if answer is None:
             status = process.wait()
             self._terminate()
-            how = f"signal {-status}" if status < 0 else f"status {status}"
-            raise RuntimeError(f"ONNX Runtime ends the process ({how})")
-        word, _, message = answer.strip().partition(" ")
-        if word != "done":
+            cause = f"signal {-status}" if status < 0 else f"status {status}"
+            raise RuntimeError(f"ONNX Runtime ends the process ({cause})")
+        status_word, _, message = answer.strip().partition(" ")
+        if status_word != "done":
             raise RuntimeError(message)
         with np.load(f"{path}.out.npz") as archive:
             values = [archive[f"value{index}"] for index in range(len(archive.files))]
@@ -86,9 +84,7 @@ class SubprocessRunner:
         )
         if self._send_line("") != "ready\n":
             self._terminate()
-            raise SubprocessNotStarted(
-                "ONNX Runtime does not load the model in a process of its own"
-            )
+            raise SubprocessNotStarted("ONNX Runtime cannot load the model in a separate process")
         return self._process
 
     @property
@@ -97,7 +93,7 @@ class SubprocessRunner:
         return str(Path(self._folder.name) / "model.onnx")
 
     def _send_line(self, line: str) -> str | None:
-        """Send a line and return the answer; None when the process ended."""
+        """Send a line and return the answer; None if the process ended."""
         process = self._process
         assert process is not None and process.stdin is not None and process.stdout is not None
         timer = threading.Timer(_TIMEOUT_SECONDS, process.kill)
