@@ -235,7 +235,7 @@ def test_what_becomes_of_a_number(key: str, name: str, expected: str) -> None:
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_number_of_the_example_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guards, "_fixes_a_number", lambda expression: False)
+    monkeypatch.setattr(guards, "_makes_number_constant", lambda expression: False)
     assert outcome(_call("aten::layer_norm", "eps")).startswith("at 4: Tensor-likes are not close")
 
 

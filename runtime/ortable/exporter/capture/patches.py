@@ -192,10 +192,10 @@ def _patch_script_call(original: Any) -> Any:
     forward twice.
     """
 
-    def call_module(self: Any, submodule: Any, forward: Any, args: Any, kwargs: Any) -> Any:
-        if not isinstance(submodule, torch.jit.ScriptModule):
-            return original(self, submodule, forward, args, kwargs)
-        module: Any = submodule.get_base() if hasattr(submodule, "get_base") else submodule
+    def call_module(self: Any, m: Any, forward: Any, args: Any, kwargs: Any) -> Any:
+        if not isinstance(m, torch.jit.ScriptModule):
+            return original(self, m, forward, args, kwargs)
+        module: Any = m.get_base() if hasattr(m, "get_base") else m
         return script_method(module, "forward")(*args, **kwargs)
 
     return call_module
