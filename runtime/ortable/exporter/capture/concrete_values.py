@@ -39,12 +39,12 @@ from .recorded_calls import leaves_of
 _MAX_ELEMENTS = 256
 _MAX_ROUNDINGS = 6  # roundings in one number
 # Rounding to float32 has a relative error of at most 2**-24. With a numerator below 2**20, and
-# added constants below 2**16, the errors of _MAX_ROUNDINGS roundings sum to less than one part of
-# the denominator: no fraction crosses an integer, and integers are exact.
+# added constants below 2**16, the errors of _MAX_ROUNDINGS roundings sum to less than
+# 1 / denominator: no fraction crosses an integer, and integers are exact.
 _EXACT_BELOW = 2**20
 _SMALL_CONSTANT = 2**16
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
-# Methods by which forward reads a number from a tensor, with the conversion of that number.
+# Tensor methods that read a number -> conversion of the number to the method's result.
 _READS: Mapping[str, Callable[[Any], Any]] = {
     "__bool__": bool,
     "__int__": int,
@@ -68,10 +68,7 @@ class SizeValue:
 
 @dataclass(frozen=True)
 class _ConcreteValue:
-    """The value of a tensor: a real tensor, a SizeValue, or a condition on sizes.
-
-    ``sources`` are the buffers that the value depends on.
-    """
+    """A tensor's value (a tensor, SizeValue or condition) and the buffers that it depends on."""
 
     value: Any
     sources: frozenset[str] = frozenset()
@@ -276,7 +273,7 @@ class ConcreteValues(TorchFunctionMode):
         try:
             with disable_torch_function(), disable_current_modes(), random:
                 result = func(*values, **keyword_values)
-        except Exception:  # the call needs context that only the trace has: the trace succeeded
+        except Exception:  # the traced call succeeded: this one lacks context of the trace
             return None
         if random.drawn:
             return None
@@ -425,7 +422,7 @@ def _make_sum(sign: int) -> Callable[..., SizeValue | None]:
         parts = [
             fraction.numerator * (common // fraction.denominator) for fraction in (left, right)
         ]
-        # the errors of earlier roundings stay below one part after adding a small constant
+        # adding a small constant keeps a bounded number in the exact range
         small = any(
             isinstance(fraction, int) and abs(fraction) <= _SMALL_CONSTANT for fraction in parts
         )
@@ -443,7 +440,7 @@ def _make_sum(sign: int) -> Callable[..., SizeValue | None]:
 
 def _multiply_sizes(result: torch.Tensor, left: SizeValue, right: SizeValue) -> SizeValue | None:
     if left.denominator != 1 or right.denominator != 1:
-        return None  # the rounding errors of the denominators multiply, which is not tracked
+        return None  # a product of fractions has rounding errors that are not tracked
     return _round_result(result, left, right, left.numerator * right.numerator, 1)
 
 
@@ -563,11 +560,7 @@ _OPERATORS: Mapping[str, Callable[..., Any]] = {
 
 
 class DecidedFlags(TorchFunctionMode):
-    """Passes bools for conditions on sizes that are flags of operators.
-
-    A condition that an operator takes as a number stays symbolic: ``aten::_assert_scalar`` checks
-    it at run time.
-    """
+    """Evaluates conditions on sizes that operators take as flags; as numbers they stay symbolic."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None

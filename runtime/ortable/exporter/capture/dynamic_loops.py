@@ -48,7 +48,7 @@ def _fake_mark_step(
 
 @torch.library.custom_op("ortable_loops::collect", mutates_args=())
 def collect_rows(items: Sequence[torch.Tensor], length: int, loop: int, dim: int) -> torch.Tensor:
-    """Stack the tensors of ``length`` steps along ``dim``; ``items`` has the captured steps'."""
+    """Stack the tensors of ``length`` steps along ``dim``; ``items`` are those of captured steps."""
     return torch.stack(list(items), dim)
 
 
@@ -217,10 +217,7 @@ class LoopSession:
         return None if None in entries else [entry[1] for entry in entries if entry is not None]
 
     def _find_segment(self, items: Sequence[Any], index: int) -> _FilledSegment | None:
-        """Return the run of items from ``index`` on that holds all steps of one loop.
-
-        The steps may be in order or backwards. None if there is no such run.
-        """
+        """Return the run of items from ``index`` on that has all steps of one loop; None if none."""
         origin = self.origins.get(id(items[index]))
         finished = (
             []
@@ -538,10 +535,7 @@ def intercept_loops(session: LoopSession, module: torch.nn.Module) -> Iterator[N
 
 
 def _module_namespaces(module: torch.nn.Module) -> list[dict[str, Any]]:
-    """Return the globals of the files that define the module's code.
-
-    These are the files of its classes, and of the functions and classes that those files import.
-    """
+    """Return the globals of the files with the module's classes, and of the files these import."""
     namespaces: dict[int, dict[str, Any]] = {}
     candidates = [
         function.__globals__

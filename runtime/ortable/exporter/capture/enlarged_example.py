@@ -26,10 +26,7 @@ _MAX_SIZE = 64  # of an enlarged dimension
 
 @dataclass(frozen=True)
 class _Axis:
-    """A dynamic dimension of the example: its leaf, axis, size and requested dimension.
-
-    ``axis`` is None for an integer argument.
-    """
+    """A dynamic dimension of the example; ``axis`` is None for an integer argument."""
 
     leaf: int
     axis: int | None
@@ -95,10 +92,7 @@ def _dynamic_axes(requested: Sequence[Leaf]) -> Iterator[_Axis]:
 
 
 def _sizes_in_use(request: Request, leaves: Iterable[Any]) -> set[int]:
-    """Return the sizes in the example and the weights.
-
-    torch would identify a dimension with any of these sizes that it equals.
-    """
+    """Return the sizes of example and weights, with which torch may identify a dimension."""
     values = [*leaves, *(tensor for _, _, tensor in module_tensors(request.model))]
     return {size for value in values if isinstance(value, torch.Tensor) for size in value.shape}
 
@@ -162,10 +156,7 @@ def _size_of_expression(axis: _Axis, by_name: dict[str, int]) -> int | None:
 
 
 def _enlarge_leaf(leaf: Any, axis: int | None, size: int) -> Any:
-    """Repeat the leaf's data along an axis, and keep its memory format.
-
-    An empty leaf gets zeros; for an integer the result is ``size``.
-    """
+    """Repeat a leaf's data along an axis in its memory format; return ``size`` for an integer."""
     if axis is None:
         return size
     plain, old_size = leaf.detach(), leaf.shape[axis]

@@ -114,10 +114,7 @@ def _check_free(before: Mapping[str, tuple[int | None, ...]], rewritten: Exporte
 def _input_shapes(
     program: ExportedProgram, declared: Collection[Any] = ()
 ) -> Iterator[tuple[str, tuple[int | None, ...]]]:
-    """Yield names and shapes of the caller's tensors, with None for each dynamic size.
-
-    Sizes with ``declared`` symbols count as dynamic.
-    """
+    """Yield names and shapes of the caller's tensors, with None for dynamic or declared sizes."""
     user_inputs = set(program.graph_signature.user_inputs)
     for node in program.graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")

@@ -254,10 +254,7 @@ def prepare_program(
 
 
 def rewrite_reason(graph_module: GraphModule, tables: ConverterTables) -> str | None:
-    """Return why the graph has to be rewritten; None if it can be converted unchanged.
-
-    The reasons are in-place writes and regions that torch must inline.
-    """
+    """Return why the graph must be rewritten, a write or a region to inline; None if it need not."""
     write = first_write(graph_module, tables)
     if write is not None:
         node, cause = write

@@ -83,7 +83,7 @@ def _holds_in_cases(
     period = _growth_period(difference, symbol)
     count = None if largest is None else largest - smallest + 1
     if count is not None and count <= (_MAX_CASES if period is None else 2 * period):
-        return all(_true_at(expression, symbol, size) for size in range(smallest, largest + 1))
+        return all(_holds_at(expression, symbol, size) for size in range(smallest, largest + 1))
     if period is None or period > _MAX_CASES // 2:
         return False
     try:
@@ -99,11 +99,11 @@ def _holds_in_cases(
     upper = math.inf if growth > 0 else max(first_period)
     return _is_decided(expression, lower, upper) or (
         growth == 0
-        and all(_true_at(expression, symbol, smallest + index) for index in range(period))
+        and all(_holds_at(expression, symbol, smallest + index) for index in range(period))
     )
 
 
-def _true_at(expression: Any, symbol: Any, size: int) -> bool:
+def _holds_at(expression: Any, symbol: Any, size: int) -> bool:
     try:
         return bool(expression.subs(symbol, size) == True)  # noqa: E712
     except ZeroDivisionError:  # the expression divides by the size

@@ -276,16 +276,16 @@ def _from_expression(
     """
     expression, line = guard.expr, _user_line(guard)
     is_number_fixed = line is None and _makes_number_constant(expression)
-    is_callers = line is None and (_is_from_caller(guard) or _tests_remainder(guard))
+    is_from_caller = line is None and (_is_from_caller(guard) or _tests_remainder(guard))
     if line is None and not (
-        _tests_slice_end(guard) or _is_from_ortable(guard) or is_number_fixed or is_callers
+        _tests_slice_end(guard) or _is_from_ortable(guard) or is_number_fixed or is_from_caller
     ):
         return None
     symbols = {str(symbol): symbol for symbol in expression.free_symbols}
     if not symbols.keys() - checked:
         return None
     unified, ranges = _unify_names(expression, sizes), _symbol_ranges(symbols, sizes)
-    use_trials = _tests_slice_end(guard) or is_number_fixed or is_callers
+    use_trials = _tests_slice_end(guard) or is_number_fixed or is_from_caller
     if is_implied(unified, ranges) or (use_trials and _holds_at_trials(unified, ranges)):
         return None
     final = environment.replace(expression)

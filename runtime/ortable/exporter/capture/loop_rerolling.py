@@ -75,14 +75,10 @@ def _drop_constants(program: ExportedProgram) -> None:
     signature = program.graph_signature
     for node, _ in list(_lifted_constants(program)):
         if not node.users:
-            signature.input_specs[:] = [
-                spec for spec in signature.input_specs if spec.arg.name != node.name
-            ]
+            signature.input_specs[:] = [s for s in signature.input_specs if s.arg.name != node.name]
             program.graph.erase_node(node)
-    used_names = {str(node.target) for node in program.graph.find_nodes(op="get_attr")}
-    for name in [
-        name for name, _ in program.graph_module.named_children() if name not in used_names
-    ]:
+    used = {str(node.target) for node in program.graph.find_nodes(op="get_attr")}
+    for name in [name for name, _ in program.graph_module.named_children() if name not in used]:
         program.graph_module.delete_submodule(name)
 
 
@@ -123,7 +119,6 @@ class _LoopReroller:
     size: Any = 0
 
     def replace_steps(self) -> None:
-        """Replace the captured steps by one scan."""
         graph = self.program.graph
         self._find_regions()
         collects = [
@@ -150,17 +145,12 @@ class _LoopReroller:
 
     def _match_step(self, step: int, collects: Sequence[Node]) -> None:
         """Compare ``step`` with the next step."""
-        earlier_outputs, later_outputs = (
-            _node_leaves(self.marks[step + offset].args[0]) for offset in (1, 2)
-        )
-        if len(earlier_outputs) != len(later_outputs):
+        outputs, next_outputs = (_node_leaves(self.marks[step + k].args[0]) for k in (1, 2))
+        if len(outputs) != len(next_outputs):
             raise self._make_mismatch(
-                step, f"it makes {len(earlier_outputs)} tensors, then {len(later_outputs)}"
+                step, f"it makes {len(outputs)} tensors, then {len(next_outputs)}"
             )
-        pairs = [
-            (self.marks[step], self.marks[step + 1]),
-            *zip(earlier_outputs, later_outputs, strict=True),
-        ]
+        pairs = [(self.marks[step], self.marks[step + 1]), *zip(outputs, next_outputs, strict=True)]
         for node in collects:
             earlier, later = _node_leaves(node.args[0])[step - self.loop.first_step :][:2]
             if (self.region.get(earlier), self.region.get(later)) != (step, step + 1):
@@ -276,7 +266,7 @@ class _LoopReroller:
     def _take_filled(
         self, carried: dict[Node, Node], rows: Sequence[Node]
     ) -> dict[Node, tuple[Node, int]]:
-        """Move tensors that each step only fills at its own index out of ``carried``.
+        """Remove tensors from ``carried`` of which each step only fills the part at its index.
 
         Returns the part that a step writes and its axis, by the filled tensor: the parts are joined
         after the loop.
@@ -348,9 +338,7 @@ class _LoopReroller:
         end = self.position[self.marks[self.loop.steps]]
         read_after = []
         for node, step in self.region.items():
-            users = [
-                user for user in node.users if self.position[user] > end and user not in collects
-            ]
+            users = [u for u in node.users if self.position[u] > end and u not in collects]
             if not users or step != self.loop.steps - 1:
                 continue
             if node not in self.before or not isinstance(node.meta.get("val"), torch.Tensor):
@@ -578,19 +566,14 @@ def _build_scan_branch(
     step = graph.get_attr("step")
     outer = tuple(placeholders[node] for node in captured)
     scan = graph.call_function(_SCAN, (step, inner_starts, [placeholders[index]], outer))
-    graph.output(
-        tuple(graph.call_function(operator.getitem, (scan, position)) for position in range(count))
-    )
+    graph.output(tuple(graph.call_function(operator.getitem, (scan, k)) for k in range(count)))
     return GraphModule({"step": body}, graph, "SomeSteps")
 
 
 def _build_empty_branch(
     starts: list[Node], captured: list[Node], rows: Sequence[Node]
 ) -> GraphModule | None:
-    """Build the branch without steps: the initial values, and rows of length 0.
-
-    None if a size of a row is not the size of any operand.
-    """
+    """Build the branch without steps; None if a row has a size that no operand has."""
     graph = Graph()
     operands = list(dict.fromkeys([*starts, *captured]))
     placeholders = _add_placeholders(graph, operands)
@@ -670,10 +653,7 @@ def _source_line(node: Node) -> Any:
 
 
 def same_graph(left: GraphModule, right: GraphModule) -> bool:
-    """Whether two graphs compute the same from their inputs.
-
-    Nodes, constants and inner graphs are compared in order; names are ignored.
-    """
+    """Whether two graphs have equal nodes, constants and inner graphs in order; names may differ."""
     numbers: list[dict[Node, int]] = [
         {node: index for index, node in enumerate(module.graph.nodes)} for module in (left, right)
     ]

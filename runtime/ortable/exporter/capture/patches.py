@@ -1,7 +1,6 @@
-"""The patches of bypass_export_some_errors; workarounds.py installs them.
+"""Define the patches of bypass_export_some_errors; workarounds.py installs them.
 
-Every replacement computes exactly the same as the original, in operations that torch.export
-supports.
+A replacement computes the same as the original, in operations that torch.export supports.
 """
 
 from __future__ import annotations
@@ -243,10 +242,7 @@ _NO_SHAPE = torch.Size()
 
 
 def _patch_distribution(original: Any) -> Any:
-    """Skip the default parameter checks of distributions in the graph.
-
-    Each check is a branch on the values of a tensor, and has no effect except to raise.
-    """
+    """Skip the default checks of parameters, which branch on values of tensors and only raise."""
 
     def init_distribution(
         self: Any,
@@ -262,10 +258,7 @@ def _patch_distribution(original: Any) -> Any:
 
 
 def _patch_symbolic_bool(original: Any) -> Any:
-    """Let the active tracing answer a condition on a data-dependent size.
-
-    The tracing captures both sides and compares them.
-    """
+    """Let the active tracing answer a condition on a data-dependent size."""
 
     def decide_bool(self: torch.SymBool) -> bool:
         try:

@@ -28,10 +28,7 @@ _COPIED_META = ("stack_trace", "nn_module_stack")
 
 @dataclass(frozen=True)
 class TracedPath:
-    """One run of forward.
-
-    Its program returns the results of forward, and one boolean for each of ``decisions``.
-    """
+    """One run of forward; its program returns the results, and a boolean for each decision."""
 
     program: ExportedProgram
     decisions: int
@@ -149,10 +146,7 @@ def merge_paths(tree: TracedPath | DecisionNode, module: torch.nn.Module) -> Gra
 
 
 def _functional_graph(path: TracedPath) -> GraphModule:
-    """Return the graph of a path without in-place writes.
-
-    Raises ExportError if the path writes to an input or to a buffer.
-    """
+    """Return the graph without writes; raise ExportError for writes to inputs or buffers."""
     program = path.program
     if any(_is_write(node) for node in program.graph.nodes):
         program = program.run_decompositions({})
@@ -301,7 +295,6 @@ class _Builder:
     paths: dict[int, _NumberedPath]
 
     def paths_below(self, tree: TracedPath | DecisionNode) -> list[_NumberedPath]:
-        """Return the numbered paths of a tree."""
         return [self.paths[id(path)] for path in tree.iter_paths()]
 
     def emit_tree(

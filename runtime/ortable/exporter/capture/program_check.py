@@ -194,10 +194,7 @@ def _module_tensors(model: Any) -> Iterator[torch.Tensor]:
 
 
 def _overrides_torch_functions(tensor: torch.Tensor) -> bool:
-    """Whether the tensor's class overrides torch's functions.
-
-    Wrapper subclasses do not count, because torch.export unwraps them.
-    """
+    """Whether the tensor's class overrides torch's functions, and is not a wrapper subclass."""
     handler = type(tensor).__torch_function__
     is_default = getattr(handler, "__func__", handler) in (
         torch.Tensor.__torch_function__.__func__,  # type: ignore[attr-defined]

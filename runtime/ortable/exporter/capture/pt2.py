@@ -1,6 +1,6 @@
 """Load and save programs in files of torch.export.save.
 
-arguments.py and the command line load a path that is given as a model. strategies.py saves the
+arguments.py and the command line load a path that is given as a model. sources.py saves the
 captured program, and its graph as text.
 """
 

@@ -55,10 +55,7 @@ _MAX_INTEGER = 1 << 64
 
 
 def check_sizes(archive: zipfile.ZipFile, path: object) -> None:
-    """Raise ExportError if an archive unpacks to much more than its size, or repeats a name.
-
-    The caller checks this before it reads any part.
-    """
+    """Raise ExportError if an archive unpacks to much more than its size, or repeats a name."""
     infos = archive.infolist()
     if len({info.filename for info in infos}) != len(infos):
         raise _make_rejection(path, "two of its parts have the same name")

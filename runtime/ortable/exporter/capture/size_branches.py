@@ -266,10 +266,7 @@ def _move_sizes(
 def _unify_names(
     values: Mapping[Any, int], hints: Mapping[Any, int], names: Mapping[Any, str]
 ) -> dict[Any, int]:
-    """Use one value for all symbols of one name; prefer a value that differs from the example.
-
-    The value of a name like ``past + new`` is computed.
-    """
+    """Use one size per name, preferably not the example's; compute names like ``past + new``."""
     by_name: dict[str, int] = {}
     for symbol, value in values.items():
         name = names[symbol]
@@ -583,10 +580,7 @@ def _is_same_weight(left: torch.Tensor, right: Any) -> bool:
 
 
 def _result_values(programs: Sequence[Program], indices: Sequence[int]) -> list[torch.Tensor]:
-    """Return the results of the merged program, without data.
-
-    A size that differs between the programs becomes a new symbol.
-    """
+    """Return the merged program's fake results; a size that differs becomes a new symbol."""
     results = []
     for index in indices:
         values = [_node_value(_output_values(program)[index]) for program in programs]

@@ -201,10 +201,7 @@ def _group_by_name(symbols: Sequence[Any], names: Mapping[Any, str]) -> list[lis
 
 
 class Capture:
-    """The result of a module's capture: torch's program, and the calls of the forward.
-
-    ``record`` is None if the calls were not recorded.
-    """
+    """A module's captured program, and the calls of its forward if they were recorded."""
 
     def __init__(self, exported: ExportedProgram, record: CallRecord | None) -> None:
         self.exported, self.record = exported, record
@@ -258,10 +255,7 @@ class _SizeTrials:
         return all(guard.holds(sizes) for guard in self.program.guards)
 
     def failure_reason(self, changed_sizes: Mapping[Any, int]) -> str | None:
-        """Return why the program does not hold at these sizes.
-
-        The reason is empty if the program holds, and None if that is unknown.
-        """
+        """Return why the program fails at these sizes: empty if it does not, None if unknown."""
         values = self._sizes_with(changed_sizes)
         if self.capture is None:
             return self._shape_failure(values)
@@ -349,10 +343,7 @@ class _SizeTrials:
 
 
 def _module_of(exported: ExportedProgram) -> torch.nn.Module:
-    """Return a module of the program with copied buffers and without its check of inputs.
-
-    The check would reject sizes below the ranges.
-    """
+    """Return a module with copied buffers and without input checks, which reject small sizes."""
     module = exported.module(check_guards=False)
     forget_pre_hook(module)
     for submodule in module.modules():

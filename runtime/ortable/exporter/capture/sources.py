@@ -3,8 +3,8 @@
 Modules go through torch.export, or another strategy of `strategies.py`; exported programs and
 graphs of ATen operators are used directly.
 
-Each strategy captures the model again, so after a failure only those strategies are tried that may
-succeed: a branch on data, an operator without a converter or a bug of the model may fail in all.
+Each strategy captures the model again. After a failure only those strategies are tried that may
+succeed: a branch on data, a missing converter or a bug of the model can break every strategy.
 """
 
 from __future__ import annotations

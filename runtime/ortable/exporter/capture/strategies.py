@@ -78,7 +78,7 @@ class Strategy:
 def select_strategies(options: ExportOptions) -> Iterator[Strategy]:
     """Yield the strategies to try, in the order of `STRATEGIES`.
 
-    The strategies that the options select come first, with a fallback the others follow. By default
+    The strategies that the options select come first; with a fallback the others follow. By default
     the non-strict mode of torch.export is tried before the strict mode.
     """
     no_table = options.decomposition_table in (None, "none")

@@ -64,7 +64,7 @@ def bypass_export_some_errors(
     without: Collection[str] = (),
     verbose: int = 0,
 ) -> Iterator[tuple[str, ...]]:
-    """Work around known failures of torch.export inside, and let to_onnx fall back.
+    """Work around known failures of torch.export in the block, and let to_onnx fall back.
 
     Everything is restored at the end, also after an error. Regions may be nested, and run in
     several threads at once: the last one to end restores torch. The patches apply to models and

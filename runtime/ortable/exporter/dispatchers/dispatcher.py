@@ -236,10 +236,7 @@ def print_unused_converters(dispatcher: Any) -> None:
 
 
 def own_converter(dispatcher: Any, name: str) -> Converter | None:
-    """Return the user's converter of an operator, which must not be decomposed.
-
-    None if ``dispatcher`` is not a Dispatcher, or has no converter for the operator.
-    """
+    """Return the user's converter of an operator, which must not be decomposed, or None."""
     user_dispatcher = _user_dispatcher(dispatcher)
     return user_dispatcher.own(name) if isinstance(user_dispatcher, Dispatcher) else None
 
