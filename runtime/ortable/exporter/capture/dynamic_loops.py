@@ -48,7 +48,7 @@ def _fake_mark_step(
 
 @torch.library.custom_op("ortable_loops::collect", mutates_args=())
 def collect_rows(items: Sequence[torch.Tensor], length: int, loop: int, dim: int) -> torch.Tensor:
-    """Stack the tensors of ``length`` steps along ``dim``; ``items`` are those of captured steps."""
+    """Stack the tensors of ``length`` steps along ``dim``; ``items`` are the captured ones."""
     return torch.stack(list(items), dim)
 
 
@@ -217,7 +217,7 @@ class LoopSession:
         return None if None in entries else [entry[1] for entry in entries if entry is not None]
 
     def _find_segment(self, items: Sequence[Any], index: int) -> _FilledSegment | None:
-        """Return the run of items from ``index`` on that has all steps of one loop; None if none."""
+        """Return the run of items from ``index`` on with all steps of one loop; None if none."""
         origin = self.origins.get(id(items[index]))
         finished = (
             []

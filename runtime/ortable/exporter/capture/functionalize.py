@@ -86,9 +86,7 @@ def _has_implicit_alias(node: Node) -> bool:
         return False
     if target.name() in traits.IDENTITY_IN_EVAL:  # decomposed dropout draws other random numbers
         return False
-    return not any(
-        returned.alias_info is not None for returned in schema.returns
-    ) and _returns_input_memory(node)
+    return not any(r.alias_info is not None for r in schema.returns) and _returns_input_memory(node)
 
 
 @contextlib.contextmanager
@@ -164,8 +162,7 @@ def _returns_input_memory(node: Node) -> bool:
 def _without_memory(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         sizes, strides = (
-            [_traced_size(number) for number in numbers]
-            for numbers in (value.shape, value.stride())
+            [_traced_size(n) for n in numbers] for numbers in (value.shape, value.stride())
         )
         return torch.empty_strided(sizes, strides, dtype=value.dtype, device="meta")
     return _traced_size(value)
@@ -254,7 +251,7 @@ def prepare_program(
 
 
 def rewrite_reason(graph_module: GraphModule, tables: ConverterTables) -> str | None:
-    """Return why the graph must be rewritten, a write or a region to inline; None if it need not."""
+    """Return why the graph must be rewritten, a write or a region to inline; None otherwise."""
     write = first_write(graph_module, tables)
     if write is not None:
         node, cause = write
@@ -306,18 +303,11 @@ def _newer_operator_bodies(
     """Return torch's bodies of operators ``onnx::Name.opset23`` that are newer than ``opset``."""
     bodies: dict[OperatorBase, Callable[..., Any]] = {}
     targets: set[Any] = {node.target for node in nodes}
-    for target in sorted(
-        (candidate for candidate in targets if candidate.namespace == "onnx"), key=str
-    ):
-        version = overload_name(target).removeprefix("opset")
+    for target in sorted((t for t in targets if t.namespace == "onnx"), key=str):
+        since = overload_name(target).removeprefix("opset")
         body = torch.onnx.ops.aten_decompositions().get(target)
         user_converter = own_converter(dispatcher, target.name())
-        if (
-            version.isdigit()
-            and int(version) > opset
-            and body is not None
-            and user_converter is None
-        ):
+        if since.isdigit() and int(since) > opset and body is not None and user_converter is None:
             bodies[target] = body
     return bodies
 
@@ -535,11 +525,7 @@ def _preserve_constants(program: ExportedProgram) -> Iterator[None]:
             constants = original(*args, **kwargs)
             if threading.get_ident() == thread:
                 program.constants.update(
-                    {
-                        name: constant
-                        for name, constant in constants.items()
-                        if name not in original_constants
-                    }
+                    {k: v for k, v in constants.items() if k not in original_constants}
                 )
             return constants
 

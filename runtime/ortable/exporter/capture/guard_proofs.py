@@ -183,7 +183,7 @@ def cases_of(
         for condition in conjunction
         for relation in condition.atoms(sympy.core.relational.Relational)
     }
-    settled_by_symbol: dict[
+    repetitions: dict[
         Any, tuple[int, int]
     ] = {}  # the size from which on every relation repeats, and the common period
     for relation in relations:
@@ -199,15 +199,15 @@ def cases_of(
         values = [int(difference.subs(symbol, smallest + index)) for index in range(period + 1)]
         growth = abs(values[period] - values[0])
         period_count = max(map(abs, values)) // growth + 2 if growth else 0
-        settled, common = settled_by_symbol.get(symbol, (smallest, 1))
-        settled_by_symbol[symbol] = (
-            max(settled, smallest + period_count * period),
+        start, common = repetitions.get(symbol, (smallest, 1))
+        repetitions[symbol] = (
+            max(start, smallest + period_count * period),
             math.lcm(common, period),
         )
     cases = {}
-    for symbol, (settled, period) in settled_by_symbol.items():
+    for symbol, (start, period) in repetitions.items():
         smallest, largest = ranges.get(symbol, (2, None))
-        end = settled + period
+        end = start + period
         cases[symbol] = range(smallest, end + 1 if largest is None else min(end, largest) + 1)
     fits = math.prod(len(case_sizes) for case_sizes in cases.values()) <= _MAX_COMBINATIONS
     return cases if fits else None

@@ -356,9 +356,7 @@ def _is_from_caller(guard: Any) -> bool:
     line, expression = _guard_line(guard), guard.expr
     if line is None or not decides_for_caller(line):
         return False
-    return not (
-        isinstance(expression, sympy.Eq) and all(side.is_Symbol for side in expression.args)
-    )
+    return not (isinstance(expression, sympy.Eq) and all(s.is_Symbol for s in expression.args))
 
 
 def _tests_remainder(guard: Any) -> bool:
@@ -376,10 +374,8 @@ def _tests_remainder(guard: Any) -> bool:
 def _guard_line(guard: Any) -> UserLine | None:
     """Return the line of the condition, in any code, not only the user's."""
     line = line_from_location(getattr(guard.sloc, "framework_loc", None))
-    in_dynamo_variables = line is not None and {"_dynamo", "variables"} <= set(
-        Path(line.file).parts
-    )
-    if in_dynamo_variables or _tests_slice_end(guard):
+    in_dynamo = line is not None and {"_dynamo", "variables"} <= set(Path(line.file).parts)
+    if in_dynamo or _tests_slice_end(guard):
         # dynamo's "variables" evaluate the user's conditions; its other files those of operators
         return line_from_location(getattr(guard.sloc, "maybe_user_loc", None))
     return line
@@ -479,14 +475,7 @@ def _from_code(
         for text, _, size in _dynamic_axes(name, value)
     }
     expressions = {key: sizes.get(text) for key, text in finder.texts.items()}
-    symbol_names = sorted(
-        {
-            str(free_symbol)
-            for size_expression in expressions.values()
-            if size_expression is not None
-            for free_symbol in size_expression.free_symbols
-        }
-    )
+    names = sorted({str(s) for e in expressions.values() if e is not None for s in e.free_symbols})
     unbound = [key for key, expression in expressions.items() if expression is None]
 
     def is_met(values: Mapping[str, int]) -> bool:
@@ -503,7 +492,7 @@ def _from_code(
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and type(node.value) is int
     }
-    if all(is_met(trial) for trial in _trial_sizes([*symbol_names, *unbound], constants)):
+    if all(is_met(trial) for trial in _trial_sizes([*names, *unbound], constants)):
         return None
     guard_text = code
     for original, key in finder.keys_by_code.items():
@@ -526,10 +515,7 @@ class _Sources(ast.NodeTransformer):
             return self.generic_visit(node)
         base, _, axis = original.partition(".size()")
         text = self._input_text(base) + (f".shape{axis}" if axis else "")
-        key = next(
-            (known_key for known_key, known_text in self.texts.items() if known_text == text),
-            f"size_{len(self.texts)}",
-        )
+        key = next((k for k, t in self.texts.items() if t == text), f"size_{len(self.texts)}")
         self.texts[key] = text
         self.keys_by_code[original] = key
         return ast.copy_location(ast.Name(key, ast.Load()), node)
@@ -563,11 +549,7 @@ def _trial_sizes(names: Sequence[str], constants: Collection[int]) -> list[dict[
     (``n // 8 < 200`` changes at 1600).
     """
     pairs = list(itertools.combinations(sorted(constants), 2))
-    limits = {
-        *constants,
-        *(left + right for left, right in pairs),
-        *(left * right for left, right in pairs),
-    }
+    limits = {*constants, *(a + b for a, b in pairs), *(a * b for a, b in pairs)}
     near_limits = {limit + step for limit in limits for step in (-1, 0, 1)}
     more_sizes = sorted({*_SIZES, *(size for size in near_limits if size >= min(_SIZES))})
     draw = random.Random(0)

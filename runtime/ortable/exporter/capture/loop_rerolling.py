@@ -653,7 +653,7 @@ def _source_line(node: Node) -> Any:
 
 
 def same_graph(left: GraphModule, right: GraphModule) -> bool:
-    """Whether two graphs have equal nodes, constants and inner graphs in order; names may differ."""
+    """Whether two graphs have equal nodes, constants and inner graphs, apart from names."""
     numbers: list[dict[Node, int]] = [
         {node: index for index, node in enumerate(module.graph.nodes)} for module in (left, right)
     ]

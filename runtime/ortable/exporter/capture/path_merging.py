@@ -43,14 +43,14 @@ class DecisionNode:
     """Decision number ``depth``, at source ``line``, with the subtrees of its two outcomes."""
 
     depth: int
-    yes: TracedPath | DecisionNode
-    no: TracedPath | DecisionNode
+    if_true: TracedPath | DecisionNode
+    if_false: TracedPath | DecisionNode
     line: Any
 
     def iter_paths(self) -> Iterator[TracedPath]:
         """Yield the paths below, those with outcome True first."""
-        yield from self.yes.iter_paths()
-        yield from self.no.iter_paths()
+        yield from self.if_true.iter_paths()
+        yield from self.if_false.iter_paths()
 
     def count_paths(self) -> int:
         """Count the paths."""
@@ -59,7 +59,7 @@ class DecisionNode:
     def decision_lines(self) -> Iterator[Any]:
         """Yield the source lines of the decisions, the root's first."""
         yield self.line
-        for subtree in (self.yes, self.no):
+        for subtree in (self.if_true, self.if_false):
             if isinstance(subtree, DecisionNode):
                 yield from subtree.decision_lines()
 
@@ -180,8 +180,8 @@ def is_same_tree(
     if isinstance(left, DecisionNode) and isinstance(right, DecisionNode):
         return (
             left.depth == right.depth
-            and is_same_tree(left.yes, right.yes, module)
-            and is_same_tree(left.no, right.no, module)
+            and is_same_tree(left.if_true, right.if_true, module)
+            and is_same_tree(left.if_false, right.if_false, module)
         )
     if isinstance(left, DecisionNode) or isinstance(right, DecisionNode):
         return False
@@ -332,7 +332,8 @@ class _Builder:
         self.check_tensors(tree, indices)
         needed = self.needed_numbers(tree, indices, scope)
         branches = [
-            self.emit_branch(subtree, needed, indices, scope) for subtree in (tree.yes, tree.no)
+            self.emit_branch(subtree, needed, indices, scope)
+            for subtree in (tree.if_true, tree.if_false)
         ]
         operands = tuple(scope.nodes[number] for number in needed)
         graph = scope.graph

@@ -40,7 +40,7 @@ class CheckedConverter:
         self.function = function
         self.name = name
         self.calls = 0
-        self.label = label_of(function)
+        self.label = describe_converter(function)
 
     def __call__(self, graph: Any, res: Any, *args: Any, **kwargs: Any) -> Any:
         """Call the function, and check its results."""
@@ -104,7 +104,7 @@ class CheckedConverter:
             raise ConversionError(f"{self.label}, result '{name}': {difference}")
 
 
-def label_of(function: Callable[..., Any]) -> str:
+def describe_converter(function: Callable[..., Any]) -> str:
     """Return the name and location of a function: ``converter 'my_celu' (model.py:12)``."""
     unwrapped = inspect.unwrap(function)
     name = getattr(unwrapped, "__qualname__", None) or repr(unwrapped)
@@ -162,7 +162,7 @@ class Dispatcher:
                     raise OptionError(f"two converters are given for '{name}'")
                 self.functions[name] = CheckedConverter(function, name)
         self.verbose = verbose
-        self.domains = checked_domains(custom_domains)
+        self.domains = normalize_domains(custom_domains)
         self._printed: set[str] = set()
 
     def find(self, name: str, target: Any, native: Converter | None) -> Converter | None:
@@ -299,7 +299,7 @@ _TEXTS = (torch.device, torch.layout, torch.memory_format)
 _NUMBERS = ("BoolType", "FloatType", "IntType", "NumberType", "SymIntType")
 
 
-def checked_domains(domains: Mapping[str, Any] | None) -> dict[str, tuple[str, int]]:
+def normalize_domains(domains: Mapping[str, Any] | None) -> dict[str, tuple[str, int]]:
     """Normalize ``{namespace: domain}`` to ``{namespace: (domain, version)}``.
 
     Raises OptionError for anything else, and for ONNX's own domain, which has fixed operators.

@@ -46,12 +46,12 @@ DOMAIN = "aten_local_function"
 class Weight:
     """A tensor of the model with its path in the state_dict.
 
-    ``of_code``: it is a constant in the code of forward, ``torch.tensor(...)``.
+    ``is_code_constant``: it is a constant in the code of forward, ``torch.tensor(...)``.
     """
 
     path: str
     tensor: Any
-    of_code: bool = False
+    is_code_constant: bool = False
 
 
 @dataclass
@@ -107,7 +107,7 @@ class FunctionInterpreter(DynamoInterpreter):
         )  # fmt: skip
         self.values = _Values(self)
         self.calls: Stack = ()  # the functions that enclose this graph
-        self.same_weight: dict[Node, Node] = {}  # inputs of inner graphs -> the weight they are
+        self.weight_by_input: dict[Node, Node] = {}  # inputs of inner graphs that are weights
         self.maker: PlanMaker | None = None  # of the function whose body this graph is
 
     # -- the whole graph
@@ -196,7 +196,7 @@ class FunctionInterpreter(DynamoInterpreter):
             self.shared.weights.pop(placeholder, None)
             if isinstance(operand, Node) and operand in self.shared.weights:
                 self.shared.weights[placeholder] = self.shared.weights[operand]
-                self.same_weight[placeholder] = operand
+                self.weight_by_input[placeholder] = operand
             else:
                 self.values[placeholder] = convert_argument(operand, self.values, self.rename)
 
@@ -220,8 +220,8 @@ class FunctionInterpreter(DynamoInterpreter):
 
     def make_weight(self, node: Node, weight: Weight) -> Any:
         """Convert a weight at its first read to an input of the function, or to a constant."""
-        if node in self.same_weight:
-            return self.values[self.same_weight[node]]
+        if node in self.weight_by_input:
+            return self.values[self.weight_by_input[node]]
         if self.maker is None or self.holds_constant(weight, self.calls[-1].kind):
             return self.make_initializer(weight.path, weight.tensor)
         name = weight.path.removeprefix(f"{self.calls[-1].path}.")
@@ -230,7 +230,7 @@ class FunctionInterpreter(DynamoInterpreter):
     def holds_constant(self, weight: Weight, kind: str) -> bool:
         """Whether the function of a class stores ``weight`` as a constant."""
         limit = self.shared.choices.largest_constant
-        if weight.of_code or weight.tensor.is_complex():
+        if weight.is_code_constant or weight.tensor.is_complex():
             return True
         if limit is not None and nbytes_of(weight.tensor) >= limit:
             return False
@@ -315,6 +315,6 @@ def _weight_key(weight: Weight, as_constant: bool) -> Hashable:
     tensor = weight.tensor
     if not as_constant:
         return "weight", tensor.dtype, tuple(tensor.shape)
-    if weight.of_code and tensor.numel() <= 64 and tensor.device.type == "cpu":
+    if weight.is_code_constant and tensor.numel() <= 64 and tensor.device.type == "cpu":
         return "constant", content_key(to_numpy(tensor))
     return "weight", id(tensor)
