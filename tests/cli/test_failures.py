@@ -74,7 +74,7 @@ def test_debug_raises(factory: str) -> None:
         (["draw", "none.onnx", "-o", "x.dot"], "no file 'none.onnx'"),
         (["ops", "--missing", "text.onnx"], "is an ONNX model already"),
         (["ops", "--missing", "."], "'.' is a folder"),
-        (["export", "text.pt2", "-o", "x.onnx"], "is no zip archive"),
+        (["export", "text.pt2", "-o", "x.onnx"], "is not a zip archive"),
         (["show", "empty.onnx"], "'empty.onnx' is empty"),
     ],
 )

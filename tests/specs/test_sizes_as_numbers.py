@@ -242,7 +242,7 @@ def test_a_number_of_the_example_is_found(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_converter_that_needs_a_number_names_the_argument() -> None:
     call = _call("aten::elu", "scale")
     shapes = {"sized": {0: "n"}, "tensors": [{} for _ in call.tensors()]}
-    with pytest.raises(UnsupportedCase, match="'scale' is a number that the model computes of"):
+    with pytest.raises(UnsupportedCase, match="'scale' is a number that the model computes from"):
         ortable.export(Module(call), (torch.zeros(3), call.tensors()), dynamic_shapes=shapes)
 
 
