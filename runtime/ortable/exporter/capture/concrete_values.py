@@ -480,7 +480,7 @@ def _is_bounded(numerator: Any) -> bool:
         if not bool(condition):
             return False
         if not isinstance(condition, bool):
-            check(condition, lambda: "a size is beyond what eager mode counts exactly")
+            check(condition, lambda: "a size is larger than eager mode can represent exactly")
     return True
 
 

@@ -152,8 +152,8 @@ class LoopSession:
                 index = self.begin_step(loop, number)
                 value = make_item(index)
                 if isinstance(value, torch.SymInt):  # the model may make a tensor of a list of them
-                    free: Any = value
-                    self.numbers[id(value)] = value, torch.full((), free, dtype=torch.int64)
+                    symbol: Any = value
+                    self.numbers[id(value)] = value, torch.full((), symbol, dtype=torch.int64)
                 self.record_tensors(value)
                 yield value
             self.begin_step(loop, loop.steps)
@@ -329,53 +329,53 @@ class _LoopMode(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        named = dict(kwargs or {})
+        keywords = dict(kwargs or {})
         tensors = (leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, torch.Tensor))
         self.session.call_inputs.update((id(leaf), leaf) for leaf in tensors)
-        if func in _UNBINDS and _is_dynamic(args[0].shape[_dim_argument(args, named)]):
-            return self._iterate_rows(args[0], _dim_argument(args, named))
+        if func in _UNBINDS and _is_dynamic(args[0].shape[_dim_argument(args, keywords)]):
+            return self._iterate_rows(args[0], _dim_argument(args, keywords))
         if func is torch.Tensor.__setitem__ and _has_symbol(args[1]):
             _set_item(*args)
             self.session.record_write(args[0])
             return None
-        if func in _FROM_NUMBERS and set(named) <= {"dtype", "device"}:
+        if func in _FROM_NUMBERS and set(keywords) <= {"dtype", "device"}:
             index_tensors = self.session.tensors_of(args[0] if args else None)
             if index_tensors is not None:
                 rows = self._collect_list(torch.stack, (index_tensors,), {})
                 rows = torch.stack(index_tensors) if rows is None else rows
-                result = rows.to(named.get("device"), named.get("dtype", torch.int64))
+                result = rows.to(keywords.get("device"), keywords.get("dtype", torch.int64))
                 self.session.record_tensors((rows, result))
                 return result
         if func in _STACKS or func in _CATS:
-            result = self._collect_list(func, args, named)
+            result = self._collect_list(func, args, keywords)
             if result is not None:
                 self.session.record_tensors(result)
                 return result
-        returned = func(*args, **named)
-        self.session.record_tensors(returned)
+        call_result = func(*args, **keywords)
+        self.session.record_tensors(call_result)
         if self.session.active and args and isinstance(args[0], torch.Tensor) and _writes(func):
             self.session.record_write(args[0])
-        if isinstance(named.get("out"), torch.Tensor):
-            self.session.record_write(named["out"])
-        return returned
+        if isinstance(keywords.get("out"), torch.Tensor):
+            self.session.record_write(keywords["out"])
+        return call_result
 
     def _iterate_rows(self, tensor: torch.Tensor, dim: int) -> DynamicSequence:
         return DynamicSequence(
             self.session, tensor.shape[dim], lambda index: tensor.select(dim, index)
         )
 
-    def _collect_list(self, func: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
-        items = args[0] if args else named.get("tensors")
+    def _collect_list(self, func: Any, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
+        items = args[0] if args else keywords.get("tensors")
         if not isinstance(items, (list, tuple)):
             return None
         parts = self.session.split_segments(items)
         if parts is None:
             return None
-        if "out" in named:
+        if "out" in keywords:
             raise ExportError(
                 f"out= with a list that a loop over a dynamic size fills: {calling_line()}"
             )
-        dim = args[1] if _LEN(args) > 1 else named.get("dim", named.get("axis", 0))
+        dim = args[1] if _LEN(args) > 1 else keywords.get("dim", keywords.get("axis", 0))
         stacks = func in _STACKS
         example = next(part for part in parts if isinstance(part, _FilledSegment)).columns[0][0]
         dim += (example.dim() + stacks) if dim < 0 else 0
@@ -405,8 +405,8 @@ def _writes(func: Any) -> bool:
     return name in _WRITERS or (name.endswith("_") and not name.endswith("__"))
 
 
-def _dim_argument(args: Sequence[Any], named: Mapping[str, Any]) -> int:
-    dim: int = args[1] if _LEN(args) > 1 else named.get("dim", 0)
+def _dim_argument(args: Sequence[Any], keywords: Mapping[str, Any]) -> int:
+    dim: int = args[1] if _LEN(args) > 1 else keywords.get("dim", 0)
     return dim
 
 

@@ -114,8 +114,10 @@ def _enlarged_sizes(
         size = members[0].size
         if size < 2 and any(axis.axis is not None for axis in members):
             largest = min(axis.max_size for axis in members)
-            free = (candidate for candidate in range(2, largest + 1) if candidate not in used_sizes)
-            enlarged = next(free, 2)
+            unused_sizes = (
+                candidate for candidate in range(2, largest + 1) if candidate not in used_sizes
+            )
+            enlarged = next(unused_sizes, 2)
             if enlarged <= largest:
                 size = enlarged
                 used_sizes.add(size)
@@ -159,9 +161,9 @@ def _enlarge_leaf(leaf: Any, axis: int | None, size: int) -> Any:
     """Repeat a leaf's data along an axis in its memory format; return ``size`` for an integer."""
     if axis is None:
         return size
-    plain, old_size = leaf.detach(), leaf.shape[axis]
+    data, old_size = leaf.detach(), leaf.shape[axis]
     if not old_size:
-        enlarged = plain.new_zeros([*leaf.shape[:axis], size, *leaf.shape[axis + 1 :]])
+        enlarged = data.new_zeros([*leaf.shape[:axis], size, *leaf.shape[axis + 1 :]])
     else:
-        enlarged = torch.cat([plain] * -(-size // old_size), axis).narrow(axis, 0, size)
+        enlarged = torch.cat([data] * -(-size // old_size), axis).narrow(axis, 0, size)
     return enlarged.requires_grad_(leaf.requires_grad)

@@ -277,8 +277,8 @@ def describe_failure(
     if lines is None:
         line = user_line(error)
         lines = [] if line is None else [line]
-    where = f", at {Path(lines[0].file).name}:{lines[0].line}" if lines else ""
-    parts = [f"{kind.name}{where}", *(f"  at {line}" for line in lines)]
+    location = f", at {Path(lines[0].file).name}:{lines[0].line}" if lines else ""
+    parts = [f"{kind.name}{location}", *(f"  at {line}" for line in lines)]
     parts.append(f"  torch says: {type(error).__name__}: {torch_message(error)}")
     remaining = [text for text in kind.advice if text not in tried]
     parts += ["  What may help:"] * bool(remaining)

@@ -95,11 +95,13 @@ def add_guards(program: Program, parts: Sequence[ExportedProgram], request: Requ
                 program.guards.append(guard)
 
 
-def _check_free(before: Mapping[str, tuple[int | None, ...]], rewritten: ExportedProgram) -> None:
+def _check_free(
+    old_shapes: Mapping[str, tuple[int | None, ...]], rewritten: ExportedProgram
+) -> None:
     """Raise ExportError if a decomposition made a dynamic dimension of an input constant."""
     for name, shape in _input_shapes(rewritten):
         for axis, (old_size, new_size) in enumerate(
-            zip(before.get(name, shape), shape, strict=True)
+            zip(old_shapes.get(name, shape), shape, strict=True)
         ):
             if old_size is None and new_size is not None:
                 raise ExportError(

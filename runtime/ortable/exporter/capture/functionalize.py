@@ -57,7 +57,7 @@ def implicit_aliases(
     Raises ExportError if a user's converter handles such an operator.
     """
     bodies: dict[OperatorBase, Callable[..., Any]] = {}
-    for node in operators_of(graph_module):
+    for node in find_operator_nodes(graph_module):
         target: Any = node.target
         if target in bodies:
             continue
@@ -102,7 +102,7 @@ def expose_aliases(graph_module: GraphModule) -> Iterator[None]:
             user.target, user.args, user.kwargs = target, args, kwargs
 
     with restore_on_exit(undo):
-        for node in operators_of(graph_module):
+        for node in find_operator_nodes(graph_module):
             target: Any = node.target
             visible_name = traits.HIDDEN_VIEW.get(target.name())
             if visible_name is not None:
@@ -184,7 +184,7 @@ def composite_body_of(target: Any) -> Callable[..., Any]:
     return composite_kernel(target)
 
 
-def operators_of(graph_module: GraphModule) -> list[Node]:
+def find_operator_nodes(graph_module: GraphModule) -> list[Node]:
     """Return the nodes that call overloads, in the graph and in its subgraphs."""
     return [
         node
@@ -279,7 +279,7 @@ def find_decompositions(
     These are the operators in the decomposition tables, and the operators of torch.onnx.ops that
     are newer than ``opset``.
     """
-    nodes = operators_of(graph_module)
+    nodes = find_operator_nodes(graph_module)
     decompositions = _newer_operator_bodies(nodes, dispatcher, opset) if opset is not None else {}
     if not tables.decompose and not tables.foreach:
         return decompositions

@@ -53,8 +53,8 @@ def _holds_by_intervals(expression: Any, difference: Any, ranges: Mapping[Any, R
     try:
         if bound_sympy(expression, intervals).lower == sympy.true:
             return True
-        gap = bound_sympy(sympy.expand(difference), intervals)
-        return _is_decided(expression, gap.lower, gap.upper)
+        interval = bound_sympy(sympy.expand(difference), intervals)
+        return _is_decided(expression, interval.lower, interval.upper)
     except Exception:  # functions that torch's interval arithmetic lacks
         return False
 
@@ -183,7 +183,7 @@ def cases_of(
         for condition in conjunction
         for relation in condition.atoms(sympy.core.relational.Relational)
     }
-    repetitions: dict[
+    start_and_period: dict[
         Any, tuple[int, int]
     ] = {}  # the size from which on every relation repeats, and the common period
     for relation in relations:
@@ -199,18 +199,18 @@ def cases_of(
         values = [int(difference.subs(symbol, smallest + index)) for index in range(period + 1)]
         growth = abs(values[period] - values[0])
         period_count = max(map(abs, values)) // growth + 2 if growth else 0
-        start, common = repetitions.get(symbol, (smallest, 1))
-        repetitions[symbol] = (
+        start, common = start_and_period.get(symbol, (smallest, 1))
+        start_and_period[symbol] = (
             max(start, smallest + period_count * period),
             math.lcm(common, period),
         )
     cases = {}
-    for symbol, (start, period) in repetitions.items():
+    for symbol, (start, period) in start_and_period.items():
         smallest, largest = ranges.get(symbol, (2, None))
         end = start + period
         cases[symbol] = range(smallest, end + 1 if largest is None else min(end, largest) + 1)
-    fits = math.prod(len(case_sizes) for case_sizes in cases.values()) <= _MAX_COMBINATIONS
-    return cases if fits else None
+    is_feasible = math.prod(len(case_sizes) for case_sizes in cases.values()) <= _MAX_COMBINATIONS
+    return cases if is_feasible else None
 
 
 def uncovered_sizes(

@@ -188,9 +188,9 @@ def _describe_loops(loops: Sequence[DynamicLoop]) -> list[str]:
     notes = []
     for loop in _unique_loops(loops):
         count = sum(other.location == loop.location for other in loops)
-        where = "" if loop.line is None else f"{Path(loop.line.file).name}:{loop.line.line}"
+        location = "" if loop.line is None else f"{Path(loop.line.file).name}:{loop.line.line}"
         peeling = ", first step peeled" if loop.peeled else ""
-        notes.append(f"rolled: {count} {'loop' if count == 1 else 'loops'} at {where}{peeling}")
+        notes.append(f"rolled: {count} {'loop' if count == 1 else 'loops'} at {location}{peeling}")
     return notes
 
 

@@ -277,10 +277,10 @@ class _LoopReroller:
             part = self._written_part(read_node, result)
             if part is None:
                 continue
-            others = [node for node in carried.values() if node is not result]
-            others += [*rows, part[0], *(row for row, _ in filled.values())]
-            needed = self._backward_slice(template, others)
-            read = {node for item in needed for node in item.all_input_nodes} | {*others}
+            other_results = [node for node in carried.values() if node is not result]
+            other_results += [*rows, part[0], *(row for row, _ in filled.values())]
+            needed = self._backward_slice(template, other_results)
+            read = {node for item in needed for node in item.all_input_nodes} | {*other_results}
             if read_node not in read and result not in read:
                 filled[result] = part
                 del carried[read_node]

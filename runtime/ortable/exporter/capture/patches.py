@@ -61,9 +61,9 @@ class Patch:
 
 
 def _assign_attribute(owner: Any, attribute: str, value: Any) -> Undo:
-    before = getattr(owner, attribute)
+    original = getattr(owner, attribute)
     return apply_or_undo(
-        lambda: setattr(owner, attribute, value), lambda: setattr(owner, attribute, before)
+        lambda: setattr(owner, attribute, value), lambda: setattr(owner, attribute, original)
     )
 
 

@@ -144,16 +144,20 @@ def _holds_at_one_size(
     Then the code does not branch on the size, but computes with the number.
     """
     symbols = {symbol for condition in conditions for symbol in condition.free_symbols}
-    for moved in symbols:
+    for moving in symbols:
         for together in (False, True):  # equal sizes may have to stay equal
             for step in (*_SIZE_STEPS, *(-step for step in _SIZE_STEPS)):
-                near = {
-                    symbol: values[symbol] + step * (symbol == moved or together)
+                near_sizes = {
+                    symbol: values[symbol] + step * (symbol == moving or together)
                     for symbol in symbols
                 }
                 if all(
-                    map(_is_in_range, near.values(), (ranges.get(nearby) for nearby in near))
-                ) and _all_hold(conditions, near):
+                    map(
+                        _is_in_range,
+                        near_sizes.values(),
+                        (ranges.get(nearby) for nearby in near_sizes),
+                    )
+                ) and _all_hold(conditions, near_sizes):
                     break
             else:
                 continue

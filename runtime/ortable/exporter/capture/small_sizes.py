@@ -265,10 +265,10 @@ class _SizeTrials:
             with self.copies.fake_mode:
                 fakes = self._resized_leaves(values, self.copies)
             args, kwargs = pytree.tree_unflatten(fakes, self.structure)
-            run = record_module(self.request, self.copies, args, kwargs)
+            trial_record = record_module(self.request, self.copies, args, kwargs)
         except Exception:  # forward is any Python code, and may not support fake tensors
             return self._value_failure(self.capture.exported, values, None)
-        divergence = find_divergence(self.capture.record, run, _at_sizes(values))
+        divergence = find_divergence(self.capture.record, trial_record, _at_sizes(values))
         if divergence is None:
             return ""
         return self._value_failure(

@@ -130,7 +130,7 @@ def export_reason(graph_module: GraphModule, tables: ConverterTables) -> str | N
 
 
 def _from_module(request: Request, notes: list[str]) -> Program:
-    program = module_program(request)
+    program = capture_module(request)
     program.notes[:0] = notes
     return program
 
@@ -160,7 +160,7 @@ def _from_graph(request: Request) -> Program:
 # -- modules
 
 
-def module_program(request: Request) -> Program:
+def capture_module(request: Request) -> Program:
     """Make the program of a module with the first strategy that works.
 
     The options select the strategy; with a fallback the others follow.
@@ -441,10 +441,10 @@ def check_eager(error: Exception, request: Request) -> tuple[Exception, bool]:
             module_copy(*args, **kwargs)
     except Exception as raised:  # forward is any Python code
         line = export_failures.user_line(raised)
-        where = "" if line is None else f"\n  at {line}"
+        location = "" if line is None else f"\n  at {line}"
         failure = FailsInEager(
             f"{type(module).__name__} raises on the example inputs, without torch.export too: "
-            f"{type(raised).__name__}: {raised}{where}"
+            f"{type(raised).__name__}: {raised}{location}"
         )
         failure.__cause__ = raised
         return failure, False

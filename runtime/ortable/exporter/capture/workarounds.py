@@ -116,10 +116,10 @@ def bypass_export_some_errors(
     thread_patches = [patch for patch in selected if patch.of_thread]
     region = object()
     outer = ACTIVE_PATCHES.get() or ()
-    inside = (*outer, *(name for name in names if name not in outer))
+    active = (*outer, *(name for name in names if name not in outer))
     with restore_on_exit(partial(_REGISTRY.remove_patches, region, shared)):
         _REGISTRY.install_patches(region, shared)
-        with _apply_in_thread(thread_patches), set_context_var(ACTIVE_PATCHES, inside):
+        with _apply_in_thread(thread_patches), set_context_var(ACTIVE_PATCHES, active):
             yield names
 
 

@@ -335,9 +335,9 @@ def node_converter(target: Any, domain: str, version: int) -> Callable[..., Any]
     op_type = target.name().partition("::")[2].replace(".", "_")
 
     def convert(graph: Any, res: Any, *args: Any, **kwargs: Any) -> Any:
-        bound = _bind_arguments(schema, args, kwargs)
-        inputs = _node_inputs(schema, bound)
-        attributes = _node_attributes(schema, bound)
+        arguments = _bind_arguments(schema, args, kwargs)
+        inputs = _node_inputs(schema, arguments)
+        attributes = _node_attributes(schema, arguments)
         if None in res.dtypes:
             raise UnsupportedCase(
                 f"a node of domain '{domain}' returns tensors, and {schema.name} returns "
@@ -390,7 +390,7 @@ def _element_kind(argument: Any) -> tuple[str, bool]:
     return str(schema_type.kind()), is_list
 
 
-def _node_inputs(schema: Any, bound: Mapping[str, Any]) -> list[str]:
+def _node_inputs(schema: Any, arguments: Mapping[str, Any]) -> list[str]:
     inputs: list[str] = []
     list_argument = ""
     for argument in schema.arguments:
@@ -402,7 +402,7 @@ def _node_inputs(schema: Any, bound: Mapping[str, Any]) -> list[str]:
                 f"'{list_argument}' is a list of tensors before another tensor argument, and a "
                 "node cannot mark its end; write a converter, or put the list last"
             )
-        value = bound[argument.name]
+        value = arguments[argument.name]
         items = (value or []) if is_list else [value]
         list_argument = argument.name if is_list else ""
         for item in items:
@@ -415,11 +415,11 @@ def _node_inputs(schema: Any, bound: Mapping[str, Any]) -> list[str]:
     return inputs
 
 
-def _node_attributes(schema: Any, bound: Mapping[str, Any]) -> dict[str, Any]:
+def _node_attributes(schema: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
     attributes: dict[str, Any] = {}
     for argument in schema.arguments:
         kind, is_list = _element_kind(argument)
-        value = bound[argument.name]
+        value = arguments[argument.name]
         if kind == "TensorType" or value is None:
             continue
         if not is_list:

@@ -42,18 +42,18 @@ class FunctionRegion:
         cls, call: ModuleCall, nodes: Sequence[Node], stacks: Sequence[Stack], writes: Any
     ) -> FunctionRegion:
         """Make the region of consecutive nodes; ``writes`` are the harmless writes of the graph."""
-        inside = set(nodes)
+        region_nodes = set(nodes)
         externals: dict[Node, None] = {}
         returned: dict[Node, None] = {}
         for node in nodes:
             for source in node.all_input_nodes:
-                if source not in inside:
+                if source not in region_nodes:
                     externals.setdefault(source)
-            if any(user not in inside for user in node.users):
+            if any(user not in region_nodes for user in node.users):
                 returned.setdefault(node)
             write = writes.get(node) if writes else None
             for alias in () if write is None else write.aliases:
-                if any(user not in inside for user in alias.users):
+                if any(user not in region_nodes for user in alias.users):
                     returned.setdefault(alias)
         return cls(call, nodes, stacks, list(externals), list(returned))
 
@@ -86,7 +86,9 @@ class RegionSignature:
 
     def _node_key(self, node: Node, stack: Stack) -> Hashable:
         args = tuple(self._argument_key(arg, stack) for arg in node.args)
-        named = tuple((name, self._argument_key(arg, stack)) for name, arg in node.kwargs.items())
+        keywords = tuple(
+            (name, self._argument_key(arg, stack)) for name, arg in node.kwargs.items()
+        )
         self._numbers[node] = len(self._numbers)
         calls = tuple(
             (self._calls.setdefault(call.key, len(self._calls)), call.kind) for call in stack
@@ -97,7 +99,7 @@ class RegionSignature:
             if isinstance(value, (list, tuple))
             else bool(node.users)
         )
-        return node.op, node.target, args, named, calls, used, fx_type(value)
+        return node.op, node.target, args, keywords, calls, used, fx_type(value)
 
     def _argument_key(self, value: Any, stack: Stack) -> Hashable:
         cls = value.__class__

@@ -22,10 +22,10 @@ from ortable.exporter.signature.dynamic_shapes import Arguments, bound_arguments
 CallArguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-def sizes_of_call(seen: DimInference, call: ObservedCall) -> dict[str, int]:
+def sizes_of_call(inference: DimInference, call: ObservedCall) -> dict[str, int]:
     """Return the size of each independent dimension in one call."""
     sizes = {}
-    for dimension in seen.independent_dims():
+    for dimension in inference.independent_dims():
         path, axis = dimension.places[0]
         leaf = call.leaves[path]
         sizes[dimension.name] = int(leaf.value) if axis is None else leaf.shape[axis]
@@ -33,7 +33,7 @@ def sizes_of_call(seen: DimInference, call: ObservedCall) -> dict[str, int]:
 
 
 def resize_call(
-    module: Any, seen: DimInference, call: ObservedCall, sizes: Mapping[str, int]
+    module: Any, inference: DimInference, call: ObservedCall, sizes: Mapping[str, int]
 ) -> CallArguments | None:
     """Return a copy of ``call`` whose dimensions have these sizes.
 
@@ -42,7 +42,7 @@ def resize_call(
     args, kwargs = call.copy_arguments()
     leaves = []
     for path, leaf in flat_leaves(module, args, kwargs):
-        new_leaf = _resize_leaf(seen, path, leaf, sizes)
+        new_leaf = _resize_leaf(inference, path, leaf, sizes)
         if new_leaf is None and leaf is not None:
             return None
         leaves.append(new_leaf)
@@ -51,12 +51,12 @@ def resize_call(
     return new_args, new_kwargs
 
 
-def _resize_leaf(seen: DimInference, path: str, leaf: Any, sizes: Mapping[str, int]) -> Any:
+def _resize_leaf(inference: DimInference, path: str, leaf: Any, sizes: Mapping[str, int]) -> Any:
     if not isinstance(leaf, torch.Tensor):
-        name = seen.name_by_site.get((path, None))
+        name = inference.name_by_site.get((path, None))
         return leaf if name is None else _dim_size(name, sizes)
     for axis in range(leaf.dim()):
-        name = seen.name_by_site.get((path, axis))
+        name = inference.name_by_site.get((path, axis))
         if name is None:
             continue
         target, current = _dim_size(name, sizes), leaf.shape[axis]
@@ -85,12 +85,12 @@ def _dim_size(name: str, sizes: Mapping[str, int]) -> int:
     return size
 
 
-def count_elements(seen: DimInference, call: ObservedCall, sizes: Mapping[str, int]) -> int:
+def count_elements(inference: DimInference, call: ObservedCall, sizes: Mapping[str, int]) -> int:
     """Return the number of elements of the call's tensors at these sizes."""
     total = 0
     for path, leaf in call.leaves.items():
         if leaf.is_tensor:
-            names = (seen.name_by_site.get((path, axis)) for axis in range(len(leaf.shape)))
+            names = (inference.name_by_site.get((path, axis)) for axis in range(len(leaf.shape)))
             total += math.prod(
                 size if name is None else _dim_size(name, sizes)
                 for size, name in zip(leaf.shape, names, strict=True)
@@ -98,7 +98,7 @@ def count_elements(seen: DimInference, call: ObservedCall, sizes: Mapping[str, i
     return total
 
 
-def requested_shapes(module: Any, seen: DimInference, call: ObservedCall) -> dict[str, Any]:
+def requested_shapes(module: Any, inference: DimInference, call: ObservedCall) -> dict[str, Any]:
     """Return ``dynamic_shapes`` of `ortable.export` for this call.
 
     The result maps each argument to a nest of the same structure, with a name for each axis that
@@ -109,25 +109,29 @@ def requested_shapes(module: Any, seen: DimInference, call: ObservedCall) -> dic
     shapes: dict[str, Any] = {}
     for name, value in arguments.items():
         if name == arguments.rest:
-            shapes[name] = {key: _requested_shape(seen, key, item) for key, item in value.items()}
+            shapes[name] = {
+                key: _requested_shape(inference, key, item) for key, item in value.items()
+            }
         else:
-            shapes[name] = _requested_shape(seen, name, value)
+            shapes[name] = _requested_shape(inference, name, value)
     return shapes
 
 
-def _requested_shape(seen: DimInference, path: str, value: Any) -> Any:
+def _requested_shape(inference: DimInference, path: str, value: Any) -> Any:
     children = pytrees.open_container(value)
     if children is not None:
         items = [
-            _requested_shape(seen, pytrees.child_path(path, value, key), child)
+            _requested_shape(inference, pytrees.child_path(path, value, key), child)
             for key, child in children
         ]
         return pytrees.rebuild_container(value, items)
     if not isinstance(value, torch.Tensor):
-        return seen.name_by_site.get((path, None))
+        return inference.name_by_site.get((path, None))
     axes = range(value.dim())
     name_by_axis = {
-        axis: seen.name_by_site[path, axis] for axis in axes if (path, axis) in seen.name_by_site
+        axis: inference.name_by_site[path, axis]
+        for axis in axes
+        if (path, axis) in inference.name_by_site
     }
     return name_by_axis or None
 

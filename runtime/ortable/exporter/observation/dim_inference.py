@@ -87,11 +87,11 @@ def infer_dimensions(calls: Sequence[ObservedCall]) -> DimInference:
     check_alike(calls)
     first_leaves = calls[0].leaves
     classes: dict[SizeTuple, list[DimSite]] = {}
-    for path, seen in first_leaves.items():
-        for axis in [None] if seen.is_integer else range(len(seen.shape)):
+    for path, value in first_leaves.items():
+        for axis in [None] if value.is_integer else range(len(value.shape)):
             sizes = tuple(_axis_size(call.leaves[path], axis) for call in calls)
             if len(set(sizes)) > 1:
-                classes.setdefault(sizes, []).append(DimSite(path, axis, seen))
+                classes.setdefault(sizes, []).append(DimSite(path, axis, value))
     relations = _find_relations(classes)
     derived = {sizes: matches[0] for sizes, matches in relations.items() if len(matches) == 1}
     names = name_size_classes({s: places for s, places in classes.items() if s not in derived})
@@ -142,12 +142,12 @@ def _difference_text(left: ObservedValue | None, right: ObservedValue | None) ->
     return "it is a constant of the graph, and each value needs another graph"
 
 
-def _value_text(seen: ObservedValue | None) -> str:
-    return "absent" if seen is None else seen.format_value()
+def _value_text(value: ObservedValue | None) -> str:
+    return "absent" if value is None else value.format_value()
 
 
-def _axis_size(seen: ObservedValue, axis: int | None) -> int:
-    return int(seen.value) if axis is None else seen.shape[axis]
+def _axis_size(value: ObservedValue, axis: int | None) -> int:
+    return int(value.value) if axis is None else value.shape[axis]
 
 
 def _find_relations(
@@ -173,21 +173,21 @@ def _find_relations(
     return relations
 
 
-def _sum_relations(sizes: SizeTuple, others: Sequence[SizeTuple]) -> Iterator[_Relation]:
-    for pair in itertools.combinations(others, 2):
+def _sum_relations(sizes: SizeTuple, bases: Sequence[SizeTuple]) -> Iterator[_Relation]:
+    for pair in itertools.combinations(bases, 2):
         if tuple(map(sum, zip(*pair, strict=True))) == sizes:
             yield _Relation("{0} + {1}", pair)
 
 
-def _multiple_relations(sizes: SizeTuple, others: Sequence[SizeTuple]) -> Iterator[_Relation]:
-    for base in others:
+def _multiple_relations(sizes: SizeTuple, bases: Sequence[SizeTuple]) -> Iterator[_Relation]:
+    for base in bases:
         factor = sizes[0] // base[0] if base[0] else 0
         if factor > 1 and tuple(factor * size for size in base) == sizes:
             yield _Relation(f"{factor} * {{0}}", (base,))
 
 
-def _offset_relations(sizes: SizeTuple, others: Sequence[SizeTuple]) -> Iterator[_Relation]:
-    for base in others:
+def _offset_relations(sizes: SizeTuple, bases: Sequence[SizeTuple]) -> Iterator[_Relation]:
+    for base in bases:
         offset = sizes[0] - base[0]
         if offset > 0 and tuple(size + offset for size in base) == sizes:
             yield _Relation(f"{{0}} + {offset}", (base,))
@@ -205,7 +205,7 @@ class DimSite:
 
     path: str
     axis: int | None
-    seen: ObservedValue
+    observed: ObservedValue
 
     @property
     def is_first(self) -> bool:
@@ -215,7 +215,7 @@ class DimSite:
     @property
     def tensor_rank(self) -> int:
         """The rank of the tensor."""
-        return len(self.seen.shape)
+        return len(self.observed.shape)
 
     @property
     def in_cache(self) -> bool:
@@ -255,7 +255,7 @@ def _conventional_name(places: Sequence[DimSite]) -> str:
             return ""
         return "encoder_sequence" if _ENCODER_PATH.search(site.path) else "past"
     image_axis = _IMAGE_AXES.get(site.tensor_rank, {}).get(site.axis)
-    if image_axis and site.seen.dtype is not None and site.seen.dtype.is_floating_point:
+    if image_axis and site.observed.dtype is not None and site.observed.dtype.is_floating_point:
         return image_axis
     if site.axis == 1 and site.tensor_rank in (2, 3):
         decoder = site.path.startswith("decoder")

@@ -88,11 +88,11 @@ class ProofTrial:
 
     def row(self) -> tuple[str, ...]:
         """Return the cells of a table with `PROOF_HEADS`."""
-        gap = "" if self.largest is None else f"{self.largest:.3g}"
+        difference = "" if self.largest is None else f"{self.largest:.3g}"
         outcome_text = "eager raises" if self.outcome == "undefined" else self.outcome
         limit = _MAX_ERROR_CHARS if self.outcome == "undefined" else 2 * _MAX_ERROR_CHARS
         reason = self.reason if len(self.reason) <= limit else f"{self.reason[:limit]}..."
-        return self.sizes, outcome_text, gap, reason
+        return self.sizes, outcome_text, difference, reason
 
 
 @dataclass(frozen=True, repr=False)
@@ -139,8 +139,8 @@ class ProofReport:
         if not failures:
             return self
         table = text_table(PROOF_HEADS, [trial.row() for trial in failures[:_MAX_LISTED]])
-        rest = len(failures) - _MAX_LISTED
-        more = f"\n... and {rest} more, in error.details" if rest > 0 else ""
+        remaining = len(failures) - _MAX_LISTED
+        more = f"\n... and {remaining} more, in error.details" if remaining > 0 else ""
         refused = all(trial.outcome == "refused" for trial in failures)
         headline = "refuses an observed call" if refused else "differs from eager"
         raise ExportError(f"the graph {headline}:\n{table}{more}", details=str(self)).with_advice(
@@ -164,7 +164,7 @@ class ProofReport:
 def prove_graph(
     module: torch.nn.Module,
     runner: GraphRunner,
-    seen: DimInference,
+    inference: DimInference,
     calls: Sequence[ObservedCall],
     example: ObservedCall,
     maximum: Mapping[str, int],
@@ -180,26 +180,26 @@ def prove_graph(
         for number, call in enumerate(calls, 1)
         if call.has_tensors
     ]
-    base = sizes_of_call(seen, example)
+    base = sizes_of_call(inference, example)
 
     def try_sizes(changed: Mapping[str, int], note: str = "") -> ProofTrial:
         size_text = ", ".join(f"{name}={size}" for name, size in changed.items()) + note
         sizes = {**base, **changed}
-        count = count_elements(seen, example, sizes)
+        count = count_elements(inference, example, sizes)
         if count > _MAX_ELEMENTS:
             return ProofTrial(size_text, "not tried", f"its arguments have {count} elements")
-        call = resize_call(module, seen, example, sizes)
+        call = resize_call(module, inference, example, sizes)
         if call is None:
             return ProofTrial(
                 size_text, "not tried", "the observed call cannot be resized to these sizes"
             )
         return _try_call(size_text, module, runner, call)
 
-    for dimension in seen.independent_dims():
+    for dimension in inference.independent_dims():
         name, divisor = dimension.name, math.gcd(*dimension.sizes)
         small = {size: try_sizes({name: size}) for size in SMALL_SIZES}
         largest = maximum.get(name, max(dimension.sizes))
-        note = " (maximum)" if name in maximum else " (largest seen)"
+        note = " (maximum)" if name in maximum else " (largest inference)"
         trials += [*small.values(), try_sizes({name: largest}, note)]
         if divisor > 1 and not any(small[size].outcome == "right" for size in SMALL_SIZES[2:]):
             multiples = [divisor * size for size in SMALL_SIZES[1:]]
@@ -237,10 +237,10 @@ def _try_call(
         return ProofTrial(size_text, "undefined", _error_line(error), empty=empty)
     graph_args, graph_kwargs = copy_call(*call)
     leaves = pytree.tree_leaves((graph_args, graph_kwargs))
-    run = runner.run_isolated if empty else runner.run
+    run_graph = runner.run_isolated if empty else runner.run
     try:
         with preserve_state(module, (graph_args, graph_kwargs)), torch.no_grad():
-            result = run(tuple(graph_args), dict(graph_kwargs))
+            result = run_graph(tuple(graph_args), dict(graph_kwargs))
     except RejectedCall as error:
         return ProofTrial(size_text, "refused", str(error), empty=empty)
     except SkippedCall as error:
