@@ -144,11 +144,7 @@ def _user_inputs(exported: ExportedProgram) -> list[tuple[str, Any]]:
 
 
 def _input_paths(exported: ExportedProgram, names: Sequence[str]) -> dict[str, str]:
-    """Map the paths by which guards refer to inputs to the inputs' names.
-
-    Paths are ``d['a']`` for a dict among the arguments, and ``flat_args[0]`` for an input that
-    torch does not name.
-    """
+    """Map paths in guards, ``d['a']`` or ``flat_args[0]``, to the names of inputs."""
     paths = {f"flat_args[{index}]": name for index, name in enumerate(names)}
     signature = exported.module_call_graph[0].signature
     if signature is None:
@@ -382,10 +378,7 @@ def _guard_line(guard: Any) -> UserLine | None:
 
 
 def _tests_slice_end(guard: Any) -> bool:
-    """Whether torch compared the end of a slice with a size.
-
-    torch clamps the end on one side only; eager mode raises on neither side.
-    """
+    """Whether torch compared the end of a slice with a size; it clamps the end on one side only."""
     frame = getattr(guard.sloc, "framework_loc", None)
     return getattr(frame, "name", "") == "_compute_slice_index"
 

@@ -139,10 +139,7 @@ def _capture_variants(
 def _holds_at_one_size(
     conditions: Sequence[Any], values: Mapping[Any, int], ranges: Mapping[Any, Range]
 ) -> bool:
-    """Whether a program holds for one size only, and not for sizes near it.
-
-    Then the code does not branch on the size, but computes with the number.
-    """
+    """Whether a program holds for one size only, because the code computes with the number."""
     symbols = {symbol for condition in conditions for symbol in condition.free_symbols}
     for moving in symbols:
         for together in (False, True):  # equal sizes may have to stay equal
@@ -180,11 +177,7 @@ def _check_weights(program: Program) -> None:
 
 
 def _branch_guards(program: Program) -> list[Guard]:
-    """Return the guards on a single size.
-
-    A guard that relates two sizes describes which inputs fit each other, and remains a guard of the
-    whole program.
-    """
+    """Return the guards on a single size; guards on two sizes hold for the merged program."""
     return [guard for guard in program.guards if len(guard.condition.free_symbols) == 1]
 
 
@@ -441,10 +434,7 @@ def _chain_branches(
     operands: Sequence[Node],
     conditions: Sequence[Node],
 ) -> Node:
-    """Emit the torch.cond of the first condition, whose other branch tests the next condition.
-
-    The conditions of inner branches are the last operands.
-    """
+    """Emit nested torch.conds; the conditions of inner branches are the last operands."""
     first_branch, other_branch = branches[0], branches[1]
     if len(branches) > 2:
         inner = Graph()

@@ -126,10 +126,7 @@ def check_example(program: Program, request: Request, capture: Capture) -> None:
 
 
 def holds_for(program: Program, request: Request) -> bool:
-    """Whether the program is known to hold for the example of ``request``.
-
-    The sizes must be within the ranges, small sizes proved, and the guards met.
-    """
+    """Whether ranges, guards and proofs of small sizes allow the example of ``request``."""
     leaves = pytree.tree_leaves((request.args, request.kwargs))
     sizes = [sizes_of(node.meta.get("val")) for node in program.user_inputs]
     if len(leaves) != len(sizes) or program.exported is None:

@@ -101,10 +101,7 @@ def make_program(request: Request) -> Program:
 
 
 def export_reason(graph_module: GraphModule, tables: ConverterTables) -> str | None:
-    """Return why a GraphModule should go through torch.export; None if it should not.
-
-    It calls torch functions or modules, writes in place, or has no metadata.
-    """
+    """Return why a GraphModule needs torch.export: calls, writes, no metadata; None otherwise."""
     for node in graph_module.graph.nodes:
         if node.op == "call_method":
             return f"node '{node.name}' calls the method '{node.target}'"
@@ -244,11 +241,7 @@ def _merge_other_sides(program: Program, strategy: Strategy, attempts: Attempts)
 
 
 def _copy_repeated_tensors(request: Request) -> Request:
-    """Copy every tensor that is given twice.
-
-    torch.export makes one input of arguments that are the same object, and the model would use one
-    value for both.
-    """
+    """Copy tensors that are given twice, because torch.export makes one input of equal objects."""
     seen: set[int] = set()
 
     def copy_seen(leaf: Any) -> Any:
@@ -304,10 +297,7 @@ def _run_strategy(strategy: Strategy, attempts: Attempts) -> Program:
 
 
 def _check_converters(program: Program, request: Request, table: str | None) -> None:
-    """Raise MissingConverters if a decomposition table may help.
-
-    Otherwise the conversion reports the missing converters, with more detail.
-    """
+    """Raise MissingConverters for missing converters if a decomposition table may help."""
     ignored = traits.ASSERTION | traits.SIZE | traits.METADATA_ONLY
     missing: dict[str, OpOverload] = {}
     modules = program.graph_module.modules()

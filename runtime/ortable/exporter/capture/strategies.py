@@ -114,10 +114,7 @@ def _run_export(strict: bool, attempts: Attempts) -> Captured:
 
 
 def _reuse_first_program(attempts: Attempts) -> Captured:
-    """Return torch's first program again, to apply a decomposition table.
-
-    Operators without a converter may decompose into operators with one.
-    """
+    """Return torch's first program again, for the decomposition table of the strategy."""
     return attempts.programs[0][1], []
 
 

@@ -99,11 +99,7 @@ def count_elements(inference: DimInference, call: ObservedCall, sizes: Mapping[s
 
 
 def requested_shapes(module: Any, inference: DimInference, call: ObservedCall) -> dict[str, Any]:
-    """Return ``dynamic_shapes`` of `ortable.export` for this call.
-
-    The result maps each argument to a nest of the same structure, with a name for each axis that
-    varied.
-    """
+    """Return ``dynamic_shapes`` of `ortable.export` for this call: nests of names by argument."""
     assert call.args is not None and call.kwargs is not None
     arguments = bound_arguments(module, call.args, call.kwargs)
     shapes: dict[str, Any] = {}

@@ -199,7 +199,7 @@ def prove_graph(
         name, divisor = dimension.name, math.gcd(*dimension.sizes)
         small = {size: try_sizes({name: size}) for size in SMALL_SIZES}
         largest = maximum.get(name, max(dimension.sizes))
-        note = " (maximum)" if name in maximum else " (largest inference)"
+        note = " (maximum)" if name in maximum else " (largest seen)"
         trials += [*small.values(), try_sizes({name: largest}, note)]
         if divisor > 1 and not any(small[size].outcome == "right" for size in SMALL_SIZES[2:]):
             multiples = [divisor * size for size in SMALL_SIZES[1:]]
