@@ -98,7 +98,7 @@ def add_guards(program: Program, parts: Sequence[ExportedProgram], request: Requ
 def _check_free(
     old_shapes: Mapping[str, tuple[int | None, ...]], rewritten: ExportedProgram
 ) -> None:
-    """Raise ExportError if a decomposition made a dynamic dimension of an input constant."""
+    """Raise ExportError if a decomposition fixed a dynamic dimension of an input."""
     for name, shape in _input_shapes(rewritten):
         for axis, (old_size, new_size) in enumerate(
             zip(old_shapes.get(name, shape), shape, strict=True)

@@ -8,9 +8,9 @@ metadata and the validation use the guards, too.
 Guards that the model does not depend on are dropped: guards of torch's own code, which computes the
 same on every side of its branches or raises; guards that hold for all requested sizes (from 2 on,
 unless a minimum is given); and guards on ``torch.export.Dim`` objects, which torch checks against
-their ranges. Guards of torch's own code are kept if they make a number constant, if torch writes
-the size of a slice or of a part into the program (``x[:10]`` of a size below 10 has that size), and
-if the condition is its caller's (``F.gumbel_softmax(x, hard=n > m)``, ``min(n / 8, 1.0)``).
+their ranges. Guards of torch's own code are kept if they fix a number of the program, if torch
+writes the size of a slice or part into the program (``x[:10]`` of a size below 10 has that size),
+and if the condition is its caller's (``F.gumbel_softmax(x, hard=n > m)``, ``min(n / 8, 1.0)``).
 """
 
 from __future__ import annotations
@@ -372,7 +372,7 @@ def _guard_line(guard: Any) -> UserLine | None:
     line = line_from_location(getattr(guard.sloc, "framework_loc", None))
     in_dynamo = line is not None and {"_dynamo", "variables"} <= set(Path(line.file).parts)
     if in_dynamo or _tests_slice_end(guard):
-        # dynamo's "variables" evaluate the user's conditions; its other files those of operators
+        # conditions in dynamo's folder "variables" are those of the user's code
         return line_from_location(getattr(guard.sloc, "maybe_user_loc", None))
     return line
 

@@ -1,8 +1,8 @@
 """Record the torch functions that a forward calls, and compare two records.
 
-One record is of a capture with symbolic sizes, the other of a run with fake tensors at other sizes.
-If they agree, the forward takes the same branches at those sizes. strategies.py records captures;
-small_sizes.py compares.
+One record comes from a capture with symbolic sizes, the other from a run with fake tensors at other
+sizes. If they agree, the forward takes the same branches at those sizes. strategies.py records
+captures; small_sizes.py compares.
 """
 
 from __future__ import annotations
