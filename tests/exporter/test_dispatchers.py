@@ -198,7 +198,7 @@ def test_a_name_without_overload_stands_for_those_without_their_own() -> None:
         ("aten::add.Tensr", "has no overload 'Tensr', it has"),
         (torch.norm, "calls one of several operators.*'aten::linalg_vector_norm'"),
         ("Tensor.norm", "calls one of several operators"),
-        (F.embedding, r"name the operator that the converter is for: 'aten::embedding', whose schema"),
+        (F.embedding, r"the operator that the converter is for: 'aten::embedding', whose schema"),
         (F.multi_head_attention_forward, "torch does not say which operator"),
         ("torch.nn.functional.nothing", "is not an operator"),
         ("Tensor.relu_", "writes in place.*'Tensor.relu'"),

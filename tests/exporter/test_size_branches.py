@@ -170,8 +170,8 @@ def test_a_buffer_that_one_side_writes_is_refused_with_its_reason() -> None:
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (lambda x: x.sum(2) if x.shape[1] > 4 else x, "the dtype or rank of a result depends on the size"),
-        (lambda x: x.double() if x.shape[1] > 4 else x, "the dtype or rank of a result depends on the size"),
+        (lambda x: x.sum(2) if x.shape[1] > 4 else x, "the dtype or rank of a result depends"),
+        (lambda x: x.double() if x.shape[1] > 4 else x, "the dtype or rank of a result depends"),
         (lambda x: (x + 1, 3 if x.shape[1] > 4 else 4), "a result that is not a tensor depends on"),
         (lambda x: x[x > 0] if x.shape[1] > 4 else x[0, 0], "a size depends on data, on a side"),
         (lambda x: x * 2 if x.shape[1] ** 2 > 30 else x * 3, "condition on sizes contains Pow"),
