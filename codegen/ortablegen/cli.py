@@ -28,8 +28,8 @@ from ortablegen.aten.emit import count_escapes, emit_aten
 from ortablegen.aten.model import Specs
 from ortablegen.aten.read import compare_external, read_folder
 from ortablegen.language.precision import read_numbers
-from ortablegen.language.served import kernels_of
-from ortablegen.language.vocabulary import with_core_words
+from ortablegen.language.served import load_kernels
+from ortablegen.language.vocabulary import insert_core_functions
 from ortablegen.onnx.emit import emit_onnx_rules
 from ortablegen.onnx.read import load_onnx_rules
 from ortablegen.onnx.traits import TRAITS
@@ -49,7 +49,7 @@ from ortablegen.runtime_tables.kernels import (
 from ortablegen.runtime_tables.operators import emit_decompositions, emit_operator_costs
 from ortablegen.runtime_tables.optimizers import emit_optimizers, optimizers_page, read_optimizers
 from ortablegen.runtime_tables.sessions import emit_settings, read_settings, settings_page
-from ortablegen.schemas.ranges import dotted, listed
+from ortablegen.schemas.ranges import format_version, listed
 from ortablegen.schemas.record import PLACE, compare_installed, read_record, record_installed
 from ortablegen.schemas.registry import installed_torch
 from ortablegen.source.diagnostics import Diagnostics, SpecErrors
@@ -83,7 +83,7 @@ def generate(root: Path) -> Generated:
     traits = {name: rules.operators_with(name) for name in TRAITS}
     tables = emit_kernels(cpu)
     numbers = read_numbers(cpu)
-    kernels = kernels_of(tables, traits["dtype_sensitive"])
+    kernels = load_kernels(tables, traits["dtype_sensitive"])
     check_specs(specs, diagnostics, kernels=kernels, numbers=numbers)
     rewrites = read_rewrites(root / "specs" / "rewrites", root, diagnostics, traits)
     check_rewrites(rewrites, diagnostics, numbers)
@@ -117,7 +117,7 @@ def generate(root: Path) -> Generated:
     }
     language = root / "docs" / "language.md"
     if language.exists():
-        pages["docs/language.md"] = with_core_words(language.read_text())
+        pages["docs/language.md"] = insert_core_functions(language.read_text())
     return Generated(files, pages, specs, rewrites)
 
 
@@ -273,7 +273,7 @@ def _report_record(path: Path, specs: Specs, verb: str) -> bool:
     record, installed = read_record(path), installed_torch()
     if installed not in record.versions:
         print(
-            f"note: torch {dotted(installed)} is installed, and {path.name} records"
+            f"note: torch {format_version(installed)} is installed, and {path.name} records"
             f" {listed(record.versions) or 'nothing'}. The generated files do not change. To"
             " support this version, run `python -m ortablegen record-schemas`, then"
             " `make codegen`, which reports the entries that differ.",
@@ -282,7 +282,7 @@ def _report_record(path: Path, specs: Specs, verb: str) -> bool:
         return False
     lines = [] if verb == "generate" else compare_installed(record) + compare_external(specs)
     for line in lines:
-        print(f"torch {dotted(installed)}: {line}")
+        print(f"torch {format_version(installed)}: {line}")
     if lines:
         print(f"{path.name} is stale: run `python -m ortablegen record-schemas`")
     return bool(lines)

@@ -11,9 +11,9 @@ import pytest
 
 from ortablegen.aten.check import check_specs
 from ortablegen.aten.model import Specs
-from ortablegen.aten.rule_words import DTYPE_WORDS, MAX_WORDS, SHAPE_WORDS
+from ortablegen.aten.rule_words import DTYPE_FUNCTIONS, MAX_FUNCTIONS, SHAPE_FUNCTIONS
 from ortablegen.language import vocabulary
-from ortablegen.language.vocabulary import BEGIN, END, with_core_words
+from ortablegen.language.vocabulary import BEGIN, END, insert_core_functions
 from ortablegen.schemas.record import Record
 from ortablegen.schemas.registry import INSTALLED
 from ortablegen.source.diagnostics import Diagnostics
@@ -71,7 +71,7 @@ def test_every_rewrite_word_is_used_and_none_hides_a_prelude_word() -> None:
     rules = [path.read_text() for path in (ROOT / "specs" / "rewrites").glob("*.yaml")]
     used = set(re.findall(r"\w+(?=\()", "\n".join(rules)))
     folder = "ortable.passes.rewrite.helpers."
-    own = [word for word in vocabulary.rewrite_words().values() if word.module.startswith(folder)]
+    own = [word for word in vocabulary.rewrite_helpers().values() if word.module.startswith(folder)]
     assert len(own) > 80
     assert [word.name for word in own if word.name not in used] == []
     assert [word.name for word in own if word.name in vocabulary.load_prelude()] == []
@@ -112,8 +112,8 @@ def test_no_prelude_word_is_an_argument_name_of_torch() -> None:
 
 
 def test_rule_words_stay_few() -> None:
-    assert len(SHAPE_WORDS) <= MAX_WORDS
-    assert len(DTYPE_WORDS) <= MAX_WORDS
+    assert len(SHAPE_FUNCTIONS) <= MAX_FUNCTIONS
+    assert len(DTYPE_FUNCTIONS) <= MAX_FUNCTIONS
 
 
 def test_core_words_are_shared_and_others_live_with_their_family() -> None:
@@ -139,7 +139,7 @@ def test_no_word_is_unused() -> None:
 def test_no_word_of_onnx_rules_is_unused() -> None:
     folders = (ROOT / "runtime" / "ortable", ROOT / "generated" / "ortable_generated")
     used = {name for folder in folders for name in _names_read(folder)}
-    assert [word for word in vocabulary.inference_words() if word not in used] == []
+    assert [word for word in vocabulary.inference_helpers() if word not in used] == []
 
 
 def test_a_word_of_few_entries_or_of_one_file_is_no_core_word() -> None:
@@ -152,7 +152,7 @@ def test_a_word_in_two_modules_has_both_places(monkeypatch: pytest.MonkeyPatch) 
     first = vocabulary.Listing("turn", "runtime/ortable/prelude/a.py", 3, "")
     second = vocabulary.Listing("turn", "runtime/ortable/passes/rewrite/helpers/b.py", 7, "")
     monkeypatch.setattr(vocabulary, "load_listings", lambda: (first, second))
-    assert vocabulary.twice_listed() == [(first, second)]
+    assert vocabulary.find_duplicate_listings() == [(first, second)]
     diagnostics = Diagnostics()
     check_specs(Specs(), diagnostics)
     message = diagnostics.render()
@@ -162,7 +162,7 @@ def test_a_word_in_two_modules_has_both_places(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_page_of_the_language_lists_the_core_words() -> None:
     page = (ROOT / "docs" / "language.md").read_text()
-    assert with_core_words(page) == page
+    assert insert_core_functions(page) == page
     assert "- `is_float(x: Result)`: " in page
     listed = page.partition(BEGIN)[2].partition(END)[0]
     parameters = re.findall(r"\w+: ([A-Z]\w+)(?: or None)?(?=[,)])", listed)

@@ -312,12 +312,12 @@ def _precompile_context() -> bool:
     artifact = compat.BackendCacheArtifact("ortable test", b"content")
     context.record_artifact(artifact)
     found = context.serialize_artifact_by_key("ortable test")
-    compat.forget_for_dynamo("ortable test")
+    compat.remove_from_dynamo_package("ortable test")
     gone = context.serialize_artifact_by_key("ortable test") is None
     return gone and bool(found.content == artifact.content)
 
 
-expect("forget_for_dynamo", "as PrecompileContext", _precompile_context)
+expect("remove_from_dynamo_package", "as PrecompileContext", _precompile_context)
 
 
 expect(
@@ -366,7 +366,7 @@ def _package_name() -> bool:
     return len(seen) == 1 and bool(seen[0]) and compat.package_name(torch.nn.Module()) is None
 
 
-@expects("backend_of_install", "names the backend for which a package is read")
+@expects("find_installing_backend", "names the backend for which a package is read")
 def _backend_of_install() -> bool:
     from torch._dynamo.package import DynamoCache
 
@@ -376,7 +376,7 @@ def _backend_of_install() -> bool:
         return graph.forward
 
     def load(function: Any) -> None:
-        seen.append(compat.backend_of_install())
+        seen.append(compat.find_installing_backend())
 
     original, DynamoCache.load = DynamoCache.load, load
     try:
@@ -385,7 +385,7 @@ def _backend_of_install() -> bool:
     finally:
         DynamoCache.load = original
     torch.compiler.reset()
-    return seen == [(backend, {"options": {"a": 1}})] and compat.backend_of_install() is None
+    return seen == [(backend, {"options": {"a": 1}})] and compat.find_installing_backend() is None
 
 
 expect(

@@ -173,10 +173,10 @@ def _composite_kernel() -> bool:
     return bool(found.equal(torch.full((2, 2), 2.0)))
 
 
-@expects("forget_dispatch", "an operator looks for its kernels again")
+@expects("clear_dispatch_cache", "an operator looks for its kernels again")
 def _forget_dispatch() -> bool:
     op = torch.ops.aten.relu.default
-    compat.forget_dispatch(op)
+    compat.clear_dispatch_cache(op)
     return bool(op(torch.tensor(-1.0)) == 0)
 
 
@@ -199,16 +199,16 @@ expect(
     lambda: compat.is_custom("ortable_compat::twice") and not compat.is_custom("aten::add"),
 )
 expect(
-    "op_of_custom",
+    "custom_op_overload",
     "the overload of what custom_op made",
-    lambda: compat.op_of_custom(_twice) is torch.ops.ortable_compat.twice.default,
+    lambda: compat.custom_op_overload(_twice) is torch.ops.ortable_compat.twice.default,
 )
 expect(
-    "kernel_of_custom",
+    "custom_op_kernel",
     "the function that custom_op decorates, None for another name",
     lambda: (
-        compat.kernel_of_custom("ortable_compat::twice")(torch.ones(1)).item() == 2
-        and compat.kernel_of_custom("aten::add") is None
+        compat.custom_op_kernel("ortable_compat::twice")(torch.ones(1)).item() == 2
+        and compat.custom_op_kernel("aten::add") is None
     ),
 )
 
@@ -464,7 +464,7 @@ expect(
 )
 
 
-@expects("forget_pre_hook", "a hook, with what torch keeps of it, is gone")
+@expects("remove_pre_hook", "a hook, with what torch keeps of it, is gone")
 def _forget_pre_hook() -> bool:
     module, called = torch.nn.ReLU(), []
 
@@ -473,7 +473,7 @@ def _forget_pre_hook() -> bool:
 
     module.register_forward_pre_hook(hook, with_kwargs=True)
     module.register_forward_pre_hook(print)
-    compat.forget_pre_hook(module, hook)
+    compat.remove_pre_hook(module, hook)
     left = [*module._forward_pre_hooks.values(), *module._forward_pre_hooks_with_kwargs]
     module._forward_pre_hooks.clear()
     module(torch.ones(1))
@@ -529,7 +529,7 @@ def _set_constants() -> bool:
     return list(program.constants) == ["c"]
 
 
-@expects("constants_lifted_through", "retracing a program calls the wrapped function")
+@expects("wrap_constant_lifting", "retracing a program calls the wrapped function")
 def _lifted() -> bool:
     calls = []
 
@@ -541,7 +541,7 @@ def _lifted() -> bool:
         return through
 
     program = exported_program()
-    with compat.constants_lifted_through(wrapped):
+    with compat.wrap_constant_lifting(wrapped):
         program.run_decompositions({})
     count = len(calls)
     exported_program().run_decompositions({})
@@ -562,20 +562,20 @@ expect(
 )
 
 
-@expects("set_onnx_export_answers", "torch.onnx.is_in_onnx_export() tells what was set")
+@expects("set_onnx_export_results", "torch.onnx.is_in_onnx_export() tells what was set")
 def _set_answers() -> bool:
-    before = compat.onnx_export_answers()
+    before = compat.get_onnx_export_results()
     try:
-        compat.set_onnx_export_answers(True, True)
+        compat.set_onnx_export_results(True, True)
         return torch.onnx.is_in_onnx_export() is True
     finally:
-        compat.set_onnx_export_answers(*before)
+        compat.set_onnx_export_results(*before)
 
 
 expect(
-    "onnx_export_answers",
+    "get_onnx_export_results",
     "false, and dynamo's answer",
-    lambda: compat.onnx_export_answers() == (False, False),
+    lambda: compat.get_onnx_export_results() == (False, False),
 )
 expect(
     "onnx_flags",

@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 import ortable
 from ortable.errors import ExportError, InputError, UnsupportedCase
 from ortable.exporter.capture import graph_at_sizes, small_sizes
-from ortable.exporter.capture.graph_at_sizes import FailingNode
+from ortable.exporter.capture.graph_at_sizes import FailingNodeError
 
 from .batch_one_models import CASES, Pair
 from .program_helpers import module_of
@@ -314,7 +314,7 @@ def test_kernels_of_gradients_run_at_no_other_size(monkeypatch: pytest.MonkeyPat
             return torch.ops.aten._weight_norm_interface_backward(x, x, norms, again, 1)
 
     def check(*given: Any) -> None:
-        raise FailingNode(None, "fake tensors lack something")
+        raise FailingNodeError(None, "fake tensors lack something")
 
     def run(*given: Any) -> None:
         raise AssertionError("a kernel ran")

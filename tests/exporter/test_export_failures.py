@@ -12,7 +12,7 @@ from torch.export import Dim
 
 from ortable import ExportOptions, to_onnx
 from ortable.errors import ExportError
-from ortable.exporter.capture.export_failures import KINDS, is_user_file
+from ortable.exporter.capture.export_failures import FAILURE_KINDS, is_user_file
 from ortable.exporter.frontend.export_request import UserLine
 
 X = torch.rand(4, 6)
@@ -222,8 +222,8 @@ def test_torchs_words_are_kept_without_its_own_log_hints() -> None:
 
 
 def test_every_kind_says_what_may_help_and_the_last_fits_everything() -> None:
-    assert all(kind.advice for kind in KINDS)
-    assert KINDS[-1].pattern.search("builtins.RuntimeError: whatever")
+    assert all(kind.advice for kind in FAILURE_KINDS)
+    assert FAILURE_KINDS[-1].pattern.search("builtins.RuntimeError: whatever")
 
 
 def test_lines_of_torch_and_of_python_are_not_the_users() -> None:

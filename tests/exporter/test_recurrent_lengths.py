@@ -7,7 +7,7 @@ import torch
 
 import ortable
 from ortable.errors import ExportError, InputError
-from ortable.exporter.capture.patches import preserve_lengths
+from ortable.exporter.capture.patches import patch_recurrent_lengths
 
 from .helpers import assert_same
 
@@ -84,7 +84,7 @@ def test_without_the_patch_torch_fixes_the_length_and_the_error_says_which() -> 
 def test_eager_results_are_torchs_own_while_the_patch_is_in_place() -> None:
     module, x = LAYERS["gru"]().eval(), torch.randn(3, 6, 4)
     expected = module(x)
-    undo = preserve_lengths(lambda: True)
+    undo = patch_recurrent_lengths(lambda: True)
     try:
         for got, wanted in zip(module(x), expected, strict=True):
             assert torch.equal(got, wanted)

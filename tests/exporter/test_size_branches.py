@@ -13,7 +13,7 @@ from torch.export import Dim
 
 from ortable import ExportOptions, export, to_onnx
 from ortable.errors import InputError
-from ortable.exporter.capture.guard_proofs import cases_of, uncovered_sizes
+from ortable.exporter.capture.guard_proofs import choose_size_cases, find_uncovered_sizes
 from tests.modules import FunctionOfX
 
 from .helpers import assert_same
@@ -219,10 +219,12 @@ def test_conditions_that_cover_all_sizes_are_proved() -> None:
         ([[odd], [even]], []),
         ([[half], [n < 9]], [{n: 9}]),
     ):
-        cases = cases_of(conditions, {})
-        assert cases is not None and list(uncovered_sizes(conditions, cases)) == expected
-    assert cases_of([[n > m]], {}) is None
-    assert cases_of([[n > 10**6]], {}) is None and cases_of([[n**2 > 9]], {}) is None
+        cases = choose_size_cases(conditions, {})
+        assert cases is not None and list(find_uncovered_sizes(conditions, cases)) == expected
+    assert choose_size_cases([[n > m]], {}) is None
+    assert (
+        choose_size_cases([[n > 10**6]], {}) is None and choose_size_cases([[n**2 > 9]], {}) is None
+    )
 
 
 def test_nothing_is_said_twice() -> None:

@@ -20,7 +20,11 @@ import torch.nn.functional as F
 import ortable
 from ortable import ExportOptions
 from ortable.errors import InputError
-from ortable.exporter.capture.export_failures import decides_for_caller, is_dispatch, is_user_file
+from ortable.exporter.capture.export_failures import (
+    is_condition_of_caller,
+    is_dispatch,
+    is_user_file,
+)
 from ortable.exporter.frontend.export_request import UserLine
 
 EXAMPLE = (6, 8)
@@ -170,8 +174,8 @@ def test_whose_code_asks() -> None:
     assert not is_user_file("<frozen importlib._bootstrap>")
     asking = {statistics: True, F: True, torch._refs: False, torch._ops: False}
     for module, expected in asking.items():
-        assert decides_for_caller(UserLine(str(module.__file__), 1, "asks")) is expected
-    assert not decides_for_caller(UserLine(__file__, 1, "asks"))
+        assert is_condition_of_caller(UserLine(str(module.__file__), 1, "asks")) is expected
+    assert not is_condition_of_caller(UserLine(__file__, 1, "asks"))
     assert is_dispatch(UserLine(torch._ops.__file__, 1, "__call__"))
     assert not is_dispatch(UserLine("_ops.py", 1, "__call__"))
 

@@ -78,7 +78,7 @@ def _of_program(program: Any) -> Any:
     graphs = [
         ([(n.name, n.op, str(n.target), str(n.args), str(n.kwargs)) for n in each.graph.nodes],
          [(name, id(inner)) for name, inner in each.named_children()])
-        for each in functionalize.graphs_of(program.graph_module)
+        for each in functionalize.find_graph_modules(program.graph_module)
     ]  # fmt: skip
     call = program.module_call_graph[0].signature
     return (
@@ -93,7 +93,7 @@ def _state() -> dict[str, Any]:
     kernel = torch._C.DispatchKey.CompositeImplicitAutograd
     return {
         **process_state(),
-        "in an export": compat.onnx_export_answers(),
+        "in an export": compat.get_onnx_export_results(),
         "patched": [getattr(owner, name) for owner, name in PATCHED],
         "kernel": torch.ops.aten.lstm.input.py_kernels[kernel] is LSTM_KERNEL,
         "rules": len(compat.fake_rules()),
@@ -211,8 +211,8 @@ WORKS: dict[str, Callable[[], Any]] = {
         lambda: module_state.silence_loggers(module_state.GUARDS_LOGGER, module_state.TRACE_LOGGER)
     ),
     "silent": _in(_silent),
-    "marked_regions": _in(lambda: functionalize.marked_regions(GRAPH)),
-    "scalars_as_operators": _in(lambda: functionalize.scalars_as_operators(GRAPH)),
+    "mark_regions": _in(lambda: functionalize.mark_regions(GRAPH)),
+    "replace_scalar_constants": _in(lambda: functionalize.replace_scalar_constants(GRAPH)),
     "shown_views": _in(lambda: functionalize.expose_aliases(GRAPH)),
     "a flat call": _in(lambda: functionalize._flat_call_spec(PROGRAM)),
     "constants kept": _in(lambda: functionalize._preserve_constants(PROGRAM)),

@@ -55,7 +55,7 @@ def count_other() -> dict[str, int]:
         "words of the documentation": words,
         "targets of make": len(targets),
         "functions of the language": language,
-        "functions of rewrites": len(vocabulary.rewrite_words()) - language,
+        "functions of rewrites": len(vocabulary.rewrite_helpers()) - language,
         _LINEAR: count_files_of_linear(),
     }
 

@@ -85,7 +85,7 @@ def test_the_name_of_a_file_is_no_code(tmp_path: Path) -> None:
         assert marked(compiled_specs(path)) is None
         rules = tmp_path / f"r{end}{MARK}(){end}.yaml"
         rules.write_text(json.dumps([_sound_rule()], indent=1))
-        assert marked(rule_selection.compiled_rules(rules)) is None
+        assert marked(rule_selection.compile_rules_to_source(rules)) is None
 
 
 def test_a_note_is_no_code(tmp_path: Path) -> None:

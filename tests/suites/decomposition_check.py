@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ortable.backend.aot.decompositions import get_decomposition_table
 from ortable.backend.aot.preserved_operators import preserve_operators
-from ortable.compat.torch import DispatchKey, forget_dispatch
+from ortable.compat.torch import DispatchKey, clear_dispatch_cache
 from ortable.debug.harness import entries as harness
 from ortable_generated.aten import traits
 from ortablegen.aten.samples import parse_sample
@@ -208,7 +208,7 @@ def _record_python_kernels() -> None:
             kernel = operator.py_kernels.get(key)
             if callable(kernel):
                 operator.py_kernels[key] = partial(_noted, name, kernel)
-                forget_dispatch(operator)
+                clear_dispatch_cache(operator)
 
 
 def _noted(name: str, kernel: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from ortable import dtypes
 from ortablegen.language import kinds, vocabulary
 from ortablegen.language.check import CodeChecker
-from ortablegen.language.kinds import Kind, of_torch
+from ortablegen.language.kinds import Kind, kind_of_torch_type
 from ortablegen.language.narrowing import COMPLEX, FLOATS, Env, Value, narrow_env
 from ortablegen.language.parse import Code
 from ortablegen.language.precision import Limits, NumberTable
@@ -18,7 +18,7 @@ from ortablegen.language.samples import SampleProblem
 from ortablegen.language.served import Kernels
 from ortablegen.language.vocabulary import Word
 from ortablegen.schemas.onnx import DOMAIN_RANGE
-from ortablegen.schemas.ranges import ALWAYS, VersionRange, dotted, listed, meet
+from ortablegen.schemas.ranges import ALWAYS, VersionRange, format_version, listed, meet
 from ortablegen.schemas.registry import Registry
 from ortablegen.schemas.torch import OpSchema
 from ortablegen.source.diagnostics import Diagnostics, Span
@@ -91,7 +91,7 @@ def check_op(entry: OpEntry, diagnostics: Diagnostics, targets: Targets) -> None
 
 def _check_vocabulary(registry: Registry, diagnostics: Diagnostics) -> None:
     """Report names with two meanings, and names that are also argument names of torch."""
-    for first_listing, second_listing in vocabulary.twice_listed():
+    for first_listing, second_listing in vocabulary.find_duplicate_listings():
         diagnostics.error(
             Span(second_listing.file, second_listing.line, 1),
             f"the function '{second_listing.name}' has two meanings",
@@ -145,7 +145,7 @@ def _check_duplicates(declared: list[_DeclaredEntry], diagnostics: Diagnostics) 
                 message = f"duplicate entry for '{key}'"
             else:
                 message = f"the 'torch' ranges of two entries for '{key}' overlap"
-                notes.append(f"torch {dotted(common_version)} is in both")
+                notes.append(f"torch {format_version(common_version)} is in both")
             diagnostics.error(span, message, notes)
             break
         earlier_entries[key].append((span, present))
@@ -219,7 +219,9 @@ def check_python(
 
 def argument_env(schema: OpSchema) -> Env:
     """Return the kinds of a schema's arguments."""
-    return {argument.name: Value(of_torch(argument.type)) for argument in schema.arguments}
+    return {
+        argument.name: Value(kind_of_torch_type(argument.type)) for argument in schema.arguments
+    }
 
 
 # promotions after which the arguments have the dtype of the result
@@ -402,7 +404,9 @@ class _OpChecker:
         if form.by_parts or form.by_products:
             self.check_parts(form)
             return
-        env: Env = {a.name: Value(kinds.in_complex(of_torch(a.type))) for a in arguments}
+        env: Env = {
+            a.name: Value(kinds.complex_kind(kind_of_torch_type(a.type))) for a in arguments
+        }
         env["res"] = Value(Kind(kinds.RES))
         self.read = set()
         for name in self.entry.promote.args if self.entry.promote is not None else ():
@@ -431,7 +435,7 @@ class _OpChecker:
         """Check that ``parts(...)`` or ``products(...)`` names tensor or number arguments."""
         form_name = "products" if form.by_products else "parts"
         allowed = frozenset({kinds.RESULT}) if form.by_products else kinds.WITH_PARTS
-        by_name = {a.name: of_torch(a.type).base for a in self.entry.schema.arguments}
+        by_name = {a.name: kind_of_torch_type(a.type).base for a in self.entry.schema.arguments}
         if not self.entry.lower:
             self.error(
                 form.span,

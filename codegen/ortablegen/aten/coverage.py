@@ -16,7 +16,7 @@ from ortablegen.language.vocabulary import load_prelude
 from ortablegen.source.templates import header
 from ortablegen.source.yaml_source import load_plain
 
-from .data_checks import check_table
+from .data_checks import data_check_table
 from .deviations import deviation_lines
 from .model import AliasEntry, OpEntry, Specs, Targets
 from .samples import parse_sample
@@ -199,7 +199,7 @@ def operators_page(rows: list[Coverage], specs: Specs) -> str:
         deviating = "Where ONNX Runtime differs from torch and no other nodes were found:"
         demands = "Demands on data, and what eager and torch.compile raise:"
         lines = _format_section(deviating, deviation_lines(entries))
-        lines += _format_section(demands, check_table(entries))
+        lines += _format_section(demands, data_check_table(entries))
         parts.append("\n".join([table.rstrip("\n"), *lines, ""]))
     return "\n".join(parts)
 

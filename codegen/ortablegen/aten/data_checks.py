@@ -12,7 +12,7 @@ from ortablegen.language.emit import Needs, expression_text
 from ortablegen.schemas.torch import OpSchema
 from ortablegen.source.yaml_source import YMap, YNode, YScalar
 
-from .model import DataCheck, OpEntry, check_lets
+from .model import DataCheck, OpEntry, data_check_lets
 from .parts import PartReader
 
 KEYS = ("values", "low", "high", "holds", "axis", "when", "raises", "message", "repro")
@@ -66,12 +66,12 @@ def _read_row(node: YNode, schema: OpSchema, reader: PartReader) -> DataCheck | 
     )
 
 
-def check_lines(entry: OpEntry, needs: Needs) -> list[str]:
+def data_check_lines(entry: OpEntry, needs: Needs) -> list[str]:
     """Emit the body of the function that lists the data checks of one call."""
     needs.add("ortable.dispatch", "DataCheck")
     lines = [
         f"    {name} = {expression_text(code.expression, needs)}"
-        for name, code in check_lets(entry)
+        for name, code in data_check_lets(entry)
     ]
     rows = []
     for row in entry.checks:
@@ -91,7 +91,7 @@ def check_lines(entry: OpEntry, needs: Needs) -> list[str]:
     return [*lines, "    return [", *rows, "    ]"]
 
 
-def check_table(entries: Iterable[OpEntry]) -> list[str]:
+def data_check_table(entries: Iterable[OpEntry]) -> list[str]:
     """Describe the data checks for docs/operators.md."""
     return [
         f"- `{entry.key}`: {_format_condition(row)}, else `{row.raises}`: {row.message}"

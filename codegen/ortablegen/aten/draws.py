@@ -23,7 +23,7 @@ _ALLOWED = (
 )  # fmt: skip
 
 
-def reads_drawn(entry: OpEntry) -> bool:
+def lowering_reads_drawn(entry: OpEntry) -> bool:
     """Whether the lowering reads the drawn tensor; otherwise the drawn tensor is the result."""
     codes = [code for case in entry.lower for code in (case.when, case.do) if code is not None]
     return any(name.id == DRAWN for code in codes for name in names_in(*code.body))
@@ -78,7 +78,7 @@ def check_draw(entry: OpEntry, diagnostics: Diagnostics) -> set[str]:
         names_read |= _check_value(code, value, entry, diagnostics)
     if when is not None:
         names_read |= _check_value(when, when.expression, entry, diagnostics)
-    if not reads_drawn(entry) and len(entry.schema.returns) > 1:
+    if not lowering_reads_drawn(entry) and len(entry.schema.returns) > 1:
         text = "the lowering never reads 'drawn', and there are several results"
         diagnostics.error(code.span, text, fix="add a case for 'drawn is not None'")
     return names_read
@@ -113,7 +113,7 @@ def draw_text(entry: OpEntry, needs: Needs) -> str:
     arguments = "".join(f"{values[name]}, " for name in overload[1])
     text = (
         f"RngCall({overload[0]!r}, {shape_source}, {dtype}, ({arguments.rstrip()}), "
-        f"{not reads_drawn(entry)})"
+        f"{not lowering_reads_drawn(entry)})"
     )
     if when is not None:
         text += f" if {ast.unparse(when.expression)} else None"

@@ -14,12 +14,12 @@ from pathlib import Path
 from ortable import dtypes
 from ortablegen.language import kinds, vocabulary
 from ortablegen.language.emit import Needs, block_lines, expression_text
-from ortablegen.language.kinds import of_torch
+from ortablegen.language.kinds import kind_of_torch_type
 from ortablegen.schemas.torch import Argument, OpSchema
 from ortablegen.source.templates import render
 
 from . import draws, numbers, rule_words
-from .data_checks import check_lines
+from .data_checks import data_check_lines
 from .model import (
     AliasEntry,
     CallEntry,
@@ -113,7 +113,7 @@ def family_text(specs: Specs, file: str, existing: Mapping[str, OpEntry] | None 
 
 
 def _annotation_names(text: str) -> list[str]:
-    return _names_in(text, kinds.WORDS - {kinds.ANY, kinds.RES, kinds.OPAQUE})
+    return _names_in(text, kinds.KIND_NAMES - {kinds.ANY, kinds.RES, kinds.OPAQUE})
 
 
 def _names_in(text: str, names: Iterable[str]) -> list[str]:
@@ -141,7 +141,7 @@ def _converter_lines(entry: OpEntry, needs: Needs) -> list[str]:
 
 def _drawn_parameter(entry: OpEntry) -> str:
     """Return the parameter for the drawn tensor, "" if the lowering does not read it."""
-    reads_drawn = entry.draw is not None and draws.reads_drawn(entry)
+    reads_drawn = entry.draw is not None and draws.lowering_reads_drawn(entry)
     return f"{draws.DRAWN}: Result | None = None" if reads_drawn else ""
 
 
@@ -252,8 +252,8 @@ def _format_signature(
 
 
 def _format_parameter(argument: Argument) -> str:
-    kind = of_torch(argument.type)
-    kind_name = kind.base if kind.base in kinds.WORDS and kind.base != kinds.OPAQUE else "Any"
+    kind = kind_of_torch_type(argument.type)
+    kind_name = kind.base if kind.base in kinds.KIND_NAMES and kind.base != kinds.OPAQUE else "Any"
     annotation = f"{kind_name} | None" if kind.optional and kind_name != "Any" else kind_name
     if not argument.has_default:
         return f"{argument.name}: {annotation}"
@@ -298,7 +298,7 @@ def _check_function(entry: OpEntry, needs: Needs) -> list[str]:
     name, drawn_parameter = "check_" + entry.schema.function_name, _drawn_parameter(entry)
     return [
         _format_signature(name, entry.schema, "graph: Graph", drawn_parameter),
-        *check_lines(entry, needs),
+        *data_check_lines(entry, needs),
     ]
 
 
@@ -355,7 +355,7 @@ def _alias_functions(
 
 def is_pure_draw(entry: OpEntry) -> bool:
     """Whether the operator only draws, so that its aliases draw the same tensor."""
-    return entry.draw is not None and not draws.reads_drawn(entry)
+    return entry.draw is not None and not draws.lowering_reads_drawn(entry)
 
 
 def _hop_lines(entry: HopEntry, needs: Needs) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ortablegen.language.entries import Precision
 from ortablegen.language.parse import Code, names_in
-from ortablegen.language.vocabulary import Word, load_prelude, operator_words
+from ortablegen.language.vocabulary import Word, load_prelude, operator_helpers
 from ortablegen.schemas.onnx import DOMAIN_RANGE
 from ortablegen.schemas.ranges import ALWAYS, VersionRange, covers
 from ortablegen.schemas.registry import EVERY_VERSION, INSTALLED, Registry, TorchVersions
@@ -242,7 +242,7 @@ def complex_lets(entry: OpEntry) -> tuple[tuple[str, Code], ...]:
     return find_lets_read(entry, [c for case in complex_cases(entry) for c in (case.when, case.do)])
 
 
-def check_lets(entry: OpEntry) -> tuple[tuple[str, Code], ...]:
+def data_check_lets(entry: OpEntry) -> tuple[tuple[str, Code], ...]:
     """Return the names of ``let`` that ``checks`` read, transitively."""
     codes = [c for row in entry.checks for c in (row.values, row.low, row.high, row.axis, row.when)]
     return find_lets_read(entry, codes)
@@ -349,7 +349,7 @@ class NumberEntry:
 
 
 @dataclass(frozen=True)
-class Placed:
+class TorchPlacement:
     """``run_in: torch``, and why; ``lowered`` if the entry also has a lowering for exports."""
 
     name: str
@@ -394,7 +394,7 @@ class Specs:
     aliases: tuple[AliasEntry, ...] = ()
     calls: tuple[CallEntry, ...] = ()
     hops: tuple[HopEntry, ...] = ()
-    placed: tuple[Placed, ...] = ()
+    placed: tuple[TorchPlacement, ...] = ()
     traits: tuple[Traits, ...] = ()
     numbers: tuple[NumberEntry, ...] = ()
     registry: Registry = INSTALLED
@@ -438,7 +438,7 @@ class Targets:
     def words(self) -> dict[str, Word]:
         """Return the functions of blocks: of the prelude, of families, and one per operator."""
         schemas = (entry.schema for entries in self._by_key.values() for entry in entries)
-        return {**load_prelude(), **operator_words(schemas)}
+        return {**load_prelude(), **operator_helpers(schemas)}
 
     def versions_of(self, key: str) -> list[str]:
         """Return the version ranges of the entries of ``key``."""

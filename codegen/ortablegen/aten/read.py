@@ -36,8 +36,8 @@ from .model import (
     HopEntry,
     NumberEntry,
     OpEntry,
-    Placed,
     Specs,
+    TorchPlacement,
     Traits,
 )
 from .numbers import read_number
@@ -114,7 +114,7 @@ def _read_all(
     registry: Registry = INSTALLED,
 ) -> Specs:
     by_type: dict[type, list[Any]] = defaultdict(list)
-    placed: list[Placed] = []
+    placed: list[TorchPlacement] = []
     traits: list[Traits] = []
     for display, entries in sources:
         for node in expand_tables(entries, diagnostics):
@@ -171,7 +171,7 @@ class _Reader(PartReader):
 
     def __init__(self, file: str, diagnostics: Diagnostics) -> None:
         super().__init__(file, diagnostics)
-        self.placed: list[Placed] = []
+        self.placed: list[TorchPlacement] = []
         self.traits: list[Traits] = []
 
     def read_entry(self, node: YNode) -> Entry | None:
@@ -278,7 +278,9 @@ class _Reader(PartReader):
             self.error(place_node.span, "'run_in: torch' needs 'why:'", fix=fix)
         elif name is not None and why is not None:
             span = node.pairs[0][1].span
-            self.placed.append(Placed(name, why, self.file, span, lowered, versions.present))
+            self.placed.append(
+                TorchPlacement(name, why, self.file, span, lowered, versions.present)
+            )
 
     def read_requires(self, node: YNode | None) -> str | None:
         """Read the module whose import registers the operator."""

@@ -12,7 +12,7 @@ from ortablegen.source.diagnostics import Diagnostics, did_you_mean
 
 from .model import PROMOTE_KINDS, OpEntry, ShapeRule
 
-MAX_WORDS = 15
+MAX_FUNCTIONS = 15
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class RuleFunction:
     module: str = "ortable.inference"
 
 
-SHAPE_WORDS = {
+SHAPE_FUNCTIONS = {
     "same": RuleFunction("shape_or_none", "t", 1, "ortable.prelude.metadata"),
     "broadcast": RuleFunction("broadcast", "s*", 1),
     "reduce": RuleFunction("reduce_shape", "svv", 3),
@@ -41,7 +41,7 @@ SHAPE_WORDS = {
     "given": RuleFunction("given_shape", "v", 1, "ortable.prelude.metadata"),
     "scalar": RuleFunction("scalar_shape", "", 0, "ortable.prelude.metadata"),
 }
-DTYPE_WORDS = {
+DTYPE_FUNCTIONS = {
     "same": RuleFunction("dtype_or_none", "t", 1, "ortable.prelude.metadata"),
     "promote": RuleFunction("promoted_dtype", "t*", 1, "ortable.prelude.promotion"),
     "promote_to_float": RuleFunction("promote_to_float", "d*", 1),
@@ -66,11 +66,11 @@ def check_rules(entry: OpEntry, diagnostics: Diagnostics) -> None:
     for rule in entry.out:
         if rule.shape.code is not None:
             _check_expression(
-                rule.shape.code, rule.shape.code.expression, SHAPE_WORDS, names, diagnostics
+                rule.shape.code, rule.shape.code.expression, SHAPE_FUNCTIONS, names, diagnostics
             )
         elif rule.shape.kind == "unify":
             _check_unify(rule.shape, entry, diagnostics)
-        _check_expression(rule.dtype, rule.dtype.expression, DTYPE_WORDS, names, diagnostics)
+        _check_expression(rule.dtype, rule.dtype.expression, DTYPE_FUNCTIONS, names, diagnostics)
 
 
 def _check_unify(rule: ShapeRule, entry: OpEntry, diagnostics: Diagnostics) -> None:
@@ -107,7 +107,7 @@ def _check_expression(
         _check_expression(code, node.body, functions, names, diagnostics)
         _check_expression(code, node.orelse, functions, names, diagnostics)
         return
-    if isinstance(node, ast.Name) and functions is DTYPE_WORDS:
+    if isinstance(node, ast.Name) and functions is DTYPE_FUNCTIONS:
         if node.id not in vocabulary.DTYPES:
             hint = did_you_mean(node.id, vocabulary.DTYPES)
             fix = "write a dtype such as int64, or same(x)"
@@ -181,12 +181,12 @@ def emit_shape(rule: ShapeRule, entry: OpEntry, needs: Needs) -> str:
         patterns = tuple("*" if pattern is None else pattern for pattern in rule.patterns)
         return f"unify_shapes({patterns!r}, {rule.results!r}, [{shapes}])[0]"
     assert rule.code is not None
-    return _emit_rule(rule.code.expression, SHAPE_WORDS, needs)
+    return _emit_rule(rule.code.expression, SHAPE_FUNCTIONS, needs)
 
 
 def emit_dtype(code: Code, needs: Needs, kind: str) -> str:
     """Emit a dtype rule; ``kind`` is the entry's promotion kind."""
-    return _emit_rule(code.expression, DTYPE_WORDS, needs, kind)
+    return _emit_rule(code.expression, DTYPE_FUNCTIONS, needs, kind)
 
 
 def _emit_rule(

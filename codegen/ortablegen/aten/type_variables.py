@@ -33,12 +33,12 @@ CLASSES: dict[str, tuple[int, ...]] = {
     "unsigned": UNSIGNED,
     "any": (*FLOATS, *INTS, dtypes.boolean, *UNSIGNED),
 }
-EVERY = CLASSES["any"]
+ALL_DTYPES = CLASSES["any"]
 # dtypes by the names that specs use
 DTYPES = {name: getattr(dtypes, name) for name in vocabulary.DTYPES}
 
 
-def members_of(text: str) -> tuple[int, ...] | str:
+def parse_dtype_classes(text: str) -> tuple[int, ...] | str:
     """Parse ``"float int64"`` or ``"real -boolean"`` to dtypes; return an unknown word instead."""
     members: set[int] = set()
     for word in text.split():
@@ -51,7 +51,7 @@ def members_of(text: str) -> tuple[int, ...] | str:
         members = (
             members - set(class_dtypes) if word.startswith("-") else members | set(class_dtypes)
         )
-    return tuple(dtype for dtype in EVERY if dtype in members)
+    return tuple(dtype for dtype in ALL_DTYPES if dtype in members)
 
 
 def format_unknown_class(word: str) -> str:
@@ -118,7 +118,7 @@ def _read_variable(
             f"no argument has the type '{name}'",
             fix=f"give it to an argument: {{index: {name}}}",
         )
-    members = members_of(reader.read_text(node, "the members") or "")
+    members = parse_dtype_classes(reader.read_text(node, "the members") or "")
     if isinstance(members, str) or not members:
         message = format_unknown_class(members) if isinstance(members, str) else "no dtype remains"
         notes = [f"words are {', '.join(CLASSES)}, and dtypes; '-' removes a word's dtypes"]

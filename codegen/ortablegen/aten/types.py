@@ -16,7 +16,7 @@ from ortablegen.schemas.onnx import DOMAIN_RANGE
 from ortablegen.source.diagnostics import Diagnostics
 
 from .model import LowerCase, OpEntry, TypeVariable
-from .type_variables import DTYPES, EVERY, FLOATS, INTS, UNSIGNED
+from .type_variables import ALL_DTYPES, DTYPES, FLOATS, INTS, UNSIGNED
 
 _MAX_ASSIGNMENTS = 120
 
@@ -29,7 +29,7 @@ def operand_dtypes(entry: OpEntry) -> dict[str, frozenset[int]]:
         # wide unsigned ints only if they are members themselves
         unpromoted = frozenset(
             dtype
-            for dtype in EVERY
+            for dtype in ALL_DTYPES
             if _compute_dtype(entry, dtype) in variable.members
             and (dtype not in UNSIGNED or dtype in variable.members)
         )

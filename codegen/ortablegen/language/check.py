@@ -11,7 +11,7 @@ from ortablegen.source.diagnostics import Diagnostics, did_you_mean
 
 from . import kinds, narrowing, vocabulary
 from .kinds import ANY, BOOL, FLOAT, INT, NONE, RES, RESULT, RESULTS, Kind, can_pass, join_kinds
-from .members import word_dtypes
+from .members import helper_dtypes
 from .narrowing import Env, Value
 from .onnx_calls import OnnxCall, check_onnx_call
 from .parse import Code, called_name, names_in, onnx_call
@@ -280,8 +280,8 @@ class CodeChecker:
             named |= {p.name: value for p, value in zip(positional, values, strict=False)}
         if word.result.base in (kinds.TENSOR, kinds.TENSORS):
             classes = [value.kind for value in (*values, *named.values())]
-            kind = kinds.of_tensors(word.result, classes)
-            return Value(kind, word_dtypes(word, named) if kind.base == RESULT else None)
+            kind = kinds.helper_result_kind(word.result, classes)
+            return Value(kind, helper_dtypes(word, named) if kind.base == RESULT else None)
         return self.infer_helper_result(word, values, named)
 
     def check_argument(
@@ -290,7 +290,7 @@ class CodeChecker:
         """Check that a helper's parameter accepts a value."""
         # functions that only query dtype, rank or shape accept a complex pair like a result
         accepts_pair = value.kind.base in (kinds.COMPLEX, kinds.COMPLEXES) and not word.makes_nodes
-        expected = kinds.in_complex(parameter.kind) if accepts_pair else parameter.kind
+        expected = kinds.complex_kind(parameter.kind) if accepts_pair else parameter.kind
         if not can_pass(value.kind, expected):
             self.error(
                 node,
@@ -303,7 +303,7 @@ class CodeChecker:
         self, word: Word, values: list[Value], named: Mapping[str, Value]
     ) -> Value:
         """Infer the kind and dtypes of a helper's result."""
-        result_dtypes = word_dtypes(word, named)
+        result_dtypes = helper_dtypes(word, named)
         if word.name == "as_tensor" and values:
             return Value(Kind(RESULT, values[0].kind.optional), result_dtypes)
         if word.name == "static" and values and values[0].kind.base in (INT, kinds.SYMINT):

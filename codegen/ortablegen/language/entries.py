@@ -12,7 +12,7 @@ from ortablegen.source.diagnostics import Diagnostics, did_you_mean
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq
 
 from .parse import Code, parse_expression
-from .precision import REFUSED, Declared
+from .precision import REFUSED, PrecisionReason
 
 TARGETS = ("onnxruntime",)
 PRECISION_FORM = "precision: {ReduceSum: {via double: <reason>}, Gemm.alpha: <reason>}"
@@ -27,7 +27,7 @@ _NEW_NAMES = {
 }  # fmt: skip
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 T = TypeVar("T")
-Precision = tuple[tuple[tuple[str, str], Declared], ...]
+Precision = tuple[tuple[tuple[str, str], PrecisionReason], ...]
 
 
 def find_new_name(word: str, known: Collection[str]) -> str:
@@ -147,7 +147,9 @@ class EntryReader:
                     message = f"precision gives no reason for '{key.text}'"
                     self.error(reason.span, message, fix=PRECISION_FORM)
                 elif not deviation_name or deviation_name in REFUSED:
-                    reasons.append(((key.text, deviation_name), Declared(text, deviation.span)))
+                    reasons.append(
+                        ((key.text, deviation_name), PrecisionReason(text, deviation.span))
+                    )
         return tuple(reasons)
 
     def read_target(self, node: YNode | None, allowed: tuple[str, ...] = TARGETS) -> str | None:

@@ -31,7 +31,7 @@ _TORCH_KINDS = {
     "int[]": INTS, "SymInt[]": SYMINTS, "float[]": FLOATS, "bool[]": BOOLS, "complex": SCALAR,
     "SymBool": SCALAR, "Scalar[]": ANY, "str[]": STRS,
 }  # fmt: skip
-WORDS = frozenset(_TORCH_KINDS.values()) | {RES, OPAQUE, COMPLEX, COMPLEXES, TENSOR, TENSORS}
+KIND_NAMES = frozenset(_TORCH_KINDS.values()) | {RES, OPAQUE, COMPLEX, COMPLEXES, TENSOR, TENSORS}
 
 # types of ONNX attributes
 ATTRIBUTES = {
@@ -55,20 +55,20 @@ class Kind:
         return Kind(self.base, False, self.elements_optional)
 
 
-def of_torch(type_text: str) -> Kind:
+def kind_of_torch_type(type_text: str) -> Kind:
     """Return the kind of a torch argument type: ``SymInt[]?`` is SymInts or None."""
     optional = type_text.endswith("?")
     plain = type_text[:-1] if optional else type_text
     return Kind(_TORCH_KINDS.get(plain, OPAQUE), optional, plain == "Tensor?[]")
 
 
-def in_complex(kind: Kind) -> Kind:
+def complex_kind(kind: Kind) -> Kind:
     """Return the kind of an argument in a block of ``complex:``."""
     base = {RESULT: COMPLEX, RESULTS: COMPLEXES}.get(kind.base, kind.base)
     return Kind(base, kind.optional, kind.elements_optional)
 
 
-def of_tensors(result: Kind, arguments: list[Kind]) -> Kind:
+def helper_result_kind(result: Kind, arguments: list[Kind]) -> Kind:
     """Return the kind of a helper's result: a pair (or pairs) if an argument is one."""
     has_pairs = any(kind.base in (COMPLEX, COMPLEXES) for kind in arguments)
     base = (COMPLEXES if has_pairs else RESULTS) if result.base == TENSORS else None

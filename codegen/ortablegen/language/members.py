@@ -442,7 +442,7 @@ def _format_assignments(names: list[str]) -> str:
 # -- dtypes of results ----------------------------------------------------------------------------
 
 _INT64 = frozenset({dtypes.int64})
-# For `word_dtypes` only: function -> parameter whose dtype the result has.
+# For `helper_dtypes` only: function -> parameter whose dtype the result has.
 _DTYPE_SOURCES = {
     "merged_heads": "heads", "make_ones": "like",
     "dtype_of": "x",
@@ -461,7 +461,7 @@ _RESULT_DTYPE_SETS = {
 }
 
 
-def word_dtypes(word: vocabulary.Word, arguments: Mapping[str, Value]) -> frozenset[int] | None:
+def helper_dtypes(word: vocabulary.Word, arguments: Mapping[str, Value]) -> frozenset[int] | None:
     """Return the dtypes that a helper's result may have; None if unknown."""
     if word.name in _RESULT_DTYPE_SETS:
         return _RESULT_DTYPE_SETS[word.name]

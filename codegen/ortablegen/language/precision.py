@@ -53,7 +53,7 @@ NumberTable = Mapping[str, tuple[KernelNumbers, ...]]
 
 
 @dataclass(frozen=True)
-class Declared:
+class PrecisionReason:
     """A reason under ``precision:``."""
 
     reason: str
@@ -70,7 +70,7 @@ class Limits:
     """
 
     kernels: NumberTable
-    declared: Mapping[tuple[str, str], Declared] = field(default_factory=dict)
+    declared: Mapping[tuple[str, str], PrecisionReason] = field(default_factory=dict)
     inherited: frozenset[str] = frozenset()
     used: set[tuple[str, str]] = field(default_factory=set)
 
@@ -81,7 +81,7 @@ class Limits:
         self.used.add((op, deviation))
         return True
 
-    def list_unused(self) -> list[tuple[str, Declared]]:
+    def list_unused(self) -> list[tuple[str, PrecisionReason]]:
         """Return the declarations that no call needed."""
         return [
             (f"{op}: {deviation}" if deviation else op, declared)

@@ -157,7 +157,7 @@ def _result_dtypes(
     return tuple(result_dtypes)
 
 
-def kernels_of(files: Mapping[str, str], fixed: Iterable[str]) -> Kernels:
+def load_kernels(files: Mapping[str, str], fixed: Iterable[str]) -> Kernels:
     """Load the table that codegen has just emitted; ``fixed`` are operators that are never cast."""
     names: dict[str, Any] = {}
     for text in files.values():

@@ -23,6 +23,7 @@ from .kinds import (
     GRAPH_KINDS,
     INT,
     INTS,
+    KIND_NAMES,
     RESULT,
     RESULTS,
     STR,
@@ -30,9 +31,8 @@ from .kinds import (
     SYMINTS,
     TENSOR,
     TENSORS,
-    WORDS,
     Kind,
-    of_torch,
+    kind_of_torch_type,
 )  # fmt: skip
 
 RUNTIME = Path(dtypes.__file__).parent
@@ -53,7 +53,7 @@ BUILTINS: dict[str, str | None] = {
 
 # annotations of the functions for ONNX rules -> kinds
 _RULE_KINDS = {"Shape": SYMINTS, "int": INT, "str": STR}
-_KINDS = {word: word for word in WORDS}  # annotations of other functions are names of kinds
+_KINDS = {word: word for word in KIND_NAMES}  # annotations of other functions are names of kinds
 
 
 @dataclass(frozen=True)
@@ -94,14 +94,14 @@ def load_prelude() -> dict[str, Word]:
     return {function.name: _make_word(function, _module_of(path)) for path, function in functions}
 
 
-def operator_words(schemas: Iterable[OpSchema]) -> dict[str, Word]:
+def operator_helpers(schemas: Iterable[OpSchema]) -> dict[str, Word]:
     """Return functions such as ``aten_sinh(x)`` that lower an operator, also for complex pairs."""
     tensor_kinds = {RESULT: TENSOR, RESULTS: TENSORS}
     words: dict[str, Word] = {}
     for schema in schemas:
         parameters = []
         for argument in schema.arguments:
-            kind = of_torch(argument.type)
+            kind = kind_of_torch_type(argument.type)
             kind = replace(kind, base=tensor_kinds.get(kind.base, kind.base))
             parameters.append(Parameter(argument.name, kind, not argument.has_default))
         result = Kind(TENSOR if schema.returns == ("Tensor",) else TENSORS)
@@ -134,7 +134,7 @@ def load_listings() -> tuple[Listing, ...]:
     )
 
 
-def twice_listed() -> list[tuple[Listing, Listing]]:
+def find_duplicate_listings() -> list[tuple[Listing, Listing]]:
     """Return pairs of listings with the same name, which must be unique."""
     first_listings: dict[str, Listing] = {}
     pairs = []
@@ -152,7 +152,7 @@ def _first_sentence(function: ast.FunctionDef) -> str:
 
 
 @cache
-def inference_words() -> dict[str, Word]:
+def inference_helpers() -> dict[str, Word]:
     """Return the functions of ONNX rules: the public ones of ``ortable/inference/*.py``."""
     words: dict[str, Word] = {}
     for path in sorted((RUNTIME / "inference").glob("*.py")):
@@ -163,7 +163,7 @@ def inference_words() -> dict[str, Word]:
 
 
 @cache
-def rewrite_words() -> dict[str, Word]:
+def rewrite_helpers() -> dict[str, Word]:
     """Return the functions of specs, and those of ``ortable/passes/rewrite/helpers``."""
     words = dict(load_prelude())
     for path, function in _listed_functions("passes/rewrite/helpers"):
@@ -308,7 +308,7 @@ END = "<!-- end of the core functions -->"
 _PRELUDE = "runtime/ortable/prelude/"
 
 
-def with_core_words(page: str) -> str:
+def insert_core_functions(page: str) -> str:
     """Replace the list of core functions between the marks of ``page``, if it has marks."""
     before_begin, begin_mark, after_begin = page.partition(BEGIN)
     _, end_mark, after_end = after_begin.partition(END)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ortable import dtypes
 from ortablegen.language.entries import EntryReader
-from ortablegen.language.vocabulary import inference_words
+from ortablegen.language.vocabulary import inference_helpers
 from ortablegen.schemas.onnx import (
     DOMAIN_RANGE,
     OnnxSchema,
@@ -141,7 +141,7 @@ class _Reader(EntryReader):
         if rule.why is None:
             self.error(node.span, "python: needs 'why:', the reason why no expression is enough")
         text = self.read_line("python") or ""
-        name, functions = text.removeprefix(_PYTHON), inference_words()
+        name, functions = text.removeprefix(_PYTHON), inference_helpers()
         if not text.startswith(_PYTHON) or name not in functions:
             text = f"'{text}' is not a function of ortable.inference{did_you_mean(name, functions)}"
             return self.error(node.span, text)

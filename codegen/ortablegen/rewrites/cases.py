@@ -23,7 +23,7 @@ from ortablegen.schemas.onnx import CEILING, FLOOR
 from ortablegen.source.diagnostics import Diagnostics, did_you_mean
 
 from .model import Rewrite, RewriteCase
-from .names import Names, attribute_of, names_read
+from .names import Names, attribute_of, find_names_read
 from .pattern import Pattern
 from .read import CASE_KEYS
 
@@ -183,7 +183,7 @@ class _CaseChecker:
         intermediates = {
             name.id for name in names_in(*code.body) if isinstance(name.ctx, ast.Store)
         }
-        names = sorted(names_read(code.body) - intermediates)
+        names = sorted(find_names_read(code.body) - intermediates)
         return names, [], intermediates
 
     def report_unknown(self, name: str, candidates: list[str], description: str) -> None:

@@ -21,7 +21,7 @@ from ortablegen.source.diagnostics import Diagnostics, Span
 from .cases import check_cases
 from .cycles import check_cycles
 from .model import Rewrite
-from .names import Names, kinds_of, names_of, opset_range, schemas_of, written_dtype
+from .names import Names, kinds_of, literal_dtype, names_of, opset_range, schemas_of
 from .pattern import (
     Absent,
     AttributeLiteral,
@@ -112,7 +112,7 @@ def _without_attrs(call: ast.Call) -> ast.Call:
 
 def _dtype_of_cast(node: PatternNode) -> frozenset[int] | None:
     target = node.attributes.get("to") if node.key == "Cast" else None
-    return written_dtype(target.expression) if isinstance(target, AttributeLiteral) else None
+    return literal_dtype(target.expression) if isinstance(target, AttributeLiteral) else None
 
 
 def check_passed_attrs(
@@ -225,7 +225,7 @@ class RewriteChecker:
             self.opsets,
             self.rewrite.target,
             condition,
-            words=vocabulary.rewrite_words(),
+            words=vocabulary.rewrite_helpers(),
             attr_dicts=frozenset(self.names.attr_dicts),
             unit="rewrite",
             giver="pattern",
@@ -463,7 +463,7 @@ def _has_use(name: str, pattern: Pattern) -> bool:
 def _cast_type(node: ast.AST | None) -> frozenset[int] | None:
     """Return the dtype of a Cast to a literal dtype, or None."""
     if is_call(node, "Cast"):
-        return next((written_dtype(w.value) for w in node.keywords if w.arg == "to"), None)
+        return next((literal_dtype(w.value) for w in node.keywords if w.arg == "to"), None)
     return None
 
 

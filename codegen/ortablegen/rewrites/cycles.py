@@ -10,7 +10,7 @@ from ortablegen.language.vocabulary import CONSTANTS, DTYPES
 from ortablegen.source.diagnostics import Diagnostics
 
 from .model import Rewrite
-from .names import names_read, opset_range
+from .names import find_names_read, opset_range
 from .pattern import Pattern, read_patterns
 from .terms import Binding, CapturedResult, Replacement, match_terms
 
@@ -144,7 +144,7 @@ def _expand_conditions(rewrite: Rewrite) -> list[ast.expr]:
 def _rename_condition(condition: ast.expr, binding: Binding, computed: set[str]) -> ast.expr | None:
     """Express a condition of one rule in the names of the other, None if that is impossible."""
     names: dict[str, ast.expr] = {}
-    read = names_read([condition]) - set(DTYPES) - set(CONSTANTS)
+    read = find_names_read([condition]) - set(DTYPES) - set(CONSTANTS)
     for name in read & set(binding):
         value = binding[name]
         if getattr(value, "name", getattr(value, "id", None)) in computed:

@@ -9,7 +9,7 @@ from ortablegen.language import kinds, vocabulary
 from ortablegen.language.emit import Needs, block_lines
 
 from .automaton import Automaton
-from .matcher import MatcherText
+from .matcher import MatcherEmitter
 from .model import Rewrite
 from .names import Names, names_of, opset_range
 from .pattern import NodeOutput, Number, Numbers, Pattern, PatternNode, read_patterns
@@ -51,7 +51,7 @@ def rewrites_text(rewrites: tuple[Rewrite, ...], display: str) -> str:
 
 def _family_text(rewrites: tuple[Rewrite, ...], display: str, maker: str) -> tuple[str, list[str]]:
     """Emit the matchers and makers of one file as a module; rows are calls of ``maker``."""
-    needs = Needs(words=vocabulary.rewrite_words())
+    needs = Needs(words=vocabulary.rewrite_helpers())
     needs.add("ortable.passes.rewrite.rule", "Match")
     defaults: dict[str, str] = {}
     functions: list[str] = []
@@ -65,7 +65,7 @@ def _family_text(rewrites: tuple[Rewrite, ...], display: str, maker: str) -> tup
         for pattern in patterns:
             by_root.setdefault(pattern.root_nodes()[0].key, []).append(pattern)
         matchers = [
-            [MatcherText(rewrite, pattern, names, needs, defaults) for pattern in alternatives]
+            [MatcherEmitter(rewrite, pattern, names, needs, defaults) for pattern in alternatives]
             for alternatives in by_root.values()
         ]
         first_matcher = matchers[0][0]

@@ -20,7 +20,7 @@ from ortablegen.schemas.onnx import DOMAIN_RANGE, versions_between
 
 from .automaton import Step
 from .model import Rewrite
-from .names import Names, attribute_of, names_read, opset_range, schemas_of, source_of
+from .names import Names, attribute_of, find_names_read, opset_range, schemas_of, source_of
 from .pattern import (
     Absent,
     Argument,
@@ -32,7 +32,7 @@ from .pattern import (
     Numbers,
     Pattern,
     PatternNode,
-    find_entrance,
+    find_entry_node,
 )
 
 
@@ -223,7 +223,7 @@ def default_text(value: Any) -> str:
     return repr(value)
 
 
-class MatcherText(_NodeEmitter):
+class MatcherEmitter(_NodeEmitter):
     """Emits the steps of one alternative of a pattern."""
 
     def all_steps(self) -> list[Step]:
@@ -254,7 +254,7 @@ class MatcherText(_NodeEmitter):
                     child for producer in producers for child in self.visit_inputs(producer)
                 ]
                 continue
-            entry = find_entrance(self.pattern, set(self.variables), self.bound)
+            entry = find_entry_node(self.pattern, set(self.variables), self.bound)
             if entry is None:
                 return
             self.enter_node(*entry)
@@ -449,7 +449,7 @@ class MatcherText(_NodeEmitter):
 
     def find_earliest_step(self, text: str) -> int:
         """Return the position after the last binding of an expression's names, and its tests."""
-        names = names_read([ast.parse(text)])
+        names = find_names_read([ast.parse(text)])
         positions = [
             position + 1
             for position, step in enumerate(self.steps)
@@ -466,7 +466,7 @@ class MatcherText(_NodeEmitter):
         when = self.rewrite.when
         for condition in split_conjuncts(when.expression) if when is not None else []:
             assert when is not None
-            condition_names = names_read([condition])
+            condition_names = find_names_read([condition])
             while condition_names & {name for name, _ in pending}:
                 name, code = pending.pop(0)
                 self.add_line(f"{name} = {expression_text(code.expression, self.needs)}")

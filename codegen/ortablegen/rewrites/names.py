@@ -49,7 +49,7 @@ def names_of(rewrite: Rewrite, patterns: tuple[Pattern, ...]) -> Names:
     maker_names = _free_names(rewrite.replace.body)
     read = set(maker_names)
     for code in (*(code for _, code in rewrite.let), *([rewrite.when] if rewrite.when else [])):
-        read |= names_read(code.body)
+        read |= find_names_read(code.body)
     attr_dicts = tuple(
         dict.fromkeys(
             n.attrs_name for p in patterns for n in p.nodes if n.attrs_name not in (None, "_")
@@ -68,7 +68,7 @@ def _free_names(body: Iterable[ast.stmt]) -> set[str]:
     free: set[str] = set()
     assigned: set[str] = set()
     for statement in body:
-        free |= names_read([statement]) - assigned
+        free |= find_names_read([statement]) - assigned
         if isinstance(statement, ast.Assign):
             assigned |= {name.id for name in names_in(statement.targets[0])}
     return free
@@ -130,7 +130,7 @@ def opset_range(rewrite: Rewrite) -> tuple[int, int]:
     return 0, int(rewrite.opset[1:]) - 1
 
 
-def names_read(body: Iterable[ast.AST]) -> set[str]:
+def find_names_read(body: Iterable[ast.AST]) -> set[str]:
     """Return the names that code reads, without called functions."""
     nodes = [node for tree in body for node in ast.walk(tree)]
     functions = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
@@ -140,7 +140,7 @@ def names_read(body: Iterable[ast.AST]) -> set[str]:
     return {node.id for node in references if isinstance(node.ctx, ast.Load)}
 
 
-def written_dtype(node: ast.expr) -> frozenset[int] | None:
+def literal_dtype(node: ast.expr) -> frozenset[int] | None:
     """Return a literal dtype as a set of one element, or None."""
     if isinstance(node, ast.Name) and node.id in DTYPES:
         return frozenset({getattr(dtypes, node.id)})

@@ -172,12 +172,12 @@ def find_unreachable(pattern: Pattern) -> PatternNode | None:
             names |= {capture.name for capture in captures if capture.name is not None}
             stack += node.input_nodes()
         if not stack:
-            entry = find_entrance(pattern, reached, names)
+            entry = find_entry_node(pattern, reached, names)
             stack += [entry[0]] if entry is not None else []
     return next((root for root in pattern.nodes if id(root) not in reached), None)
 
 
-def find_entrance(
+def find_entry_node(
     pattern: Pattern, reached: set[int], names: set[str]
 ) -> tuple[PatternNode, int] | None:
     """Return a node that reads a reached result, and the index of that input.

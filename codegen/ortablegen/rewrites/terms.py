@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ortablegen.language.parse import onnx_call
-from ortablegen.language.vocabulary import rewrite_words
+from ortablegen.language.vocabulary import rewrite_helpers
 from ortablegen.schemas.onnx import key_of
 
 from .model import Rewrite
@@ -181,7 +181,7 @@ def _node_count(node: ast.expr) -> int:
         if onnx_call(node) is not None:
             return count + 1
         name = node.func.id if isinstance(node.func, ast.Name) else ""
-        helper = rewrite_words().get(name)
+        helper = rewrite_helpers().get(name)
         if helper is not None and helper.makes_nodes and name not in _CONSTANTS:
             return count + 1
     return count

@@ -148,7 +148,7 @@ def write_kernel_fixes(path: Path, table: Path) -> list[str]:
         schema = _schema_of(row)
         if schema is None or "numbers" not in row:
             continue
-        recorded, measured = flat_numbers(row["numbers"]), measure_numbers(row, schema) or set()
+        recorded, measured = flatten_numbers(row["numbers"]), measure_numbers(row, schema) or set()
         name = f"op: {row['op']}, since: {row['since']}"
         name += f", opset: {row['opset']}" if "opset" in row else ""
         if recorded - measured:
@@ -186,14 +186,14 @@ def measure_numbers(row: Mapping[str, Any], schema: OnnxSchema) -> set[tuple[str
     }
 
 
-def flat_numbers(numbers: Any) -> set[tuple[str, ...]]:
+def flatten_numbers(numbers: Any) -> set[tuple[str, ...]]:
     """Return ``numbers`` of a line of the table in the form of `measure_numbers`."""
     if not isinstance(numbers, Mapping):
         return set()
     flat: set[tuple[str, ...]] = set()
     for key, value in numbers.items():
         if isinstance(value, Mapping):
-            flat |= {(key, *rest) for rest in flat_numbers(value)}
+            flat |= {(key, *rest) for rest in flatten_numbers(value)}
         else:
             flat |= {(key, rest) for rest in value}
     return flat

@@ -428,7 +428,7 @@ def _move_probes(dtype: DType, meaning: Oracle, *rest: Array, **attributes: Any)
     yield Probe((table, *rest), lambda x, *_: meaning(x), attributes)
 
 
-ANYTHING = np.longdouble(-12345.678)  # marks expected elements that are not compared
+NOT_COMPARED = np.longdouble(-12345.678)  # marks expected elements that are not compared
 
 
 @_make_factory
@@ -445,7 +445,7 @@ def _recurrent_probes(dtype: DType, gates: int) -> Iterator[Probe]:
 
 def _nan_steps(x: Array, *_: Array) -> Array:
     is_nan = np.asarray(np.isnan(x).any(-1))[:, None, :, None]
-    return np.where(np.broadcast_to(is_nan, (*is_nan.shape[:-1], 3)), _NAN, ANYTHING)
+    return np.where(np.broadcast_to(is_nan, (*is_nan.shape[:-1], 3)), _NAN, NOT_COMPARED)
 
 
 def _norm_probes(dtype: DType) -> Iterator[Probe]:
@@ -457,7 +457,7 @@ def _norm_probes(dtype: DType) -> Iterator[Probe]:
 
 def _nan_rows(x: Array, *_: Array) -> Array:
     is_nan = np.isnan(x).any(-1, keepdims=True)
-    return np.where(np.broadcast_to(is_nan, x.shape), _NAN, ANYTHING)
+    return np.where(np.broadcast_to(is_nan, x.shape), _NAN, NOT_COMPARED)
 
 
 _SUM, _PRODUCT = np.add.reduce, np.multiply.reduce

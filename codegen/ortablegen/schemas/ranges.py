@@ -30,7 +30,7 @@ class VersionRange:
     bounds: tuple[tuple[str, Version], ...] = ()
 
     def __str__(self) -> str:
-        return ", ".join(f"{sign}{dotted(version)}" for sign, version in self.bounds)
+        return ", ".join(f"{sign}{format_version(version)}" for sign, version in self.bounds)
 
     def holds(self, version: Version) -> bool:
         """Whether ``version`` is in the range."""
@@ -49,14 +49,14 @@ class VersionRange:
 ALWAYS = VersionRange()
 
 
-def dotted(version: Version) -> str:
+def format_version(version: Version) -> str:
     """Format ``(2, 15)`` as ``2.15``."""
     return f"{version[0]}.{version[1]}"
 
 
 def listed(versions: Iterable[Version]) -> str:
     """Format versions for a message: ``2.13, 2.14``."""
-    return ", ".join(dotted(version) for version in sorted(versions))
+    return ", ".join(format_version(version) for version in sorted(versions))
 
 
 def parse_version(text: str) -> Version:
@@ -93,11 +93,11 @@ def covers(outer: VersionRange, inner: VersionRange) -> bool:
     return all(meet([inner, version_range]) is None for version_range in complements)
 
 
-def range_of(inside: Iterable[Version], all_versions: Iterable[Version]) -> str | None:
+def format_range(inside: Iterable[Version], all_versions: Iterable[Version]) -> str | None:
     """Format ``inside`` as a range of ``all_versions``; None if one bound is not enough."""
     members, other_versions = sorted(inside), sorted(set(all_versions) - set(inside))
     if not members or not other_versions:
         return None
     if members[-1] < other_versions[0]:
-        return f"<{dotted(other_versions[0])}"
-    return f">={dotted(members[0])}" if other_versions[-1] < members[0] else None
+        return f"<{format_version(other_versions[0])}"
+    return f">={format_version(members[0])}" if other_versions[-1] < members[0] else None

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .ranges import Version, dotted, parse_version
+from .ranges import Version, format_version, parse_version
 from .registry import NAMESPACES, Record, canonical_text, import_problem, installed_torch
 from .torch import key_of_schema
 
@@ -64,14 +64,14 @@ def parse_record(text: str) -> Record:
 
 def render_record(record: Record) -> str:
     """Return the text of the record's file."""
-    lines = [_HEADER + " ".join([_VERSIONS, *map(dotted, record.versions)]), ""]
+    lines = [_HEADER + " ".join([_VERSIONS, *map(format_version, record.versions)]), ""]
     for key in sorted(record.texts):
         by_version = record.texts[key]
         by_text: dict[str, list[Version]] = {}
         for version in sorted(by_version):
             by_text.setdefault(by_version[version], []).append(version)
         for text, schema_versions in by_text.items():
-            mark = f"[{' '.join(map(dotted, schema_versions))}] "
+            mark = f"[{' '.join(map(format_version, schema_versions))}] "
             lines.append((mark if len(schema_versions) < len(record.versions) else "") + text)
     return "\n".join(lines) + "\n"
 
@@ -111,7 +111,7 @@ def record_installed(path: Path) -> str:
     after = before.with_version(version, installed_schemas())
     path.write_text(render_record(after), encoding="utf-8")
     changed = len(_list_differences(before.of(version), after.of(version)))
-    return f"{path.name}: torch {dotted(version)}, {len(after.of(version))} schemas, {changed} new"
+    return f"{path.name}: torch {format_version(version)}, {len(after.of(version))} schemas, {changed} new"
 
 
 def compare_installed(record: Record) -> list[str]:

@@ -10,7 +10,15 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, TypeAlias
 
-from .ranges import ALWAYS, Version, VersionRange, dotted, listed, parse_version, range_of
+from .ranges import (
+    ALWAYS,
+    Version,
+    VersionRange,
+    format_range,
+    format_version,
+    listed,
+    parse_version,
+)
 from .torch import OpSchema, SchemaProblem, from_torch_schema, key_of_schema, parsed_schema
 
 
@@ -314,7 +322,7 @@ def _check_present(key: str, registered: dict[Version, str | None], registry: Re
     if not missing:
         return
     if len(missing) < len(registered):
-        present_range = range_of(set(registered) - set(missing), registry.versions)
+        present_range = format_range(set(registered) - set(missing), registry.versions)
         raise SchemaProblem(
             f"there is no operator '{key}' in torch {listed(missing)}",
             fix=f'give the versions that have it: torch: "{present_range or ">=2.14, <2.16"}"',
@@ -332,7 +340,7 @@ def _check_present(key: str, registered: dict[Version, str | None], registry: Re
 def _other_schemas(texts: dict[str | None, list[Version]], registry: Registry) -> str:
     """Format the ``torch:`` mapping that an entry lacks."""
     pairs = [
-        f'"{range_of(having, registry.versions) or "==" + dotted(having[0])}": "{text}"'
+        f'"{format_range(having, registry.versions) or "==" + format_version(having[0])}": "{text}"'
         for text, having in texts.items()
     ]
     return f"torch: {{{', '.join(pairs)}}}, or write a separate entry for each range of versions"

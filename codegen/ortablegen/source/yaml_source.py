@@ -138,12 +138,12 @@ def read_utf8(path: Path, what: str) -> str:
         raise SpecError(f"cannot read the {what} '{path}': {reason}") from error
 
 
-def shown_name(path: Path) -> str:
+def printable_name(path: Path) -> str:
     """Return the name of a user's file, printable and on one line, for messages."""
     return _to_printable(path.name)
 
 
-def shown_folder(path: Path) -> str:
+def printable_folder(path: Path) -> str:
     """Return the folder part of a path as the user gave it: ``"ops/"``, or empty."""
     return _to_printable(str(path).removesuffix(path.name))
 

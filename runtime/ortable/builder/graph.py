@@ -16,7 +16,7 @@ from ortable.ir import Graph, Node, casts, inline_graph, versions
 from ortable.ir.proto import read_model, write_model
 from ortable.ir.proto.large_model import LargeModel
 from ortable.passes import common_subexpressions, folding, identities, unused_nodes
-from ortable.passes.pipeline import FOLDED_BYTES, PassOptions, run_passes
+from ortable.passes.pipeline import MAX_FOLDED_BYTES, PassOptions, run_passes
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -215,7 +215,7 @@ class GraphBuilder(Graph):
         """Remove Identity nodes, keeping the names of inputs and outputs; returns how many."""
         return identities.remove_identity_nodes(self)
 
-    def constant_folding(self, max_bytes: int = FOLDED_BYTES, weights: bool = False) -> int:
+    def constant_folding(self, max_bytes: int = MAX_FOLDED_BYTES, weights: bool = False) -> int:
         """Replace nodes on constants by their results; returns how many.
 
         Args:

@@ -421,17 +421,17 @@ def is_composite(overload: Any) -> bool:
     return bool(overload.has_kernel_for_dispatch_key(key))
 
 
-def forget_dispatch(overload: Any) -> None:
+def clear_dispatch_cache(overload: Any) -> None:
     """Clear the dispatch cache of an operator, which is stale after ``py_kernels`` changed."""
     overload._dispatch_cache.clear()
 
 
-def op_of_custom(definition: Any) -> Any:
+def custom_op_overload(definition: Any) -> Any:
     """Return the overload of an operator that ``torch.library.custom_op`` made."""
     return definition._opoverload
 
 
-def kernel_of_custom(name: str) -> Callable[..., Any] | None:
+def custom_op_kernel(name: str) -> Callable[..., Any] | None:
     """Return the CPU function of an operator that ``torch.library.custom_op`` made, or None."""
     definition = _private_name("custom_op_definitions").get(name)
     if definition is None:
@@ -463,12 +463,12 @@ def package_name(graph_module: Any) -> str | None:
     return None if name is None else str(name)
 
 
-def forget_for_dynamo(name: str | None) -> None:
+def remove_from_dynamo_package(name: str | None) -> None:
     """Remove a graph from dynamo's packages, so that its function is compiled again."""
     _private_name("PrecompileContext")._backend_artifacts_by_key.pop(name, None)
 
 
-def backend_of_install() -> tuple[Any, Mapping[str, Any]] | None:
+def find_installing_backend() -> tuple[Any, Mapping[str, Any]] | None:
     """Return the backend of the torch.compile call that loads a compilation of an earlier process.
 
     The result is a function and its keywords, and None outside of such a call.
@@ -519,7 +519,7 @@ def script_method(module: Any, name: str) -> Callable[..., Any]:
     return method
 
 
-def forget_pre_hook(module: Any, hook: Callable[..., Any] | None = None) -> None:
+def remove_pre_hook(module: Any, hook: Callable[..., Any] | None = None) -> None:
     """Remove a forward pre-hook, or all of them, without the handle of its owner."""
     hooks = module._forward_pre_hooks
     for hook_id in [
@@ -600,7 +600,7 @@ def set_constants(program: Any, constants: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def constants_lifted_through(
+def wrap_constant_lifting(
     wrapped: Callable[[Callable[..., Any]], Callable[..., Any]],
 ) -> Iterator[None]:
     """Make torch.export lift constants through ``wrapped(function)`` in the block.
@@ -620,13 +620,13 @@ def constants_lifted_through(
         yield
 
 
-def onnx_export_answers() -> tuple[bool, Any]:
+def get_onnx_export_results() -> tuple[bool, Any]:
     """Return ``torch.onnx.is_in_onnx_export()`` outside and inside code that dynamo traces."""
     results = _dynamo_constant_results()
     return _private_name("onnx_flags")._is_onnx_exporting, results.get(_is_in_onnx_export())
 
 
-def set_onnx_export_answers(outside: bool, inside: Any) -> None:
+def set_onnx_export_results(outside: bool, inside: Any) -> None:
     """Set both results of ``torch.onnx.is_in_onnx_export()``."""
     _private_name("onnx_flags")._is_onnx_exporting = outside
     _dynamo_constant_results()[_is_in_onnx_export()] = inside

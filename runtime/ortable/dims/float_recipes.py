@@ -24,7 +24,7 @@ _PYTHON: dict[str, Callable[..., float]] = {
 }  # fmt: skip
 
 
-def note_recipe(text: str, expr: Any, symbols: Sequence[Any]) -> None:
+def record_recipe(text: str, expr: Any, symbols: Sequence[Any]) -> None:
     """Record how to compute a sympy expression, if all of its functions are supported."""
     recipe = _build_recipe(expr, list(symbols))
     if recipe is not None:

@@ -26,7 +26,7 @@ from .expression import (
     max_of,
     min_of,
 )
-from .float_recipes import note_recipe
+from .float_recipes import record_recipe
 from .traverse import free_symbols, map_atoms, product_of
 
 _env_caches: WeakKeyDictionary[Any, dict[Any, Dim]] = WeakKeyDictionary()
@@ -110,7 +110,7 @@ def _from_sympy(expr: Any, env: Any) -> Dim:
     symbols = sorted(getattr(expr, "free_symbols", ()), key=str)
     minimum = 0 if getattr(expr, "is_nonnegative", None) else None
     text = exact_text(expr)
-    note_recipe(text, expr, symbols)
+    record_recipe(text, expr, symbols)
     return make_opaque(text, [_from_sympy(x, env) for x in symbols], minimum)
 
 

@@ -22,7 +22,7 @@ import torch
 
 from ortable.errors import ArgumentError, ExportError, OptionError
 from ortable.exporter.capture.pt2 import load_program
-from ortable.exporter.dispatchers.dispatcher import Converter, checked_dispatcher
+from ortable.exporter.dispatchers.dispatcher import Converter, normalize_dispatcher
 from ortable.exporter.frontend.export_request import (
     ExportOptions,
     ExportRecord,
@@ -160,7 +160,7 @@ def checked_request(
     )
     bodies = replace(passes, weight_transposes=False)  # functions hold weights as they are
     _check_validate(validate)
-    dispatcher = checked_dispatcher(values["dispatcher"])
+    dispatcher = normalize_dispatcher(values["dispatcher"])
     mod = _checked_model(load_program(mod))
     args, kwargs = checked_call(args, kwargs, mod)
     shapes = values["dynamic_shapes"]

@@ -21,7 +21,7 @@ from torch.fx import Node
 from ortable.compat.onnxruntime import as_complex
 from ortable.compat.torch import pytree
 from ortable.errors import InputError
-from ortable.exporter.capture.exported_program import example_call
+from ortable.exporter.capture.exported_program import get_example_call
 from ortable.exporter.frontend.export_request import Program, Request
 from ortable.exporter.observation.calls import named_arguments
 from ortable.exporter.reporting.sessions import proto_of
@@ -300,7 +300,7 @@ def _example_call(request: Request, program: Program) -> tuple[tuple[Any, ...], 
     """Return the example call with the inputs of the program."""
     if isinstance(request.model, ExportedProgram):
         assert program.exported is not None
-        return example_call(request.model, program)
+        return get_example_call(request.model, program)
     return request.args, request.kwargs
 
 

@@ -14,11 +14,11 @@ import torch
 from ortable.errors import ExportError, InputError, OptionError
 from ortable.exporter.frontend.module_state import exclusive_export
 from ortable.exporter.observation.call_resizing import (
-    arguments_of,
+    get_arguments,
+    get_call_sizes,
+    replace_arguments,
     requested_shapes,
     resize_call,
-    sizes_of_call,
-    with_arguments,
 )
 from ortable.exporter.observation.calls import (
     CallRecorder,
@@ -133,7 +133,7 @@ class Observation:
         """
         call = self._example_call()
         requested = requested_shapes(self.model, self._varied_dimensions(), call)
-        normalized = shapes.normalize_shapes(requested, arguments_of(self.model, call))
+        normalized = shapes.normalize_shapes(requested, get_arguments(self.model, call))
         assert isinstance(normalized, dict)
         return normalized
 
@@ -332,7 +332,7 @@ class Observation:
 
     def _explain_error(self, error: Exception, call: ObservedCall) -> ExportError | None:
         """Return our error for a dimension that torch fixes."""
-        arguments = arguments_of(self.model, call)
+        arguments = get_arguments(self.model, call)
         requested = requested_shapes(self.model, self._varied_dimensions(), call)
         return shapes.explain_export_error(
             error, arguments, shapes.normalize_shapes(requested, arguments)
@@ -379,8 +379,8 @@ class Observation:
 
     def _choose_example(self, seen: DimInference) -> ObservedCall:
         candidates = [item for item in self._recorder.calls if item.has_tensors]
-        best = max(candidates, key=lambda each: _above_one(sizes_of_call(seen, each)))
-        sizes = sizes_of_call(seen, best)
+        best = max(candidates, key=lambda each: _above_one(get_call_sizes(seen, each)))
+        sizes = get_call_sizes(seen, best)
         if _above_one(sizes) == len(sizes):
             return best
         usual = {
@@ -390,7 +390,7 @@ class Observation:
         arguments = resize_call(self.model, seen, best, target)
         if arguments is None or not runs_in_eager(self.model, arguments):
             return best
-        return with_arguments(self.model, best, arguments)
+        return replace_arguments(self.model, best, arguments)
 
     def __str__(self) -> str:
         return format_table(self.model, self._recorder.calls, self._infer_dimensions())

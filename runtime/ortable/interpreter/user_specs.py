@@ -247,12 +247,12 @@ def _check_file(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str, 
     from ortablegen.aten.read import read_text
     from ortablegen.language.served import Kernels
     from ortablegen.source.diagnostics import Diagnostics
-    from ortablegen.source.yaml_source import read_utf8, shown_folder, shown_name
+    from ortablegen.source.yaml_source import printable_folder, printable_name, read_utf8
 
     file = Path(path)
     text = read_utf8(file, "spec file")
-    display = shown_name(file)
-    diagnostics = Diagnostics(max_columns=None, folder=shown_folder(file))
+    display = printable_name(file)
+    diagnostics = Diagnostics(max_columns=None, folder=printable_folder(file))
     specs = read_text(text, display, diagnostics, imports=False)
     existing = _existing_targets(specs, display)
     kernels = Kernels(KERNELS_CPU, WIDER, DTYPE_SENSITIVE)

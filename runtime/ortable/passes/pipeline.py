@@ -30,7 +30,7 @@ from .rewrite.engine import rewrite_graph
 from .rewrite.record import RewriteRecord
 from .rewrite.rule import Rule
 
-FOLDED_BYTES = 1 << 20  # the largest result that constant folding stores
+MAX_FOLDED_BYTES = 1 << 20  # the largest result that constant folding stores
 _CODES = "ort_codes"  # the file of rules about prequantized weights
 # Passes that the bisector cannot disable: it disables rewrite rules one by one.
 _ALWAYS_ON = (
@@ -47,7 +47,7 @@ class PassOptions:
 
     ``optimize``: False runs no pass and ignores the other options. ``rules``: the rewrite rules;
     without rules only the basic passes run. ``quantized``: rearrange QDQ patterns so that ONNX
-    Runtime fuses them. ``folding``: fold constants of up to `FOLDED_BYTES` each.
+    Runtime fuses them. ``folding``: fold constants of up to `MAX_FOLDED_BYTES` each.
     ``weight_transposes``: store a weight that is only read transposed in transposed form, and, with
     ``folding``, store the values that rules compute from weights. ``equal_initializers``: merge
     equal initializers.
@@ -184,7 +184,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("rewrites", _apply_code_rules, when=_has_codes),
     Pass(
         "constant_folding",
-        lambda run: folding.constant_folding(run.graph, FOLDED_BYTES),
+        lambda run: folding.constant_folding(run.graph, MAX_FOLDED_BYTES),
         when=lambda run: run.options.folding,
     ),
     Pass(_EQUAL_NODES.name, _EQUAL_NODES.run, when=_has_rules),
@@ -201,7 +201,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         "constant_folding",
         lambda run: folding.constant_folding(
-            run.graph, FOLDED_BYTES, weights=run.options.weight_transposes
+            run.graph, MAX_FOLDED_BYTES, weights=run.options.weight_transposes
         ),
         when=lambda run: _has_rewritten(run) and run.options.folding,
     ),

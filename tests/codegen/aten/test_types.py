@@ -13,7 +13,7 @@ from ortable.ir.casts import choose_casts
 from ortable_generated.kernels import KERNELS_CPU
 from ortablegen.aten.model import LowerCase, OpEntry
 from ortablegen.aten.read import read_folder
-from ortablegen.aten.type_variables import EVERY, members_of
+from ortablegen.aten.type_variables import ALL_DTYPES, parse_dtype_classes
 from ortablegen.aten.types import operand_dtypes
 from ortablegen.schemas.onnx import CEILING, FLOOR, OnnxSchema, schema_at
 from ortablegen.source.diagnostics import Diagnostics, Span
@@ -37,7 +37,7 @@ def test_most_entries_say_which_dtypes_they_serve() -> None:
 
 def test_promoted_arguments_may_have_what_is_promoted_to_a_member() -> None:
     found = {entry.key: operand_dtypes(entry) for entry in entries()}
-    real = frozenset(members_of("real"))  # type: ignore[arg-type]
+    real = frozenset(parse_dtype_classes("real"))  # type: ignore[arg-type]
     assert found["aten::exp"]["self"] == real  # computed in floats: ints become float32
     assert found["aten::sub.Tensor"]["other"] == real - {dtypes.boolean}
     assert found["aten::masked_fill.Scalar"]["mask"] == {dtypes.boolean}
@@ -51,7 +51,8 @@ def _operands(schema: OnnxSchema) -> list[tuple[int | None, ...]]:
     if len(names) > 2 or any(not f.homogeneous for f in formals) or not formals:
         return []
     chosen = [
-        dict(zip(names, each, strict=True)) for each in itertools.product(EVERY, repeat=len(names))
+        dict(zip(names, each, strict=True))
+        for each in itertools.product(ALL_DTYPES, repeat=len(names))
     ]
     return [tuple(choice[f.type] for f in formals) for choice in chosen]
 

@@ -13,7 +13,7 @@ import onnxruntime
 import pytest
 import yaml
 
-from ortablegen.runtime_tables.kernels import flat_numbers, measure_numbers
+from ortablegen.runtime_tables.kernels import flatten_numbers, measure_numbers
 from ortablegen.runtime_tables.precision import DEVIATIONS, classify_result
 from ortablegen.runtime_tables.probes import PROBES, VARIANTS, Probe
 from ortablegen.schemas.onnx import versions_between
@@ -45,7 +45,7 @@ def _expected(row: Mapping[str, Any]) -> set[tuple[str, ...]]:
         if _key(each) == _key(row) and _version(each["onnxruntime"]) <= installed
         for text in each["fixed"]
     }
-    return {each for each in flat_numbers(row["numbers"]) if " ".join(each) not in gone}
+    return {each for each in flatten_numbers(row["numbers"]) if " ".join(each) not in gone}
 
 
 def compare(rows: list[Mapping[str, Any]]) -> None:

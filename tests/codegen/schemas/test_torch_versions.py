@@ -10,7 +10,14 @@ import pytest
 
 from ortablegen import cli
 from ortablegen.aten.read import compare_external, read_folder, read_text
-from ortablegen.schemas.ranges import ALWAYS, covers, dotted, meet, parse_range, range_of
+from ortablegen.schemas.ranges import (
+    ALWAYS,
+    covers,
+    format_range,
+    format_version,
+    meet,
+    parse_range,
+)
 from ortablegen.schemas.record import (
     PLACE,
     compare_installed,
@@ -80,15 +87,15 @@ def test_ranges_meet_and_cover() -> None:
     assert covers(span(">=2.14"), span(">=2.14, !=2.16"))
     assert not covers(span("!=2.16"), span(">=2.14"))
     every = [(2, 13), (2, 14), (2, 15)]
-    assert range_of([(2, 13)], every) == "<2.14"
-    assert range_of([(2, 14), (2, 15)], every) == ">=2.14"
-    assert range_of([(2, 14)], every) is None
+    assert format_range([(2, 13)], every) == "<2.14"
+    assert format_range([(2, 14), (2, 15)], every) == ">=2.14"
+    assert format_range([(2, 14)], every) is None
 
 
 def test_the_record_is_what_is_installed() -> None:
     """Fails where a torch of a recorded version differs from its record: names each overload."""
     if installed_torch() not in RECORD.versions:
-        pytest.skip(f"torch {dotted(installed_torch())} is not recorded")
+        pytest.skip(f"torch {format_version(installed_torch())} is not recorded")
     assert compare_installed(RECORD) == []
     specs = read_folder(ROOT / "specs" / "aten", ROOT, Diagnostics())
     assert compare_external(specs) == []
@@ -145,7 +152,7 @@ def test_check_names_what_differs_from_the_record(
     changed["aten::selu"] = "aten::selu(Tensor it) -> Tensor"
     monkeypatch.setattr("ortablegen.schemas.record.installed_schemas", lambda: changed)
     if installed_torch() not in RECORD.versions:
-        pytest.skip(f"torch {dotted(installed_torch())} is not recorded")
+        pytest.skip(f"torch {format_version(installed_torch())} is not recorded")
     assert cli.main(["check", "--root", str(copied)]) == 1
     said = capsys.readouterr().out
     for line in (

@@ -12,7 +12,7 @@ from ortable.passes.analysis.dataflow import (
     MAX_DEPTH,
     Analysis,
     Traversal,
-    by_operator,
+    make_operator_analysis,
     same_as_input,
 )
 from ortable.passes.rewrite.engine import rewrite_graph
@@ -100,7 +100,7 @@ def test_facts_are_kept_while_rules_run_but_not_those_that_were_cut_short() -> N
 
 def test_a_replacement_drops_what_was_found() -> None:
     """A rule that asks whether a result is made by Relu sees what another one put there."""
-    made_by_relu = by_operator(
+    made_by_relu = make_operator_analysis(
         False,
         lambda graph, name: None,
         {"Relu": lambda traversal, node: True, "Neg": same_as_input},
@@ -131,6 +131,8 @@ def test_a_replacement_drops_what_was_found() -> None:
 def test_constants_need_no_look_at_a_node() -> None:
     builder = GraphBuilder(18)
     zero = builder.make_initializer("zero", np.zeros(3, np.float32))
-    known = by_operator("?", lambda graph, name: "constant" if name == zero else None, {})
+    known = make_operator_analysis(
+        "?", lambda graph, name: "constant" if name == zero else None, {}
+    )
     assert known.fact_of(builder, zero) == "constant"
     assert known.fact_of(builder, "nothing") == "?"

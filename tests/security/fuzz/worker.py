@@ -58,7 +58,7 @@ def problem(given: Input, folder: Path) -> str | None:
             if given.kind == "aten":
                 source = compiled_specs(path)
             else:
-                source = rule_selection.compiled_rules(path)
+                source = rule_selection.compile_rules_to_source(path)
     except SpecError as error:
         text = error.message
         if not _PLACE.search(text) and "cannot read" not in text:

@@ -19,7 +19,7 @@ from ortable.compat.scoped_patch import restore_on_exit
 from ortable.compat.torch import (
     DispatchKey,
     all_operator_names,
-    forget_dispatch,
+    clear_dispatch_cache,
     overload_name,
     pytree,
     upsampled_sizes,
@@ -69,7 +69,7 @@ def _replace_kernels(operator: Any, kernels: Kernels) -> None:
     for key in _KEYS:
         operator.py_kernels.pop(key, None)
     operator.py_kernels.update(kernels)
-    forget_dispatch(operator)
+    clear_dispatch_cache(operator)
 
 
 def _call_with_sizes(vec: Any, decomposition: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from ortable.compat.torch import forget_for_dynamo, package_name, precompile_mode
+from ortable.compat.torch import package_name, precompile_mode, remove_from_dynamo_package
 from ortable.errors import OptionError, OrtableError, PrecompileError
 
 from .compilation import Compilation
@@ -74,7 +74,7 @@ def wrap_for_serialization(compilation: Compilation, run: Callable[..., Any]) ->
                 "What to do: set torch._dynamo.config.install_free_tensors = False."
             )
         _log.info("not serialized for other processes: %s", reason)
-        forget_for_dynamo(package_name(graph_module))
+        remove_from_dynamo_package(package_name(graph_module))
         return run
     wrapped = compilation.wrapped  # its `serialize` makes the entry for torch's cache
     single_graph = None if run is wrapped else compilation.compiled[0][0]

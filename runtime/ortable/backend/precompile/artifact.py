@@ -32,8 +32,8 @@ from ortable.compat.torch import (
     OutputCode,
     PrecompileContext,
     SerializableCallable,
-    backend_of_install,
     deserialize_bundled_cache_entry,
+    find_installing_backend,
     functorch_config,
     unset_fake_temporarily,
 )
@@ -299,7 +299,7 @@ class PrecompiledGraph(BackendCacheArtifact):  # type: ignore[misc]
 
 def _options_of_install() -> OrtOptions | None:
     """Return the options of the backend for which torch loads a package now, None if unknown."""
-    backend = backend_of_install()
+    backend = find_installing_backend()
     if backend is None:
         return None
     function, settings = backend

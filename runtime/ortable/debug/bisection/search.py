@@ -482,7 +482,7 @@ def _cache_files(options: Mapping[str, Any]) -> dict[Path, int]:
 
 def _locate_rule(rule: Rule) -> SourceLocation:
     """Locate a rule in the package's files or the user's."""
-    path = rule_selection.path_of(rule)
+    path = rule_selection.find_user_file(rule)
     return locate_rule(rule, () if path is None else (str(path),))
 
 

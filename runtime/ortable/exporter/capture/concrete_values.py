@@ -33,7 +33,7 @@ from ortable.compat.torch import (
 )
 from ortable.ir.initializers import is_fake
 
-from .recorded_calls import leaves_of
+from .recorded_calls import iterate_leaves
 
 # Larger tensors are data of the model, and it takes time to compute them twice.
 _MAX_ELEMENTS = 256
@@ -214,10 +214,10 @@ class ConcreteValues(TorchFunctionMode):
         if isinstance(kwargs.get("out"), torch.Tensor):
             self.invalidate_tensor(kwargs["out"])
             return
-        leaves = list(leaves_of((args, kwargs)))
+        leaves = list(iterate_leaves((args, kwargs)))
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         writes = _writes(name)
-        results = [item for item in leaves_of(result) if isinstance(item, torch.Tensor)]
+        results = [item for item in iterate_leaves(result) if isinstance(item, torch.Tensor)]
         if not writes and not results:
             return
         concretes = [self.find_value(operand) for operand in tensors]
@@ -277,7 +277,7 @@ class ConcreteValues(TorchFunctionMode):
             return None
         if random.drawn:
             return None
-        return [output for output in leaves_of(result) if isinstance(output, torch.Tensor)]
+        return [output for output in iterate_leaves(result) if isinstance(output, torch.Tensor)]
 
     def compute_sizes(
         self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor
@@ -333,7 +333,7 @@ class _RandomDetector(TorchDispatchMode):
 # -- tensors and functions
 
 
-def buffers_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+def get_buffers(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Return all buffers of a module under all their names."""
     return dict(module.named_buffers(remove_duplicate=False))
 
@@ -559,7 +559,7 @@ _OPERATORS: Mapping[str, Callable[..., Any]] = {
 # them in the dispatcher; evaluating them here lets guards.py find the source line.
 
 
-class DecidedFlags(TorchFunctionMode):
+class FlagEvaluationMode(TorchFunctionMode):
     """Evaluates conditions on sizes that operators take as flags; as numbers they stay symbolic."""
 
     def __torch_function__(

@@ -25,7 +25,7 @@ from torch.overrides import TorchFunctionMode
 from ortable.compat.scoped_patch import restore_on_exit
 from ortable.compat.torch import base_of, check, pytree, statically_known_true
 from ortable.errors import ExportError
-from ortable.exporter.capture.export_failures import calling_line, is_user_file
+from ortable.exporter.capture.export_failures import find_calling_line, is_user_file
 from ortable.exporter.frontend.export_request import UserLine
 
 
@@ -136,7 +136,7 @@ class LoopSession:
 
     def run_steps(self, length: Any, make_item: Callable[[Any], Any]) -> Iterator[Any]:
         """Yield the items of the captured steps, which represent all ``length`` steps."""
-        line = calling_line()
+        line = find_calling_line()
         location = ("", 0) if line is None else (line.file, line.line)
         loop = DynamicLoop(
             _LEN(self.loops),
@@ -311,7 +311,7 @@ class DynamicSequence:
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            raise ExportError(f"a slice of a sequence of dynamic size, at {calling_line()}")
+            raise ExportError(f"a slice of a sequence of dynamic size, at {find_calling_line()}")
         return self.item(index if index >= 0 else self.length + index)
 
 
@@ -373,7 +373,7 @@ class _LoopMode(TorchFunctionMode):
             return None
         if "out" in keywords:
             raise ExportError(
-                f"out= with a list that a loop over a dynamic size fills: {calling_line()}"
+                f"out= with a list that a loop over a dynamic size fills: {find_calling_line()}"
             )
         dim = args[1] if _LEN(args) > 1 else keywords.get("dim", keywords.get("axis", 0))
         stacks = func in _STACKS
@@ -451,7 +451,7 @@ def _builtin_replacements(session: LoopSession) -> dict[str, Any]:
                 return _RANGE(*args)
             start, stop, step = (0, *args, 1) if _LEN(args) == 1 else (*args, 1)[:3]
             if not isinstance(step, int) or step == 0:
-                raise ExportError(f"range with a dynamic step, at {calling_line()}")
+                raise ExportError(f"range with a dynamic step, at {find_calling_line()}")
             length = (
                 (stop - start + step - 1) // step
                 if step > 0
@@ -473,7 +473,7 @@ def _builtin_replacements(session: LoopSession) -> dict[str, Any]:
         same = all(statically_known_true(size == lengths[0]) for size in lengths)
         if not same or None in dynamic:
             raise ExportError(
-                f"zip of sequences that may not have the same length, at {calling_line()}"
+                f"zip of sequences that may not have the same length, at {find_calling_line()}"
             )
         return DynamicSequence(
             session,

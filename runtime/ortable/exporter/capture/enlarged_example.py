@@ -53,7 +53,7 @@ class _Axis:
 _GROUPINGS = ((True, True), (False, True), (True, False), (False, False))
 
 
-def enlarged_requests(request: Request) -> Iterator[Request]:
+def make_enlarged_requests(request: Request) -> Iterator[Request]:
     """Yield the request with examples in which no dynamic dimension has size 0 or 1.
 
     The requests differ in how dimensions without names are grouped; none if no size is 0 or 1.

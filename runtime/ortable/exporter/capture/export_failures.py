@@ -53,18 +53,18 @@ _NOISE = (
 # torch's message quotes lines of code after this header; the report has these lines already.
 _CODE_HEADER = "The following call raised this error:"
 
-LOOPS = "ExportOptions(loops=True) captures a Python loop over a dynamic size as one scan"
+LOOPS_ADVICE = "ExportOptions(loops=True) captures a Python loop over a dynamic size as one scan"
 COND = "write the branch with torch.cond(pred, true_fn, false_fn, operands), or with torch.where"
 TRACING = "ExportOptions(tracing=True) captures both sides of a branch on a 0-d tensor, as an If"
 CHECK = (
     "state what torch may assume before that line: torch._check(n > 0), "
     "torch._check(n <= x.shape[0])"
 )
-RUNS = "does the model run on these inputs, without torch.export?"
-STRICT = "ExportOptions(strict=True): dynamo analyzes the Python code instead of running it"
+EAGER_ADVICE = "does the model run on these inputs, without torch.export?"
+STRICT_ADVICE = "ExportOptions(strict=True): dynamo analyzes the Python code instead of running it"
 NON_STRICT = "ExportOptions(strict=False): the Python code runs with fake tensors"
 FALLBACK = "ExportOptions(fallback=True) tries the documented strategies in turn"
-BYPASS = (
+BYPASS_ADVICE = (
     "with ortable.bypass_export_some_errors(): works around known failures (caches of "
     "transformers, checks in torch.distributions...)"
 )
@@ -89,13 +89,13 @@ def _make_kind(name: str, pattern: str, *advice: str, helped_by: str = "capture"
 
 
 # Failures whose reports also list the dimensions of the inputs, from `dynamic_shapes`.
-ABOUT_ARGUMENTS: tuple[FailureKind, ...] = (
+ARGUMENT_FAILURES: tuple[FailureKind, ...] = (
     _make_kind(
         "a dynamic dimension cannot vary as requested",
         r"Constraints violated|marked .* as dynamic but|conflicts between user-specified ranges",
         "take torch's suggestion, or leave the dimension out of dynamic_shapes",
         "an example size of 0 or 1 is taken for a constant: give 2 or more in args",
-        LOOPS,
+        LOOPS_ADVICE,
         helped_by="capture loops",
     ),
     _make_kind(
@@ -111,13 +111,13 @@ ABOUT_ARGUMENTS: tuple[FailureKind, ...] = (
         r"|export\(\) outputs",
         "torch.export.register_dataclass(C) for a dataclass, or "
         "torch.utils._pytree.register_pytree_node(C, flatten, unflatten)",
-        BYPASS,
+        BYPASS_ADVICE,
         helped_by="",
     ),
 )
 
-KINDS: tuple[FailureKind, ...] = (
-    *ABOUT_ARGUMENTS,
+FAILURE_KINDS: tuple[FailureKind, ...] = (
+    *ARGUMENT_FAILURES,
     _make_kind(
         "a tensor becomes a Python number",
         r"Could not extract specialized integer|data-dependent expression zuf?\d+"
@@ -133,7 +133,7 @@ KINDS: tuple[FailureKind, ...] = (
         r"\(Size-like symbols: (?!none)",
         CHECK,
         COND,
-        BYPASS,
+        BYPASS_ADVICE,
         helped_by="loops tracing",  # tracing succeeds if constants and sizes determine the size
     ),
     _make_kind(
@@ -143,7 +143,7 @@ KINDS: tuple[FailureKind, ...] = (
         COND,
         TRACING,
         CHECK,
-        BYPASS,
+        BYPASS_ADVICE,
         helped_by="tracing",
     ),
     _make_kind(
@@ -157,7 +157,7 @@ KINDS: tuple[FailureKind, ...] = (
         r"\.numpy\(\) is not supported|Cannot access data pointer|Data pointer"
         r"|can't convert FakeTensor|Tensor\.numpy|__array__",
         "use torch functions instead of NumPy, or wrap that part into a torch.library.custom_op",
-        STRICT,
+        STRICT_ADVICE,
     ),
     _make_kind(
         "a module with packed weights",
@@ -171,7 +171,7 @@ KINDS: tuple[FailureKind, ...] = (
         r"torch\.jit\.|RecursiveScriptModule|positional arguments? but \d+ were given"
         r".*|ScriptModule",
         "put the original torch.nn.Module in the place of the torch.jit.script one",
-        BYPASS,
+        BYPASS_ADVICE,
     ),
     _make_kind(
         "an operator without a shape function in torch",
@@ -202,7 +202,7 @@ KINDS: tuple[FailureKind, ...] = (
     _make_kind(
         "an error raised by the model itself",
         r"Observed exception",
-        RUNS,
+        EAGER_ADVICE,
     ),
     _make_kind(
         "Python that dynamo does not support",
@@ -214,20 +214,20 @@ KINDS: tuple[FailureKind, ...] = (
     _make_kind(
         "an error raised by the model itself",
         r"",
-        RUNS,
+        EAGER_ADVICE,
         FALLBACK,
     ),
 )
 
 
-def kind_of(error: BaseException) -> FailureKind:
+def classify_failure(error: BaseException) -> FailureKind:
     """Return the first kind that describes ``error``; the last one matches everything."""
     cls = type(error)
     text = f"{cls.__module__}.{cls.__qualname__}: {error}"
-    return next(kind for kind in KINDS if kind.pattern.search(text))
+    return next(kind for kind in FAILURE_KINDS if kind.pattern.search(text))
 
 
-def user_line(error: BaseException) -> UserLine | None:
+def find_user_line(error: BaseException) -> UserLine | None:
     """Find the innermost line outside torch where ``error`` happened; None if it is not recorded.
 
     The function searches the stack that dynamo attaches to its errors, the traceback, and the text
@@ -245,7 +245,7 @@ def user_line(error: BaseException) -> UserLine | None:
     return None
 
 
-def guard_lines(error: BaseException) -> list[UserLine]:
+def find_guard_lines(error: BaseException) -> list[UserLine]:
     """Return the model's lines that constrain a size, after an error about a dynamic dimension.
 
     torch's message does not contain them; the function reads the guards of the shape environment
@@ -273,9 +273,9 @@ def describe_failure(
     ``lines`` are the locations to print, by default the line of the error. ``tried`` is advice that
     the user already followed.
     """
-    kind = kind_of(error)
+    kind = classify_failure(error)
     if lines is None:
-        line = user_line(error)
+        line = find_user_line(error)
         lines = [] if line is None else [line]
     location = f", at {Path(lines[0].file).name}:{lines[0].line}" if lines else ""
     parts = [f"{kind.name}{location}", *(f"  at {line}" for line in lines)]
@@ -316,7 +316,7 @@ def is_user_file(file: str) -> bool:
     return not file.startswith(_PYTHON) or _SITE_PACKAGES in file
 
 
-def decides_for_caller(line: UserLine) -> bool:
+def is_condition_of_caller(line: UserLine) -> bool:
     """Whether a condition in this library code tests an argument of the library's caller.
 
     This holds in Python's standard library (``statistics.median``), and in torch's functions that
@@ -336,7 +336,7 @@ def _path_in_torch(line: UserLine) -> str:
     return Path(line.file.removeprefix(TORCH)).as_posix() if line.file.startswith(TORCH) else ""
 
 
-def calling_line(depth: int = 1, outside: bool = False) -> UserLine | None:
+def find_calling_line(depth: int = 1, outside: bool = False) -> UserLine | None:
     """Return the line of the model that runs; None if no frame is the model's.
 
     ``depth`` frames are skipped. With ``outside`` the result is also None if a frame of torch comes
@@ -369,7 +369,7 @@ def _frames_below_export(error: BaseException) -> list[UserLine]:
     return [_line_of_frame(frame) for frame in frames_below]
 
 
-def lines_in(text: str) -> list[UserLine]:
+def parse_user_lines(text: str) -> list[UserLine]:
     """Return the model's lines in a stack trace of torch, the innermost last."""
     return [line for line in _lines_in_message(text) if is_user_file(line.file)]
 

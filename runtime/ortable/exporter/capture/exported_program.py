@@ -27,7 +27,7 @@ from .functionalize import prepare_program
 from .guards import find_guards
 
 
-def program_of(exported: ExportedProgram, request: Request) -> Program:
+def build_program(exported: ExportedProgram, request: Request) -> Program:
     """Build the program to convert; the request's dynamic shapes only name dimensions here.
 
     Raises ExportError for inputs and outputs that ONNX cannot represent.
@@ -64,7 +64,7 @@ def program_of(exported: ExportedProgram, request: Request) -> Program:
         program.notes.append(f"{fake_count} weights have no data: they are inputs of the model")
     program.outputs = [_program_output(spec) for spec in signature.output_specs]
     _label_outputs(program, exported)
-    requested = requested_dims(program, exported, request)
+    requested = get_requested_dims(program, exported, request)
     name_dimensions(program, requested)
     program.guards = find_guards(exported, requested)
     return program
@@ -77,7 +77,7 @@ def add_guards(program: Program, parts: Sequence[ExportedProgram], request: Requ
     """
     if not parts or program.exported is None:
         return
-    requested = requested_dims(program, program.exported, request)
+    requested = get_requested_dims(program, program.exported, request)
     input_symbols = {
         symbol
         for node in program.user_inputs
@@ -184,7 +184,7 @@ def _label_outputs(program: Program, exported: ExportedProgram) -> None:
         program.outputs[index] = replace(program.outputs[index], label=label)
 
 
-def requested_dims(
+def get_requested_dims(
     program: Program, exported: ExportedProgram, request: Request
 ) -> list[Leaf] | None:
     """Return the requested dimensions of each input."""
@@ -195,13 +195,13 @@ def requested_dims(
         arguments = shapes.bound_arguments(request.model, args, kwargs)
         return shapes.call_leaves(request.dynamic_shapes, arguments, kwargs)
     if not args and not kwargs:
-        args, kwargs = example_call(exported, program)
+        args, kwargs = get_example_call(exported, program)
     arguments = shapes.bound_arguments(_ForwardSignature(exported), args, kwargs)
     # The parameters of a program's signature are in the order of its placeholders.
     return shapes.call_leaves(request.dynamic_shapes, arguments, {})
 
 
-def example_call(exported: ExportedProgram, program: Program) -> tuple[Any, Any]:
+def get_example_call(exported: ExportedProgram, program: Program) -> tuple[Any, Any]:
     """Return the example inputs of a program, or fake values if it does not have them."""
     if exported.example_inputs:
         return exported.example_inputs

@@ -25,7 +25,6 @@ from ortable.compat.torch import (
     OperatorBase,
     OpOverload,
     composite_kernel,
-    constants_lifted_through,
     get_decompositions,
     is_alias_of,
     is_composite,
@@ -33,9 +32,10 @@ from ortable.compat.torch import (
     pytree,
     set_constants,
     set_example_inputs,
+    wrap_constant_lifting,
 )
 from ortable.errors import ExportError
-from ortable.exporter.dispatchers.dispatcher import direct_converter, own_converter
+from ortable.exporter.dispatchers.dispatcher import direct_converter, find_user_converter
 from ortable.exporter.frontend.export_request import ExportOptions
 from ortable.exporter.frontend.module_calls import AUTOCAST
 from ortable.interpreter.control_flow import call_of
@@ -63,18 +63,18 @@ def implicit_aliases(
             continue
         is_explicit = _is_identity(node) or target.name() in traits.HIDDEN_VIEW
         if is_composite(target) and write_reason(node, mutates) is not None:
-            bodies[target] = composite_body_of(target)
+            bodies[target] = get_composite_body(target)
             continue
         if not is_explicit and not _has_implicit_alias(node):
             continue
-        if own_converter(dispatcher, target.name()) is not None:
+        if find_user_converter(dispatcher, target.name()) is not None:
             raise ExportError(
                 f"node '{node.name}' ({target.name()}) returns memory of its input, and the graph "
                 "writes in place; torch loses such a write if your converter handles the "
                 "operator. Remedy: do not write in place, or leave the converter out."
             )
         if not is_explicit:
-            bodies[target] = composite_body_of(target)
+            bodies[target] = get_composite_body(target)
     return bodies
 
 
@@ -175,7 +175,7 @@ def _traced_size(value: Any) -> Any:
     return value.node.hint if value.node.has_hint() else 2
 
 
-def composite_body_of(target: Any) -> Callable[..., Any]:
+def get_composite_body(target: Any) -> Callable[..., Any]:
     """Return the Python body of a composite operator.
 
     ``target.decompose`` would recurse, as torch registers functions of the table as the operator's
@@ -188,13 +188,13 @@ def find_operator_nodes(graph_module: GraphModule) -> list[Node]:
     """Return the nodes that call overloads, in the graph and in its subgraphs."""
     return [
         node
-        for module in graphs_of(graph_module)
+        for module in find_graph_modules(graph_module)
         for node in module.graph.nodes
         if isinstance(node.target, OpOverload)
     ]
 
 
-def graphs_of(graph_module: GraphModule) -> list[GraphModule]:
+def find_graph_modules(graph_module: GraphModule) -> list[GraphModule]:
     """Return the graph and its subgraphs."""
     return [module for module in graph_module.modules() if isinstance(module, GraphModule)]
 
@@ -229,7 +229,9 @@ def prepare_program(
         choice = options.decomposition_table
         name = choice if isinstance(choice, str) else "the user's"
         if isinstance(choice, str):  # a user's own dict takes precedence over their converters
-            for op in [op for op in table if own_converter(dispatcher, op.name()) is not None]:
+            for op in [
+                op for op in table if find_user_converter(dispatcher, op.name()) is not None
+            ]:
                 table.pop(op)
         rewritten = _run_decompositions(program, {**aliases, **table}, writes=reason is not None)
         return rewritten, [f"decomposed with the table '{name}' ({len(table)} entries)"]
@@ -257,7 +259,9 @@ def rewrite_reason(graph_module: GraphModule, tables: ConverterTables) -> str | 
         node, cause = write
         return f"node '{node.name}' writes to its argument, {cause}"
     seen: set[Any] = set()
-    for node in (node for module in graphs_of(graph_module) for node in module.graph.nodes):
+    for node in (
+        node for module in find_graph_modules(graph_module) for node in module.graph.nodes
+    ):
         target = node.target
         if target in seen:
             continue
@@ -306,7 +310,7 @@ def _newer_operator_bodies(
     for target in sorted((t for t in targets if t.namespace == "onnx"), key=str):
         since = overload_name(target).removeprefix("opset")
         body = torch.onnx.ops.aten_decompositions().get(target)
-        user_converter = own_converter(dispatcher, target.name())
+        user_converter = find_user_converter(dispatcher, target.name())
         if since.isdigit() and int(since) > opset and body is not None and user_converter is None:
             bodies[target] = body
     return bodies
@@ -315,7 +319,7 @@ def _newer_operator_bodies(
 def _find_decomposition(target: Any) -> Callable[..., Any] | None:
     decomposition = get_decompositions([target]).get(target)
     if decomposition is None and is_composite(target):
-        return composite_body_of(target)
+        return get_composite_body(target)
     return decomposition
 
 
@@ -325,7 +329,7 @@ def _run_decompositions(
     graph = program.graph_module
     aliases_exposed = expose_aliases(graph) if writes else contextlib.nullcontext()
     try:
-        with aliases_exposed, marked_regions(graph), scalars_as_operators(graph):
+        with aliases_exposed, mark_regions(graph), replace_scalar_constants(graph):
             return decompose_program(program, table)
     except Exception as error:  # decompositions raise many types
         first_line = str(error).strip().splitlines()[0] if str(error).strip() else ""
@@ -346,7 +350,7 @@ def _run_decompositions(
 
 
 @contextmanager
-def scalars_as_operators(graph_module: GraphModule) -> Iterator[None]:
+def replace_scalar_constants(graph_module: GraphModule) -> Iterator[None]:
     """Replace the 0-d constants of the graph's subgraphs by operators in the block."""
     replaced = []
     for owner in list(graph_module.modules()):
@@ -406,7 +410,7 @@ class _Region(torch.nn.Module):
 
 
 @contextmanager
-def marked_regions(graph_module: GraphModule) -> Iterator[None]:
+def mark_regions(graph_module: GraphModule) -> Iterator[None]:
     """Replace the graphs of regions by marked copies in the block."""
     replaced: dict[str, GraphModule] = {}
 
@@ -533,6 +537,6 @@ def _preserve_constants(program: ExportedProgram) -> Iterator[None]:
 
     with (
         restore_on_exit(lambda: set_constants(program, original_constants)),
-        constants_lifted_through(wrap_lift),
+        wrap_constant_lifting(wrap_lift),
     ):
         yield

@@ -22,7 +22,7 @@ from ortable.interpreter import results
 from ortable.interpreter.modules import find_attribute
 
 from .export_failures import error_headline
-from .recorded_calls import AtSizes, FakeCopies
+from .recorded_calls import FakeCopies, SizeEvaluator
 
 _MAX_CACHED = 1 << 14
 _MAX_RERUN_ELEMENTS = 1 << 24  # limit of elements in `is_of_shapes`
@@ -30,7 +30,7 @@ _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, FakeTensor)
 _SCALAR_MODULES = ("_operator", "math", "torch")  # modules of scalar functions in graphs
 
 
-class DivergentNode(Exception):
+class DivergentNodeError(Exception):
     """The shape of a node's result differs from its recorded symbolic sizes."""
 
     def __init__(self, node: Node, message: str) -> None:
@@ -38,7 +38,7 @@ class DivergentNode(Exception):
         self.node, self.message = node, message  # torch.fx appends to `args`
 
 
-class FailingNode(DivergentNode):
+class FailingNodeError(DivergentNodeError):
     """A node of a program raises; ``values`` maps nodes to the layouts of their values."""
 
     def __init__(self, node: Node, message: str, values: Mapping[Node, Any] | None = None) -> None:
@@ -146,7 +146,7 @@ class GraphAtSizes:
         leaves: Sequence[Any],
         sizes: Sequence[Any],
         values: Mapping[Any, int],
-        at_sizes: AtSizes,
+        at_sizes: SizeEvaluator,
     ) -> None:
         """Compute the shapes of all nodes for ``leaves`` at other sizes, and check them.
 
@@ -157,8 +157,8 @@ class GraphAtSizes:
             at_sizes: evaluates the recorded shapes at ``values``.
 
         Raises:
-            DivergentNode: a result has another shape than the program recorded.
-            FailingNode: a node raises.
+            DivergentNodeError: a result has another shape than the program recorded.
+            FailingNodeError: a node raises.
             Exception: an input cannot be resized as a fake tensor.
         """
         node_values = dict(self._fixed)
@@ -192,11 +192,11 @@ class GraphAtSizes:
         key = (step.key, torch.get_default_dtype(), *map(type, operands), *operands)
         cached = _CACHE.get(key)
         if isinstance(cached, str):
-            raise FailingNode(step.node, cached, node_values)
+            raise FailingNodeError(step.node, cached, node_values)
         if cached is None:
             try:
                 cached = self._run_node(step.node, node_values)
-            except FailingNode as error:
+            except FailingNodeError as error:
                 _store_result(key, error.message)
                 raise
             if not isinstance(cached[0], _Opaque):
@@ -208,7 +208,7 @@ class GraphAtSizes:
             with self.copies.fake_mode, torch.no_grad():
                 result = _call_node(node, node_values, torch.empty)
         except Exception as error:  # kernels raise many types
-            raise FailingNode(node, _failure_text(node, error), node_values) from error
+            raise FailingNodeError(node, _failure_text(node, error), node_values) from error
         return _describe_value(result), _leaf_shapes(result)
 
 
@@ -312,7 +312,7 @@ def _leaf_shapes(value: Any) -> list[tuple[Any, ...] | None]:
 
 
 def _check_shapes(
-    node: Node, shapes: Sequence[Any], recorded: Sequence[Any], at_sizes: AtSizes
+    node: Node, shapes: Sequence[Any], recorded: Sequence[Any], at_sizes: SizeEvaluator
 ) -> None:
     for actual_shape, recorded_shape in zip(shapes, recorded, strict=False):
         if actual_shape is None or recorded_shape is None:
@@ -322,7 +322,9 @@ def _check_shapes(
             size is not None and isinstance(actual, int) and actual != size
             for actual, size in zip(actual_shape, expected, strict=True)
         ):
-            raise DivergentNode(node, f"a result of {node.target} has shape {list(actual_shape)}")
+            raise DivergentNodeError(
+                node, f"a result of {node.target} has shape {list(actual_shape)}"
+            )
 
 
 # -- the same check on real data
@@ -331,7 +333,7 @@ def _check_shapes(
 class _ShapeChecker(Interpreter):
     """Checks the shapes of each node's result against the program's metadata."""
 
-    def __init__(self, program: Program, at_sizes: AtSizes) -> None:
+    def __init__(self, program: Program, at_sizes: SizeEvaluator) -> None:
         super().__init__(program.graph_module)
         self.at_sizes = at_sizes
 
@@ -340,7 +342,7 @@ class _ShapeChecker(Interpreter):
         try:
             result = super().run_node(node)
         except Exception as error:  # kernels raise many types
-            raise FailingNode(node, _failure_text(node, error)) from error
+            raise FailingNodeError(node, _failure_text(node, error)) from error
         if node.op != "output":
             _check_shapes(
                 node, _leaf_shapes(result), _leaf_shapes(results.node_value(node)), self.at_sizes
@@ -348,12 +350,12 @@ class _ShapeChecker(Interpreter):
         return result
 
 
-def check_graph(program: Program, leaves: Sequence[Any], at_sizes: AtSizes) -> None:
+def check_graph(program: Program, leaves: Sequence[Any], at_sizes: SizeEvaluator) -> None:
     """Run the graph of a program on real inputs, and check the shape of every result.
 
     Raises:
-        DivergentNode: a result has another shape than the program recorded.
-        FailingNode: a node raises.
+        DivergentNodeError: a result has another shape than the program recorded.
+        FailingNodeError: a node raises.
     """
     user_inputs = iter(leaves)
     inputs = [

@@ -166,7 +166,7 @@ def _common_period(parts: Sequence[Any], symbol: Any) -> int | None:
     return common if len(growths) == 1 else None
 
 
-def cases_of(
+def choose_size_cases(
     conditions: Sequence[Sequence[Any]], ranges: Mapping[Any, Range]
 ) -> dict[Any, range] | None:
     """Choose sizes of each symbol that represent all its sizes.
@@ -213,7 +213,7 @@ def cases_of(
     return cases if is_feasible else None
 
 
-def uncovered_sizes(
+def find_uncovered_sizes(
     conditions: Sequence[Sequence[Any]], sizes: Mapping[Any, Sequence[int]]
 ) -> Iterator[dict[Any, int]]:
     """Yield the combinations of ``sizes`` at which none of ``conditions`` holds.

@@ -36,7 +36,7 @@ from ortable.exporter.signature.dimension_names import caller_stack_level
 from ortable.exporter.signature.dynamic_shapes import Leaf, NamedHint, combine_values
 
 from .export_failures import (
-    decides_for_caller,
+    is_condition_of_caller,
     is_dispatch,
     is_ortable_file,
     is_user_file,
@@ -101,7 +101,7 @@ def count_guards(exported: ExportedProgram) -> int:
     return len(getattr(_shape_env(_user_inputs(exported)), "guards", ()))
 
 
-def later_guards(
+def find_later_guards(
     exported: ExportedProgram, requested: Sequence[Leaf] | None, count: int
 ) -> list[Guard]:
     """Return the guards after the first ``count`` ones.
@@ -190,7 +190,7 @@ def _sizes_by_symbol(
     return sizes
 
 
-def ranges_of_sizes(
+def get_size_ranges(
     exported: ExportedProgram, requested: Sequence[Leaf] | None
 ) -> dict[Any, Range]:
     """Return the requested range of each symbol that is a size of an input, by default from 2."""
@@ -350,7 +350,7 @@ def _is_from_caller(guard: Any) -> bool:
     import sympy
 
     line, expression = _guard_line(guard), guard.expr
-    if line is None or not decides_for_caller(line):
+    if line is None or not is_condition_of_caller(line):
         return False
     return not (isinstance(expression, sympy.Eq) and all(s.is_Symbol for s in expression.args))
 
@@ -569,7 +569,7 @@ def report_guards(guards: Sequence[Guard], action: str) -> None:
     warnings.warn(text, UserWarning, stacklevel=caller_stack_level())
 
 
-def violated_guard(
+def describe_violated_guard(
     exported: ExportedProgram, values: Mapping[str, int], names: Mapping[str, str]
 ) -> str:
     """Describe the first condition of torch that sizes violate, with its line.

@@ -29,7 +29,7 @@ from ortable.exporter.reporting.example_sizes import other_sizes
 from ortable.ir.initializers import is_fake
 
 from .dynamic_loops import DynamicLoop, LoopLocation, LoopSession, RerollError, intercept_loops
-from .loop_rerolling import reroll_loops, same_graph
+from .loop_rerolling import is_same_graph, reroll_loops
 from .program_check import find_differences, results_of
 
 _STEPS, _MORE_STEPS = 3, 4
@@ -156,7 +156,7 @@ def _forward_with_session(
 
 def _same_programs(left: ExportedProgram, right: ExportedProgram) -> bool:
     """Whether two programs compute the same from the same weights and constants."""
-    if not same_graph(left.graph_module, right.graph_module):
+    if not is_same_graph(left.graph_module, right.graph_module):
         return False
     for left_spec, right_spec in zip(
         left.graph_signature.input_specs, right.graph_signature.input_specs, strict=True

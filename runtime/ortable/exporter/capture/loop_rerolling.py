@@ -28,7 +28,7 @@ from ortable.ir.initializers import is_fake
 from ortable_generated.aten import traits
 
 from .dynamic_loops import DynamicLoop, RerollError
-from .export_failures import lines_in
+from .export_failures import parse_user_lines
 
 # Constants up to this many elements are compared by value.
 _MAX_COMPARED_ELEMENTS = 1 << 20
@@ -178,7 +178,7 @@ class _LoopReroller:
         if earlier.op == "get_attr":
             owner = self.program.graph_module
             graphs = [find_attribute(owner, str(node.target)) for node in (earlier, later)]
-            if not same_graph(*graphs):
+            if not is_same_graph(*graphs):
                 raise self._make_mismatch(step, "an inner loop or branch differs", later)
             return []
         earlier_leaves, earlier_spec = pytree.tree_flatten((earlier.args, earlier.kwargs))
@@ -648,11 +648,11 @@ def _literal_key(value: Any) -> tuple[type, str]:
 
 def _source_line(node: Node) -> Any:
     """Return the line of the model that a node comes from, or the node's name."""
-    lines = lines_in(str(node.meta.get("stack_trace", "")))
+    lines = parse_user_lines(str(node.meta.get("stack_trace", "")))
     return lines[-1] if lines else node.name
 
 
-def same_graph(left: GraphModule, right: GraphModule) -> bool:
+def is_same_graph(left: GraphModule, right: GraphModule) -> bool:
     """Whether two graphs have equal nodes, constants and inner graphs, apart from names."""
     numbers: list[dict[Node, int]] = [
         {node: index for index, node in enumerate(module.graph.nodes)} for module in (left, right)
@@ -698,7 +698,7 @@ def _same_leaves(
 
 def _same_attribute(left: Any, right: Any) -> bool:
     if isinstance(left, GraphModule) and isinstance(right, GraphModule):
-        return same_graph(left, right)
+        return is_same_graph(left, right)
     if isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
         return left is right or (left.dtype == right.dtype and torch.equal(left, right))
     return left is right

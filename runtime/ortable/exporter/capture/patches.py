@@ -21,10 +21,10 @@ from ortable.compat.torch import (
     GuardOnDataDependentSymNode,
     ModuleStackTracer,
     check,
+    clear_dispatch_cache,
     decomposition_table,
     dynamo,
     fake_rules,
-    forget_dispatch,
     fx_config,
     get_proxy_mode,
     script_method,
@@ -32,7 +32,7 @@ from ortable.compat.torch import (
 from ortable.exporter.frontend.export_request import Undo, active_patches
 from ortable.exporter.signature import caches
 
-from .tracing import answer_on_sizes
+from .tracing import answer_size_condition
 
 
 @dataclass(frozen=True)
@@ -266,7 +266,7 @@ def _patch_symbolic_bool(original: Any) -> Any:
         except GuardOnDataDependentSymNode:
             if "sizes of data" not in active_patches():
                 raise
-            answer = answer_on_sizes(self)
+            answer = answer_size_condition(self)
             if answer is None:
                 raise
             return answer
@@ -283,7 +283,7 @@ def _patch_symbolic_bool(original: Any) -> Any:
 _KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 
 
-def preserve_lengths(applies: Callable[[], bool]) -> Undo:
+def patch_recurrent_lengths(applies: Callable[[], bool]) -> Undo:
     """Install the patch, and return the function that removes it.
 
     The patch affects only tensors without data (torch.export's), threads in which ``applies()`` is
@@ -303,7 +303,7 @@ def preserve_lengths(applies: Callable[[], bool]) -> Undo:
             # torch uses these rules before decompositions when it retraces dynamic sizes
             rules[operator] = fake_rules().get(operator)
             fake_rules()[operator] = _recurrent_rule(operator, applies)
-            forget_dispatch(operator)
+            clear_dispatch_cache(operator)
 
     def undo() -> None:
         for operator, rule in rules.items():
@@ -313,7 +313,7 @@ def preserve_lengths(applies: Callable[[], bool]) -> Undo:
                 fake_rules()[operator] = rule
         for operator, key, original in replaced:
             operator.py_kernels[key] = original
-            forget_dispatch(operator)
+            clear_dispatch_cache(operator)
 
     return apply_or_undo(replace_kernels, undo)
 
@@ -408,7 +408,7 @@ PATCHES: tuple[Patch, ...] = (
         "recurrent layers",
         "torch",
         "torch.nn.LSTM, GRU and RNN with a dynamic number of steps",
-        lambda: preserve_lengths(lambda: "recurrent layers" in active_patches()),
+        lambda: patch_recurrent_lengths(lambda: "recurrent layers" in active_patches()),
     ),
     Patch(
         "jit.isinstance",

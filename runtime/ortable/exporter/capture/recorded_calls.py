@@ -20,7 +20,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ortable.compat.torch import FakeTensorMode, ShapeEnv, exporting_state, pytree
-from ortable.exporter.capture.export_failures import calling_line
+from ortable.exporter.capture.export_failures import find_calling_line
 from ortable.exporter.frontend.export_request import Request, UserLine
 from ortable.exporter.frontend.module_state import (
     FAKE_TENSOR_LOGGER,
@@ -73,7 +73,7 @@ class CallRecord:
 
     def leaves_of(self, value: Any) -> tuple[Any, ...]:
         """Return the leaves of a nest of arguments, with a label for each tensor."""
-        return tuple(map(self._label_leaf, leaves_of(value)))
+        return tuple(map(self._label_leaf, iterate_leaves(value)))
 
     def _label_leaf(self, leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor):
@@ -83,7 +83,7 @@ class CallRecord:
         return RecordedTensor(label, tuple(leaf.shape), leaf.dtype)
 
 
-def leaves_of(value: Any) -> Iterator[Any]:
+def iterate_leaves(value: Any) -> Iterator[Any]:
     """Yield the leaves of arguments or results; slices are containers."""
     for leaf in pytree.tree_leaves(value):
         if isinstance(leaf, slice):
@@ -112,7 +112,7 @@ class _RecordingMode(TorchFunctionMode):
         result = func(*args, **(kwargs or {}))
         leaves = self.record.leaves_of(result)
         if result is None or not leaves or any(isinstance(leaf, RecordedTensor) for leaf in leaves):
-            line = calling_line(1)
+            line = find_calling_line(1)
             self.record.calls.append(RecordedCall(func, arguments, leaves, line))
         return result
 
@@ -142,7 +142,7 @@ class Divergence:
     line: UserLine | None
 
 
-class AtSizes:
+class SizeEvaluator:
     """Evaluates symbolic numbers; ``sizes`` are given by the names of torch's symbols."""
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
@@ -180,7 +180,7 @@ class AtSizes:
 
 
 def find_divergence(
-    general: CallRecord, special: CallRecord, at_sizes: AtSizes
+    general: CallRecord, special: CallRecord, at_sizes: SizeEvaluator
 ) -> Divergence | None:
     """Return where a run at other sizes diverges from a capture; None if they agree.
 
@@ -209,7 +209,7 @@ class _Comparison:
     Two tensors of the capture may be the same tensor in the run, where dropout returns its input.
     """
 
-    def __init__(self, at_sizes: AtSizes) -> None:
+    def __init__(self, at_sizes: SizeEvaluator) -> None:
         self.at_sizes = at_sizes
         self.labels: dict[int, int] = {}
 

@@ -30,9 +30,9 @@ from ortable.exporter.reporting.example_sizes import example_sizes, resize_leaf,
 from ortable.exporter.signature.dimension_names import free_symbols
 from ortable.exporter.signature.dynamic_shapes import value_of
 
-from .exported_program import requested_dims
-from .guard_proofs import Range, cases_of, uncovered_sizes
-from .guards import ranges_of_sizes
+from .exported_program import get_requested_dims
+from .guard_proofs import Range, choose_size_cases, find_uncovered_sizes
+from .guards import get_size_ranges
 
 MAX_PROGRAMS = 4
 _MAX_FAILURES = 2  # failing captures: each takes as long as a successful one
@@ -95,14 +95,18 @@ def _capture_variants(
         if len(getattr(size, "free_symbols", ())) > 1:
             raise ExportError(f"the size {size} of an input is not a single symbol")
     hints = example_sizes(leaves, sizes)
-    ranges = ranges_of_sizes(program.exported, requested_dims(program, program.exported, request))
+    ranges = get_size_ranges(
+        program.exported, get_requested_dims(program, program.exported, request)
+    )
     programs, conditions = [program], [_branch_conditions(program)]
     notes: list[str] = []
     failures: list[dict[Any, int]] = []
     while True:
-        cases = cases_of(conditions, ranges)
+        cases = choose_size_cases(conditions, ranges)
         missing = (
-            [] if cases is None else list(itertools.islice(uncovered_sizes(conditions, cases), 1))
+            []
+            if cases is None
+            else list(itertools.islice(find_uncovered_sizes(conditions, cases), 1))
         )
         if cases is not None and not missing:
             return BranchVariants(programs, conditions, True, notes)
@@ -227,7 +231,7 @@ def _next_sizes(
             is_valid
             and sizes not in failures
             and any(
-                uncovered_sizes(
+                find_uncovered_sizes(
                     conditions,
                     {symbol: [sizes[symbol]] for symbol in branch_symbols & sizes.keys()},
                 )

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
-from ortable.compat.torch import forget_pre_hook, pytree
+from ortable.compat.torch import pytree, remove_pre_hook
 from ortable.errors import ExportError
 from ortable.exporter.capture.recorded_calls import FakeCopies, record_module
 from ortable.exporter.frontend.export_request import Program, Request, SmallestSize, UserLine
@@ -37,18 +37,18 @@ from ortable.exporter.reporting.example_sizes import (
 from ortable.interpreter.calls import operator_key
 from ortable.ir.initializers import is_fake
 
-from .export_failures import error_headline, lines_in, user_line
-from .exported_program import example_call, requested_dims
-from .graph_at_sizes import DivergentNode, FailingNode, GraphAtSizes, check_graph
+from .export_failures import error_headline, find_user_line, parse_user_lines
+from .exported_program import get_example_call, get_requested_dims
+from .graph_at_sizes import DivergentNodeError, FailingNodeError, GraphAtSizes, check_graph
 from .program_check import find_differences, results_of
-from .recorded_calls import AtSizes, CallRecord, find_divergence
+from .recorded_calls import CallRecord, SizeEvaluator, find_divergence
 
 _SMALL_SIZES = (1, 0)
 _MAX_CODE = 80  # characters of a code line in a message
 _DEFAULT_MINIMUM = 2  # torch's smallest size of a dimension without a requested minimum
 
 
-def prove_small_sizes(program: Program, request: Request, capture: Capture | None) -> None:
+def prove_small_sizes(program: Program, request: Request, capture: CapturedModule | None) -> None:
     """Fill ``program.smallest`` for the dimensions without a requested minimum.
 
     Nothing is proved without an example. ``capture`` is None for an exported program.
@@ -106,7 +106,7 @@ def _attention_divisors(program: Program) -> set[Any]:
     return symbols
 
 
-def check_example(program: Program, request: Request, capture: Capture) -> None:
+def check_example(program: Program, request: Request, capture: CapturedModule) -> None:
     """Raise ExportError if the program does not hold for an example with a size of 0 or 1."""
     trials = _SizeTrials.make_trials(program, request, capture)
     if trials is None or all(size > 1 for size in trials.hints.values()):
@@ -125,7 +125,7 @@ def check_example(program: Program, request: Request, capture: Capture) -> None:
     )
 
 
-def holds_for(program: Program, request: Request) -> bool:
+def holds_for_example(program: Program, request: Request) -> bool:
     """Whether ranges, guards and proofs of small sizes allow the example of ``request``."""
     leaves = pytree.tree_leaves((request.args, request.kwargs))
     sizes = [sizes_of(node.meta.get("val")) for node in program.user_inputs]
@@ -163,7 +163,7 @@ def _least_sizes(program: Program, request: Request, hints: Mapping[Any, int]) -
         for symbol in hints
         if symbol in ranges and ranges[symbol].lower in (0, 1, _DEFAULT_MINIMUM)
     }
-    requested = requested_dims(program, program.exported, request) or ()
+    requested = get_requested_dims(program, program.exported, request) or ()
     for node, leaf in zip(program.user_inputs, requested, strict=False):
         sizes = sizes_of(node.meta.get("val"))
         for axis, dim in leaf.dims().items():
@@ -197,7 +197,7 @@ def _group_by_name(symbols: Sequence[Any], names: Mapping[Any, str]) -> list[lis
     return list(groups.values())
 
 
-class Capture:
+class CapturedModule:
     """A module's captured program, and the calls of its forward if they were recorded."""
 
     def __init__(self, exported: ExportedProgram, record: CallRecord | None) -> None:
@@ -211,7 +211,7 @@ class _SizeTrials:
     """
 
     def __init__(
-        self, program: Program, request: Request, capture: Capture | None, call: Any
+        self, program: Program, request: Request, capture: CapturedModule | None, call: Any
     ) -> None:
         self.program, self.request, self.capture = program, request, capture
         self.leaves, self.structure = pytree.tree_flatten(call)
@@ -229,14 +229,14 @@ class _SizeTrials:
 
     @classmethod
     def make_trials(
-        cls, program: Program, request: Request, capture: Capture | None
+        cls, program: Program, request: Request, capture: CapturedModule | None
     ) -> _SizeTrials | None:
         """Make the trials of a program; None if its example is missing or does not fit."""
         if program.exported is None:
             return None
         call = (request.args, request.kwargs)
         if capture is None:
-            call = example_call(request.model, program)
+            call = get_example_call(request.model, program)
         leaves = pytree.tree_leaves(call)
         is_symbolic = any(_is_symbolic(leaf) for leaf in leaves)
         if is_symbolic or len(leaves) != len(program.user_inputs):
@@ -279,15 +279,15 @@ class _SizeTrials:
         try:
             self.graph.check_shapes(self.leaves, self.sizes, values, _at_sizes(values))
             return ""
-        except FailingNode as error:  # fake tensors may raise although the kernels do not
+        except FailingNodeError as error:  # fake tensors may raise although the kernels do not
             return self._run_failure(values, error)
-        except DivergentNode as error:
+        except DivergentNodeError as error:
             return _at_node(error)
         except Exception:  # an operator does not support fake tensors
             return self._run_failure(values)
 
     def _run_failure(
-        self, values: Mapping[Any, int], failed: FailingNode | None = None
+        self, values: Mapping[Any, int], failed: FailingNodeError | None = None
     ) -> str | None:
         """Run the graph with data and return the reason of a failure.
 
@@ -304,7 +304,7 @@ class _SizeTrials:
         try:
             inputs = copy_call(self._resized_leaves(values), {})[0]
             check_graph(self.program, inputs, _at_sizes(values))
-        except DivergentNode as error:
+        except DivergentNodeError as error:
             return _at_node(error)
         return ""
 
@@ -328,7 +328,9 @@ class _SizeTrials:
             with caller_autocast():
                 expected = results_of(copy_module(model, dict(model.named_buffers())), call)
         except Exception as error:  # forward is any Python code
-            return _with_location(f"the module raises {error_headline(error)}", user_line(error))
+            return _with_location(
+                f"the module raises {error_headline(error)}", find_user_line(error)
+            )
         try:
             results = results_of(_module_of(exported), call)
         except Exception:  # operators raise many types
@@ -342,7 +344,7 @@ class _SizeTrials:
 def _module_of(exported: ExportedProgram) -> torch.nn.Module:
     """Return a module with copied buffers and without input checks, which reject small sizes."""
     module = exported.module(check_guards=False)
-    forget_pre_hook(module)
+    remove_pre_hook(module)
     for submodule in module.modules():
         for name, buffer in submodule._buffers.items():
             submodule._buffers[name] = None if buffer is None else buffer.clone()
@@ -354,12 +356,12 @@ def _is_symbolic(leaf: Any) -> bool:
     return any(isinstance(size, torch.SymInt) for size in shape)
 
 
-def _at_sizes(values: Mapping[Any, int]) -> AtSizes:
-    return AtSizes({str(symbol): size for symbol, size in values.items()})
+def _at_sizes(values: Mapping[Any, int]) -> SizeEvaluator:
+    return SizeEvaluator({str(symbol): size for symbol, size in values.items()})
 
 
-def _at_node(error: DivergentNode) -> str:
-    lines = lines_in(error.node.meta.get("stack_trace") or "")
+def _at_node(error: DivergentNodeError) -> str:
+    lines = parse_user_lines(error.node.meta.get("stack_trace") or "")
     return _with_location(error.message, lines[-1] if lines else None)
 
 

@@ -54,15 +54,15 @@ from ortable.ir.initializers import is_fake
 from ortable_generated.aten import traits
 
 from . import export_failures
-from .enlarged_example import enlarged_requests
-from .exported_program import add_guards, program_of
+from .enlarged_example import make_enlarged_requests
+from .exported_program import add_guards, build_program
 from .functionalize import FunctionalizationError
 from .loop_capture import check_other_sizes
 from .program_check import check_program
 from .pt2 import save_program
 from .size_branches import merge_branch_variants
-from .small_sizes import Capture, check_example, holds_for, prove_small_sizes
-from .strategies import Attempts, Strategy, select_strategies
+from .small_sizes import CapturedModule, check_example, holds_for_example, prove_small_sizes
+from .strategies import CaptureAttempts, Strategy, select_strategies
 
 
 def make_program(request: Request) -> Program:
@@ -74,7 +74,7 @@ def make_program(request: Request) -> Program:
     """
     mod = request.model
     if isinstance(mod, ExportedProgram):
-        program = program_of(mod, request)
+        program = build_program(mod, request)
         prove_small_sizes(program, request, None)
         return program
     if isinstance(mod, GraphModule):
@@ -171,7 +171,7 @@ def capture_module(request: Request) -> Program:
         replace_inference_tensors(request) as ordinary,
         replace_meta_tensors(_copy_repeated_tensors(ordinary)) as fitted,
     ):
-        for enlarged in enlarged_requests(fitted) if fitted.dynamic_shapes is not None else ():
+        for enlarged in make_enlarged_requests(fitted) if fitted.dynamic_shapes is not None else ():
             program = _capture_enlarged(enlarged, fitted)
             if program is not None:
                 return program
@@ -185,14 +185,14 @@ def _capture_enlarged(request: Request, original: Request) -> Program | None:
             program = _try_strategies(request)
     except Exception:  # the sizes do not fit each other, or the original example fails as well
         return None
-    return program if holds_for(program, original) else None
+    return program if holds_for_example(program, original) else None
 
 
 def _try_strategies(request: Request) -> Program:
     request.record.sides = 1
     arguments = shapes.bound_arguments(request.model, request.args, request.kwargs)
     normalized = shapes.normalize_shapes(request.dynamic_shapes, arguments)
-    attempts = Attempts(request, arguments, normalized)
+    attempts = CaptureAttempts(request, arguments, normalized)
     for strategy in select_strategies(request.options):
         if strategy.approach not in attempts.approaches:
             attempts.left_out.append(strategy.name)
@@ -204,7 +204,7 @@ def _try_strategies(request: Request) -> Program:
             _note_failure(attempts, strategy, error)
             continue
         request.record.strategy = strategy.name
-        capture = Capture(attempts.programs[-1][1], attempts.record)
+        capture = CapturedModule(attempts.programs[-1][1], attempts.record)
         program = _merge_other_sides(program, strategy, attempts)
         if request.record.sides == 1:
             check_example(program, request, capture)
@@ -216,15 +216,15 @@ def _try_strategies(request: Request) -> Program:
     raise _make_failure(attempts) from first_error
 
 
-def _note_failure(attempts: Attempts, strategy: Strategy, error: Exception) -> None:
+def _note_failure(attempts: CaptureAttempts, strategy: Strategy, error: Exception) -> None:
     error, runs = check_eager(error, attempts.request)
-    attempts.followed_advice += (export_failures.RUNS,) * runs
+    attempts.followed_advice += (export_failures.EAGER_ADVICE,) * runs
     attempts.failures.append((strategy.name, error))
     if strategy.approach != "loops":  # a failed re-rolling does not rule out other approaches
         attempts.approaches &= fallbacks_after(error, attempts.request.options.fallback)
 
 
-def _merge_other_sides(program: Program, strategy: Strategy, attempts: Attempts) -> Program:
+def _merge_other_sides(program: Program, strategy: Strategy, attempts: CaptureAttempts) -> Program:
     """Add the other sides of branches on sizes to the program, if a fallback is requested."""
     options = attempts.request.options
     if not (options.fallback or options.tracing) or strategy.approach not in ("capture", "tracing"):
@@ -234,7 +234,7 @@ def _merge_other_sides(program: Program, strategy: Strategy, attempts: Attempts)
         arguments = shapes.bound_arguments(request.model, request.args, request.kwargs)
         unsaved_request = replace(request, options=replace(options, save_ep=None))
         with silence_loggers(GUARDS_LOGGER):
-            new_attempts = Attempts(unsaved_request, arguments, attempts.dynamic_shapes)
+            new_attempts = CaptureAttempts(unsaved_request, arguments, attempts.dynamic_shapes)
             return _run_strategy(strategy, new_attempts)
 
     return merge_branch_variants(program, attempts.request, capture_sizes)
@@ -256,7 +256,7 @@ def _copy_repeated_tensors(request: Request) -> Request:
     return replace(request, args=args, kwargs=kwargs)
 
 
-def _run_strategy(strategy: Strategy, attempts: Attempts) -> Program:
+def _run_strategy(strategy: Strategy, attempts: CaptureAttempts) -> Program:
     request = attempts.request
     model = request.model
     with (
@@ -272,7 +272,7 @@ def _run_strategy(strategy: Strategy, attempts: Attempts) -> Program:
         request = replace(
             request, options=replace(request.options, decomposition_table=strategy.table)
         )
-    program = program_of(exported, request)
+    program = build_program(exported, request)
     add_guards(program, attempts.paths, request)
     if request.options.fallback and attempts.request.options.table() is None:
         _check_converters(program, request, strategy.table)
@@ -314,12 +314,12 @@ def _check_converters(program: Program, request: Request, table: str | None) -> 
         raise MissingConverters(f"no converter for {', '.join(missing)}")
 
 
-def _make_failure(attempts: Attempts) -> ExportError:
+def _make_failure(attempts: CaptureAttempts) -> ExportError:
     mod, failures = attempts.request.model, attempts.failures
     fallback = attempts.request.options.fallback
     followed = attempts.followed_advice
     if len(failures) > 1 and not fallback:
-        followed += (export_failures.STRICT,)
+        followed += (export_failures.STRICT_ADVICE,)
     first_failure = _explain_failure(type(mod).__name__, failures[0][1], attempts, followed)
     text, details = first_failure.message, first_failure.details
     if not fallback:
@@ -342,22 +342,22 @@ def _make_failure(attempts: Attempts) -> ExportError:
 
 
 def _explain_failure(
-    name: str, error: Exception, attempts: Attempts, tried: Collection[str] = ()
+    name: str, error: Exception, attempts: CaptureAttempts, tried: Collection[str] = ()
 ) -> ExportError:
     if isinstance(error, OrtableError):
         return ExportError(error.message, details=error.details).with_advice(*error.remedies)
-    kind = export_failures.kind_of(error)
-    if kind in export_failures.ABOUT_ARGUMENTS:
+    kind = export_failures.classify_failure(error)
+    if kind in export_failures.ARGUMENT_FAILURES:
         explanation = shapes.explain_export_error(
             error, attempts.arguments, attempts.dynamic_shapes
         )
-        lines = export_failures.guard_lines(error)
+        lines = export_failures.find_guard_lines(error)
         if explanation is not None:
             additions = _format_size_lines(lines)
             if any(line.code.startswith("for ") or " for " in line.code for line in lines):
-                additions.append(f"Or: {export_failures.LOOPS}.")
+                additions.append(f"Or: {export_failures.LOOPS_ADVICE}.")
             if "Cache" in explanation.message:
-                additions.append(f"Or: {export_failures.BYPASS}.")
+                additions.append(f"Or: {export_failures.BYPASS_ADVICE}.")
             return ExportError(
                 "\n".join([explanation.message, *additions]),
                 details="\n".join([explanation.details, *additions]),
@@ -373,7 +373,7 @@ def _format_size_lines(lines: list[export_failures.UserLine]) -> list[str]:
 
 
 def _error_summary(error: Exception) -> str:
-    line = None if isinstance(error, OrtableError) else export_failures.user_line(error)
+    line = None if isinstance(error, OrtableError) else export_failures.find_user_line(error)
     text = export_failures.error_headline(error)
     return text if line is None else f"{text} ({line.file}:{line.line})"
 
@@ -396,7 +396,7 @@ def fallbacks_after(error: Exception, fallback: bool) -> frozenset[str]:
         return frozenset()
     if isinstance(error, OrtableError):  # the conversion failed, or a comparison with the module
         return frozenset({"capture", "loops", "tracing"} if fallback else ())
-    return export_failures.kind_of(error).helped_by
+    return export_failures.classify_failure(error).helped_by
 
 
 def can_decompose(missing: Sequence[OpOverload]) -> bool:
@@ -413,7 +413,7 @@ def check_eager(error: Exception, request: Request) -> tuple[Exception, bool]:
     """
     if (
         isinstance(error, OrtableError)
-        or export_failures.RUNS not in export_failures.kind_of(error).advice
+        or export_failures.EAGER_ADVICE not in export_failures.classify_failure(error).advice
     ):
         return error, False
     module, call = request.model, (request.args, request.kwargs)
@@ -430,7 +430,7 @@ def check_eager(error: Exception, request: Request) -> tuple[Exception, bool]:
         with restore_state(module, call), torch.random.fork_rng(devices=[]), caller_autocast():
             module_copy(*args, **kwargs)
     except Exception as raised:  # forward is any Python code
-        line = export_failures.user_line(raised)
+        line = export_failures.find_user_line(raised)
         location = "" if line is None else f"\n  at {line}"
         failure = FailsInEager(
             f"{type(module).__name__} raises on the example inputs, without torch.export too: "

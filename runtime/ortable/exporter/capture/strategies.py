@@ -1,4 +1,4 @@
-"""Capture strategies: functions from `Attempts` to a program of torch, listed in `STRATEGIES`.
+"""Capture strategies: functions from `CaptureAttempts` to a program of torch, listed in `STRATEGIES`.
 
 To add a strategy, write such a function, which also returns notes for the model's metadata, and add
 a `Strategy` to `STRATEGIES`, in the order of trial. After a failure only strategies are tried whose
@@ -23,7 +23,7 @@ from ortable.exporter.frontend.export_request import ExportOptions, Request
 from ortable.exporter.frontend.module_state import discard_new_buffers
 from ortable.exporter.signature import dynamic_shapes as shapes
 
-from .concrete_values import DecidedFlags
+from .concrete_values import FlagEvaluationMode
 from .functionalize import prepare_program
 from .loop_capture import capture_with_loops
 from .recorded_calls import CallRecord, record_calls
@@ -36,7 +36,7 @@ Captured = tuple[ExportedProgram, list[str]]
 
 
 @dataclass
-class Attempts:
+class CaptureAttempts:
     """The state of the attempts to capture one model.
 
     ``programs`` has torch's programs, ``left_out`` the names of skipped strategies,
@@ -70,7 +70,7 @@ class Strategy:
 
     name: str
     approach: str
-    run: Callable[[Attempts], Captured]
+    run: Callable[[CaptureAttempts], Captured]
     is_requested: Callable[[ExportOptions], bool] = lambda options: False
     table: Literal["default", "all"] | None = None
 
@@ -94,12 +94,12 @@ def select_strategies(options: ExportOptions) -> Iterator[Strategy]:
     yield from (strategy for strategy in listed if strategy is not requested[0])
 
 
-def _run_export(strict: bool, attempts: Attempts) -> Captured:
+def _run_export(strict: bool, attempts: CaptureAttempts) -> Captured:
     request = attempts.request
     attempts.record = None if strict else CallRecord()
     with (
         nullcontext() if strict else discard_new_buffers(request.model),
-        nullcontext() if strict else DecidedFlags(),
+        nullcontext() if strict else FlagEvaluationMode(),
         nullcontext() if attempts.record is None else record_calls(request.model, attempts.record),
         shapes.prepare_export(request.model, attempts.arguments, attempts.dynamic_shapes),
     ):
@@ -113,12 +113,12 @@ def _run_export(strict: bool, attempts: Attempts) -> Captured:
     return exported, []
 
 
-def _reuse_first_program(attempts: Attempts) -> Captured:
+def _reuse_first_program(attempts: CaptureAttempts) -> Captured:
     """Return torch's first program again, for the decomposition table of the strategy."""
     return attempts.programs[0][1], []
 
 
-def _run_tracing(attempts: Attempts) -> Captured:
+def _run_tracing(attempts: CaptureAttempts) -> Captured:
     request = attempts.request
     with discard_new_buffers(request.model):
         exported, notes, attempts.paths = trace_program(
@@ -127,7 +127,7 @@ def _run_tracing(attempts: Attempts) -> Captured:
         return exported, notes
 
 
-def _run_loop_capture(attempts: Attempts) -> Captured:
+def _run_loop_capture(attempts: CaptureAttempts) -> Captured:
     request = attempts.request
     model = request.model
 
@@ -145,7 +145,7 @@ def _run_loop_capture(attempts: Attempts) -> Captured:
         )
 
 
-def _run_draft_export(attempts: Attempts) -> Captured:
+def _run_draft_export(attempts: CaptureAttempts) -> Captured:
     """Run torch's draft export; accept its program only if it guessed nothing but shapes.
 
     At a branch on data, draft export continues with the side that the example takes, which would

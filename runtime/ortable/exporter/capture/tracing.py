@@ -27,8 +27,8 @@ from ortable.errors import ExportError
 from ortable.exporter.frontend.export_request import UserLine
 from ortable.exporter.frontend.module_state import clone_with_forward, restore_state
 
-from .concrete_values import ConcreteReads, ConcreteValues, buffers_of
-from .export_failures import calling_line, is_user_file
+from .concrete_values import ConcreteReads, ConcreteValues, get_buffers
+from .export_failures import find_calling_line, is_user_file
 from .path_merging import DecisionNode, TracedPath, is_same_tree, merge_paths
 
 # n independent decisions make 2**n paths.
@@ -84,13 +84,13 @@ class Decisions:
 _CURRENT_RUN: ContextVar[Decisions | None] = ContextVar("ortable_tracing_decisions", default=None)
 
 
-def answer_on_sizes(condition: torch.SymBool) -> bool | None:
+def answer_size_condition(condition: torch.SymBool) -> bool | None:
     """Answer a condition on data-dependent sizes for the current run.
 
     Returns:
         The answer; None outside of a run, or if torch's own code evaluates the condition.
     """
-    decisions, line = _CURRENT_RUN.get(), calling_line(2, outside=True)
+    decisions, line = _CURRENT_RUN.get(), find_calling_line(2, outside=True)
     if decisions is None or line is None:
         return None
     answer = _find_answer(condition, decisions)
@@ -133,7 +133,7 @@ class _DecisionMode(TorchFunctionMode):
         # a copy, since forward may write to the tensor in place afterwards
         condition = args[0].reshape(())
         condition = condition.clone() if condition.dtype is torch.bool else condition.ne(0)
-        return self.decisions.next_answer(condition, calling_line())
+        return self.decisions.next_answer(condition, find_calling_line())
 
     def replace_conditions(self, args: Any, kwargs: Any) -> Any:
         """Replace symbolic conditions on sizes among the arguments by their answers.
@@ -315,12 +315,12 @@ def _make_limit_error(module: torch.nn.Module, limit: str, decisions: Decisions)
 
 def _wrap_forward(forward: Any, decisions: Decisions, module: torch.nn.Module) -> Any:
     """Return a forward that answers its decisions, and appends their conditions to its result."""
-    real_buffers = buffers_of(module)
+    real_buffers = get_buffers(module)
 
     @functools.wraps(forward)
     def run_forward(*args: Any, **kwargs: Any) -> Any:
         decisions.reset_run()
-        mode = ConcreteValues(buffers_of(module), real_buffers, decisions.answers)
+        mode = ConcreteValues(get_buffers(module), real_buffers, decisions.answers)
         try:
             with set_context_var(_CURRENT_RUN, decisions), _DecisionMode(decisions), mode:
                 result = forward(*args, **kwargs)

@@ -204,7 +204,7 @@ class Dispatcher:
             print(line)
 
 
-def checked_dispatcher(dispatcher: Any) -> Any:
+def normalize_dispatcher(dispatcher: Any) -> Any:
     """Return a dispatcher; a dict of converters becomes a Dispatcher, and None stays None.
 
     Raises OptionError for an object without a method ``find``.
@@ -235,7 +235,7 @@ def print_unused_converters(dispatcher: Any) -> None:
         print(f"[to_onnx] converters that were never called: {', '.join(unused)}")
 
 
-def own_converter(dispatcher: Any, name: str) -> Converter | None:
+def find_user_converter(dispatcher: Any, name: str) -> Converter | None:
     """Return the user's converter of an operator, which must not be decomposed, or None."""
     user_dispatcher = _user_dispatcher(dispatcher)
     return user_dispatcher.own(name) if isinstance(user_dispatcher, Dispatcher) else None

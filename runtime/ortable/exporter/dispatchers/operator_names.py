@@ -19,8 +19,8 @@ from ortable.compat.torch import (
     OpOverload,
     OpOverloadPacket,
     TensorBase,
+    custom_op_overload,
     find_builtin,
-    op_of_custom,
     qualified_op_name,
 )
 from ortable.errors import OptionError
@@ -71,7 +71,7 @@ def operator_name(key: Any) -> str:
     if isinstance(key, OpOverloadPacket):
         return qualified_op_name(key)
     if isinstance(key, CustomOpDef):
-        return str(op_of_custom(key).name())
+        return str(custom_op_overload(key).name())
     if type(key).__name__ == "method_descriptor" and key.__objclass__ is TensorBase:
         return _resolve_method(key.__name__)
     if callable(key) and not isinstance(key, type):

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from ortable.compat.scoped_patch import restore_on_exit, set_context_var
-from ortable.compat.torch import onnx_export_answers, pytree, set_onnx_export_answers
+from ortable.compat.torch import get_onnx_export_results, pytree, set_onnx_export_results
 from ortable.errors import ExportError
 from ortable.exporter.frontend.export_request import Request
 from ortable.ir.initializers import is_fake
@@ -345,14 +345,14 @@ class _ActiveExports:
     def begin_export(self, capture: object) -> None:
         with self.lock:
             if not self.running:
-                self.before = onnx_export_answers()
+                self.before = get_onnx_export_results()
             self.running.add(capture)
-            set_onnx_export_answers(True, True)
+            set_onnx_export_results(True, True)
 
     def end_export(self, capture: object) -> None:
         with self.lock:
             if self.running == {capture}:
-                set_onnx_export_answers(*self.before)
+                set_onnx_export_results(*self.before)
             self.running.discard(capture)
 
 

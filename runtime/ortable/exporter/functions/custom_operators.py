@@ -13,14 +13,14 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from ortable.compat.torch import is_composite, is_custom, kernel_of_custom, make_fx, pytree
+from ortable.compat.torch import custom_op_kernel, is_composite, is_custom, make_fx, pytree
 from ortable.errors import UnsupportedCase
-from ortable.exporter.capture.exported_program import requested_dims
-from ortable.exporter.capture.functionalize import composite_body_of, find_decompositions
-from ortable.exporter.capture.guards import later_guards, report_guards
+from ortable.exporter.capture.exported_program import get_requested_dims
+from ortable.exporter.capture.functionalize import find_decompositions, get_composite_body
+from ortable.exporter.capture.guards import find_later_guards, report_guards
 from ortable.exporter.frontend.export_request import Program, Request
 from ortable.exporter.frontend.module_calls import ModuleCall, map_leaves
-from ortable.exporter.functions.plans import FunctionRegion, fx_type, value_type
+from ortable.exporter.functions.plans import FunctionRegion, fx_type_key, value_type_key
 from ortable.interpreter import control_flow, results
 from ortable.interpreter.interpreter import DynamoInterpreter
 from ortable.interpreter.mutation import first_write
@@ -79,8 +79,8 @@ class FunctionBodies:
             inlined = graph.ctx.convert_into(graph, self.trace_body(target, body, node), leaves)
             return inlined[0] if single else inlined
         numbers: dict[str, int] = {}
-        types = tuple(value_type(graph, leaf, numbers) for leaf in leaves)
-        key = (target, tuple(kwargs), types, fx_type(results.node_value(node)), graph.target)
+        types = tuple(value_type_key(graph, leaf, numbers) for leaf in leaves)
+        key = (target, tuple(kwargs), types, fx_type_key(results.node_value(node)), graph.target)
         plan = self.plans.get(key)
         if plan is None:
             conditions = _count_conditions(node)
@@ -145,7 +145,7 @@ class FunctionBodies:
             args, kwargs = pytree.tree_unflatten(operands, spec)
             return body(*args, **kwargs)
 
-        known_bodies: Any = {target: composite_body_of(target)} if body is target else {}
+        known_bodies: Any = {target: get_composite_body(target)} if body is target else {}
         try:
             traced = make_fx(call_body, known_bodies, pre_dispatch=not known_bodies)(*leaves)
             if first_write(traced, self.tables) is not None:
@@ -180,7 +180,7 @@ def add_body_guards(program: Program, request: Request, before: int) -> None:
     exported = program.exported
     if exported is None or not isinstance(request.dispatcher, FunctionBodies):
         return
-    added = later_guards(exported, requested_dims(program, exported, request), before)
+    added = find_later_guards(exported, get_requested_dims(program, exported, request), before)
     program.guards += added
     report_guards(added, request.options.guards)
 
@@ -205,5 +205,5 @@ def python_body(target: Any) -> Callable[..., Any] | None:
     if name.partition("::")[0] in _BUILT_IN_NAMESPACES or target._schema.is_mutable:
         return None
     if is_custom(name):
-        return kernel_of_custom(name)
+        return custom_op_kernel(name)
     return target if is_composite(target) else None

@@ -27,7 +27,7 @@ from ortable.exporter.frontend.module_calls import (
     function_name,
     map_leaves,
 )
-from ortable.exporter.functions.plans import FunctionRegion, RegionSignature, value_type
+from ortable.exporter.functions.plans import FunctionRegion, RegionSignature, value_type_key
 from ortable.interpreter import control_flow, results
 from ortable.interpreter.interpreter import DynamoInterpreter
 from ortable.interpreter.modules import find_attribute
@@ -37,7 +37,7 @@ from ortable.ir.initializers import content_key, nbytes_of, to_numpy
 from ortable.ir.local_functions import FunctionTable
 from ortable_generated.aten import traits
 
-from .plans import Plan, PlanMaker, input_label
+from .plans import Plan, PlanMaker, make_input_label
 
 DOMAIN = "aten_local_function"
 
@@ -254,7 +254,7 @@ class FunctionInterpreter(DynamoInterpreter):
                 )
                 return _weight_key(weight, as_constant)
             if node not in type_by_node:
-                type_by_node[node] = value_type(self.graph, self.values[node], numbers)
+                type_by_node[node] = value_type_key(self.graph, self.values[node], numbers)
             return type_by_node[node]
 
         key = RegionSignature(region, external_key).key()
@@ -275,7 +275,9 @@ class FunctionInterpreter(DynamoInterpreter):
         maker.body.debug_sections.extend(self.graph.debug_sections)
         for index, node in enumerate(region.externals):
             if node not in self.shared.weights:
-                inner.values[node] = maker.bind_inputs(index, input_label(node), self.values[node])
+                inner.values[node] = maker.bind_inputs(
+                    index, make_input_label(node), self.values[node]
+                )
         maker.bind_dims()
         inner.convert_nodes(region.nodes, region.stacks)
         maker.body.origin = None

@@ -99,7 +99,7 @@ class RegionSignature:
             if isinstance(value, (list, tuple))
             else bool(node.users)
         )
-        return node.op, node.target, args, keywords, calls, used, fx_type(value)
+        return node.op, node.target, args, keywords, calls, used, fx_type_key(value)
 
     def _argument_key(self, value: Any, stack: Stack) -> Hashable:
         cls = value.__class__
@@ -122,16 +122,16 @@ class RegionSignature:
         return cls.__name__, repr(value)  # repr distinguishes -0.0 from 0.0, and equates nan
 
 
-def fx_type(value: Any) -> Hashable:
+def fx_type_key(value: Any) -> Hashable:
     """Return the metadata of an FX value in a form that can be compared."""
     if results.is_tensor_like(value):
         return value.dtype, tuple([d if d.__class__ is int else str(d) for d in value.shape])
     if isinstance(value, (list, tuple)):
-        return tuple(fx_type(item) for item in value)
+        return tuple(fx_type_key(item) for item in value)
     return value.__class__.__name__, str(value)
 
 
-def value_type(builder: Any, value: Any, numbers: dict[str, int]) -> Hashable:
+def value_type_key(builder: Any, value: Any, numbers: dict[str, int]) -> Hashable:
     """Return a key of a converted value; ``numbers`` identifies repeated results."""
     if isinstance(value, str):
         info = builder.values.get(value)
@@ -145,11 +145,11 @@ def value_type(builder: Any, value: Any, numbers: dict[str, int]) -> Hashable:
     if isinstance(value, SymDim):
         return "dimension", str(value)
     if isinstance(value, (list, tuple)):
-        return type(value), tuple(value_type(builder, item, numbers) for item in value)
+        return type(value), tuple(value_type_key(builder, item, numbers) for item in value)
     if isinstance(value, dict):
-        return dict, tuple((k, value_type(builder, v, numbers)) for k, v in value.items())
+        return dict, tuple((k, value_type_key(builder, v, numbers)) for k, v in value.items())
     if isinstance(value, ComplexValue):
-        parts = (value_type(builder, part, numbers) for part in (value.real, value.imag))
+        parts = (value_type_key(builder, part, numbers) for part in (value.real, value.imag))
         return ComplexValue, value.dtype, *parts
     if isinstance(value, torch.nn.Module):
         return "graph", id(value)
@@ -383,7 +383,7 @@ class PlanMaker:
         body.remove_unused()
 
 
-def input_label(node: Node) -> str:
+def make_input_label(node: Node) -> str:
     """Return ``linear`` for ``linear_3``: several calls with such names share a function."""
     base, _, number = node.name.rpartition("_")
     return base if base and number.isdigit() and node.op != "placeholder" else node.name

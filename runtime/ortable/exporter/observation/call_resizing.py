@@ -22,7 +22,7 @@ from ortable.exporter.signature.dynamic_shapes import Arguments, bound_arguments
 CallArguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-def sizes_of_call(inference: DimInference, call: ObservedCall) -> dict[str, int]:
+def get_call_sizes(inference: DimInference, call: ObservedCall) -> dict[str, int]:
     """Return the size of each independent dimension in one call."""
     sizes = {}
     for dimension in inference.independent_dims():
@@ -132,13 +132,13 @@ def _requested_shape(inference: DimInference, path: str, value: Any) -> Any:
     return name_by_axis or None
 
 
-def with_arguments(module: Any, call: ObservedCall, new_call: CallArguments) -> ObservedCall:
+def replace_arguments(module: Any, call: ObservedCall, new_call: CallArguments) -> ObservedCall:
     """Return the call with other arguments of the same structure."""
     changed = {path: observe_value(leaf) for path, leaf in flat_leaves(module, *new_call)}
     return replace(call, leaves={**call.leaves, **changed}, args=new_call[0], kwargs=new_call[1])
 
 
-def arguments_of(module: Any, call: ObservedCall) -> Arguments:
+def get_arguments(module: Any, call: ObservedCall) -> Arguments:
     """Return the arguments of a call by the names of forward's parameters."""
     assert call.args is not None and call.kwargs is not None
     return bound_arguments(module, call.args, call.kwargs)

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from ortable.compat.scoped_patch import restore_on_exit
-from ortable.compat.torch import forget_pre_hook, pytree
+from ortable.compat.torch import pytree, remove_pre_hook
 from ortable.errors import InputError
 from ortable.exporter.frontend.module_state import copy_call
 from ortable.exporter.signature import pytrees
@@ -140,7 +140,7 @@ class CallRecorder:
 def record_calls(recorder: CallRecorder) -> Iterator[None]:
     """Record the calls of the module in the block; the hook is removed even after an error."""
     hook = partial(recorder.record_call)
-    with restore_on_exit(lambda: forget_pre_hook(recorder.module, hook)):
+    with restore_on_exit(lambda: remove_pre_hook(recorder.module, hook)):
         recorder.module.register_forward_pre_hook(hook, with_kwargs=True, prepend=False)
         yield
 

@@ -20,8 +20,8 @@ from ortable.exporter.frontend.module_state import copy_call, restore_state
 from ortable.exporter.observation.call_resizing import (
     CallArguments,
     count_elements,
+    get_call_sizes,
     resize_call,
-    sizes_of_call,
 )
 from ortable.exporter.observation.calls import ObservedCall
 from ortable.exporter.observation.dim_inference import DimInference
@@ -180,7 +180,7 @@ def prove_graph(
         for number, call in enumerate(calls, 1)
         if call.has_tensors
     ]
-    base = sizes_of_call(inference, example)
+    base = get_call_sizes(inference, example)
 
     def try_sizes(changed: Mapping[str, int], note: str = "") -> ProofTrial:
         size_text = ", ".join(f"{name}={size}" for name, size in changed.items()) + note

@@ -14,7 +14,7 @@ import torch
 
 from ortable.compat.torch import pytree
 from ortable.errors import InputError
-from ortable.exporter.capture.guards import violated_guard
+from ortable.exporter.capture.guards import describe_violated_guard
 from ortable.exporter.frontend.export_request import Program
 from ortable.exporter.observation.calls import ObservedCall
 from ortable.exporter.observation.proof import RejectedCall, SkippedCall
@@ -87,7 +87,7 @@ class ProgramRunner:
         program = self._program
         if program.exported is None or not all(guard.holds(values) for guard in program.guards):
             return RejectedCall(str(error))  # the error already has the line
-        deciding_lines = violated_guard(program.exported, values, program.symbol_names)
+        deciding_lines = describe_violated_guard(program.exported, values, program.symbol_names)
         return RejectedCall(f"{error}; {deciding_lines}" if deciding_lines else str(error))
 
 

@@ -11,7 +11,7 @@ from ortable.ir import Graph, Node, initializers
 from ortable.ir.constants import get_constant, is_constant
 
 _MAX_COMPARED = 4096  # elements of a constant that `small_constant` reads
-_MAX_READ = 1 << 26  # elements of a constant that `whole_constant` reads
+_MAX_READ = 1 << 26  # elements of a constant that `large_constant` reads
 
 
 def small_constant(graph: Graph, name: str) -> np.ndarray | None:
@@ -29,7 +29,7 @@ def small_constant(graph: Graph, name: str) -> np.ndarray | None:
     return _read_value(graph, name) if size <= _MAX_COMPARED else None
 
 
-def whole_constant(graph: Graph, name: str) -> np.ndarray | None:
+def large_constant(graph: Graph, name: str) -> np.ndarray | None:
     """Return the value of a readable constant of at most 2**26 elements, else None."""
     if not is_constant(graph, name) or not graph.has_shape(name):
         return None

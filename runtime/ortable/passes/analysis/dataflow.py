@@ -88,7 +88,7 @@ class Traversal(Generic[K, F]):
 Transfer = Callable[[Traversal[str, F], Node], F]
 
 
-def by_operator(
+def make_operator_analysis(
     unknown: F,
     constant: Callable[[Graph, str], F | None],
     transfers: Mapping[str, Transfer[F]],

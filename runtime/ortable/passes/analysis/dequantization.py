@@ -84,7 +84,9 @@ class GroupedWeight:
         return self.codes.dtype in (ml_dtypes.int4, ml_dtypes.uint4)
 
 
-def parts_of(graph: Graph, name: str, spread: int, depth: int = _MAX_DEPTH) -> WeightParts | None:
+def find_weight_parts(
+    graph: Graph, name: str, spread: int, depth: int = _MAX_DEPTH
+) -> WeightParts | None:
     """Return the parts of a float32 constant, or None if it is not computed from codes.
 
     ``spread`` is the largest allowed difference between codes; ``depth`` limits the number of nodes
@@ -94,7 +96,7 @@ def parts_of(graph: Graph, name: str, spread: int, depth: int = _MAX_DEPTH) -> W
     if node is None or depth == 0:
         return None
     if node.key in _MOVES:
-        inner = parts_of(graph, node.inputs[0], spread, depth - 1)
+        inner = find_weight_parts(graph, node.inputs[0], spread, depth - 1)
         if inner is None:
             return None  # then the input does not hold integers either
         return inner.map_elements(lambda part: _move_elements(graph, node, part))
@@ -102,15 +104,15 @@ def parts_of(graph: Graph, name: str, spread: int, depth: int = _MAX_DEPTH) -> W
         return _dequantize_parts(graph, node, spread)
     if node.key == "Mul":
         for numbers, scales in (node.inputs, node.inputs[::-1]):
-            integers = whole_numbers(graph, numbers, spread)
+            integers = read_integer_weight(graph, numbers, spread)
             if integers is not None:
                 return WeightParts(integers, get_constant(graph, scales))
     if node.key == "Add":
         for product, shifts in (node.inputs, node.inputs[::-1]):
-            inner = parts_of(graph, product, spread, depth - 1)
+            inner = find_weight_parts(graph, product, spread, depth - 1)
             if inner is not None and inner.shifts is None:
                 return WeightParts(inner.numbers, inner.scales, get_constant(graph, shifts))
-    integers_only = whole_numbers(graph, name, spread, depth)
+    integers_only = read_integer_weight(graph, name, spread, depth)
     return (
         None
         if integers_only is None
@@ -142,7 +144,7 @@ def _dequantize_parts(graph: Graph, node: Node, spread: int) -> WeightParts | No
     return WeightParts(numbers, spread_out(get_constant(graph, scales)), dequantized=True)
 
 
-def whole_numbers(
+def read_integer_weight(
     graph: Graph, name: str, spread: int, depth: int = _MAX_DEPTH
 ) -> np.ndarray | None:
     """Return the value of a float32 constant that holds integers, as int16, else None."""
@@ -155,14 +157,14 @@ def whole_numbers(
             return None
         return _small_integers(get_constant(graph, source), spread)
     if node.key in _MOVES:
-        inner = whole_numbers(graph, node.inputs[0], spread, depth - 1)
+        inner = read_integer_weight(graph, node.inputs[0], spread, depth - 1)
         return None if inner is None else _move_elements(graph, node, inner)
     if node.key == "Sub":
         left, right = node.inputs
-        numbers = whole_numbers(graph, left, spread, depth - 1)
+        numbers = read_integer_weight(graph, left, spread, depth - 1)
         if numbers is None:
             return None
-        subtrahend = whole_numbers(graph, right, _MAX_INTEGER, depth - 1)
+        subtrahend = read_integer_weight(graph, right, _MAX_INTEGER, depth - 1)
         if subtrahend is None:
             subtrahend = _integer_floats(graph, right)
         return None if subtrahend is None else numbers - subtrahend

@@ -7,7 +7,7 @@ import numpy as np
 from ortable.ir import Graph
 from ortable_generated.onnx.traits import RANDOM
 
-from .constants import whole_constant
+from .constants import large_constant
 from .dataflow import Analysis, Traversal
 
 
@@ -24,7 +24,7 @@ def _is_same(traversal: Traversal[tuple[str, str], bool], pair: tuple[str, str])
 
 
 def _is_same_constant(graph: Graph, a: str, b: str) -> bool:
-    left, right = whole_constant(graph, a), whole_constant(graph, b)
+    left, right = large_constant(graph, a), large_constant(graph, b)
     if left is None or right is None:
         return False
     return left.dtype == right.dtype and np.array_equal(left, right)

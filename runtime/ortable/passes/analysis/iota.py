@@ -10,7 +10,7 @@ from ortable.ir import Graph, Node
 from ortable.prelude.metadata import shape_or_none
 
 from .constants import single_number, small_constant
-from .dataflow import Transfer, Traversal, by_operator
+from .dataflow import Transfer, Traversal, make_operator_analysis
 
 Iota = tuple[int, Dim]
 
@@ -181,4 +181,4 @@ _TRANSFERS: dict[str, Transfer[Counter | None]] = {
     "Sub": _shift_by(-1),
     "Unsqueeze": _unsqueeze_counter,
 }
-_COUNTER = by_operator(None, lambda graph, x: None, _TRANSFERS)
+_COUNTER = make_operator_analysis(None, lambda graph, x: None, _TRANSFERS)

@@ -13,7 +13,7 @@ from ortable.ir import Graph, Node
 from ortable_generated.onnx.traits import GATHERS, MOVES_ELEMENTS
 
 from .constants import small_constant
-from .dataflow import Transfer, Traversal, by_operator, same_as_input
+from .dataflow import Transfer, Traversal, make_operator_analysis, same_as_input
 
 
 def lower_bound(graph: Graph, x: str) -> int | None:
@@ -152,6 +152,6 @@ _FIRST_COLUMN_TRANSFERS: dict[str, Transfer[int | None]] = {
     "Range": _range_start,
     "Unsqueeze": _unsqueeze_bound,
 }
-_LOWER = by_operator(None, _constant_min, _LOWER_TRANSFERS)
-_UPPER = by_operator(None, _constant_max, _UPPER_TRANSFERS)
-_FIRST_COLUMN = by_operator(None, _constant_first_max, _FIRST_COLUMN_TRANSFERS)
+_LOWER = make_operator_analysis(None, _constant_min, _LOWER_TRANSFERS)
+_UPPER = make_operator_analysis(None, _constant_max, _UPPER_TRANSFERS)
+_FIRST_COLUMN = make_operator_analysis(None, _constant_first_max, _FIRST_COLUMN_TRANSFERS)

@@ -8,8 +8,8 @@ from ortable import dims
 from ortable.ir import Graph, Node
 from ortable_generated.onnx.traits import ELEMENTWISE
 
-from .constants import single_number, whole_constant
-from .dataflow import Transfer, Traversal, by_operator
+from .constants import large_constant, single_number
+from .dataflow import Transfer, Traversal, make_operator_analysis
 from .ranges import adds_last_axis
 
 
@@ -19,7 +19,7 @@ def halves_are_equal(graph: Graph, x: str) -> bool:
 
 
 def _constant_halves(graph: Graph, x: str) -> bool | None:
-    array = whole_constant(graph, x)
+    array = large_constant(graph, x)
     if array is None:
         return None
     if not array.ndim or array.dtype.kind not in "fiub":
@@ -77,4 +77,4 @@ _TRANSFERS: dict[str, Transfer[bool]] = {
     "Reshape": _reshape_halves,
     "Unsqueeze": _unsqueeze_halves,
 }
-_EQUAL_HALVES = by_operator(False, _constant_halves, _TRANSFERS)
+_EQUAL_HALVES = make_operator_analysis(False, _constant_halves, _TRANSFERS)

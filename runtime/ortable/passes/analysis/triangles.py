@@ -14,8 +14,8 @@ from ortable.inference.shape import normalize_axis
 from ortable.ir import Graph, Node
 from ortable.prelude.metadata import shape_or_none
 
-from .constants import single_number, small_constant, whole_constant
-from .dataflow import Transfer, Traversal, by_operator
+from .constants import large_constant, single_number, small_constant
+from .dataflow import Transfer, Traversal, make_operator_analysis
 from .iota import counter_of, forward_starts
 from .uniformity import uniform_value
 
@@ -54,7 +54,7 @@ def _make_triangle(diagonal: int, below: float, above: float) -> Triangle | None
 
 
 def _constant_triangle(graph: Graph, x: str) -> Triangle | None:
-    array = whole_constant(graph, x)
+    array = large_constant(graph, x)
     if array is None or array.ndim < 2 or min(array.shape[-2:]) < 2 or not array.size:
         return None
     if array.dtype.kind not in "fiub":
@@ -202,4 +202,4 @@ _TRANSFERS: dict[str, Transfer[Triangle | None]] = {
     "Unsqueeze": _unsqueeze_triangle,
     "Where": _where_triangle,
 }
-_TRIANGLE = by_operator(None, _constant_triangle, _TRANSFERS)
+_TRIANGLE = make_operator_analysis(None, _constant_triangle, _TRANSFERS)

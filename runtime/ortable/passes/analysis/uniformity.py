@@ -15,8 +15,8 @@ from ortable_generated.onnx.traits import (
     ORDERING,
 )
 
-from .constants import find_producer, is_number, small_constant, whole_constant
-from .dataflow import Transfer, Traversal, by_operator, same_as_input
+from .constants import find_producer, is_number, large_constant, small_constant
+from .dataflow import Transfer, Traversal, make_operator_analysis, same_as_input
 from .iota import counter_of
 from .ranges import adds_last_axis, first_column_bound, lower_bound
 
@@ -42,7 +42,7 @@ def _mask_constant(graph: Graph, x: str) -> np.ndarray | None:
     if isinstance(stored, np.ndarray) and stored.dtype == bool:
         return stored
     is_mask = bool(x) and graph.has_type(x) and graph.get_type(x) == dtypes.boolean
-    return whole_constant(graph, x) if is_mask else None
+    return large_constant(graph, x) if is_mask else None
 
 
 # -- the same number everywhere
@@ -63,7 +63,7 @@ def _tests_empty_rows(graph: Graph, x: str) -> bool:
         return False
     if graph.get_type(node.inputs[0]) != dtypes.float32:
         return False
-    mask = whole_constant(graph, largest.inputs[0])
+    mask = large_constant(graph, largest.inputs[0])
     return mask is not None and hides_nothing(mask)
 
 
@@ -188,7 +188,7 @@ _UNIFORM_TRANSFERS: dict[str, Transfer[float]] = {
     "Or": _decide_by(1.0),
     "Sub": _counter_difference,
 }
-_UNIFORM = by_operator(_NAN, _constant_value, _UNIFORM_TRANSFERS)
+_UNIFORM = make_operator_analysis(_NAN, _constant_value, _UNIFORM_TRANSFERS)
 
 # -- masks that are True at the first index of every row
 
@@ -222,4 +222,4 @@ _FIRST_TRUE_TRANSFERS: dict[str, Transfer[bool]] = {
     "Or": lambda traversal, node: any(map(traversal.find_fact, node.inputs)),
     "Unsqueeze": _unsqueeze_first,
 }
-_FIRST_TRUE = by_operator(False, _known_first, _FIRST_TRUE_TRANSFERS)
+_FIRST_TRUE = make_operator_analysis(False, _known_first, _FIRST_TRUE_TRANSFERS)

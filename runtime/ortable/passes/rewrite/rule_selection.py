@@ -130,7 +130,7 @@ def load_rules(path: str | Path) -> tuple[Rule, ...]:
     return _loaded[key]
 
 
-def path_of(rule: Rule) -> Path | None:
+def find_user_file(rule: Rule) -> Path | None:
     """Return the user's file from which a rule was loaded; None for a rule of the package."""
     for (path, _, _), file_rules in _loaded.items():
         if rule in file_rules:
@@ -140,12 +140,12 @@ def path_of(rule: Rule) -> Path | None:
 
 def _read_file(file: Path) -> tuple[str, str, str]:
     """Return the text of a file, and its name and folder for messages."""
-    from ortablegen.source.yaml_source import read_utf8, shown_folder, shown_name
+    from ortablegen.source.yaml_source import printable_folder, printable_name, read_utf8
 
-    return read_utf8(file, "file of rewrites"), shown_name(file), shown_folder(file)
+    return read_utf8(file, "file of rewrites"), printable_name(file), printable_folder(file)
 
 
-def compiled_rules(path: str | Path) -> str:
+def compile_rules_to_source(path: str | Path) -> str:
     """Return the Python source that `load_rules` compiles a rewrite file to, without running it.
 
     Raises:

@@ -8,7 +8,7 @@ from ortable import dims
 from ortable.dims import Dim
 from ortable.inference.shape import Shape, normalize_axis
 from ortable.ir import Graph
-from ortable.passes.analysis.constants import small_constant, whole_constant
+from ortable.passes.analysis.constants import large_constant, small_constant
 from ortable.passes.analysis.iota import iota_of
 from ortable.prelude.facts import Bool, Int, Opaque, Result
 from ortable.prelude.metadata import shape_or_none
@@ -104,7 +104,7 @@ def _is_arange(graph: Graph, x: str, shape: tuple[Dim, ...]) -> bool:
     size = dims.product_of(shape)
     if not isinstance(size, int) or size > _MAX_CLASSES:
         return False
-    array = whole_constant(graph, x)
+    array = large_constant(graph, x)
     if array is None:
         return False
     values = array.reshape(-1)

@@ -15,8 +15,8 @@ from ortable.ir import Graph
 from ortable.passes.analysis.constants import (
     find_producer,
     is_number,
+    large_constant,
     small_constant,
-    whole_constant,
 )
 from ortable.passes.analysis.triangles import Triangle, triangle_of
 from ortable.passes.analysis.uniformity import first_column_is_true, hides_nothing, uniform_value
@@ -76,7 +76,7 @@ def every_row_sees(graph: Graph, mask: Result | None) -> Bool:
     """Whether there is no mask, or each row of it has a key above -inf and the lowest float."""
     if not mask:
         return True
-    values = whole_constant(graph, mask)
+    values = large_constant(graph, mask)
     if values is None or values.dtype == bool or not values.ndim or not values.shape[-1]:
         return False
     return bool((values.max(axis=-1) > np.finfo(values.dtype).min).all())
@@ -84,14 +84,14 @@ def every_row_sees(graph: Graph, mask: Result | None) -> Bool:
 
 def _is_above_lowest(graph: Graph, mask: str) -> bool:
     """Whether a mask is a constant that does not contain the lowest number of its dtype."""
-    values = whole_constant(graph, mask)
+    values = large_constant(graph, mask)
     if values is None or values.dtype == bool:
         return False
     return not bool((values == np.finfo(values.dtype).min).any())
 
 
 def _is_constant_true(graph: Graph, mask: str) -> bool:
-    values = whole_constant(graph, mask)
+    values = large_constant(graph, mask)
     if values is None:
         return False
     return bool(values.all() if values.dtype == bool else (values == 0).all())
@@ -111,7 +111,7 @@ def is_causal_mask(graph: Graph, mask: Result | None, scores: Result, hides: Boo
     if len(sizes) != 4 or not all(dims.always_equal(size, sizes[0]) for size in sizes):
         return False
     if dims.always_equal(sizes[0], 1):
-        values = whole_constant(graph, mask)
+        values = large_constant(graph, mask)
         return values is not None and bool(values.size and (values == visible_and_masked[0]).all())
     return triangle_of(graph, mask) == Triangle(0, *visible_and_masked)
 
@@ -125,12 +125,12 @@ def empty_rows_are_zero(graph: Graph, mask: Result, attended: Result | None) -> 
     ``attended`` is the condition of the Where that writes the 0, or None. It is computed from the
     mask, or the mask is a constant that agrees with it.
     """
-    values = whole_constant(graph, mask)
+    values = large_constant(graph, mask)
     if values is not None:
         has_key = _rows_with_key(values)
         if attended is None:
             return bool(has_key.all())
-        attended_rows = whole_constant(graph, attended)
+        attended_rows = large_constant(graph, attended)
         if attended_rows is not None and graph.get_type(mask) != dtypes.boolean:
             attended_rows = ~attended_rows
         if attended_rows is not None:

@@ -18,9 +18,9 @@ from ortable.passes.analysis.dequantization import (
     GroupedWeight,
     WeightParts,
     drop_large_constants,
-    parts_of,
+    find_weight_parts,
+    read_integer_weight,
     to_grouped_weight,
-    whole_numbers,
 )
 from ortable.prelude.facts import Bool, Opaque, Result
 from ortable.prelude.values import consts
@@ -49,7 +49,7 @@ def quantized_weight_of(graph: Graph, w: Result, last: Bool, table: Bool = False
     eight_bits = accuracy_level(graph) == 4
 
     def make_weight() -> GroupedWeight | None:
-        parts = parts_of(graph, w, _MAX_SPREAD[eight_bits])
+        parts = find_weight_parts(graph, w, _MAX_SPREAD[eight_bits])
         return None if parts is None else to_grouped_weight(parts, last, eight_bits)
 
     weight = _without_caching(graph, make_weight)
@@ -78,7 +78,7 @@ def scaled_codes(graph: Graph, w: Result, scales: Result, product: Result) -> Op
     eight_bits = accuracy_level(graph) == 4
 
     def compute_weight() -> GroupedWeight | None:
-        numbers = whole_numbers(graph, w, _MAX_SPREAD[eight_bits])
+        numbers = read_integer_weight(graph, w, _MAX_SPREAD[eight_bits])
         if numbers is None:
             return None
         return to_grouped_weight(

@@ -16,7 +16,7 @@ from ortable.errors import UnsupportedCase
 from ortable.ir import Graph, initializers
 from ortable.ir.casts import HALVES
 from ortable.ir.constants import is_constant
-from ortable.passes.analysis.constants import whole_constant
+from ortable.passes.analysis.constants import large_constant
 from ortable.passes.weight_quantization import (
     QuantizationRun,
     QuantizedWeight,
@@ -262,7 +262,7 @@ def _constant_value(graph: Any, name: str) -> np.ndarray:
     owner = owner_of(graph, name)
     if owner is not None:
         return initializers.to_numpy(owner.initializers_dict[name], name)
-    values = whole_constant(graph, name)
+    values = large_constant(graph, name)
     assert values is not None, name
     return values
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ortable import dims, dtypes
 from ortable.ir import Graph
-from ortable.passes.analysis.constants import find_producer, whole_constant
+from ortable.passes.analysis.constants import find_producer, large_constant
 from ortable.passes.analysis.equality import same_result
 from ortable.passes.analysis.repetition import halves_are_equal as has_equal_halves
 from ortable.prelude.facts import Bool, Result, shape_of
@@ -34,7 +34,7 @@ def halves_are_equal(graph: Graph, table: Result) -> Bool:
 def rotary_cache(graph: Graph, table: Result) -> Result:
     """Return the first half of a table with equal halves, [L, D / 2]."""
     length, width = shape_of(graph, table)[-2:]
-    values = whole_constant(graph, table)
+    values = large_constant(graph, table)
     if values is not None:
         half_table = values[..., : width // 2].reshape(length, width // 2)
         return _shared_initializer(graph, f"{table}_half", half_table)
@@ -72,7 +72,7 @@ def shared_cache(graph: Graph, cache: Result) -> Result:
     single_cache = _single_cache(graph, cache)
     assert single_cache is not None
     length, width = shape_of(graph, single_cache)[-2:]
-    values = whole_constant(graph, single_cache)
+    values = large_constant(graph, single_cache)
     if values is not None:
         return _shared_initializer(
             graph, f"{single_cache}_rows", values.reshape(-1, *values.shape[-2:])[0]
@@ -90,7 +90,7 @@ def _single_cache(graph: Graph, cache: str) -> str | None:
         return None
     if dims.always_equal(shape_of(graph, source)[0], 1):
         return source
-    values = whole_constant(graph, source)
+    values = large_constant(graph, source)
     if values is None or not values.size or not bool((values == values[:1]).all()):
         return None
     return source
