@@ -152,4 +152,4 @@ def test_a_saved_program_is_compiled(tmp_path, capsys, refused, command):
     torch.export.save(torch.export.export(torch.nn.Linear(3, 2), (torch.rand(2, 3),)), path)
     assert main([command, path]) == 0
     assert capsys.readouterr().out
-    assert "a saved program has the mode" in refused(command, path, "--train")
+    assert "a saved program runs in the mode" in refused(command, path, "--train")

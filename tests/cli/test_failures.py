@@ -112,7 +112,7 @@ def test_a_place_that_may_not_be_written_is_named_first(
     ("arguments", "said"),
     [
         (["export", "--dynamic"], "has its dynamic sizes already: leave out --dynamic"),
-        (["export", "--inputs", "f32[4,3]"], "example inputs of its own: leave out --inputs"),
+        (["export", "--inputs", "f32[4,3]"], "has example inputs: leave out --inputs"),
         (["explain", "--train"], "the mode that it was exported in: no --train"),
         (["debug", "--train"], "the mode that it was exported in: no --train"),
         (["explain", "no_example"], "has no example inputs to call it with"),
@@ -179,10 +179,10 @@ def test_help_and_version_need_no_library() -> None:
         (["debug", "{m}:bad", "--script", "none/x.py"], "folder 'none' does not exist"),
         (["debug", "{m}:bad", "--script", "folder"], "'folder' cannot be written: it is a folder"),
         (["tune", "{m}:bad", "--cache-dir", "file.py"], "'file.py' cannot be a folder: 'file.py'"),
-        (["tune", "{m}:bad", "--cache-dir", "file.py/a"], "cannot be a folder: 'file.py' is none"),
+        (["tune", "{m}:bad", "--cache-dir", "file.py/a"], "'file.py' is not a folder"),
         (["tune", "{m}:bad", "--cache-dir", ""], "'' cannot be a folder"),
         (["export", "file.py:net", "-o", "file.py"], "'file.py' is the file of the model itself"),
-        (["export", "..net:Net", "-o", "x.onnx"], "a name of a module begins with no dot"),
+        (["export", "..net:Net", "-o", "x.onnx"], "the name of a module does not begin with a dot"),
         (["export", "zeros.py:Net", "-o", "x.onnx"], "null bytes\nWith --debug"),
         (
             ["export", "file.py:Net", "-o", "a", "--inputs", "i64[4] in 0..9999999999999999999"],

@@ -118,14 +118,14 @@ def test_text_generation_is_a_folder(
         (["no_class", "-o", "x.onnx"], "config.json of 'no_class' names no class: give --task"),
         (["bert", "-o", "x.onnx", "--loop", "greedy"], "--loop is for models of transformers"),
         (["bert", "-o", "x.onnx", "--task", "fil-mask"], "Did you mean 'fill-mask'?"),
-        (["bert", "-o", "x.onnx", "--task", "object-detection"], "Those it has: "),
+        (["bert", "-o", "x.onnx", "--task", "object-detection"], "Tasks of the model: "),
         (["bert", "-o", "x.onnx", "--task", "text-classification"], "would be random: "),
         (["bert", "-o", "x.onnx", "--config", "a=1"], "--config is for a class"),
         (["no_weights", "-o", "x.onnx"], "try BertForMaskedLM --config no_weights"),
-        (["broken", "-o", "x.onnx"], "transformers does not read broken/config.json"),
+        (["broken", "-o", "x.onnx"], "transformers cannot read broken/config.json"),
         (["no/model", "-o", "x.onnx"], "downloads nothing. What to do: hf download no/model"),
         (["BertForMaskdLM", "-o", "x.onnx"], "Did you mean 'BertForMaskedLM'?"),
-        (["BertTokenizer", "-o", "x.onnx"], "BertTokenizer is no class of models"),
+        (["BertTokenizer", "-o", "x.onnx"], "BertTokenizer is not a model class"),
         (["BertModel", "-o", "x.onnx", "--config", "hiden_size=8"], "Did you mean 'hidden_size'?"),
         (["BertModel", "-o", "x.onnx", "--config", "llama"], "takes a BertConfig"),
     ],
@@ -193,7 +193,7 @@ def test_inputs_that_nobody_knows_are_asked_for() -> None:
             return super().forward(input_ids)
 
     model = Strange(transformers.BertConfig(**SIZES))
-    with pytest.raises(InputError, match="called with 'secret'"):
+    with pytest.raises(InputError, match="needs the input 'secret'"):
         example_call(model)
 
 

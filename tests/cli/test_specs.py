@@ -155,10 +155,10 @@ def test_python_lowerings_are_named(tmp_path: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("doubled", "it is written NAME=module:function"),
+        ("doubled", "write it as NAME=module:function"),
         ("doubled=no_such_module:f", "No module named 'no_such_module'"),
         (f"doubled={__name__}:trebled", "has no attribute 'trebled'"),
-        (f"doubled={__name__}:RIGHT", f"{__name__}:RIGHT is no function"),
+        (f"doubled={__name__}:RIGHT", f"{__name__}:RIGHT is not a function"),
     ],
 )
 def test_a_lowering_that_is_not_found_is_told(

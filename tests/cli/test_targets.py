@@ -135,7 +135,7 @@ def test_dynamic_frees_every_size_that_the_model_leaves_free(
         ("targets_of_the_shell:pair", "it returned (Net, Tensor)"),
         ("targets_of_the_shell:nothing", "it returned None"),
         ("targets_of_the_shell:single", "must return (model, args)"),
-        ("targets_of_the_shell:words", "returned a str in place of a model"),
+        ("targets_of_the_shell:words", "returned a str instead of a model"),
         ("targets_of_the_shell:keys", "kwargs is a dict, not a list"),
         ("targets_of_the_shell.py", "write targets_of_the_shell.py:NAME"),
         ("targets_of_the_shel.py:Net", "there is no file 'targets_of_the_shel.py'"),
@@ -166,11 +166,11 @@ def test_flags_of_transformers_are_for_its_models(
         (["f3[2,4]"], "unknown dtype 'f3'"),
         (["f32[2,b]"], "'b' in 'f32[2,b]' is not a size"),
         (["f32[n=2,4]", "f32[n=3,4]"], "n is 2, and in 'f32[n=3,4]' 3"),
-        (["x=f32[2]", "f32[2]"], "has no name, and stands behind one that has"),
+        (["x=f32[2]", "f32[2]"], "has no name, but follows an input with a name"),
         (["x=f32[2]", "x=f32[2]"], "'x' is given twice"),
         (["f32(2)"], "cannot read 'f32(2)'"),
         (["f32[n=2]", "x=f32[2]"], "give all inputs a name, or none"),
-        (["f32[2n=4,3]"], "'2n' in 'f32[2n=4,3]' is no name of a dimension"),
+        (["f32[2n=4,3]"], "'2n' in 'f32[2n=4,3]' is not a valid dimension name"),
     ],
 )
 def test_wrong_inputs_are_said(words: list[str], said: str) -> None:

@@ -119,7 +119,7 @@ def test_a_setting_in_the_shell(folder: Path) -> None:
 def test_the_script_of_an_entry(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["models_to_debug:net", "--rewrites", "default,rules.yaml", "--script", "fault.py"]
     assert main(["debug", *words]) == 1
-    assert "no script: rule add_itself is not one operator alone" in capsys.readouterr().out
+    assert "no script: rule add_itself is not a single operator" in capsys.readouterr().out
 
 
 def test_an_export_that_agrees(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

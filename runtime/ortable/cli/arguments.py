@@ -1,4 +1,4 @@
-"""Arguments that several commands share, and how they are parsed."""
+"""Define and parse the arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -17,56 +17,57 @@ from ortable.errors import OptionError
 
 from .rewrites import ERRORS_INTO_A_FILE, add_choice, chosen_names
 
-JSON = "print JSON"  # what is printed is one JSON document
-# Words that may follow --options and --inputs; the first that looks otherwise ends the list, so
+JSON = "print JSON"  # the help text of --json
+# Patterns of the values of list options. The first word that does not match ends the list, so
 # that `ortable bench --options freeze=off my_models:bert` has a target.
-_LISTS = {
+_LIST_VALUE_PATTERNS = {
     "--options": re.compile(r"\w+=.*", re.DOTALL),
     "--config": re.compile(r"\w+=.*", re.DOTALL),
     "--inputs": re.compile(r"\w+=.*|[a-z]+[0-9]*\[.*", re.DOTALL),
 }
 
 
-def at_least(least: int) -> Callable[[str], int]:
-    """Make an argparse type for whole numbers from ``least`` on."""
+def at_least(minimum: int) -> Callable[[str], int]:
+    """Make an argparse type for integers of at least ``least``."""
 
     def parse_number(text: str) -> int:
         try:
             number = int(text)
         except ValueError:
-            number = least - 1
-        if number < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is no whole number of {least} or more")
+            number = minimum - 1
+        if number < minimum:
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number of {minimum} or more")
         return number
 
     return parse_number
 
 
 def parse_distance(text: str) -> float:
-    """Parse a number of 0 or more, as an argparse type."""
+    """Parse a number of at least 0; an argparse type."""
     try:
         number = float(text)
     except ValueError:
         number = -1.0
-    if not number >= 0:  # NaN is none
+    if not number >= 0:  # also true for NaN
         raise argparse.ArgumentTypeError(f"{text!r} is no number of 0 or more")
     return number
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose lists of NAME=VALUE end at another word.
+    """A parser whose list options end at the first word that is not a value.
 
-    Its errors are one line, with the option that may be meant.
+    An error is one line, with the option or command of the closest name.
     """
 
-    subparsers_action: Any = None  # the parsers of its commands, where it has some
+    subparsers_action: Any = None  # holds the parsers of the commands, if there are any
 
     def add_subparsers(self, **keywords: Any) -> Any:
+        """Add subparsers as argparse does, and store their action."""
         self.subparsers_action = super().add_subparsers(**keywords)
         return self.subparsers_action
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse as argparse does, but let a command report unknown words itself."""
+        """Parse as argparse does; the parser of a command itself reports unknown words."""
         words = None if args is None else _split_lists(args)
         parsed, unknown = super().parse_known_args(words, namespace)
         if unknown and self.subparsers_action is None:
@@ -74,17 +75,17 @@ class Parser(argparse.ArgumentParser):
         return parsed, unknown
 
     def action_parsers(self) -> list[argparse.ArgumentParser]:
-        """List the parsers of the actions of a command: `list` and `show` of `rewrites`."""
+        """Return the parsers of the actions of a command, such as `list` of `rewrites`."""
         return list(self._command_parsers().values())
 
     def _command_parsers(self) -> dict[str, argparse.ArgumentParser]:
         return {} if self.subparsers_action is None else dict(self.subparsers_action.choices)
 
     def error(self, message: str) -> NoReturn:
-        """Exit Python with status 2."""
+        """Print the error in one line and exit with status 2."""
         choice = re.match(r"argument (?:command|action): invalid choice: '(.*?)'", message)
         if choice is not None:
-            message = self._no_command(choice[1])
+            message = self._unknown_command_message(choice[1])
         self.exit(2, f"error: {message}\nMore: {self.prog} --help\n")
 
     def _unknown_message(self, words: Sequence[str]) -> str:
@@ -95,7 +96,7 @@ class Parser(argparse.ArgumentParser):
         close = difflib.get_close_matches(name, self._option_string_actions, n=1)
         return f"unknown option {name!r}." + (f" Did you mean {close[0]!r}?" if close else "")
 
-    def _no_command(self, word: str) -> str:
+    def _unknown_command_message(self, word: str) -> str:
         commands = list(self._command_parsers())
         close = difflib.get_close_matches(word, commands, n=1, cutoff=0.7)
         hint = f" Did you mean {close[0]!r}?" if close else ""
@@ -107,12 +108,12 @@ def _split_lists(words: Sequence[str]) -> list[str]:
     split: list[str] = []
     flag = ""
     for word in words:
-        if flag and _LISTS[flag].fullmatch(word):
+        if flag and _LIST_VALUE_PATTERNS[flag].fullmatch(word):
             if split[-1] == flag:
                 split.pop()
             split.append(f"{flag}={word}")
             continue
-        flag = word if word in _LISTS else ""
+        flag = word if word in _LIST_VALUE_PATTERNS else ""
         split.append(word)
     return split
 
@@ -121,18 +122,20 @@ def _split_lists(words: Sequence[str]) -> list[str]:
 
 
 def add_target(command: Any, alternative: str = "") -> None:
-    """Add ``TARGET``, a model, and how it is called; `target.load_target` reads them.
+    """Add ``TARGET`` and the options for its inputs, which `target.load_target` reads.
 
     Args:
         command: the subparser.
-        alternative: what else the command takes, ``"or a file MODEL.onnx"``.
+        alternative: help text for other targets of the command: ``"or a file MODEL.onnx"``.
     """
-    about = (
+    target_help = (
         "a model: module:name or file.py:name of a module, of its class, or of a function that "
         "returns (model, args); or a model of transformers, by its folder or class"
     )
     command.add_argument(
-        "target", metavar="TARGET", help=f"{about}; {alternative}" if alternative else about
+        "target",
+        metavar="TARGET",
+        help=f"{target_help}; {alternative}" if alternative else target_help,
     )
     command.add_argument(
         "--inputs",
@@ -158,10 +161,10 @@ def add_target(command: Any, alternative: str = "") -> None:
     )
 
 
-def add_flags(command: Any, **helps: str) -> None:
+def add_flags(command: Any, **help_texts: str) -> None:
     """Add boolean flags: ``large="weights in a file"`` is ``--large``."""
-    for name, text in helps.items():
-        command.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=text)
+    for name, help_text in help_texts.items():
+        command.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=help_text)
 
 
 def add_compile_arguments(command: Any) -> None:
@@ -192,7 +195,7 @@ def add_compile_arguments(command: Any) -> None:
 
 @contextmanager
 def only_json(enabled: bool) -> Iterator[None]:
-    """Redirect other output of the block, such as the model's, to stderr if JSON is printed."""
+    """Redirect stdout of the block to stderr if `enabled`, so that stdout is only the JSON."""
     with redirect_stdout(sys.stderr) if enabled else nullcontext():
         yield
 
@@ -201,7 +204,7 @@ def backend_options(args: argparse.Namespace) -> dict[str, Any]:
     """Parse ``--options``, ``--fallback`` and ``--rewrites`` for `torch.compile(options=...)`.
 
     Raises:
-        OptionError: a word is not NAME=VALUE, or a name is given twice.
+        OptionError: a value is not NAME=VALUE, or a name is given twice.
     """
     options = parse_pairs(args.options)
     if args.rewrites != "default":
@@ -215,7 +218,7 @@ def backend_options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def compile_arguments(args: argparse.Namespace) -> dict[str, Any]:
-    """Make the arguments of `explain`, `profile` and `bisect`: options, gradients and sizes."""
+    """Make the keyword arguments that `explain`, `profile` and `bisect` share."""
     dynamic = True if args.dynamic else None
     return {"options": backend_options(args), "train": args.train, "dynamic": dynamic}
 
@@ -226,7 +229,7 @@ def _check_unset(options: Mapping[str, Any], name: str, flag: str) -> None:
 
 
 def parse_pairs(words: Sequence[str]) -> dict[str, Any]:
-    """Parse words ``freeze=off``; values are numbers, lists and dicts in Python's syntax, or text.
+    """Parse ``NAME=VALUE`` words to a dict; a value is a Python literal or else a string.
 
     Raises:
         OptionError: a word is not NAME=VALUE, or a name is given twice.
@@ -245,15 +248,15 @@ def parse_pairs(words: Sequence[str]) -> dict[str, Any]:
     return values
 
 
-_LITERALS = {"true": True, "false": False, "none": None}  # as other shells write them
+_LITERALS = {"true": True, "false": False, "none": None}  # spellings that Python does not parse
 
 
 def check_existing(path: str) -> str:
-    """Return ``path`` of a file that exists.
+    """Return ``path`` if it is an existing file that is not empty.
 
     Raises:
-        FileNotFoundError: there is no file.
-        OptionError: it is a folder, or empty.
+        FileNotFoundError: the path does not exist.
+        OptionError: the path is a folder, or the file is empty.
     """
     if not Path(path).exists():
         raise FileNotFoundError(f"no file {path!r}")
@@ -265,10 +268,10 @@ def check_existing(path: str) -> str:
 
 
 def check_writable(path: str) -> str:
-    """Return ``path`` of a file that can be written.
+    """Return ``path`` if a file can be written there.
 
     Raises:
-        OptionError: it cannot be written.
+        OptionError: the file cannot be written.
     """
     file = Path(path)
     if not path:
@@ -283,16 +286,16 @@ def check_writable(path: str) -> str:
 
 
 def check_folder(path: str) -> str:
-    """Return ``path`` of a folder, which need not exist yet.
+    """Return ``path`` if it is a writable folder or can be created as a folder.
 
     Raises:
-        OptionError: it cannot be a folder.
+        OptionError: the path cannot be a folder, or cannot be written.
     """
     existing = Path(path)
     while path and not existing.exists():
         existing = existing.parent
     if not path or not existing.is_dir():
-        raise OptionError(f"{path!r} cannot be a folder: '{existing}' is none")
+        raise OptionError(f"{path!r} cannot be a folder: '{existing}' is not a folder")
     if not os.access(existing, os.W_OK):
-        raise OptionError(f"{path!r} cannot be written: folder '{existing}' is closed")
+        raise OptionError(f"{path!r} cannot be written: folder '{existing}' is not writable")
     return path

@@ -1,6 +1,6 @@
 """The commands about a compiled model: `ortable explain`, `bench`, `tune`, `profile` and `debug`.
 
-Each takes a model, see `target`; `debug` ends with status 1 if the model differs from eager.
+`target.py` loads the model of each. `debug` exits with status 1 if the model differs from eager.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from ortable.debug.profiling.report import Profile
 
 
-_MAX_STEADY_RATIO = 3.0  # the slowest round by the fastest, where nothing else runs
+_MAX_STEADY_RATIO = 3.0  # time of the slowest round / the fastest, on an otherwise idle machine
 
 
 def add_compile_commands(commands: Any) -> None:
-    """Add the commands to the subparsers of argparse."""
+    """Add `explain`, `bench` and `tune` to the subparsers of argparse."""
     explain = commands.add_parser("explain", help="what torch.compile makes of a model")
     add_target(explain)
     form = explain.add_mutually_exclusive_group()
@@ -108,35 +108,35 @@ def _run_bench(args: argparse.Namespace) -> int:
         with show_progress("compiling", rounds + 1, quiet=True) as step:
             begin = time.perf_counter()
             call(compiled)
-            first = time.perf_counter() - begin
+            first_call_seconds = time.perf_counter() - begin
             call(compiled)
             step("measuring")
             calls = {"eager": partial(call, call.model), "compiled": partial(call, compiled)}
             times = time_interleaved(calls, rounds, 0.02, on_round=step)
-    eager, ours = times.values()
+    eager, ortable = times.values()
     ratio = median_ratio(times, "compiled", "eager")
     if args.json:
         record = {
             "model": args.target,
             "train": args.train,
             "rounds": rounds,
-            "first_call_s": first,
+            "first_call_s": first_call_seconds,
             "eager_ms": _summarize_times(eager),
-            "ortable_ms": _summarize_times(ours),
+            "ortable_ms": _summarize_times(ortable),
             "ratio": ratio,
         }
         print(json.dumps(record, indent=2))
         return 0
-    print(f"first call, with compilation: {first:.2f} s")
-    for name, values in (("eager", eager), ("compiled", ours)):
+    print(f"first call, with compilation: {first_call_seconds:.2f} s")
+    for name, values in (("eager", eager), ("compiled", ortable)):
         summary = _summarize_times(values)
         low, high = f"{summary['least']:.3f}", f"{summary['most']:.3f}"
         print(f"{name:9} {summary['median']:9.3f} ms a call  [{low} .. {high}]")
     mode = ", forward and backward" if args.train else ""
     print(f"compiled takes {ratio:.2f} of eager's time ({rounds} rounds{mode})")
-    varied = max(max(values) / min(values) for values in (eager, ours))
-    if varied > _MAX_STEADY_RATIO:
-        print(f"times of one model vary by a factor of {varied:.0f}: this machine does other work")
+    spread = max(max(values) / min(values) for values in (eager, ortable))
+    if spread > _MAX_STEADY_RATIO:
+        print(f"times of one model vary by a factor of {spread:.0f}: this machine does other work")
     return 0
 
 
@@ -181,19 +181,19 @@ def _run_tune(args: argparse.Namespace) -> int:
     return 0
 
 
-_DESCRIPTION = (
+_DEBUG_DESCRIPTION = (
     "Compiles the model, compares it with eager, and when they differ switches parts off until "
     "they agree: options, ONNX Runtime's optimizers, rules, passes, constants, entries of the "
-    "specs, decompositions. What is printed is the one that is wrong, where it stands, and what "
-    "to do today."
+    "specs, decompositions. It prints the part that is wrong, its file and line, and how to avoid "
+    "the fault."
 )
-_SEARCH = "ortable.debug.bisection.search"
+_SEARCH_LOGGER = "ortable.debug.bisection.search"
 
 
 def add_debug(commands: Any) -> None:
-    """Add the command to the subparsers of argparse."""
+    """Add `debug` to the subparsers of argparse."""
     debug = commands.add_parser(
-        "debug", help="find what makes a model differ from eager", description=_DESCRIPTION
+        "debug", help="find what makes a model differ from eager", description=_DEBUG_DESCRIPTION
     )
     add_target(debug)
     add_flags(debug, export="the exported model, in place of the compiled one")
@@ -213,7 +213,7 @@ def add_debug(commands: Any) -> None:
 
 def _run_debug(args: argparse.Namespace) -> int:
     if args.script is not None:
-        check_writable(args.script)  # before the search
+        check_writable(args.script)  # fail before the long search
     with only_json(args.json):
         bisection = _search_fault(args)
         message = _write_script(bisection, args.script)
@@ -235,18 +235,18 @@ def _search_fault(args: argparse.Namespace) -> Bisection:
 
 
 def _write_script(bisection: Bisection, path: str | None) -> str:
-    """Write a script of the operator that differs, if there is one, and return a message."""
+    """Write the script of the faulty operator to `path` if there is one; return a message."""
     if path is None or bisection.fault is None:
         return ""
     if bisection.difference is None or not bisection.difference.script:
-        return f"no script: {bisection.fault.kind} {bisection.fault.name} is not one operator alone"
+        return f"no script: {bisection.fault.kind} {bisection.fault.name} is not a single operator"
     return f"wrote {bisection.difference.save(path)}"
 
 
 @contextlib.contextmanager
 def _report_steps(step: Callable[[str], None]) -> Iterator[None]:
-    """Show each run of the search, which it logs, as a step."""
-    logger, handler = logging.getLogger(_SEARCH), logging.Handler()
+    """Report each run that the search logs by a call of `step`."""
+    logger, handler = logging.getLogger(_SEARCH_LOGGER), logging.Handler()
     handler.emit = lambda record: step(record.getMessage())  # type: ignore[method-assign]
     level, propagate = logger.level, logger.propagate
     try:
@@ -260,7 +260,7 @@ def _report_steps(step: Callable[[str], None]) -> Iterator[None]:
         logger.propagate = propagate
 
 
-_FILES = {
+_PROFILE_FILES = {
     "json": "all numbers",
     "trace": "one call, for chrome://tracing and Perfetto",
     "html": "a page with a flame graph and the tables",
@@ -268,10 +268,10 @@ _FILES = {
 
 
 def add_profile(commands: Any) -> None:
-    """Add the command to the subparsers of argparse."""
+    """Add `profile` to the subparsers of argparse."""
     profile = commands.add_parser("profile", help="where the time of a call goes, by module")
     add_target(profile, "or a file MODEL.onnx")
-    for name, text in _FILES.items():
+    for name, text in _PROFILE_FILES.items():
         profile.add_argument(f"--{name}", metavar="FILE", help=f"write {text}")
     profile.add_argument(
         "--calls", type=int, default=10, metavar="N", help="measured calls, after a warm-up (10)"
@@ -284,16 +284,18 @@ def add_profile(commands: Any) -> None:
         metavar="NAME=NUMBER",
         action="append",
         default=[],
-        help="of MODEL.onnx: a dimension of the inputs that are made; others are 8",
+        help="size of a named dimension of the inputs of MODEL.onnx, 8 by default",
     )
     add_compile_arguments(profile)
     profile.set_defaults(run=_run_profile)
 
 
 def _run_profile(args: argparse.Namespace) -> int:
-    files = {name: getattr(args, name) for name in _FILES if getattr(args, name) is not None}
+    files = {
+        name: getattr(args, name) for name in _PROFILE_FILES if getattr(args, name) is not None
+    }
     for path in files.values():
-        check_writable(path)  # before the calls
+        check_writable(path)  # fail before the long measurement
     with show_progress("compiling and measuring", quiet=True):
         profile = _measure_profile(args)
     _print_profile(profile, args.rows)
@@ -312,12 +314,12 @@ def _measure_profile(args: argparse.Namespace) -> Profile:
         return profile(call.model, *call.args, **call.kwargs, **arguments)
     if args.inputs or args.fallback is not None:
         flag = "--inputs" if args.inputs else "--fallback"
-        raise OptionError(f"{flag} is for models of PyTorch; sizes of a file: --size batch=8")
+        raise OptionError(f"{flag} is for models of PyTorch; an ONNX file takes --size batch=8")
     return profile(check_existing(args.target), **arguments)
 
 
 def _print_profile(profile: Profile, rows: int) -> None:
-    """Print the tables, with lines and colors if rich is installed and stdout is a terminal."""
+    """Print the tables by rich if it is installed and stdout is a terminal, else as text."""
     try:
         from rich.console import Console
         from rich.table import Table

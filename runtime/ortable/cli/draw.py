@@ -23,7 +23,7 @@ _ONLY_MODEL_EXPLORER = (
 
 
 def add_draw(commands: Any) -> None:
-    """Add the command to the subparsers of argparse."""
+    """Add `draw` to the subparsers of argparse."""
     draw = commands.add_parser("draw", help="draw an ONNX model, or open it in a viewer")
     draw.add_argument("model", help="path of the model")
     draw.add_argument(
@@ -36,11 +36,11 @@ def add_draw(commands: Any) -> None:
         "--module", metavar="NAME", help="only this module: its path, encoder.layer.0, or its class"
     )
     draw.add_argument(
-        "--depth", type=int, metavar="N", help="levels of modules that are open; default: what fits"
+        "--depth", type=int, metavar="N", help="levels of modules to expand; default: what fits"
     )
     switch = argparse.BooleanOptionalAction
     draw.add_argument(
-        "--fold", action=switch, default=True, help="draw the first of equal blocks in a row only"
+        "--fold", action=switch, default=True, help="draw only the first of equal successive blocks"
     )
     draw.add_argument("--weights", action=switch, default=True, help="show weights and constants")
     draw.add_argument("--attributes", action=switch, default=True, help="show attributes of nodes")
@@ -92,8 +92,8 @@ def _write_picture(args: argparse.Namespace, output: Path) -> None:
 
 
 def _open_viewer(args: argparse.Namespace) -> int:
-    """Serve the model until the user stops the viewer."""
-    if (explorer := _find_package("model_explorer")) is not None:
+    """Open the model in Model Explorer or Netron, until the user stops the viewer."""
+    if (explorer := _import_if_installed("model_explorer")) is not None:
         with tempfile.TemporaryDirectory() as folder:
             graph = Path(folder) / f"{Path(args.model).stem}.json"
             _write_picture(args, graph)
@@ -103,7 +103,7 @@ def _open_viewer(args: argparse.Namespace) -> int:
                 if path != graph
             ]
             explorer.visualize(str(graph), node_data=overlays)
-    elif (netron := _find_package("netron")) is not None:
+    elif (netron := _import_if_installed("netron")) is not None:
         if args.module or args.overlay:
             raise OptionError(_ONLY_MODEL_EXPLORER)
         netron.start(args.model)
@@ -113,7 +113,7 @@ def _open_viewer(args: argparse.Namespace) -> int:
     return 0
 
 
-def _find_package(name: str) -> Any:
+def _import_if_installed(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:

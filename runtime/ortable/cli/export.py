@@ -1,7 +1,7 @@
 """The command `ortable export`: write an ONNX file, or the folder of a language model.
 
-The model comes from Python, a saved ExportedProgram or transformers, and is compared with eager.
-The result is printed as text or JSON.
+The command loads the model from Python code, a saved ExportedProgram or transformers, compares the
+ONNX model with eager, and prints a report as text or JSON.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from .target import load_target
 
 QUANTIZED_WEIGHTS = ("int8", "int4")
 
-_PROMPT = 5  # tokens of the text that is compared with eager, the last of them after the others
-# Flags of the command that export_language_model has no argument for, and their value when unused.
+_PROMPT_TOKENS = 5  # tokens in the comparison with eager; a second call reads the last one
+# Flags of the command that export_language_model has no argument for, and their default values.
 _UNSUPPORTED_FLAGS: dict[str, Any] = {
     "large": False,
     "functions": False,
@@ -41,10 +41,10 @@ _UNSUPPORTED_FLAGS: dict[str, Any] = {
 def export_text_generation(
     args: argparse.Namespace, target: Target, export_options: Any
 ) -> dict[str, Any]:
-    """Write the folder, and compare it with eager on a prompt and the token after it.
+    """Write the folder of a language model and compare its logits with eager's.
 
     Raises:
-        OptionError: a flag has no meaning here; and what export_language_model raises.
+        OptionError: a flag does not apply to language models.
     """
     import ortable
 
@@ -89,9 +89,9 @@ def _check_flags(args: argparse.Namespace, target: Target) -> None:
 
 
 def select_validation(args: argparse.Namespace) -> bool | float:
-    """Return whether to validate, or within which tolerance.
+    """Return whether to compare with eager, or the tolerance of the comparison.
 
-    Quantized weights are only compared with --atol.
+    A model with quantized weights is compared only if --atol is given.
     """
     if args.no_validate or (args.weights in QUANTIZED_WEIGHTS and args.atol is None):
         return False
@@ -107,21 +107,23 @@ def _graph_facts(path: Path) -> dict[str, Any]:
 
 
 def _max_logits_difference(model: Any, exported: Any) -> float:
-    """Compute the largest difference between logits of eager and the graph.
+    """Compute the largest difference between the logits of eager and of the exported graph.
 
-    The graph reads a prompt and then one more token.
+    The graph runs twice: on all tokens but the last, then on the last one with the cache.
     """
     import torch
 
     vocab_size = int(model.config.get_text_config().vocab_size)
     generator = torch.Generator().manual_seed(0)
-    text = torch.randint(min(20, vocab_size // 2), vocab_size, (1, _PROMPT), generator=generator)
+    token_ids = torch.randint(
+        min(20, vocab_size // 2), vocab_size, (1, _PROMPT_TOKENS), generator=generator
+    )
     with torch.no_grad():
-        expected = model(input_ids=text).logits.float()
-    first, cache = exported.step(text[:, :-1], torch.ones(1, _PROMPT - 1))
-    last, _ = exported.step(text[:, -1:], torch.ones(1, _PROMPT), cache)
-    got = torch.cat([torch.as_tensor(first), torch.as_tensor(last)], 1).float()
-    return float((got - expected).abs().max())
+        expected = model(input_ids=token_ids).logits.float()
+    prompt_logits, cache = exported.step(token_ids[:, :-1], torch.ones(1, _PROMPT_TOKENS - 1))
+    last_logits, _ = exported.step(token_ids[:, -1:], torch.ones(1, _PROMPT_TOKENS), cache)
+    actual = torch.cat([torch.as_tensor(prompt_logits), torch.as_tensor(last_logits)], 1).float()
+    return float((actual - expected).abs().max())
 
 
 def _format_lines(args: argparse.Namespace, facts: dict[str, Any]) -> list[str]:
@@ -132,10 +134,12 @@ def _format_lines(args: argparse.Namespace, facts: dict[str, Any]) -> list[str]:
         for name, size in facts["files"].items()
     ]
     if facts["largest_difference"] is not None:
-        rounded = [f"--{n} {getattr(args, n)}" for n in ("weights", "cache") if getattr(args, n)]
-        why = f", with {' and '.join(rounded)}" if rounded else ""
-        gap = facts["largest_difference"]
-        lines.append(f"  logits differ from PyTorch by at most {gap:.3g}{why}")
+        quantization = [
+            f"--{n} {getattr(args, n)}" for n in ("weights", "cache") if getattr(args, n)
+        ]
+        suffix = f", with {' and '.join(quantization)}" if quantization else ""
+        difference = facts["largest_difference"]
+        lines.append(f"  logits differ from PyTorch by at most {difference:.3g}{suffix}")
     return lines
 
 
@@ -147,12 +151,12 @@ def _format_size(size: int) -> str:
 
 
 def make_report(model: Any, builder: Any, output: str) -> dict[str, Any]:
-    """Collect everything that is known about an exported model.
+    """Make the report of an exported model; its entry `text` has the lines to print.
 
     Args:
         model: a ModelProto or LargeModel.
-        builder: what to_onnx returns with it.
-        output: where the model was written.
+        builder: the builder that to_onnx returns with the model.
+        output: the path that the model was written to.
     """
     from ortable.debug.explain_records import fired_lines, rewrite_summary
     from ortable.exporter.reporting.report import export_facts
@@ -170,12 +174,12 @@ def make_report(model: Any, builder: Any, output: str) -> dict[str, Any]:
 
 
 def file_sizes(paths: Sequence[str | Path]) -> dict[str, int]:
-    """Return the bytes of the files that exist."""
+    """Return the size in bytes of each file that exists."""
     return {str(path): Path(path).stat().st_size for path in paths if Path(path).is_file()}
 
 
 def add_export(commands: Any) -> None:
-    """Add the command to the subparsers of argparse."""
+    """Add `export` to the subparsers of argparse."""
     export = commands.add_parser(
         "export", help="a model as an ONNX file, compared with the model in PyTorch"
     )
@@ -215,7 +219,7 @@ def add_export(commands: Any) -> None:
     export.add_argument("--report", metavar="FILE.md", help="write a report there")
     add_flags(export, json=JSON, verbose=ERRORS_INTO_A_FILE)
     _add_text_generation(export)
-    _add_strategies(export)
+    _add_capture_options(export)
     export.set_defaults(run=_run_export)
 
 
@@ -227,7 +231,7 @@ def _add_text_generation(export: Any) -> None:
     )
 
 
-def _add_strategies(export: Any) -> None:
+def _add_capture_options(export: Any) -> None:
     export = export.add_argument_group("how torch makes the graph, and what to try where it cannot")
     export.add_argument(
         "--strict",
@@ -247,10 +251,10 @@ def _add_strategies(export: Any) -> None:
 def _run_export(args: argparse.Namespace) -> int:
     from ortable.exporter.arguments import check_file
 
-    if args.output.endswith(".onnx") or ":" in args.target:  # else it may be a folder
-        check_file("filename", args.output)  # before the model is made
+    if args.output.endswith(".onnx") or ":" in args.target:  # else the output may be a folder
+        check_file("filename", args.output)  # fail before the model is loaded
     check_file("report", args.report)
-    _check_other(args.target, args.output)
+    _check_not_source(args.target, args.output)
     with only_json(args.json):
         with show_progress("loading"):
             target = load_target(args.target, args.inputs, args.task, args.config)
@@ -260,11 +264,11 @@ def _run_export(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check_other(target: str, output: str) -> None:
+def _check_not_source(target: str, output: str) -> None:
     """Raise OptionError if the model would overwrite its source file."""
     source = Path(target.rpartition(":")[0] or target)
     if source.is_file() and Path(output).is_file() and source.samefile(output):
-        raise OptionError(f"{output!r} is the file of the model itself: name another one with -o")
+        raise OptionError(f"{output!r} is the file of the model itself: give another file with -o")
 
 
 def _write_export(args: argparse.Namespace, target: Target) -> dict[str, Any]:
@@ -281,15 +285,17 @@ def _write_export(args: argparse.Namespace, target: Target) -> dict[str, Any]:
 def _to_onnx(args: argparse.Namespace, target: Target) -> dict[str, Any]:
     import ortable
 
-    transformers = target.free is not None or bool(target.task)
-    bypass = ortable.bypass_export_some_errors() if args.bypass or transformers else nullcontext()
-    with _report_phases(args, target) as done, bypass:
+    is_transformers = target.free is not None or bool(target.task)
+    bypass = (
+        ortable.bypass_export_some_errors() if args.bypass or is_transformers else nullcontext()
+    )
+    with _report_phases(args, target) as end_phase, bypass:
         model, builder = ortable.to_onnx(
             target.model,
             target.args,
             dict(target.kwargs),
             dynamic_shapes=_dynamic_shapes(args, target),
-            output_names="auto" if transformers else None,
+            output_names="auto" if is_transformers else None,
             target_opset=args.opset,
             target=args.runtime,
             optimize=not args.no_optimize,
@@ -302,7 +308,7 @@ def _to_onnx(args: argparse.Namespace, target: Target) -> dict[str, Any]:
             filename=args.output,
             report=args.report,
             return_builder=True,
-            export_options=_make_export_options(args, done),
+            export_options=_make_export_options(args, end_phase),
         )
     report = make_report(model, builder, args.output)
     if target.free is not None and not args.dynamic:
@@ -315,7 +321,7 @@ def _to_onnx(args: argparse.Namespace, target: Target) -> dict[str, Any]:
 def _report_phases(
     args: argparse.Namespace, target: Target
 ) -> Iterator[Callable[[str, float], None]]:
-    """Show a bar of the phases of to_onnx, in the order in which they end."""
+    """Show a progress bar with a step for each phase of to_onnx, in the order in which they end."""
     steps = ["export", "decompose", "convert"] + ([] if args.no_optimize else ["rewrite"])
     if not hasattr(target.model, "forward"):
         steps.remove("export")
@@ -348,26 +354,26 @@ def _make_export_options(args: argparse.Namespace, end_phase: Callable[[str, flo
 def _dynamic_shapes(args: argparse.Namespace, target: Target) -> Any:
     if not args.dynamic or target.dynamic_shapes is not None:
         return target.dynamic_shapes
-    return target.free if target.free is not None else _all_free(target)
+    return target.free if target.free is not None else _make_auto_shapes(target)
 
 
-def _all_free(target: Target) -> Any:
-    """Free every dimension that the model's code leaves free, and that is not 1 or 0."""
+def _make_auto_shapes(target: Target) -> Any:
+    """Make dynamic shapes of `Dim.AUTO`: torch finds the dimensions that can be dynamic."""
     if not hasattr(target.model, "forward"):
         raise OptionError("a saved program has its dynamic sizes already: leave out --dynamic")
     signature = inspect.signature(target.model.forward)
     bound = signature.bind(*target.args, **target.kwargs)
-    named: dict[str, Any] = {}
+    shapes: dict[str, Any] = {}
     for name, value in bound.arguments.items():
         kind = signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_KEYWORD:
-            named.update({key: _mark_free(item) for key, item in value.items()})
+            shapes.update({key: _make_auto_dims(item) for key, item in value.items()})
         else:
-            named[name] = _mark_free(value)
-    return named
+            shapes[name] = _make_auto_dims(value)
+    return shapes
 
 
-def _mark_free(value: Any) -> Any:
+def _make_auto_dims(value: Any) -> Any:
     import torch
 
     from ortable.compat.torch import pytree

@@ -1,6 +1,6 @@
 """Load models of transformers by folder, name on the hub, or class, with an example call.
 
-Nothing is downloaded; the call is made from the configuration.
+Nothing is downloaded. The example inputs follow from the configuration of the model.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OTHER_FILES = (".onnx", ".pt2", ".py")
 
 
 def names_transformers(words: str) -> bool:
-    """Whether ``words`` name a folder with a configuration, a model of the hub, or a class."""
+    """Whether ``words`` is a folder with a config.json, a name on the hub, or a model class."""
     if (Path(words) / "config.json").is_file():
         return True
     if ":" in words or words.endswith(_OTHER_FILES) or Path(words).exists():
@@ -36,19 +36,19 @@ def names_transformers(words: str) -> bool:
         return True
     if not words.isidentifier() or importlib.util.find_spec("transformers") is None:
         return False
-    return _names_class(words)
+    return _is_class_name(words)
 
 
-def _names_class(name: str) -> bool:
-    """Whether a word is a class of models, or nearly one."""
+def _is_class_name(name: str) -> bool:
+    """Whether ``name`` is a class of transformers, or close to the name of a model class."""
     import transformers
 
     if isinstance(getattr(transformers, name, None), type):
         return True
-    return name[:1].isupper() and bool(_close_names(name))
+    return name[:1].isupper() and bool(_find_close_classes(name))
 
 
-def _close_names(name: str) -> list[str]:
+def _find_close_classes(name: str) -> list[str]:
     import transformers
 
     models = [
@@ -62,12 +62,12 @@ def _close_names(name: str) -> list[str]:
 def from_transformers(
     words: str, task: str, config: Sequence[str], inputs: Sequence[str]
 ) -> Target:
-    """Load the model in eval mode, with its task, tokenizer, and a call.
+    """Load a model in eval mode, with its task, its tokenizer, and an example call.
 
     Raises:
-        ExportError: there is no such model here, or it has no weights.
-        OptionError: the task is unknown or not one of the model's, or a field of the configuration.
-        InputError: what the model is called with is not known.
+        ExportError: the model is not on this machine, or has no weights.
+        OptionError: the model does not support the task, or a field of --config is unknown.
+        InputError: an input of the model is unknown.
     """
     if importlib.util.find_spec("transformers") is None:
         raise ExportError(f"{words} is a model of transformers: pip install transformers")
@@ -111,7 +111,7 @@ def _silence_transformers() -> Iterator[None]:
 def _load_folder(words: str, task: str, changes: Sequence[str]) -> Any:
     if changes:
         raise OptionError(
-            "--config is for a class, whose weights are random; this one has its own configuration"
+            "--config is for a class, whose weights are random; a folder has a configuration"
         )
     config = _load_config(words)
     model_class = _find_class(words, task, config)
@@ -125,7 +125,7 @@ def _load_folder(words: str, task: str, changes: Sequence[str]) -> Any:
         )
     except OSError as error:
         raise ExportError(
-            f"'{words}' has a config.json, and no weights that transformers finds: "
+            f"'{words}' has a config.json, but transformers finds no weights: "
             f"{_first_line(error)}\nWhat to do: save_pretrained(folder) writes both; or try "
             f"{_class_name(model_class, config)} --config {words}, with random weights."
         ) from error
@@ -147,11 +147,11 @@ def _load_config(words: str) -> Any:
     except (OSError, ValueError, KeyError) as error:
         if Path(words).is_dir():
             raise ExportError(
-                f"transformers does not read {words}/config.json: {_first_line(error)}"
+                f"transformers cannot read {words}/config.json: {_first_line(error)}"
             ) from error
         raise ExportError(
-            f"'{words}' is no folder, and no model that was downloaded before; the shell downloads "
-            f"nothing. What to do: hf download {words}"
+            f"'{words}' is not a folder, and not a downloaded model; ortable downloads nothing. "
+            f"What to do: hf download {words}"
         ) from error
 
 
@@ -160,13 +160,15 @@ def _first_line(error: BaseException) -> str:
 
 
 def _find_class(words: str, task: str, config: Any) -> Any:
-    """Find the class to load, by the task or config.json."""
+    """Find the class to load: that of the task, else the one that config.json names."""
     if task:
         return _class_of_task(task, config)
     import transformers
 
     names = getattr(config, "architectures", None) or ()
-    model_class = next((getattr(transformers, n) for n in names if hasattr(transformers, n)), None)
+    model_class = next(
+        (getattr(transformers, name) for name in names if hasattr(transformers, name)), None
+    )
     if model_class is None:
         raise OptionError(
             f"config.json of '{words}' names no class: give --task, for instance "
@@ -197,7 +199,7 @@ def _class_of_task(task: str, config: Any) -> Any:
         if type(config) in models_of(auto_class):
             return auto_class
     raise OptionError(
-        f"a {config.model_type} model has no class for {task!r}. Those it has: "
+        f"a {config.model_type} model has no class for {task!r}. Tasks of the model: "
         f"{', '.join(_tasks_of(config)) or 'none'}"
     )
 
@@ -213,7 +215,7 @@ def _tasks_of(config: Any) -> list[str]:
 
 
 def _task_of(model: Any) -> str:
-    """Return ``text-generation`` for a causal language model, which is exported with its cache."""
+    """Return ``text-generation`` for a causal language model, else an empty string."""
     from transformers import AutoModelForCausalLM
 
     mapping = models_of(AutoModelForCausalLM)
@@ -235,13 +237,13 @@ def _make_random_model(name: str, task: str, changes: Sequence[str]) -> Any:
     model_class = getattr(transformers, name, None)
     if model_class is None:
         raise ExportError(
-            f"transformers has no class {name!r}. Did you mean {_close_names(name)[0]!r}?"
+            f"transformers has no class {name!r}. Did you mean {_find_close_classes(name)[0]!r}?"
         )
     if (
         not issubclass(model_class, transformers.PreTrainedModel)
         or model_class.config_class is None
     ):
-        raise ExportError(f"{name} is no class of models: give its own name, BertForMaskedLM")
+        raise ExportError(f"{name} is not a model class: give one, such as BertForMaskedLM")
     config = _make_config(model_class, changes)
     if task:
         model_class = _class_of_task(task, config)
@@ -251,7 +253,7 @@ def _make_random_model(name: str, task: str, changes: Sequence[str]) -> Any:
 
 
 def _make_config(cls: Any, changes: Sequence[str]) -> Any:
-    """Make the configuration of a class or a folder, with fields replaced."""
+    """Make the configuration of a class, or load that of a folder, and replace fields."""
     folders = [change for change in changes if "=" not in change]
     config = _load_config(folders[-1]) if folders else cls.config_class()
     if not isinstance(config, cls.config_class):
@@ -270,9 +272,9 @@ def _make_config(cls: Any, changes: Sequence[str]) -> Any:
 
 
 def _load_tokenizer(words: str) -> Any:
-    """Load the tokenizer beside the weights; None if there is none, or it is unreadable.
+    """Load the tokenizer beside the weights; None if there is none, or it cannot be loaded.
 
-    Only its files are copied, and the names of what it returns are read.
+    The export copies its files and reads the names of the tensors that it returns.
     """
     folder = Path(words)
     if folder.is_dir() and not list(folder.glob("tokenizer*")) + list(folder.glob("vocab*")):
@@ -281,12 +283,12 @@ def _load_tokenizer(words: str) -> Any:
 
     try:
         return AutoTokenizer.from_pretrained(words, local_files_only=True, trust_remote_code=False)
-    except Exception:  # a library of its own is missing, or a file is broken: many types
+    except Exception:  # many types: a library of the tokenizer is missing, or a file is broken
         return None
 
 
 BATCH, TOKENS, DECODER, SAMPLES = 2, 8, 5, 16000
-_FIRST_ID = 20  # tokens below mean something, in most vocabularies
+_FIRST_ID = 20  # most vocabularies have their special tokens below
 
 ExampleInput = tuple[Any, dict[int, str]]
 
@@ -294,14 +296,17 @@ ExampleInput = tuple[Any, dict[int, str]]
 def example_call(
     model: Any, tokenizer_names: Sequence[str] = ()
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Make keyword arguments of a call, the same each time, and names of their free dimensions.
+    """Make the keyword arguments of a call from a fixed seed, and the names of their dimensions.
 
     Args:
         model: a PreTrainedModel.
-        tokenizer_names: what its tokenizer returns, where there is one.
+        tokenizer_names: names of the tensors that its tokenizer returns, if it has a tokenizer.
+
+    Returns:
+        The arguments by name, and the dynamic dimensions of each: ``{0: "batch"}``.
 
     Raises:
-        InputError: forward needs an unknown input.
+        InputError: forward needs an input of an unknown name.
     """
     import torch
 
@@ -313,11 +318,11 @@ def example_call(
         example = make(model.config, generator) if make is not None else None
         if example is None:
             raise InputError(
-                f"{type(model).__name__} is called with {name!r}, which its configuration does not "
-                f'describe: give all inputs, --inputs "{name}=f32[2,8]" ...'
+                f"{type(model).__name__} needs the input {name!r}, which its configuration does "
+                f'not describe: give all inputs, --inputs "{name}=f32[2,8]" ...'
             )
         kwargs[name], free[name] = example
-    if "use_cache" in inspect.signature(model.forward).parameters:  # one call, not a step of many
+    if "use_cache" in inspect.signature(model.forward).parameters:  # a single call needs no cache
         kwargs["use_cache"], free["use_cache"] = False, None
     return kwargs, free
 
@@ -333,7 +338,7 @@ def _input_names(model: Any, tokenizer_names: Sequence[str]) -> Iterator[str]:
         names += tokenizer_names or ["attention_mask"]
         if not tokenizer_names and getattr(model.config, "type_vocab_size", 0) > 1:
             names += ["token_type_ids"]
-    if "input_ids" in parameters and "pixel_values" in parameters:  # texts and pictures: CLIP
+    if "input_ids" in parameters and "pixel_values" in parameters:  # text and images, as in CLIP
         names += ["input_ids", "pixel_values", "attention_mask"]
     if getattr(model.config, "is_encoder_decoder", False):
         names += ["decoder_input_ids"]
@@ -385,7 +390,7 @@ def _make_pixels(config: Any, generator: Any) -> ExampleInput | None:
         size = [size.get("height"), size.get("width")]
     height, width = size if isinstance(size, (list, tuple)) else (size, size)
     if not isinstance(height, int) or not isinstance(width, int):
-        height = width = 224  # a convolutional network: any size will do
+        height = width = 224  # a convolutional network, which runs on images of any size
     channels = _config_field(config, "num_channels") or 3
     return torch.randn(BATCH, channels, height, width, generator=generator), {0: "batch"}
 
@@ -394,7 +399,7 @@ def _make_waveform(config: Any, generator: Any) -> ExampleInput:
     import torch
 
     bins, frames = _config_field(config, "num_mel_bins"), _config_field(config, "max_length")
-    if isinstance(bins, int) and isinstance(frames, int):  # a spectrogram, as AST takes it
+    if isinstance(bins, int) and isinstance(frames, int):  # AST takes a spectrogram
         return torch.randn(BATCH, frames, bins, generator=generator), {0: "batch"}
     wave = torch.randn(BATCH, SAMPLES, generator=generator)
     return wave, {0: "batch", 1: "samples"}
@@ -413,7 +418,7 @@ def _make_spectrogram(config: Any, generator: Any) -> ExampleInput | None:
 
 
 def _config_field(config: Any, name: str) -> Any:
-    """Return a field of a configuration, or of its part for pictures or sounds."""
+    """Return a field of a configuration, else of its vision, audio or backbone part."""
     parts = [getattr(config, f"{part}_config", None) for part in ("vision", "audio", "backbone")]
     values = (getattr(part, name, None) for part in (config, *parts) if part is not None)
     return next((value for value in values if value is not None), None)

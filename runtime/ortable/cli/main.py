@@ -1,7 +1,7 @@
-"""The command `ortable`: its help, `show`, and errors without a traceback.
+"""Entry point of the `ortable` command: parser, help, `show`, and errors without a traceback.
 
-The exit status is 0 when all is well, 1 when results differ or a check failed, 2 for a wrong
-command line or an error, 130 for Ctrl-C.
+The exit status is 0 on success, 1 if results differ or a check failed, 2 for a wrong command line
+or an error, 130 for Ctrl-C.
 """
 
 from __future__ import annotations
@@ -99,28 +99,28 @@ error; 130 stopped by Ctrl-C."""
 
 
 def add_examples(commands: Mapping[str, argparse.ArgumentParser]) -> None:
-    """Put sentence and examples around the help of the commands."""
-    for name, calls in EXAMPLES.items():
+    """Add the description and the examples of each command to its help."""
+    for name, examples in EXAMPLES.items():
         command = commands[name]
         command.formatter_class = argparse.RawDescriptionHelpFormatter
         if name in SENTENCES and command.description is None:
             command.description = textwrap.fill(SENTENCES[name], 78)
-        before = f"{command.epilog}\n\n" if command.epilog else ""
-        command.epilog = f"{before}examples:\n" + "\n".join(f"  {call}" for call in calls)
+        epilog = f"{command.epilog}\n\n" if command.epilog else ""
+        command.epilog = f"{epilog}examples:\n" + "\n".join(f"  {example}" for example in examples)
 
 
 _DEBUG: Any = {"action": "store_true", "help": "print tracebacks of errors"}
 DIFFERS, ERROR = 1, 2
-STOPPED, PIPE = 130, 141  # as shells have it: 128 and the number of the signal
-_COMPILE = ("explain", "bench", "tune", "profile")
+STOPPED, PIPE = 130, 141  # 128 + the signal number, as in shells
+_COMPILE_COMMANDS = ("explain", "bench", "tune", "profile")
 
 _NOISY_LOGGERS = ("torch._subclasses.fake_tensor", "torch.export._trace")
-_LIBRARIES = f"{os.sep}site-packages{os.sep}"
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_SITE_PACKAGES = f"{os.sep}site-packages{os.sep}"
+_PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; return the exit status."""
+    """Run one command and return the exit status."""
     _open_streams()
     parser = _make_parser()
     _complete_words(parser)
@@ -141,19 +141,19 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print(format_error(error, args.command, getattr(args, "verbose", 0)), file=sys.stderr)
         if isinstance(error, OSError):
-            _drop_output()  # Python writes the rest when it ends, and would fail once more
+            _drop_output()  # else Python flushes stdout at exit and fails again
         return exit_status(error)
 
 
 def _open_streams() -> None:
-    """Open closed streams to the null device: `ortable ops >&-`."""
+    """Replace closed streams, as in `ortable ops >&-`, by the null device."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
 def _drop_output() -> None:
-    """Discard what is not written yet."""
+    """Flush stdout; redirect it to the null device if that fails."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -161,8 +161,8 @@ def _drop_output() -> None:
 
 
 def _complete_words(parser: argparse.ArgumentParser) -> None:
-    """Complete words in the shell, if argcomplete is installed and enabled."""
-    if "_ARGCOMPLETE" not in os.environ:  # the shell asks
+    """Print shell completions if the shell requests them and argcomplete is installed."""
+    if "_ARGCOMPLETE" not in os.environ:  # the shell sets it to request completions
         return
     try:
         import argcomplete
@@ -182,25 +182,25 @@ def _make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ortable {__version__}")
     parser.add_argument("--debug", **_DEBUG)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="command")
 
-    show = commands.add_parser("show", help="print an ONNX model as text")
+    show = subparsers.add_parser("show", help="print an ONNX model as text")
     show.add_argument("model", help="path of the model")
     show.add_argument("--full", action="store_true", help="print every value of initializers")
     show.set_defaults(run=_run_show)
 
-    add_draw(commands)
+    add_draw(subparsers)
 
-    add_ops(commands)
-    add_export(commands)
-    add_compile_commands(commands)
-    add_debug(commands)
-    add_profile(commands)
-    add_rewrites(commands)
+    add_ops(subparsers)
+    add_export(subparsers)
+    add_compile_commands(subparsers)
+    add_debug(subparsers)
+    add_profile(subparsers)
+    add_rewrites(subparsers)
 
-    add_specs(commands)
-    add_examples(commands.choices)
-    for command in commands.choices.values():  # before the command, or behind it
+    add_specs(subparsers)
+    add_examples(subparsers.choices)
+    for command in subparsers.choices.values():  # --debug may stand before or after the command
         for subparser in (command, *command.action_parsers()):
             subparser.add_argument("--debug", **_DEBUG, default=argparse.SUPPRESS)
     return parser
@@ -218,11 +218,11 @@ def _run_show(args: argparse.Namespace) -> int:
 
 @contextmanager
 def quiet_torch(debug: bool) -> Iterator[None]:
-    """Silence torch's logs of tracebacks of errors that it raises, which `format_error` prints."""
+    """Drop torch's log records with tracebacks, since `format_error` prints the errors."""
     loggers = [] if debug else [logging.getLogger(name) for name in _NOISY_LOGGERS]
     try:
         for logger in loggers:
-            logger.addFilter(_drop_record)  # torch sets the levels anew when it is imported
+            logger.addFilter(_drop_record)  # a level would not last: importing torch resets levels
         yield
     finally:
         for logger in loggers:
@@ -234,16 +234,16 @@ def _drop_record(record: logging.LogRecord) -> bool:
 
 
 def exit_status(error: BaseException) -> int:
-    """Return 1 if only a comparison failed, 2 for other errors."""
+    """Return 1 if a comparison failed, 2 for other errors."""
     return DIFFERS if isinstance(error, OrtableError) and error.differs else ERROR
 
 
 def format_error(error: BaseException, command: str = "export", verbose: int = 0) -> str:
-    """Format an error: ours with advice, others with the line that raised them."""
+    """Format an error of ortable with advice, any other with the line that raised it."""
     if isinstance(error, OrtableError):
         from ortable.interpreter.diagnostics.advice import attach_advice, format_for_cli
 
-        if command in _COMPILE:  # these take options by their names
+        if command in _COMPILE_COMMANDS:  # these commands take backend options by name
             attach_advice(error, "shell compile", verbose)
             return f"error: {error}"
         attach_advice(error, "shell", verbose)
@@ -256,7 +256,7 @@ def format_error(error: BaseException, command: str = "export", verbose: int = 0
     else:
         text = str(error).strip() or "no message"
         lines = [f"error: {type(error).__name__}: {text}"]
-    if isinstance(error, SyntaxError):  # its line is in the file, not in a frame
+    if isinstance(error, SyntaxError):  # the error is in the parsed file, not in a stack frame
         lines[0] = f"error: {type(error).__name__}: {error.msg}"
         if error.filename is not None:
             lines.append(f"  at {os.path.basename(error.filename)}:{error.lineno}")
@@ -270,7 +270,7 @@ def format_error(error: BaseException, command: str = "export", verbose: int = 0
 
 
 def _format_os_error(error: OSError) -> str:
-    """Format as ``No space left on device: 'model.onnx'``; without a number, the message itself."""
+    """Format as ``No space left on device: 'model.onnx'``, or as ``str`` without an errno."""
     if error.errno is None or error.strerror is None:
         return str(error)
     names = [repr(name) for name in (error.filename, error.filename2) if name is not None]
@@ -278,7 +278,7 @@ def _format_os_error(error: OSError) -> str:
 
 
 def _find_frame(error: BaseException) -> traceback.FrameSummary | None:
-    """Find the innermost frame in files of the user, else the innermost."""
+    """Find the innermost frame in the user's code, else the innermost frame of all."""
     frames = traceback.extract_tb(error.__traceback__)
     user_frames = [frame for frame in frames if _is_user_frame(frame)]
     candidates = user_frames or list(frames)
@@ -287,8 +287,8 @@ def _find_frame(error: BaseException) -> traceback.FrameSummary | None:
 
 def _is_user_frame(frame: traceback.FrameSummary) -> bool:
     return (
-        _LIBRARIES not in frame.filename
-        and not os.path.abspath(frame.filename).startswith(_PACKAGE)
+        _SITE_PACKAGES not in frame.filename
+        and not os.path.abspath(frame.filename).startswith(_PACKAGE_FOLDER)
         and not frame.filename.startswith("<frozen ")
         and not frame.filename.startswith(os.path.dirname(os.__file__))
     )

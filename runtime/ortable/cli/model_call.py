@@ -1,4 +1,4 @@
-"""A model and a call of it, eager or compiled, with inputs from the command line.
+"""Call a model in eager mode or compiled, with inputs from the command line.
 
 Inputs are written ``f32[2,10]``, ``x=f32[batch=2,10]``, ``"i64[4] in 0..100"``.
 """
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Target:
-    """A model and a call of it.
+    """A model and the arguments of one call.
 
-    ``free`` are the dimensions that --dynamic frees, if they have names; ``task`` and ``tokenizer``
-    are those of a model of transformers.
+    ``free`` has the named dimensions, by input, that --dynamic makes dynamic. Only a model of
+    transformers has ``free``, ``task`` and ``tokenizer``.
     """
 
     model: Any
@@ -36,11 +36,11 @@ class Target:
 
 
 class ModelCall:
-    """A model in inference mode, or in training mode, and one call of it.
+    """A model in inference or training mode, with the arguments of one call.
 
     Args:
-        target: the model and the call.
-        train: calls run forward and backward, from gradients of ones.
+        target: the model and the arguments.
+        train: run forward and backward, with gradients of ones.
     """
 
     def __init__(self, target: Target, train: bool = False) -> None:
@@ -56,7 +56,7 @@ class ModelCall:
 
     def _use_program(self, program: Any) -> None:
         if self.train:
-            raise InputError("a saved program has the mode that it was exported in: no --train")
+            raise InputError("a saved program runs in the mode of its export: leave out --train")
         if program.example_inputs is None:
             raise InputError("the saved program has no example inputs to call it with")
         args, kwargs = program.example_inputs
@@ -65,7 +65,7 @@ class ModelCall:
     def __call__(self, function: Callable[..., Any]) -> None:
         """Call the model, compiled or not, and drop its gradients.
 
-        Our errors are unwrapped from dynamo's.
+        An error of ortable that dynamo wraps is raised unwrapped.
         """
         import torch
 
@@ -79,7 +79,7 @@ class ModelCall:
             self.model.zero_grad(set_to_none=True)
 
     def compile_model(self, backend: Callable[..., Any], dynamic: bool) -> Any:
-        """Prepare the model to be compiled by its first call."""
+        """Return the model wrapped by torch.compile; the first call compiles it."""
         import torch
 
         torch.compiler.reset()
@@ -87,7 +87,7 @@ class ModelCall:
 
 
 def needed_parameters(function: Callable[..., Any]) -> list[str]:
-    """List the parameters without a default; empty for a function in C."""
+    """Return the names of the parameters without a default; none for a function in C."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -101,15 +101,15 @@ def needed_parameters(function: Callable[..., Any]) -> list[str]:
 
 
 def check_called(words: str, target: Target) -> None:
-    """Raise InputError for a module whose inputs are unknown."""
+    """Raise InputError if a module needs inputs and the target has none."""
     if target.args or target.kwargs or not hasattr(target.model, "forward"):
         return
     needed = needed_parameters(target.model.forward)
     if needed:
         example = " ".join(f'"{name}=f32[2,3]"' for name in needed)
         raise InputError(
-            f"{words}: what is {type(target.model).__name__} called with? Give --inputs {example}, "
-            "with your sizes; or an attribute example_inputs of the model"
+            f"{words}: the inputs of {type(target.model).__name__} are unknown. Give --inputs "
+            f"{example}, with your sizes; or an attribute example_inputs of the model"
         )
 
 
@@ -118,10 +118,13 @@ _NAME = re.compile(r"(\w+)\s*=(?!=)\s*(.+)", re.DOTALL)
 
 
 def make_inputs(words: Sequence[str]) -> Target:
-    """Make a call without a model: random tensors, the same each time, or numbers (``scale=2.0``).
+    """Make the values of ``--inputs``: tensors of a fixed seed, or literals (``scale=2.0``).
 
-    A dimension with a name, ``batch=2``, is dynamic, and one name is one size. Integers without
-    a range are 0 and 1, which every table of embeddings has.
+    A named dimension, ``batch=2``, is dynamic, and has the same size in all inputs. Integers
+    without a range are 0 or 1, which are valid indices of every embedding.
+
+    Returns:
+        A target without a model.
 
     Raises:
         OptionError: a word is not an input, or a name has two sizes.
@@ -137,7 +140,7 @@ def make_inputs(words: Sequence[str]) -> Target:
         name, text = _split_name(word)
         value, dynamic = _make_value(word, text, sizes, generator)
         if not name and kwargs:
-            raise OptionError(f"--inputs: {word!r} has no name, and stands behind one that has")
+            raise OptionError(f"--inputs: {word!r} has no name, but follows an input with a name")
         if name in kwargs:
             raise OptionError(f"--inputs: {name!r} is given twice")
         dims[name or len(args)] = dynamic
@@ -151,9 +154,9 @@ def make_inputs(words: Sequence[str]) -> Target:
 def _dynamic_shapes(args: Sequence[Any], kwargs: Mapping[str, Any], dims: Mapping[Any, Any]) -> Any:
     if not any(dims.values()):
         return None
-    if args and kwargs:  # by the names of forward's parameters: positions have none here
+    if args and kwargs:  # torch.export needs the parameter names, which positional inputs lack
         raise OptionError("--inputs: give all inputs a name, or none, where dimensions have names")
-    return {name: dims[name] for name in kwargs} if kwargs else tuple(dims[i] for i in dims)
+    return {name: dims[name] for name in kwargs} if kwargs else tuple(dims[key] for key in dims)
 
 
 def _split_name(word: str) -> tuple[str, str]:
@@ -177,21 +180,21 @@ def _make_value(word: str, text: str, sizes: dict[str, int], generator: Any) -> 
         if not name:
             continue
         if not name.isidentifier():
-            raise OptionError(f"--inputs: {name!r} in {word!r} is no name of a dimension")
+            raise OptionError(f"--inputs: {name!r} in {word!r} is not a valid dimension name")
         if sizes.setdefault(name, size) != size:
             raise OptionError(f"--inputs: {name} is {sizes[name]}, and in {word!r} {size}")
         dynamic[axis] = name
     try:
         return draw_tensor(_bound_integers(sample), sample.shape, generator), dynamic or None
-    except (RuntimeError, ValueError, MemoryError) as error:  # too large, for one
+    except (RuntimeError, ValueError, MemoryError) as error:  # for example too large
         reason = str(error).strip().partition("\n")[0]
         raise OptionError(f"--inputs: no tensor can be made for {word!r}: {reason}") from error
 
 
 def _bound_integers(sample: TensorSample) -> TensorSample:
-    integer = sample.dtype.startswith(("int", "uint"))
-    free = sample.low is None and sample.values is None
-    return replace(sample, low=0, high=2) if integer and free else sample
+    is_integer = sample.dtype.startswith(("int", "uint"))
+    is_unbounded = sample.low is None and sample.values is None
+    return replace(sample, low=0, high=2) if is_integer and is_unbounded else sample
 
 
 def _parse_literal(word: str, text: str) -> Any:

@@ -1,6 +1,6 @@
-"""A progress line at the bottom of the terminal, removed when the command ends.
+"""Show a progress line at the bottom of the terminal, and remove it at the end.
 
-Nothing is drawn if stderr is no terminal or rich is not installed.
+Nothing is shown if stderr is not a terminal or rich is not installed.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ Step = Callable[..., None]
 
 
 @contextmanager
-def show_progress(what: str, total: int | None = None, quiet: bool = False) -> Iterator[Step]:
-    """Show a bar of ``total`` steps, or without an end, during the block.
+def show_progress(label: str, total: int | None = None, quiet: bool = False) -> Iterator[Step]:
+    """Show the progress of the block.
 
     Args:
-        what: what is done, in one or two words.
-        total: how many steps there are; None if unknown.
-        quiet: draw only between steps, so that nothing of it runs in what is timed.
+        label: text of the first step, in one or two words.
+        total: the number of steps; None if unknown.
+        quiet: draw only between steps, so that drawing does not disturb timed code.
 
     Yields:
-        A function that ends a step and names the next: ``step("convert")``.
+        A function that ends a step and labels the next: ``step("convert")``.
     """
     bar = _make_bar(total, quiet)
     if bar is None:
-        yield lambda what="", count=1: None
+        yield lambda label="", count=1: None
         return
     with _defer_stdout(), bar:
-        task = bar.add_task(what, total=total)
+        task = bar.add_task(label, total=total)
         bar.refresh()
 
-        def end_step(what: str = "", count: int = 1) -> None:
-            bar.update(task, advance=count, **({"description": what} if what else {}))
-            if quiet or what:  # also draw very short steps
+        def end_step(label: str = "", count: int = 1) -> None:
+            bar.update(task, advance=count, **({"description": label} if label else {}))
+            if quiet or label:  # also draw very short steps
                 bar.refresh()
 
         yield end_step
@@ -44,7 +44,7 @@ def show_progress(what: str, total: int | None = None, quiet: bool = False) -> I
 
 @contextmanager
 def _defer_stdout() -> Iterator[None]:
-    """Print the output of the block after it: a terminal has one line for both."""
+    """Print the output of the block after the block, else the progress line overwrites it."""
     if not sys.stdout.isatty():
         yield
         return
@@ -81,5 +81,5 @@ def _make_bar(total: int | None, quiet: bool) -> Any:
         console=Console(stderr=True),
         transient=True,
         auto_refresh=not quiet,
-        redirect_stdout=False,  # results go where they went
+        redirect_stdout=False,  # rich would write the results to stderr
     )

@@ -18,7 +18,7 @@ from ortable.errors import OptionError, SpecError
 if TYPE_CHECKING:
     from ortable.passes.rewrite.rule import Rule
 
-ERRORS_INTO_A_FILE = "write what is known about an error into a file"
+ERRORS_INTO_A_FILE = "write a report of each error to a file"
 
 
 def add_choice(command: Any) -> None:
@@ -44,17 +44,19 @@ def add_rewrites(commands: Any) -> None:
     )
     rewrites.set_defaults(run=_run_list, names=[], grep="")
     actions = rewrites.add_subparsers(dest="action", metavar="action")
-    every = actions.add_parser("list", help="the rules, by stage; all of the package by default")
-    every.add_argument(
+    list_action = actions.add_parser(
+        "list", help="the rules, by stage; all of the package by default"
+    )
+    list_action.add_argument(
         "names", nargs="*", metavar="NAME", help="as in rewrites=[...]: default, a rule, my.yaml"
     )
-    every.add_argument(
+    list_action.add_argument(
         "--grep", default="", metavar="TEXT", help="only rules whose name or text contains this"
     )
-    every.set_defaults(run=_run_list)
+    list_action.set_defaults(run=_run_list)
     show = actions.add_parser("show", help="what a rule matches, when, and what it makes")
-    show.add_argument("name", metavar="NAME", help="of the rule")
-    show.add_argument("file", nargs="?", metavar="FILE.yaml", help="where a rule of yours stands")
+    show.add_argument("name", metavar="NAME", help="name of the rule")
+    show.add_argument("file", nargs="?", metavar="FILE.yaml", help="your file with the rule")
     show.set_defaults(run=_run_show)
     check = actions.add_parser("check", help="check a file of rules as codegen does")
     check.add_argument("file", metavar="FILE.yaml", help="a file of rewrites of yours")
@@ -62,7 +64,7 @@ def add_rewrites(commands: Any) -> None:
 
 
 def named_rules(args: argparse.Namespace) -> list[str]:
-    """List the rules that ``--rewrites`` names themselves, or by their file."""
+    """Return the rules that ``--rewrites`` adds by rule name or by file."""
     from ortable.passes.rewrite.rule_selection import SETS, select_rules
 
     names = [name for name in chosen_names(args) if name not in SETS and name[0] != "-"]
@@ -87,14 +89,14 @@ def _run_list(args: argparse.Namespace) -> int:
     for (stage, file), group in itertools.groupby(matches, lambda rule: (rule.stage, rule.file)):
         print(f"{stage}, {Path(file).name}:")
         for rule in group:
-            _print_row(rule)
-    off = sum(bool(rule.off) for rule in matches)
-    print(f"{format_count(len(matches), 'rule')}, {off} of them off by default")
+            _print_rule(rule)
+    off_count = sum(bool(rule.off) for rule in matches)
+    print(f"{format_count(len(matches), 'rule')}, {off_count} of them off by default")
     return 0
 
 
-def _print_row(rule: Rule) -> None:
-    """Print name, file and purpose, and below what restricts it."""
+def _print_rule(rule: Rule) -> None:
+    """Print name, purpose and restrictions of a rule, and why it is off if it is."""
     width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 120))
     head = f"  {rule.name:28} "
     body = rule.why + (f" [{note}]" if (note := _format_restrictions(rule)) else "")
@@ -107,7 +109,7 @@ def _print_row(rule: Rule) -> None:
 
 
 def _format_restrictions(rule: Rule) -> str:
-    """Format the target and opsets of a rule; empty if it is for all graphs."""
+    """Format the target and opsets of a rule; empty if it runs for all of them."""
     notes = [f"only with target {rule.target!r}"] if rule.target else []
     low, high = rule.opsets
     if low > 18:
@@ -118,7 +120,7 @@ def _format_restrictions(rule: Rule) -> str:
 
 
 def _unique_rules(rules: Iterable[Rule]) -> list[Rule]:
-    """Keep one row per rewrite; its alternatives have a row each."""
+    """Keep the first rule of each rewrite; its other rules match alternative patterns."""
     unique: dict[tuple[str, str], Rule] = {}
     for rule in rules:
         unique.setdefault((rule.file, rule.name), rule)
@@ -136,7 +138,7 @@ def _run_show(args: argparse.Namespace) -> int:
     if not rows:
         if args.file is not None:
             raise OptionError(f"{args.file} has no rule {args.name!r}")
-        select_rules([args.name])  # raises with the closest name, unless it is that of a file
+        select_rules([args.name])  # raises an error with the closest name, unless it is a file's
         names = ", ".join(rule.name for rule in _unique_rules(select_rules([args.name])))
         raise OptionError(f"{args.name!r} is a file of rules; it has {names}")
     rule = rows[0]
@@ -150,13 +152,13 @@ def _run_show(args: argparse.Namespace) -> int:
         print(entry)
         return 0
     print(f"# {rule.why}")
-    print(f"# {rule.file} is not installed; this is what codegen made of it:\n")
+    print(f"# {rule.file} is not installed; this is the code generated from it:\n")
     print(_format_source(rows))
     return 0
 
 
 def _read_entry(rule: Rule, user_file: str | None) -> str | None:
-    """Read the entry as it is written; None if the spec files are not installed."""
+    """Read the YAML text of a rewrite; None if the spec files are not installed."""
     import ortable_generated
 
     root = Path(str(ortable_generated.__file__)).resolve().parents[2]
@@ -173,7 +175,7 @@ def _read_entry(rule: Rule, user_file: str | None) -> str | None:
 
 
 def _format_source(rows: Sequence[Rule]) -> str:
-    """Format matchers and maker: the matcher begins with the pattern, and has the conditions."""
+    """Format the generated matchers and the maker of a rewrite as Python source."""
     functions = dict.fromkeys([*(rule.match for rule in rows), rows[0].make])
     return "\n\n".join(inspect.getsource(function).rstrip() for function in functions)
 
@@ -186,7 +188,7 @@ def _run_check(args: argparse.Namespace) -> int:
 
 
 def check_rules(file: str) -> int:
-    """Print the rules of a user's file, or its errors, and return the exit status."""
+    """Print the rules of a user's file, or the errors of the file; return the exit status."""
     from ortable.debug.explain_records import format_count
     from ortable.passes.rewrite.rule_selection import load_rules
 

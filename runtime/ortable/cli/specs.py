@@ -1,7 +1,7 @@
 """The commands about operators: `ortable ops`, `ortable specs check` and `ortable specs test`.
 
-`ops` lists supported operators, or those that a saved program lacks; `specs` checks a user's file
-of entries or rewrites as codegen does, and runs its samples in ONNX Runtime.
+`ops` lists the supported operators, or the unsupported ones of a saved program. `specs` checks a
+user's file of entries or rewrites as codegen does, and runs its samples in ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .arguments import check_existing
 
 
 def add_ops(commands: Any) -> None:
-    """Add the command to the subparsers of argparse."""
+    """Add `ops` to the subparsers of argparse."""
     ops = commands.add_parser("ops", help="list the supported operators")
-    ops.add_argument("--missing", metavar="MODEL.pt2", help="what a saved program still lacks")
+    ops.add_argument("--missing", metavar="MODEL.pt2", help="unsupported operators of a program")
     ops.add_argument("--grep", default="", metavar="TEXT", help="only names that contain this text")
     ops.set_defaults(run=_run_ops)
 
@@ -35,23 +35,34 @@ def _run_ops(args: argparse.Namespace) -> int:
 
 
 def _print_coverage(text: str) -> None:
-    """Print the table of docs/operators.md; loaded specs have a name only."""
+    """Print the table of docs/operators.md, and the names of operators that load_specs added."""
     from ortable.interpreter.tables import generated_tables
     from ortable_generated.coverage import COVERAGE
 
     tables = generated_tables()
     rows = [row for row in COVERAGE if text in row[0]]
-    heads = (
+    headings = (
         "operator", "opsets", "dtypes", "dynamic", "cases", "samples", "escape", "forward",
         "gradient",
     )  # fmt: skip
     line = "{:46} {:9} {:32} {:7} {:6} {:12} {:28} {:>9} {:>9}"
-    print(line.format(*heads))
+    print(line.format(*headings))
     for row in rows:
-        name, means, opsets, kinds, dynamic, cases, refused, reached, escape, *measured = row
+        name, alias_target, opsets, dtypes, dynamic, cases, refused, sampled, escape, *measured = (
+            row
+        )
         numbers = f"{cases}" + (f" - {refused}" if refused else "")
-        how = f"= {means}" if means else escape
-        cells = (name, opsets, kinds, "yes" if dynamic else "", numbers, reached, how, *measured)
+        implementation = f"= {alias_target}" if alias_target else escape
+        cells = (
+            name,
+            opsets,
+            dtypes,
+            "yes" if dynamic else "",
+            numbers,
+            sampled,
+            implementation,
+            *measured,
+        )
         print(line.format(*cells).rstrip())
         if name in tables.place:
             print(f"    in torch, between sessions: {tables.place[name]}")
@@ -63,7 +74,7 @@ def _print_coverage(text: str) -> None:
 
 
 def _print_missing(path: str, converters: Any) -> int:
-    """Print the operators of a saved program without a converter; return 1 if there are some."""
+    """Print the operators of a saved program without a converter; return 1 if there are any."""
     import torch
 
     from ortable.compat.torch import OpOverload
@@ -77,7 +88,7 @@ def _print_missing(path: str, converters: Any) -> int:
         if not isinstance(node.meta.get("val"), torch.SymInt | int):
             name = node.target.name()
             counts[name] = counts.get(name, 0) + 1
-    missing = {name: n for name, n in counts.items() if name not in converters}
+    missing = {name: count for name, count in counts.items() if name not in converters}
     for name, number in sorted(missing.items()):
         print(f"{name:50} {number} call{'s' if number > 1 else ''}")
     print(f"{len(missing)} of {len(counts)} operators have no converter")
@@ -85,21 +96,23 @@ def _print_missing(path: str, converters: Any) -> int:
 
 
 def add_specs(commands: Any) -> None:
-    """Add ``specs`` with its actions to the commands."""
+    """Add `specs` and its actions to the subparsers of argparse."""
     specs = commands.add_parser("specs", help="work with spec files")
     actions = specs.add_subparsers(dest="action", required=True, metavar="action")
     check = actions.add_parser(
         "check",
         help="check a spec file as codegen does",
         description="Check a spec file of yours with the compiler and the checks of codegen; every "
-        "error has its place and a fix. No checkout of ortable is needed.",
+        "error has a line and a fix. No checkout of ortable is needed.",
         epilog="ortable.load_specs(FILE) adds its operators in Python; docs/adding-an-operator.md "
         "and docs/language.md say what such a file holds.",
     )
     check.add_argument(
         "file", help="a YAML file of op, alias, number and condition entries, or of rewrites"
     )
-    _add_lists(check, "NAME", "a function that load_specs will be given, for python:")
+    _add_import_arguments(
+        check, "NAME", "name of a function in python: that load_specs will receive"
+    )
     check.set_defaults(run=_run_check)
     _add_test(actions)
 
@@ -119,30 +132,34 @@ def _add_test(actions: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     test.add_argument("file", help="a YAML file of entries, or of rewrites")
-    what = "a function for python:, by the name that the file calls it"
-    _add_lists(test, "NAME=module:function", what)
+    lowering_help = "a function in python:, by its name in the file"
+    _add_import_arguments(test, "NAME=module:function", lowering_help)
     test.add_argument(
         "--opset",
         dest="opsets",
         metavar="N",
         type=int,
         action="append",
-        help="where entries are tried (default: the lowest and the highest)",
+        help="opsets to convert entries to (default: the lowest and the highest)",
     )
-    test.add_argument("-k", dest="only", metavar="TEXT", default="", help="entries of such a name")
+    test.add_argument("-k", dest="only", metavar="TEXT", default="", help="only matching entries")
     test.set_defaults(run=_run_test)
 
 
-def _add_lists(command: Any, lowering: str, what: str) -> None:
-    """Add the arguments for modules to import, and functions that the file uses."""
-    more: Any = {"action": "append", "default": []}
-    about = "import this first: it registers the operators with torch.library"
-    command.add_argument("--import", dest="imports", metavar="MODULE", help=about, **more)
-    command.add_argument("--lowering", dest="lowerings", metavar=lowering, help=what, **more)
+def _add_import_arguments(command: Any, lowering_metavar: str, lowering_help: str) -> None:
+    """Add ``--import`` and ``--lowering``; both may be given several times."""
+    repeatable: Any = {"action": "append", "default": []}
+    import_help = "import this first: it registers the operators with torch.library"
+    command.add_argument(
+        "--import", dest="imports", metavar="MODULE", help=import_help, **repeatable
+    )
+    command.add_argument(
+        "--lowering", dest="lowerings", metavar=lowering_metavar, help=lowering_help, **repeatable
+    )
 
 
 def _import_modules(modules: list[str]) -> None:
-    sys.path.insert(0, "")  # modules of the current folder, as for `python -m`
+    sys.path.insert(0, "")  # find modules of the current folder, as `python -m` does
     for module in modules:
         importlib.import_module(module)
 
@@ -175,43 +192,43 @@ def _run_test(args: argparse.Namespace) -> int:
     for opset in opsets:
         if not FLOOR <= opset <= CEILING:
             raise OptionError(f"--opset {opset}: opsets {FLOOR} to {CEILING} are supported")
-    right = expected = wrong = 0
+    passed = expected = failed = 0
     try:
         for result in run_spec_file(args.file, lowerings=lowerings, opsets=opsets, only=args.only):
-            line = f"{args.file}:{result.line}:{result.column}"
+            location = f"{args.file}:{result.line}:{result.column}"
             if result.failure:
-                wrong += 1
-                print(f"{line:24} {result.entry:40} FAILED")
+                failed += 1
+                print(f"{location:24} {result.entry:40} FAILED")
                 print(
                     "\n".join(f"    {failure_line}" for failure_line in result.failure.splitlines())
                 )
             else:
-                equal = result.outcome == "equal"
-                right += equal
-                expected += not equal
-                what = "ok" if equal else f"{result.outcome}, as expected"
-                print(f"{line:24} {result.entry:40} {what}, {result.runs} conversions")
+                is_equal = result.outcome == "equal"
+                passed += is_equal
+                expected += not is_equal
+                outcome = "ok" if is_equal else f"{result.outcome}, as expected"
+                print(f"{location:24} {result.entry:40} {outcome}, {result.runs} conversions")
     except SpecError as error:
         print(error, file=sys.stderr)
         return 1
-    if not right + expected + wrong:
+    if not passed + expected + failed:
         print(f"{args.file}: no sample" + (f" of an entry with '{args.only}'" if args.only else ""))
         return 1
-    also = f", {expected} refused or unchanged as expected" if expected else ""
-    print(f"{args.file}: {right} samples equal{also}, {wrong} failed")
-    return 1 if wrong else 0
+    expected_note = f", {expected} refused or unchanged as expected" if expected else ""
+    print(f"{args.file}: {passed} samples equal{expected_note}, {failed} failed")
+    return 1 if failed else 0
 
 
 def _parse_lowering(text: str) -> tuple[str, Callable[..., Any]]:
-    """Parse ``name=module:function`` to the name and the function."""
+    """Parse ``NAME=module:function`` and import the function."""
     name, _, target = text.partition("=")
     module, _, function = target.partition(":")
     if not (name and module and function):
-        raise OptionError(f"--lowering {text}: it is written NAME=module:function")
+        raise OptionError(f"--lowering {text}: write it as NAME=module:function")
     try:
         value = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as error:
         raise OptionError(f"--lowering {text}: {error}") from error
     if not callable(value):
-        raise OptionError(f"--lowering {text}: {target} is no function")
+        raise OptionError(f"--lowering {text}: {target} is not a function")
     return name, value

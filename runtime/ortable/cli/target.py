@@ -32,18 +32,18 @@ _FORMS = (
 def load_target(
     words: str, inputs: Sequence[str] = (), task: str = "", config: Sequence[str] = ()
 ) -> Target:
-    """Load the model that ``words`` name, its example call and its dynamic shapes.
+    """Load the model that ``words`` names, its example call and its dynamic shapes.
 
     Args:
         words: ``module:name``, ``file.py:name``, ``MODEL.pt2``, or a model of transformers.
-        inputs: the values of ``--inputs``, which replace those of the target.
-        task: what transformers calls the task of the model.
+        inputs: the values of ``--inputs``, which replace the example inputs of the target.
+        task: the task of a model of transformers, such as ``fill-mask``.
         config: ``NAME=VALUE`` of the configuration of a class of transformers.
 
     Raises:
-        ExportError: there is no such target, or it returns something else.
-        InputError: the target is a model alone, and no inputs are known.
-        OptionError: an input, or an option of models of transformers, is not as documented.
+        ExportError: the target does not exist, or does not return a model.
+        InputError: the inputs of the model are unknown.
+        OptionError: an input, a task or a field of a configuration is invalid.
     """
     if names_transformers(words):
         return from_transformers(words, task, config, inputs)
@@ -54,7 +54,7 @@ def load_target(
         from ortable.exporter.capture.pt2 import load_program
 
         if inputs:
-            raise OptionError(f"{words} has example inputs of its own: leave out --inputs")
+            raise OptionError(f"{words} has example inputs: leave out --inputs")
         return Target(load_program(words))
     target = _make_target(words, _resolve_target(words))
     if inputs:
@@ -64,7 +64,7 @@ def load_target(
 
 
 def make_call(args: argparse.Namespace) -> ModelCall:
-    """Load the model that a command line names, and one call of it."""
+    """Load the model and the inputs that a command line gives."""
     target = load_target(args.target, args.inputs, args.task, args.config)
     return ModelCall(target, args.train)
 
@@ -76,7 +76,7 @@ def _resolve_target(words: str) -> Any:
     """Resolve ``module:name`` or ``file.py:name``."""
     source, colon, name = words.rpartition(":")
     if not colon or not name or not source:
-        raise ExportError(_no_target(words))
+        raise ExportError(_unknown_target_message(words))
     module = _import_file(source) if source.endswith(".py") else _import_module(source)
     value = module
     for part in name.split("."):
@@ -86,7 +86,7 @@ def _resolve_target(words: str) -> Any:
     return value
 
 
-def _no_target(words: str) -> str:
+def _unknown_target_message(words: str) -> str:
     path = Path(words)
     if path.is_dir():
         return f"the folder '{words}' has no config.json: it is no model of transformers"
@@ -102,19 +102,19 @@ def _no_target(words: str) -> str:
 
 def _import_module(name: str) -> Any:
     if "" not in sys.path:
-        sys.path.insert(0, "")  # modules of the current folder, as for `python -m`
+        sys.path.insert(0, "")  # find modules of the current folder, as `python -m` does
     try:
         return importlib.import_module(name)
     except TypeError as error:
         if not name.startswith("."):
             raise
         raise ExportError(
-            f"Cannot import {name!r}: a name of a module begins with no dot. For a file, write "
-            "its path, ../net.py:NAME for one."
+            f"Cannot import {name!r}: the name of a module does not begin with a dot. For a file, "
+            "write its path, such as ../net.py:NAME."
         ) from error
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise  # the module is there, and imports another one that is not
+            raise  # the module exists; a module that it imports is missing
         hint = ""
         if os.sep in name or Path(f"{name}.py").is_file():
             hint = f" For a file, write {name.removesuffix('.py')}.py:NAME."
@@ -122,7 +122,7 @@ def _import_module(name: str) -> Any:
 
 
 def _import_file(path: str) -> Any:
-    """Import the module in a file, which may import what lies beside it."""
+    """Import a file as a module; it may import other files of its folder."""
     if not Path(path).is_file():
         raise ExportError(f"there is no file '{path}'")
     resolved = Path(path).resolve()
@@ -131,7 +131,7 @@ def _import_file(path: str) -> Any:
     loaded = sys.modules.get(resolved.stem)
     if loaded is not None and getattr(loaded, "__file__", None) == str(resolved):
         return loaded
-    # a file named as a module that is loaded, json.py, must not take its place
+    # a file with the name of a loaded module, such as json.py, must not replace the module
     name = resolved.stem if loaded is None else f"{resolved.stem}_of_the_shell"
     spec = importlib.util.spec_from_file_location(name, resolved)
     assert spec is not None and spec.loader is not None  # a .py file always has them
@@ -168,7 +168,7 @@ def _make_target(words: str, value: Any) -> Target:
     if isinstance(value, type):
         if not issubclass(value, torch.nn.Module):
             raise ExportError(f"{words} is a class, and no torch.nn.Module")
-        _check_no_arguments(words, value, "a function of yours may make it, with its arguments")
+        _check_no_arguments(words, value, "write a function that makes it with its arguments")
         value = value()
     elif not isinstance(value, torch.nn.Module):
         if not callable(value):
@@ -178,22 +178,22 @@ def _make_target(words: str, value: Any) -> Target:
         _check_no_arguments(words, value, "it returns " + _FORMS)
         value = value()
     if isinstance(value, torch.nn.Module):
-        return _target_of_module(value.eval())
-    return _target_of_result(words, value)
+        return _make_module_target(value.eval())
+    return _make_result_target(words, value)
 
 
 def _format_type(value: Any) -> str:
     return "None" if value is None else f"a {type(value).__name__}"
 
 
-def _check_no_arguments(words: str, function: Callable[..., Any], then: str) -> None:
+def _check_no_arguments(words: str, function: Callable[..., Any], advice: str) -> None:
     needed = needed_parameters(function)
     if needed:
         listed = ", ".join(needed)
-        raise ExportError(f"{words} is called without arguments, and needs {listed}: {then}")
+        raise ExportError(f"{words} is called without arguments, and needs {listed}: {advice}")
 
 
-def _target_of_result(words: str, result: Any) -> Target:
+def _make_result_target(words: str, result: Any) -> Target:
     from torch.export import ExportedProgram
 
     if isinstance(result, ExportedProgram):
@@ -205,14 +205,14 @@ def _target_of_result(words: str, result: Any) -> Target:
         raise ExportError(f"{words} must return {_FORMS}; it returned ({kinds}).")
     model, args, kwargs, shapes = (*result, None, None)[:4]
     if not callable(model):
-        raise ExportError(f"{words} returned a {type(model).__name__} in place of a model")
+        raise ExportError(f"{words} returned a {type(model).__name__} instead of a model")
     if kwargs is not None and not isinstance(kwargs, Mapping):
         raise ExportError(f"{words}: kwargs is a dict, not a {type(kwargs).__name__}")
     return Target(model, args, dict(kwargs or {}), shapes)
 
 
-def _target_of_module(model: Any) -> Target:
-    """Make the target of a module, with its attribute ``example_inputs``."""
+def _make_module_target(model: Any) -> Target:
+    """Make the target of a module; its attribute ``example_inputs``, if any, has the inputs."""
     inputs = getattr(model, "example_inputs", None)
     if callable(inputs):
         inputs = inputs()
