@@ -1,6 +1,6 @@
 """Tools to inspect graphs and find errors in them: text, pictures, reference evaluation.
 
-Names are loaded on first use, so that importing the package costs nothing.
+Each name is imported on first access, so that importing the package is cheap.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_HOMES = {
+_MODULES = {
     "Comparison": "ortable.debug.comparing.records",
     "Difference": "ortable.debug.comparing.records",
     "Explanation": "ortable.debug.explain_records",
@@ -25,11 +25,11 @@ _HOMES = {
     "to_dot": "ortable.debug.plot",
     "where_is": "ortable.debug.comparing.source_locations",
 }
-__all__ = sorted(_HOMES)
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
+    module_name = _MODULES.get(name)
+    if module_name is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(home), name)
+    return getattr(import_module(module_name), name)

@@ -13,9 +13,9 @@ from ortable.ir import initializers
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:
-    """Copy a tensor to a numpy array; complex numbers are pairs along a last dimension.
+    """Copy a tensor to a numpy array; complex numbers become pairs along a new last dimension.
 
-    A copy, because results must not alias.
+    The array never shares memory with the tensor, because results must not alias.
     """
     return initializers.to_numpy(real_tensor(tensor.detach().cpu().resolve_neg())).copy()
 
@@ -29,7 +29,7 @@ def to_torch(value: Any) -> torch.Tensor:
 def describe_value(value: Any, max_values: int = 10) -> str:
     """Format dtype, shape, and the values if there are at most `max_values`, in one line.
 
-    Larger arrays have minimum, maximum and mean, and the number of values that are not finite.
+    For a larger array the line has minimum, maximum, mean, and the number of non-finite values.
     """
     if isinstance(value, list | tuple):
         return f"[{', '.join(describe_value(item, max_values) for item in value)}]"

@@ -1,6 +1,6 @@
 """Implement `onnx_debug_backend`, which runs graphs in the reference evaluator.
 
-It takes the same graphs as `onnx_custom_backend`, and returns a `ReferenceBackend`.
+The backend takes the same graphs as `onnx_custom_backend` and makes a `ReferenceBackend` of each.
 """
 
 from __future__ import annotations
@@ -36,23 +36,25 @@ def onnx_debug_backend(
 ) -> Compiled:
     """Run the graphs of `onnx_custom_backend` node by node in `ortable.ExtendedReferenceEvaluator`.
 
-    It is slow; use it to inspect results.
+    The backend is slow; use it to inspect results.
 
     Args:
-        graph_module: the graph that dynamo or AOTAutograd hands over.
-        args: its inputs.
-        compare: run the FX graph in torch as well, and stop at the first result that differs.
-        atol, rtol: how far results may differ; by dtype unless given.
+        graph_module: the graph from dynamo or AOTAutograd.
+        args: example inputs of the graph.
+        compare: also run the FX graph in torch, and raise at the first result that differs.
+        atol: absolute tolerance of `compare`; by dtype unless given.
+        rtol: relative tolerance of `compare`; by dtype unless given.
         options: the same options as a dict.
-        keywords: those of `ortable.OrtOptions`. `verbose` is 1 to print every node, 2 for every
-            intermediate result, larger numbers for more of each; `dump_prefix` also writes the
-            inputs and outputs of the first call as `<prefix>_<n>_data/input_<i>.pb` and
-            `output_<i>.pb` (TensorProto).
+        keywords: options of `ortable.OrtOptions`. `verbose` 1 prints every node, 2 every
+            intermediate result too, and a larger number more values of each result. `dump_prefix`
+            also writes the inputs and outputs of the first call as
+            `<prefix>_<n>_data/input_<i>.pb` and `output_<i>.pb` (TensorProto).
 
     Raises:
-        OptionError: an unknown option, a wrong value, one given twice, or one of ONNX Runtime.
-        OrtableError: it was called outside torch.compile.
-        MismatchError: in a call, with `compare`, where a result differs.
+        OptionError: an option is unknown, has a wrong value, is given twice, or is for ONNX
+            Runtime only.
+        OrtableError: the call is outside torch.compile.
+        MismatchError: a compiled call with `compare` computes a result that differs.
     """
     explicit = {"compare": compare, "atol": atol, "rtol": rtol, **keywords}
     backend_options, mappings = _split_options(explicit, options)
@@ -77,7 +79,7 @@ def onnx_debug_backend(
 def _split_options(
     explicit: Mapping[str, Any], options: Any
 ) -> tuple[dict[str, Any], list[Mapping[str, Any] | None]]:
-    """Separate the options of this backend, checked, from the mappings."""
+    """Split the given options into checked ones of this backend and mappings of the others."""
     backend_options: dict[str, Any] = {}
     mappings: list[Mapping[str, Any] | None] = []
     for source in (explicit, options):
@@ -108,7 +110,7 @@ def _check_backend_option(name: str, value: Any) -> Any:
 
 
 def _reject_onnxruntime_options(options: OrtOptions) -> None:
-    """Reject options of ONNX Runtime, which does not run here."""
+    """Raise OptionError for options of ONNX Runtime, which this backend does not run."""
     unsupported = [name for name in _ONNXRUNTIME_OPTIONS if getattr(options, name) is not None]
     if options.providers not in (None, ("CPUExecutionProvider",)):
         unsupported.append("providers")

@@ -1,8 +1,8 @@
 """Implement `ortable.first_difference`: the first result that differs from eager, with its cause.
 
-Every graph that torch.compile makes of the call runs in eager, node by node, beside its ONNX graph,
-and returns eager's results: later graphs are compared on eager's values, and the backward on the
-tensors that eager's forward saved.
+Each graph from torch.compile runs twice, in eager and as an ONNX graph, and returns eager's
+results. So later graphs are compared on eager's values, and a backward graph on the tensors that
+eager's forward saved.
 """
 
 from __future__ import annotations
@@ -52,31 +52,32 @@ def first_difference(
 ) -> Comparison:
     """Run `model(*args, **kwargs)` compiled and in eager, and find the first result that differs.
 
-    The call runs on copies of the arguments, a few times; the model keeps its buffers, gradients,
-    mode and random numbers, as with `ortable.explain`, and an optimizer that a function steps keeps
-    its parameters and its state.
+    The call runs several times, on copies of the arguments. Buffers, gradients, mode and random
+    state of the model are restored, as by `ortable.explain`, and so are the parameters and the
+    state of an optimizer that a function steps.
 
     Args:
-        model: a module or a function, compiled or not, in the mode it is in; or what
-            `ortable.export` returned, which is then compared with the module that it was made of.
+        model: a module or a function, compiled or not, in its current mode; or the program that
+            `ortable.export` returned, which is compared with the exported module.
         args: positional arguments of the call.
         kwargs: keyword arguments of the call.
-        train: with gradients: forward graphs and backward graphs.
-        dynamic: as `torch.compile` has it.
-        options: those of `torch.compile(..., backend="ortable", options=options)`.
-        atol, rtol: how far floats may differ, `atol + rtol * abs(eager's)`; by dtype unless given.
-        exported: what was exported of `model`, as a program, a model or the path of one: it is
-            compared in place of what torch.compile makes.
+        train: run with gradients, and compare forward and backward graphs.
+        dynamic: the argument `dynamic` of `torch.compile`.
+        options: options of `torch.compile(..., backend="ortable", options=options)`.
+        atol: absolute tolerance for floats, in `atol + rtol * abs(eager's)`; by dtype unless given.
+        rtol: relative tolerance for floats; by dtype unless given.
+        exported: an export of `model`, as a program, a model or a path, to compare in place of the
+            graphs of torch.compile.
 
     Returns:
-        What was compared, and the first difference with FX node, spec entry, module and line of the
-        model; true where nothing differs.
+        The comparison, with the first difference: its FX node, spec entry, module and line of the
+        model. It is true if nothing differs.
 
     Raises:
-        OptionError: an unknown option, a wrong value, or one of torch.compile for an exported
-            model.
-        InputError: an exported model does not take such arguments.
-        OrtableError: an operator that cannot be converted.
+        OptionError: an option is unknown or has a wrong value, or an option of torch.compile is
+            given for an exported model.
+        InputError: the arguments do not fit the exported model.
+        OrtableError: an operator cannot be converted.
     """
     tolerance = ToleranceOverride(atol, rtol)
     if exported is not None or isinstance(model, OnnxProgram):
@@ -94,7 +95,7 @@ def first_difference(
 
 
 def _reject_options(**options: Any) -> None:
-    """Reject options of torch.compile for an exported model."""
+    """Raise OptionError if options of torch.compile are given for an exported model."""
     names = [name for name, value in options.items() if value]
     if names:
         raise OptionError(
@@ -104,14 +105,14 @@ def _reject_options(**options: Any) -> None:
 
 @dataclass(frozen=True)
 class _ComparisonRun:
-    """A call of a model, and the options that it is compiled with."""
+    """A call of a model, with compile options and the tolerance."""
 
     call: Call
     options: Mapping[str, Any] | None
     tolerance: ToleranceOverride
 
     def run_compiled(self) -> tuple[CallComparator, CallEffects]:
-        """Run the call graph by graph beside eager, and record its effects with eager's values."""
+        """Compare each graph of the call with eager, and record the effects of the call."""
         comparator = CallComparator(self.tolerance)
         return comparator, self.run_with(comparator, comparator.make_runner)
 
@@ -140,7 +141,7 @@ class _ComparisonRun:
 def _find_capture_difference(
     run: _ComparisonRun, comparator: CallComparator, effects: CallEffects
 ) -> Difference | None:
-    """Find a difference between eager and the unconverted graphs: a decomposition, or capture."""
+    """Find a difference made before conversion, by a decomposition or by torch's graph capture."""
     for name, value in run.call.record_effects().items():
         if name not in effects or not isinstance(value, torch.Tensor):
             continue
@@ -155,7 +156,7 @@ def _find_capture_difference(
             return _describe_decomposition(decompositions.mismatch, comparator, run)
         if comparator.uses_rng:
             comparator.tally.add_skipped(
-                "the model draws random numbers, in another order than eager", [name]
+                "the model draws random numbers in a different order than eager", [name]
             )
             return None
         return describe_capture(name, gap, "inference", "torch.compile")
@@ -175,21 +176,21 @@ def _describe_decomposition(
 
 
 def _make_repro_settings(run: _ComparisonRun) -> ReproSettings:
-    """Make the settings of a script, with the options that can be written."""
+    """Make the settings of a repro script, with the options that can be written as source."""
     options = writable_options(run.options or {})
     complete = len(options) == len(run.options or {})
     return ReproSettings(_make_differs(replace(run, options=options)), options, complete=complete)
 
 
 def _make_differs(run: _ComparisonRun) -> Differs:
-    """Make the predicate whether a function differs between eager and ortable."""
+    """Make a predicate: whether a function differs between eager and ortable."""
 
     def differs(function: Any, args: Sequence[Any], dynamic: bool) -> bool:
-        inner = replace(run, call=Call(function, args, {}, dynamic=dynamic))
+        inner_run = replace(run, call=Call(function, args, {}, dynamic=dynamic))
         try:
-            comparator, effects = inner.run_compiled()
+            comparator, effects = inner_run.run_compiled()
             return comparator.mismatch is not None or bool(
-                describe_difference(inner.call.record_effects(), effects, run.tolerance)
+                describe_difference(inner_run.call.record_effects(), effects, run.tolerance)
             )
         except OrtableError:
             return False

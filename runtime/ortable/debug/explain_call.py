@@ -1,8 +1,8 @@
 """Implement `explain`: describe what `torch.compile(model, backend="ortable")` makes of one call.
 
-The call is compiled apart from what the user has compiled, and run once, on copies of the
-arguments, because dynamo finds the graphs behind a break only by running what comes before. With
-option autotune it runs until it is decided what runs each graph.
+The compilation is isolated from the user's. The call runs once, on copies of the arguments, because
+dynamo finds the graph after a graph break only by running the graphs before it. With option
+autotune, the call runs until autotuning has chosen a runner for each graph.
 """
 
 from __future__ import annotations
@@ -50,11 +50,13 @@ from .explain_records import (
 )
 from .explain_state import copy_arguments, find_modules, isolated_call, run_call
 
-_EXPLANATION = re.compile(r"Explanation:\s*(?P<why>.*?)(?=\n\s*(?:Hint:|Developer debug)|\Z)", re.S)
-_HINT = re.compile(r"Hint:\s*(?P<hint>.*?)(?=\n\s*(?:Hint:|Developer debug)|\n\n|\Z)", re.S)
-_MAX_TUNING_SECONDS = 5.0  # seconds of calls, with option autotune
-_NO_HINT = "Please report an issue"
-_JUMP = "a branch on the value of a tensor: Python must know it to go on"
+_EXPLANATION_PATTERN = re.compile(
+    r"Explanation:\s*(?P<why>.*?)(?=\n\s*(?:Hint:|Developer debug)|\Z)", re.S
+)
+_HINT_PATTERN = re.compile(r"Hint:\s*(?P<hint>.*?)(?=\n\s*(?:Hint:|Developer debug)|\n\n|\Z)", re.S)
+_MAX_TUNING_SECONDS = 5.0  # for repeated calls with option autotune
+_IGNORED_HINT = "Please report an issue"
+_TENSOR_BRANCH = "a branch on the value of a tensor, which Python needs to continue"
 
 
 def explain(
@@ -66,29 +68,29 @@ def explain(
     dynamic: bool | None = None,
     **kwargs: Any,
 ) -> Explanation:
-    """Describe what ortable makes of `model(*args, **kwargs)`.
+    """Describe how ortable compiles `model(*args, **kwargs)`.
 
-    That is graphs and why they break, operators, ONNX nodes, what ONNX Runtime fuses, what torch
-    runs, frozen weights, and seconds.
+    The result lists graphs and graph breaks, operators, ONNX nodes, fusions by ONNX Runtime,
+    operators that torch runs, frozen weights, and compilation times.
 
-    The call runs once, compiled, on copies of the arguments.  The model keeps its buffers,
-    gradients and attributes, what is compiled of it stays compiled, and random numbers go on
-    where they were; what a forward writes elsewhere, into its parameters or into globals, stays
-    written. An operator that cannot be converted is reported, and raises no error.
+    The call runs once, compiled, on copies of the arguments. Buffers, gradients and attributes of
+    the model and the random state are restored, and the user's compiled functions stay valid. Other
+    writes of a forward, into its parameters or into globals, are not undone. An operator that
+    cannot be converted is reported and raises no error.
 
     Args:
-        model: a module or a function, compiled or not, in the mode it is in.
+        model: a module or a function, compiled or not, in its current mode.
         args: positional arguments of the call.
-        options: those of `torch.compile(..., backend="ortable", options=options)`.
-        train: with gradients: forward graphs and backward graphs.
-        dynamic: as `torch.compile` has it.
+        options: options of `torch.compile(..., backend="ortable", options=options)`.
+        train: run with gradients, and describe forward and backward graphs.
+        dynamic: the argument `dynamic` of `torch.compile`.
         kwargs: keyword arguments of the call.
 
     Raises:
-        OptionError: an unknown option, or a wrong value.
+        OptionError: an option is unknown or has a wrong value.
         ProviderError: a provider is missing, or ONNX Runtime refuses a model.
     """
-    # hints are notes here, and what cannot be converted is a row
+    # the result has notes in place of hints, and a row in place of the error of an operator
     ort_options = replace(OrtOptions.from_mapping(options), hints=False, fallback="eager")
     check_providers(ort_options.providers)
     function = original_callable(model)
@@ -111,7 +113,7 @@ def explain(
 
 
 def _run_once(compiled: Callable[..., Any], call: tuple[Any, Any], train: bool) -> list[str]:
-    """Run one call, and return notes on it."""
+    """Run one call, and return notes about it."""
     if run_call(compiled, call, train) or not train:
         return []
     return ["no result requires gradients: nothing runs backward"]
@@ -133,11 +135,11 @@ def _make_notes(function: Any, train: bool, graphs: Sequence[GraphExplanation]) 
     notes = []
     training = any(module.training for module in find_modules(function))
     if training and not train:
-        notes.append("the model is in training mode: model.eval() comes before inference")
+        notes.append("the model is in training mode: call model.eval() before inference")
     if train and not training and find_modules(function):
-        notes.append("the model is in evaluation mode: model.train() comes before training")
+        notes.append("the model is in evaluation mode: call model.train() before training")
     if not graphs:
-        notes.append("dynamo found nothing to compile (TORCH_LOGS=dynamo tells more)")
+        notes.append("dynamo found nothing to compile (TORCH_LOGS=dynamo logs the reasons)")
     recurrent = {
         type(module).__name__
         for module in find_modules(function)
@@ -153,7 +155,7 @@ def _make_notes(function: Any, train: bool, graphs: Sequence[GraphExplanation]) 
 
 @dataclass(frozen=True)
 class _CompiledGraph:
-    """A compiled AOTAutograd graph; `steps` grows until its compilation ends."""
+    """A compiled AOTAutograd graph; its compilation may still add to `steps`."""
 
     number: int
     origin: Origin | None
@@ -164,13 +166,13 @@ class _CompiledGraph:
 
 
 class _GraphRecorder:
-    """The backend of one explanation; it records the graphs."""
+    """The torch.compile backend of one explanation, which records the graphs."""
 
     def __init__(self, options: OrtOptions, folder: Path) -> None:
         self.tuned: list[Autotuner] = []
         self._graph_storage: dict[str, Any] = {
             "autotune": self.tuned
-        }  # records of graphs that run in torch
+        }  # receives the records of graphs that run in torch
         self._storage = options.storage
         self._options = replace(options, storage=self._graph_storage)
         self._folder = folder
@@ -196,14 +198,14 @@ class _GraphRecorder:
         compiled = compile_in_steps(compilation)
         for record in self._graph_storage.pop(
             "instance", ()
-        ):  # left to torch before AOTAutograd saw it
+        ):  # records of graphs that were left to torch before AOTAutograd
             origin = current_origin()
             self._add_graph(
                 _CompiledGraph(number, origin, record.kind, [record], (), compilation.applied_steps)
             )
         index = len(self._functions)
         self._functions.append(compiled)
-        # torch keeps what it is given: not the sessions
+        # torch keeps the returned function, which must not keep the sessions alive
         return lambda *args: self._functions[index](*args)
 
     def release_sessions(self) -> None:
@@ -238,29 +240,31 @@ class _GraphRecorder:
             self._storage.setdefault("instance", []).extend(graph.records)
 
     def _make_runner(self, compiled: CompiledGraph, options: OrtOptions) -> Any:
-        """Make what runs a graph, with a session that writes its optimized model."""
+        """Make the runner of a graph, with a session that writes its optimized model to a file."""
         settings = options.session_options
         path = self._folder / f"{next(self._numbers)}.onnx"
         if settings is None or isinstance(settings, Mapping):
-            more = {
+            session_settings = {
                 "optimized_model_filepath": str(path),
                 "session.optimized_model_external_initializers_file_name": f"{path.stem}.data",
                 "session.optimized_model_external_initializers_min_size_in_bytes": "1024",
             }
-            options = replace(options, session_options={**more, **(settings or {})})
+            options = replace(options, session_options={**session_settings, **(settings or {})})
         runner = run_with_onnxruntime(compiled, options)
         self._files[id(runner)] = path
         return runner
 
     def explain_graphs(self) -> tuple[GraphExplanation, ...]:
-        """Explain all graphs in dynamo's order; the folder must still exist."""
-        order = sorted(self._graphs, key=lambda each: (each.number, each.kind == "backward"))
+        """Describe all graphs in dynamo's order; the folder of models must still exist."""
+        order = sorted(self._graphs, key=lambda graph: (graph.number, graph.kind == "backward"))
         return tuple(map(self._explain_graph, order))
 
     def _explain_graph(self, graph: _CompiledGraph) -> GraphExplanation:
         models = [record.onnx for record in graph.records if record.onnx is not None]
         optimized = self._read_optimized(graph, models)
-        frozen_sets = [frozen for run in graph.callables for frozen in getattr(run, "held", ())]
+        frozen_sets = [
+            frozen for runner in graph.callables for frozen in getattr(runner, "held", ())
+        ]
         weights = {id(w): w for frozen in frozen_sets for w in frozen.tensors}
         freeze_failures = [r.frozen for r in graph.records if isinstance(r.frozen, str)]
         seconds: Counter[str] = Counter()
@@ -305,24 +309,24 @@ class _GraphRecorder:
     def _read_optimized(
         self, graph: _CompiledGraph, models: Sequence[Any]
     ) -> tuple[Counter[str], list[Fusion], Counter[str]] | None:
-        """Count the nodes that run, fusions and removed nodes.
+        """Return counts of the nodes that run, the fusions, and counts of removed nodes.
 
-        None where a session wrote nothing: it has no node, or the user's settings.
+        None if a session wrote no optimized model, as with the user's own SessionOptions.
         """
         nodes: Counter[str] = Counter()
         fusions: list[Fusion] = []
         removed_nodes: Counter[str] = Counter()
-        for run, model in zip(graph.callables, models, strict=True):
-            path = self._files.get(id(run))
+        for runner, model in zip(graph.callables, models, strict=True):
+            path = self._files.get(id(runner))
             if not model.graph.node:
                 continue
             if path is None or not path.exists():
                 return None
-            after = onnx.load(str(path), load_external_data=False)
-            nodes += _count_operators(after)
-            more, removed = find_fusions(model, after)
-            fusions += more
-            removed_nodes += removed
+            optimized_model = onnx.load(str(path), load_external_data=False)
+            nodes += _count_operators(optimized_model)
+            model_fusions, model_removed = find_fusions(model, optimized_model)
+            fusions += model_fusions
+            removed_nodes += model_removed
         return nodes, fusions, removed_nodes
 
 
@@ -344,25 +348,29 @@ def _group_torch_operators(placement: Sequence[Placement]) -> tuple[TorchOperato
 
 
 def _merge_breaks(reasons: Sequence[tuple[str, Sequence[Any]]]) -> tuple[GraphBreak, ...]:
-    """Convert graph breaks to records; equal ones are merged."""
+    """Convert graph breaks to records, and merge equal records."""
     counts: Counter[GraphBreak] = Counter(
         _parse_break(reason, frames) for reason, frames in reasons
     )
-    return tuple(replace(item, times=times) for item, times in counts.items())
+    return tuple(replace(graph_break, times=times) for graph_break, times in counts.items())
 
 
 def _parse_break(reason: str, frames: Sequence[Any]) -> GraphBreak:
-    what, *_ = reason.strip().splitlines() or ["unknown"]
-    if what.startswith("generic_jump"):
-        what = _JUMP
-    why = _EXPLANATION.search(reason)
-    hints = (" ".join(match["hint"].split()) for match in _HINT.finditer(reason))
-    user_frames = [f for f in frames if not f.filename.startswith(str(Path(torch.__file__).parent))]
+    summary, *_ = reason.strip().splitlines() or ["unknown"]
+    if summary.startswith("generic_jump"):
+        summary = _TENSOR_BRANCH
+    explanation = _EXPLANATION_PATTERN.search(reason)
+    hints = (" ".join(match["hint"].split()) for match in _HINT_PATTERN.finditer(reason))
+    user_frames = [
+        frame_summary
+        for frame_summary in frames
+        if not frame_summary.filename.startswith(str(Path(torch.__file__).parent))
+    ]
     frame = (user_frames or list(frames) or [None])[-1]
     return GraphBreak(
-        what=what.strip(),
-        why=" ".join(why["why"].split()) if why else "",
-        hints=tuple(hint for hint in hints if not hint.startswith(_NO_HINT)),
+        what=summary.strip(),
+        why=" ".join(explanation["why"].split()) if explanation else "",
+        hints=tuple(hint for hint in hints if not hint.startswith(_IGNORED_HINT)),
         function=frame.name if frame is not None else "",
         file=frame.filename if frame is not None else "",
         line=(frame.lineno or 0) if frame is not None else 0,

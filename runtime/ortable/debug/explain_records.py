@@ -1,4 +1,4 @@
-"""The records that `explain` returns, formatted as text, Markdown or JSON.
+"""Records that `explain` returns, and their formatting as text, Markdown or JSON.
 
 Text and Markdown have the same sections and lines.
 """
@@ -24,9 +24,9 @@ _NCHWC = "com.microsoft.nchwc"
 
 @dataclass(frozen=True)
 class Fusion:
-    """Nodes that ONNX Runtime replaced: the operators `before` by those `after`.
+    """Nodes that ONNX Runtime replaced: the operators `before` by the operators `after`.
 
-    `times` is how often, `lines` are lines of the model.
+    `times` counts equal fusions; `lines` are the lines of the model that the nodes come from.
     """
 
     before: tuple[str, ...]
@@ -35,57 +35,57 @@ class Fusion:
     lines: tuple[str, ...]
 
     def __str__(self) -> str:
-        where = f" (at {self.lines[0]}" if self.lines else ""
+        location = f" (at {self.lines[0]}" if self.lines else ""
         more = f" and {len(self.lines) - 1} more lines" if len(self.lines) > 1 else ""
         times = "" if self.times == 1 else f", {self.times} times"
         return (
-            f"{_format_sum(self.before)} became {_format_sum(self.after)}{times}{where}{more}"
-            + (")" if where else "")
+            f"{_format_sum(self.before)} became {_format_sum(self.after)}{times}{location}{more}"
+            + (")" if location else "")
         )
 
 
 def find_fusions(before: ModelProto, after: ModelProto) -> tuple[list[Fusion], Counter[str]]:
     """Find fusions, most frequent first, and count the operators of removed nodes.
 
-    Those were folded to constants, or have no effect.
+    Removed nodes were folded to constants, or have no effect.
     """
     producers = {name: node for node in before.graph.node for name in node.output if name}
     shared = {name for node in after.graph.node for name in node.output} & producers.keys()
     shared |= {value.name for value in before.graph.input}
-    places = node_positions(producers)
+    positions = node_positions(producers)
     fusions: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
     removed: Counter[str] = Counter()
     unmatched = {id(node): node for node in before.graph.node}
     for region in _group_regions(after, shared):
         values = [name for node in region for name in node.output if name in shared]
-        replaced = nodes_between(values, producers, places, shared)
+        replaced = nodes_between(values, producers, positions, shared)
         replaced = [node for node in replaced if unmatched.pop(id(node), None) is not None]
-        names = tuple(map(_op_name, replaced)), tuple(map(_op_name, region))
-        remaining = Counter(names[1])
-        if remaining <= Counter(names[0]):  # the same nodes, without what was constant among them
-            removed += Counter(names[0]) - remaining
+        operators = tuple(map(_op_name, replaced)), tuple(map(_op_name, region))
+        remaining = Counter(operators[1])
+        if remaining <= Counter(operators[0]):  # the same nodes, some of them removed
+            removed += Counter(operators[0]) - remaining
         elif replaced:
-            fusions.setdefault(names, []).append(_first_source_line(replaced))
+            fusions.setdefault(operators, []).append(_first_source_line(replaced))
     rows = [
-        Fusion(names[0], names[1], len(lines), tuple(dict.fromkeys(filter(None, lines))))
-        for names, lines in fusions.items()
+        Fusion(operators[0], operators[1], len(lines), tuple(dict.fromkeys(filter(None, lines))))
+        for operators, lines in fusions.items()
     ]
     removed.update(_op_name(node) for node in unmatched.values())
     return sorted(rows, key=lambda row: -row.times), removed
 
 
 def _group_regions(model: ModelProto, shared: set[str]) -> list[list[NodeProto]]:
-    """Group nodes that are connected by values with new names."""
+    """Group the nodes that are connected by values that only this model has."""
     groups: dict[int, list[NodeProto]] = {}
-    of_value: dict[str, int] = {}
+    group_by_value: dict[str, int] = {}
     for number, node in enumerate(model.graph.node):
-        joined = {of_value[name] for name in node.input if name in of_value}
+        joined = {group_by_value[name] for name in node.input if name in group_by_value}
         members = [member for group in sorted(joined) for member in groups.pop(group)]
         groups[number] = [*members, node]
-        for name, group in of_value.items():
+        for name, group in group_by_value.items():
             if group in joined:
-                of_value[name] = number
-        of_value.update({name: number for name in node.output if name and name not in shared})
+                group_by_value[name] = number
+        group_by_value.update({name: number for name in node.output if name and name not in shared})
     return list(groups.values())
 
 
@@ -94,7 +94,7 @@ def _op_name(node: NodeProto) -> str:
 
 
 def _first_source_line(nodes: Iterable[NodeProto]) -> str:
-    """Return the first line of the model that one of the nodes comes from."""
+    """Return the source line of the first node that has one; empty if there is none."""
     for node in nodes:
         for prop in node.metadata_props:
             if prop.key == "source":
@@ -109,12 +109,12 @@ def _format_sum(names: Iterable[str]) -> str:
     return " + ".join(parts) or "nothing"
 
 
-_MAX_FUSIONS = 20  # fusions in a text
+_MAX_FUSIONS = 20  # in the report of a graph
 
 
 @dataclass(frozen=True)
 class GraphBreak:
-    """Where dynamo ended a graph: reason, explanation and hints, and the user's line.
+    """A break between graphs of dynamo: reason, explanation, hints, and the user's line.
 
     `times` counts equal breaks.
     """
@@ -136,10 +136,10 @@ class GraphBreak:
 
 @dataclass(frozen=True)
 class TorchOperator:
-    """An operator that torch runs between sessions of ONNX Runtime: where, and why.
+    """An operator that torch runs between sessions of ONNX Runtime, with its lines and the reason.
 
-    `unsupported` means that ortable cannot convert it: an error with `fallback="error"`. `draft` is
-    the YAML of an entry to start from, if the specs have none for it.
+    `unsupported` means that ortable cannot convert the operator, which is an error with
+    `fallback="error"`. `draft` is the YAML of an entry to start from if the specs have no entry.
     """
 
     operator: str
@@ -152,32 +152,32 @@ class TorchOperator:
 
 @dataclass(frozen=True)
 class GraphExplanation:
-    """One compiled graph, the `number`-th of dynamo's.
+    """One compiled graph.
 
     Attributes:
-        number: dynamo's number, from 1.
+        number: dynamo's number of the graph, from 1.
         kind: inference, forward or backward.
-        function: the function of the model.
-        file: its file.
-        line: its line.
+        function: the function of the model that dynamo traced.
+        file: the file of the function.
+        line: the line of the function.
         operators: counts of torch's operators.
         cases: the case of its entry that each node took, if the entry has several
             (`{"addmm": "aten::addmm/2"}`; docs/language.md).
         nodes: counts of ONNX nodes.
         session_nodes: counts of nodes that ONNX Runtime runs; None if unknown.
         fusions: nodes that ONNX Runtime replaced.
-        removed: counts of nodes that it removed.
+        removed: counts of nodes that ONNX Runtime removed.
         torch: operators that torch runs.
         providers: execution providers.
         frozen: the number of weights that are constants of a session.
-        frozen_bytes: their size.
-        not_frozen: why there is none.
-        cache: where the conversion of each session was found: "miss", "memory", "disk".
+        frozen_bytes: size of these weights.
+        not_frozen: why no weight is frozen; empty if some are.
+        cache: the cache that had the conversion of each session: "memory", "disk", or "miss".
         seconds: durations of the phases.
         rewrites: how often each rule fired.
-        refused: by rule, the reasons why it did not fire.
-        steps: those of `backend.aot.pipeline` that did something, with the reason.
-        onnx: the models, one a session.
+        refused: the reasons why a rule did not fire, by rule, with their counts.
+        steps: the steps of `backend.aot.pipeline` that changed the compilation, with the reason.
+        onnx: the ONNX models, one for each session.
     """
 
     number: int
@@ -213,11 +213,11 @@ class GraphExplanation:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What `torch.compile(model, backend="ortable")` makes of one call; prints as text.
+    """How `torch.compile(model, backend="ortable")` compiles one call; prints as text.
 
     Attributes:
         graph_count: the number of dynamo's graphs.
-        graphs: each of them, or, with gradients, its forward and its backward.
+        graphs: the graphs of dynamo; with gradients, a forward and a backward graph for each.
         breaks: where and why dynamo's graphs end.
         notes: further remarks.
     """
@@ -241,7 +241,7 @@ class Explanation:
         return as_markdown(self)
 
     def as_dict(self) -> dict[str, Any]:
-        """Convert to plain values, without the models."""
+        """Convert to dicts, lists and scalars, without the models."""
         graphs = tuple(dataclasses.replace(graph, onnx=()) for graph in self.graphs)
         plain = _to_plain(dataclasses.replace(self, graphs=graphs))
         for graph in plain["graphs"]:
@@ -253,7 +253,7 @@ class Explanation:
         """Convert `as_dict` to JSON.
 
         Args:
-            indent: spaces of a step; None for one line.
+            indent: spaces per level; None for a single line.
         """
         return json.dumps(self.as_dict(), indent=indent)
 
@@ -269,7 +269,7 @@ def _to_plain(value: Any) -> Any:
 
 
 def as_text(explained: Explanation, named: Sequence[str] = ()) -> str:
-    """Format as text, with lines below a head indented.
+    """Format as text, with the lines below a heading indented.
 
     Args:
         explained: the explanation.
@@ -291,7 +291,7 @@ def as_markdown(explained: Explanation, named: Sequence[str] = ()) -> str:
 def _report_lines(
     explained: Explanation, named: Sequence[str], quote: str = ""
 ) -> Iterator[tuple[int, str]]:
-    """Yield title, heads of graphs and lines, each with its depth."""
+    """Yield the title, the headings of graphs and their lines, each with its depth."""
     yield 0, _title_text(explained)
     for number, graph_break in enumerate(explained.breaks, 1):
         head, *more = _break_lines(graph_break)
@@ -308,8 +308,10 @@ def _report_lines(
 def _title_text(explained: Explanation) -> str:
     breaks = sum(row.times for row in explained.breaks)
     text = f"{format_count(explained.graph_count, 'graph')}, {format_count(breaks, 'graph break')}"
-    wanting = {row.operator for row in explained.unsupported}
-    return f"{text}, {format_count(len(wanting), 'unsupported operator')}" if wanting else text
+    unsupported = {row.operator for row in explained.unsupported}
+    return (
+        f"{text}, {format_count(len(unsupported), 'unsupported operator')}" if unsupported else text
+    )
 
 
 def _break_lines(graph_break: GraphBreak) -> list[str]:
@@ -331,7 +333,7 @@ def _graph_head(graph: GraphExplanation) -> str:
 def _graph_sections(
     graph: GraphExplanation, named: Sequence[str]
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yield heads, each with the lines below it."""
+    """Yield the headings of a graph's sections, each with the lines below it."""
     if graph.operators:
         yield _format_counts(graph.operators), []
     if graph.cases:
@@ -349,7 +351,7 @@ def _graph_sections(
         yield "all of it runs in torch", []
         return
     sessions = format_count(len(graph.onnx), "session")
-    cached = [where for where in graph.cache if where != "miss"]
+    cached = [hit for hit in graph.cache if hit != "miss"]
     cache_text = f" ({', '.join(cached)} cache)" if cached else ""
     nodes = format_count(sum(graph.nodes.values()), "ONNX node")
     yield f"{nodes} in {sessions}{cache_text}: {_format_counts(graph.nodes)}", []
@@ -367,29 +369,29 @@ def _graph_sections(
 
 def _torch_lines(row: TorchOperator) -> list[str]:
     lines = row.lines
-    where = f" at {lines[0]}" if lines else ""
+    location = f" at {lines[0]}" if lines else ""
     more = f" and {len(lines) - 1} more lines" if len(lines) > 1 else ""
     calls = format_count(row.calls, "call")
-    start = ["start from:", *row.draft.splitlines()] if row.draft else []
-    return [f"{row.operator}, {calls}{where}{more}: {row.why}", *start]
+    draft_lines = ["start from:", *row.draft.splitlines()] if row.draft else []
+    return [f"{row.operator}, {calls}{location}{more}: {row.why}", *draft_lines]
 
 
 def _rewrite_sections(
     graph: GraphExplanation, named: Sequence[str]
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yield rules that fired, with lines of the model, and why others did not."""
+    """Yield the rules that fired, with lines of the model, and the reasons why others did not."""
     fired = [line for model in graph.onnx for line in fired_lines(graph.rewrites, model)]
     yield rewrite_summary(graph.rewrites), list(dict.fromkeys(fired))
     absent = [rule for rule in named if rule not in graph.rewrites]
     if absent:
-        yield f"named, and fired nowhere: {', '.join(absent)}", []
+        yield f"named rules that did not fire: {', '.join(absent)}", []
     if graph.refused:
         head = "rules that were refused somewhere, most often first:"
         yield head, list(refused_lines(graph.refused, named))
 
 
 def _session_sections(graph: GraphExplanation) -> Iterator[tuple[str, list[str]]]:
-    """Yield what ONNX Runtime made of the nodes."""
+    """Yield the fusions and removed nodes of ONNX Runtime's optimizers."""
     if graph.session_nodes is None:
         return
     total, before = sum(graph.session_nodes.values()), sum(graph.nodes.values())
@@ -397,7 +399,7 @@ def _session_sections(graph: GraphExplanation) -> Iterator[tuple[str, list[str]]
     if len(graph.fusions) > _MAX_FUSIONS:
         lines.append(f"and {len(graph.fusions) - _MAX_FUSIONS} more kinds")
     if graph.removed:
-        lines.append(f"gone, constant or without effect: {_format_counts(graph.removed)}")
+        lines.append(f"removed, constant or without effect: {_format_counts(graph.removed)}")
     if lines:
         yield f"ONNX Runtime makes {format_count(total, 'node')} of them", lines
     else:
@@ -410,7 +412,7 @@ def _format_counts(counts: Mapping[str, int]) -> str:
 
 
 _MAX_LOCATIONS = 3
-_REASON = re.compile(r"^(\S+) (is read elsewhere|is an output|comes later in the graph)$")
+_REASON_PATTERN = re.compile(r"^(\S+) (is read elsewhere|is an output|comes later in the graph)$")
 
 
 def format_count(number: int, noun: str) -> str:
@@ -419,17 +421,17 @@ def format_count(number: int, noun: str) -> str:
 
 
 def rewrite_summary(counts: Mapping[str, int]) -> str:
-    """Format the number of replacements, and of rules."""
+    """Format the counts of rewrites and of rules: ``3 rewrites by 2 rules``."""
     return f"{format_count(sum(counts.values()), 'rewrite')} by {format_count(len(counts), 'rule')}"
 
 
 def fired_lines(counts: Mapping[str, int], model: Any) -> Iterator[str]:
-    """Yield a line for each rule that fired: how often, and for which lines of the model."""
+    """Yield a line for each rule that fired, with the count and lines of the model."""
     locations = lines_by_rule(model)
     width = max(map(len, counts), default=0)
     for rule, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])):
         counter = locations.get(rule, Counter())
-        frequent = [where for where, _ in counter.most_common(_MAX_LOCATIONS)]
+        frequent = [location for location, _ in counter.most_common(_MAX_LOCATIONS)]
         more = (
             f" and {len(counter) - _MAX_LOCATIONS} more lines"
             if len(counter) > _MAX_LOCATIONS
@@ -439,25 +441,27 @@ def fired_lines(counts: Mapping[str, int], model: Any) -> Iterator[str]:
 
 
 def lines_by_rule(model: Any) -> dict[str, Counter[str]]:
-    """Count the lines of the model that each rule's nodes come from.
+    """Count, for each rule, the lines of the model that the nodes made by the rule come from.
 
     A rule that only removes nodes is not listed.
     """
     lines: dict[str, Counter[str]] = {}
-    for node, _ in (item for part in (model.graph, *model.functions) for item in nodes_below(part)):
-        about = {item.key: item.value for item in node.metadata_props}
-        if REWRITES in about:
-            where = about.get("source") or about.get("fx_node", "")
-            line = re.match(r".*?:\d+(?=:|$)", where)
-            for rule in about[REWRITES].split(", "):
-                lines.setdefault(rule, Counter())[line.group() if line else where] += 1
+    for node, _ in (
+        item for graph in (model.graph, *model.functions) for item in nodes_below(graph)
+    ):
+        metadata = {item.key: item.value for item in node.metadata_props}
+        if REWRITES in metadata:
+            location = metadata.get("source") or metadata.get("fx_node", "")
+            line = re.match(r".*?:\d+(?=:|$)", location)
+            for rule in metadata[REWRITES].split(", "):
+                lines.setdefault(rule, Counter())[line.group() if line else location] += 1
     return lines
 
 
 def refused_lines(
     refused: Mapping[str, Mapping[str, int]], first: Collection[str] = (), max_rules: int = 5
 ) -> Iterator[str]:
-    """Yield the rules that were refused most often, with reasons, after the rules ``first``."""
+    """Yield the rules that were refused, with reasons: ``first``, then the most refused."""
     order = sorted(refused, key=lambda rule: rule not in first)
     listed = order[: max(max_rules, sum(rule in first for rule in order))]
     width = max(map(len, listed), default=0)
@@ -468,10 +472,10 @@ def refused_lines(
 
 
 def _merge_reasons(reasons: Mapping[str, int]) -> list[str]:
-    """Merge reasons that differ only in the result that they name."""
+    """Merge reasons that differ only in the name of the ONNX result."""
     names: dict[str, list[str]] = {}
     for reason in reasons:
-        match = _REASON.match(reason)
+        match = _REASON_PATTERN.match(reason)
         if match:
             names.setdefault(match.group(2), []).append(match.group(1))
         else:

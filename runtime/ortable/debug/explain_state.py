@@ -1,6 +1,6 @@
 """Protect the caller's model, optimizers and arguments in `explain`, `profile` and comparisons.
 
-What a call may write is copied, and restored when the block ends.
+Context managers save the state that a call may write, and restore it at the end of the block.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from ortable.compat.torch import pytree
 from ortable.compat.torch_explain import isolated_profile, unwrap_ortable_errors
 from ortable.exporter.frontend.module_state import module_tensors, replace_tensors, restore_state
 
-# One inspection at a time: they temporarily change state that all threads share (tensors of the
-# model, dynamo's caches and settings), and two would restore each other's changes. It is not
-# torch's compile lock: a backward may compile in another thread.
+# Serializes inspections, which temporarily change state that all threads share (tensors of the
+# model, dynamo's caches and settings): two inspections would restore each other's changes. Torch's
+# compile lock cannot serve for this, since a backward may compile in another thread.
 INSPECTION_LOCK = threading.RLock()
 
 _SHARED_TYPES = (
@@ -30,7 +30,7 @@ _SHARED_TYPES = (
 
 
 def find_modules(function: Any) -> list[torch.nn.Module]:
-    """Find the modules that a function may run: itself, its `self`, closure and globals."""
+    """Find the modules that a function may run: the function, its `self`, closure and globals."""
     modules: dict[int, torch.nn.Module] = {}
     stack = [function]
     while stack:
@@ -40,13 +40,15 @@ def find_modules(function: Any) -> list[torch.nn.Module]:
         elif isinstance(item, functools.partial):
             stack += [item.func, *item.args, *item.keywords.values()]
         else:
-            kinds = torch.nn.Module | functools.partial
-            stack += [value for value in _referenced_values(item) if isinstance(value, kinds)]
+            searched_types = torch.nn.Module | functools.partial
+            stack += [
+                value for value in _referenced_values(item) if isinstance(value, searched_types)
+            ]
     return list(modules.values())
 
 
 def find_optimizers(function: Any) -> list[torch.optim.Optimizer]:
-    """Find the optimizers that a function steps: its `self`, or in its closure and globals."""
+    """Find the optimizers that a function may step: its `self`, or in its closure and globals."""
     optimizers = [
         value for value in _referenced_values(function) if isinstance(value, torch.optim.Optimizer)
     ]
@@ -54,24 +56,24 @@ def find_optimizers(function: Any) -> list[torch.optim.Optimizer]:
 
 
 def stepped_parameters(function: Any) -> list[torch.Tensor]:
-    """List the parameters that optimizers of a function change."""
+    """Return the parameters of the optimizers that a function may step."""
     groups = (group for optimizer in find_optimizers(function) for group in optimizer.param_groups)
     return [parameter for group in groups for parameter in group["params"]]
 
 
 def _referenced_values(function: Any) -> list[Any]:
-    """List what a function is bound to, closes over and reads from its globals."""
+    """Return the `self`, the closure values and the referenced globals of a function."""
     values = [getattr(function, "__self__", None)]
     for cell in getattr(function, "__closure__", None) or ():
         with contextlib.suppress(ValueError):  # an empty cell
             values.append(cell.cell_contents)
     code, scope = getattr(function, "__code__", None), getattr(function, "__globals__", {})
-    return [*values, *(scope[n] for n in getattr(code, "co_names", ()) if n in scope)]
+    return [*values, *(scope[name] for name in getattr(code, "co_names", ()) if name in scope)]
 
 
 @contextlib.contextmanager
 def isolated_call(function: Any, call: Any, train: bool, stance: str = "default") -> Iterator[None]:
-    """Isolate compiled calls of a function from other compilations, and preserve its modules."""
+    """Isolate compiled calls from the user's compilations, and restore the function's modules."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(preserve_model(function, call, train))
         stack.enter_context(isolated_profile())
@@ -83,31 +85,32 @@ def isolated_call(function: Any, call: Any, train: bool, stance: str = "default"
 
 @contextlib.contextmanager
 def preserve_model(function: Any, call: Any, train: bool) -> Iterator[None]:
-    """Replace the tensors of the modules by copies, and restore everything after the block.
+    """Replace the tensors of a function's modules by copies, and restore all state afterwards.
 
-    Buffers and other tensors are copies, and with `train` so are parameters, which share values:
-    gradients go to the copies. Attributes, tensors, gradients and random states are restored.
+    Buffers and other plain tensors are cloned. With `train`, new parameters that share memory
+    replace the parameters and receive the gradients. Attributes, tensors, gradients and random
+    states are restored after the block.
     """
-    copies: dict[int, torch.Tensor] = {}
+    replacements: dict[int, torch.Tensor] = {}
 
-    def stand_in(tensor: torch.Tensor) -> torch.Tensor:
-        if id(tensor) not in copies:
-            copies[id(tensor)] = _make_stand_in(tensor, train)
-        return copies[id(tensor)]
+    def get_replacement(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) not in replacements:
+            replacements[id(tensor)] = _make_replacement(tensor, train)
+        return replacements[id(tensor)]
 
     with INSPECTION_LOCK, contextlib.ExitStack() as stack:
         devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
         stack.enter_context(torch.random.fork_rng(devices=devices))
         for module in find_modules(function):
             stack.enter_context(restore_state(module, call))
-            stack.enter_context(replace_tensors(module_tensors(module), stand_in))
-            for submodule in module.modules():  # of module.compile(): torch would run it
+            stack.enter_context(replace_tensors(module_tensors(module), get_replacement))
+            for submodule in module.modules():  # else torch would run code of module.compile()
                 if vars(submodule).get("_compiled_call_impl") is not None:
                     vars(submodule)["_compiled_call_impl"] = None
         yield
 
 
-def _make_stand_in(tensor: torch.Tensor, train: bool) -> torch.Tensor:
+def _make_replacement(tensor: torch.Tensor, train: bool) -> torch.Tensor:
     if type(tensor) is torch.nn.Parameter:
         if not train:
             return tensor
@@ -162,7 +165,7 @@ def preserve_optimizers(function: Any) -> Iterator[None]:
 
 
 def copy_arguments(args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """Copy the arguments of a call: tensors, and what else can be copied, such as caches."""
+    """Copy the arguments of a call: tensors, and objects that deepcopy copies, such as caches."""
     copies: dict[int, Any] = {}
 
     def copy_leaf(leaf: Any) -> Any:
@@ -178,13 +181,13 @@ def _copy_leaf(leaf: Any) -> Any:
     if isinstance(leaf, torch.Tensor):
         copied = leaf.detach().clone()
         copied = copied.requires_grad_() if leaf.requires_grad else copied
-        copied.__dict__.update(vars(leaf))  # marks of dynamic dimensions
+        copied.__dict__.update(vars(leaf))  # such as torch's marks of dynamic dimensions
         return copied
     if isinstance(leaf, _SHARED_TYPES) or callable(leaf):
         return leaf
     try:
         return copy.deepcopy(leaf)
-    except Exception:  # whatever an object of the user's raises: the model gets it itself
+    except Exception:  # a user's object may raise any type; the model then gets the original
         return leaf
 
 
@@ -194,9 +197,9 @@ def run_call(
     train: bool,
     backward: Callable[..., Any] = torch.autograd.backward,
 ) -> bool:
-    """Run one call, with `train` backward too, and return whether backward ran.
+    """Run one call, and its backward with `train`; return whether a backward ran.
 
-    Our errors are unwrapped from dynamo's.
+    An error of ortable that dynamo wraps is raised unwrapped.
     """
     with unwrap_ortable_errors():
         result = compiled(*call[0], **call[1])
@@ -209,8 +212,10 @@ def run_call(
 
 
 def _collect_tensors(result: Any) -> list[torch.Tensor]:
-    """Collect the tensors of a result, also of an object that pytrees do not know."""
+    """Collect the tensors of a result, including attributes of objects that are pytree leaves."""
     leaves = pytree.tree_leaves(result)
-    more = [vars(leaf) for leaf in leaves if hasattr(leaf, "__dict__") and not callable(leaf)]
-    candidates = [*leaves, *pytree.tree_leaves(more)]
-    return list({id(x): x for x in candidates if isinstance(x, torch.Tensor)}.values())
+    attributes = [vars(leaf) for leaf in leaves if hasattr(leaf, "__dict__") and not callable(leaf)]
+    candidates = [*leaves, *pytree.tree_leaves(attributes)]
+    return list(
+        {id(tensor): tensor for tensor in candidates if isinstance(tensor, torch.Tensor)}.values()
+    )

@@ -1,6 +1,6 @@
-"""Draw ONNX graphs: DOT text, SVG or PNG, matplotlib axes, an HTML page.
+"""Draw ONNX graphs as DOT text, SVG, PNG, matplotlib axes, or an HTML page.
 
-The implementation is `ortable.ir.pictures`, which the exporter uses too.
+The implementation is in `ortable.ir.pictures`, since the exporter uses it too.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Extend onnx's reference evaluator with operators of ONNX Runtime and fixed standard operators.
 
-It runs node by node in numpy: slow, and easy to inspect.
+The evaluator runs each node in numpy: it is slow, and easy to inspect.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Gelu(OpRun):
     op_domain = "com.microsoft"
 
     def _run(self, x: np.ndarray, approximate: str | None = None) -> tuple[np.ndarray]:
-        # onnx passes the default of the attribute of ai.onnx.Gelu, which this operator lacks
+        # `approximate` is unused: onnx passes the default of ai.onnx.Gelu's attribute
         return ((x * 0.5 * (1.0 + _compute_erf(x / np.sqrt(2.0)))).astype(x.dtype),)
 
 
@@ -97,11 +97,11 @@ class ExtendedReferenceEvaluator(ReferenceEvaluator):
 
     Args:
         proto: a model, a graph, a function, a node, a path, or bytes.
-        opsets: versions by domain, for a proto that does not say them.
+        opsets: opset versions by domain, for a proto without opset imports.
         functions: local functions that nodes call.
         verbose: onnx's levels: 0 nothing, 2 every node, 3 every result as well.
-        new_ops: more operators, `OpRun` classes; they come before the ones added here.
-        kwargs: what else onnx's evaluator takes.
+        new_ops: more operators, as `OpRun` classes; they override the ones added here.
+        kwargs: further arguments of onnx's evaluator.
     """
 
     extra_ops: tuple[type[OpRun], ...] = (
@@ -139,9 +139,9 @@ class ExtendedReferenceEvaluator(ReferenceEvaluator):
         )
 
     def steps(self, feeds: Mapping[str, Any]) -> Iterator[tuple[NodeProto, dict[str, Any]]]:
-        """Run the graph one node at a time; yield each node and all values so far, by name.
+        """Run the graph node by node; yield each node and all values so far, by name.
 
-        The values include the results of that node. What a node raises is raised here.
+        The values include the results of the node. An exception of a node is not caught.
 
         Args:
             feeds: numpy arrays by the names of the inputs.
@@ -150,7 +150,7 @@ class ExtendedReferenceEvaluator(ReferenceEvaluator):
         for node in self.rt_nodes_:
             inputs = [values[name] for name in node.input]
             context = {"context": values} if node.need_context() else {}
-            with np.errstate(all="ignore"):  # infinities are results like others
+            with np.errstate(all="ignore"):  # infinities and NaN are valid results
                 results = node.run(*inputs, **context)
             values.update(zip(node.output, results, strict=False))
             yield node.onnx_node, values

@@ -1,6 +1,6 @@
 """Corrected standard operators that onnx's reference evaluator computes wrongly or rejects.
 
-The first line of each class says what it adds.
+The docstring of each class names the correction.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ortable.compat.onnx import OnnxConvTranspose, OnnxLoop, OpRun, run_loop_bod
 
 
 class ConvTranspose(OnnxConvTranspose):
-    """Groups, and any number of dimensions."""
+    """ConvTranspose with groups and any number of dimensions."""
 
     op_domain = ""
 
@@ -40,12 +40,14 @@ class ConvTranspose(OnnxConvTranspose):
             )  # fmt: skip
             return (result[0],)
         rank, groups = X.ndim - 2, group or 1
-        steps, gaps = strides or [1] * rank, dilations or [1] * rank
-        cropping, extra = pads or [0] * (2 * rank), output_padding or [0] * rank
+        stride_sizes, dilation_sizes = strides or [1] * rank, dilations or [1] * rank
+        cropping, output_pads = pads or [0] * (2 * rank), output_padding or [0] * rank
         size, kernel = X.shape[2:], W.shape[2:]
         full = [
             (n - 1) * s + (k - 1) * d + 1 + p
-            for n, s, k, d, p in zip(size, steps, kernel, gaps, extra, strict=True)
+            for n, s, k, d, p in zip(
+                size, stride_sizes, kernel, dilation_sizes, output_pads, strict=True
+            )
         ]
         dtype = np.float64 if X.dtype == np.float64 else np.float32
         x: Any = X.astype(dtype).reshape(X.shape[0], groups, -1, *size)
@@ -54,8 +56,8 @@ class ConvTranspose(OnnxConvTranspose):
         for offset in itertools.product(*(range(k) for k in kernel)):
             part = np.einsum("ngc...,gcm->ngm...", x, w[(..., *offset)])
             window: list[Any] = [
-                slice(at * d, at * d + (n - 1) * s + 1, s)
-                for at, d, n, s in zip(offset, gaps, size, steps, strict=True)
+                slice(start * d, start * d + (n - 1) * s + 1, s)
+                for start, d, n, s in zip(offset, dilation_sizes, size, stride_sizes, strict=True)
             ]
             output[(..., *window)] += part
         cropped: list[Any] = [slice(cropping[i], full[i] - cropping[rank + i]) for i in range(rank)]
@@ -68,7 +70,7 @@ class ConvTranspose(OnnxConvTranspose):
 
 
 class Loop(OnnxLoop):
-    """A condition that is left out holds; results of the rounds are stacked along a new axis."""
+    """Loop with an optional condition, and with scan outputs stacked along a new axis."""
 
     op_domain = ""
 
@@ -82,7 +84,7 @@ class Loop(OnnxLoop):
         attributes: Any = None,
         bindings: Any = None,
     ) -> tuple[Any, ...]:
-        node: Any = self  # its graph is an attribute that the base class sets by name
+        node: Any = self  # untyped: the base class sets `body` by the name of the attribute
         names = node.body.input_names
         states = list(args[: self.N])
         scanned: list[list[Any]] = [[] for _ in range(self.K)]
@@ -103,7 +105,7 @@ class Loop(OnnxLoop):
 
 
 class Pad(OpRun):
-    """Negative pads, which cut."""
+    """Pad with negative pads, which crop."""
 
     op_domain = ""
 
@@ -132,7 +134,7 @@ class Pad(OpRun):
 
 
 class ReduceLogSumExp(OpRun):
-    """Infinities: the sum of nothing but -inf is -inf, one with inf is inf."""
+    """ReduceLogSumExp for infinities: -inf if all values are -inf, inf if a value is inf."""
 
     op_domain = ""
 
@@ -143,14 +145,14 @@ class ReduceLogSumExp(OpRun):
         keepdims: int | None = 1,
         noop_with_empty_axes: int | None = 0,
     ) -> tuple[np.ndarray]:
-        along = tuple(int(a) for a in np.ravel(axes)) if axes is not None else ()
-        if not along and noop_with_empty_axes:
+        reduced_axes = tuple(int(a) for a in np.ravel(axes)) if axes is not None else ()
+        if not reduced_axes and noop_with_empty_axes:
             return (data,)
-        greatest = np.max(data, axis=along or None, keepdims=True, initial=-np.inf)
+        maximum = np.max(data, axis=reduced_axes or None, keepdims=True, initial=-np.inf)
         with np.errstate(divide="ignore"):
-            shifted = np.exp(data - np.where(np.isfinite(greatest), greatest, 0))
-            total = np.log(np.sum(shifted, axis=along or None, keepdims=True))
-        result = total + np.where(np.isfinite(greatest), greatest, 0)
+            shifted = np.exp(data - np.where(np.isfinite(maximum), maximum, 0))
+            total = np.log(np.sum(shifted, axis=reduced_axes or None, keepdims=True))
+        result = total + np.where(np.isfinite(maximum), maximum, 0)
         if not keepdims:
-            result = np.squeeze(result, axis=along or None)
+            result = np.squeeze(result, axis=reduced_axes or None)
         return (result.astype(data.dtype),)

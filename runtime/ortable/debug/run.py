@@ -1,6 +1,7 @@
-"""Run one converted graph node by node in numpy: print, compare with eager, and dump its call.
+"""Run one converted graph node by node in numpy: print nodes, compare with eager, dump the call.
 
-Arguments and results are handled as in the fast backend; `backend` makes a `ReferenceBackend`.
+Arguments and results are handled as by the ONNX Runtime backend. `backend.py` makes a
+`ReferenceBackend` for each graph.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from .comparing.call_effects import compute_gap
 from .comparing.mismatch import ValueRecorder, find_producer
 from .reference import ExtendedReferenceEvaluator
 
-_MAX_PRINTED = {2: 10, 3: 100}  # verbosity to the number of values that are printed in full
+_MAX_PRINTED_VALUES = {2: 10, 3: 100}  # by verbosity: the largest array that is printed in full
 
 
 class ReferenceBackend:
@@ -38,14 +39,15 @@ class ReferenceBackend:
 
     Args:
         compiled: the graph.
-        verbose: 1 prints the nodes, 2 their results too, 3 more values of each.
-        tolerance: compares every result with eager's; None does not.
+        verbose: 1 prints the nodes, 2 their results too, 3 more values of each result.
+        tolerance: for comparing every result with eager's; None compares nothing.
     """
 
     def __init__(
         self, compiled: CompiledGraph, verbose: int = 0, tolerance: ToleranceOverride | None = None
     ) -> None:
-        self._boxed_call = True  # on the object: dynamo wraps backward graphs and copies `__dict__`
+        # set on the instance, since dynamo wraps backward graphs and copies `__dict__`
+        self._boxed_call = True
         self.compiled = compiled
         self.verbose = verbose
         self.tolerance = tolerance
@@ -58,7 +60,7 @@ class ReferenceBackend:
         self._results = OrtBackend(compiled, self, None, execute=self._make_execute)
 
     def attach(self, graph_module: GraphModule | None, path: Path | None) -> None:
-        """Receive the FX graph, and the path of the dumped model."""
+        """Set the FX graph, and the path of the dumped model."""
         self.graph_module = graph_module
         self.dump_path = path
 
@@ -66,7 +68,7 @@ class ReferenceBackend:
         """Run one call.
 
         Raises:
-            MismatchError: a result differs from eager's, and they are compared.
+            MismatchError: a result differs from eager's; only with a tolerance.
         """
         with self._lock:
             self.calls += 1
@@ -74,7 +76,7 @@ class ReferenceBackend:
             return self._results(args)
 
     def _make_execute(self, _: Any) -> Callable[..., Any]:
-        """Make a stand-in for the fast backend's session that returns the computed tensors."""
+        """Make a function with the signature of a session's run that returns `_fetched`."""
 
         def run(feeds: Any, names: Any, options: Any) -> Any:
             values = capi.OrtValueVector()
@@ -107,7 +109,7 @@ class ReferenceBackend:
     def _run_next_node(
         self, steps: Any, proto: NodeProto, values: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Run one more node and return all values; a failure names the node and its inputs."""
+        """Run the next node and return all values; an error names the node and its inputs."""
         try:
             return next(steps)[1]
         except Exception as error:
@@ -115,13 +117,17 @@ class ReferenceBackend:
             lines = [
                 f"The reference evaluator cannot run {format_node(proto)}: {type(error).__name__}: "
                 f"{error}",
-                *(f"  {n}: {describe_value(values[n])}" for n in proto.input if n in values),
+                *(
+                    f"  {name}: {describe_value(values[name])}"
+                    for name in proto.input
+                    if name in values
+                ),
                 *(f"  {key}: {value}" for key, value in origin.items()),
             ]
             raise OrtableError("\n".join(lines)) from error
 
     def _make_eager_values(self, args: Sequence[Any]) -> EagerValues | None:
-        """Compute the values to compare with, before anything is written into an argument."""
+        """Compute eager's values, before the call writes into an argument."""
         if self.tolerance is None or self.graph_module is None:
             return None
         return EagerValues(self.graph_module, args, self.compiled.fx_names, self.tolerance)
@@ -161,13 +167,15 @@ class ReferenceBackend:
 
     def _print_value(self, mark: str, name: str, value: Any) -> None:
         if self.verbose > 1:
-            print(f"{mark} {name}: {describe_value(value, _MAX_PRINTED.get(self.verbose, 1000))}")
+            print(
+                f"{mark} {name}: {describe_value(value, _MAX_PRINTED_VALUES.get(self.verbose, 1000))}"
+            )
 
 
 class EagerValues:
-    """Values of every node of an FX graph in torch for one call, to compare ONNX results with.
+    """Eager's values of the nodes of an FX graph in one call, to compare ONNX results with.
 
-    `fx_names` maps ONNX results to nodes.
+    `fx_names` maps ONNX results to FX nodes.
     """
 
     def __init__(
@@ -186,10 +194,10 @@ class EagerValues:
         self.nodes = {node.name: node for node in graph_module.graph.nodes}
 
     def check_node(self, proto: NodeProto, computed: Mapping[str, Any]) -> None:
-        """Compare the results that `proto` has just added to `computed`.
+        """Compare the results of the ONNX node `proto`, by name in `computed`.
 
         Raises:
-            MismatchError: one is not eager's.
+            MismatchError: a result differs from eager's.
         """
         for name in proto.output:
             fx_name = self.fx_names.get(name)
@@ -221,7 +229,7 @@ def make_feeds(compiled: CompiledGraph, args: Sequence[Any]) -> dict[str, np.nda
     """Convert the arguments of a call to inputs of the ONNX graph.
 
     Raises:
-        InputError: an argument whose elements cannot be read.
+        InputError: the elements of an argument cannot be read.
     """
     check_memory(compiled.inputs, args)
     feeds: dict[str, np.ndarray] = {}
@@ -244,7 +252,7 @@ def make_feeds(compiled: CompiledGraph, args: Sequence[Any]) -> dict[str, np.nda
 
 
 def _make_ort_value(tensor: torch.Tensor) -> Any:
-    """Wrap a tensor as ONNX Runtime would return it."""
+    """Convert a tensor to an OrtValue, as a session returns it."""
     elem_type = dtypes.from_torch(tensor.dtype)
     if elem_type in dtypes.FLOAT8_TYPES:
         return float8_value(tensor, elem_type)

@@ -177,7 +177,7 @@ def test_explain_says_which_rules_fired_for_which_lines(
     out = said(capsys, "explain", sums, "--rewrites", f"none,{rules_file}")
     assert "  1 rewrite by 1 rule\n" in out
     assert re.search(r"^    add_itself +1  models_with_sums\.py:6$", out, re.MULTILINE)
-    assert "  named, and fired nowhere: minus_minus\n" in out
+    assert "  named rules that did not fire: minus_minus\n" in out
     assert (
         "rules that were refused somewhere, most often first:\n    add_itself  rank_of(x) == 2\n"
         in out
