@@ -31,7 +31,7 @@ from .comparing.call_effects import compute_gap
 from .comparing.mismatch import ValueRecorder, find_producer
 from .reference import ExtendedReferenceEvaluator
 
-_MAX_PRINTED_VALUES = {2: 10, 3: 100}  # by verbosity: the largest array that is printed in full
+_MAX_PRINTED = {2: 10, 3: 100}  # by verbosity: the largest array that is printed in full
 
 
 class ReferenceBackend:
@@ -168,7 +168,7 @@ class ReferenceBackend:
     def _print_value(self, mark: str, name: str, value: Any) -> None:
         if self.verbose > 1:
             print(
-                f"{mark} {name}: {describe_value(value, _MAX_PRINTED_VALUES.get(self.verbose, 1000))}"
+                f"{mark} {name}: {describe_value(value, _MAX_PRINTED.get(self.verbose, 1000))}"
             )
 
 

@@ -1,3 +1,1 @@
-"""The parts of `ortable.first_difference`: graphs and calls run in eager and through ortable, the
-mismatch, its cause, the line of the specs, and a minimal repro.
-"""
+"""The parts of `ortable.first_difference`: comparison, diagnosis, source lines, minimal repro."""

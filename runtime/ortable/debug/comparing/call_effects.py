@@ -1,7 +1,7 @@
-"""Record the effects of a model call and compare them: results, gradients, and what it wrote into
-buffers, parameters and arguments.
+"""Record and compare the effects of a model call: results, gradients and in-place writes.
 
-`difference` and `bisect` record eager and compiled calls with it.
+A call may write into buffers, parameters and arguments. `difference.py` and `bisection` record
+eager and compiled calls.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Call:
         function: the model.
         args: positional arguments.
         kwargs: keyword arguments.
-        train: with gradients.
-        dynamic: as torch.compile has it.
-        times: how often it is called in one run.
+        train: run with gradients.
+        dynamic: the argument `dynamic` of torch.compile.
+        times: the number of calls in one run.
         state: compare buffers and gradients of the model.
         parameters: with `state`, compare the parameters too.
     """
@@ -58,19 +58,19 @@ class Call:
     parameters: bool = True
 
     def record_compiled(self, backend: Any) -> CallEffects:
-        """Record the effects of the calls compiled by a backend, or by one of torch by its name."""
+        """Record the effects of the calls compiled by a backend, given by function or by name."""
         return self.record_effects(lambda: compile_isolated(self.function, backend, self.dynamic))
 
     def record_effects(self, make: Callable[[], Callable[..., Any]] | None = None) -> CallEffects:
-        """Record the effects of what `make` returns, or of eager.
+        """Record the effects of calls of the function that `make` returns, or of eager calls.
 
         The model, its optimizers and random states are restored afterwards.
         """
         calls = [copy_arguments(self.args, self.kwargs) for _ in range(self.times)]
-        steps = bool(find_optimizers(self.function))  # it runs backward itself
-        train = self.train and not steps
+        has_optimizer = bool(find_optimizers(self.function))  # such a function runs backward itself
+        train = self.train and not has_optimizer
         stance = "force_eager" if make is None else "default"
-        state = random.getstate()
+        random_state = random.getstate()
         with (
             preserve_optimizers(self.function),
             isolated_call(self.function, (calls, {}), train, stance),
@@ -79,27 +79,28 @@ class Call:
             torch.manual_seed(_SEED)
             random.seed(_SEED)
             try:
-                called = self.function if make is None else make()
+                callee = self.function if make is None else make()
                 effects: dict[str, Any] = {}
                 for number, call in enumerate(calls, 1):
-                    mark = "" if number == 1 else f"call {number}: "
+                    prefix = "" if number == 1 else f"call {number}: "
                     effects |= {
-                        f"{mark}{k}": v for k, v in self._call_effects(called, call, train).items()
+                        f"{prefix}{name}": value
+                        for name, value in self._call_effects(callee, call, train).items()
                     }
                 return effects | self._written_state()
             finally:
-                random.setstate(state)
+                random.setstate(random_state)
 
-    def _call_effects(self, called: Callable[..., Any], call: Any, train: bool) -> dict[str, Any]:
-        """Collect results, arguments and gradients of one call."""
-        returned: list[Any] = []
+    def _call_effects(self, callee: Callable[..., Any], call: Any, train: bool) -> dict[str, Any]:
+        """Run one call and collect its results, arguments and gradients."""
+        results: list[Any] = []
 
         def record_result(*args: Any, **kwargs: Any) -> Any:
-            returned.append(called(*args, **kwargs))
-            return returned[0]
+            results.append(callee(*args, **kwargs))
+            return results[0]
 
         run_call(record_result, call, train, _run_backward)
-        effects = collect_leaves("result", returned[0])
+        effects = collect_leaves("result", results[0])
         for path, leaf in _named_leaves(call):
             if isinstance(leaf, torch.Tensor):
                 effects |= collect_leaves(f"argument{path}", leaf)
@@ -110,7 +111,7 @@ class Call:
         return effects
 
     def _written_state(self) -> dict[str, Any]:
-        """Collect buffers, and parameters where these are compared."""
+        """Collect buffers, the parameters that are compared, and the optimizers' parameters."""
         state: dict[str, Any] = {}
         for module in self._tracked_modules():
             for name, tensor in (
@@ -127,9 +128,9 @@ class Call:
 
 
 def _run_backward(results: Sequence[torch.Tensor], _: Any) -> None:
-    """Run backward with gradients that differ from value to value, the same at every call.
+    """Run backward with cosines as gradients.
 
-    Gradients of normalizations vanish where all are the same.
+    With equal gradients, the gradients of normalizations would vanish.
     """
     gradients = []
     for result in results:
@@ -139,7 +140,7 @@ def _run_backward(results: Sequence[torch.Tensor], _: Any) -> None:
 
 
 def collect_leaves(prefix: str, tree: Any) -> dict[str, Any]:
-    """Collect the leaves of a result by their path, with tensors cloned."""
+    """Collect the leaves of a result by path, with tensors cloned."""
     return {
         prefix + path: leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf
         for path, leaf in _named_leaves(tree)
@@ -156,13 +157,13 @@ def _named_leaves(tree: Any) -> list[tuple[str, Any]]:
     return [(pytree.keystr(path), leaf) for path, leaf in leaves]
 
 
-# -- how far apart
+# -- comparison
 
 
 def describe_difference(
     expected: CallEffects, got: CallEffects, tolerance: ToleranceOverride
 ) -> str:
-    """Describe the first value that differs; empty where all agree."""
+    """Describe the first value that differs; empty if all values agree."""
     for name, value in expected.items():
         if name not in got:
             return f"{name} is missing"
@@ -173,26 +174,28 @@ def describe_difference(
 
 
 def compute_gap(expected: Any, got: Any, tolerance: ToleranceOverride) -> NumericDiff | None:
-    """Compute how far a value is from eager's; None within the tolerance.
+    """Compute the difference of a value from eager's; None if it is within the tolerance.
 
-    Complex numbers are pairs, or parts; Python floats have the tolerance of float64.
+    Complex tensors are compared as real ones; Python floats have the tolerance of float64.
     """
-    tensors = isinstance(expected, torch.Tensor), isinstance(got, torch.Tensor)
-    if all(tensors):
+    are_tensors = isinstance(expected, torch.Tensor), isinstance(got, torch.Tensor)
+    if all(are_tensors):
         if expected.layout is not torch.strided:
             return None
         expected, got = real_tensor(expected), real_tensor(got)
         return compare_tensors(expected, got, tolerance.of(expected.dtype))
     if type(expected) is float and type(got) is float:
-        one, other = (torch.tensor(number, dtype=torch.float64) for number in (expected, got))
-        return compute_gap(one, other, ToleranceOverride())
-    what = ""
+        expected_tensor, got_tensor = (
+            torch.tensor(number, dtype=torch.float64) for number in (expected, got)
+        )
+        return compute_gap(expected_tensor, got_tensor, ToleranceOverride())
+    message = ""
     if type(expected) is not type(got):
-        what = f"{_class_name(got)} in place of {_class_name(expected)}"
+        message = f"{_class_name(got)} in place of {_class_name(expected)}"
     elif isinstance(expected, bool | int | str | complex) and expected != got:
-        what = f"{got!r} in place of {expected!r}"
-    nothing = torch.empty(0)
-    return NumericDiff(math.inf, what, nothing, nothing) if what else None
+        message = f"{got!r} in place of {expected!r}"
+    empty = torch.empty(0)
+    return NumericDiff(math.inf, message, empty, empty) if message else None
 
 
 def _class_name(value: Any) -> str:

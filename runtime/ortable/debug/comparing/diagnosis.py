@@ -1,7 +1,7 @@
 """Diagnose a mismatch: which spec entry, rewrite rule, function, kernel or optimizer causes it.
 
-The graph is converted again without each candidate until the result is eager's. `difference` and
-`exports` get a `Difference` with a minimal repro.
+The diagnosis converts the graph again without each candidate, until the result equals eager's.
+`difference.py` and `exports.py` receive a `Difference` with a minimal repro.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .source_locations import (
 
 @dataclass(frozen=True)
 class Cause:
-    """The kind, name and location of what makes a result differ."""
+    """The culprit of a mismatch, with its name and location."""
 
     culprit: Culprit
     name: str
@@ -47,9 +47,9 @@ class Cause:
 
 
 def find_cause(mismatch: Mismatch, comparator: Comparator) -> Cause:
-    """Find what makes the result differ from eager."""
+    """Find the cause of a mismatch."""
     if mismatch.stage == "host":
-        return Cause("preparation", "what is done to torch's graph before it is converted")
+        return Cause("preparation", "of torch's graph before conversion")
     if mismatch.stage == "session":
         return _diagnose_session(mismatch, comparator)
     if mismatch.stage == "passes":
@@ -77,7 +77,7 @@ def _diagnose_session(mismatch: Mismatch, comparator: Comparator) -> Cause:
 
 
 def _diagnose_transforms(mismatch: Mismatch, comparator: Comparator) -> Cause | None:
-    """Find the user's function without which the result is eager's."""
+    """Find the transform of the user without which the result equals eager's."""
     source = mismatch.source
     transforms = source.transforms
     if not transforms or not _fixes_mismatch(
@@ -90,7 +90,9 @@ def _diagnose_transforms(mismatch: Mismatch, comparator: Comparator) -> Cause | 
         if _fixes_mismatch(
             mismatch,
             comparator,
-            source.convert_variant(transforms=[x for x in transforms if x is not transform]),
+            source.convert_variant(
+                transforms=[candidate for candidate in transforms if candidate is not transform]
+            ),
         )
     ]
     function = (culprits or transforms)[0]
@@ -99,7 +101,7 @@ def _diagnose_transforms(mismatch: Mismatch, comparator: Comparator) -> Cause | 
 
 
 def _diagnose_passes(mismatch: Mismatch, comparator: Comparator) -> Cause:
-    """Find the rule without which the result is eager's; rules that made the nodes come first."""
+    """Find the rule without which the result equals eager's; try rules of the nodes first."""
     source = mismatch.source
     if _fixes_mismatch(mismatch, comparator, source.convert_variant()):
         return Cause("model", "the exported model")
@@ -113,17 +115,17 @@ def _diagnose_passes(mismatch: Mismatch, comparator: Comparator) -> Cause:
 
 
 def _find_rules(mismatch: Mismatch) -> list[str]:
-    """List the rules that made nodes between the results that agree and the one that does not."""
+    """List the rules that made the nodes between agreeing results and the mismatch."""
     rules: list[str] = []
     nodes = find_computing_nodes(mismatch)
     for proto in reversed(nodes):
-        about = {entry.key: entry.value for entry in proto.metadata_props}
-        rules += about.get(REWRITES, "").split(", ") if REWRITES in about else []
+        metadata = {entry.key: entry.value for entry in proto.metadata_props}
+        rules += metadata.get(REWRITES, "").split(", ") if REWRITES in metadata else []
     return list(dict.fromkeys(rules))
 
 
 def _fixes_mismatch(mismatch: Mismatch, comparator: Comparator, converted: ConvertedGraph) -> bool:
-    """Whether the result is eager's in another conversion of the graph."""
+    """Whether the result equals eager's in `converted`, another conversion of the graph."""
     values, _ = mismatch.source.compute_values(converted, mismatch.node.name)
     return bool(values) and all(
         comparator.compute_gap(mismatch.gap.expected, value) is None for value in values.values()
@@ -132,7 +134,7 @@ def _fixes_mismatch(mismatch: Mismatch, comparator: Comparator, converted: Conve
 
 def _diagnose_entry(mismatch: Mismatch, comparator: Comparator) -> Cause:
     """Blame the entry, or the kernel if the reference evaluator computes eager's result."""
-    kernel = _wrong_kernel(mismatch, comparator)
+    kernel = _find_wrong_kernel(mismatch, comparator)
     operator = operator_name(mismatch.node)
     if kernel is not None:
         return Cause("kernel", kernel, where_is(operator, case_number(mismatch)))
@@ -141,23 +143,23 @@ def _diagnose_entry(mismatch: Mismatch, comparator: Comparator) -> Cause:
 
 
 def case_number(mismatch: Mismatch) -> int:
-    """Return the number of the case that converted the node; 0 where its entry has one."""
+    """Return the number of the case that converted the node; 0 if its entry has one case."""
     case = mismatch.converted.cases.get(find_producer(mismatch.node).name, "")
     return int(case.rpartition("/")[2] or 0)
 
 
-def _wrong_kernel(mismatch: Mismatch, comparator: Comparator) -> str | None:
+def _find_wrong_kernel(mismatch: Mismatch, comparator: Comparator) -> str | None:
     """Find the ONNX operator whose kernel is wrong.
 
-    None where the reference evaluator agrees with ONNX Runtime, or cannot run the nodes.
+    None if the reference evaluator agrees with ONNX Runtime, or cannot run the nodes.
     """
     nodes = find_computing_nodes(mismatch)
     feeds = mismatch.source.make_feeds(mismatch.converted)
     feeds |= {name: to_numpy(value) for name, value in mismatch.agreed.items()}
-    names = [name for proto in nodes for name in proto.output if name]
+    result_names = [name for proto in nodes for name in proto.output if name]
     try:
         computed = intermediate_results(
-            mismatch.converted.model, mismatch.source.make_feeds(mismatch.converted), names,
+            mismatch.converted.model, mismatch.source.make_feeds(mismatch.converted), result_names,
             mismatch.source.providers,
         )  # fmt: skip
         reference = {
@@ -168,7 +170,7 @@ def _wrong_kernel(mismatch: Mismatch, comparator: Comparator) -> str | None:
             for name in proto.output
             if name
         }
-    except Exception:  # whatever an evaluator raises: inconclusive
+    except Exception:  # inconclusive: evaluators raise errors of many types
         return None
     if comparator.compute_gap(mismatch.gap.expected, reference[mismatch.result]) is not None:
         return None
@@ -180,7 +182,7 @@ def _wrong_kernel(mismatch: Mismatch, comparator: Comparator) -> str | None:
 
 
 def _make_partial_model(mismatch: Mismatch, nodes: Sequence[NodeProto]) -> onnx.ModelProto:
-    """Make a model of some nodes for the reference evaluator: its inputs have no types."""
+    """Make a model of `nodes` for the reference evaluator, which needs no input types."""
     model = onnx.ModelProto()
     model.CopyFrom(proto_of(mismatch.converted.model))
     graph = model.graph
@@ -231,8 +233,8 @@ class ReproSettings:
     """How a repro script runs its operator.
 
     Attributes:
-        differs: whether a function differs between eager and ortable.
-        options: those of torch.compile.
+        differs: a predicate: whether a function differs between eager and ortable.
+        options: options of torch.compile.
         exporting: arguments of `ortable.export`, in place of torch.compile.
         complete: whether `options` are all options of the compilation.
     """
@@ -275,9 +277,9 @@ def describe_decomposition(
     comparator: Comparator,
     settings: ReproSettings | None,
 ) -> Difference:
-    """Describe an operator that its decomposition computes differently.
+    """Describe an operator whose decomposition differs from it.
 
-    There is no script without `settings`.
+    The result has no script if `settings` is None.
     """
     node, values, gap = mismatch.node, mismatch.values, mismatch.gap
     repro = (
@@ -289,13 +291,13 @@ def describe_decomposition(
     return _make_difference(mismatch.kind, cause, gap, repro, **_node_fields(node, values))
 
 
-def describe_capture(name: str, gap: NumericDiff, kind: GraphKind, by: str) -> Difference:
-    """Describe a result that the graphs made by `by` compute differently."""
-    return _make_difference(kind, Cause("capture", by), gap, MinimalRepro(), node=name)
+def describe_capture(name: str, gap: NumericDiff, kind: GraphKind, tracer: str) -> Difference:
+    """Describe a result that already differs in the graph from `tracer`."""
+    return _make_difference(kind, Cause("capture", tracer), gap, MinimalRepro(), node=name)
 
 
 def _make_difference(
-    kind: GraphKind, cause: Cause, gap: NumericDiff, repro: MinimalRepro, **about: Any
+    kind: GraphKind, cause: Cause, gap: NumericDiff, repro: MinimalRepro, **fields: Any
 ) -> Difference:
     location = cause.location or SourceLocation("")
     return Difference(
@@ -310,7 +312,7 @@ def _make_difference(
         onnx=describe_value(to_numpy(gap.got)),
         script=repro.script,
         tensors=repro.tensors or {},
-        **about,
+        **fields,
     )
 
 

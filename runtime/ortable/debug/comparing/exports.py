@@ -32,12 +32,12 @@ from .minimizer import Differs
 from .mismatch import Comparator, ComparisonSource, record_values
 from .records import Comparison
 
-_OURS = "com.microsoft"
+_MICROSOFT_DOMAIN = "com.microsoft"
 
 
 @dataclass(frozen=True)
 class ProgramGraph:
-    """A conversion of a program: the model, and the origin of its nodes."""
+    """A converted program: the ONNX model, and FX nodes, cases and rewrites of its nodes."""
 
     model: Any
     fx_names: Mapping[str, str]
@@ -46,7 +46,7 @@ class ProgramGraph:
 
 
 class ProgramSource(ComparisonSource):
-    """An exported program and one call of it."""
+    """The source of comparisons of an exported program, with one call of it."""
 
     kind = "export"
 
@@ -59,15 +59,18 @@ class ProgramSource(ComparisonSource):
         self.returned = returned_nodes(parts.model, parts.program)
 
     def active_rules(self) -> Mapping[str, Rule]:
+        """Return the rewrite rules of the export, by name."""
         return {rule.name: rule for rule in self.parts.request.passes.rules}
 
     def convert_full(self) -> ProgramGraph:
+        """Return the exported model, without another conversion."""
         fired = self.parts.request.record.rewrites.counts()
         return self._make_graph(self.parts.model, fired)
 
     def convert_variant(
         self, *, optimize: bool = True, without: str = "", transforms: Sequence[Any] | None = None
     ) -> ProgramGraph:
+        """Convert the program again; an export has no transforms."""
         passes = self.parts.request.passes
         if not optimize:
             passes = replace(passes, optimize=False)
@@ -88,48 +91,55 @@ class ProgramSource(ComparisonSource):
         return ProgramGraph(model, names, program.cases, fired)
 
     def make_feeds(self, converted: ProgramGraph) -> dict[str, Any]:
+        """Return the arguments of the call as inputs of the ONNX graph."""
         return dict(self.results.feeds)
 
     def eager_values(
         self, names: Mapping[str, str], overrides: Mapping[str, torch.Tensor]
     ) -> tuple[Mapping[str, torch.Tensor], Sequence[Any]]:
+        """Return the values of the program's nodes in eager, and its results."""
         expected = self.results.expected
         return expected, [expected.get(node) for node in self.returned.values()]
 
     def run_in_session(self, converted: ProgramGraph, settings: Any = None) -> list[Any]:
+        """Run the converted program in a session with `settings`."""
         session = make_session(converted.model, self.providers, settings)
         names = list(returned_nodes(converted.model, self.parts.program))
         return run_session(session, self.results.feeds, names)
 
     def output_nodes(self) -> list[Node]:
+        """Return the nodes that the model returns."""
         nodes = {node.name: node for node in self.module.graph.nodes}
         return [nodes[name] for name in self.returned.values()]
 
     def torch_values(self, overrides: Mapping[str, torch.Tensor]) -> dict[Node, Any]:
+        """Compute all nodes of the program in torch."""
         return record_values(self.module, graph_arguments(self.parts.program, self.call), overrides)
 
 
 class ModelComparator(Comparator):
-    """The comparison of an exported model."""
+    """The comparison of an exported model with its module."""
 
-    captured: tuple[str, NumericDiff] | None = None  # a result of torch's graph that differs
+    captured: tuple[str, NumericDiff] | None = None  # a result that torch's capture made differ
 
-    def compare_program(self, parts: Conversion) -> None:
-        """Compare until something differs, and set `mismatch` or `captured`."""
-        if not parts.program.results:  # modules became functions, and nothing was kept
-            rebuild_graph(parts, replace(parts.request.passes, optimize=False))
-        source = ProgramSource(parts)
+    def compare_program(self, conversion: Conversion) -> None:
+        """Compare until a result differs; set `mismatch`, or `captured` for torch's capture."""
+        if not conversion.program.results:  # an export with local functions records no results
+            rebuild_graph(conversion, replace(conversion.request.passes, optimize=False))
+        source = ProgramSource(conversion)
         self.compare_graph(source)
         if self.mismatch is None:
             self._compare_capture(source)
 
     def _compare_capture(self, source: ProgramSource) -> None:
-        """Compare what the module returns with what torch's graph returns."""
-        parts, expected = source.parts, source.results.expected
-        # a module was captured under the caller's autocast; a program is what it is
-        under = caller_autocast() if parts.request.record.strategy else nullcontext()
-        with use_autocast_regions(parts.autocast_regions), under:
-            returned = eager_outputs(source.original, source.call, parts.program)
+        """Compare the results of the module with those of torch's graph."""
+        conversion, expected = source.parts, source.results.expected
+        # a module was captured under the caller's autocast, a given ExportedProgram was not
+        autocast_context = (
+            caller_autocast() if conversion.request.record.strategy else nullcontext()
+        )
+        with use_autocast_regions(conversion.autocast_regions), autocast_context:
+            returned = eager_outputs(source.original, source.call, conversion.program)
         for (name, node), value in zip(source.returned.items(), returned, strict=False):
             if node not in expected:
                 continue
@@ -143,37 +153,37 @@ class ModelComparator(Comparator):
 def resolve_export(
     model: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, exported: Any
 ) -> Conversion:
-    """Resolve what is compared: a program with the conversion that made it.
+    """Return the conversion that made the exported model, for comparison.
 
-    A model alone does not have torch's graph: the module is exported again, and must have the same
-    inputs.
+    A ModelProto or a file has no FX graph. Then the module is exported again, and the new export
+    must have the same inputs.
     """
     artifact = model if exported is None else exported
     if isinstance(artifact, OnnxProgram):
         return conversion_for(artifact, args, kwargs)
     if isinstance(artifact, str | os.PathLike):
         artifact = onnx.load(os.fspath(artifact))
-    fresh = export(model, tuple(args), dict(kwargs or {}), **_export_arguments(artifact))
-    parts = conversion_for(fresh)
-    expected = [value.name for value in proto_of(parts.model).graph.input]
+    new_export = export(model, tuple(args), dict(kwargs or {}), **_export_arguments(artifact))
+    conversion = conversion_for(new_export)
+    expected = [value.name for value in proto_of(conversion.model).graph.input]
     names = [value.name for value in artifact.graph.input]
     if names != expected:
         raise InputError(
             f"the model has the inputs {', '.join(names)}, and an export of the module has "
             f"{', '.join(expected)}: give the OnnxProgram that `ortable.export` returned"
         )
-    parts.model = artifact
-    return parts
+    conversion.model = artifact
+    return conversion
 
 
-def compare_export(parts: Conversion, tolerance: ToleranceOverride) -> Comparison:
+def compare_export(conversion: Conversion, tolerance: ToleranceOverride) -> Comparison:
     """Find the first result of an exported model that differs from eager's."""
     comparator = ModelComparator(tolerance)
-    comparator.compare_program(parts)
+    comparator.compare_program(conversion)
     difference = None
     if comparator.mismatch is not None:
-        arguments = _export_arguments(proto_of(parts.model))
-        arguments |= {} if parts.request.passes.optimize else {"optimize": False}
+        arguments = _export_arguments(proto_of(conversion.model))
+        arguments |= {} if conversion.request.passes.optimize else {"optimize": False}
         settings = ReproSettings(_make_differs(arguments, tolerance), exporting=arguments)
         difference = describe_mismatch(comparator.mismatch, comparator, settings)
     elif comparator.captured is not None:
@@ -184,16 +194,16 @@ def compare_export(parts: Conversion, tolerance: ToleranceOverride) -> Compariso
 def _export_arguments(model: onnx.ModelProto) -> dict[str, Any]:
     """Return the arguments of an export to the opset and target of a model."""
     opsets = {entry.domain: entry.version for entry in model.opset_import}
-    target = {"target": "onnxruntime"} if _OURS in opsets else {}
+    target = {"target": "onnxruntime"} if _MICROSOFT_DOMAIN in opsets else {}
     return {"target_opset": opsets[""], **target}
 
 
 def _make_differs(arguments: Mapping[str, Any], tolerance: ToleranceOverride) -> Differs:
-    """Make the predicate whether a function differs between eager and its export."""
+    """Make a predicate: whether a function differs between eager and its export."""
 
     def differs(function: Any, args: Sequence[Any], dynamic: bool) -> bool:
         if dynamic:
-            return False  # sizes of an export are free where it says so: the script has none
+            return False  # the export of a script has no dynamic shapes
         comparator = ModelComparator(tolerance)
         try:
             comparator.compare_program(
@@ -207,7 +217,7 @@ def _make_differs(arguments: Mapping[str, Any], tolerance: ToleranceOverride) ->
 
 
 class _FunctionModule(torch.nn.Module):
-    """A function as a module."""
+    """A module that calls a function, since torch.export takes only modules."""
 
     def __init__(self, function: Any) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """Compare the AOTAutograd graphs of one call with their ONNX graphs, result by result.
 
-Each graph returns eager's results. So later graphs are compared on eager's values, and the backward
-on the tensors that eager's forward saved: the first mismatch is no consequence of another one.
+Each graph returns eager's results. So later graphs are compared on eager's values, and a backward
+graph on the tensors that eager's forward saved: no mismatch follows from an earlier one.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from .records import GraphKind
 
 
 class CallComparator(Comparator):
-    """Compares the graphs of one call."""
+    """The comparison of all graphs of one call."""
 
     def __init__(self, tolerance: ToleranceOverride) -> None:
         super().__init__(tolerance)
         self.last: ComparedGraph | None = None
-        self.uses_rng = False  # whether a graph draws random numbers
+        self.uses_rng = False
 
-    def compile_graph(self, graph: GraphModule, options: OrtOptions, run: Any) -> Any:
-        """Compile a graph for AOTAutograd, and return a function that runs eager beside it."""
+    def compile_graph(self, graph: GraphModule, options: OrtOptions, runner: Any) -> Any:
+        """Compile a graph for AOTAutograd; return a function that compares it with eager."""
         original = _copy_graph(graph)
         self.uses_rng |= any(map(_is_random, graph.graph.nodes))
         records: dict[str, Any] = {}
-        compiled = compile_aot_graph(graph, replace(options, storage=records), run)
+        compiled = compile_aot_graph(graph, replace(options, storage=records), runner)
         self._record_torch_ops(records.get("instance", ()), options)
 
         def call(args: list[Any]) -> list[Any]:
@@ -68,7 +68,7 @@ class CallComparator(Comparator):
         return call
 
     def _record_torch_ops(self, records: Sequence[Any], options: OrtOptions) -> None:
-        """Record the operators that torch runs: they are eager's, and in no ONNX graph."""
+        """Record the operators that torch runs as not compared, since no ONNX graph has them."""
         if options.storage is not None:
             options.storage.setdefault("instance", []).extend(records)
         placement = records[0].placement if records else ()
@@ -78,17 +78,19 @@ class CallComparator(Comparator):
     def _compare_call(
         self, original: GraphModule, compiled: Callable[..., Any], args: list[Any]
     ) -> None:
-        """Run the converted graph on copies, and compare it with the graph as AOTAutograd made it.
+        """Run the converted graph on copies, and compare its results with AOTAutograd's graph.
 
-        That covers the placement and composition of operators in between.
+        This also checks the changes that ortable makes to AOTAutograd's graph before conversion.
         """
         devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
         with torch.random.fork_rng(devices=devices), torch.no_grad():
             results = compiled(clone_arguments(args))
         if self.mismatch is not None or self.last is None:
             return
-        last = self.last
-        source = GraphSource(last.compiled, original, clone_arguments(args), last.options)
+        compared_graph = self.last
+        source = GraphSource(
+            compared_graph.compiled, original, clone_arguments(args), compared_graph.options
+        )
         with torch.random.fork_rng(devices=devices), torch.no_grad():
             expected = original(*clone_arguments(args))
         for node, value, got in zip(source.output_nodes(), expected, results, strict=True):
@@ -100,13 +102,13 @@ class CallComparator(Comparator):
                 return
 
     def make_runner(self, compiled: CompiledGraph, options: OrtOptions) -> ComparedGraph:
-        """Make what runs one converted graph, or a partition of one."""
+        """Make the runner of a converted graph, or of one of its partitions."""
         self.last = ComparedGraph(compiled, options, self)
         return self.last
 
 
 class ComparedGraph:
-    """One converted graph as a boxed callable: it compares, and returns eager's results."""
+    """A boxed callable that compares one converted graph and returns eager's results."""
 
     def __init__(
         self, compiled: CompiledGraph, options: OrtOptions, comparator: CallComparator
@@ -118,10 +120,11 @@ class ComparedGraph:
         self.module: GraphModule | None = None
 
     def attach(self, graph_module: GraphModule | None, path: Path | None) -> None:
-        """Receive the FX graph."""
+        """Set the FX graph."""
         self.module = graph_module
 
     def __call__(self, args: list[Any]) -> list[Any]:
+        """Compare one call and return eager's results; after a mismatch, only run the session."""
         if self.module is None or self.comparator.mismatch is not None:
             results = list(run_with_onnxruntime(self.compiled, self.options)(clone_arguments(args)))
         else:
@@ -132,7 +135,7 @@ class ComparedGraph:
 
 
 class GraphSource(ComparisonSource):
-    """A graph of AOTAutograd, its conversion, and the arguments of one call of it."""
+    """A graph of AOTAutograd, its conversion, and the arguments of one call."""
 
     is_part = True
 
@@ -147,14 +150,17 @@ class GraphSource(ComparisonSource):
         self.settings = options.session_options
 
     def active_rules(self) -> Mapping[str, Rule]:
+        """Return the rules of option `rewrites`, by name."""
         return {rule.name: rule for rule in rule_selection.select_rules(self.options.rewrites)}
 
     def convert_full(self) -> CompiledGraph:
+        """Convert the graph with the user's options."""
         return self.convert_variant()
 
     def convert_variant(
         self, *, optimize: bool = True, without: str = "", transforms: Sequence[Any] | None = None
     ) -> CompiledGraph:
+        """Convert the graph with changed options."""
         changes: dict[str, Any] = {}
         if not optimize:
             changes = {"optimize": False, "rewrites": ("default",), "pre_ort_model_transforms": ()}
@@ -177,26 +183,31 @@ class GraphSource(ComparisonSource):
         )  # fmt: skip
 
     def make_feeds(self, converted: CompiledGraph) -> dict[str, Any]:
+        """Convert the arguments of the call to inputs of the ONNX graph."""
         return make_feeds(converted, self.args)
 
     def eager_values(
         self, names: Mapping[str, str], overrides: Mapping[str, torch.Tensor]
     ) -> tuple[Mapping[str, torch.Tensor], Sequence[Any]]:
+        """Run the FX graph; return the values of the nodes in `names`, and its results."""
         node_values = {node: value for node, value in overrides.items() if "." not in node}
         recorder = ValueRecorder(self.module, set(names.values()), node_values)
         results = recorder.run_on_copies(self.args)
         return recorder.values, results
 
     def run_in_session(self, converted: CompiledGraph, settings: Any = None) -> list[Any]:
+        """Run the converted graph by ONNX Runtime on copies of the arguments."""
         options = self.options
         if settings is not None:
             options = replace(options, session_options=settings)
         return list(run_with_onnxruntime(converted, options)(clone_arguments(self.args)))
 
     def output_nodes(self) -> list[Any]:
+        """Return the nodes and constants that the FX graph returns."""
         return list(flatten_output(self.module.graph.output_node().args[0]))
 
     def torch_values(self, overrides: Mapping[str, torch.Tensor]) -> dict[Node, Any]:
+        """Compute all nodes of the FX graph in torch."""
         return record_values(self.module, self.args, overrides)
 
 
@@ -205,7 +216,7 @@ def _is_random(node: Node) -> bool:
 
 
 def _copy_graph(module: GraphModule) -> GraphModule:
-    """Copy a graph, so that passes over the original do not change it."""
+    """Copy a graph, so that passes over the original do not change the copy."""
     graph = Graph()
     output = graph.graph_copy(module.graph, {})
     graph.output(output)
@@ -218,7 +229,7 @@ DecompositionTable = Mapping[Any, Callable[..., Any]]
 
 @dataclass(frozen=True)
 class DecompositionMismatch:
-    """An operator whose decomposition computes something else, and the values before it."""
+    """An operator whose decomposition differs from it, and the values of the nodes before it."""
 
     kind: GraphKind
     node: Node
@@ -227,7 +238,7 @@ class DecompositionMismatch:
 
 
 class DecompositionComparator:
-    """Runs AOTAutograd graphs in eager and compares each operator with its decomposition."""
+    """The comparison of each operator of a call's AOTAutograd graphs with its decomposition."""
 
     def __init__(self, table: DecompositionTable, gap: GapFunction) -> None:
         self.table = table
@@ -235,6 +246,7 @@ class DecompositionComparator:
         self.mismatch: DecompositionMismatch | None = None
 
     def compile_graph(self, graph: GraphModule, options: OrtOptions, run: Any) -> Any:
+        """Return a function that runs the graph in eager and compares its operators."""
         kind = AotGraph(graph).kind
 
         def call(args: list[Any]) -> list[Any]:
@@ -250,7 +262,7 @@ class DecompositionComparator:
 
 
 class _DecompositionInterpreter(Interpreter):
-    """Runs a graph, and every operator that has a decomposition a second time by that."""
+    """Run a graph in eager, and also the decomposition of each operator that has one."""
 
     def __init__(self, module: GraphModule, kind: str, comparator: DecompositionComparator) -> None:
         super().__init__(module, garbage_collect_values=False)
@@ -268,7 +280,7 @@ class _DecompositionInterpreter(Interpreter):
         try:
             with _DecompositionMode(comparator.table):
                 got = n.target(*args, **kwargs)  # type: ignore[operator]
-        except Exception:  # some need fake tensors, whose sizes they ask for
+        except Exception:  # some decompositions only run on fake tensors
             return expected
         pairs = zip(pytree.tree_leaves(expected), pytree.tree_leaves(got), strict=False)
         for expected_leaf, got_leaf in pairs:
@@ -284,14 +296,14 @@ class _DecompositionInterpreter(Interpreter):
 
 
 def _is_checked(node: Node, table: DecompositionTable) -> bool:
-    """Whether a node has a decomposition, and computes the same each time."""
+    """Whether a node has a decomposition and is deterministic."""
     if node.op != "call_function" or node.target not in table or returns_uninitialized(node):
         return False
     return torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ())
 
 
 class _DecompositionMode(TorchDispatchMode):
-    """A mode in which operators of a table run as their decompositions."""
+    """A dispatch mode that replaces the operators of a table by their decompositions."""
 
     def __init__(self, table: DecompositionTable) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """Minimize a mismatch to a standalone script: few operators, small tensors.
 
-`diagnosis` passes FX nodes with their values; the script was run and fails, and reads large
-tensors from a file beside it.
+`diagnosis.py` passes FX nodes with their values. The minimizer runs the calls of the script to
+check that they still differ. The script reads large tensors from a file beside it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ortable.interpreter.tables import LOADED
 
 from .mismatch import find_producer, operator_name
 
-_MAX_INLINE_ELEMENTS = 64  # elements that are written into the script
+_MAX_INLINE_ELEMENTS = 64  # of a tensor that is written into the script
 _REPR_TYPES = (torch.dtype, torch.layout, torch.memory_format)
 _SCRIPT = '''\
 """{title}
@@ -42,7 +42,7 @@ def call({names}):
 {body}
 
 
-{ways}
+{runners}
 
 expected, got = in_eager(), in_ortable()
 try:
@@ -52,7 +52,7 @@ except AssertionError as error:
     sys.exit(1)
 print("equal")
 '''
-_COMPILED = """\
+_COMPILE_RUNNERS = """\
 def in_eager():
     torch.manual_seed(0)
     with torch.no_grad():
@@ -61,11 +61,11 @@ def in_eager():
 
 def in_ortable():
     torch.manual_seed(0)
-    function = torch.compile(call, backend="ortable", fullgraph=True{more})
+    function = torch.compile(call, backend="ortable", fullgraph=True{arguments})
     with torch.no_grad():
         return function(*arguments())
 """
-_EXPORTED = """\
+_EXPORT_RUNNERS = """\
 class Call(torch.nn.Module):
     def forward(self, {names}):
         return call({names})
@@ -76,12 +76,12 @@ def in_eager():
 
 
 def in_ortable():
-    return ortable.export(Call(), arguments(){more})(*arguments())
+    return ortable.export(Call(), arguments(){arguments})(*arguments())
 """
 
 
 class ReproUnavailable(Exception):
-    """These nodes cannot be written as a program."""
+    """Raised if nodes cannot be written as a script."""
 
 
 def script_text(
@@ -98,18 +98,18 @@ def script_text(
     dynamic: bool,
     exporting: Mapping[str, Any] | None,
 ) -> str:
-    """Format the program that runs one subgraph in eager and through ortable.
+    """Format the script that runs one subgraph in eager and through ortable.
 
     Args:
-        title: first line of its docstring.
-        about: where the operator was found.
-        names: tensors, the parameters of the function.
-        body: the calls.
-        values: expressions for tensors; those without one are read from a file.
-        foreign: operators that torch does not have.
+        title: first line of the script's docstring.
+        about: second paragraph of the docstring: where the operator was found.
+        names: names of the tensors, which are the parameters of the script's function `call`.
+        body: source of the body of `call`.
+        values: expressions for tensors, by name; the script reads the other tensors from a file.
+        foreign: operators of other libraries than torch.
         loaded: files for `ortable.load_specs`.
         tolerance: `(atol, rtol)`.
-        options: those of torch.compile.
+        options: options of torch.compile.
         dynamic: compile with `dynamic=True`.
         exporting: arguments of `ortable.export`, in place of torch.compile.
     """
@@ -119,10 +119,10 @@ def script_text(
     imports += "from pathlib import Path\n" if stored else ""
     listed = ", ".join(names)
     if exporting is None:
-        runners = _COMPILED.format(more=_compile_arguments(options, dynamic))
+        runners = _COMPILE_RUNNERS.format(arguments=_compile_arguments(options, dynamic))
     else:
         arguments = "".join(f", {key}={value!r}" for key, value in exporting.items())
-        runners = _EXPORTED.format(names=listed, more=arguments)
+        runners = _EXPORT_RUNNERS.format(names=listed, arguments=arguments)
     atol, rtol = tolerance
     return _SCRIPT.format(
         title=title,
@@ -133,26 +133,28 @@ def script_text(
         ),
         names=listed,
         body=body,
-        ways=runners,
+        runners=runners,
         tolerance=f"atol={atol!r}, rtol={rtol!r}, ",
     )
 
 
 def _compile_arguments(options: Mapping[str, Any], dynamic: bool) -> str:
-    more = ", dynamic=True" if dynamic else ""
-    return more + (f", options={pprint.pformat(dict(options), width=60)}" if options else "")
+    dynamic_text = ", dynamic=True" if dynamic else ""
+    return dynamic_text + (
+        f", options={pprint.pformat(dict(options), width=60)}" if options else ""
+    )
 
 
 def _setup_lines(foreign: Sequence[str], loaded: Sequence[str], stored: Sequence[str]) -> list[str]:
-    """Format what runs before the values are made."""
+    """Format the first statements: check foreign operators, load spec files and saved tensors."""
     lines: list[str] = []
     for foreign_name in foreign:
         namespace, _, name = foreign_name.partition("::")
         name = name.partition(".")[0]
         lines += [
-            f"# {foreign_name} is not of torch: import here what registers it",
+            f"# {foreign_name} is not an operator of torch: import the library that registers it",
             f'if not hasattr(torch.ops.{namespace}, "{name}"):',
-            f'    print("import what registers {foreign_name}, at the top of this file")',
+            f'    print("import the library of {foreign_name} at the top of this file")',
             "    sys.exit(2)",
         ]
     lines += [f"ortable.load_specs({path!r}, override=True)" for path in loaded]
@@ -177,7 +179,7 @@ def _arguments_lines(names: Sequence[str], values: Mapping[str, str]) -> list[st
 def calls_text(
     nodes: Sequence[Node], values: Mapping[Node, Any], inputs: Mapping[Node, str]
 ) -> str:
-    """Format the calls of `nodes` in order, and return the last result."""
+    """Format the calls of `nodes` in order, and a return of the last result."""
     names = dict(inputs)
     lines = []
     for node in nodes:
@@ -209,7 +211,7 @@ def _safe_name(text: str) -> str:
 def _target_text(node: Node) -> str:
     target = node.target
     if not isinstance(target, OpOverload):
-        raise ReproUnavailable(f"{node.target} is no operator of torch")
+        raise ReproUnavailable(f"{node.target} is not an operator of torch")
     namespace, _, name = target.name().partition("::")
     name, _, overload = name.partition(".")
     if keyword.iskeyword(overload):
@@ -233,7 +235,7 @@ def format_literal(value: Any) -> str:
 
 
 def writable_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep the options that can be written as source: texts, numbers, and lists of these."""
+    """Keep the options that can be written as source: strings, numbers, lists and dicts."""
     return {name: value for name, value in options.items() if _is_plain(value)}
 
 
@@ -249,9 +251,9 @@ def _is_plain(value: Any) -> bool:
 
 
 def tensor_texts(tensor: torch.Tensor) -> Iterator[str]:
-    """Yield expressions that may stand for a tensor, the best first.
+    """Yield expressions that may replace a tensor in the script.
 
-    Small tensors are written out; large ones are random numbers of the same dtype.
+    A small tensor is written in full; a large one becomes random values of its shape and dtype.
     """
     if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
         return
@@ -281,19 +283,19 @@ def _inline_text(tensor: torch.Tensor) -> str:
     return f"torch.tensor({tensor.tolist()}, dtype={dtype})"
 
 
-AGREES = "alone, on eager's values, the operator agrees with eager"
+AGREES = "the operator alone, on eager's values, agrees with eager"
 _TORCH_NAMESPACES = ("aten", "prims", "prim")
-_MAX_NODES = 8  # before the node that differs
-_MAX_TRIALS = 24  # of smaller sizes
+_MAX_NODES = 8  # of a subgraph that may still be extended
+_MAX_TRIALS = 24  # runs on smaller tensors
 
 Differs = Callable[[Callable[..., Any], Sequence[Any], bool], bool]
 
 
 @dataclass(frozen=True)
 class MinimalRepro:
-    """A script that shows a mismatch and the tensors that it reads.
+    """A script that shows a mismatch, and the tensors that the script reads.
 
-    `why` says why there is no script.
+    `why` is the reason if there is no script.
     """
 
     script: str = ""
@@ -304,14 +306,14 @@ class MinimalRepro:
 
 @dataclass(frozen=True)
 class _Subgraph:
-    """Some nodes of a graph as a function of tensors."""
+    """Nodes of a graph as a function of tensors."""
 
     nodes: Sequence[Node]
     body: str
     inputs: Mapping[str, torch.Tensor]
 
     def compile_function(self) -> Callable[..., Any]:
-        """Compile the text that the script will have."""
+        """Compile the function `call` of the script."""
         names: dict[str, Any] = {"torch": torch}
         exec(
             compile(f"def call({', '.join(self.inputs)}):\n{self.body}\n", "<script>", "exec"),
@@ -330,51 +332,59 @@ def minimize(
     tolerance: tuple[float, float],
     exporting: Mapping[str, Any] | None = None,
 ) -> MinimalRepro:
-    """Write a script of the operator of `node` that fails while the result differs."""
+    """Make a script of the operator of `node` that fails while the result differs."""
     try:
-        part, dynamic = _smallest_part(node, values, differs)
-        part = _shrink_inputs(part, differs, dynamic)
-        texts = _select_texts(part, differs, dynamic)
+        subgraph, dynamic = _find_smallest_subgraph(node, values, differs)
+        subgraph = _shrink_inputs(subgraph, differs, dynamic)
+        texts = _select_texts(subgraph, differs, dynamic)
     except ReproUnavailable as error:
         return MinimalRepro(why=str(error))
-    used = {operator_name(item) for item in part.nodes}
+    used_names = {operator_name(member) for member in subgraph.nodes}
     operators = len(
-        [item for item in part.nodes if find_producer(item) is item and not is_creation_op(item)]
+        [
+            member
+            for member in subgraph.nodes
+            if find_producer(member) is member and not is_creation_op(member)
+        ]
     )
-    others = f"; {operators - 1} before it are needed, too" if operators > 1 else ""
+    more_operators = f"; needs {operators - 1} operators before it" if operators > 1 else ""
     script = script_text(
         title=f"{operator_name(node)} in eager and through ortable: status 1 while they differ.",
-        about=f"{about}{others}",
-        names=list(part.inputs),
-        body=part.body,
+        about=f"{about}{more_operators}",
+        names=list(subgraph.inputs),
+        body=subgraph.body,
         values=texts,
         options=writable_options(options),
         dynamic=dynamic,
-        foreign=sorted(name for name in used if name.partition("::")[0] not in _TORCH_NAMESPACES),
-        loaded=[item.file for item in LOADED if item.file and used & set(item.operators)],
+        foreign=sorted(
+            name for name in used_names if name.partition("::")[0] not in _TORCH_NAMESPACES
+        ),
+        loaded=[
+            member.file for member in LOADED if member.file and used_names & set(member.operators)
+        ],
         tolerance=tolerance,
         exporting=exporting,
     )
-    tensors = {name: value for name, value in part.inputs.items() if name not in texts}
+    tensors = {name: value for name, value in subgraph.inputs.items() if name not in texts}
     return MinimalRepro(script, tensors, operators)
 
 
-def _smallest_part(
+def _find_smallest_subgraph(
     node: Node, values: Mapping[Node, Any], differs: Differs
 ) -> tuple[_Subgraph, bool]:
-    """Find the fewest operators that show the mismatch, and whether it takes dynamic sizes."""
+    """Find the smallest subgraph that differs, and whether it needs dynamic sizes to differ."""
     target = find_producer(node)
     selected = [*filter(is_creation_op, target.all_input_nodes), target]
     symbolic = any(_is_symbolic(item) for item in (target, *target.all_input_nodes))
     while True:
-        part = _make_subgraph(selected, values)
+        subgraph = _make_subgraph(selected, values)
         for dynamic in (False, True) if symbolic else (False,):
-            if differs(part.compile_function(), list(part.inputs.values()), dynamic):
-                return part, dynamic
+            if differs(subgraph.compile_function(), list(subgraph.inputs.values()), dynamic):
+                return subgraph, dynamic
         preceding = [
             item
-            for inner in selected
-            for item in inner.all_input_nodes
+            for selected_node in selected
+            for item in selected_node.all_input_nodes
             if item.op == "call_function" and item not in selected and _has_tensor(values.get(item))
         ]
         if not preceding or len(selected) > _MAX_NODES:
@@ -384,7 +394,7 @@ def _smallest_part(
 
 
 def is_creation_op(node: Node) -> bool:
-    """Whether a node creates a tensor from no input (a constant, to its converter)."""
+    """Whether a node creates a tensor without tensor inputs, such as `zeros`."""
     return node.op == "call_function" and not node.all_input_nodes
 
 
@@ -434,55 +444,57 @@ def _make_subgraph(nodes: Sequence[Node], values: Mapping[Node, Any]) -> _Subgra
 # -- smaller values
 
 
-def _shrink_inputs(part: _Subgraph, differs: Differs, dynamic: bool) -> _Subgraph:
-    """Repeat the calls on smaller tensors while they still differ; equal sizes stay equal."""
-    tries = _MAX_TRIALS
-    tried: set[tuple[int, int]] = set()
-    while tries:
-        sizes = sorted({size for x in part.inputs.values() for size in x.shape}, reverse=True)
+def _shrink_inputs(subgraph: _Subgraph, differs: Differs, dynamic: bool) -> _Subgraph:
+    """Shrink the tensors while the calls still differ; equal sizes stay equal."""
+    remaining_trials = _MAX_TRIALS
+    tried_steps: set[tuple[int, int]] = set()
+    while remaining_trials:
+        sizes = sorted(
+            {size for tensor in subgraph.inputs.values() for size in tensor.shape}, reverse=True
+        )
         step = next(
             (
-                (size, small)
+                (size, smaller)
                 for size in sizes
-                for small in dict.fromkeys((1, 2, size // 2))
-                if 0 < small < size and (size, small) not in tried
+                for smaller in dict.fromkeys((1, 2, size // 2))
+                if 0 < smaller < size and (size, smaller) not in tried_steps
             ),
             None,
         )
         if step is None:
-            return part
-        tries -= 1
-        tried.add(step)
-        inputs = {name: _shrink_tensor(value, *step) for name, value in part.inputs.items()}
-        if _still_differs(part, inputs, differs, dynamic):
-            part = replace(part, inputs=inputs)
-    return part
+            return subgraph
+        remaining_trials -= 1
+        tried_steps.add(step)
+        inputs = {name: _shrink_tensor(value, *step) for name, value in subgraph.inputs.items()}
+        if _still_differs(subgraph, inputs, differs, dynamic):
+            subgraph = replace(subgraph, inputs=inputs)
+    return subgraph
 
 
-def _shrink_tensor(tensor: torch.Tensor, size: int, small: int) -> torch.Tensor:
-    slices = tuple(slice(small if length == size else length) for length in tensor.shape)
-    cut = tensor[slices]
-    return cut.contiguous() if cut.shape != tensor.shape else tensor
+def _shrink_tensor(tensor: torch.Tensor, size: int, smaller: int) -> torch.Tensor:
+    slices = tuple(slice(smaller if length == size else length) for length in tensor.shape)
+    sliced = tensor[slices]
+    return sliced.contiguous() if sliced.shape != tensor.shape else tensor
 
 
 def _still_differs(
-    part: _Subgraph, inputs: Mapping[str, torch.Tensor], differs: Differs, dynamic: bool
+    subgraph: _Subgraph, inputs: Mapping[str, torch.Tensor], differs: Differs, dynamic: bool
 ) -> bool:
-    """Whether the calls run in eager on other tensors, and still differ."""
+    """Whether the calls run in eager on `inputs`, and differ from ortable."""
     try:
-        part.compile_function()(*[value.clone() for value in inputs.values()])
-        return differs(part.compile_function(), list(inputs.values()), dynamic)
-    except Exception:  # whatever torch raises for sizes that do not fit
+        subgraph.compile_function()(*[value.clone() for value in inputs.values()])
+        return differs(subgraph.compile_function(), list(inputs.values()), dynamic)
+    except Exception:  # torch raises errors of many types for sizes that do not fit
         return False
 
 
-def _select_texts(part: _Subgraph, differs: Differs, dynamic: bool) -> dict[str, str]:
-    """Choose expressions for tensors with which the script still shows the mismatch."""
+def _select_texts(subgraph: _Subgraph, differs: Differs, dynamic: bool) -> dict[str, str]:
+    """Choose expressions for tensors with which the calls still differ."""
     texts: dict[str, str] = {}
-    for name, value in part.inputs.items():
+    for name, value in subgraph.inputs.items():
         for text in tensor_texts(value):
-            inputs = _eval_texts({**texts, name: text}, part.inputs)
-            if _still_differs(part, inputs, differs, dynamic):
+            inputs = _eval_texts({**texts, name: text}, subgraph.inputs)
+            if _still_differs(subgraph, inputs, differs, dynamic):
                 texts[name] = text
                 break
     return texts
@@ -491,7 +503,7 @@ def _select_texts(part: _Subgraph, differs: Differs, dynamic: bool) -> dict[str,
 def _eval_texts(
     texts: Mapping[str, str], inputs: Mapping[str, torch.Tensor]
 ) -> dict[str, torch.Tensor]:
-    """Evaluate the tensors as the script will, in its order."""
+    """Evaluate the expressions of tensors in the order of the script; keep the other tensors."""
     from math import inf, nan
 
     seeded = torch.Generator().manual_seed(0)

@@ -1,7 +1,7 @@
 """Compare an ONNX graph with eager result by result and stop at the first mismatch.
 
-Three versions are compared: the graph as converters make it, after passes, and as the session
-returns it. `graphs` and `exports` implement `ComparisonSource`; `diagnosis` explains a `Mismatch`.
+Three stages are compared: the graph before passes, the graph after passes, and the results of the
+session. `graphs.py` and `exports.py` implement `ComparisonSource`; `diagnosis.py` finds the cause.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from ..reference import ExtendedReferenceEvaluator
 from .call_effects import compute_gap
 from .records import MAX_NAMES, Comparison, Difference, GraphKind, NotCompared
 
-UNKNOWN: Any = object()
+UNKNOWN: Any = object()  # a value that cannot be computed in torch
 
 
 class ValueRecorder(Interpreter):
     """Run an FX graph and record the tensors of `requested` nodes, or all values (`env`) if None.
 
-    Values that follow from random numbers of the converted graph are unknown unless overridden.
+    A value that depends on random numbers of the ONNX graph is UNKNOWN unless overridden.
     """
 
     def __init__(
@@ -56,16 +56,17 @@ class ValueRecorder(Interpreter):
         self.values: dict[str, torch.Tensor] = {}
 
     def run_on_copies(self, args: Sequence[Any]) -> list[Any]:
-        """Return what the graph returns, without changing the arguments."""
+        """Run the graph on copies of the arguments, and return its results."""
         with torch.no_grad():
             return self.run(*clone_arguments(args))  # type: ignore[no-any-return]
 
     def run_node(self, n: Node) -> Any:
+        """Run a node and record its value if it is requested."""
         if n.op == "output":
             return [self.env[x] if isinstance(x, Node) else x for x in flatten_output(n.args[0])]
         if any(self.env.get(node) is UNKNOWN for node in n.all_input_nodes):
             return self.overrides.get(n.name, UNKNOWN)
-        if writes_argument(n):  # at the end: views of the argument are kept as they were read
+        if writes_argument(n):  # no write: it would change recorded views of the argument
             return self.env[n.args[1]] if isinstance(n.args[1], Node) else n.args[1]
         value = self._replay_random_op(n) if "drawn" in n.kwargs else super().run_node(n)
         if isinstance(value, torch.Tensor) and not returns_uninitialized(n):
@@ -77,7 +78,7 @@ class ValueRecorder(Interpreter):
         return value
 
     def _replay_random_op(self, n: Node) -> Any:
-        """Compute a random operator from the numbers that torch drew outside of this graph."""
+        """Compute a random operator from random numbers that were drawn outside the graph."""
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         if n.target is not torch.ops.aten.native_dropout.default:
             return self.overrides.get(n.name, UNKNOWN)
@@ -88,7 +89,7 @@ class ValueRecorder(Interpreter):
 def record_values(
     module: GraphModule, args: Sequence[Any], overrides: Mapping[str, torch.Tensor]
 ) -> dict[Node, Any]:
-    """Compute every node of a graph in torch, without changing the arguments."""
+    """Compute all nodes of a graph in torch, on copies of the arguments."""
     recorder = ValueRecorder(module, None, overrides)
     recorder.run_on_copies(args)
     return dict(recorder.env)
@@ -109,30 +110,39 @@ ComparisonStage = Literal["graph", "passes", "session", "host"]
 
 
 class ConvertedGraph(Protocol):
-    """A converted graph: the model, the FX nodes of its results, the spec cases that were
-    applied, and how often each rewrite fired.
-    """
+    """The members that a comparison reads of a converted graph."""
 
     @property
-    def model(self) -> Any: ...
+    def model(self) -> Any:
+        """The ONNX model."""
+        ...
+
     @property
-    def fx_names(self) -> Mapping[str, str]: ...
+    def fx_names(self) -> Mapping[str, str]:
+        """FX nodes by the names of ONNX results."""
+        ...
+
     @property
-    def cases(self) -> Mapping[str, str]: ...
+    def cases(self) -> Mapping[str, str]:
+        """Spec cases by FX node."""
+        ...
+
     @property
-    def rewrites(self) -> Mapping[str, int]: ...
+    def rewrites(self) -> Mapping[str, int]:
+        """How often each rewrite rule fired."""
+        ...
 
 
 class ComparisonSource(ABC):
     """A graph and one call of it, which can be converted and run in several variants.
 
     Attributes:
-        kind: which graph it is.
+        kind: the kind of the graph.
         module: the FX graph.
         providers: execution providers.
-        transforms: the user's functions that change the model.
+        transforms: the user's functions of option `pre_ort_model_transforms`.
         rule_files: the user's files of rules.
-        settings: of the session.
+        settings: the session options.
         is_part: whether its results are inputs of other graphs.
     """
 
@@ -168,9 +178,8 @@ class ComparisonSource(ABC):
     ) -> tuple[Mapping[str, torch.Tensor], Sequence[Any]]:
         """Compute eager's values of the nodes in `names`, and the graph's results.
 
-        `names` maps ONNX results to FX nodes.
-
-        `overrides` are values of the ONNX graph, for what torch cannot compute again.
+        `names` maps ONNX results to FX nodes. `overrides` has values of the ONNX graph for nodes
+        that torch cannot compute again.
         """
 
     @abstractmethod
@@ -179,7 +188,7 @@ class ComparisonSource(ABC):
 
     @abstractmethod
     def output_nodes(self) -> list[Any]:
-        """Return the nodes that the graph returns, and constants."""
+        """Return the nodes and constants that the graph returns."""
 
     @abstractmethod
     def torch_values(self, overrides: Mapping[str, torch.Tensor]) -> dict[Node, Any]:
@@ -190,26 +199,26 @@ class ComparisonSource(ABC):
     ) -> tuple[dict[str, torch.Tensor], str]:
         """Compute the ONNX results that are values of FX nodes, or of the node `node_name` only.
 
-        The second result says why there are none.
+        The second value is the reason why results are missing; empty if none is.
         """
-        names = [n for n, node in converted.fx_names.items() if node_name in (None, node)]
+        names = [name for name, node in converted.fx_names.items() if node_name in (None, node)]
         return compute_results(converted.model, self.make_feeds(converted), names, self.providers)
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """The first result that differs: where, by how much, and what a diagnosis needs.
+    """The first result that differs, with the data for a diagnosis.
 
     Attributes:
         source: the graph, and the call.
-        converted: what was compared.
+        converted: the converted graph that was compared.
         node: the FX node.
-        result: name of the ONNX result; empty where only what is returned differs.
-        gap: how far it is from eager, and both values.
-        agreed: ONNX results before it that agree, with their values.
-        stage: what was compared: `"graph"`, results inside the ONNX graph as converters make
-            it; `"passes"`, those after passes and transforms; `"session"`, what the session
-            returns; `"host"`, the results of the graph as AOTAutograd made it.
+        result: name of the ONNX result; empty for a difference in returned values only.
+        gap: the difference, with both values.
+        agreed: earlier ONNX results that agree with eager, with their values.
+        stage: the compared values: `"graph"`, results in the ONNX graph before passes;
+            `"passes"`, results in the ONNX graph after passes and transforms; `"session"`, results
+            of the session; `"host"`, results of AOTAutograd's graph.
     """
 
     source: ComparisonSource
@@ -223,7 +232,7 @@ class Mismatch:
 
 @dataclass
 class ComparisonStats:
-    """Counts of a comparison: results, graphs, tolerances, and what was not compared."""
+    """Counts of compared results and graphs, tolerances, and results that were not compared."""
 
     compared: int = 0
     graphs: int = 0
@@ -231,12 +240,12 @@ class ComparisonStats:
     tolerances: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def add_skipped(self, why: str, names: Sequence[str]) -> None:
-        """Record that these nodes are not compared."""
+        """Record nodes that are not compared, with the reason `why`."""
         if names:
             self.unreached.setdefault(why, []).extend(names)
 
     def make_comparison(self, difference: Difference | None) -> Comparison:
-        """Build the public record."""
+        """Make the record that `ortable.first_difference` returns."""
         unreached = tuple(
             NotCompared(why, len(names), tuple(dict.fromkeys(names))[:MAX_NAMES])
             for why, names in self.unreached.items()
@@ -255,29 +264,35 @@ class Comparator:
         self.mismatch: Mismatch | None = None
 
     def compute_gap(self, expected: Any, got: Any) -> NumericDiff | None:
-        """Compute how far a result is from eager; None within the tolerance."""
+        """Compute the difference of a result from eager's; None if it is within the tolerance."""
         return compute_gap(expected, got, self.tolerance)
 
     def record_agreement(self, value: torch.Tensor) -> None:
-        """Count one more result that agrees with eager's `value`."""
+        """Count a result that agrees with eager's `value`."""
         dtype = real_tensor(value).dtype
         self.tally.compared += 1
         self.tally.tolerances[str(dtype).removeprefix("torch.")] = self.tolerance.of(dtype)
 
     def compare_graph(self, source: ComparisonSource) -> list[Any]:
-        """Compare an ONNX graph with eager, and return its results (eager's, where known)."""
+        """Compare an ONNX graph with eager; return eager's results, or the session's if unknown."""
         self.tally.graphs += 1
-        plain, converted = source.convert_variant(optimize=False), source.convert_full()
-        computed, why = source.compute_values(plain)
-        overrides = {plain.fx_names[name]: value for name, value in computed.items()}
-        eager, results = source.eager_values({**converted.fx_names, **plain.fx_names}, overrides)
-        self.mismatch = mismatch = _find_mismatch(self, source, plain, eager, computed, "graph")
-        self._count_results(source, _results_by_node(plain, computed), eager, why)
+        unoptimized, converted = source.convert_variant(optimize=False), source.convert_full()
+        computed, why = source.compute_values(unoptimized)
+        overrides = {unoptimized.fx_names[name]: value for name, value in computed.items()}
+        eager, results = source.eager_values(
+            {**converted.fx_names, **unoptimized.fx_names}, overrides
+        )
+        self.mismatch = mismatch = _find_mismatch(
+            self, source, unoptimized, eager, computed, "graph"
+        )
+        self._count_results(source, _results_by_node(unoptimized, computed), eager, why)
         optimized, _ = source.compute_values(converted)
         self.mismatch = _find_mismatch(self, source, converted, eager, optimized, "passes")
         returned = self._compare_returned(source, converted, results)
         if mismatch is not None and self.mismatch is None:
-            self.tally.add_skipped(f"passes correct it: {mismatch.gap.what}", [mismatch.node.name])
+            self.tally.add_skipped(
+                f"differs before passes only: {mismatch.gap.what}", [mismatch.node.name]
+            )
         else:
             self.mismatch = mismatch or self.mismatch
         return returned
@@ -289,7 +304,7 @@ class Comparator:
         eager: Mapping[str, torch.Tensor],
         why: str,
     ) -> None:
-        """Count the results before the mismatch that were compared, and those that were not."""
+        """Count the results before the mismatch: compared ones, unknown ones, and removed ones."""
         unknown, removed = [], []
         for node in source.module.graph.nodes:
             if self.mismatch is not None and node is self.mismatch.node:
@@ -302,8 +317,8 @@ class Comparator:
                 unknown.append(node.name)
             elif node.op == "call_function" and not writes_argument(node):
                 removed += [node.name] if isinstance(node.meta.get("val"), torch.Tensor) else []
-        self.tally.add_skipped(why or "the ONNX graph has no result of their own", removed)
-        self.tally.add_skipped("their numbers are random, or memory that nothing wrote", unknown)
+        self.tally.add_skipped(why or "absent from the ONNX graph", removed)
+        self.tally.add_skipped("random numbers or uninitialized memory", unknown)
 
     def _compare_returned(
         self, source: ComparisonSource, converted: ConvertedGraph, results: Sequence[Any]
@@ -332,7 +347,7 @@ def _find_mismatch(
     computed: Mapping[str, torch.Tensor],
     stage: ComparisonStage,
 ) -> Mismatch | None:
-    """Compare what the nodes of the ONNX graph compute, in the order of the FX graph."""
+    """Find the first computed ONNX result that differs, in the order of the FX graph."""
     names = _results_by_node(converted, computed)
     agreed: dict[str, torch.Tensor] = {}
     for node in source.module.graph.nodes:
@@ -357,14 +372,14 @@ def _results_by_node(
 
 
 def _value_names(node: Node) -> tuple[str, str, str]:
-    """Return the names of the values of a node: itself, and the parts of a complex one."""
+    """Return the names that values of a node may have: its name, and those of complex parts."""
     return node.name, f"{node.name}.real", f"{node.name}.imag"
 
 
 def compute_results(
     model: Any, feeds: Mapping[str, Any], names: Sequence[str], providers: Sequence[Any] | None
 ) -> tuple[dict[str, torch.Tensor], str]:
-    """Compute the named results that a model has; the second result says why there are none.
+    """Compute the named results that a model has; the second value is the reason of a failure.
 
     ONNX Runtime computes them without its optimizers; the reference evaluator is the fallback.
     """
@@ -382,7 +397,7 @@ def compute_results(
     try:
         for _, results in ExtendedReferenceEvaluator(model).steps(feeds):
             values = results
-    except Exception as error:  # whatever an operator of the evaluator raises
+    except Exception as error:  # operators of the evaluator raise errors of many types
         why += f"; the reference evaluator stops: {_first_line(error)}"
     return {name: to_torch(values[name]) for name in names if name in values}, why
 
@@ -392,17 +407,17 @@ def _first_line(error: Exception) -> str:
 
 
 def operator_name(node: Node) -> str:
-    """Return the operator that produced a node; `getitem` nodes have that of their tuple."""
+    """Return the operator of a node; for a `getitem` node, the operator of its tuple."""
     return operator_key(find_producer(node))
 
 
 def find_producer(node: Node) -> Node:
-    """Return the node that calls the operator: `node`, or the one whose result it takes."""
+    """Return `node`, or the node whose tuple a `getitem` node indexes."""
     while node.target is operator.getitem and isinstance(node.args[0], Node):
         node = node.args[0]
     return node
 
 
 def is_uninitialized(node: Any) -> bool:
-    """Whether an output has nothing to compare: memory that torch left as it was."""
+    """Whether an output is uninitialized memory, which cannot be compared."""
     return isinstance(node, Node) and returns_uninitialized(find_producer(node))

@@ -18,26 +18,26 @@ Culprit = Literal[
     "entry", "rule", "pass", "transform", "decomposition", "preparation", "kernel", "optimizer",
     "session", "accumulated", "capture", "model",
 ]  # fmt: skip
-CULPRIT_TEXTS: dict[str, str] = {  # of culprits, and of the faults that `ortable.bisect` finds
-    "entry": "the entry of the specs converts its operator to something else",
-    "rule": "a rule of rewriting changes what the graph computes",
-    "pass": "a pass over the graph changes what it computes",
-    "transform": "a function of option pre_ort_model_transforms changes what is computed",
-    "decomposition": "its decomposition computes something else",
-    "preparation": "without ortable's preparation of torch's graph, the result is eager's",
+CULPRIT_TEXTS: dict[str, str] = {  # also of the faults that `ortable.bisect` finds
+    "entry": "the entry of the specs converts its operator to nodes with another result",
+    "rule": "a rewrite rule changes the result of the graph",
+    "pass": "a graph pass changes the result of the graph",
+    "transform": "a function of option pre_ort_model_transforms changes the result of the graph",
+    "decomposition": "the decomposition of the operator has another result than the operator",
+    "preparation": "without ortable's preparation of torch's graph, the result equals eager's",
     "kernel": "the ONNX nodes are right: onnx's reference evaluator computes eager's result",
-    "optimizer": "ONNX Runtime's optimizer changes what the graph computes",
-    "session": "node by node ONNX Runtime computes eager's result, with these options it does not",
-    "accumulated": "alone the operator agrees: tolerances of the results before it add up",
-    "capture": "every graph that ortable is given computes eager's results: torch made other ones",
-    "model": "exported once more, the model computes eager's result: it was changed, or is older",
-    "option": "an option that you gave changes what is computed",
-    "cache": "a conversion that was kept is not that of this model",
-    "constants": "weights that are constants of the session are not those of the model",
-    "torch": "torch's own capture of the model differs from eager: ortable is not to blame",
-    "unknown": "no part could be told: it is in what runs a compiled graph",
+    "optimizer": "ONNX Runtime's optimizer changes the result of the graph",
+    "session": "ONNX Runtime computes eager's result node by node, but not with these options",
+    "accumulated": "the operator alone agrees: differences within the tolerance add up before it",
+    "capture": "every graph from torch agrees with its ONNX graph: the capture by torch is wrong",
+    "model": "a new export of the module computes eager's result: the model was changed or is old",
+    "option": "an option that you gave changes the result of the graph",
+    "cache": "the cache has a conversion that does not fit this model",
+    "constants": "weights that are constants of the session differ from those of the model",
+    "torch": "torch's own capture of the model differs from eager: ortable is not the cause",
+    "unknown": "no part was found: the fault is in the code that runs a compiled graph",
 }
-MAX_NAMES = 5  # of a reason
+MAX_NAMES = 5  # listed for one reason
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class NotCompared:
     Attributes:
         why: the reason.
         count: how many results.
-        names: FX nodes, or operators that torch runs, the first few different ones.
+        names: the first few distinct FX nodes, or operators that torch runs.
     """
 
     why: str
@@ -65,33 +65,33 @@ class Difference:
     """The first result that differs from eager's.
 
     Attributes:
-        graph: which graph it is in: `"inference"`, `"forward"`, `"backward"`, or `"export"`.
+        graph: the kind of its graph: `"inference"`, `"forward"`, `"backward"`, or `"export"`.
         node: name of the FX node.
-        culprit: what makes it differ: `"entry"` (of the specs), `"rule"` (of rewriting), `"pass"`
-            (another pass of option `optimize`), `"transform"` (of `pre_ort_model_transforms`),
-            `"decomposition"`, `"preparation"` (of torch's graph, before it is converted),
-            `"kernel"`, `"optimizer"` or `"session"` (of ONNX Runtime), `"accumulated"` (nothing:
-            the tolerances of the results before it add up), `"capture"` (what torch made of the
-            model, before ortable converts it), `"model"` (a file that is not what an export of the
-            module makes now).
-        name: what the culprit is called: the entry (`"aten::addmm"`), the rule, the decomposed
-            operator, the kernel's ONNX operator.
-        what: how many values differ, and the largest of them.
-        largest: the largest absolute difference; infinite where dtypes or shapes differ.
-        eager: the result in eager, in short.
-        onnx: the result of the ONNX graph, in short.
-        operator: its ATen operator, `"aten::relu"`.
+        culprit: the cause of the difference: `"entry"` (of the specs), `"rule"` (a rewrite rule),
+            `"pass"` (another pass of option `optimize`), `"transform"` (of
+            `pre_ort_model_transforms`), `"decomposition"`, `"preparation"` (changes of torch's
+            graph before conversion), `"kernel"`, `"optimizer"` or `"session"` (of ONNX Runtime),
+            `"accumulated"` (no error: differences within the tolerance add up), `"capture"`
+            (torch's capture of the model, before ortable converts it), `"model"` (a file that
+            differs from a new export of the module).
+        name: name of the culprit: the entry (`"aten::addmm"`), the rule, the decomposed operator,
+            or the ONNX operator of the kernel.
+        what: how many values differ, and the largest difference.
+        largest: the largest absolute difference; infinite if dtypes or shapes differ.
+        eager: summary of the result in eager.
+        onnx: summary of the result of the ONNX graph.
+        operator: the ATen operator of the node, `"aten::relu"`.
         spec_file: the file of the entry, or of the rule.
-        spec_line: the line of the case that converted the node, or of the rule; 0 where the file
-            is not at hand.
-        case: number of that case, from 1; 0 for an entry with one case, and where none is known.
-        module: path of the module that the operator was called in, and its class.
+        spec_line: the line of the case that converted the node, or of the rule; 0 if the file is
+            not available.
+        case: number of that case, from 1; 0 for an entry with one case, or if unknown.
+        module: path and class of the module that called the operator.
         source: file, line and text of the model: `"model.py:7: return self.layers(x)"`.
-        arguments: the arguments of the operator, in short.
-        computed_by: the ONNX nodes that computed it.
+        arguments: summaries of the arguments of the operator.
+        computed_by: the ONNX nodes that computed the result.
         script: a Python program that calls this operator alone, in eager and through ortable, and
             ends with status 1 while they differ.
-        tensors: what the script reads from the file beside it: empty where it needs none.
+        tensors: the tensors that the script reads from a file beside it; empty if it reads none.
     """
 
     graph: GraphKind
@@ -120,24 +120,24 @@ class Difference:
 
     @property
     def explanation(self) -> str:
-        """Explain why it is the culprit."""
+        """A sentence on how the culprit changes the result."""
         return CULPRIT_TEXTS[self.culprit]
 
     def save(self, path: str | Path) -> Path:
-        """Write the script, and beside it the tensors that it reads (`PATH.pt`).
+        """Write the script, and the tensors that it reads to a file beside it (`PATH.pt`).
 
         Args:
-            path: of the script.
+            path: the path of the script.
 
         Returns:
-            The path.
+            The path of the script.
 
         Raises:
             OptionError: there is no script for this difference.
         """
         if not self.script:
             raise OptionError(
-                f"FX node '{self.node}' has no script: it is no call that runs alone."
+                f"FX node '{self.node}' has no script: it is not a call that can run alone."
             )
         file = Path(path)
         file.write_text(self.script, encoding="utf-8")
@@ -167,14 +167,14 @@ class Difference:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """What `ortable.first_difference` found; false when something differs.
+    """The result of `ortable.first_difference`; false if a result differs.
 
     Attributes:
-        difference: the first result that differs; None where everything agrees.
-        compared: how many results were compared and agree.
-        graphs: in how many graphs.
+        difference: the first result that differs; None if all agree.
+        compared: the number of results that were compared and agree.
+        graphs: the number of graphs that were compared.
         unreached: results that were not compared, with the reasons.
-        tolerances: by dtype: `(atol, rtol)`; a value may be off by `atol + rtol * abs(eager's)`.
+        tolerances: `(atol, rtol)` by dtype; the limit is `atol + rtol * abs(eager's)`.
     """
 
     difference: Difference | None

@@ -1,6 +1,6 @@
 """Find the file and line of spec entries, rewrite rules, optimizers, functions and FX nodes.
 
-YAML files are parsed on demand. A `SourceLocation` has line 0 where the file is not at hand.
+YAML files are parsed on demand. A `SourceLocation` has line 0 if the file is not available.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from ortable.passes.rewrite import rule_selection
 from ortable.passes.rewrite.rule import Rule
 
 _DECOMPOSITIONS = "specs/runtime/decompositions.yaml"
-_RULE = r"- (?:\{)?rewrite:\s*([a-z][a-z0-9_]*)"
-_OP = r"- (?:\{)?op:\s*([\w:.]+)"
-_NAME = r".*\bname: (\w+)"
+_RULE_PATTERN = r"- (?:\{)?rewrite:\s*([a-z][a-z0-9_]*)"
+_OP_PATTERN = r"- (?:\{)?op:\s*([\w:.]+)"
+_OPTIMIZER_PATTERN = r".*\bname: (\w+)"
 
 
 @dataclass(frozen=True)
 class SourceLocation:
-    """A line of a spec file; line 0 where the file is missing, as in an installed package.
+    """A line of a spec file; line 0 if the file is missing, as in an installed package.
 
     Attributes:
         file: a path in the repository, or the user's file.
-        line: from 1, or 0.
+        line: the line number from 1; 0 if unknown.
     """
 
     file: str
@@ -49,7 +49,7 @@ def where_is(name: str, case: int = 0) -> SourceLocation | None:
 
     Args:
         name: an overload, as `ortable.supported_ops` names it, or a rule (`"gelu_erf"`).
-        case: number of a case of `lower`, from 1.
+        case: number of a case of `lower`, from 1; 0 for the whole entry.
 
     Returns:
         The location; None for an unknown name.
@@ -62,20 +62,20 @@ def where_is(name: str, case: int = 0) -> SourceLocation | None:
         return SourceLocation(file, lines[case] if case < len(lines) else lines[0])
     for rule in rule_selection.package_rules():
         if rule.name == key:
-            return SourceLocation(rule.file, _find_lines(rule.file, _RULE).get(key, 0))
+            return SourceLocation(rule.file, _find_lines(rule.file, _RULE_PATTERN).get(key, 0))
     return None
 
 
 def locate_rule(rule: Rule, files: Iterable[str] = ()) -> SourceLocation:
-    """Locate a rewrite rule; `files` are the user's, whose rules only know the file's name."""
+    """Locate a rewrite rule; `files` are paths of user files, since `Rule.file` has no folder."""
     for file in files:
         if Path(file).name == rule.file:
-            return SourceLocation(file, _find_lines(file, _RULE).get(rule.name, 0))
-    return SourceLocation(rule.file, _find_lines(rule.file, _RULE).get(rule.name, 0))
+            return SourceLocation(file, _find_lines(file, _RULE_PATTERN).get(rule.name, 0))
+    return SourceLocation(rule.file, _find_lines(rule.file, _RULE_PATTERN).get(rule.name, 0))
 
 
 def locate_entry(name: str, case: int = 0) -> SourceLocation:
-    """Locate an entry, or one of its cases; a user's entry by the path of its file."""
+    """Locate an entry or one of its cases; the location of a user's entry has the full path."""
     location = where_is(name, case) or SourceLocation("")
     loaded = next((item.file for item in reversed(LOADED) if name in item.operators), "")
     return replace(location, file=loaded or location.file)
@@ -83,13 +83,13 @@ def locate_entry(name: str, case: int = 0) -> SourceLocation:
 
 def locate_decomposition(name: str, function: Any) -> SourceLocation:
     """Locate a decomposition: the entry that requests it, or its function."""
-    line = _find_lines(_DECOMPOSITIONS, _OP).get(name)
+    line = _find_lines(_DECOMPOSITIONS, _OP_PATTERN).get(name)
     return locate_function(function) if line is None else SourceLocation(_DECOMPOSITIONS, line)
 
 
 def locate_optimizer(name: str, file: str) -> SourceLocation:
     """Locate an optimizer in the table of optimizers."""
-    return SourceLocation(file, _find_lines(file, _NAME).get(name, 0))
+    return SourceLocation(file, _find_lines(file, _OPTIMIZER_PATTERN).get(name, 0))
 
 
 def locate_function(function: Any) -> SourceLocation:
@@ -103,27 +103,27 @@ def locate_function(function: Any) -> SourceLocation:
     except (OSError, TypeError):
         return SourceLocation("")
     path = Path(os.path.realpath(file or ""))
-    for module, depth, above in ((__file__, 3, "runtime/"), (torch.__file__, 1, "")):
-        root = Path(str(module)).resolve().parents[depth]  # files as their repository calls them
+    for module, depth, prefix in ((__file__, 3, "runtime/"), (torch.__file__, 1, "")):
+        root = Path(str(module)).resolve().parents[depth]  # of the checkout or of site-packages
         if path.is_relative_to(root):
-            return SourceLocation(f"{above}{path.relative_to(root).as_posix()}", line)
+            return SourceLocation(f"{prefix}{path.relative_to(root).as_posix()}", line)
     return SourceLocation(file or "", line)
 
 
 def format_module(node: Node) -> str:
-    """Format path and class of the module that a node comes from: `layers.1 (ReLU)`."""
+    """Format path and class of the module that called a node: `layers.1 (ReLU)`."""
     path, class_name = module_path(node)
     return f"{path or '(root)'} ({class_name})" if class_name else path
 
 
 def resolve_alias(name: str) -> str:
-    """Return the entry that converts an operator: the target of its alias, or itself."""
+    """Return the entry that converts an operator: its alias target, or the operator itself."""
     file = generated_tables().spec_files.get(name)
     return name if file is None else _read_entries(file).aliases.get(name, name)
 
 
 def loaded_lines(key: str) -> tuple[int, ...]:
-    """Return the lines of an entry that `ortable.load_specs` added, and of its cases."""
+    """Return the lines of an entry of `ortable.load_specs` and of its cases; else empty."""
     for loaded in reversed(LOADED):
         if key in loaded.operators:
             return tuple(loaded.lines.get(key, ()))
@@ -165,14 +165,14 @@ def _read_entries(file: str) -> _SpecEntries:
 
 @lru_cache(maxsize=64)
 def _find_lines(file: str, pattern: str) -> dict[str, int]:
-    """Map the pattern's group (`- rewrite: its_name`) to the first line that matches."""
+    """Map each match of the pattern's group, such as a rule name, to its first line number."""
     lines = enumerate((_read_file(file) or "").splitlines(), 1)
     matches = [(re.match(pattern, line), number) for number, line in lines]
     return {match[1]: number for match, number in reversed(matches) if match}
 
 
 def _read_file(file: str) -> str | None:
-    """Read the user's file, or one of the checkout."""
+    """Read a file by its path, or by its path in the checkout; None if there is none."""
     root = specs_root()
     for path in (Path(file), *([root / file] if root is not None else [])):
         if path.is_file():
