@@ -113,8 +113,8 @@ def test_a_place_that_may_not_be_written_is_named_first(
     [
         (["export", "--dynamic"], "has its dynamic sizes already: leave out --dynamic"),
         (["export", "--inputs", "f32[4,3]"], "has example inputs: leave out --inputs"),
-        (["explain", "--train"], "the mode that it was exported in: no --train"),
-        (["debug", "--train"], "the mode that it was exported in: no --train"),
+        (["explain", "--train"], "runs in the mode of its export: leave out --train"),
+        (["debug", "--train"], "runs in the mode of its export: leave out --train"),
         (["explain", "no_example"], "has no example inputs to call it with"),
         (["debug", "no_example"], "has no example inputs to call it with"),
         (["export", "no_example"], "or --no-validate"),

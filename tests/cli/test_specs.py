@@ -222,7 +222,7 @@ def test_rewrites(
     ("case", "told"),
     [
         ('graph: "return foo(Mul(x, two))", two: "f32[]"', "'foo(Mul(x, two))' is not a node"),
-        ('graph: "return Mul(x, two)", two: 3', "'3' of 'two' is no tensor"),
+        ('graph: "return Mul(x, two)", two: 3', "'3' of 'two' is not a tensor"),
         (
             'graph: "return SequenceConstruct(x, two)", two: "f32[]"',
             "'result' has no element type and cannot be an output",

@@ -95,7 +95,7 @@ def test_a_rule_of_yours_in_the_shell(folder: Path) -> None:
     assert status == 1
     assert out.startswith(f"rule add_itself at {folder}/rules.yaml:3\n")
     assert "source: " in out and "models_to_debug.py:12: return torch.relu" in out
-    assert "rewrites=['default', 'rules.yaml', '-add_itself'] leaves the rule out" in out
+    assert "rewrites=['default', 'rules.yaml', '-add_itself'] disables the rule" in out
 
 
 @pytest.mark.slow  # a process

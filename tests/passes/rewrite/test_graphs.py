@@ -128,7 +128,7 @@ def test_outputs_that_are_inputs_are_copied() -> None:
 
 
 def test_a_capture_that_the_case_forgets_is_named() -> None:
-    with pytest.raises(CaseProblem, match="says nothing of 'y'"):
+    with pytest.raises(CaseProblem, match="does not define 'y'"):
         built("return Add(x, y)", '{x: "f32[2]"}')
 
 

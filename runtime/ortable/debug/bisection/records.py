@@ -96,7 +96,7 @@ class Bisection:
 
     @property
     def ok(self) -> bool:
-        """Return whether the model agrees with eager."""
+        """Whether the model agrees with eager."""
         return self.fault is None
 
     def __bool__(self) -> bool:

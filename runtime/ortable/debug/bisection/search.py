@@ -1,6 +1,6 @@
 """Implement `ortable.bisect`: disable parts of a compilation until the model agrees with eager.
 
-Then a binary search finds which application of the part makes it differ.
+Then a binary search finds the application of the last disabled part that makes the model differ.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class RunResult:
     def description(self) -> str:
         """Return the difference, or the error."""
         if self.error is not None:
-            first = str(self.error).strip().partition("\n")[0]
-            return f"raises {type(self.error).__name__}: {first}"
+            first_line = str(self.error).strip().partition("\n")[0]
+            return f"raises {type(self.error).__name__}: {first_line}"
         return self.difference
 
 
@@ -77,10 +77,10 @@ class CallRunner:
     """Runs one model call in eager and through ortable.
 
     Attributes:
-        call: runs twice: the second call detects weights that should have been read again.
-        export: through `ortable.export` instead of torch.compile.
-        tolerance: within which results agree.
-        count: how many runs there were.
+        call: the model call. A run calls the model twice, since stale weights show in the second.
+        export: whether a run uses `ortable.export` instead of torch.compile.
+        tolerance: the tolerance within which results agree.
+        count: the number of runs so far.
     """
 
     call: Call
@@ -91,7 +91,7 @@ class CallRunner:
 
     @property
     def expected_effects(self) -> CallEffects:
-        """Record the effects of eager once."""
+        """The effects of the call in eager, recorded at the first use."""
         if self._expected is None:
             self._expected = self.call.record_effects()
         return self._expected
@@ -102,7 +102,7 @@ class CallRunner:
         switches: Switches | None = None,
         runner: Any = None,
     ) -> RunResult:
-        """Run through ortable; without switches as the user runs it, caches included."""
+        """Run through ortable; without switches, with all parts enabled and with caches."""
         graphs: list[CompiledGraph] = []
         if self.export:
             return self._run_compared(
@@ -128,9 +128,9 @@ class CallRunner:
     ) -> RunResult:
         expected = self.expected_effects
         self.count += 1
-        judged = nullcontext() if switches is None else filter_applications(switches)
+        switched = nullcontext() if switches is None else filter_applications(switches)
         try:
-            with warnings.catch_warnings(), judged:
+            with warnings.catch_warnings(), switched:
                 warnings.simplefilter("ignore")
                 got = run()
         except Exception as error:
@@ -138,6 +138,7 @@ class CallRunner:
         return RunResult(describe_difference(expected, got, self.tolerance), graphs=tuple(graphs))
 
     def export_model(self, options: Mapping[str, Any]) -> Any:
+        """Export the model with copies of the arguments."""
         from ortable.exporter.to_onnx import export
 
         args, kwargs = copy_arguments(self.call.args, self.call.kwargs)
@@ -167,7 +168,7 @@ def _make_backend(options: Mapping[str, Any], graphs: list[CompiledGraph], runne
 
 _log = logging.getLogger(__name__)
 
-_COUNTED_SUBSYSTEMS = ("rewrites", "passes", "constants")  # applications are counted in every run
+_COUNTED_SUBSYSTEMS = ("rewrites", "passes", "constants")  # every run counts their applications
 
 
 def bisect(
@@ -184,32 +185,33 @@ def bisect(
 ) -> Bisection:
     """Find which part of ortable or ONNX Runtime makes `model(*args, **kwargs)` differ from eager.
 
-    That is a spec entry, a rule, a pass, an optimizer, an option, or a cached conversion. The
-    model is compiled and called again and again, on copies of the arguments, with one part
-    after the other disabled; when it agrees with eager, a binary search finds the application of
-    the last part. Buffers, gradients, mode and random numbers of the model are as before.
+    The part is a spec entry, a rule, a pass, an optimizer, an option, or a cached conversion. The
+    search compiles and calls the model repeatedly, on copies of the arguments, and disables one
+    part after another. Once the model agrees with eager, a binary search finds the application of
+    the last disabled part. Buffers, gradients, mode and random state of the model are restored.
 
     Args:
-        model: a module or a function, compiled or not, in the mode it is in.
+        model: a module or a function, compiled or not, in its current mode.
         args: positional arguments of the call.
         kwargs: keyword arguments of the call.
-        train: with gradients: forward and backward, and the gradients are compared.
-        dynamic: as `torch.compile` has it.
-        options: those of `torch.compile(..., backend="ortable", options=options)`; with `export`
+        train: run forward and backward, and compare the gradients too.
+        dynamic: the argument `dynamic` of `torch.compile`.
+        options: options of `torch.compile(..., backend="ortable", options=options)`; with `export`
             keyword arguments of `ortable.export`.
-        export: the exported model, in place of the compiled one.
-        atol, rtol: how far floats may differ, `atol + rtol * abs(eager's)`; by dtype unless given.
+        export: check the exported model in place of the compiled one.
+        atol: absolute tolerance for floats, in `atol + rtol * abs(eager's)`; by dtype unless given.
+        rtol: relative tolerance for floats; by dtype unless given.
 
     Returns:
-        What is wrong; true where the model agrees with eager.
+        The faulty part, with the location and advice. It is true if the model agrees with eager.
 
     Raises:
-        OptionError: an unknown option, or a wrong value.
+        OptionError: an option is unknown or has a wrong value.
         OrtableError: the model cannot be converted at all.
     """
     call_options = dict(options or {})
     if not export:
-        OrtOptions.from_mapping(call_options)  # validates them
+        OrtOptions.from_mapping(call_options)  # validates the options
     call = Call(
         original_callable(model), args, kwargs or {}, train, dynamic,
         times=1 if export else 2, state=not export, parameters=False,
@@ -221,7 +223,7 @@ def bisect(
 
 @dataclass(frozen=True)
 class _Culprit:
-    """An application that makes the model differ, and the last runs with and without it."""
+    """An application that makes the model differ, and the last results with and without it."""
 
     application: Application
     number: int
@@ -231,26 +233,26 @@ class _Culprit:
 
 
 class _Search:
-    """One search: its runs, the user's options, and what is disabled so far."""
+    """One search: its runs, the user's options, and the parts that are disabled so far."""
 
     def __init__(self, runs: CallRunner, options: Mapping[str, Any]) -> None:
         self.runs = runs
         self.options = options
-        self.first = RunResult()
+        self.first_run = RunResult()
         self.initial_cache: Mapping[Path, int] = {}  # files of `cache_dir` before the first run
         self.switched_off: list[str] = []
 
     def run_search(self) -> Bisection:
-        """Run the model as the user does, and without one part after the other."""
+        """Run the model with the user's options, and then with one part after another disabled."""
         self.initial_cache = _cache_files(self.options)
-        self.first = self.runs.run_compiled(self.options)
+        self.first_run = self.runs.run_compiled(self.options)
         compared = len(self.runs.expected_effects)
-        if self.first.status == "agrees":
+        if self.first_run.status == "agrees":
             return Bisection(None, compared, self.runs.count)
-        error = self.first.error
+        error = self.first_run.error
         if isinstance(error, OrtableError) and not isinstance(error, ProviderError):
             raise error
-        self.runs.drop_second_call(self.first)
+        self.runs.drop_second_call(self.first_run)
         fault = self._find_fault()
         difference = self._find_difference() if fault.kind == "entry" else None
         return Bisection(fault, compared, self.runs.count, tuple(self.switched_off), difference)
@@ -270,7 +272,7 @@ class _Search:
                 if changed is None or (
                     stage.subsystem in _COUNTED_SUBSYSTEMS and not seen[stage.subsystem]
                 ):
-                    continue  # there is none: skip the run
+                    continue  # the stage has nothing to disable
                 result, counts = self._run_without(stage.name, changed)
                 seen |= counts
                 if result.status == "agrees":
@@ -278,18 +280,18 @@ class _Search:
                     return self._add_advice(
                         self._narrow_stage(stage, state, counts[stage.subsystem])
                     )
-                if result.status == self.first.status:
+                if result.status == self.first_run.status:
                     state = changed
                     self.switched_off.append(stage.name)
         return self._find_other_fault()
 
     def _disable_all(self, stages: Sequence[Stage], state: State) -> State | None:
-        """Disable all parts at once; None unless the model still differs without them."""
+        """Disable all stages at once; return None unless the model still differs without them."""
         changed = state
         for stage in stages:
             changed = stage.change(changed) or changed
-        result, _ = self._run_without("what works on the graph", changed)
-        if result.status != self.first.status:
+        result, _ = self._run_without("all changes of the graph", changed)
+        if result.status != self.first_run.status:
             return None
         self.switched_off += [stage.name for stage in stages]
         return changed
@@ -305,10 +307,10 @@ class _Search:
         switches = Switches(state.off, searching, limit)
         return self.runs.run_compiled(state.options, switches, runner), switches
 
-    # -- from a part to what is wrong in it
+    # -- from a stage to a fault
 
     def _narrow_stage(self, stage: Stage, state: State, count: int) -> Fault:
-        before = self.first.description
+        before = self.first_run.description
         if stage.subsystem == "constants":
             return Fault("constants", "freeze", before=before)
         if stage.subsystem:
@@ -322,11 +324,11 @@ class _Search:
         return Fault("optimizer", "graph_optimization_level", before=before)
 
     def _find_application_fault(self, stage: Stage, state: State, count: int) -> Fault:
-        if stage.subsystem != "optimizers":  # some depend on others
+        if stage.subsystem != "optimizers":  # recount, since applications depend on one another
             count = self._run_state(state, stage.subsystem)[1].counts[stage.subsystem]
         culprit = self._search_applications(stage.subsystem, state, count)
         if culprit is None:
-            return Fault("unknown", stage.subsystem, before=self.first.description)
+            return Fault("unknown", stage.subsystem, before=self.first_run.description)
         application = culprit.application
         kind, name, case = stage.kind, application.name, 0
         if kind == "entry":
@@ -361,15 +363,15 @@ class _Search:
     def _search_applications(self, subsystem: str, state: State, of: int) -> _Culprit | None:
         """Find the first of `of` applications with which the model differs, by binary search.
 
-        None where it differs with none of them, but with all.
+        Return None if the model does not differ even with all `of` applications enabled.
         """
         low, high, application = 0, of, None
-        present, absent = self.first, RunResult()
+        present, absent = self.first_run, RunResult()
         while high > low and (application is None or high - low > 1):
             middle = (low + high) // 2 if high - low > 1 else high
             result, switches = self._run_state(state, subsystem, middle)
             _log.info("%d of %d %s: %s", middle, of, subsystem, result.status)
-            if result.status == self.first.status:
+            if result.status == self.first_run.status:
                 high, present, application = middle, result, switches.last
             elif middle == high:
                 return None
@@ -386,10 +388,14 @@ class _Search:
             for path, time in _cache_files(self.options).items()
             if self.initial_cache.get(path, time) != time
         ]
-        where = "disk" if read else "memory"
-        more = tuple(read[1:])
+        cache_kind = "disk" if read else "memory"
+        other_files = tuple(read[1:])
         return Fault(
-            "cache", where, read[0] if read else "", nodes=more, before=self.first.description
+            "cache",
+            cache_kind,
+            read[0] if read else "",
+            nodes=other_files,
+            before=self.first_run.description,
         )
 
     def _find_transform_fault(self, state: State) -> Fault:
@@ -399,43 +405,45 @@ class _Search:
         number = 1
         while number < len(functions):
             options = {**state.options, "pre_ort_model_transforms": functions[:number]}
-            if self._run_state(replace(state, options=options))[0].status == self.first.status:
+            if self._run_state(replace(state, options=options))[0].status == self.first_run.status:
                 break
             number += 1
         function = functions[number - 1]
         location = locate_function(function)
         name = getattr(function, "__qualname__", type(function).__name__)
-        before, of = self.first.description, len(functions)
+        before, of = self.first_run.description, len(functions)
         return Fault("transform", name, location.file, location.line, 0, number, of, before=before)
 
     def _find_option_fault(self, name: str, state: State) -> Fault:
-        """Find the option, or the one setting in it, without which the model agrees."""
+        """Find the option, or the setting in a dict option, without which the model agrees."""
         value = state.options[name]
         text = name if name != "freeze" else f"freeze={value!r}"
         if isinstance(value, Mapping) and name in ("session_options", "run_options"):
             for setting in value:
                 if self._run_state(drop_setting(state, name, setting))[0].status == "agrees":
-                    return Fault("option", f"{name}[{setting!r}]", before=self.first.description)
+                    return Fault(
+                        "option", f"{name}[{setting!r}]", before=self.first_run.description
+                    )
         elif isinstance(value, str | int | float):
             text = f"{name}={value!r}"
-        return Fault("option", text, before=self.first.description)
+        return Fault("option", text, before=self.first_run.description)
 
-    # -- after
+    # -- advice and other faults
 
     def _add_advice(self, fault: Fault) -> Fault:
-        """Add advice, and try it."""
+        """Add advice to a fault, and run the model with the options of the advice."""
         advice, options = make_advice(fault, self.options, self.runs.export)
         after = fault.after
         if options is not None:
             result = self.runs.run_compiled(options)
             after = result.description
             if result.status != "agrees" and self.runs.count:
-                advice += " Something else is wrong too: run the search again with that."
+                advice += " The model has another fault: run the search again with this change."
         return replace(fault, advice=advice, after=after)
 
     def _find_other_fault(self) -> Fault:
-        """Blame an entry of an export, torch's capture, or what runs the graphs."""
-        before = self.first.description
+        """Blame an entry of an export, torch's capture, or the code that runs the graphs."""
+        before = self.first_run.description
         fault = Fault("unknown", "compiled call", before=before, after=before)
         mismatch = self._find_difference() if self.runs.export else None
         if mismatch is not None:
@@ -454,7 +462,7 @@ class _Search:
         return replace(fault, advice=make_advice(fault, self.options, self.runs.export)[0])
 
     def _find_difference(self) -> Any:
-        """Compare node by node; None where nothing differs or the comparison fails."""
+        """Compare node by node; return None if nothing differs or the comparison fails."""
         from ortable.debug.difference import first_difference
 
         call, tolerance = self.runs.call, self.runs.tolerance
@@ -465,12 +473,12 @@ class _Search:
             else:
                 arguments |= {"train": call.train, "dynamic": call.dynamic, "options": self.options}
             return first_difference(call.function, call.args, call.kwargs, **arguments).difference
-        except Exception:  # the fault is reported without it
+        except Exception:  # the fault is then reported without a difference
             return None
 
 
 def _cache_files(options: Mapping[str, Any]) -> dict[Path, int]:
-    """List the conversions in `cache_dir` with their times of last use."""
+    """Return the files in `cache_dir` with their modification times, which reads update."""
     folder = options.get("cache_dir")
     if folder is None or not Path(folder).is_dir():
         return {}
@@ -494,7 +502,7 @@ def _locate_decomposition(name: str, function: Any) -> SourceLocation:
 
 
 def _module_and_source(origin: Any) -> tuple[str, str]:
-    """Return module and line of the model of an FX node, or of metadata behind rewrites."""
+    """Return the module and the source line that an FX node or its metadata names."""
     original = origin.find_original() if isinstance(origin, Rewritten) else origin
     if isinstance(original, dict):
         return str(original.get("module", "")), str(original.get("source", ""))

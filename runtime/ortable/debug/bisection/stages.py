@@ -1,7 +1,7 @@
 """The stages of a search, the switches that disable parts, and advice for each kind of fault.
 
-A `Stage` removes a part of a compilation; `Switches` implement the `BisectionFilter` of
-`compat.bisector`; `search` tries the options of the advice.
+A `Stage` removes a part of a compilation. `Switches` implements the `BisectionFilter` of
+`compat.bisector`. `search.py` runs the model with the options of the advice.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ortable.compat.bisector import Application
 
 from .records import Fault
 
-# Options that change what is computed. The others choose among equivalent implementations: if one
-# of those removes the difference, the fault is in the implementation, which a later stage finds.
-_NUMERIC = (
+# Options that change results. All other options choose among equivalent implementations: if one of
+# them removes the difference, the fault is in an implementation, which a later stage finds.
+_NUMERIC_OPTIONS = (
     "pre_ort_model_transforms", "weights", "tune", "autotune", "session_options", "run_options",
     "providers",
 )  # fmt: skip
@@ -26,7 +26,7 @@ _NUMERIC = (
 
 @dataclass(frozen=True)
 class State:
-    """The state of a run: its options, and disabled subsystems (`compat.bisector`)."""
+    """The options and the disabled subsystems (see `compat.bisector`) of a run."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
     off: frozenset[str] = frozenset()
@@ -34,10 +34,11 @@ class State:
 
 @dataclass(frozen=True)
 class Stage:
-    """A part that can be disabled.
+    """A step of the search that disables a part.
 
-    `change` makes the state without it, or None if there is nothing to disable; `subsystem` is one
-    whose applications can be searched, `option` the name of an option.
+    `change` returns the state without the part, or None if there is nothing to disable. `subsystem`
+    names a part whose applications can be searched, `option` a part that is an option. `exports` is
+    whether exported models have the part.
     """
 
     kind: str
@@ -48,7 +49,7 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """Name what is disabled."""
+        """The name of the disabled part."""
         return self.option or self.subsystem or self.kind
 
 
@@ -58,7 +59,7 @@ def drop_key(options: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def drop_option(state: State, name: str) -> State | None:
-    """Remove an option; None where it is not given."""
+    """Remove an option; return None if it is not given."""
     if state.options.get(name) in (None, (), [], {}):
         return None
     return replace(state, options=drop_key(state.options, name))
@@ -103,11 +104,11 @@ def _subsystem_stage(kind: str, name: str, exports: bool = True) -> Stage:
 
 
 OPTIONS: tuple[Stage, ...] = (
-    *(_option_stage(name) for name in _NUMERIC),
+    *(_option_stage(name) for name in _NUMERIC_OPTIONS),
     _option_stage("freeze", _disable_trust),
 )
 GRAPHS: tuple[Stage, ...] = (
-    Stage("cache", lambda state: state),  # a search uses no cache
+    Stage("cache", lambda state: state),  # nothing to change: the runs of a search use no cache
     _subsystem_stage("optimizer", "optimizers"),
     Stage("optimizer", _disable_optimizers, exports=False),
     _subsystem_stage("rule", "rewrites"),
@@ -121,12 +122,12 @@ OPERATORS: tuple[Stage, ...] = (
 
 
 class Switches:
-    """Disable whole subsystems in one run, and limit one to its first applications.
+    """Disable subsystems in one run, and limit another one to its first applications.
 
     Args:
         off: disabled subsystems.
         searching: the subsystem whose applications are counted.
-        limit: how many of them are enabled; None for all.
+        limit: the number of applications that are enabled; None for all.
     """
 
     def __init__(
@@ -136,7 +137,7 @@ class Switches:
         self.searching = searching
         self.limit = limit
         self.counts: Counter[str] = Counter()  # of applications, by subsystem
-        self.last: Application | None = None  # the last enabled one
+        self.last: Application | None = None  # the last enabled application
 
     def is_searching(self, subsystem: str) -> bool:
         """Whether applications of a subsystem must keep their order."""
@@ -155,23 +156,23 @@ class Switches:
         return self.limit is not None and count > self.limit
 
 
-_REPORT = "Please report it with this text."
-_OPTIMIZERS = "optimization.disable_specified_optimizers"
+_REPORT_REQUEST = "Please report it with this text."
+_DISABLED_OPTIMIZERS_KEY = "optimization.disable_specified_optimizers"
 
 
 def make_advice(
     fault: Fault, options: Mapping[str, Any], export: bool = False
 ) -> tuple[str, dict[str, Any] | None]:
-    """Return what to do, and the options that do it; None where no option does."""
+    """Return a workaround as text, and as options if there are any for it."""
     kind, name = fault.kind, fault.name
     if kind == "rule":
         requested = options.get("rewrites") or ["default"]
         names = [*([requested] if isinstance(requested, str) else requested), f"-{name}"]
-        text = f"rewrites={names} leaves the rule out. {_fix_advice(fault)}"
+        text = f"rewrites={names} disables the rule. {_fix_advice(fault)}"
         return text, {**options, "rewrites": names}
     if kind == "pass":
         changed = drop_key(options, "rewrites") | {"optimize": False}
-        return f"optimize=False leaves it out. {_REPORT}", changed
+        return f"optimize=False disables the pass. {_REPORT_REQUEST}", changed
     if kind == "optimizer":
         return _session_advice(name) if export else _optimizer_advice(name, options)
     if kind in ("entry", "kernel"):
@@ -180,40 +181,43 @@ def make_advice(
         return _option_advice(name, kind, options)
     if kind == "constants":
         changed = drop_key(options, "weights") | {"freeze": "off"}
-        return f'freeze="off" leaves weights where torch keeps them. {_REPORT}', changed
+        return f'freeze="off" passes weights as inputs of the session. {_REPORT_REQUEST}', changed
     if kind == "cache":
-        where = f"Delete {fault.file}" if fault.file else "Start the process anew"
+        action = f"Delete {fault.file}" if fault.file else "Restart the process"
         changed = drop_key(options, "cache_dir")
-        return f"{where}: it is converted again. {_REPORT}", changed if fault.file else None
+        return (
+            f"{action}; the model is converted again. {_REPORT_REQUEST}",
+            changed if fault.file else None,
+        )
     if kind == "decomposition":
         return (
             f"export_options=ortable.ExportOptions(decomposition_table=...) takes a table without "
-            f"{name}. {_REPORT}",
+            f"{name}. {_REPORT_REQUEST}",
             None,
         )
     if kind == "torch":
         return 'Report it to PyTorch: torch.compile(model, backend="aot_eager") shows it.', None
-    return _REPORT, None
+    return _REPORT_REQUEST, None
 
 
 def _fix_advice(fault: Fault) -> str:
-    """Return who fixes it: the user, if it is in a file of theirs."""
+    """Advise to fix the user's file, or to report a fault that is in another file."""
     if fault.kind == "kernel" or not Path(fault.file).is_absolute():
-        return _REPORT
+        return _REPORT_REQUEST
     check = "rewrites check" if fault.kind == "rule" else "specs test"
     return f"Fix it at {fault.place}, and then run `ortable {check} {fault.file}`."
 
 
 def _session_advice(name: str) -> tuple[str, None]:
     """Advise on an exported model, whose sessions the user makes."""
-    call = f'add_session_config_entry("{_OPTIMIZERS}", "{name}")'
-    return f"SessionOptions.{call} runs the model without it. {_REPORT}", None
+    call = f'add_session_config_entry("{_DISABLED_OPTIMIZERS_KEY}", "{name}")'
+    return f"SessionOptions.{call} runs the model without it. {_REPORT_REQUEST}", None
 
 
 def _optimizer_advice(name: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
     session_options = options.get("session_options") or {}
     if not isinstance(session_options, Mapping):
-        return f"Switch it off in your SessionOptions. {_REPORT}", None
+        return f"Disable the optimizer in your SessionOptions. {_REPORT_REQUEST}", None
     if name == "graph_optimization_level":
         import onnxruntime
 
@@ -221,11 +225,13 @@ def _optimizer_advice(name: str, options: Mapping[str, Any]) -> tuple[str, dict[
         settings = {**session_options, name: level}
         text = '{"graph_optimization_level": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL}'
     else:
-        names = ";".join(filter(None, [str(session_options.get(_OPTIMIZERS, "")), name]))
-        settings = {**session_options, _OPTIMIZERS: names}
-        text = f'{{"{_OPTIMIZERS}": "{names}"}}'
+        names = ";".join(
+            filter(None, [str(session_options.get(_DISABLED_OPTIMIZERS_KEY, "")), name])
+        )
+        settings = {**session_options, _DISABLED_OPTIMIZERS_KEY: names}
+        text = f'{{"{_DISABLED_OPTIMIZERS_KEY}": "{names}"}}'
     return (
-        f"session_options={text} runs without it. {_REPORT}",
+        f"session_options={text} runs without it. {_REPORT_REQUEST}",
         {**options, "session_options": settings},
     )
 
@@ -252,4 +258,4 @@ def _option_advice(
         return text, {**options, "freeze": "auto"}
     else:
         changed = drop_key(options, option)
-    return f"Leave {name} out, or allow for what it changes (--atol, --rtol).", changed
+    return f"Leave {name} out, or raise the tolerance (--atol, --rtol).", changed

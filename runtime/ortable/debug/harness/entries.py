@@ -1,7 +1,7 @@
 """Run a sample call of a spec: eager against the converted graph in ONNX Runtime.
 
-Values, dtypes and shapes are compared. A sample with dynamic dimensions is converted once and run
-at its own sizes and at larger ones.
+Values, dtypes and shapes are compared. A sample with dynamic dimensions is converted once, and runs
+at the sizes of the sample and at larger sizes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ortablegen.schemas.torch import OpSchema
 
 from .values import draw_tensor
 
-UNKNOWN = object()
+UNKNOWN = object()  # a result without metadata
 _UNSAFE_OPS = ("Bernoulli", "CenterCropPad")
 DATA_DEPENDENT = (
     compat.DataDependentOutputException,
@@ -56,7 +56,7 @@ class ConvertedSample:
 
     @property
     def ops(self) -> list[str]:
-        """List the operator types in order, without the Identity that names an output."""
+        """The operator types in order, without Identity nodes, which name outputs."""
         return [node.op_type for node in self.model.graph.node if node.op_type != "Identity"]
 
 
@@ -67,7 +67,7 @@ def overload_of(schema: OpSchema) -> Any:
     return getattr(getattr(getattr(torch.ops, namespace), plain), overload or "default")
 
 
-# What is added to dynamic dimensions: to all of them, or to each by its name.
+# An increment of the sizes of dynamic dimensions: one for all, or one for each name.
 Growth = int | Mapping[str, int]
 
 
@@ -103,7 +103,7 @@ def fill_samples(value: Any, tensors: Any) -> Any:
 
 
 def call_arguments(schema: OpSchema, values: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Make the arguments of the call; defaults fill gaps before a given positional argument."""
+    """Make the arguments of a call; defaults fill gaps before the last given positional one."""
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     positional = [a for a in schema.arguments if not a.kwarg_only]
@@ -167,7 +167,7 @@ def _make_fake(
 def fx_graph(
     schema: OpSchema, sample: Sample
 ) -> tuple[torch.fx.GraphModule, torch.fx.Node, list[torch.Tensor]]:
-    """Make a graph of one call with fake tensors in its metadata, as torch.export leaves it."""
+    """Make a graph of one call, with fake tensors as metadata like a graph of torch.export."""
     parsed = parse_sample(sample, schema)
     tensors = make_tensors(parsed)
     module, call = graph_of_call(schema, parsed, tensors, sample.unread)
@@ -203,7 +203,7 @@ def graph_of_call(
     args, kwargs = torch.fx.node.map_aggregate(
         call_arguments(schema, values), lambda x: x.node if isinstance(x, torch.fx.Proxy) else x
     )
-    for node in graph.nodes:  # arithmetic on sizes
+    for node in graph.nodes:  # nodes of arithmetic on sizes have no metadata yet
         if "val" not in node.meta:
             node.meta["val"] = node.target(*torch.fx.node.map_arg(node.args, _value_of))
     call = graph.call_function(overload_of(schema), tuple(args), kwargs)
@@ -264,23 +264,25 @@ def convert_graph(
 
 
 def check_model(converted: ConvertedSample) -> None:
-    """Check what holds for every model, whatever its numbers are."""
+    """Check properties that every converted model must have."""
     onnx.checker.check_model(converted.model, full_check=False)
-    assert not unsafe_nodes(converted.model), "ONNX Runtime's optimizers misread such nodes"
+    assert not unsafe_nodes(converted.model), "ONNX Runtime's optimizers miscompile these nodes"
     narrowed = narrowed_attributes(converted.interpreter.builder)
-    assert not narrowed, f"float64 is computed with numbers of float32: {narrowed}"
+    assert not narrowed, f"float64 nodes have attributes that float32 rounds: {narrowed}"
 
 
 def unsafe_nodes(model: onnx.ModelProto) -> list[str]:
-    """List operators of nodes that an optimizer of ONNX Runtime changes the meaning of.
+    """List the operator types of nodes that optimizers of ONNX Runtime miscompile.
 
-    These are nodes with sizes for some axes only, and operators that are never emitted.
+    These are Pad and Resize with `axes`, and operators that converters must not emit.
     """
-    inner = [node for function in model.functions for node in function.node]
+    function_nodes = [node for function in model.functions for node in function.node]
     unsafe = []
-    for node in (*(node for node, _ in nodes_below(model.graph)), *inner):
+    for node in (*(node for node, _ in nodes_below(model.graph)), *function_nodes):
         some_pads = node.op_type == "Pad" and len(node.input) > 3 and node.input[3]
-        some_sizes = node.op_type == "Resize" and any(a.name == "axes" for a in node.attribute)
+        some_sizes = node.op_type == "Resize" and any(
+            attribute.name == "axes" for attribute in node.attribute
+        )
         if some_pads or some_sizes or node.op_type in _UNSAFE_OPS:
             unsafe.append(node.op_type)
     return unsafe
@@ -289,7 +291,7 @@ def unsafe_nodes(model: onnx.ModelProto) -> list[str]:
 def _check_axes(model: onnx.ModelProto) -> None:
     """Check that reductions count axes from the front.
 
-    With negative ones ONNX Runtime computes a wrong shape when the tensor has no elements.
+    With negative axes, ONNX Runtime computes a wrong shape for a tensor without elements.
     """
     initializers = {item.name: numpy_helper.to_array(item) for item in model.graph.initializer}
     for node in model.graph.node:
@@ -309,7 +311,7 @@ def check_rule(schema: OpSchema, sample: Sample) -> list[tuple[int, str]]:
     """Check the entry's shape and dtype rule against eager.
 
     Returns:
-        What the rule leaves open: numbers of results, each with ``shape`` or ``dtype``.
+        The properties that the rule cannot infer: numbers of results with ``shape`` or ``dtype``.
     """
     expected, tensors = run_eager(schema, sample)
     builder = GraphBuilder(18)
@@ -363,16 +365,16 @@ def narrowed_attributes(builder: Graph) -> list[str]:
 
 
 def run_onnx(model: onnx.ModelProto, feeds: dict[str, torch.Tensor]) -> list[torch.Tensor]:
-    """Run a model in ONNX Runtime; bfloat16 travels through its bits."""
+    """Run a model in ONNX Runtime on tensors of any dtype, including bfloat16."""
     return run_session(make_session(model.SerializeToString()), feeds)
 
 
 def make_session(
     model: bytes, without: Sequence[str] = (), optimize: bool = True
 ) -> onnxruntime.InferenceSession:
-    """Make a session of one thread, ``without`` some of the optimizers, or unoptimized.
+    """Make a single-threaded session, without the optimizers ``without``, or without any.
 
-    Unoptimized sessions do not log their failures.
+    A session without optimizers does not log failures.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -397,25 +399,26 @@ def run_session(
 def check_sample_at(
     schema: OpSchema, sample: Sample, opset: int, target: str | None = None
 ) -> ConvertedSample | None:
-    """Convert and run a sample; raise AssertionError when anything differs from eager."""
+    """Convert and run a sample; raise AssertionError if it differs from eager."""
     return SampleCheck(schema, sample).run(opset, target)
 
 
 class SampleCheck:
     """Checks one sample at several opsets and targets.
 
-    Its graph is traced once, eager runs once, and equal models run once.
+    The sample is traced once and runs in eager once for each size; equal models run once.
     """
 
     def __init__(self, schema: OpSchema, sample: Sample) -> None:
         self.schema = schema
         self.sample = sample
-        self.case = 0  # of its entry, in the last conversion; 0: there is one
+        self.case = 0  # case number in the last conversion; 0 for an entry with one case
         self._expected: dict[int, tuple[Any, list[torch.Tensor]]] = {}
-        self._right: set[bytes] = set()
+        self._passed_models: set[bytes] = set()
 
     @functools.cached_property
     def graph(self) -> tuple[torch.fx.GraphModule, torch.fx.Node, list[torch.Tensor]]:
+        """The graph of the sample, its call, and its input tensors."""
         return fx_graph(self.schema, self.sample)
 
     def expected(self, grow: int) -> tuple[Any, list[torch.Tensor]]:
@@ -425,6 +428,7 @@ class SampleCheck:
         return self._expected[grow]
 
     def convert(self, opset: int, target: str | None) -> ConvertedSample:
+        """Convert the graph, and set `case`."""
         module, call, tensors = self.graph
         builder = GraphBuilder(opset, target=target)
         try:
@@ -446,14 +450,14 @@ class SampleCheck:
                 f"nodes are {converted.ops}, expected {list(sample.expect)}"
             )
         text = converted.model.SerializeToString(deterministic=True)
-        if text in self._right:
+        if text in self._passed_models:
             return converted
         check_model(converted)
         session = make_session(text) if converted.model.graph.output else None
         dynamic = bool(_dim_names(list(parse_sample(sample, self.schema).values())))
         for grow in (0, 3) if dynamic else (0,):
             self._compare_at(converted, session, grow)
-        self._right.add(text)
+        self._passed_models.add(text)
         return converted
 
     def _check_raises(self, opset: int, target: str | None) -> None:
@@ -471,7 +475,11 @@ class SampleCheck:
     ) -> None:
         expected, tensors = self.expected(grow)
         inputs = list(converted.interpreter.inputs)
-        feeds = {r.name: t for r, t in zip(inputs, tensors, strict=True) if r.name is not None}
+        feeds = {
+            record.name: tensor
+            for record, tensor in zip(inputs, tensors, strict=True)
+            if record.name is not None
+        }
         results = expected if isinstance(expected, list | tuple) else [expected]
         expected_results = [
             result
@@ -522,7 +530,7 @@ def compare_tensor(
         bound = tolerance if tolerance is not None else TOLERANCES[expected.dtype]
         np.testing.assert_allclose(
             got.detach().double().numpy(),
-            expected.detach().double().clone().numpy(),  # of a tensor of zeros, its elements
+            expected.detach().double().clone().numpy(),  # clone allocates a ZeroTensor's elements
             rtol=bound,
             atol=bound,
             equal_nan=True,

@@ -1,4 +1,4 @@
-"""Build the graph of a rewrite case: its pattern, or its own block, evaluated node by node."""
+"""Build the graph of a rewrite case by evaluating the pattern, or the `graph:` of the case."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _INTEGERS = frozenset({dtypes.int32, dtypes.int64})
 
 
 class CaseProblem(Exception):
-    """No graph can be made of a case."""
+    """Raised if no graph can be built for a case."""
 
 
 @dataclass
@@ -45,13 +45,13 @@ class CaseGraph:
 
 @dataclass(frozen=True)
 class Number:
-    """A literal among the inputs of a node; its dtype is known when the others are."""
+    """A literal among the inputs of a node; its dtype follows from the other inputs."""
 
     value: Any
 
 
 def build_graph(rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None) -> CaseGraph:
-    """Build the graph of a case as the pattern says, without casts for kernels."""
+    """Build the graph of a case, without casts for missing kernels."""
     builder = GraphBuilder(opset, target=target, kernel_table={}, name=rewrite.name)
     code = case.graph or rewrite.pattern
     maker = _GraphMaker(builder, dict(case.values))
@@ -64,11 +64,11 @@ class _GraphMaker:
         self.builder = builder
         self.values = values
         self.built = CaseGraph(builder)
-        self.results: dict[str, Any] = {}  # results by name: a name, a list of names, None
+        self.results: dict[str, Any] = {}  # by variable: a result name, a list of names, or None
         self.generator = torch.Generator().manual_seed(1)
         for value in values.values():
-            for operand_ in _parse_operands(value):
-                self.built.symbols.update(operand_.symbols)
+            for operand in _parse_operands(value):
+                self.built.symbols.update(operand.symbols)
 
     def run(self, body: Sequence[ast.stmt], also: Sequence[str]) -> None:
         attributes = _keyword_names(body)
@@ -91,7 +91,7 @@ class _GraphMaker:
     def run_assignment(self, statement: ast.Assign) -> None:
         target = statement.targets[0]
         targets = target.elts if isinstance(target, ast.Tuple) else [target]
-        names = [n.id for n in targets if isinstance(n, ast.Name)]
+        names = [element.id for element in targets if isinstance(element, ast.Name)]
         value = self.evaluate_node(statement.value, ["" if name == "_" else name for name in names])
         results = value if isinstance(value, list) else [value]
         for name, result in zip(names, results, strict=True):
@@ -119,27 +119,27 @@ class _GraphMaker:
     # -- values
 
     def make_capture(self, name: str) -> Any:
-        """Make the result or results of a capture when it is first read."""
+        """Return the result or results of a capture, and make them at the first use."""
         if name in self.results:
             return self.results[name]
         if name not in self.values:
             return None
         value = self.values[name]
         if isinstance(value, (list, tuple)):
-            made_value: Any = [
-                self.make_tensor(f"{name}_{i}", text) for i, text in enumerate(value)
+            capture_value: Any = [
+                self.make_tensor(f"{name}_{index}", text) for index, text in enumerate(value)
             ]
         else:
-            made_value = self.make_tensor(name, value)
-        self.results[name] = made_value
-        return made_value
+            capture_value = self.make_tensor(name, value)
+        self.results[name] = capture_value
+        return capture_value
 
     def make_tensor(self, name: str, text: object) -> str | None:
         if text is None or str(text).strip() in ("None", ""):
             return None
         parsed = parse_operand(text)
         if parsed is None:
-            raise CaseProblem(f"'{text}' of '{name}' is no tensor")
+            raise CaseProblem(f"'{text}' of '{name}' is not a tensor")
         sample = parsed.sample
         if parsed.constant:
             value = draw_tensor(sample, sample.shape, self.generator)
@@ -155,7 +155,7 @@ class _GraphMaker:
         return name in self.results or self.values.get(name) is not None
 
     def evaluate_argument(self, tree: ast.expr) -> Any:
-        """Evaluate to a result, several, None, or a Number."""
+        """Evaluate an argument to a result name, a list of names, None, or a Number."""
         if isinstance(tree, ast.Name):
             if tree.id == "None":
                 return None
@@ -163,7 +163,7 @@ class _GraphMaker:
                 return self.make_capture(tree.id)
             if tree.id in ("inf", "nan"):
                 return Number(evaluate_literal(tree))
-            raise CaseProblem(f"the case says nothing of '{tree.id}'")
+            raise CaseProblem(f"the case does not define '{tree.id}'")
         if isinstance(tree, ast.Starred):
             return self.evaluate_argument(tree.value)
         if isinstance(tree, ast.Call):
@@ -175,7 +175,7 @@ class _GraphMaker:
     # -- nodes
 
     def evaluate_node(self, tree: ast.expr, outputs: list[str] | None) -> Any:
-        """Evaluate a call to its result, or a list of several."""
+        """Evaluate a call to its result name, or to a list of names."""
         if not isinstance(tree, ast.Call):
             return self.evaluate_argument(tree)
         function = tree.func.id if isinstance(tree.func, ast.Name) else ""
@@ -183,20 +183,20 @@ class _GraphMaker:
             assert isinstance(tree.args[0], ast.Name)
             return self.make_capture(tree.args[0].id)
         if function == "optional":
-            inner = tree.args[0]
-            assert isinstance(inner, ast.Call)
-            passed = inner.args[0]
-            captures = _capture_names(inner) - _capture_names(passed)
+            optional_node = tree.args[0]
+            assert isinstance(optional_node, ast.Call)
+            bypassed = optional_node.args[0]
+            captures = _capture_names(optional_node) - _capture_names(bypassed)
             if all(map(self.is_given, captures)):
-                return self.evaluate_node(inner, outputs)
-            return self.evaluate_node(passed, outputs)
+                return self.evaluate_node(optional_node, outputs)
+            return self.evaluate_node(bypassed, outputs)
         if function == "any_of":
             for choice in tree.args:
                 if all(map(self.is_given, _capture_names(choice))):
                     return self.evaluate_node(choice, outputs)
-            raise CaseProblem("the case gives the captures of no alternative of any_of")
+            raise CaseProblem("the case does not define all captures of an alternative of any_of")
         if onnx_call(tree) is None:
-            raise CaseProblem(f"'{ast.unparse(tree)}' is no node")
+            raise CaseProblem(f"'{ast.unparse(tree)}' is not a node")
         return self.make_node_of_call(tree, outputs)
 
     def make_node_of_call(self, tree: ast.Call, outputs: list[str] | None) -> Any:
@@ -222,12 +222,12 @@ class _GraphMaker:
         return list(result) if isinstance(result, tuple) else result
 
     def evaluate_attribute(self, tree: ast.expr) -> Any:
-        """Evaluate an attribute that is written out, or the case's value of the capture."""
+        """Evaluate an attribute: a literal, or a capture by its value in the case."""
         if isinstance(tree, ast.Name) and tree.id in self.values:
             return parse_attribute(self.values[tree.id])
         if isinstance(tree, ast.Name):
             value = evaluate_literal(tree)
-            return None if value == tree.id else value  # a capture that the case leaves out
+            return None if value == tree.id else value  # None: a capture that the case omits
         return evaluate_literal(tree)
 
     def make_constants(self, op: str, domain: str, inputs: list[Any]) -> list[str | None]:
@@ -243,28 +243,30 @@ class _GraphMaker:
     def infer_dtype(
         self, op: str, domain: str, names: Sequence[str | None], position: int, value: Any
     ) -> int:
-        """Infer the dtype of a number.
+        """Infer the dtype of a literal.
 
-        It is the fixed type of the input, the type of another input of the same parameter, or that
-        of the literal.
+        The dtype is the fixed dtype of the input in the schema, else the dtype of another input
+        with the same type parameter, else the dtype of the literal.
         """
-        others = [self.builder.values[n].dtype if n else None for n in names]
+        input_dtypes = [self.builder.values[name].dtype if name else None for name in names]
         version = self.builder.domain_version(domain)
         schema = find_schema(op, domain, version)
         if schema is not None:
             formal = schema.formal_input(position)
             if formal.param is None and formal.dtype:
                 return formal.dtype
-            for index, dtype in enumerate(others):
+            for index, dtype in enumerate(input_dtypes):
                 if dtype and schema.formal_input(index).param == formal.param:
                     return dtype
             legal = schema.legal.get(formal.param or "", frozenset())
             if legal and legal <= _INTEGERS:
                 return dtypes.int64
-        first = next((dtype for dtype in others if dtype and dtype != dtypes.boolean), None)
+        other_dtype = next(
+            (dtype for dtype in input_dtypes if dtype and dtype != dtypes.boolean), None
+        )
         value_kind = np.asarray(value).dtype.kind
-        if first is not None:
-            return first
+        if other_dtype is not None:
+            return other_dtype
         return {"b": dtypes.boolean, "i": dtypes.int64}.get(value_kind, dtypes.float32)
 
 
@@ -275,9 +277,11 @@ def _parse_operands(value: object) -> list[Operand]:
 
 
 def _capture_names(tree: ast.AST) -> set[str]:
-    """List captures in a part of a pattern, those of attributes too."""
-    called = {id(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call)}
-    names = [n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) not in called]
+    """Return the names of the captures in a part of a pattern, including attributes."""
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    names = [
+        node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called
+    ]
     return {name for name in names if evaluate_literal(ast.Name(name, ast.Load())) == name} - {
         "ms",
         "ml",
@@ -285,7 +289,7 @@ def _capture_names(tree: ast.AST) -> set[str]:
 
 
 def _keyword_names(body: Sequence[ast.stmt]) -> set[str]:
-    """List names that are attributes, and so not tensors of the graph."""
+    """Return the names of captures that are attributes of nodes, and so are not tensors."""
     return {
         keyword.value.id
         for statement in body

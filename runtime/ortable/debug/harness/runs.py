@@ -1,4 +1,4 @@
-"""Run a model unoptimized in ONNX Runtime, or in numpy without a kernel, and compare models."""
+"""Run models without optimizers, and compare a model before and after a rewrite."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ortable.debug.reference import ExtendedReferenceEvaluator
 
 from .entries import make_session, run_session
 
-# one unit in the last place: what another order of the same operations may cost
+# by dtype: about one unit in the last place, since a rewrite may change the order of operations
 ROUNDING = {torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7, torch.float64: 1e-12}
 TOLERANCE = 1e-6
-# ONNX Runtime frees what the branches of an If read before they read it when another node reads the
-# result of the If twice: Sub(taken, taken)
+# Errors of a fault of ONNX Runtime: it frees values too early that the branches of an If read, if
+# another node reads the result of the If twice, as in Sub(taken, taken).
 FAULTS = ("Missing Input:", "OrtValue::Get() const")
 
 
@@ -35,11 +35,12 @@ class ModelRunner:
         self.why = ""
         try:
             self.session = make_session(model.SerializeToString(), optimize=False)
-        except Exception as error:  # no kernel, or an opset that it does not know
+        except Exception as error:  # no kernel, or an unsupported opset
             self.why = str(error)
         self.model = model
 
     def __call__(self, feeds: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+        """Run the model, in the reference evaluator if ONNX Runtime cannot run it."""
         if self.session is not None:
             try:
                 return run_session(self.session, feeds)
@@ -68,21 +69,26 @@ class Declaration:
 def copy_declarations(infos: Sequence[Any]) -> list[Declaration]:
     """Copy the declarations of inputs or outputs of a builder."""
     return [
-        Declaration(i.name, i.dtype, None if i.shape is None else tuple(i.shape)) for i in infos
+        Declaration(info.name, info.dtype, None if info.shape is None else tuple(info.shape))
+        for info in infos
     ]
 
 
 def check_same_declarations(before: Sequence[Declaration], after: Sequence[Declaration]) -> None:
-    """Check that names, dtypes and shapes are those from before the rewrite."""
-    assert [d.name for d in after] == [d.name for d in before]
+    """Check that a rewrite preserved names, dtypes and shapes."""
+    assert [declaration.name for declaration in after] == [
+        declaration.name for declaration in before
+    ]
     for old, new in zip(before, after, strict=True):
         assert new.dtype == old.dtype, f"{old.name}: dtype {new.dtype}, it was {old.dtype}"
         if old.shape is None or new.shape is None:
-            assert old.shape is None, f"{old.name}: the shape {old.shape} is forgotten"
+            assert old.shape is None, f"{old.name}: the shape {old.shape} is lost"
             continue
         assert len(old.shape) == len(new.shape), f"{old.name}: {new.shape}, it was {old.shape}"
-        for a, b in zip(old.shape, new.shape, strict=True):
-            assert equal_sizes(a, b), f"{old.name}: shape {new.shape}, it was {old.shape}"
+        for old_size, new_size in zip(old.shape, new.shape, strict=True):
+            assert equal_sizes(old_size, new_size), (
+                f"{old.name}: shape {new.shape}, it was {old.shape}"
+            )
 
 
 def equal_sizes(a: Any, b: Any) -> bool:
@@ -101,29 +107,29 @@ def equal_sizes(a: Any, b: Any) -> bool:
 
 
 def check_same_inference(before: onnx.ModelProto, after: onnx.ModelProto) -> None:
-    """Check that onnx infers the same about the outputs as before."""
+    """Check that onnx infers the same types and shapes of the outputs for both models."""
     for old, new in zip(_infer_output_types(before), _infer_output_types(after), strict=True):
-        assert new.elem_type in (old.elem_type, 0)  # 0: onnx infers nothing of the operator
+        assert new.elem_type in (old.elem_type, 0)  # 0: onnx infers no type for the operator
         if old.HasField("shape") and new.HasField("shape"):
             assert len(old.shape.dim) == len(new.shape.dim)
-            for a, b in zip(old.shape.dim, new.shape.dim, strict=True):
-                if a.HasField("dim_value") and b.HasField("dim_value"):
-                    assert a.dim_value == b.dim_value
+            for old_dim, new_dim in zip(old.shape.dim, new.shape.dim, strict=True):
+                if old_dim.HasField("dim_value") and new_dim.HasField("dim_value"):
+                    assert old_dim.dim_value == new_dim.dim_value
 
 
 def _infer_output_types(model: onnx.ModelProto) -> list[Any]:
     """Infer types of the outputs from the nodes, not from their declarations."""
-    plain = onnx.ModelProto()
-    plain.CopyFrom(model)
-    for output in plain.graph.output:
+    undeclared = onnx.ModelProto()
+    undeclared.CopyFrom(model)
+    for output in undeclared.graph.output:
         output.ClearField("type")
         output.type.tensor_type.SetInParent()
-    inferred = onnx.shape_inference.infer_shapes(plain, data_prop=True)
+    inferred = onnx.shape_inference.infer_shapes(undeclared, data_prop=True)
     return [output.type.tensor_type for output in inferred.graph.output]
 
 
 def make_checked_model(builder: GraphBuilder) -> onnx.ModelProto:
-    """Make the unoptimized model, and run onnx's checker."""
+    """Make the unoptimized model, and run onnx's checker on it."""
     model = builder.to_onnx(optimize=False)
     onnx.checker.check_model(model, full_check=True)
     return model
@@ -139,21 +145,27 @@ def check_same_values(
     signs: bool = False,
     what: str = "",
 ) -> None:
-    """Check dtypes, shapes and values; with ``signs``, those of zeros, too."""
+    """Check dtypes, shapes and values, and with ``signs`` also the signs of zeros."""
     for index, (old, new) in enumerate(zip(before, after, strict=True)):
-        where = f"output {index}{what}"
-        assert new.dtype == old.dtype, f"{where}: {new.dtype}, it was {old.dtype}"
-        assert new.shape == old.shape, f"{where}: {tuple(new.shape)}, it was {tuple(old.shape)}"
+        location = f"output {index}{what}"
+        assert new.dtype == old.dtype, f"{location}: {new.dtype}, it was {old.dtype}"
+        assert new.shape == old.shape, f"{location}: {tuple(new.shape)}, it was {tuple(old.shape)}"
         if not old.dtype.is_floating_point:
-            assert torch.equal(old, new), f"{where}: {new}, it was {old}"
+            assert torch.equal(old, new), f"{location}: {new}, it was {old}"
             continue
-        x, y = old.double().numpy(), new.double().numpy()
-        assert np.array_equal(np.isnan(x), np.isnan(y)), f"{where}: NaN in {y}, it was {x}"
+        old_values, new_values = old.double().numpy(), new.double().numpy()
+        assert np.array_equal(np.isnan(old_values), np.isnan(new_values)), (
+            f"{location}: NaN in {new_values}, it was {old_values}"
+        )
         bound = max(TOLERANCE if tolerance is None else tolerance, ROUNDING.get(old.dtype, 0.0))
         if tolerance is None and old.dtype == torch.float64:
             bound = ROUNDING[torch.float64]
-        np.testing.assert_allclose(y, x, rtol=bound, atol=bound, equal_nan=True, err_msg=where)
+        np.testing.assert_allclose(
+            new_values, old_values, rtol=bound, atol=bound, equal_nan=True, err_msg=location
+        )
         if signs:
-            zero = (x == 0) & (y == 0)
-            turned = zero & (np.signbit(x) != np.signbit(y))
-            assert not turned.any(), f"{where}: the sign of a zero differs: {y}, it was {x}"
+            zero = (old_values == 0) & (new_values == 0)
+            changed = zero & (np.signbit(old_values) != np.signbit(new_values))
+            assert not changed.any(), (
+                f"{location}: the sign of a zero differs: {new_values}, it was {old_values}"
+            )

@@ -33,7 +33,7 @@ DRAWS = 2
 SPECIAL_DRAWS = 4  # with infinities, NaN and both zeros
 
 
-# -- which rules, where
+# -- rules and targets
 
 
 def _select_named_rules(names: str, target: str | None, opset: int) -> list[Rule]:
@@ -41,7 +41,7 @@ def _select_named_rules(names: str, target: str | None, opset: int) -> list[Rule
 
 
 def select_rules(rules: Iterable[Rule], target: str | None, opset: int) -> list[Rule]:
-    """Select the rules that are for the target and the opset."""
+    """Select the rules that run for the target and the opset."""
     return [
         rule
         for rule in rules
@@ -50,9 +50,9 @@ def select_rules(rules: Iterable[Rule], target: str | None, opset: int) -> list[
 
 
 def rules_of(name: str, target: str | None, opset: int, rule_set: str = "all") -> list[Rule]:
-    """Select the rows of a rule for the target and the opset.
+    """Select the rules of a rewrite, one for each alternative, for the target and the opset.
 
-    ``rule_set`` is a set of rules, or the path of a user's file.
+    ``rule_set`` is the name of a set of rules, or the path of a user's file.
     """
     return [rule for rule in _select_named_rules(rule_set, target, opset) if rule.name == name]
 
@@ -70,7 +70,7 @@ def all_rules(target: str | None, opset: int, but: str = "") -> list[Rule]:
 def list_targets(
     rewrite: Rewrite, case: RewriteCase, rule_set: str = "all"
 ) -> Iterator[tuple[int, str | None]]:
-    """Yield the opsets and targets that a case is tested at: both ends of the rule's range."""
+    """Yield the targets of a case, each with the lowest and the highest opset of the rewrite."""
     for target in TARGETS:
         if rewrite.target not in (None, target):
             continue
@@ -85,18 +85,18 @@ def list_targets(
 
 
 def build_case(rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None) -> CaseGraph:
-    """Build the graph of the case; for ONNX Runtime, replacements must have kernels."""
+    """Build the graph of a case; for ONNX Runtime, replacements need operators with kernels."""
     graph = build_graph(rewrite, case, opset, target)
     if target == "onnxruntime":
         graph.builder.kernel_table = KERNELS_CPU
     return graph
 
 
-# -- trying
+# -- trial
 
 
 class RewriteTrial:
-    """A graph before and after rules; ``apply`` runs them."""
+    """A graph before and after rewriting; ``apply`` runs the rules."""
 
     def __init__(self, rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None) -> None:
         self.case = case
@@ -109,19 +109,19 @@ class RewriteTrial:
         self.before = make_checked_model(self.builder)
         self.outputs = copy_declarations(self.builder.outputs)
         self.inputs = copy_declarations(self.builder.inputs)
-        # only stages that compute differently may lose the sign of a zero, and ONNX Runtime's
-        # Where loses some
+        # stages that change the arithmetic may lose the sign of a zero, and so does Where in ONNX
+        # Runtime
         exact = rewrite.stage in ("simplify", "arrange") and case.tolerance is None
         self.signs = exact and all(node.op_type != "Where" for node in self.builder.nodes)
 
     def apply(self, rules: Iterable[Rule]) -> Any:
-        """Run the rules, and return the record."""
+        """Run the rules, and return the record of the rewrites."""
         record = run_engine(self.builder, rules)
         self.builder.remove_unused()
         return record
 
     def compare(self) -> None:
-        """Check that the graph declares and computes what it did before."""
+        """Check that rewriting preserved the declarations and the results of the graph."""
         check_same_declarations(self.inputs, copy_declarations(self.builder.inputs))
         check_same_declarations(self.outputs, copy_declarations(self.builder.outputs))
         after = make_checked_model(self.builder)
@@ -130,8 +130,8 @@ class RewriteTrial:
         old, new = ModelRunner(self.before), ModelRunner(after)
         generator = torch.Generator().manual_seed(0)
         for index, sizes in enumerate(list_sizes(self.built.symbols)):
-            for number in range(DRAWS + SPECIAL_DRAWS):
-                special = number >= DRAWS
+            for draw in range(DRAWS + SPECIAL_DRAWS):
+                special = draw >= DRAWS
                 feeds = self.feeds(sizes, generator, special)
                 try:
                     expected = old(feeds)
@@ -147,7 +147,7 @@ class RewriteTrial:
     def feeds(
         self, sizes: Mapping[str, int], generator: torch.Generator, special: bool
     ) -> dict[str, torch.Tensor]:
-        """Draw a tensor for each input."""
+        """Draw a tensor for each input of the graph."""
         zeros = not _divides_integers(self.builder)
         return {
             name: draw_tensor(
@@ -172,7 +172,7 @@ def _divides_integers(builder: GraphBuilder) -> bool:
 def check_case(
     rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None, rule_set: str = "all"
 ) -> None:
-    """Check a rule alone on its case: it fires and nothing else changes, or it refuses."""
+    """Check a rule alone on its case: it fires and preserves the results, or it is refused."""
     rules = rules_of(rewrite.name, target, opset, rule_set)
     check_rules(rewrite, case, opset, target, rules)
 
@@ -180,8 +180,8 @@ def check_case(
 def check_rules(
     rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None, rules: Sequence[Rule]
 ) -> None:
-    """Check given rows of a rule: as it is, or changed."""
-    assert rules, f"no row of {rewrite.name} is for opset {opset} and target {target}"
+    """Check the given rules of a rewrite on a case; a test may pass modified rules."""
+    assert rules, f"no rule of {rewrite.name} is for opset {opset} and target {target}"
     trial = RewriteTrial(rewrite, case, opset, target)
     record = trial.apply(rules)
     reasons = [
@@ -191,7 +191,7 @@ def check_rules(
         for reason in statistics.refused
     ] or ["the pattern does not fit"]
     if case.unchanged is not None:
-        assert not record.fired, f"{rewrite.name} fired on a case that says 'unchanged'"
+        assert not record.fired, f"{rewrite.name} fired on a case with 'unchanged'"
         assert make_checked_model(trial.builder) == trial.before
         if case.unchanged:
             message = f"refused because of {reasons or 'nothing'}"
@@ -206,7 +206,7 @@ def check_rules(
 
 
 def list_operators(builder: GraphBuilder) -> list[str]:
-    """List operators in order, without constant subgraphs and the Identity that names a result."""
+    """List operators in order, without constant nodes and Identity nodes, which name results."""
     return [
         node.op_type
         for node in builder.nodes

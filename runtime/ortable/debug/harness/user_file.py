@@ -1,6 +1,6 @@
 """Test every case of a user's spec file.
 
-`ortable specs test` calls it in a process of its own, because the entries stay loaded.
+`ortable specs test` uses this module. The entries of a tested file stay loaded in the process.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class CaseResult:
 
     Attributes:
         entry: the overload or the rule.
-        file: the file's name.
-        line: of the case in it, from 1.
-        column: of its first character, from 1.
-        runs: how many conversions were compared: of each opset, with and without ONNX Runtime as
-            the target.
-        failure: what was wrong, and where; empty when nothing was.
-        outcome: what the case expects: "equal" results, a call that is "refused", or a graph that
+        file: the name of the file.
+        line: the line of the case in the file, from 1.
+        column: the column of the first character of the case, from 1.
+        runs: the number of conversions that were compared: one for each opset, with and without
+            ONNX Runtime as the target.
+        failure: the error, with opset and target; empty if the case passes.
+        outcome: the expected outcome: "equal" results, a call that is "refused", or a graph that
             stays "unchanged".
     """
 
@@ -54,17 +54,17 @@ def run_spec_file(
 ) -> Iterator[CaseResult]:
     """Yield the result of each case of a file of operators or of rewrites.
 
-    A call of an operator is compared with eager in value, dtype and shape, at its own sizes and at
-    larger ones of its dynamic dimensions, at every opset, with and without
-    ``target="onnxruntime"``; the entry's shape and dtype rule too. A rewrite must fire on its case
-    and compute what the graph did before, also for infinities and NaN; or be refused for the reason
+    A call of an operator is compared with eager in value, dtype and shape, at the sizes of the
+    sample and at larger sizes of dynamic dimensions, at every opset, with and without
+    ``target="onnxruntime"``. The entry's shape and dtype rule is compared, too. A rewrite must fire
+    on its case and preserve the results, also for infinities and NaN, or be refused for the reason
     that ``unchanged:`` gives.
 
     Args:
         path: the YAML file.
-        lowerings: functions by the name that ``python:`` uses.
-        opsets: where entries are tested; rewrites are tested at both ends of their range.
-        only: a part of the names of the entries or rules that are tested.
+        lowerings: functions by their names in ``python:``.
+        opsets: opsets of entries; a rewrite is tested at its lowest and its highest opset.
+        only: test only entries or rules whose names contain this text.
 
     Raises:
         SpecError: the file does not pass ``ortable specs check``.
@@ -81,7 +81,7 @@ def run_spec_file(
 
 
 def is_file_of_rewrites(path: str | Path) -> bool:
-    """Whether the entries of a file begin with ``rewrite:``.
+    """Whether a file has entries with ``rewrite:``.
 
     Raises:
         SpecError: the file cannot be read.
@@ -90,7 +90,7 @@ def is_file_of_rewrites(path: str | Path) -> bool:
     from ortablegen.source.yaml_source import YMap, parse, read_utf8
 
     text = read_utf8(Path(path), "spec file")
-    rows = parse(text, str(path), Diagnostics())  # the reader of specs reports errors
+    rows = parse(text, str(path), Diagnostics())  # errors are reported when the file is loaded
     return any(isinstance(row, YMap) and row.key("rewrite") is not None for row in rows)
 
 
@@ -105,8 +105,8 @@ def _entry_case(entry: OpEntry | AliasEntry, sample: Sample, opsets: Sequence[in
                 check.run(opset, target)
                 runs += 1
             except Exception as error:
-                where = f"opset {opset}" + (f", target {target}" if target else "")
-                return _make_result(entry.key, sample, runs, f"{where}: {_format_error(error)}")
+                location = f"opset {opset}" + (f", target {target}" if target else "")
+                return _make_result(entry.key, sample, runs, f"{location}: {_format_error(error)}")
     if sample.refused is None:
         try:
             check_rule(entry.schema, sample)
@@ -114,7 +114,7 @@ def _entry_case(entry: OpEntry | AliasEntry, sample: Sample, opsets: Sequence[in
             return _make_result(entry.key, sample, runs, f"out: {_format_error(error)}")
     if not runs:
         tried = ", ".join(str(opset) for opset in opsets)
-        return _make_result(entry.key, sample, 0, f"it is for none of the opsets {tried}")
+        return _make_result(entry.key, sample, 0, f"the sample is for none of the opsets {tried}")
     return _make_result(entry.key, sample, runs)
 
 
@@ -122,7 +122,7 @@ def _rewrite_cases(path: Path, only: str) -> Iterator[CaseResult]:
     """Test the cases of a file of rewrites with the rules of that file alone."""
     from ortable.passes.rewrite import rule_selection
 
-    rule_selection.load_rules(path)  # with every check of the compiler
+    rule_selection.load_rules(path)  # raises the errors of the compiler's checks
     for rewrite in _read_rewrites(path):
         for case in rewrite.cases if only in rewrite.name else ():
             yield _rewrite_case(rewrite, case, str(path))
@@ -149,10 +149,10 @@ def _rewrite_case(rewrite: Rewrite, case: RewriteCase, path: str) -> CaseResult:
             check_case(rewrite, case, opset, target, rule_set=path)
             runs += 1
         except Exception as error:
-            where = f"opset {opset}" + (f", target {target}" if target else "")
+            location = f"opset {opset}" + (f", target {target}" if target else "")
             message = _format_error(error, "the graph before")
-            return _make_result(rewrite.name, case, runs, f"{where}: {message}")
-    return _make_result(rewrite.name, case, runs, "" if runs else "no opset is left that it is for")
+            return _make_result(rewrite.name, case, runs, f"{location}: {message}")
+    return _make_result(rewrite.name, case, runs, "" if runs else "the case is for no opset")
 
 
 def _make_result(
@@ -168,9 +168,9 @@ def _make_result(
 
 
 def _format_error(error: Exception, desired: str = "eager") -> str:
-    """Format an error; other errors than comparisons have their class before the text.
+    """Format an error, with its class unless it is of a comparison.
 
-    ``desired`` is what results are compared with.
+    ``desired`` names the expected values, which numpy calls DESIRED.
     """
     text = str(error).strip() or "it failed without a message"
     text = text.replace("ACTUAL", "ONNX Runtime").replace("DESIRED", desired)  # numpy's terms

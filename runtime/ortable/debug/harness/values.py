@@ -1,4 +1,4 @@
-"""Draw tensors for the texts of cases, and evaluate other texts as attributes of nodes."""
+"""Draw the tensors that cases describe, and evaluate other texts of cases as attributes."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class Operand:
 
     @property
     def symbols(self) -> dict[str, int]:
-        """Return plain names of dynamic dimensions with their sizes in the case."""
+        """The dynamic dimensions that are plain names, with their sizes in the case."""
         return {name: size for size, name in self.sample.dims if name and name.isidentifier()}
 
 
 def parse_operand(text: object) -> Operand | None:
     """Parse ``"f32[n=2,3]"`` or ``"const f32[3] = [1, 2, 3]"``; None for other texts."""
-    plain = str(text).strip()
-    constant = plain.startswith("const ")
-    plain = plain.removeprefix("const ").strip()
-    sample = samples.tensor_sample(plain)
+    stripped = str(text).strip()
+    constant = stripped.startswith("const ")
+    stripped = stripped.removeprefix("const ").strip()
+    sample = samples.tensor_sample(stripped)
     return None if sample is None else Operand(sample, constant)
 
 
@@ -45,22 +45,22 @@ def parse_operand(text: object) -> Operand | None:
 
 
 def evaluate_size(text: str, sizes: Mapping[str, Any]) -> Any:
-    """Evaluate a dimension: a name, or an expression of names, ``n``, ``2*n``."""
+    """Evaluate a dimension, which is a name or an expression of names: ``n``, ``2*n``."""
     tree = ast.parse(text, mode="eval").body
-    unknown = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} - set(sizes)
+    unknown = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - set(sizes)
     if unknown:
         raise SampleProblem(f"'{text}' needs the size of {', '.join(sorted(unknown))}")
     return samples.evaluate_value(Expression(tree), dict(sizes))
 
 
 def symbolic_shape(sample: TensorSample, symbols: Mapping[str, int]) -> tuple[Any, ...]:
-    """Make the shape of an input of the builder."""
+    """Make the shape of an input of the graph, with symbols for dynamic dimensions."""
     symbol_dims = {name: dims.make_symbol(name) for name in symbols}
     return tuple(evaluate_size(name, symbol_dims) if name else size for size, name in sample.dims)
 
 
 def concrete_shape(sample: TensorSample, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """Compute the shape of an input tensor."""
+    """Compute the shape of an input tensor at the given sizes."""
     return tuple(evaluate_size(name, sizes) if name else size for size, name in sample.dims)
 
 
@@ -84,31 +84,31 @@ def draw_tensor(
     zeros: bool = True,
     wrap: bool = False,
 ) -> torch.Tensor:
-    """Draw a tensor of the sample: given values, in its range, or random.
+    """Draw a tensor of a sample: its given values, or random values in its range if it has one.
 
-    ``special``: infinities, NaN and both zeros are among floats without a range. ``zeros``: False
-    draws no integer 0, which a division would crash on. ``wrap``: bytes are among the largest, too.
+    ``special`` adds infinities, NaN and both zeros to floats without a range. ``zeros=False`` draws
+    no integer 0, since a division by 0 would crash. ``wrap`` also draws the largest uint8 values.
     """
     dtype = getattr(torch, sample.dtype)
     if sample.values is not None:
         values = np.asarray(sample.values)
         if values.size != int(np.prod(shape)):
-            values = np.resize(values, shape)  # at another size: the same numbers again
+            values = np.resize(values, shape)  # repeat the given values for another size
         return torch.tensor(values.tolist(), dtype=dtype).reshape(shape)
     low, high = sample.low, sample.high
     if dtype == torch.bool:
         return torch.randint(0, 2, shape, generator=generator).bool()
     if not (dtype.is_floating_point or dtype.is_complex):
-        least = 0 if dtype == torch.uint8 and not wrap else -9
-        bounds = int(low if low is not None else least), int(high if high is not None else 10)
+        minimum = 0 if dtype == torch.uint8 and not wrap else -9
+        bounds = int(low if low is not None else minimum), int(high if high is not None else 10)
         drawn = torch.randint(*bounds, shape, generator=generator).to(dtype)
         return drawn if zeros or low is not None else torch.where(drawn == 0, 1, drawn).to(dtype)
     if low is not None and high is not None:
-        plain = torch.rand(shape, generator=generator, dtype=torch.float64)
-        return (plain * (high - low) + low).to(dtype)
+        uniform = torch.rand(shape, generator=generator, dtype=torch.float64)
+        return (uniform * (high - low) + low).to(dtype)
     wide_dtype = torch.complex128 if dtype.is_complex else torch.float64
     drawn = torch.randn(shape, generator=generator, dtype=wide_dtype)
-    if special:  # each of them about equally often, so that none is missing by chance
+    if special:  # each special value about equally often, so that none is missing by chance
         count = drawn.numel()
         order = torch.randperm(max(count, len(SPECIAL)), generator=generator)[:count]
         table = torch.tensor(SPECIAL, dtype=torch.float64)
@@ -118,7 +118,7 @@ def draw_tensor(
 
 
 def is_free(sample: TensorSample) -> bool:
-    """Whether any number may be drawn: a float without a range or given values."""
+    """Whether any number may be drawn, as for a float without a range and given values."""
     floating = getattr(torch, sample.dtype).is_floating_point
     return bool(floating and sample.values is None and sample.low is None)
 
@@ -151,7 +151,7 @@ _NAMED_VALUES = {
 
 
 def evaluate_literal(tree: ast.expr) -> Any:
-    """Evaluate a literal of the language; names are dtypes, else texts."""
+    """Evaluate a literal of the spec language; a name is a dtype, a number, or else a string."""
     if isinstance(tree, ast.Constant):
         return tree.value
     if isinstance(tree, ast.Name):
