@@ -65,7 +65,7 @@ def test_a_model_file(tmp_path, capsys):
     assert main(["profile", path, "--size", "batch=5", "--calls", "1"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("linear.onnx: ")
-    assert re.search(r"inputs were made: \w+ float32\[5, 3\]", out)
+    assert re.search(r"generated inputs: \w+ float32\[5, 3\]", out)
 
 
 @pytest.mark.parametrize(

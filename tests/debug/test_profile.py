@@ -363,7 +363,7 @@ def test_a_file_runs_with_inputs_that_are_made(tmp_path):
     program.save(path, external_data=True)
     found = ortable.profile(path, sizes={"batch": 3}, calls=1)
     assert_adds_up(found)
-    assert found.model == "net.onnx" and found.notes == ("inputs were made: x float32[3, 8]",)
+    assert found.model == "net.onnx" and found.notes == ("generated inputs: x float32[3, 8]",)
     assert "layers.0.fc" in {node.module for node in found.nodes}
     for given in ({"x": torch.randn(2, 8)}, torch.randn(2, 8).numpy()):
         assert_adds_up(ortable.profile(str(path), given, calls=1))
@@ -545,7 +545,7 @@ def test_what_cannot_be_profiled_is_refused_by_name(tmp_path):
         ortable.profile(Net(), x, options={"session_options": onnxruntime.SessionOptions()})
     with pytest.raises(OptionError, match=r"ortable\.export"):
         ortable.profile(torch.export.export(Net(), (x,)))
-    with pytest.raises(OptionError, match="sizes are for inputs"):
+    with pytest.raises(OptionError, match="sizes are for generated inputs"):
         ortable.profile(Net(), x, sizes={"batch": 2})
     with pytest.raises(OptionError, match="no option 'freeze'"):
         ortable.profile(model, options={"freeze": "off"})
@@ -557,7 +557,7 @@ def test_what_cannot_be_profiled_is_refused_by_name(tmp_path):
         ortable.profile(one_node("Relu", "n"), sizes={"n": "8"})
     with pytest.raises(ProviderError, match=r"cannot load the model: .*No Op registered for Rolu"):
         ortable.profile(one_node("Rolu", "n"), calls=1)
-    with pytest.raises(InputError, match="input 'x' is no tensor: give inputs of your own"):
+    with pytest.raises(InputError, match="input 'x' is not a tensor: give all inputs"):
         ortable.profile(one_node("SequenceLength", None))
     with pytest.raises(InputError, match="inputs x, w, and the call gives 1"):
         ortable.profile(model, x)

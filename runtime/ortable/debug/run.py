@@ -167,9 +167,7 @@ class ReferenceBackend:
 
     def _print_value(self, mark: str, name: str, value: Any) -> None:
         if self.verbose > 1:
-            print(
-                f"{mark} {name}: {describe_value(value, _MAX_PRINTED.get(self.verbose, 1000))}"
-            )
+            print(f"{mark} {name}: {describe_value(value, _MAX_PRINTED.get(self.verbose, 1000))}")
 
 
 class EagerValues:

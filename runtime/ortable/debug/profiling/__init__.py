@@ -1,5 +1,5 @@
-"""`ortable.profile`: where the time of a call goes, by module, source line, operator and kernel.
+"""Profile the time of a call by module, source line, operator and kernel: `ortable.profile`.
 
-A call is recorded (`record`, `models`), its events are joined with the nodes' metadata (`join`) and
-attributed (`time_attribution`); `report` formats the result.
+`record.py` and `models.py` record calls, `join.py` joins the events with the metadata of nodes,
+`time_attribution.py` attributes the time to nodes, and `report.py` formats the result.
 """

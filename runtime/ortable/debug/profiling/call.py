@@ -1,4 +1,4 @@
-"""Implement `profile`: where the time of a model call goes."""
+"""Implement `ortable.profile`, which measures where the time of a model call goes."""
 
 from __future__ import annotations
 
@@ -66,29 +66,29 @@ def profile(
 ) -> Profile:
     """Measure where the time of `model(*args, **kwargs)` goes.
 
-    Times are by module, source line, ATen operator and kernel, in microseconds a call. A module or
-    a function is compiled by torch.compile with ortable, an exported model runs as it is; both in
-    sessions of the profile, with the profiler of ONNX Runtime on. What is compiled elsewhere, the
-    model's buffers, gradients and attributes, and random numbers stay as they are; what a forward
-    writes elsewhere stays written. The first calls, which compile, do not count.
+    The profile has times by module, source line, ATen operator and kernel, in microseconds per
+    call. torch.compile compiles a module or a function; an exported model runs unchanged. Both run
+    in new sessions, with the profiler of ONNX Runtime on. The user's compiled functions stay valid;
+    buffers, gradients and attributes of the model and the random state are restored. Other writes
+    of a forward are not undone. The first calls, which compile, are not measured.
 
     Args:
-        model: a module or a function, compiled or not, in the mode it is in; or an OnnxProgram, a
+        model: a module or a function, compiled or not, in its current mode; or an OnnxProgram, a
             ModelProto, a LargeModel, or the path of an ONNX model.
-        args: positional arguments of the call; inputs of an ONNX model, in order. An exported model
-            runs without any, too: inputs of random numbers and ones are made.
-        calls: how many calls are measured.
-        options: those of `torch.compile(..., backend="ortable", options=options)`; of an exported
-            model `providers` and `session_options`.
-        train: with gradients, of ones: forward and backward graphs.
-        dynamic: as `torch.compile` has it.
-        sizes: dimensions of the inputs that are made, by name; others that vary are 8.
-        kwargs: keyword arguments of the call, inputs of an ONNX model by name.
+        args: positional arguments of the call, or inputs of an ONNX model in order. Without
+            arguments, an exported model runs on generated inputs: random floats, and ones.
+        calls: the number of measured calls.
+        options: options of `torch.compile(..., backend="ortable", options=options)`; for an
+            exported model `providers` and `session_options`.
+        train: run forward and backward, with gradients of ones.
+        dynamic: the argument `dynamic` of `torch.compile`.
+        sizes: sizes of named dimensions of generated inputs; other dynamic dimensions are 8.
+        kwargs: keyword arguments of the call, or inputs of an ONNX model by name.
 
     Raises:
-        OptionError: an unknown option, a wrong value, or `session_options` that is an object.
+        OptionError: an option is unknown or has a wrong value, or `session_options` is no dict.
         ProviderError: a provider is missing, ONNX Runtime refuses a model, or its profile is full.
-        InputError: an exported model cannot be called like this.
+        InputError: the arguments do not fit the exported model.
         OrtableError: an operator cannot be converted.
     """
     if isinstance(calls, bool) or not isinstance(calls, int) or calls < 1:
@@ -101,7 +101,7 @@ def profile(
         recording = record_model(model, args, kwargs, dict(options or {}), sizes or {}, calls)
         return _make_profile(recording.graphs[0].where, recording, None)
     if sizes:
-        raise OptionError("sizes are for inputs that are made, of an exported model.")
+        raise OptionError("sizes are for generated inputs of an exported model.")
     ort_options = OrtOptions.from_mapping(options)
     check_providers(ort_options.providers)
     function = original_callable(model)
@@ -115,23 +115,23 @@ def profile(
 def _make_profile(name: str, recording: Recording, function: Any) -> Profile:
     accounts = attribute_time(recording)
     nodes, indices = _make_node_times(accounts)
-    in_kernels = [0.0] * len(recording.graphs)
+    kernel_us = [0.0] * len(recording.graphs)
     for node in nodes:
-        in_kernels[node.graph] += node.us
+        kernel_us[node.graph] += node.us
     graphs = tuple(
         GraphTime(
             graph.number,
             graph.kind,
             graph.where,
-            in_kernels[index],
+            kernel_us[index],
             accounts.sessions.get(index, 0.0) / 1000,
             accounts.torch.get(index, 0.0) / 1000,
         )
         for index, graph in enumerate(recording.graphs)
     )
-    rest = [Row(IN_SESSION, sum(g.session_us for g in graphs))]
+    rest = [Row(IN_SESSION, sum(graph_time.session_us for graph_time in graphs))]
     if recording.torch:
-        rest.append(Row(AROUND_TORCH, sum(g.torch_us for g in graphs)))
+        rest.append(Row(AROUND_TORCH, sum(graph_time.torch_us for graph_time in graphs)))
     if recording.backward:
         rest.append(Row(IN_AUTOGRAD, accounts.backward / 1000))
     rest.append(Row(IN_PYTHON, accounts.python / 1000))
@@ -155,7 +155,7 @@ def _make_profile(name: str, recording: Recording, function: Any) -> Profile:
 
 
 def _make_node_times(accounts: TimeAttribution) -> tuple[tuple[NodeTime, ...], dict[Any, int]]:
-    """Make the nodes in the order in which they ran first, and the indices of their keys."""
+    """Make the nodes in the order of their first runs, and a mapping of keys to node indices."""
     nodes = tuple(
         NodeTime(
             key.graph,
@@ -182,37 +182,38 @@ def _make_step(span: Span, accounts: TimeAttribution, indices: Mapping[Any, int]
 
 
 def _module_classes(nodes: Sequence[NodeTime], function: Any) -> dict[tuple[int, str], str]:
-    """Map modules to class names, for graphs whose module paths are the function's.
+    """Map graph index and module path to class names, for graphs of the frame of the root module.
 
-    Other graphs are of a submodule's own frame, whose paths start there.
+    In a graph of a submodule's frame, module paths start at the submodule and are not mapped.
     """
     if not isinstance(function, torch.nn.Module):
         return {}
-    named = {path: type(module).__name__ for path, module in function.named_modules()}
+    class_names = {path: type(module).__name__ for path, module in function.named_modules()}
     paths: dict[int, set[str]] = {}
     for node in nodes:
         paths.setdefault(node.graph, set()).add(node.module)
     return {
         (number, path): class_name
         for number, graph_paths in paths.items()
-        if graph_paths <= named.keys()
-        for path, class_name in named.items()
+        if graph_paths <= class_names.keys()
+        for path, class_name in class_names.items()
     }
 
 
 def _short_provider(provider: str) -> str:
-    return provider.removesuffix("ExecutionProvider") or "no provider is told"
+    return provider.removesuffix("ExecutionProvider") or "unknown provider"
 
 
 def _make_notes(nodes: Sequence[NodeTime], graphs: Sequence[GraphRecord]) -> tuple[str, ...]:
     notes = []
     if not graphs:
-        notes.append("dynamo found nothing to compile: all of it is Python")
-    others = sorted(
+        notes.append("dynamo found nothing to compile: all code runs in Python")
+    other_providers = sorted(
         {_short_provider(node.provider) for node in nodes} - {_short_provider(CPU), IN_TORCH}
     )
-    if others:
+    if other_providers:
         notes.append(
-            f"kernels of {', '.join(others)} run behind the host: their times are those of the host"
+            f"kernels of {', '.join(other_providers)} run asynchronously: their times are those of "
+            "the host"
         )
     return tuple(notes)

@@ -1,12 +1,12 @@
 """Join kernels with the metadata of graph nodes: module, ATen operator and source line.
 
-`models` calls `inline_module_functions` first, so that local functions are plain nodes, each with
-the path of the module that it was called for: ONNX Runtime inlines them too, but then equal modules
-have the names of the first.
+`models.py` calls `inline_module_functions` first, which replaces local functions by nodes that have
+the module paths of the calls. ONNX Runtime would inline the functions with the module paths of
+their first call.
 
 ONNX Runtime's optimizers rename, fuse and add nodes, and drop metadata. A node of the optimized
-model stands for the original nodes between its results and the results of other nodes: it is
-identified by the values that it computes, or by the name that it has or was derived from them.
+model is joined with the original nodes between its results and the results of other optimized
+nodes. It is identified by the values that it computes, or by a name derived from an original name.
 """
 
 from __future__ import annotations
@@ -33,9 +33,11 @@ RESULT = "ortable.profile.result"
 
 
 def inline_module_functions(model: ModelProto) -> ModelProto:
-    """Inline the modules' functions and name every node; a model without either is returned."""
+    """Inline the functions of modules and name all nodes; return the model if nothing changes."""
     module_functions = [
-        (f.domain, f.name) for f in model.functions if any(p.key == PATH for p in f.metadata_props)
+        (function.domain, function.name)
+        for function in model.functions
+        if any(prop.key == PATH for prop in function.metadata_props)
     ]
     named = all(node.name for node, _ in nodes_below(model.graph))
     if not module_functions and named:
@@ -46,7 +48,11 @@ def inline_module_functions(model: ModelProto) -> ModelProto:
     if module_functions:
         specialized = _specialize_functions(inlined, module_functions)
         inlined = onnx.inliner.inline_selected_functions(inlined, specialized, False)
-        remaining = [f for f in inlined.functions if (f.domain, f.name) not in module_functions]
+        remaining = [
+            function
+            for function in inlined.functions
+            if (function.domain, function.name) not in module_functions
+        ]
         del inlined.functions[:]
         inlined.functions.extend(remaining)
     for number, (node, _) in enumerate(nodes_below(inlined.graph)):
@@ -57,10 +63,12 @@ def inline_module_functions(model: ModelProto) -> ModelProto:
 def _specialize_functions(
     model: ModelProto, module_functions: list[tuple[str, str]]
 ) -> list[tuple[str, str]]:
-    """Add a copy of each module function per call, in place; return their names."""
+    """Copy the module functions for each call, in place; return the names of the copies."""
     specialized: list[tuple[str, str]] = []
     functions = {
-        (f.domain, f.name): f for f in model.functions if (f.domain, f.name) in module_functions
+        (module_function.domain, module_function.name): module_function
+        for module_function in model.functions
+        if (module_function.domain, module_function.name) in module_functions
     }
 
     def specialize_call(node: NodeProto, path: str) -> None:
@@ -75,13 +83,13 @@ def _specialize_functions(
         function_path = _module_path(function)
         graph = GraphProto()
         graph.node.extend(copied.node)
-        for inner, _ in nodes_below(graph):
-            rebased = _rebase_path(_module_path(inner), function_path, path)
-            _set_path(inner, rebased)
-            # Inlining renames results; pictures name those of a call after its module.
-            name = next(filter(None, inner.output), "")
-            inner.metadata_props.add(key=RESULT, value=f"{path}/{name}" if path else name)
-            specialize_call(inner, rebased)
+        for inner_node, _ in nodes_below(graph):
+            rebased = _rebase_path(_module_path(inner_node), function_path, path)
+            _set_path(inner_node, rebased)
+            # inlining renames results; pictures name a result by module path and original name
+            name = next(filter(None, inner_node.output), "")
+            inner_node.metadata_props.add(key=RESULT, value=f"{path}/{name}" if path else name)
+            specialize_call(inner_node, rebased)
         del copied.node[:]
         copied.node.extend(graph.node)
         model.functions.append(copied)
@@ -91,15 +99,15 @@ def _specialize_functions(
     return specialized
 
 
-def _rebase_path(path: str, home: str, to: str) -> str:
-    """Move a path below one module to another."""
-    if path != home and not path.startswith(f"{home}."):
-        return path or to
-    return to + path[len(home) :]
+def _rebase_path(path: str, old_root: str, new_root: str) -> str:
+    """Move a path from below module `home` to below module `to`."""
+    if path != old_root and not path.startswith(f"{old_root}."):
+        return path or new_root
+    return new_root + path[len(old_root) :]
 
 
-def _module_path(about: NodeProto | FunctionProto) -> str:
-    return next((prop.value for prop in about.metadata_props if prop.key == PATH), "")
+def _module_path(proto: NodeProto | FunctionProto) -> str:
+    return next((prop.value for prop in proto.metadata_props if prop.key == PATH), "")
 
 
 def _set_path(node: NodeProto, path: str) -> None:
@@ -113,12 +121,12 @@ def _set_path(node: NodeProto, path: str) -> None:
 
 ADDED = "added by ONNX Runtime"
 UNKNOWN = "no ATen operator is known"
-_EXPORTED = "_export_root"  # how torch.export calls what it traced a part of control flow from
-_GLOBAL = re.compile(r"^G\['(\w+)'\]")  # how dynamo calls a module that is a global name
+_EXPORT_ROOT = "_export_root"  # torch.export's name of the root in a branch of control flow
+_GLOBAL_PATTERN = re.compile(r"^G\['(\w+)'\]")  # dynamo's name of a module in a global variable
 _SEPARATOR = re.compile(r"[^0-9A-Za-z]")
-_MAX_LINES = 3  # of a fused node
+_MAX_LINES = 3  # listed for a fused node
 _TORCH_ONNX = "pkg.torch.onnx."
-_FRAME = re.compile(
+_FRAME_PATTERN = re.compile(
     r'File "(?P<file>[^"]+)", line (?P<line>\d+), in [^\n]*\n[ \t]*(?P<code>[^\n]*)'
 )
 _IN_TORCH = re.compile(r"[/\\]site-packages[/\\]torch[/\\]")
@@ -126,7 +134,7 @@ _IN_TORCH = re.compile(r"[/\\]site-packages[/\\]torch[/\\]")
 
 @dataclass(frozen=True)
 class KernelOrigin:
-    """The origin of a kernel: module path, torch operators, lines, and results of its nodes."""
+    """The origin of a kernel: module path, ATen operators, source lines, and original results."""
 
     module: str = ""
     operator: str = UNKNOWN
@@ -148,7 +156,7 @@ class _SourceNode:
 def make_origin_finder(
     before: ModelProto, after: ModelProto | None
 ) -> Callable[[str, str], tuple[str, KernelOrigin]]:
-    """Make a function that maps a kernel's node name and operator to its domain and origin."""
+    """Make a function that maps name and type of a node to its qualified type and its origin."""
     sources = _SourceNodes(before)
     origins: dict[str, list[tuple[NodeProto, KernelOrigin]]] = defaultdict(list)
     if after is not None:
@@ -158,8 +166,8 @@ def make_origin_finder(
     def find_origin(name: str, op_type: str) -> tuple[str, KernelOrigin]:
         for node, origin in origins.get(name, ()):
             if node.op_type == op_type:
-                foreign = node.domain not in ("", "ai.onnx")
-                return f"{node.domain}.{op_type}" if foreign else op_type, origin
+                is_custom = node.domain not in ("", "ai.onnx")
+                return f"{node.domain}.{op_type}" if is_custom else op_type, origin
         nodes = sources.find_named(name)
         return op_type, sources.merge_origins(nodes, op_type) if nodes else KernelOrigin(
             operator=ADDED
@@ -169,7 +177,7 @@ def make_origin_finder(
 
 
 class _SourceNodes:
-    """The nodes of the original model, by name and by what they compute."""
+    """The nodes of the original model, by name and by result."""
 
     def __init__(self, model: ModelProto) -> None:
         self.producers: dict[str, NodeProto] = {}
@@ -182,72 +190,76 @@ class _SourceNodes:
                 self.producers.setdefault(name, proto)
 
     def find_base(self, name: str) -> str:
-        """Find the node or value that a node of ONNX Runtime is named after; empty if none."""
-        starts = [name, *(name[: cut.start()] for cut in reversed(list(_SEPARATOR.finditer(name))))]
+        """Find the node or value whose name a name of ONNX Runtime starts with; empty if none."""
+        prefixes = [
+            name,
+            *(name[: separator.start()] for separator in reversed(list(_SEPARATOR.finditer(name)))),
+        ]
         return next(
-            (start for start in starts if start in self.names or start in self.producers), ""
+            (prefix for prefix in prefixes if prefix in self.names or prefix in self.producers), ""
         )
 
     def find_named(self, name: str) -> list[NodeProto]:
-        """Find the nodes that a name is derived from."""
+        """Find the original nodes from whose name or result a name is derived."""
         base = self.find_base(name)
         return self.names[base] if base in self.names else [self.producers[base]] if base else []
 
     def find_computed(self, node: NodeProto) -> tuple[bool, list[str]]:
         """Find the original values that an optimized node computes.
 
-        The flag says that they are known from the node's name alone.
+        The flag is true if only the name of the node identifies them.
         """
-        real = [name for name in node.output if name in self.producers]
-        if real:
-            return False, real
+        kept = [name for name in node.output if name in self.producers]
+        if kept:
+            return False, kept
         return True, [
             name for original in self.find_named(node.name) for name in original.output if name
         ]
 
     def merge_origins(self, protos: Sequence[NodeProto], op_type: str) -> KernelOrigin:
-        """Merge the origins of nodes that became one of this operator."""
+        """Merge the origins of original nodes that became a node of type `op_type`."""
         return _merge_nodes([self.about[id(proto)] for proto in protos], op_type)
 
 
 def _read_node(proto: NodeProto, parent: _SourceNode | None) -> _SourceNode:
-    about = {prop.key: prop.value for prop in proto.metadata_props}
-    path, target, line = _parse_metadata(about)
-    path = _GLOBAL.sub(r"\1", path)
-    if path == _EXPORTED or path.startswith(f"{_EXPORTED}."):
-        path = path[len(_EXPORTED) + 1 :]
+    metadata = {prop.key: prop.value for prop in proto.metadata_props}
+    path, target, line = _parse_metadata(metadata)
+    path = _GLOBAL_PATTERN.sub(r"\1", path)
+    if path == _EXPORT_ROOT or path.startswith(f"{_EXPORT_ROOT}."):
+        path = path[len(_EXPORT_ROOT) + 1 :]
     operator = _operator_name(target)
-    if parent is not None:  # a part of control flow
+    if parent is not None:  # a node in a branch or body of control flow
         path, operator = path or parent.module, operator or parent.operator
         line = line or parent.line
-    result = about.get(RESULT) or next(filter(None, proto.output), "")
+    result = metadata.get(RESULT) or next(filter(None, proto.output), "")
     return _SourceNode(proto, path, operator, line, result)
 
 
 def _operator_name(target: str) -> str:
-    """Convert ``aten.add.Tensor`` to ``aten::add.Tensor``; empty for an input."""
+    """Convert ``aten.add.Tensor`` to ``aten::add.Tensor``; empty if it is not an operator."""
     if "." not in target:
         return target if target in higher_order_operators else ""
-    space, _, rest = target.partition(".")
-    name, _, overload = rest.partition(".")
-    if not overload or space == "operator":
+    namespace, _, qualified_name = target.partition(".")
+    name, _, overload = qualified_name.partition(".")
+    if not overload or namespace == "operator":
         return target
-    return f"{space}::{name}" if overload == "default" else f"{space}::{name}.{overload}"
+    return f"{namespace}::{name}" if overload == "default" else f"{namespace}::{name}.{overload}"
 
 
 def _join_nodes(
     sources: _SourceNodes, after: ModelProto
 ) -> Iterator[tuple[NodeProto, KernelOrigin]]:
-    """Yield the nodes that run, each with its origin."""
+    """Yield the nodes of the optimized model, each with its origin."""
     nodes = [node for node, _ in nodes_below(after.graph)]
     computed = [sources.find_computed(node) for node in nodes]
     boundary = {name for _, values in computed for name in values}
-    # values that nodes are called after come first: a node behind them has the same ones
+    # nodes that are identified by results claim their original nodes before others, since the name
+    # of a node may lead to the same original nodes
     order = sorted(range(len(nodes)), key=lambda number: not computed[number][0])
-    order_of, claimed = node_positions(sources.producers), set[int]()
+    positions, claimed = node_positions(sources.producers), set[int]()
     origins: dict[int, KernelOrigin] = {}
     for number in order:
-        originals = nodes_between(computed[number][1], sources.producers, order_of, boundary)
+        originals = nodes_between(computed[number][1], sources.producers, positions, boundary)
         originals = [node for node in originals if id(node) not in claimed]
         claimed.update(map(id, originals))
         if originals:
@@ -258,40 +270,40 @@ def _join_nodes(
 
 
 def _assign_neighbor_modules(nodes: Sequence[NodeProto], origins: dict[int, KernelOrigin]) -> None:
-    """Give added nodes the module of their neighbors."""
-    maker = {name: number for number, node in enumerate(nodes) for name in node.output if name}
+    """Assign the common module of their neighbors to the nodes that ONNX Runtime added."""
+    producer = {name: number for number, node in enumerate(nodes) for name in node.output if name}
     readers: dict[str, list[int]] = defaultdict(list)
     for number, node in enumerate(nodes):
         for name in node.input:
             readers[name].append(number)
     missing = [number for number in range(len(nodes)) if number not in origins]
     while missing:
-        placed = {}
+        assigned = {}
         for number in missing:
-            near = [maker[name] for name in nodes[number].input if name in maker]
-            near += [neighbor for name in nodes[number].output for neighbor in readers[name]]
-            modules = [origins[neighbor].module for neighbor in near if neighbor in origins]
+            neighbors = [producer[name] for name in nodes[number].input if name in producer]
+            neighbors += [neighbor for name in nodes[number].output for neighbor in readers[name]]
+            modules = [origins[neighbor].module for neighbor in neighbors if neighbor in origins]
             if modules:
-                placed[number] = KernelOrigin(common_module(modules), ADDED)
-        if not placed:
+                assigned[number] = KernelOrigin(common_module(modules), ADDED)
+        if not assigned:
             return
-        origins.update(placed)
-        missing = [number for number in missing if number not in placed]
+        origins.update(assigned)
+        missing = [number for number in missing if number not in assigned]
 
 
 def _merge_nodes(nodes: Sequence[_SourceNode], op_type: str) -> KernelOrigin:
-    """Merge nodes that became one of this operator into one origin.
+    """Merge the origins of original nodes that became a node of type `op_type`.
 
-    It has all operators of torch; module and line are those of the nodes that the operator is named
-    after ("Conv" in "FusedConv"), or of all.
+    The origin has all ATen operators. Module and line are those of the nodes whose type is a part
+    of `op_type` ("Conv" in "FusedConv"), or of all nodes.
     """
     described = [node for node in nodes if node.operator or node.line or node.module]
-    main = [node for node in described if node.proto.op_type in op_type] or described
+    matching = [node for node in described if node.proto.op_type in op_type] or described
     operators = dict.fromkeys(node.operator for node in described if node.operator)
-    lines = list(dict.fromkeys(node.line for node in main if node.line))
+    lines = list(dict.fromkeys(node.line for node in matching if node.line))
     named = [node for node in nodes if node.proto.op_type in op_type] or nodes
     return KernelOrigin(
-        common_module([node.module for node in main]),
+        common_module([node.module for node in matching]),
         " + ".join(operators) or UNKNOWN,
         lines[0] if len(lines) == 1 else _format_locations(lines),
         tuple(node.result for node in named if node.proto.op_type != "Constant"),
@@ -299,7 +311,7 @@ def _merge_nodes(nodes: Sequence[_SourceNode], op_type: str) -> KernelOrigin:
 
 
 def _format_locations(lines: Sequence[str]) -> str:
-    """Format locations without their text: ``net.py:3, net.py:4``."""
+    """Format source lines without their code: ``net.py:3, net.py:4``."""
     locations = list(dict.fromkeys(line.partition(": ")[0] for line in lines))
     more = f" and {len(locations) - _MAX_LINES} more" if len(locations) > _MAX_LINES else ""
     return ", ".join(locations[:_MAX_LINES]) + more
@@ -307,29 +319,29 @@ def _format_locations(lines: Sequence[str]) -> str:
 
 def common_module(paths: Iterable[str]) -> str:
     """Return the innermost module that contains all paths; empty for the root."""
-    split = [path.split(".") if path else [] for path in paths]
-    return ".".join(split[0][: shared_parts(split)]) if split else ""
+    parts = [path.split(".") if path else [] for path in paths]
+    return ".".join(parts[0][: shared_parts(parts)]) if parts else ""
 
 
 # -- metadata
 
 
-def _parse_metadata(about: Mapping[str, str]) -> tuple[str, str, str]:
-    """Parse module path, target and line; each empty if unknown."""
-    if any(key.startswith(_TORCH_ONNX) for key in about):
-        return _parse_torch_onnx_metadata(about)
-    return about.get(PATH, ""), about.get("aten_target", ""), about.get("source", "")
+def _parse_metadata(metadata: Mapping[str, str]) -> tuple[str, str, str]:
+    """Parse module path, operator and source line; each is empty if unknown."""
+    if any(key.startswith(_TORCH_ONNX) for key in metadata):
+        return _parse_torch_onnx_metadata(metadata)
+    return metadata.get(PATH, ""), metadata.get("aten_target", ""), metadata.get("source", "")
 
 
-def _parse_torch_onnx_metadata(about: Mapping[str, str]) -> tuple[str, str, str]:
+def _parse_torch_onnx_metadata(metadata: Mapping[str, str]) -> tuple[str, str, str]:
     """Parse the metadata of torch.onnx.
 
-    It has scopes from the root to the node, their classes (the last is the operator), and a stack
-    trace.
+    The metadata has the scopes from the root to the node, their classes (the operator is last), and
+    a stack trace.
     """
-    scopes = texts_in(about.get(f"{_TORCH_ONNX}name_scopes", ""))
-    classes = texts_in(about.get(f"{_TORCH_ONNX}class_hierarchy", ""))
-    frames = list(_FRAME.finditer(about.get(f"{_TORCH_ONNX}stack_trace", "")))
+    scopes = texts_in(metadata.get(f"{_TORCH_ONNX}name_scopes", ""))
+    classes = texts_in(metadata.get(f"{_TORCH_ONNX}class_hierarchy", ""))
+    frames = list(_FRAME_PATTERN.finditer(metadata.get(f"{_TORCH_ONNX}stack_trace", "")))
     frames = [frame for frame in frames if not _IN_TORCH.search(frame["file"])] or frames
     line = ""
     if frames:

@@ -1,6 +1,6 @@
 """Record calls of an exported model (OnnxProgram, ModelProto, LargeModel, or a file) for `profile`.
 
-The model runs in a session of its own with the profiler of ONNX Runtime on.
+The model runs in a new session with the profiler of ONNX Runtime on.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from ortable.ir.proto.model_validation import load_graph
 from .join import inline_module_functions
 from .record import GraphRecord, Recording, profile_settings, read_session, time_calls
 
-_WARMUP_CALLS = 2  # calls before the first that counts
-_DEFAULT_SIZE = 8  # of a dimension that is not given
-_OPTIONS = ("providers", "session_options")
+_WARMUP_CALLS = 2  # before the measured calls
+_DEFAULT_SIZE = 8  # of a dynamic dimension that `sizes` does not give
+_SESSION_OPTIONS = ("providers", "session_options")
 
 
 def is_onnx_model(model: Any) -> bool:
-    """Whether a model is one of ONNX: an exported program, a proto, the path of a file."""
+    """Whether a model is an ONNX model: an exported program, a proto, or the path of a file."""
     return isinstance(model, OnnxProgram | ModelProto | LargeModel | str | os.PathLike)
 
 
@@ -45,12 +45,12 @@ def record_model(
     sizes: Mapping[str, int],
     calls: int,
 ) -> Recording:
-    """Call a model in a session of its own, and read its profile."""
-    unknown = sorted(set(options) - set(_OPTIONS))
+    """Call a model in a new session, and read the profile of the session."""
+    unknown = sorted(set(options) - set(_SESSION_OPTIONS))
     if unknown:
         raise OptionError(
             f"An exported model has no option {unknown[0]!r}: its session takes "
-            f"{' and '.join(_OPTIONS)}; the others are of torch.compile."
+            f"{' and '.join(_SESSION_OPTIONS)}; other options are for torch.compile."
         )
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder) / "0"
@@ -68,7 +68,7 @@ def record_model(
                 _bind_inputs(proto, args, kwargs) if args or kwargs else _make_inputs(proto, sizes)
             )
             if not (args or kwargs):
-                notes = (f"inputs were made: {_format_feeds(feeds)}",)
+                notes = (f"generated inputs: {_format_feeds(feeds)}",)
 
             values = {name: ort_value(array) for name, array in feeds.items()}
             _check_run(session, feeds, values)
@@ -93,7 +93,7 @@ def _model_name(model: Any, proto: ModelProto) -> str:
 def _make_program_session(
     program: OnnxProgram, args: Any, kwargs: Any, providers: Any, settings: Any
 ) -> tuple[Any, ModelProto, Callable[[], Any]]:
-    """Make a session of a program; return it, its model, and a function that calls the program."""
+    """Make a session of a program; return session, model, and a function to call the program."""
     copied = copy.deepcopy(program)
     model = copied.model
     proto = proto_of(model)
@@ -107,7 +107,7 @@ def _make_program_session(
 def _make_model_session(
     model: Any, providers: Any, settings: dict[str, Any]
 ) -> tuple[Any, ModelProto]:
-    """Make a session of a model, and return it with the model."""
+    """Make a session of a model; return the session and the inlined model."""
     source: Any = model.model if isinstance(model, OnnxProgram) else model
     if isinstance(source, str | os.PathLike):
         source = _load_file(source, settings)
@@ -124,7 +124,7 @@ def _make_model_session(
 
 
 def _load_file(path: Any, settings: dict[str, Any]) -> ModelProto:
-    """Load the model of a file, without the weights beside it."""
+    """Load the model of a file without external weights, which the session loads itself."""
     try:
         model = load_graph(path)
     except FileNotFoundError:
@@ -137,13 +137,13 @@ def _load_file(path: Any, settings: dict[str, Any]) -> ModelProto:
 
 
 def _check_run(session: Any, feeds: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-    """Run the session once, and report errors as InputError."""
+    """Run the session once; raise InputError if it fails."""
     try:
         session.run_with_ort_values(None, values)
     except Exception as error:  # onnxruntime's classes derive from Exception only
         raise InputError(
             f"ONNX Runtime could not run the model on {_format_feeds(feeds)}: {error}\n"
-            "What to do: give inputs of your own, or the sizes of those that are made."
+            "What to do: give inputs, or sizes of the generated inputs."
         ) from error
 
 
@@ -151,7 +151,7 @@ def _check_run(session: Any, feeds: Mapping[str, Any], values: Mapping[str, Any]
 
 
 def _input_values(model: ModelProto) -> list[ValueInfoProto]:
-    """List the inputs of a call, without the weights among the graph's inputs."""
+    """Return the inputs of the graph that are not weights."""
     initializers = {tensor.name for tensor in model.graph.initializer}
     return [value for value in model.graph.input if value.name not in initializers]
 
@@ -161,13 +161,13 @@ def _bind_inputs(
 ) -> dict[str, Any]:
     """Bind the arguments of a call to input names."""
     names = [value.name for value in _input_values(model)]
-    if len(args) == 1 and isinstance(args[0], Mapping):  # inputs as a session takes them
+    if len(args) == 1 and isinstance(args[0], Mapping):  # a dict of inputs, as sessions take it
         args, kwargs = [], {**args[0], **kwargs}
     inputs = {**dict(zip(names, args, strict=False)), **kwargs}
     if len(args) > len(names) or set(inputs) != set(names):
         raise InputError(
-            f"the model has the inputs {', '.join(names)}, and the call gives {len(args)} by place"
-            + (f" and {', '.join(map(str, kwargs))} by name" if kwargs else "")
+            f"the model has the inputs {', '.join(names)}, and the call gives {len(args)} by "
+            "position" + (f" and {', '.join(map(str, kwargs))} by name" if kwargs else "")
         )
     return {
         name: array_of(item) if isinstance(item, torch.Tensor | int) else item
@@ -176,27 +176,27 @@ def _bind_inputs(
 
 
 def _make_inputs(model: ModelProto, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """Make inputs: random numbers, and ones for integers and bools.
+    """Make inputs: random numbers for floats, and ones for integers and bools.
 
-    Ones are indices, positions and masks that fit most models.
+    For most models, ones are valid indices, positions and masks.
     """
     values = _input_values(model)
     dims = {d.dim_param for v in values for d in v.type.tensor_type.shape.dim if d.dim_param}
     unknown = sorted(set(sizes) - dims)
     if unknown:
         raise OptionError(
-            f"no input has a dimension {unknown[0]!r}; named are: "
+            f"no input has a dimension {unknown[0]!r}; named dimensions: "
             f"{', '.join(sorted(dims)) or 'none'}"
         )
-    wrong = [n for n, size in sizes.items() if type(size) is not int or size < 0]
-    if wrong:
-        raise OptionError(f"the size of {wrong[0]!r} is a number, not {sizes[wrong[0]]!r:.80}")
+    invalid = [name for name, size in sizes.items() if type(size) is not int or size < 0]
+    if invalid:
+        raise OptionError(f"the size of {invalid[0]!r} is a number, not {sizes[invalid[0]]!r:.80}")
     generator = torch.Generator().manual_seed(0)
     inputs = {}
     for value in values:
         tensor_type = value.type.tensor_type
         if not tensor_type.elem_type:
-            raise InputError(f"input {value.name!r} is no tensor: give inputs of your own")
+            raise InputError(f"input {value.name!r} is not a tensor: give all inputs")
         shape = [_resolve_dim(dim, sizes) for dim in tensor_type.shape.dim]
         dtype = dtypes.to_torch(tensor_type.elem_type)
         if dtype.is_floating_point or dtype.is_complex:
@@ -214,4 +214,6 @@ def _resolve_dim(dim: Any, sizes: Mapping[str, int]) -> int:
 
 
 def _format_feeds(feeds: Mapping[str, Any]) -> str:
-    return ", ".join(f"{n} {a.dtype}[{', '.join(map(str, a.shape))}]" for n, a in feeds.items())
+    return ", ".join(
+        f"{name} {array.dtype}[{', '.join(map(str, array.shape))}]" for name, array in feeds.items()
+    )

@@ -1,6 +1,6 @@
 """Record calls of a compiled model with the profiler of ONNX Runtime on, for `profile`.
 
-The sessions are made for the profile, apart from what the user has compiled, and end with it.
+The sessions are new ones, isolated from the user's compilations, and are released at the end.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from ortable.errors import OptionError, ProviderError
 from ortable.interpreter.diagnostics.origin import module_path
 
 Window = tuple[int, int]  # begin and end, in nanoseconds of time.time_ns
-_MAX_EVENTS = 1_000_000  # what the profiler of ONNX Runtime keeps of a session
-_MAX_WARMUP_CALLS = 6  # calls before the first that counts
+_MAX_EVENTS = 1_000_000  # the profiler of ONNX Runtime drops further events of a session
+_MAX_WARMUP_CALLS = 6  # before the measured calls
 _PROVIDERS_THAT_WRITE_MODELS = {CPU, CUDA}
 
 
 @dataclass(frozen=True)
 class TorchCall:
-    """A call of an operator that torch runs: its module's path, and the line of the model."""
+    """A call of an operator that torch runs, with its module path and source line."""
 
     operator: str
     module: str
@@ -51,7 +51,7 @@ class TorchCall:
 
 @dataclass(frozen=True)
 class GraphRecord:
-    """A compiled graph: dynamo's number, kind and frame, and the operators that torch runs."""
+    """A compiled graph: dynamo's number, kind and frame (`where`), and calls that torch runs."""
 
     number: int
     kind: str
@@ -63,8 +63,9 @@ class GraphRecord:
 class SessionRecord:
     """The profile of a session.
 
-    Times of `events` are microseconds after `start`, nanoseconds of the system's clock; `model` is
-    what it was made of, `optimized` what it wrote (None where it wrote none).
+    `start` is a time of the system's clock in nanoseconds; times of `events` are microseconds after
+    `start`. `model` is the model of the session, `optimized` the optimized model that it wrote, or
+    None.
     """
 
     graph: int
@@ -80,15 +81,15 @@ class Recording:
 
     Attributes:
         calls: calls with the profiler on.
-        plain: durations of calls after it was turned off.
+        plain: durations of calls with the profiler off.
         graphs: the compiled graphs.
-        sessions: what the sessions wrote.
-        torch: runs of graphs that torch runs a part of, with the index in `graphs`.
+        sessions: the profiles of the sessions.
+        torch: runs of graphs that torch runs in part, with the index in `graphs`.
         parts: calls of partitions, with the index in `graphs`.
         operators: operators that torch ran, with begin and end.
         backward: runs of autograd.
-        backward_graph: index of the graph of what torch ran in these.
-        notes: remarks.
+        backward_graph: index of the graph record for operators that torch ran in `backward`.
+        notes: remarks for the user.
     """
 
     calls: Sequence[Window]
@@ -104,11 +105,11 @@ class Recording:
 
 
 def profile_settings(session_options: Any, providers: Sequence[Any], base: Path) -> dict[str, Any]:
-    """Make settings of a session that writes a profile, and its optimized model."""
+    """Make session settings for writing a profile and, where possible, the optimized model."""
     if session_options is not None and not isinstance(session_options, Mapping):
         raise OptionError(
-            "session_options is an onnxruntime.SessionOptions, and the profile needs a session "
-            "with settings of its own. Give a dict of settings."
+            "session_options is an onnxruntime.SessionOptions, but the profile must add settings "
+            "to the session. Give a dict of settings."
         )
     settings = {
         **(session_options or {}),
@@ -125,15 +126,15 @@ def profile_settings(session_options: Any, providers: Sequence[Any], base: Path)
 
 
 def read_session(session: Any, graph: int, model: onnx.ModelProto, base: Path) -> SessionRecord:
-    """Turn the profiler of a session off, and read what it wrote."""
+    """Turn the profiler of a session off, and read its profile and optimized model."""
     start = int(session.get_profiling_start_time_ns())
-    written = Path(session.end_profiling())
-    events = json.loads(written.read_text(encoding="utf-8"))
-    written.unlink()
+    profile_path = Path(session.end_profiling())
+    events = json.loads(profile_path.read_text(encoding="utf-8"))
+    profile_path.unlink()
     if len(events) >= _MAX_EVENTS:
         raise ProviderError(
-            f"ONNX Runtime's profile of one session has room for {_MAX_EVENTS} events, and it is "
-            "full: some kernels are missing. Profile fewer calls (calls=1), or a smaller input."
+            f"ONNX Runtime's profile of a session is full: it has at most {_MAX_EVENTS} events, so "
+            "kernels are missing. Profile fewer calls (calls=1), or a smaller input."
         )
     path = base.with_suffix(".onnx")
     optimized = onnx.load(str(path), load_external_data=False) if path.exists() else None
@@ -143,7 +144,7 @@ def read_session(session: Any, graph: int, model: onnx.ModelProto, base: Path) -
 def time_calls(
     call: Callable[..., Any], count: int, prepare: Callable[[], tuple[Any, ...]] = tuple
 ) -> list[Window]:
-    """Call a function `count` times, and return begin and end of each call."""
+    """Call a function `count` times on prepared arguments; return begin and end of each call."""
     windows = []
     for _ in range(count):
         arguments = prepare()
@@ -208,12 +209,12 @@ def record_call(
 
 
 def _select_options(options: OrtOptions) -> tuple[OrtOptions, list[str]]:
-    """Disable the options that time graphs or read compiled ones, with notes for the user."""
+    """Disable options that tune graphs or read cached ones; return notes for the user."""
     notes = []
     if options.tune is not None:
-        notes.append("option tune is left out: give the settings that it found as session_options")
+        notes.append("option tune is ignored: give the tuned settings as session_options")
     if options.autotune:
-        notes.append("option autotune is left out: what ONNX Runtime runs is profiled")
+        notes.append("option autotune is ignored: all graphs run in ONNX Runtime")
     selected = replace(options, tune=None, autotune=False, cache_dir=None, hints=False)
     profile_settings(options.session_options, CPU, Path())  # raises before anything is compiled
     return selected, notes
@@ -221,7 +222,7 @@ def _select_options(options: OrtOptions) -> tuple[OrtOptions, list[str]]:
 
 @dataclass(frozen=True)
 class _Part:
-    """A graph, or a partition of one, and what runs it."""
+    """A graph or a partition, with its runner and the path prefix of its profile."""
 
     graph: int
     run: OrtBackend
@@ -229,10 +230,10 @@ class _Part:
 
 
 class _ProfileRecorder:
-    """The backend of one profile, and what it compiled."""
+    """The torch.compile backend of one profile, which records the compiled graphs."""
 
     def __init__(self, options: OrtOptions, folder: Path) -> None:
-        self._graph_storage: dict[str, Any] = {}  # takes the records of graphs
+        self._graph_storage: dict[str, Any] = {}  # receives the records of compiled graphs
         self._options, self._folder = replace(options, storage=self._graph_storage), folder
         self._storage = options.storage
         self._numbers = itertools.count()
@@ -244,20 +245,20 @@ class _ProfileRecorder:
         self.operators: list[tuple[str, int, int]] = []
         self.backwards: list[Window] = []
         self.measuring = (
-            False  # in these calls nothing is compiled, and torch's operators are timed
+            False  # whether calls are measured, which do not compile and time torch's operators
         )
         self._clock: OperatorClock | None = None
-        self._torch_graphs: list[int] = []  # graphs that torch runs, and their backward
+        self._torch_graphs: list[int] = []  # indices of graphs that torch runs entirely
 
     @property
     def compiled_count(self) -> int:
-        """Count what was compiled, sessions too."""
+        """The number of compiled functions, graphs and sessions."""
         return len(self._functions) + len(self.graphs) + len(self._list_sessions())
 
     def compile_dynamo_graph(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Any:
         """Compile one graph of dynamo."""
-        index, before = len(self._functions), len(self._parts)
-        self._functions.append(graph_module)  # its place: backward graphs are compiled later
+        index, part_count = len(self._functions), len(self._parts)
+        self._functions.append(graph_module)  # reserves the index, which backward graphs use later
 
         def compile_graph(graph: GraphModule, options: OrtOptions, runner: Any) -> Any:
             return self._compile_aot_graph(index + 1, graph, options)
@@ -267,15 +268,15 @@ class _ProfileRecorder:
             graph_module, example_inputs, self._options, compile_graph=compile_graph
         )
         self._take_placements()
-        if len(self._parts) == before:  # torch runs all of it
+        if len(self._parts) == part_count:  # torch runs the whole graph
             self._torch_graphs.append(self._torch_graph_index(index + 1, origin))
             compiled = _with_timing(self._with_clock(compiled), self._torch_graphs[-1], self.spans)
         self._functions[index] = compiled
-        # torch keeps what it is given: not the sessions
+        # torch keeps the returned function, which must not keep the sessions alive
         return lambda *args: self._functions[index](*args)
 
     def backward_of(self, results: Sequence[Any], gradients: Sequence[Any]) -> None:
-        """Run autograd, and record when."""
+        """Run autograd's backward, and record begin and end."""
         run = (
             self._with_clock(torch.autograd.backward)
             if self._torch_graphs
@@ -286,14 +287,14 @@ class _ProfileRecorder:
         self.backwards.append((begin, time.time_ns()))
 
     def backward_graph(self) -> int | None:
-        """Add a record for the backward of graphs that torch runs, and return its index.
+        """Add a record for the backward of graphs that torch runs entirely; return its index.
 
-        None where there is no such graph.
+        Return None if there is no such graph.
         """
         if not self._torch_graphs:
             return None
-        first = self.graphs[self._torch_graphs[0]]
-        record = GraphRecord(first.number, "backward", first.where)
+        first_graph = self.graphs[self._torch_graphs[0]]
+        record = GraphRecord(first_graph.number, "backward", first_graph.where)
         if len(self._torch_graphs) > 1:
             record = GraphRecord(0, "backward", "all graphs that torch runs")
         self.graphs.append(record)
@@ -305,7 +306,7 @@ class _ProfileRecorder:
         self._parts.clear()
 
     def read_sessions(self) -> list[SessionRecord]:
-        """Read what the sessions wrote; their profilers are off afterwards."""
+        """Turn the profilers of all sessions off, and read the profiles."""
         records = []
         for part, session in self._list_sessions():
             model = part.run.weights.get("onnx") or part.run.compiled.model
@@ -313,7 +314,7 @@ class _ProfileRecorder:
         return records
 
     def _list_sessions(self) -> list[tuple[_Part, Any]]:
-        """List every session once, with its part."""
+        """Return each session once, with its part."""
         sessions: dict[int, tuple[_Part, Any]] = {}
         for part in self._parts:
             frozen_sessions = [frozen.session for frozen in part.run.held]
@@ -323,7 +324,7 @@ class _ProfileRecorder:
         return list(sessions.values())
 
     def _with_clock(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Time torch's operators in the function while calls are measured."""
+        """Wrap a function so that measured calls time the operators that torch runs in it."""
 
         def run(*args: Any) -> Any:
             if not self.measuring or self._clock is not None:
@@ -338,9 +339,9 @@ class _ProfileRecorder:
         return run
 
     def _take_placements(self) -> list[Placement]:
-        """Take the placements in torch of the graph that was compiled last.
+        """Return the placements in torch of the last compiled graph.
 
-        The user's storage gets its records.
+        The records of the graph move to the user's storage.
         """
         records = self._graph_storage.pop("instance", ())
         if self._storage is not None and records:
@@ -349,7 +350,7 @@ class _ProfileRecorder:
         return [placement for placement in placements if placement.where == "torch"]
 
     def _torch_graph_index(self, number: int, origin: Origin | None) -> int:
-        """Return the index of the record of a graph that torch runs whole."""
+        """Return the index of the record of a graph that torch runs entirely; add it if missing."""
         for index, graph in enumerate(self.graphs):
             if graph.number == number:
                 return index
@@ -388,7 +389,7 @@ class _ProfileRecorder:
 def _with_timing(
     function: Callable[..., Any], graph: int, spans: list[tuple[int, Window]]
 ) -> Callable[..., Any]:
-    """Record when the function runs."""
+    """Wrap a function so that its runs are appended to `spans`."""
 
     def run(*args: Any) -> Any:
         begin = time.time_ns()

@@ -1,4 +1,4 @@
-"""The `Profile` that `profile` returns, formatted as text, JSON, a Chrome trace or an HTML page."""
+"""Format the result of `ortable.profile` as text, JSON, a Chrome trace or an HTML page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ IN_PYTHON = "Python around the session"
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table: microseconds a call, and the number of kernels (0: none)."""
+    """A row of a table: microseconds per call, and the number of kernel runs per call."""
 
     name: str
     us: float
@@ -36,11 +36,11 @@ class Row:
 class NodeTime:
     """A node that ONNX Runtime ran, or an operator that torch ran (`provider` "torch").
 
-    `graph` is an index of `Profile.graphs`, `kernel` its operator, `module` a dotted path (empty:
-    the root), `us` microseconds a call without those of the nodes inside it, `runs` how often it
-    ran in a call. Torch's calls of one line are together. `results` are those of the model's nodes
-    that became it, the first of each; in a local function, after the path of the module that calls
-    it and a slash.
+    `graph` is an index of `Profile.graphs`, `kernel` the operator of the node, `module` a dotted
+    path (empty for the root), `us` microseconds per call without nodes inside the node, and `runs`
+    the number of runs per call. Calls by torch of one operator on one line are a single node.
+    `results` has the first result of each original node that became the node; a result of a local
+    function begins with the path of the calling module and a slash.
     """
 
     graph: int
@@ -57,9 +57,9 @@ class NodeTime:
 
 @dataclass(frozen=True)
 class ModuleTime:
-    """A module of a graph: `us` microseconds a call with its submodules, `own_us` without them.
+    """A module of a graph: `us` microseconds per call with its submodules, `own_us` without them.
 
-    The path is empty for the graph itself; `kind` is the class where it is known.
+    The path is empty for the root; `kind` is the class name, or empty if unknown.
     """
 
     graph: int
@@ -71,17 +71,17 @@ class ModuleTime:
 
     @property
     def depth(self) -> int:
-        """Return the number of modules around it."""
+        """The number of modules around the module."""
         return len(self.path.split(".")) if self.path else 0
 
 
 @dataclass(frozen=True)
 class GraphTime:
-    """A graph that torch compiled, the `number`-th of dynamo's.
+    """The times of a compiled graph.
 
-    Its kind is "inference", "forward", "backward" or "torch"; `where` is its frame. Times are
-    microseconds a call: in kernels and operators of torch, in its sessions outside of kernels, and
-    in torch around its operators.
+    `number` is dynamo's number of the graph, `kind` is "inference", "forward", "backward" or
+    "torch", and `where` is the frame. Times are microseconds per call: in kernels and operators of
+    torch, in sessions outside of kernels, and in torch outside of operators.
     """
 
     number: int
@@ -101,10 +101,10 @@ class GraphTime:
 
 @dataclass(frozen=True)
 class Step:
-    """Something that ran in one call, `begin_us` microseconds after the call began.
+    """An interval of one call, which begins `begin_us` microseconds after the call.
 
-    `what` is "session", "partition", "torch", "backward", "kernel", or "operator" for one of
-    torch's; `node` is the index of the latter two in `Profile.nodes`.
+    `what` is "session", "partition", "torch", "backward", "kernel", or "operator" for an operator
+    of torch. A kernel or an operator has its index in `Profile.nodes` as `node`.
     """
 
     what: str
@@ -117,28 +117,28 @@ class Step:
 
 @dataclass(frozen=True)
 class Profile:
-    """Where the time of `model(*args)` goes. `str` and `print` give the text.
+    """The times of `model(*args)` by module, line, operator and kernel; prints as text.
 
-    All times are microseconds a call, the mean of the calls whose time is in the middle half. The
-    kernels' and those of `rest` add up to `call_us`, in every table: `sum(row.us for row in
-    [*profile.lines, *profile.rest])`.
+    All times are means in microseconds per call, without the fastest and the slowest quarter of the
+    calls. In every table, the times of kernels and of `rest` add up to `call_us`:
+    `sum(row.us for row in [*profile.lines, *profile.rest])`.
 
     Attributes:
-        model: what was called.
-        calls: how many calls were measured.
-        counted: how many of them count: the fastest and the slowest quarter do not.
-        call_us: a call with the profiler on, from the outside.
-        plain_us: a call in the same sessions after the profiler was turned off.
+        model: name of the model.
+        calls: number of measured calls.
+        counted: number of calls in the means, without the fastest and the slowest quarter.
+        call_us: time of a call with the profiler on.
+        plain_us: time of a call in the same sessions with the profiler off.
         graphs: the graphs that ran.
-        nodes: each node that ONNX Runtime ran, and operators that torch ran.
-        modules: by module, each with what is inside, in the order in which they ran.
-        lines: by source line, the slowest first.
-        operators: by ATen operator; "aten::addmm + aten::relu" where ONNX Runtime fused two.
-        kernels: by kernel and execution provider, "torch" for its own.
-        rest: what is in no kernel: of the sessions, of torch, of Python.
-        timeline: the call of middle length, event by event.
-        timeline_us: how long that call took.
-        notes: what else one should know.
+        nodes: the nodes that ONNX Runtime ran, and the operators that torch ran.
+        modules: times by module, with submodules, in the order of the first runs.
+        lines: times by source line, the slowest first.
+        operators: times by ATen operator; "aten::addmm + aten::relu" for a fusion.
+        kernels: times by kernel and execution provider, which is "torch" for operators of torch.
+        rest: times outside of kernels: in sessions, in torch, in Python.
+        timeline: the events of the call of median time.
+        timeline_us: the time of that call.
+        notes: remarks.
     """
 
     model: str
@@ -164,8 +164,8 @@ class Profile:
         """Format the tables as text, in milliseconds.
 
         Args:
-            rows: how many rows a table has; the others are one row. Modules that take less than
-                1 % of the call are in those around them only.
+            rows: number of rows of a table; one more row sums the others. Modules that take less
+                than 1 % of the call have no row.
         """
         parts = [format_head(self), *(f"  {note}" for note in self.notes)]
         for table in make_tables(self, rows):
@@ -173,7 +173,7 @@ class Profile:
         return "\n".join(parts)
 
     def as_dict(self) -> dict[str, Any]:
-        """Convert to plain values, without the timeline; docs/profiling.md has the fields."""
+        """Convert to dicts, lists and scalars, without the timeline; see docs/profiling.md."""
         plain = asdict(self)
         del plain["timeline"], plain["timeline_us"]
         return {"version": 1, **plain}
@@ -182,14 +182,14 @@ class Profile:
         """Format `as_dict` as JSON.
 
         Args:
-            indent: spaces of a step; None for one line.
+            indent: spaces per level; None for a single line.
         """
         return json.dumps(self.as_dict(), indent=indent)
 
     def trace(self) -> dict[str, Any]:
-        """Return the call of median length as a Chrome trace, in microseconds.
+        """Return the call of median time as a Chrome trace, in microseconds.
 
-        Modules are above their kernels.
+        Events of modules enclose those of their kernels.
         """
         return make_trace(self)
 
@@ -216,7 +216,7 @@ class Profile:
             path: the file.
 
         Raises:
-            OrtableError: plotly is absent: `pip install 'ortable[profile]'`.
+            OrtableError: plotly is not installed: `pip install 'ortable[profile]'`.
         """
         write_file(Path(path), format_html(self).encode())
 
@@ -225,7 +225,7 @@ class Profile:
 
 
 def rows_by(nodes: Iterable[NodeTime], name: Callable[[NodeTime], str]) -> tuple[Row, ...]:
-    """Sum the nodes' times by a name, the largest first."""
+    """Sum the times of nodes by `name`, and sort the rows by time, the largest first."""
     times: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for node in nodes:
         row = times[name(node)]
@@ -236,24 +236,26 @@ def rows_by(nodes: Iterable[NodeTime], name: Callable[[NodeTime], str]) -> tuple
 
 
 def module_rows(
-    graphs: Sequence[GraphTime], nodes: Sequence[NodeTime], kinds: Mapping[tuple[int, str], str]
+    graphs: Sequence[GraphTime],
+    nodes: Sequence[NodeTime],
+    class_names: Mapping[tuple[int, str], str],
 ) -> tuple[ModuleTime, ...]:
-    """List the modules of each graph, a module before those inside it."""
+    """List the modules of each graph, each module before its submodules."""
     rows: list[ModuleTime] = []
     for number in range(len(graphs)):
-        total: dict[str, float] = {"": 0.0}
-        own: dict[str, float] = defaultdict(float)
+        total_us: dict[str, float] = {"": 0.0}
+        own_us: dict[str, float] = defaultdict(float)
         runs: dict[str, float] = defaultdict(float)
         for node in nodes:
             if node.graph != number:
                 continue
-            own[node.module] += node.us
+            own_us[node.module] += node.us
             for path in _path_prefixes(node.module):
-                total[path] = total.get(path, 0.0) + node.us
+                total_us[path] = total_us.get(path, 0.0) + node.us
                 runs[path] += node.runs
         rows += [
-            ModuleTime(number, p, kinds.get((number, p), ""), total[p], own[p], runs[p])
-            for p in _tree_order(total)
+            ModuleTime(number, p, class_names.get((number, p), ""), total_us[p], own_us[p], runs[p])
+            for p in _tree_order(total_us)
         ]
     return tuple(rows)
 
@@ -265,7 +267,7 @@ def shared_parts(paths: Iterable[Sequence[str]]) -> int:
 
 
 def _path_prefixes(path: str) -> list[str]:
-    """List the root, the modules around a module, and itself."""
+    """List the paths of the root, of the modules around a module, and of the module itself."""
     parts = path.split(".") if path else []
     return [".".join(parts[:end]) for end in range(len(parts) + 1)]
 
@@ -273,15 +275,15 @@ def _path_prefixes(path: str) -> list[str]:
 def _tree_order(paths: Iterable[str]) -> list[str]:
     """Sort paths so that each follows the module around it, and list elements are by index."""
     order = {path: number for number, path in enumerate(paths)}
-    first: dict[str, int] = {}  # element of a list
+    list_positions: dict[str, int] = {}  # position of the first element of each list of modules
     for path, number in order.items():
-        around, _, name = path.rpartition(".")
+        parent, _, name = path.rpartition(".")
         if name.isdigit():
-            first.setdefault(around, number)
+            list_positions.setdefault(parent, number)
 
     def sort_key(path: str) -> tuple[int, int]:
-        around, _, name = path.rpartition(".")
-        return (first[around], int(name)) if name.isdigit() else (order[path], 0)
+        parent, _, name = path.rpartition(".")
+        return (list_positions[parent], int(name)) if name.isdigit() else (order[path], 0)
 
     return sorted(order, key=lambda path: [sort_key(prefix) for prefix in _path_prefixes(path)])
 
@@ -289,12 +291,12 @@ def _tree_order(paths: Iterable[str]) -> list[str]:
 # -- tables
 
 
-_MIN_SHARE = 0.01  # of the call: modules below it are not in a table
+_MIN_SHARE = 0.01  # of the call; modules with less time have no row
 
 
 @dataclass(frozen=True)
 class Table:
-    """A printed table: its title, and rows of a name, milliseconds, per cent and a count."""
+    """A table to print: a title, and rows of a name, milliseconds, per cent and a count."""
 
     title: str
     rows: tuple[tuple[str, str, str, str], ...]
@@ -304,7 +306,7 @@ HEADS = ("ms", "%", "kernels")
 
 
 def format_head(profile: Profile) -> str:
-    """Format the first line."""
+    """Format the first line: model, time of a call, and number of calls."""
     calls = "1 call" if profile.calls == 1 else f"{profile.calls} calls"
     if profile.counted > 1:
         middle = "" if profile.counted == profile.calls else f"the middle {profile.counted} of "
@@ -316,9 +318,11 @@ def format_head(profile: Profile) -> str:
 
 
 def make_tables(profile: Profile, max_rows: int) -> list[Table]:
-    """Make the four tables; rows for time in no kernel end each, so that all have the same sum."""
+    """Make the four tables; each ends with the time outside of kernels, so all sums are equal."""
     rest = [_make_cells(profile, row.name, row.us, row.runs) for row in profile.rest]
-    total = _make_cells(profile, "the call", profile.call_us, sum(n.runs for n in profile.nodes))
+    total = _make_cells(
+        profile, "the call", profile.call_us, sum(node.runs for node in profile.nodes)
+    )
     tables = [Table("by module", (*_module_cells(profile), *rest, total))]
     for title, rows in (
         ("by source line", profile.lines),
@@ -335,8 +339,12 @@ def make_tables(profile: Profile, max_rows: int) -> list[Table]:
 def _limit_rows(rows: Sequence[Row], max_rows: int) -> Sequence[Row]:
     if len(rows) <= max_rows + 1:
         return rows
-    last = rows[max_rows:]
-    others = Row(f"{len(last)} more", sum(r.us for r in last), sum(r.runs for r in last))
+    remaining = rows[max_rows:]
+    others = Row(
+        f"{len(remaining)} more",
+        sum(row.us for row in remaining),
+        sum(row.runs for row in remaining),
+    )
     return [*rows[:max_rows], others]
 
 
@@ -376,12 +384,12 @@ def _shorten(name: str) -> str:
 _CATEGORIES = (
     "call", "backward", "torch", "partition", "session", "module", "operator", "kernel"
 )  # fmt: skip
-# of steps that are as long: what torch runs an operator for lasts around a session
+# order of steps of equal begin and length, the enclosing step first
 _NESTING = ("backward", "torch", "operator", "partition", "session", "kernel")
 
 
 def make_trace(profile: Profile) -> dict[str, Any]:
-    """Make the trace, times in microseconds."""
+    """Make the Chrome trace of the timeline, with times in microseconds."""
     threads = _thread_indices(profile.timeline)
     names = [("process_name", 0, f"ortable: {profile.model}")]
     names += [("thread_name", index, f"thread {index}") for index in threads.values()]
@@ -389,8 +397,8 @@ def make_trace(profile: Profile) -> dict[str, Any]:
         {"ph": "M", "name": name, "pid": 1, "tid": tid, "args": {"name": text}}
         for name, tid, text in dict.fromkeys(names)
     ]
-    about = {"calls": profile.calls}
-    events.append(_make_event(profile.model, "call", 0.0, profile.timeline_us, 0, about))
+    arguments = {"calls": profile.calls}
+    events.append(_make_event(profile.model, "call", 0.0, profile.timeline_us, 0, arguments))
     for thread, index in threads.items():
         steps = (step for step in profile.timeline if step.thread == thread)
         events += _thread_events(profile, steps, index)
@@ -399,7 +407,7 @@ def make_trace(profile: Profile) -> dict[str, Any]:
 
 
 def _thread_indices(timeline: Sequence[Step]) -> dict[int, int]:
-    """Number the threads; those of graphs that torch runs a part of are the first's."""
+    """Map thread ids to indices; all threads of other steps than kernels are index 0."""
     indices: dict[int, int] = {}
     for step in sorted(timeline, key=lambda step: step.what == "kernel"):
         indices.setdefault(step.thread, 0 if step.what != "kernel" else len(set(indices.values())))
@@ -407,17 +415,17 @@ def _thread_indices(timeline: Sequence[Step]) -> dict[int, int]:
 
 
 def _event_order(event: dict[str, Any]) -> tuple[Any, ...]:
-    """Sort an enclosing event before the events in it, also where both are as long."""
+    """Return the sort key of an event; an enclosing event sorts before the events in it."""
     path = str(event["args"].get("module", ""))
-    inner = _CATEGORIES.index(event["cat"]) if "cat" in event else -1
-    return event["tid"], event.get("ts", -1.0), -event.get("dur", 0.0), inner, len(path)
+    category_index = _CATEGORIES.index(event["cat"]) if "cat" in event else -1
+    return event["tid"], event.get("ts", -1.0), -event.get("dur", 0.0), category_index, len(path)
 
 
 @dataclass
 class _OpenStep:
-    """A step that is open until `end`, its module path, and the open modules inside it.
+    """A step that is open until `end`, its module path, and the open modules inside the step.
 
-    The innermost module is last; each has its begin.
+    `modules` has the begin of each module; the innermost module is last.
     """
 
     end: float
@@ -428,9 +436,9 @@ class _OpenStep:
 def _thread_events(
     profile: Profile, steps: Iterable[Step], thread: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield the events of the steps of a thread, with those of the modules around them."""
+    """Yield the events of the steps of a thread, and events of the modules around them."""
     open_steps = [_OpenStep(math.inf, [])]
-    last = 0.0
+    last_end = 0.0
 
     def close_modules(depth: int) -> Iterator[dict[str, Any]]:
         modules = open_steps[-1].modules
@@ -438,7 +446,7 @@ def _thread_events(
             path = [*open_steps[-1].path, *(name for name, _ in modules)]
             name, begin = modules.pop()
             yield _make_event(
-                name, "module", begin, last - begin, thread, {"module": ".".join(path)}
+                name, "module", begin, last_end - begin, thread, {"module": ".".join(path)}
             )
 
     def step_order(step: Step) -> tuple[float, float, int]:
@@ -447,20 +455,20 @@ def _thread_events(
     for step in sorted(steps, key=step_order):
         while open_steps[-1].end <= step.begin_us:
             yield from close_modules(0)
-            last = open_steps.pop().end
-        name, about = _describe_step(profile, step)
-        path = about["module"].split(".") if about.get("module") else []
+            last_end = open_steps.pop().end
+        name, arguments = _describe_step(profile, step)
+        path = arguments["module"].split(".") if arguments.get("module") else []
         outer = open_steps[-1]
-        inside = len(open_steps) > 1 and path[: len(outer.path)] == outer.path
-        parts = path[len(outer.path) :] if inside else []
+        is_inside = len(open_steps) > 1 and path[: len(outer.path)] == outer.path
+        parts = path[len(outer.path) :] if is_inside else []
         shared = shared_parts([parts, [name for name, _ in outer.modules]])
         yield from close_modules(shared)
         outer.modules += [(name, step.begin_us) for name in parts[shared:]]
-        yield _make_event(name, step.what, step.begin_us, step.us, thread, about)
+        yield _make_event(name, step.what, step.begin_us, step.us, thread, arguments)
         open_steps.append(_OpenStep(step.begin_us + step.us, path))
     while open_steps:
         yield from close_modules(0)
-        last = open_steps.pop().end
+        last_end = open_steps.pop().end
 
 
 def _describe_step(profile: Profile, step: Step) -> tuple[str, dict[str, str]]:
@@ -469,12 +477,12 @@ def _describe_step(profile: Profile, step: Step) -> tuple[str, dict[str, str]]:
         return "backward" if step.graph < 0 else profile.graphs[step.graph].label, {}
     node = profile.nodes[step.node]
     fields = ("kernel", "provider", "module", "operator", "line")
-    about = {"node": node.name, **{key: getattr(node, key) for key in fields}}
-    return f"{node.kernel}: {node.operator}" if step.what == "kernel" else node.operator, about
+    arguments = {"node": node.name, **{key: getattr(node, key) for key in fields}}
+    return f"{node.kernel}: {node.operator}" if step.what == "kernel" else node.operator, arguments
 
 
 def _make_event(
-    name: str, category: str, begin: float, length: float, thread: int, about: dict[str, Any]
+    name: str, category: str, begin: float, length: float, thread: int, arguments: dict[str, Any]
 ) -> dict[str, Any]:
     return {
         "ph": "X",
@@ -484,7 +492,7 @@ def _make_event(
         "tid": thread,
         "ts": round(begin, 3),
         "dur": round(length, 3),
-        "args": about,
+        "args": arguments,
     }
 
 
@@ -498,14 +506,14 @@ _COLORS = {
     "kernel": "#e57373",
     "rest": "#b0bec5",
 }
-_READABLE = {"minsize": 11, "mode": "hide"}  # smaller text is left out
-_MAX_ROWS = 40  # of a table in the page
+_TEXT_SIZE = {"minsize": 11, "mode": "hide"}  # plotly hides smaller text
+_MAX_ROWS = 40  # of a table in the HTML page
 
 
 def _flame_boxes(profile: Profile) -> Iterator[tuple[tuple[str, ...], str, str, float]]:
-    """Yield the boxes of the flame graph: path from the call, kind, description, own microseconds.
+    """Yield the boxes of the flame graph: path from the root, kind, description, own microseconds.
 
-    Modules are in the order of the table, then kernels, and time in no kernel.
+    Modules come first, in the order of the table, then kernels, then time outside of kernels.
     """
     for number, graph in enumerate(profile.graphs):
         yield (graph.label,), "graph", graph.where, 0.0
@@ -515,16 +523,16 @@ def _flame_boxes(profile: Profile) -> Iterator[tuple[tuple[str, ...], str, str, 
                 yield (graph.label, *parts[:depth]), "module", ".".join(parts[:depth]), 0.0
         for node in profile.nodes:
             if node.graph == number:
-                torch = node.kernel == node.operator
-                label = f"torch: {node.operator}" if torch else f"{node.kernel}: {node.operator}"
-                about = f"{node.module or 'the root'}, {node.line or NO_LINE}"
+                is_torch = node.kernel == node.operator
+                label = f"torch: {node.operator}" if is_torch else f"{node.kernel}: {node.operator}"
+                description = f"{node.module or 'the root'}, {node.line or NO_LINE}"
                 parts = node.module.split(".") if node.module else []
-                yield (graph.label, *parts, label), "kernel", about, node.us
+                yield (graph.label, *parts, label), "kernel", description, node.us
         for label, us in ((IN_SESSION, graph.session_us), (AROUND_TORCH, graph.torch_us)):
             if us:
                 yield (graph.label, label), "rest", label, us
     for row in profile.rest:
-        if row.name not in (IN_SESSION, AROUND_TORCH):  # which are of their graphs
+        if row.name not in (IN_SESSION, AROUND_TORCH):  # these are boxes of their graphs
             yield (row.name,), "rest", row.name, row.us
 
 
@@ -554,38 +562,38 @@ tr:nth-child(even) {{ background: #f4f6f7; }}
 
 
 def format_html(profile: Profile) -> str:
-    """Format the page."""
+    """Format the profile as a standalone HTML page."""
     try:
         import plotly.graph_objects as go
         import plotly.io
     except ImportError as error:
         raise OrtableError(
             "The page of a profile needs the Python package 'plotly': install the extra with "
-            "`pip install 'ortable[profile]'`. text(), json() and trace() need nothing."
+            "`pip install 'ortable[profile]'`. text(), json() and trace() do not need it."
         ) from error
     figure = go.Figure(go.Icicle(**_icicle_arguments(profile)))
     figure.update_layout(
-        margin={"t": 10, "l": 0, "r": 0, "b": 10}, height=620, uniformtext=_READABLE
+        margin={"t": 10, "l": 0, "r": 0, "b": 10}, height=620, uniformtext=_TEXT_SIZE
     )
-    drawn = plotly.io.to_html(
+    figure_html = plotly.io.to_html(
         figure, include_plotlyjs=True, full_html=False, config={"displayModeBar": False}
     )
     return _PAGE.format(
         title=html.escape(f"{profile.model}: profile"),
         head=html.escape(format_head(profile)),
         notes="".join(f"<p>{html.escape(note)}</p>" for note in profile.notes),
-        figure=drawn,
+        figure=figure_html,
         tables="".join(map(_table_html, make_tables(profile, _MAX_ROWS))),
     )
 
 
 def _icicle_arguments(profile: Profile) -> dict[str, Any]:
-    """Convert the boxes to plotly's lists of equal length; a box includes those above it."""
+    """Convert the boxes to plotly's lists; the time of a box includes that of its children."""
     boxes: dict[tuple[str, ...], tuple[str, str, str]] = {}
     boxes[()] = profile.model, "call", "the call"
     times: dict[tuple[str, ...], float] = defaultdict(float)
-    for path, what, about, us in _flame_boxes(profile):
-        boxes.setdefault(path, (path[-1], what, about))
+    for path, kind, description, us in _flame_boxes(profile):
+        boxes.setdefault(path, (path[-1], kind, description))
         for depth in range(1, len(path) + 1):
             times[path[:depth]] += us
     times[()] = profile.call_us
@@ -596,10 +604,10 @@ def _icicle_arguments(profile: Profile) -> dict[str, Any]:
         "labels": [html.escape(label) for label, _, _ in boxes.values()],
         "values": [times[path] / 1000 for path in boxes],
         "customdata": [
-            [html.escape(about), 100 * times[path] / profile.call_us]
-            for path, (_, _, about) in boxes.items()
+            [html.escape(description), 100 * times[path] / profile.call_us]
+            for path, (_, _, description) in boxes.items()
         ],
-        "marker": {"colors": [_COLORS[what] for _, what, _ in boxes.values()]},
+        "marker": {"colors": [_COLORS[kind] for _, kind, _ in boxes.values()]},
         "branchvalues": "total",
         "sort": False,
         "tiling": {"orientation": "v"},

@@ -1,10 +1,10 @@
 """Attribute the time of recorded calls to nodes and graphs; the parts add up to the calls.
 
-Every instant of a call belongs to the innermost kernel that runs then; several that run on several
-threads at the same time share it. Where no kernel runs it belongs to the session that runs; else,
-in a graph of which torch runs a part, to Python where a session is called, to an operator of torch,
-or to what is around these; else to autograd's backward, else to Python. So nothing is counted
-twice, and nothing is lost, by construction.
+Every instant of a call belongs to the innermost kernel that runs then; kernels that run at the same
+time on several threads share it. If no kernel runs, the instant belongs to the running session. If
+no session runs either, it belongs, in a graph that torch runs in part, to Python in the call of a
+partition, to an operator of torch, or else to torch; outside of such a graph it belongs to
+autograd's backward, or else to Python. So no time is counted twice or lost.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from .join import KernelOrigin, make_origin_finder
 from .record import Recording, SessionRecord, TorchCall, Window
 
 IN_TORCH = "torch"  # the provider of torch's own operators
-# An instant belongs to the highest that runs: a kernel, a session, the call of a partition, an
-# operator of torch, a graph of which torch runs a part, autograd.
+# Ranks of spans. An instant belongs to the running span of the highest rank: a kernel, a session,
+# the call of a partition, an operator of torch, a graph that torch runs in part, autograd.
 KERNEL, RUN, PART, OPERATOR, TORCH, BACKWARD = 5, 4, 3, 2, 1, 0
-_SUFFIX = "_kernel_time"
+_KERNEL_SUFFIX = "_kernel_time"
 
 
 @dataclass(frozen=True)
 class KernelKey:
-    """A node of a session, or equal operators of torch."""
+    """A node of a session, or the calls by torch of one operator on one source line."""
 
     graph: int
     name: str
@@ -42,8 +42,8 @@ class KernelKey:
 class Span:
     """An interval on a thread, in nanoseconds of the system's clock.
 
-    It is a kernel or an operator of torch (with a `key`), a session, the call of a partition, a
-    graph of which torch runs a part, or a backward (`graph` -1).
+    A span is a kernel or an operator of torch (with a `key`), a session, the call of a partition, a
+    graph that torch runs in part, or a backward (`graph` -1).
     """
 
     begin: int
@@ -55,7 +55,7 @@ class Span:
 
 
 def collect_spans(recording: Recording) -> list[Span]:
-    """Collect all spans, unordered."""
+    """Collect all spans of a recording, in no order."""
     spans = [span for session in recording.sessions for span in _session_spans(session)]
     spans += [Span(*window, 0, TORCH, graph) for graph, window in recording.torch]
     spans += [Span(*window, 0, PART, graph) for graph, window in recording.parts]
@@ -65,32 +65,32 @@ def collect_spans(recording: Recording) -> list[Span]:
 
 
 def _session_spans(session: SessionRecord) -> Iterable[Span]:
-    """Yield the kernels and runs of a session."""
-    find = make_origin_finder(session.model, session.optimized)
+    """Yield the spans of a session: its kernels and its runs."""
+    find_origin = make_origin_finder(session.model, session.optimized)
     keys: dict[tuple[str, str, str], KernelKey] = {}
     for event in session.events:
-        name, about = event.get("name", ""), event.get("args") or {}
+        name, arguments = event.get("name", ""), event.get("args") or {}
         if event.get("ph") != "X":
             continue
         begin = session.start + 1000 * int(event["ts"])
         end, thread = begin + 1000 * int(event["dur"]), int(event["tid"])
         if event.get("cat") == "Session" and name == "model_run":
             yield Span(begin, end, thread, RUN, session.graph)
-        elif event.get("cat") == "Node" and name.endswith(_SUFFIX):
-            op_type, provider = about.get("op_name", ""), about.get("provider", "")
-            stem = name.removesuffix(_SUFFIX)
+        elif event.get("cat") == "Node" and name.endswith(_KERNEL_SUFFIX):
+            op_type, provider = arguments.get("op_name", ""), arguments.get("provider", "")
+            stem = name.removesuffix(_KERNEL_SUFFIX)
             key = keys.get((stem, op_type, provider))
             if key is None:
-                kernel, origin = find(stem, op_type)
+                kernel, origin = find_origin(stem, op_type)
                 key = KernelKey(session.graph, stem, kernel, provider, origin)
                 keys[stem, op_type, provider] = key
             yield Span(begin, end, thread, KERNEL, session.graph, key)
 
 
 def _operator_spans(recording: Recording) -> Iterator[Span]:
-    """Yield the operators that torch ran, with their graph.
+    """Yield the spans of operators that torch ran, by graph.
 
-    Operators that torch ran for a session, to lay out a tensor, belong to the session.
+    An operator inside the call of a partition, such as a copy of an input, belongs to the call.
     """
     operators = _exclude_windows(recording.operators, [window for _, window in recording.parts])
     operators.sort(key=_begin_time)
@@ -109,7 +109,7 @@ def _begin_time(operator: tuple[str, int, int]) -> int:
 def _exclude_windows(
     operators: Iterable[tuple[str, int, int]], windows: Iterable[Window]
 ) -> list[tuple[str, int, int]]:
-    """Filter out operators that begin in one of the windows, which do not overlap."""
+    """Filter out the operators that begin in one of the windows; windows do not overlap."""
     order = sorted(windows)
     begins = [begin for begin, _ in order]
 
@@ -123,22 +123,22 @@ def _exclude_windows(
 def _match_calls(
     graph: int, operators: Sequence[tuple[str, int, int]], calls: Sequence[TorchCall]
 ) -> Iterator[Span]:
-    """Yield spans of operators, matched with the calls of the graph in order.
+    """Yield the spans of operators, matched in order with the calls of the graph.
 
-    Calls of an operator are only matched if as many ran as the graph has.
+    The calls of an operator are matched only if the operator ran as often as the graph calls it.
     """
     calls_by_operator: dict[str, list[TorchCall]] = defaultdict(list)
     for call in calls:
         calls_by_operator[call.operator].append(call)
-    ran = Counter(name for name, _, _ in operators)
-    seen: Counter[str] = Counter()
+    run_counts = Counter(name for name, _, _ in operators)
+    seen_counts: Counter[str] = Counter()
     for name, begin, end in operators:
-        origin, index = KernelOrigin(operator=name), seen[name]
-        if len(calls_by_operator[name]) == ran[name]:
+        origin, index = KernelOrigin(operator=name), seen_counts[name]
+        if len(calls_by_operator[name]) == run_counts[name]:
             origin = KernelOrigin(
                 calls_by_operator[name][index].module, name, calls_by_operator[name][index].line
             )
-        seen[name] += 1
+        seen_counts[name] += 1
         yield Span(begin, end, 0, OPERATOR, graph, KernelKey(graph, name, name, IN_TORCH, origin))
 
 
@@ -146,10 +146,10 @@ def _match_calls(
 class TimeAttribution:
     """Average nanoseconds per call.
 
-    `nodes` have their time and how often each ran; `sessions` (outside of kernels) and `torch` are
-    by graph; `calls` is the number of calls that count, `call` and `plain` their times with the
-    profiler and without. `timeline` has the spans of the call of median time, `window` its begin
-    and end.
+    `nodes` has the time and the number of runs of each node; `sessions` (outside of kernels) and
+    `torch` have times by graph. `calls` is the number of averaged calls, `call` and `plain` their
+    times with and without the profiler. `timeline` has the spans of the call of median time,
+    `window` the begin and end of that call.
     """
 
     nodes: dict[KernelKey, tuple[float, float]]
@@ -168,23 +168,23 @@ def attribute_time(recording: Recording) -> TimeAttribution:
     """Attribute the time of the middle half of the calls.
 
     Raises:
-        ProviderError: no run that ONNX Runtime noted is in a call.
+        ProviderError: all runs that ONNX Runtime recorded are outside of the calls.
     """
     spans = collect_spans(recording)
     spans.sort(key=lambda span: span.begin)
     begins = [span.begin for span in spans]
-    inside = [
+    spans_by_call = [
         spans[bisect_left(begins, begin) : bisect_left(begins, end)]
         for begin, end in recording.calls
     ]
-    _check_clock(spans, inside)
+    _check_clock(spans, spans_by_call)
     lengths = [end - begin for begin, end in recording.calls]
     middle = _middle_half(lengths)
     nodes: dict[KernelKey, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    others: dict[tuple[int, int], float] = defaultdict(float)  # by rank and graph
+    other_times: dict[tuple[int, int], float] = defaultdict(float)  # by rank and graph
     python, count = 0.0, len(middle)
     for number in middle:
-        call_spans = inside[number]
+        call_spans = spans_by_call[number]
         times, idle = attribute_window(call_spans, recording.calls[number])
         python += idle / count
         for span, time in zip(call_spans, times, strict=True):
@@ -192,66 +192,66 @@ def attribute_time(recording: Recording) -> TimeAttribution:
                 nodes[span.key][0] += time / count
                 nodes[span.key][1] += 1
             else:
-                others[span.rank, span.graph] += time / count
+                other_times[span.rank, span.graph] += time / count
     return TimeAttribution(
         nodes={key: (time, runs / count) for key, (time, runs) in nodes.items()},
-        sessions={graph: time for (rank, graph), time in others.items() if rank == RUN},
-        torch={graph: time for (rank, graph), time in others.items() if rank == TORCH},
-        backward=others[BACKWARD, -1],
-        python=python + sum(time for (rank, _), time in others.items() if rank == PART),
+        sessions={graph: time for (rank, graph), time in other_times.items() if rank == RUN},
+        torch={graph: time for (rank, graph), time in other_times.items() if rank == TORCH},
+        backward=other_times[BACKWARD, -1],
+        python=python + sum(time for (rank, _), time in other_times.items() if rank == PART),
         calls=count,
         call=statistics.fmean(lengths[number] for number in middle),
         plain=statistics.fmean(recording.plain[n] for n in _middle_half(recording.plain)),
         window=recording.calls[middle[count // 2]],
-        timeline=tuple(inside[middle[count // 2]]),
+        timeline=tuple(spans_by_call[middle[count // 2]]),
     )
 
 
 def _middle_half(lengths: Sequence[int]) -> list[int]:
-    """Return the indices of the calls in the middle half, ordered by time.
+    """Return the indices of the calls without the fastest and slowest quarter, ordered by time.
 
-    The fastest and the slowest quarter may have been disturbed.
+    Other processes may have disturbed the slowest calls.
     """
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
     quarter = len(order) // 4
     return order[quarter : len(order) - quarter]
 
 
-def _check_clock(spans: Sequence[Span], inside: Iterable[Sequence[Span]]) -> None:
-    """Check that the profiler uses the system's clock: some run must be in a call."""
+def _check_clock(spans: Sequence[Span], spans_by_call: Iterable[Sequence[Span]]) -> None:
+    """Check that the profiler uses the system's clock: some runs must be within the calls."""
     runs = [span for span in spans if span.rank == RUN]
-    if runs and not any(span.rank == RUN for call_spans in inside for span in call_spans):
+    if runs and not any(span.rank == RUN for call_spans in spans_by_call for span in call_spans):
         raise ProviderError(
-            "ONNX Runtime noted runs of the sessions, and none within a call: its profiler has "
+            "ONNX Runtime recorded runs of sessions, but none within a call: its profiler uses "
             "another clock than this system, or the clock was set while the calls ran. Try again."
         )
 
 
 def attribute_window(spans: Sequence[Span], window: Window) -> tuple[list[float], float]:
-    """Compute how long each span owns the window's instants, and how long none does.
+    """Compute the time in the window that belongs to each span, and the time without a span.
 
-    The sum is the length of the window; spans may be in any order, and are clipped to the window.
+    The sum is the length of the window. Spans may be in any order, and are clipped to the window.
     """
     times = [0.0] * len(spans)
     idle = 0.0
-    points: list[tuple[int, int, int, int]] = []  # closing ones first, then the longer ones
+    points: list[tuple[int, int, int, int]] = []  # sort ends before begins, and long spans first
     for number, span in enumerate(spans):
         begin, end = max(span.begin, window[0]), min(span.end, window[1])
         if begin < end:
             points += [(begin, 1, -end, number), (end, 0, 0, number)]
-    stacks: dict[tuple[int, int], list[int]] = defaultdict(list)  # open ones by rank and thread
-    last = window[0]
-    for time, opens, _, number in [*sorted(points), (window[1], 0, 0, -1)]:
-        if time > last:
+    stacks: dict[tuple[int, int], list[int]] = defaultdict(list)  # open spans by rank and thread
+    last_time = window[0]
+    for time, is_begin, _, number in [*sorted(points), (window[1], 0, 0, -1)]:
+        if time > last_time:
             owners = _find_owners(stacks)
             for owner in owners:
-                times[owner] += (time - last) / len(owners)
+                times[owner] += (time - last_time) / len(owners)
             if not owners:
-                idle += time - last
-            last = time
+                idle += time - last_time
+            last_time = time
         if number >= 0:
             stack = stacks[spans[number].rank, spans[number].thread]
-            stack.append(number) if opens else stack.remove(number)
+            stack.append(number) if is_begin else stack.remove(number)
     return times, idle
 
 
