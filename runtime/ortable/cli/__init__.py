@@ -1,1 +1,1 @@
-"""The command line interface: `ortable compile`, `export`, `rewrites` ..."""
+"""The command line interface: `ortable export`, `explain`, `rewrites` and other commands."""

@@ -28,7 +28,7 @@ _LIST_VALUE_PATTERNS = {
 
 
 def at_least(minimum: int) -> Callable[[str], int]:
-    """Make an argparse type for integers of at least ``least``."""
+    """Make an argparse type for integers of at least ``minimum``."""
 
     def parse_number(text: str) -> int:
         try:

@@ -319,7 +319,7 @@ def _measure_profile(args: argparse.Namespace) -> Profile:
 
 
 def _print_profile(profile: Profile, rows: int) -> None:
-    """Print the tables by rich if it is installed and stdout is a terminal, else as text."""
+    """Print the tables with rich if it is installed and stdout is a terminal, else as text."""
     try:
         from rich.console import Console
         from rich.table import Table

@@ -358,7 +358,7 @@ def _dynamic_shapes(args: argparse.Namespace, target: Target) -> Any:
 
 
 def _make_auto_shapes(target: Target) -> Any:
-    """Make dynamic shapes of `Dim.AUTO`: torch finds the dimensions that can be dynamic."""
+    """Make dynamic shapes with `Dim.AUTO` everywhere, so that torch finds the dynamic ones."""
     if not hasattr(target.model, "forward"):
         raise OptionError("a saved program has its dynamic sizes already: leave out --dynamic")
     signature = inspect.signature(target.model.forward)

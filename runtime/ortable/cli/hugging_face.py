@@ -26,17 +26,17 @@ _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 _OTHER_FILES = (".onnx", ".pt2", ".py")
 
 
-def names_transformers(words: str) -> bool:
-    """Whether ``words`` is a folder with a config.json, a name on the hub, or a model class."""
-    if (Path(words) / "config.json").is_file():
+def names_transformers(target_name: str) -> bool:
+    """Whether a target is a folder with a config.json, a name on the hub, or a model class."""
+    if (Path(target_name) / "config.json").is_file():
         return True
-    if ":" in words or words.endswith(_OTHER_FILES) or Path(words).exists():
+    if ":" in target_name or target_name.endswith(_OTHER_FILES) or Path(target_name).exists():
         return False
-    if _HUB_NAME.fullmatch(words):
+    if _HUB_NAME.fullmatch(target_name):
         return True
-    if not words.isidentifier() or importlib.util.find_spec("transformers") is None:
+    if not target_name.isidentifier() or importlib.util.find_spec("transformers") is None:
         return False
-    return _is_class_name(words)
+    return _is_class_name(target_name)
 
 
 def _is_class_name(name: str) -> bool:
@@ -60,7 +60,7 @@ def _find_close_classes(name: str) -> list[str]:
 
 
 def from_transformers(
-    words: str, task: str, config: Sequence[str], inputs: Sequence[str]
+    target_name: str, task: str, config: Sequence[str], inputs: Sequence[str]
 ) -> Target:
     """Load a model in eval mode, with its task, its tokenizer, and an example call.
 
@@ -70,13 +70,15 @@ def from_transformers(
         InputError: an input of the model is unknown.
     """
     if importlib.util.find_spec("transformers") is None:
-        raise ExportError(f"{words} is a model of transformers: pip install transformers")
+        raise ExportError(f"{target_name} is a model of transformers: pip install transformers")
     with _silence_transformers():
-        folder = _HUB_NAME.fullmatch(words) or Path(words).is_dir()
+        folder = _HUB_NAME.fullmatch(target_name) or Path(target_name).is_dir()
         model = (
-            _load_folder(words, task, config) if folder else _make_random_model(words, task, config)
+            _load_folder(target_name, task, config)
+            if folder
+            else _make_random_model(target_name, task, config)
         )
-        tokenizer = _load_tokenizer(words) if folder else None
+        tokenizer = _load_tokenizer(target_name) if folder else None
     model.eval()
     model_task = task or _task_of(model)
     if inputs:
@@ -108,16 +110,16 @@ def _silence_transformers() -> Iterator[None]:
 # -- a folder, or a model of the hub that was downloaded before
 
 
-def _load_folder(words: str, task: str, changes: Sequence[str]) -> Any:
+def _load_folder(target_name: str, task: str, changes: Sequence[str]) -> Any:
     if changes:
         raise OptionError(
             "--config is for a class, whose weights are random; a folder has a configuration"
         )
-    config = _load_config(words)
-    model_class = _find_class(words, task, config)
+    config = _load_config(target_name)
+    model_class = _find_class(target_name, task, config)
     try:
         model, loading_info = model_class.from_pretrained(
-            words,
+            target_name,
             config=config,
             local_files_only=True,
             trust_remote_code=False,
@@ -125,33 +127,35 @@ def _load_folder(words: str, task: str, changes: Sequence[str]) -> Any:
         )
     except OSError as error:
         raise ExportError(
-            f"'{words}' has a config.json, but transformers finds no weights: "
+            f"'{target_name}' has a config.json, but transformers finds no weights: "
             f"{_first_line(error)}\nWhat to do: save_pretrained(folder) writes both; or try "
-            f"{_class_name(model_class, config)} --config {words}, with random weights."
+            f"{_class_name(model_class, config)} --config {target_name}, with random weights."
         ) from error
     missing = sorted(loading_info.get("missing_keys", ()))
     if missing:
         raise ExportError(
-            f"{type(model).__name__} has {len(missing)} weights that are not in '{words}', and "
-            f"would be random: {', '.join(missing[:3])}{', ...' if len(missing) > 3 else ''}. "
+            f"{type(model).__name__} has {len(missing)} weights that are not in '{target_name}', "
+            f"and would be random: {', '.join(missing[:3])}{', ...' if len(missing) > 3 else ''}. "
             "What to do: name the task that the model was trained for with --task."
         )
     return model
 
 
-def _load_config(words: str) -> Any:
+def _load_config(target_name: str) -> Any:
     from transformers import AutoConfig
 
     try:
-        return AutoConfig.from_pretrained(words, local_files_only=True, trust_remote_code=False)
+        return AutoConfig.from_pretrained(
+            target_name, local_files_only=True, trust_remote_code=False
+        )
     except (OSError, ValueError, KeyError) as error:
-        if Path(words).is_dir():
+        if Path(target_name).is_dir():
             raise ExportError(
-                f"transformers cannot read {words}/config.json: {_first_line(error)}"
+                f"transformers cannot read {target_name}/config.json: {_first_line(error)}"
             ) from error
         raise ExportError(
-            f"'{words}' is not a folder, and not a downloaded model; ortable downloads nothing. "
-            f"What to do: hf download {words}"
+            f"'{target_name}' is not a folder, and not a downloaded model; ortable downloads "
+            f"nothing. What to do: hf download {target_name}"
         ) from error
 
 
@@ -159,7 +163,7 @@ def _first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def _find_class(words: str, task: str, config: Any) -> Any:
+def _find_class(target_name: str, task: str, config: Any) -> Any:
     """Find the class to load: that of the task, else the one that config.json names."""
     if task:
         return _class_of_task(task, config)
@@ -171,7 +175,7 @@ def _find_class(words: str, task: str, config: Any) -> Any:
     )
     if model_class is None:
         raise OptionError(
-            f"config.json of '{words}' names no class: give --task, for instance "
+            f"config.json of '{target_name}' names no class: give --task, for instance "
             "feature-extraction, fill-mask, text-classification or text-generation"
         )
     return model_class
@@ -271,18 +275,20 @@ def _make_config(cls: Any, changes: Sequence[str]) -> Any:
     return type(config).from_dict(fields)
 
 
-def _load_tokenizer(words: str) -> Any:
+def _load_tokenizer(target_name: str) -> Any:
     """Load the tokenizer beside the weights; None if there is none, or it cannot be loaded.
 
     The export copies its files and reads the names of the tensors that it returns.
     """
-    folder = Path(words)
+    folder = Path(target_name)
     if folder.is_dir() and not list(folder.glob("tokenizer*")) + list(folder.glob("vocab*")):
         return None
     from transformers import AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(words, local_files_only=True, trust_remote_code=False)
+        return AutoTokenizer.from_pretrained(
+            target_name, local_files_only=True, trust_remote_code=False
+        )
     except Exception:  # many types: a library of the tokenizer is missing, or a file is broken
         return None
 

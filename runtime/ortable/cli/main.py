@@ -65,7 +65,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "specs": ("ortable specs check my_ops.yaml", "ortable specs test my_ops.yaml"),
 }
 
-SENTENCES: dict[str, str] = {
+DESCRIPTIONS: dict[str, str] = {
     "show": "You get the text of an ONNX model: inputs, weights, a line for each node, outputs.",
     "draw": "You get a picture of an ONNX model, or open it in Model Explorer or Netron.",
     "ops": "You get the operators of PyTorch that can be converted, with opsets and dtypes; with "
@@ -103,8 +103,8 @@ def add_examples(commands: Mapping[str, argparse.ArgumentParser]) -> None:
     for name, examples in EXAMPLES.items():
         command = commands[name]
         command.formatter_class = argparse.RawDescriptionHelpFormatter
-        if name in SENTENCES and command.description is None:
-            command.description = textwrap.fill(SENTENCES[name], 78)
+        if name in DESCRIPTIONS and command.description is None:
+            command.description = textwrap.fill(DESCRIPTIONS[name], 78)
         epilog = f"{command.epilog}\n\n" if command.epilog else ""
         command.epilog = f"{epilog}examples:\n" + "\n".join(f"  {example}" for example in examples)
 

@@ -100,7 +100,7 @@ def needed_parameters(function: Callable[..., Any]) -> list[str]:
     ]
 
 
-def check_called(words: str, target: Target) -> None:
+def check_called(target_name: str, target: Target) -> None:
     """Raise InputError if a module needs inputs and the target has none."""
     if target.args or target.kwargs or not hasattr(target.model, "forward"):
         return
@@ -108,8 +108,8 @@ def check_called(words: str, target: Target) -> None:
     if needed:
         example = " ".join(f'"{name}=f32[2,3]"' for name in needed)
         raise InputError(
-            f"{words}: the inputs of {type(target.model).__name__} are unknown. Give --inputs "
-            f"{example}, with your sizes; or an attribute example_inputs of the model"
+            f"{target_name}: the inputs of {type(target.model).__name__} are unknown. Give "
+            f"--inputs {example}, with your sizes; or an attribute example_inputs of the model"
         )
 
 

@@ -44,7 +44,7 @@ def show_progress(label: str, total: int | None = None, quiet: bool = False) -> 
 
 @contextmanager
 def _defer_stdout() -> Iterator[None]:
-    """Print the output of the block after the block, else the progress line overwrites it."""
+    """Delay the output of the block to its end, since both use the last line of the terminal."""
     if not sys.stdout.isatty():
         yield
         return

@@ -38,7 +38,7 @@ def chosen_names(args: argparse.Namespace) -> list[str]:
 
 
 def add_rewrites(commands: Any) -> None:
-    """Add the command and its actions to the subparsers of argparse."""
+    """Add `rewrites` and its actions to the subparsers of argparse."""
     rewrites = commands.add_parser(
         "rewrites", help="list the rules that rewrite graphs, show one, check a file of yours"
     )
@@ -96,7 +96,7 @@ def _run_list(args: argparse.Namespace) -> int:
 
 
 def _print_rule(rule: Rule) -> None:
-    """Print name, purpose and restrictions of a rule, and why it is off if it is."""
+    """Print name, purpose and restrictions of a rule, and the reason if it is off."""
     width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 120))
     head = f"  {rule.name:28} "
     body = rule.why + (f" [{note}]" if (note := _format_restrictions(rule)) else "")
@@ -138,7 +138,7 @@ def _run_show(args: argparse.Namespace) -> int:
     if not rows:
         if args.file is not None:
             raise OptionError(f"{args.file} has no rule {args.name!r}")
-        select_rules([args.name])  # raises an error with the closest name, unless it is a file's
+        select_rules([args.name])  # raises unless the name is that of a rule file
         names = ", ".join(rule.name for rule in _unique_rules(select_rules([args.name])))
         raise OptionError(f"{args.name!r} is a file of rules; it has {names}")
     rule = rows[0]

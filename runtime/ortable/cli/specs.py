@@ -48,21 +48,12 @@ def _print_coverage(text: str) -> None:
     line = "{:46} {:9} {:32} {:7} {:6} {:12} {:28} {:>9} {:>9}"
     print(line.format(*headings))
     for row in rows:
-        name, alias_target, opsets, dtypes, dynamic, cases, refused, sampled, escape, *measured = (
-            row
-        )
+        name, alias_of, opsets, dtypes, dynamic, cases, refused, samples, escape, *measured = row
         numbers = f"{cases}" + (f" - {refused}" if refused else "")
-        implementation = f"= {alias_target}" if alias_target else escape
+        lowering = f"= {alias_of}" if alias_of else escape
         cells = (
-            name,
-            opsets,
-            dtypes,
-            "yes" if dynamic else "",
-            numbers,
-            sampled,
-            implementation,
-            *measured,
-        )
+            name, opsets, dtypes, "yes" if dynamic else "", numbers, samples, lowering, *measured
+        )  # fmt: skip
         print(line.format(*cells).rstrip())
         if name in tables.place:
             print(f"    in torch, between sessions: {tables.place[name]}")
@@ -110,9 +101,7 @@ def add_specs(commands: Any) -> None:
     check.add_argument(
         "file", help="a YAML file of op, alias, number and condition entries, or of rewrites"
     )
-    _add_import_arguments(
-        check, "NAME", "name of a function in python: that load_specs will receive"
-    )
+    _add_import_arguments(check, "NAME", "name of a function that the file uses in python:")
     check.set_defaults(run=_run_check)
     _add_test(actions)
 
@@ -132,7 +121,7 @@ def _add_test(actions: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     test.add_argument("file", help="a YAML file of entries, or of rewrites")
-    lowering_help = "a function in python:, by its name in the file"
+    lowering_help = "a function that the file uses in python:, by its name there"
     _add_import_arguments(test, "NAME=module:function", lowering_help)
     test.add_argument(
         "--opset",
@@ -146,16 +135,12 @@ def _add_test(actions: Any) -> None:
     test.set_defaults(run=_run_test)
 
 
-def _add_import_arguments(command: Any, lowering_metavar: str, lowering_help: str) -> None:
+def _add_import_arguments(command: Any, metavar: str, help_text: str) -> None:
     """Add ``--import`` and ``--lowering``; both may be given several times."""
-    repeatable: Any = {"action": "append", "default": []}
-    import_help = "import this first: it registers the operators with torch.library"
-    command.add_argument(
-        "--import", dest="imports", metavar="MODULE", help=import_help, **repeatable
-    )
-    command.add_argument(
-        "--lowering", dest="lowerings", metavar=lowering_metavar, help=lowering_help, **repeatable
-    )
+    append: Any = {"action": "append", "default": []}
+    import_text = "import this first: it registers the operators with torch.library"
+    command.add_argument("--import", dest="imports", metavar="MODULE", help=import_text, **append)
+    command.add_argument("--lowering", dest="lowerings", metavar=metavar, help=help_text, **append)
 
 
 def _import_modules(modules: list[str]) -> None:

@@ -30,12 +30,12 @@ _FORMS = (
 
 
 def load_target(
-    words: str, inputs: Sequence[str] = (), task: str = "", config: Sequence[str] = ()
+    target_name: str, inputs: Sequence[str] = (), task: str = "", config: Sequence[str] = ()
 ) -> Target:
-    """Load the model that ``words`` names, its example call and its dynamic shapes.
+    """Load the model of a target, its example call and its dynamic shapes.
 
     Args:
-        words: ``module:name``, ``file.py:name``, ``MODEL.pt2``, or a model of transformers.
+        target_name: ``module:name``, ``file.py:name``, ``MODEL.pt2``, or a model of transformers.
         inputs: the values of ``--inputs``, which replace the example inputs of the target.
         task: the task of a model of transformers, such as ``fill-mask``.
         config: ``NAME=VALUE`` of the configuration of a class of transformers.
@@ -45,21 +45,21 @@ def load_target(
         InputError: the inputs of the model are unknown.
         OptionError: an input, a task or a field of a configuration is invalid.
     """
-    if names_transformers(words):
-        return from_transformers(words, task, config, inputs)
+    if names_transformers(target_name):
+        return from_transformers(target_name, task, config, inputs)
     if task or config:
         flag = "--task" if task else "--config"
         raise OptionError(f"{flag} is for models of transformers: a folder, or the name of a class")
-    if words.endswith(".pt2"):
+    if target_name.endswith(".pt2"):
         from ortable.exporter.capture.pt2 import load_program
 
         if inputs:
-            raise OptionError(f"{words} has example inputs: leave out --inputs")
-        return Target(load_program(words))
-    target = _make_target(words, _resolve_target(words))
+            raise OptionError(f"{target_name} has example inputs: leave out --inputs")
+        return Target(load_program(target_name))
+    target = _make_target(target_name, _resolve_target(target_name))
     if inputs:
         target = replace(make_inputs(inputs), model=target.model)
-    check_called(words, target)
+    check_called(target_name, target)
     return target
 
 
@@ -72,11 +72,11 @@ def make_call(args: argparse.Namespace) -> ModelCall:
 # -- lookup
 
 
-def _resolve_target(words: str) -> Any:
+def _resolve_target(target_name: str) -> Any:
     """Resolve ``module:name`` or ``file.py:name``."""
-    source, colon, name = words.rpartition(":")
+    source, colon, name = target_name.rpartition(":")
     if not colon or not name or not source:
-        raise ExportError(_unknown_target_message(words))
+        raise ExportError(_unknown_target_message(target_name))
     module = _import_file(source) if source.endswith(".py") else _import_module(source)
     value = module
     for part in name.split("."):
@@ -86,16 +86,16 @@ def _resolve_target(words: str) -> Any:
     return value
 
 
-def _unknown_target_message(words: str) -> str:
-    path = Path(words)
+def _unknown_target_message(target_name: str) -> str:
+    path = Path(target_name)
     if path.is_dir():
-        return f"the folder '{words}' has no config.json: it is no model of transformers"
+        return f"the folder '{target_name}' has no config.json: it is no model of transformers"
     if path.suffix == ".py":
-        return f"{words!r} names no function or model: write {words}:NAME"
+        return f"{target_name!r} names no function or model: write {target_name}:NAME"
     if path.suffix == ".onnx":
-        return f"'{words}' is an ONNX model already: this command takes a model of PyTorch"
+        return f"'{target_name}' is an ONNX model already: this command takes a model of PyTorch"
     return (
-        f"{words!r} is not module:callable, for instance my_package.models:tiny, nor a file "
+        f"{target_name!r} is not module:callable, for instance my_package.models:tiny, nor a file "
         "MODEL.pt2, nor a folder or class of transformers."
     )
 
@@ -159,7 +159,7 @@ def _missing_message(source: str, module: Any, name: str) -> str:
 # -- model and call
 
 
-def _make_target(words: str, value: Any) -> Target:
+def _make_target(target_name: str, value: Any) -> Target:
     import torch
     from torch.export import ExportedProgram
 
@@ -167,47 +167,51 @@ def _make_target(words: str, value: Any) -> Target:
         return Target(value)
     if isinstance(value, type):
         if not issubclass(value, torch.nn.Module):
-            raise ExportError(f"{words} is a class, and no torch.nn.Module")
-        _check_no_arguments(words, value, "write a function that makes it with its arguments")
+            raise ExportError(f"{target_name} is a class, and no torch.nn.Module")
+        _check_no_arguments(target_name, value, "write a function that makes it with its arguments")
         value = value()
     elif not isinstance(value, torch.nn.Module):
         if not callable(value):
             raise ExportError(
-                f"{words} is of type {type(value).__name__}, neither a function nor a module"
+                f"{target_name} is of type {type(value).__name__}, neither a function nor a module"
             )
-        _check_no_arguments(words, value, "it returns " + _FORMS)
+        _check_no_arguments(target_name, value, "it returns " + _FORMS)
         value = value()
     if isinstance(value, torch.nn.Module):
         return _make_module_target(value.eval())
-    return _make_result_target(words, value)
+    return _make_result_target(target_name, value)
 
 
 def _format_type(value: Any) -> str:
     return "None" if value is None else f"a {type(value).__name__}"
 
 
-def _check_no_arguments(words: str, function: Callable[..., Any], advice: str) -> None:
+def _check_no_arguments(target_name: str, function: Callable[..., Any], advice: str) -> None:
     needed = needed_parameters(function)
     if needed:
         listed = ", ".join(needed)
-        raise ExportError(f"{words} is called without arguments, and needs {listed}: {advice}")
+        raise ExportError(
+            f"{target_name} is called without arguments, and needs {listed}: {advice}"
+        )
 
 
-def _make_result_target(words: str, result: Any) -> Target:
+def _make_result_target(target_name: str, result: Any) -> Target:
     from torch.export import ExportedProgram
 
     if isinstance(result, ExportedProgram):
         return Target(result)
     if not isinstance(result, tuple):
-        raise ExportError(f"{words} must return {_FORMS}; it returned {_format_type(result)}.")
+        raise ExportError(
+            f"{target_name} must return {_FORMS}; it returned {_format_type(result)}."
+        )
     if len(result) not in (2, 3, 4) or not isinstance(result[1], tuple):
         kinds = ", ".join(type(item).__name__ for item in result)
-        raise ExportError(f"{words} must return {_FORMS}; it returned ({kinds}).")
+        raise ExportError(f"{target_name} must return {_FORMS}; it returned ({kinds}).")
     model, args, kwargs, shapes = (*result, None, None)[:4]
     if not callable(model):
-        raise ExportError(f"{words} returned a {type(model).__name__} instead of a model")
+        raise ExportError(f"{target_name} returned a {type(model).__name__} instead of a model")
     if kwargs is not None and not isinstance(kwargs, Mapping):
-        raise ExportError(f"{words}: kwargs is a dict, not a {type(kwargs).__name__}")
+        raise ExportError(f"{target_name}: kwargs is a dict, not a {type(kwargs).__name__}")
     return Target(model, args, dict(kwargs or {}), shapes)
 
 

@@ -79,7 +79,7 @@ def onnx_debug_backend(
 def _split_options(
     explicit: Mapping[str, Any], options: Any
 ) -> tuple[dict[str, Any], list[Mapping[str, Any] | None]]:
-    """Split the given options into checked ones of this backend and mappings of the others."""
+    """Split off and check the options of this backend; return them and mappings of the others."""
     backend_options: dict[str, Any] = {}
     mappings: list[Mapping[str, Any] | None] = []
     for source in (explicit, options):

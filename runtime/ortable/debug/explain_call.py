@@ -90,7 +90,7 @@ def explain(
         OptionError: an option is unknown or has a wrong value.
         ProviderError: a provider is missing, or ONNX Runtime refuses a model.
     """
-    # the result has notes in place of hints, and a row in place of the error of an operator
+    # the result has notes instead of hints, and lists an unsupported operator without an error
     ort_options = replace(OrtOptions.from_mapping(options), hints=False, fallback="eager")
     check_providers(ort_options.providers)
     function = original_callable(model)
@@ -125,7 +125,7 @@ def _run_autotuning(
     train: bool,
     tuned: Sequence[Autotuner],
 ) -> None:
-    """Repeat the call on fresh copies until autotuning has decided what runs each graph."""
+    """Repeat the call on fresh copies until autotuning has chosen a runner for each graph."""
     end = time.monotonic() + _MAX_TUNING_SECONDS
     while any(graph.is_open for graph in tuned) and time.monotonic() < end:
         _run_once(compiled, copy_arguments(*arguments), train)
@@ -262,9 +262,7 @@ class _GraphRecorder:
     def _explain_graph(self, graph: _CompiledGraph) -> GraphExplanation:
         models = [record.onnx for record in graph.records if record.onnx is not None]
         optimized = self._read_optimized(graph, models)
-        frozen_sets = [
-            frozen for runner in graph.callables for frozen in getattr(runner, "held", ())
-        ]
+        frozen_sets = [frozen for run in graph.callables for frozen in getattr(run, "held", ())]
         weights = {id(w): w for frozen in frozen_sets for w in frozen.tensors}
         freeze_failures = [r.frozen for r in graph.records if isinstance(r.frozen, str)]
         seconds: Counter[str] = Counter()
@@ -361,11 +359,7 @@ def _parse_break(reason: str, frames: Sequence[Any]) -> GraphBreak:
         summary = _TENSOR_BRANCH
     explanation = _EXPLANATION_PATTERN.search(reason)
     hints = (" ".join(match["hint"].split()) for match in _HINT_PATTERN.finditer(reason))
-    user_frames = [
-        frame_summary
-        for frame_summary in frames
-        if not frame_summary.filename.startswith(str(Path(torch.__file__).parent))
-    ]
+    user_frames = [f for f in frames if not f.filename.startswith(str(Path(torch.__file__).parent))]
     frame = (user_frames or list(frames) or [None])[-1]
     return GraphBreak(
         what=summary.strip(),

@@ -75,7 +75,7 @@ def find_fusions(before: ModelProto, after: ModelProto) -> tuple[list[Fusion], C
 
 
 def _group_regions(model: ModelProto, shared: set[str]) -> list[list[NodeProto]]:
-    """Group the nodes that are connected by values that only this model has."""
+    """Group the nodes that are connected by values that are not in `shared`."""
     groups: dict[int, list[NodeProto]] = {}
     group_by_value: dict[str, int] = {}
     for number, node in enumerate(model.graph.node):
@@ -161,7 +161,7 @@ class GraphExplanation:
         file: the file of the function.
         line: the line of the function.
         operators: counts of torch's operators.
-        cases: the case of its entry that each node took, if the entry has several
+        cases: the case that converted each node, if its entry has several
             (`{"addmm": "aten::addmm/2"}`; docs/language.md).
         nodes: counts of ONNX nodes.
         session_nodes: counts of nodes that ONNX Runtime runs; None if unknown.
@@ -308,10 +308,8 @@ def _report_lines(
 def _title_text(explained: Explanation) -> str:
     breaks = sum(row.times for row in explained.breaks)
     text = f"{format_count(explained.graph_count, 'graph')}, {format_count(breaks, 'graph break')}"
-    unsupported = {row.operator for row in explained.unsupported}
-    return (
-        f"{text}, {format_count(len(unsupported), 'unsupported operator')}" if unsupported else text
-    )
+    missing = {row.operator for row in explained.unsupported}
+    return f"{text}, {format_count(len(missing), 'unsupported operator')}" if missing else text
 
 
 def _break_lines(graph_break: GraphBreak) -> list[str]:
@@ -461,7 +459,7 @@ def lines_by_rule(model: Any) -> dict[str, Counter[str]]:
 def refused_lines(
     refused: Mapping[str, Mapping[str, int]], first: Collection[str] = (), max_rules: int = 5
 ) -> Iterator[str]:
-    """Yield the rules that were refused, with reasons: ``first``, then the most refused."""
+    """Yield refused rules with their reasons, the rules ``first`` before the others."""
     order = sorted(refused, key=lambda rule: rule not in first)
     listed = order[: max(max_rules, sum(rule in first for rule in order))]
     width = max(map(len, listed), default=0)

@@ -40,10 +40,8 @@ def find_modules(function: Any) -> list[torch.nn.Module]:
         elif isinstance(item, functools.partial):
             stack += [item.func, *item.args, *item.keywords.values()]
         else:
-            searched_types = torch.nn.Module | functools.partial
-            stack += [
-                value for value in _referenced_values(item) if isinstance(value, searched_types)
-            ]
+            types = torch.nn.Module | functools.partial
+            stack += [value for value in _referenced_values(item) if isinstance(value, types)]
     return list(modules.values())
 
 
@@ -216,6 +214,4 @@ def _collect_tensors(result: Any) -> list[torch.Tensor]:
     leaves = pytree.tree_leaves(result)
     attributes = [vars(leaf) for leaf in leaves if hasattr(leaf, "__dict__") and not callable(leaf)]
     candidates = [*leaves, *pytree.tree_leaves(attributes)]
-    return list(
-        {id(tensor): tensor for tensor in candidates if isinstance(tensor, torch.Tensor)}.values()
-    )
+    return list({id(x): x for x in candidates if isinstance(x, torch.Tensor)}.values())

@@ -40,14 +40,12 @@ class ConvTranspose(OnnxConvTranspose):
             )  # fmt: skip
             return (result[0],)
         rank, groups = X.ndim - 2, group or 1
-        stride_sizes, dilation_sizes = strides or [1] * rank, dilations or [1] * rank
-        cropping, output_pads = pads or [0] * (2 * rank), output_padding or [0] * rank
+        stride, dilation = strides or [1] * rank, dilations or [1] * rank
+        cropping, extra = pads or [0] * (2 * rank), output_padding or [0] * rank
         size, kernel = X.shape[2:], W.shape[2:]
         full = [
             (n - 1) * s + (k - 1) * d + 1 + p
-            for n, s, k, d, p in zip(
-                size, stride_sizes, kernel, dilation_sizes, output_pads, strict=True
-            )
+            for n, s, k, d, p in zip(size, stride, kernel, dilation, extra, strict=True)
         ]
         dtype = np.float64 if X.dtype == np.float64 else np.float32
         x: Any = X.astype(dtype).reshape(X.shape[0], groups, -1, *size)
@@ -57,7 +55,7 @@ class ConvTranspose(OnnxConvTranspose):
             part = np.einsum("ngc...,gcm->ngm...", x, w[(..., *offset)])
             window: list[Any] = [
                 slice(start * d, start * d + (n - 1) * s + 1, s)
-                for start, d, n, s in zip(offset, dilation_sizes, size, stride_sizes, strict=True)
+                for start, d, n, s in zip(offset, dilation, size, stride, strict=True)
             ]
             output[(..., *window)] += part
         cropped: list[Any] = [slice(cropping[i], full[i] - cropping[rank + i]) for i in range(rank)]

@@ -117,11 +117,7 @@ class ReferenceBackend:
             lines = [
                 f"The reference evaluator cannot run {format_node(proto)}: {type(error).__name__}: "
                 f"{error}",
-                *(
-                    f"  {name}: {describe_value(values[name])}"
-                    for name in proto.input
-                    if name in values
-                ),
+                *(f"  {n}: {describe_value(values[n])}" for n in proto.input if n in values),
                 *(f"  {key}: {value}" for key, value in origin.items()),
             ]
             raise OrtableError("\n".join(lines)) from error

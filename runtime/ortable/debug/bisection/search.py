@@ -238,21 +238,21 @@ class _Search:
     def __init__(self, runs: CallRunner, options: Mapping[str, Any]) -> None:
         self.runs = runs
         self.options = options
-        self.first_run = RunResult()
+        self.baseline = RunResult()
         self.initial_cache: Mapping[Path, int] = {}  # files of `cache_dir` before the first run
         self.switched_off: list[str] = []
 
     def run_search(self) -> Bisection:
         """Run the model with the user's options, and then with one part after another disabled."""
         self.initial_cache = _cache_files(self.options)
-        self.first_run = self.runs.run_compiled(self.options)
+        self.baseline = self.runs.run_compiled(self.options)
         compared = len(self.runs.expected_effects)
-        if self.first_run.status == "agrees":
+        if self.baseline.status == "agrees":
             return Bisection(None, compared, self.runs.count)
-        error = self.first_run.error
+        error = self.baseline.error
         if isinstance(error, OrtableError) and not isinstance(error, ProviderError):
             raise error
-        self.runs.drop_second_call(self.first_run)
+        self.runs.drop_second_call(self.baseline)
         fault = self._find_fault()
         difference = self._find_difference() if fault.kind == "entry" else None
         return Bisection(fault, compared, self.runs.count, tuple(self.switched_off), difference)
@@ -280,7 +280,7 @@ class _Search:
                     return self._add_advice(
                         self._narrow_stage(stage, state, counts[stage.subsystem])
                     )
-                if result.status == self.first_run.status:
+                if result.status == self.baseline.status:
                     state = changed
                     self.switched_off.append(stage.name)
         return self._find_other_fault()
@@ -291,7 +291,7 @@ class _Search:
         for stage in stages:
             changed = stage.change(changed) or changed
         result, _ = self._run_without("all changes of the graph", changed)
-        if result.status != self.first_run.status:
+        if result.status != self.baseline.status:
             return None
         self.switched_off += [stage.name for stage in stages]
         return changed
@@ -310,7 +310,7 @@ class _Search:
     # -- from a stage to a fault
 
     def _narrow_stage(self, stage: Stage, state: State, count: int) -> Fault:
-        before = self.first_run.description
+        before = self.baseline.description
         if stage.subsystem == "constants":
             return Fault("constants", "freeze", before=before)
         if stage.subsystem:
@@ -328,7 +328,7 @@ class _Search:
             count = self._run_state(state, stage.subsystem)[1].counts[stage.subsystem]
         culprit = self._search_applications(stage.subsystem, state, count)
         if culprit is None:
-            return Fault("unknown", stage.subsystem, before=self.first_run.description)
+            return Fault("unknown", stage.subsystem, before=self.baseline.description)
         application = culprit.application
         kind, name, case = stage.kind, application.name, 0
         if kind == "entry":
@@ -366,12 +366,12 @@ class _Search:
         Return None if the model does not differ even with all `of` applications enabled.
         """
         low, high, application = 0, of, None
-        present, absent = self.first_run, RunResult()
+        present, absent = self.baseline, RunResult()
         while high > low and (application is None or high - low > 1):
             middle = (low + high) // 2 if high - low > 1 else high
             result, switches = self._run_state(state, subsystem, middle)
             _log.info("%d of %d %s: %s", middle, of, subsystem, result.status)
-            if result.status == self.first_run.status:
+            if result.status == self.baseline.status:
                 high, present, application = middle, result, switches.last
             elif middle == high:
                 return None
@@ -388,14 +388,10 @@ class _Search:
             for path, time in _cache_files(self.options).items()
             if self.initial_cache.get(path, time) != time
         ]
-        cache_kind = "disk" if read else "memory"
-        other_files = tuple(read[1:])
+        kind = "disk" if read else "memory"
+        others = tuple(read[1:])
         return Fault(
-            "cache",
-            cache_kind,
-            read[0] if read else "",
-            nodes=other_files,
-            before=self.first_run.description,
+            "cache", kind, read[0] if read else "", nodes=others, before=self.baseline.description
         )
 
     def _find_transform_fault(self, state: State) -> Fault:
@@ -405,13 +401,13 @@ class _Search:
         number = 1
         while number < len(functions):
             options = {**state.options, "pre_ort_model_transforms": functions[:number]}
-            if self._run_state(replace(state, options=options))[0].status == self.first_run.status:
+            if self._run_state(replace(state, options=options))[0].status == self.baseline.status:
                 break
             number += 1
         function = functions[number - 1]
         location = locate_function(function)
         name = getattr(function, "__qualname__", type(function).__name__)
-        before, of = self.first_run.description, len(functions)
+        before, of = self.baseline.description, len(functions)
         return Fault("transform", name, location.file, location.line, 0, number, of, before=before)
 
     def _find_option_fault(self, name: str, state: State) -> Fault:
@@ -421,12 +417,10 @@ class _Search:
         if isinstance(value, Mapping) and name in ("session_options", "run_options"):
             for setting in value:
                 if self._run_state(drop_setting(state, name, setting))[0].status == "agrees":
-                    return Fault(
-                        "option", f"{name}[{setting!r}]", before=self.first_run.description
-                    )
+                    return Fault("option", f"{name}[{setting!r}]", before=self.baseline.description)
         elif isinstance(value, str | int | float):
             text = f"{name}={value!r}"
-        return Fault("option", text, before=self.first_run.description)
+        return Fault("option", text, before=self.baseline.description)
 
     # -- advice and other faults
 
@@ -443,7 +437,7 @@ class _Search:
 
     def _find_other_fault(self) -> Fault:
         """Blame an entry of an export, torch's capture, or the code that runs the graphs."""
-        before = self.first_run.description
+        before = self.baseline.description
         fault = Fault("unknown", "compiled call", before=before, after=before)
         mismatch = self._find_difference() if self.runs.export else None
         if mismatch is not None:

@@ -156,8 +156,8 @@ class Switches:
         return self.limit is not None and count > self.limit
 
 
-_REPORT_REQUEST = "Please report it with this text."
-_DISABLED_OPTIMIZERS_KEY = "optimization.disable_specified_optimizers"
+_REPORT = "Please report it with this text."
+_OPTIMIZERS_KEY = "optimization.disable_specified_optimizers"
 
 
 def make_advice(
@@ -172,7 +172,7 @@ def make_advice(
         return text, {**options, "rewrites": names}
     if kind == "pass":
         changed = drop_key(options, "rewrites") | {"optimize": False}
-        return f"optimize=False disables the pass. {_REPORT_REQUEST}", changed
+        return f"optimize=False disables the pass. {_REPORT}", changed
     if kind == "optimizer":
         return _session_advice(name) if export else _optimizer_advice(name, options)
     if kind in ("entry", "kernel"):
@@ -181,43 +181,43 @@ def make_advice(
         return _option_advice(name, kind, options)
     if kind == "constants":
         changed = drop_key(options, "weights") | {"freeze": "off"}
-        return f'freeze="off" passes weights as inputs of the session. {_REPORT_REQUEST}', changed
+        return f'freeze="off" passes weights as inputs of the session. {_REPORT}', changed
     if kind == "cache":
         action = f"Delete {fault.file}" if fault.file else "Restart the process"
         changed = drop_key(options, "cache_dir")
         return (
-            f"{action}; the model is converted again. {_REPORT_REQUEST}",
+            f"{action}; the model is converted again. {_REPORT}",
             changed if fault.file else None,
         )
     if kind == "decomposition":
         return (
             f"export_options=ortable.ExportOptions(decomposition_table=...) takes a table without "
-            f"{name}. {_REPORT_REQUEST}",
+            f"{name}. {_REPORT}",
             None,
         )
     if kind == "torch":
         return 'Report it to PyTorch: torch.compile(model, backend="aot_eager") shows it.', None
-    return _REPORT_REQUEST, None
+    return _REPORT, None
 
 
 def _fix_advice(fault: Fault) -> str:
     """Advise to fix the user's file, or to report a fault that is in another file."""
     if fault.kind == "kernel" or not Path(fault.file).is_absolute():
-        return _REPORT_REQUEST
+        return _REPORT
     check = "rewrites check" if fault.kind == "rule" else "specs test"
     return f"Fix it at {fault.place}, and then run `ortable {check} {fault.file}`."
 
 
 def _session_advice(name: str) -> tuple[str, None]:
     """Advise on an exported model, whose sessions the user makes."""
-    call = f'add_session_config_entry("{_DISABLED_OPTIMIZERS_KEY}", "{name}")'
-    return f"SessionOptions.{call} runs the model without it. {_REPORT_REQUEST}", None
+    call = f'add_session_config_entry("{_OPTIMIZERS_KEY}", "{name}")'
+    return f"SessionOptions.{call} runs the model without it. {_REPORT}", None
 
 
 def _optimizer_advice(name: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
     session_options = options.get("session_options") or {}
     if not isinstance(session_options, Mapping):
-        return f"Disable the optimizer in your SessionOptions. {_REPORT_REQUEST}", None
+        return f"Disable the optimizer in your SessionOptions. {_REPORT}", None
     if name == "graph_optimization_level":
         import onnxruntime
 
@@ -225,13 +225,11 @@ def _optimizer_advice(name: str, options: Mapping[str, Any]) -> tuple[str, dict[
         settings = {**session_options, name: level}
         text = '{"graph_optimization_level": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL}'
     else:
-        names = ";".join(
-            filter(None, [str(session_options.get(_DISABLED_OPTIMIZERS_KEY, "")), name])
-        )
-        settings = {**session_options, _DISABLED_OPTIMIZERS_KEY: names}
-        text = f'{{"{_DISABLED_OPTIMIZERS_KEY}": "{names}"}}'
+        names = ";".join(filter(None, [str(session_options.get(_OPTIMIZERS_KEY, "")), name]))
+        settings = {**session_options, _OPTIMIZERS_KEY: names}
+        text = f'{{"{_OPTIMIZERS_KEY}": "{names}"}}'
     return (
-        f"session_options={text} runs without it. {_REPORT_REQUEST}",
+        f"session_options={text} runs without it. {_REPORT}",
         {**options, "session_options": settings},
     )
 

@@ -58,7 +58,7 @@ class Call:
     parameters: bool = True
 
     def record_compiled(self, backend: Any) -> CallEffects:
-        """Record the effects of the calls compiled by a backend, given by function or by name."""
+        """Record the effects of the calls compiled by `backend`, a function or the name of one."""
         return self.record_effects(lambda: compile_isolated(self.function, backend, self.dynamic))
 
     def record_effects(self, make: Callable[[], Callable[..., Any]] | None = None) -> CallEffects:
@@ -185,10 +185,8 @@ def compute_gap(expected: Any, got: Any, tolerance: ToleranceOverride) -> Numeri
         expected, got = real_tensor(expected), real_tensor(got)
         return compare_tensors(expected, got, tolerance.of(expected.dtype))
     if type(expected) is float and type(got) is float:
-        expected_tensor, got_tensor = (
-            torch.tensor(number, dtype=torch.float64) for number in (expected, got)
-        )
-        return compute_gap(expected_tensor, got_tensor, ToleranceOverride())
+        a, b = (torch.tensor(number, dtype=torch.float64) for number in (expected, got))
+        return compute_gap(a, b, ToleranceOverride())
     message = ""
     if type(expected) is not type(got):
         message = f"{_class_name(got)} in place of {_class_name(expected)}"

@@ -90,9 +90,7 @@ def _diagnose_transforms(mismatch: Mismatch, comparator: Comparator) -> Cause | 
         if _fixes_mismatch(
             mismatch,
             comparator,
-            source.convert_variant(
-                transforms=[candidate for candidate in transforms if candidate is not transform]
-            ),
+            source.convert_variant(transforms=[t for t in transforms if t is not transform]),
         )
     ]
     function = (culprits or transforms)[0]
@@ -101,7 +99,7 @@ def _diagnose_transforms(mismatch: Mismatch, comparator: Comparator) -> Cause | 
 
 
 def _diagnose_passes(mismatch: Mismatch, comparator: Comparator) -> Cause:
-    """Find the rule without which the result equals eager's; try rules of the nodes first."""
+    """Find the rule without which the result equals eager's, first among rules of the nodes."""
     source = mismatch.source
     if _fixes_mismatch(mismatch, comparator, source.convert_variant()):
         return Cause("model", "the exported model")

@@ -46,41 +46,41 @@ class ProgramGraph:
 
 
 class ProgramSource(ComparisonSource):
-    """The source of comparisons of an exported program, with one call of it."""
+    """An exported program and one call of it, as a source of comparisons."""
 
     kind = "export"
 
-    def __init__(self, parts: Conversion) -> None:
-        self.parts = parts
-        self.original, self.call = module_and_call(parts.request)
-        self.results = program_results(parts.model, parts.program, self.call)
-        self.module = parts.program.graph_module
-        self.providers = default_providers(parts.program)
-        self.returned = returned_nodes(parts.model, parts.program)
+    def __init__(self, conversion: Conversion) -> None:
+        self.conversion = conversion
+        self.original, self.call = module_and_call(conversion.request)
+        self.results = program_results(conversion.model, conversion.program, self.call)
+        self.module = conversion.program.graph_module
+        self.providers = default_providers(conversion.program)
+        self.returned = returned_nodes(conversion.model, conversion.program)
 
     def active_rules(self) -> Mapping[str, Rule]:
         """Return the rewrite rules of the export, by name."""
-        return {rule.name: rule for rule in self.parts.request.passes.rules}
+        return {rule.name: rule for rule in self.conversion.request.passes.rules}
 
     def convert_full(self) -> ProgramGraph:
         """Return the exported model, without another conversion."""
-        fired = self.parts.request.record.rewrites.counts()
-        return self._make_graph(self.parts.model, fired)
+        fired = self.conversion.request.record.rewrites.counts()
+        return self._make_graph(self.conversion.model, fired)
 
     def convert_variant(
         self, *, optimize: bool = True, without: str = "", transforms: Sequence[Any] | None = None
     ) -> ProgramGraph:
         """Convert the program again; an export has no transforms."""
-        passes = self.parts.request.passes
+        passes = self.conversion.request.passes
         if not optimize:
             passes = replace(passes, optimize=False)
         rules = tuple(rule for rule in passes.rules if rule.name != without)
-        builder = rebuild_graph(self.parts, replace(passes, rules=rules))
-        large = self.parts.model is not proto_of(self.parts.model)
+        builder = rebuild_graph(self.conversion, replace(passes, rules=rules))
+        large = self.conversion.model is not proto_of(self.conversion.model)
         return self._make_graph(builder.to_onnx(optimize=False, large_model=large), {})
 
     def _make_graph(self, model: Any, fired: Mapping[str, int]) -> ProgramGraph:
-        program = self.parts.program
+        program = self.conversion.program
         produced = {name for node in proto_of(model).graph.node for name in node.output}
         nodes = {**program.results, **returned_nodes(model, program)}
         names = {
@@ -104,7 +104,7 @@ class ProgramSource(ComparisonSource):
     def run_in_session(self, converted: ProgramGraph, settings: Any = None) -> list[Any]:
         """Run the converted program in a session with `settings`."""
         session = make_session(converted.model, self.providers, settings)
-        names = list(returned_nodes(converted.model, self.parts.program))
+        names = list(returned_nodes(converted.model, self.conversion.program))
         return run_session(session, self.results.feeds, names)
 
     def output_nodes(self) -> list[Node]:
@@ -114,13 +114,15 @@ class ProgramSource(ComparisonSource):
 
     def torch_values(self, overrides: Mapping[str, torch.Tensor]) -> dict[Node, Any]:
         """Compute all nodes of the program in torch."""
-        return record_values(self.module, graph_arguments(self.parts.program, self.call), overrides)
+        return record_values(
+            self.module, graph_arguments(self.conversion.program, self.call), overrides
+        )
 
 
 class ModelComparator(Comparator):
     """The comparison of an exported model with its module."""
 
-    captured: tuple[str, NumericDiff] | None = None  # a result that torch's capture made differ
+    captured: tuple[str, NumericDiff] | None = None  # a result that differs in torch's graph
 
     def compare_program(self, conversion: Conversion) -> None:
         """Compare until a result differs; set `mismatch`, or `captured` for torch's capture."""
@@ -133,12 +135,10 @@ class ModelComparator(Comparator):
 
     def _compare_capture(self, source: ProgramSource) -> None:
         """Compare the results of the module with those of torch's graph."""
-        conversion, expected = source.parts, source.results.expected
+        conversion, expected = source.conversion, source.results.expected
         # a module was captured under the caller's autocast, a given ExportedProgram was not
-        autocast_context = (
-            caller_autocast() if conversion.request.record.strategy else nullcontext()
-        )
-        with use_autocast_regions(conversion.autocast_regions), autocast_context:
+        autocast = caller_autocast() if conversion.request.record.strategy else nullcontext()
+        with use_autocast_regions(conversion.autocast_regions), autocast:
             returned = eager_outputs(source.original, source.call, conversion.program)
         for (name, node), value in zip(source.returned.items(), returned, strict=False):
             if node not in expected:

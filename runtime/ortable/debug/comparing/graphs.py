@@ -45,7 +45,7 @@ class CallComparator(Comparator):
 
     def __init__(self, tolerance: ToleranceOverride) -> None:
         super().__init__(tolerance)
-        self.last: ComparedGraph | None = None
+        self.last_graph: ComparedGraph | None = None
         self.uses_rng = False
 
     def compile_graph(self, graph: GraphModule, options: OrtOptions, runner: Any) -> Any:
@@ -85,12 +85,10 @@ class CallComparator(Comparator):
         devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
         with torch.random.fork_rng(devices=devices), torch.no_grad():
             results = compiled(clone_arguments(args))
-        if self.mismatch is not None or self.last is None:
+        if self.mismatch is not None or self.last_graph is None:
             return
-        compared_graph = self.last
-        source = GraphSource(
-            compared_graph.compiled, original, clone_arguments(args), compared_graph.options
-        )
+        graph = self.last_graph
+        source = GraphSource(graph.compiled, original, clone_arguments(args), graph.options)
         with torch.random.fork_rng(devices=devices), torch.no_grad():
             expected = original(*clone_arguments(args))
         for node, value, got in zip(source.output_nodes(), expected, results, strict=True):
@@ -103,8 +101,8 @@ class CallComparator(Comparator):
 
     def make_runner(self, compiled: CompiledGraph, options: OrtOptions) -> ComparedGraph:
         """Make the runner of a converted graph, or of one of its partitions."""
-        self.last = ComparedGraph(compiled, options, self)
-        return self.last
+        self.last_graph = ComparedGraph(compiled, options, self)
+        return self.last_graph
 
 
 class ComparedGraph:

@@ -106,7 +106,7 @@ def script_text(
         names: names of the tensors, which are the parameters of the script's function `call`.
         body: source of the body of `call`.
         values: expressions for tensors, by name; the script reads the other tensors from a file.
-        foreign: operators of other libraries than torch.
+        foreign: operators of libraries other than torch.
         loaded: files for `ortable.load_specs`.
         tolerance: `(atol, rtol)`.
         options: options of torch.compile.
@@ -139,10 +139,8 @@ def script_text(
 
 
 def _compile_arguments(options: Mapping[str, Any], dynamic: bool) -> str:
-    dynamic_text = ", dynamic=True" if dynamic else ""
-    return dynamic_text + (
-        f", options={pprint.pformat(dict(options), width=60)}" if options else ""
-    )
+    prefix = ", dynamic=True" if dynamic else ""
+    return prefix + (f", options={pprint.pformat(dict(options), width=60)}" if options else "")
 
 
 def _setup_lines(foreign: Sequence[str], loaded: Sequence[str], stored: Sequence[str]) -> list[str]:
@@ -285,7 +283,7 @@ def _inline_text(tensor: torch.Tensor) -> str:
 
 AGREES = "the operator alone, on eager's values, agrees with eager"
 _TORCH_NAMESPACES = ("aten", "prims", "prim")
-_MAX_NODES = 8  # of a subgraph that may still be extended
+_MAX_NODES = 8  # a larger subgraph is not extended
 _MAX_TRIALS = 24  # runs on smaller tensors
 
 Differs = Callable[[Callable[..., Any], Sequence[Any], bool], bool]
@@ -339,12 +337,12 @@ def minimize(
         texts = _select_texts(subgraph, differs, dynamic)
     except ReproUnavailable as error:
         return MinimalRepro(why=str(error))
-    used_names = {operator_name(member) for member in subgraph.nodes}
+    used = {operator_name(item) for item in subgraph.nodes}
     operators = len(
         [
-            member
-            for member in subgraph.nodes
-            if find_producer(member) is member and not is_creation_op(member)
+            item
+            for item in subgraph.nodes
+            if find_producer(item) is item and not is_creation_op(item)
         ]
     )
     more_operators = f"; needs {operators - 1} operators before it" if operators > 1 else ""
@@ -356,12 +354,8 @@ def minimize(
         values=texts,
         options=writable_options(options),
         dynamic=dynamic,
-        foreign=sorted(
-            name for name in used_names if name.partition("::")[0] not in _TORCH_NAMESPACES
-        ),
-        loaded=[
-            member.file for member in LOADED if member.file and used_names & set(member.operators)
-        ],
+        foreign=sorted(name for name in used if name.partition("::")[0] not in _TORCH_NAMESPACES),
+        loaded=[item.file for item in LOADED if item.file and used & set(item.operators)],
         tolerance=tolerance,
         exporting=exporting,
     )
@@ -446,25 +440,23 @@ def _make_subgraph(nodes: Sequence[Node], values: Mapping[Node, Any]) -> _Subgra
 
 def _shrink_inputs(subgraph: _Subgraph, differs: Differs, dynamic: bool) -> _Subgraph:
     """Shrink the tensors while the calls still differ; equal sizes stay equal."""
-    remaining_trials = _MAX_TRIALS
-    tried_steps: set[tuple[int, int]] = set()
-    while remaining_trials:
-        sizes = sorted(
-            {size for tensor in subgraph.inputs.values() for size in tensor.shape}, reverse=True
-        )
+    trials = _MAX_TRIALS
+    tried: set[tuple[int, int]] = set()
+    while trials:
+        sizes = sorted({size for x in subgraph.inputs.values() for size in x.shape}, reverse=True)
         step = next(
             (
                 (size, smaller)
                 for size in sizes
                 for smaller in dict.fromkeys((1, 2, size // 2))
-                if 0 < smaller < size and (size, smaller) not in tried_steps
+                if 0 < smaller < size and (size, smaller) not in tried
             ),
             None,
         )
         if step is None:
             return subgraph
-        remaining_trials -= 1
-        tried_steps.add(step)
+        trials -= 1
+        tried.add(step)
         inputs = {name: _shrink_tensor(value, *step) for name, value in subgraph.inputs.items()}
         if _still_differs(subgraph, inputs, differs, dynamic):
             subgraph = replace(subgraph, inputs=inputs)

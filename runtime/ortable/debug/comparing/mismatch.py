@@ -110,7 +110,7 @@ ComparisonStage = Literal["graph", "passes", "session", "host"]
 
 
 class ConvertedGraph(Protocol):
-    """The members that a comparison reads of a converted graph."""
+    """A converted graph, with the members that comparisons use."""
 
     @property
     def model(self) -> Any:
@@ -143,7 +143,7 @@ class ComparisonSource(ABC):
         transforms: the user's functions of option `pre_ort_model_transforms`.
         rule_files: the user's files of rules.
         settings: the session options.
-        is_part: whether its results are inputs of other graphs.
+        is_part: whether results of the graph are inputs of other graphs.
     """
 
     kind: GraphKind
@@ -276,16 +276,12 @@ class Comparator:
     def compare_graph(self, source: ComparisonSource) -> list[Any]:
         """Compare an ONNX graph with eager; return eager's results, or the session's if unknown."""
         self.tally.graphs += 1
-        unoptimized, converted = source.convert_variant(optimize=False), source.convert_full()
-        computed, why = source.compute_values(unoptimized)
-        overrides = {unoptimized.fx_names[name]: value for name, value in computed.items()}
-        eager, results = source.eager_values(
-            {**converted.fx_names, **unoptimized.fx_names}, overrides
-        )
-        self.mismatch = mismatch = _find_mismatch(
-            self, source, unoptimized, eager, computed, "graph"
-        )
-        self._count_results(source, _results_by_node(unoptimized, computed), eager, why)
+        plain, converted = source.convert_variant(optimize=False), source.convert_full()
+        computed, why = source.compute_values(plain)
+        overrides = {plain.fx_names[name]: value for name, value in computed.items()}
+        eager, results = source.eager_values({**converted.fx_names, **plain.fx_names}, overrides)
+        self.mismatch = mismatch = _find_mismatch(self, source, plain, eager, computed, "graph")
+        self._count_results(source, _results_by_node(plain, computed), eager, why)
         optimized, _ = source.compute_values(converted)
         self.mismatch = _find_mismatch(self, source, converted, eager, optimized, "passes")
         returned = self._compare_returned(source, converted, results)

@@ -280,9 +280,7 @@ def unsafe_nodes(model: onnx.ModelProto) -> list[str]:
     unsafe = []
     for node in (*(node for node, _ in nodes_below(model.graph)), *function_nodes):
         some_pads = node.op_type == "Pad" and len(node.input) > 3 and node.input[3]
-        some_sizes = node.op_type == "Resize" and any(
-            attribute.name == "axes" for attribute in node.attribute
-        )
+        some_sizes = node.op_type == "Resize" and any(a.name == "axes" for a in node.attribute)
         if some_pads or some_sizes or node.op_type in _UNSAFE_OPS:
             unsafe.append(node.op_type)
     return unsafe
@@ -475,11 +473,7 @@ class SampleCheck:
     ) -> None:
         expected, tensors = self.expected(grow)
         inputs = list(converted.interpreter.inputs)
-        feeds = {
-            record.name: tensor
-            for record, tensor in zip(inputs, tensors, strict=True)
-            if record.name is not None
-        }
+        feeds = {r.name: t for r, t in zip(inputs, tensors, strict=True) if r.name is not None}
         results = expected if isinstance(expected, list | tuple) else [expected]
         expected_results = [
             result

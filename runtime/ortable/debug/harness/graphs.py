@@ -127,7 +127,7 @@ class _GraphMaker:
         value = self.values[name]
         if isinstance(value, (list, tuple)):
             capture_value: Any = [
-                self.make_tensor(f"{name}_{index}", text) for index, text in enumerate(value)
+                self.make_tensor(f"{name}_{i}", text) for i, text in enumerate(value)
             ]
         else:
             capture_value = self.make_tensor(name, value)
@@ -261,12 +261,10 @@ class _GraphMaker:
             legal = schema.legal.get(formal.param or "", frozenset())
             if legal and legal <= _INTEGERS:
                 return dtypes.int64
-        other_dtype = next(
-            (dtype for dtype in input_dtypes if dtype and dtype != dtypes.boolean), None
-        )
+        known = next((dtype for dtype in input_dtypes if dtype and dtype != dtypes.boolean), None)
         value_kind = np.asarray(value).dtype.kind
-        if other_dtype is not None:
-            return other_dtype
+        if known is not None:
+            return known
         return {"b": dtypes.boolean, "i": dtypes.int64}.get(value_kind, dtypes.float32)
 
 

@@ -69,26 +69,21 @@ class Declaration:
 def copy_declarations(infos: Sequence[Any]) -> list[Declaration]:
     """Copy the declarations of inputs or outputs of a builder."""
     return [
-        Declaration(info.name, info.dtype, None if info.shape is None else tuple(info.shape))
-        for info in infos
+        Declaration(i.name, i.dtype, None if i.shape is None else tuple(i.shape)) for i in infos
     ]
 
 
 def check_same_declarations(before: Sequence[Declaration], after: Sequence[Declaration]) -> None:
     """Check that a rewrite preserved names, dtypes and shapes."""
-    assert [declaration.name for declaration in after] == [
-        declaration.name for declaration in before
-    ]
+    assert [d.name for d in after] == [d.name for d in before]
     for old, new in zip(before, after, strict=True):
         assert new.dtype == old.dtype, f"{old.name}: dtype {new.dtype}, it was {old.dtype}"
         if old.shape is None or new.shape is None:
             assert old.shape is None, f"{old.name}: the shape {old.shape} is lost"
             continue
         assert len(old.shape) == len(new.shape), f"{old.name}: {new.shape}, it was {old.shape}"
-        for old_size, new_size in zip(old.shape, new.shape, strict=True):
-            assert equal_sizes(old_size, new_size), (
-                f"{old.name}: shape {new.shape}, it was {old.shape}"
-            )
+        for a, b in zip(old.shape, new.shape, strict=True):
+            assert equal_sizes(a, b), f"{old.name}: shape {new.shape}, it was {old.shape}"
 
 
 def equal_sizes(a: Any, b: Any) -> bool:
@@ -147,25 +142,19 @@ def check_same_values(
 ) -> None:
     """Check dtypes, shapes and values, and with ``signs`` also the signs of zeros."""
     for index, (old, new) in enumerate(zip(before, after, strict=True)):
-        location = f"output {index}{what}"
-        assert new.dtype == old.dtype, f"{location}: {new.dtype}, it was {old.dtype}"
-        assert new.shape == old.shape, f"{location}: {tuple(new.shape)}, it was {tuple(old.shape)}"
+        label = f"output {index}{what}"
+        assert new.dtype == old.dtype, f"{label}: {new.dtype}, it was {old.dtype}"
+        assert new.shape == old.shape, f"{label}: {tuple(new.shape)}, it was {tuple(old.shape)}"
         if not old.dtype.is_floating_point:
-            assert torch.equal(old, new), f"{location}: {new}, it was {old}"
+            assert torch.equal(old, new), f"{label}: {new}, it was {old}"
             continue
-        old_values, new_values = old.double().numpy(), new.double().numpy()
-        assert np.array_equal(np.isnan(old_values), np.isnan(new_values)), (
-            f"{location}: NaN in {new_values}, it was {old_values}"
-        )
+        x, y = old.double().numpy(), new.double().numpy()
+        assert np.array_equal(np.isnan(x), np.isnan(y)), f"{label}: NaN in {y}, it was {x}"
         bound = max(TOLERANCE if tolerance is None else tolerance, ROUNDING.get(old.dtype, 0.0))
         if tolerance is None and old.dtype == torch.float64:
             bound = ROUNDING[torch.float64]
-        np.testing.assert_allclose(
-            new_values, old_values, rtol=bound, atol=bound, equal_nan=True, err_msg=location
-        )
+        np.testing.assert_allclose(y, x, rtol=bound, atol=bound, equal_nan=True, err_msg=label)
         if signs:
-            zero = (old_values == 0) & (new_values == 0)
-            changed = zero & (np.signbit(old_values) != np.signbit(new_values))
-            assert not changed.any(), (
-                f"{location}: the sign of a zero differs: {new_values}, it was {old_values}"
-            )
+            zero = (x == 0) & (y == 0)
+            changed = zero & (np.signbit(x) != np.signbit(y))
+            assert not changed.any(), f"{label}: the sign of a zero differs: {y}, it was {x}"

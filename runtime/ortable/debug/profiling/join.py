@@ -35,12 +35,10 @@ RESULT = "ortable.profile.result"
 def inline_module_functions(model: ModelProto) -> ModelProto:
     """Inline the functions of modules and name all nodes; return the model if nothing changes."""
     module_functions = [
-        (function.domain, function.name)
-        for function in model.functions
-        if any(prop.key == PATH for prop in function.metadata_props)
+        (f.domain, f.name) for f in model.functions if any(p.key == PATH for p in f.metadata_props)
     ]
-    named = all(node.name for node, _ in nodes_below(model.graph))
-    if not module_functions and named:
+    all_named = all(node.name for node, _ in nodes_below(model.graph))
+    if not module_functions and all_named:
         return model
     check_functions(model)
     inlined = ModelProto()
@@ -48,11 +46,7 @@ def inline_module_functions(model: ModelProto) -> ModelProto:
     if module_functions:
         specialized = _specialize_functions(inlined, module_functions)
         inlined = onnx.inliner.inline_selected_functions(inlined, specialized, False)
-        remaining = [
-            function
-            for function in inlined.functions
-            if (function.domain, function.name) not in module_functions
-        ]
+        remaining = [f for f in inlined.functions if (f.domain, f.name) not in module_functions]
         del inlined.functions[:]
         inlined.functions.extend(remaining)
     for number, (node, _) in enumerate(nodes_below(inlined.graph)):
@@ -66,9 +60,7 @@ def _specialize_functions(
     """Copy the module functions for each call, in place; return the names of the copies."""
     specialized: list[tuple[str, str]] = []
     functions = {
-        (module_function.domain, module_function.name): module_function
-        for module_function in model.functions
-        if (module_function.domain, module_function.name) in module_functions
+        (f.domain, f.name): f for f in model.functions if (f.domain, f.name) in module_functions
     }
 
     def specialize_call(node: NodeProto, path: str) -> None:
@@ -100,7 +92,7 @@ def _specialize_functions(
 
 
 def _rebase_path(path: str, old_root: str, new_root: str) -> str:
-    """Move a path from below module `home` to below module `to`."""
+    """Move a path from below module `old_root` to below module `new_root`."""
     if path != old_root and not path.startswith(f"{old_root}."):
         return path or new_root
     return new_root + path[len(old_root) :]
@@ -191,12 +183,9 @@ class _SourceNodes:
 
     def find_base(self, name: str) -> str:
         """Find the node or value whose name a name of ONNX Runtime starts with; empty if none."""
-        prefixes = [
-            name,
-            *(name[: separator.start()] for separator in reversed(list(_SEPARATOR.finditer(name)))),
-        ]
+        cuts = [name, *(name[: cut.start()] for cut in reversed(list(_SEPARATOR.finditer(name))))]
         return next(
-            (prefix for prefix in prefixes if prefix in self.names or prefix in self.producers), ""
+            (prefix for prefix in cuts if prefix in self.names or prefix in self.producers), ""
         )
 
     def find_named(self, name: str) -> list[NodeProto]:
@@ -301,12 +290,12 @@ def _merge_nodes(nodes: Sequence[_SourceNode], op_type: str) -> KernelOrigin:
     matching = [node for node in described if node.proto.op_type in op_type] or described
     operators = dict.fromkeys(node.operator for node in described if node.operator)
     lines = list(dict.fromkeys(node.line for node in matching if node.line))
-    named = [node for node in nodes if node.proto.op_type in op_type] or nodes
+    same_type = [node for node in nodes if node.proto.op_type in op_type] or nodes
     return KernelOrigin(
         common_module([node.module for node in matching]),
         " + ".join(operators) or UNKNOWN,
         lines[0] if len(lines) == 1 else _format_locations(lines),
-        tuple(node.result for node in named if node.proto.op_type != "Constant"),
+        tuple(node.result for node in same_type if node.proto.op_type != "Constant"),
     )
 
 

@@ -214,6 +214,4 @@ def _resolve_dim(dim: Any, sizes: Mapping[str, int]) -> int:
 
 
 def _format_feeds(feeds: Mapping[str, Any]) -> str:
-    return ", ".join(
-        f"{name} {array.dtype}[{', '.join(map(str, array.shape))}]" for name, array in feeds.items()
-    )
+    return ", ".join(f"{n} {a.dtype}[{', '.join(map(str, a.shape))}]" for n, a in feeds.items())

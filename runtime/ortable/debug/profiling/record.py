@@ -267,7 +267,7 @@ class _ProfileRecorder:
         compiled = compile_with_autograd(
             graph_module, example_inputs, self._options, compile_graph=compile_graph
         )
-        self._take_placements()
+        self._pop_placements()
         if len(self._parts) == part_count:  # torch runs the whole graph
             self._torch_graphs.append(self._torch_graph_index(index + 1, origin))
             compiled = _with_timing(self._with_clock(compiled), self._torch_graphs[-1], self.spans)
@@ -338,7 +338,7 @@ class _ProfileRecorder:
 
         return run
 
-    def _take_placements(self) -> list[Placement]:
+    def _pop_placements(self) -> list[Placement]:
         """Return the placements in torch of the last compiled graph.
 
         The records of the graph move to the user's storage.
@@ -370,7 +370,7 @@ class _ProfileRecorder:
         compiled_graph = compile_aot_graph(graph, options, make_runner)
         calls = tuple(
             TorchCall(placement.operator, paths.get(placement.node, ""), placement.line)
-            for placement in self._take_placements()
+            for placement in self._pop_placements()
         )
         self.graphs[index] = replace(self.graphs[index], torch=calls)
         if not isinstance(compiled_graph, PartitionedGraph):

@@ -238,7 +238,7 @@ def rows_by(nodes: Iterable[NodeTime], name: Callable[[NodeTime], str]) -> tuple
 def module_rows(
     graphs: Sequence[GraphTime],
     nodes: Sequence[NodeTime],
-    class_names: Mapping[tuple[int, str], str],
+    classes: Mapping[tuple[int, str], str],
 ) -> tuple[ModuleTime, ...]:
     """List the modules of each graph, each module before its submodules."""
     rows: list[ModuleTime] = []
@@ -254,7 +254,7 @@ def module_rows(
                 total_us[path] = total_us.get(path, 0.0) + node.us
                 runs[path] += node.runs
         rows += [
-            ModuleTime(number, p, class_names.get((number, p), ""), total_us[p], own_us[p], runs[p])
+            ModuleTime(number, p, classes.get((number, p), ""), total_us[p], own_us[p], runs[p])
             for p in _tree_order(total_us)
         ]
     return tuple(rows)
@@ -320,9 +320,7 @@ def format_head(profile: Profile) -> str:
 def make_tables(profile: Profile, max_rows: int) -> list[Table]:
     """Make the four tables; each ends with the time outside of kernels, so all sums are equal."""
     rest = [_make_cells(profile, row.name, row.us, row.runs) for row in profile.rest]
-    total = _make_cells(
-        profile, "the call", profile.call_us, sum(node.runs for node in profile.nodes)
-    )
+    total = _make_cells(profile, "the call", profile.call_us, sum(n.runs for n in profile.nodes))
     tables = [Table("by module", (*_module_cells(profile), *rest, total))]
     for title, rows in (
         ("by source line", profile.lines),
@@ -339,11 +337,11 @@ def make_tables(profile: Profile, max_rows: int) -> list[Table]:
 def _limit_rows(rows: Sequence[Row], max_rows: int) -> Sequence[Row]:
     if len(rows) <= max_rows + 1:
         return rows
-    remaining = rows[max_rows:]
+    rest = rows[max_rows:]
     others = Row(
-        f"{len(remaining)} more",
-        sum(row.us for row in remaining),
-        sum(row.runs for row in remaining),
+        f"{len(rest)} more",
+        sum(r.us for r in rest),
+        sum(r.runs for r in rest),
     )
     return [*rows[:max_rows], others]
 

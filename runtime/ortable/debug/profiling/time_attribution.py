@@ -95,8 +95,8 @@ def _operator_spans(recording: Recording) -> Iterator[Span]:
     operators = _exclude_windows(recording.operators, [window for _, window in recording.parts])
     operators.sort(key=_begin_time)
     for graph, window in recording.torch:
-        first, last = (bisect_left(operators, time, key=_begin_time) for time in window)
-        yield from _match_calls(graph, operators[first:last], recording.graphs[graph].torch)
+        start, stop = (bisect_left(operators, time, key=_begin_time) for time in window)
+        yield from _match_calls(graph, operators[start:stop], recording.graphs[graph].torch)
     if recording.backward_graph is not None:
         unassigned = _exclude_windows(operators, [window for _, window in recording.torch])
         yield from _match_calls(recording.backward_graph, unassigned, ())
