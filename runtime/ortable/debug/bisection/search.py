@@ -102,7 +102,7 @@ class CallRunner:
         switches: Switches | None = None,
         runner: Any = None,
     ) -> RunResult:
-        """Run through ortable; without switches, with all parts enabled and with caches."""
+        """Run through ortable; switches disable parts and caches, None disables nothing."""
         graphs: list[CompiledGraph] = []
         if self.export:
             return self._run_compared(
@@ -203,7 +203,8 @@ def bisect(
         rtol: relative tolerance for floats; by dtype unless given.
 
     Returns:
-        The faulty part, with the location and advice. It is true if the model agrees with eager.
+        The result, with the faulty part, its location and advice; true if the model agrees with
+        eager.
 
     Raises:
         OptionError: an option is unknown or has a wrong value.

@@ -103,7 +103,7 @@ def fill_samples(value: Any, tensors: Any) -> Any:
 
 
 def call_arguments(schema: OpSchema, values: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Make the arguments of a call; defaults fill gaps before the last given positional one."""
+    """Make the arguments of a call; defaults fill gaps between the given positional arguments."""
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     positional = [a for a in schema.arguments if not a.kwarg_only]
@@ -370,9 +370,9 @@ def run_onnx(model: onnx.ModelProto, feeds: dict[str, torch.Tensor]) -> list[tor
 def make_session(
     model: bytes, without: Sequence[str] = (), optimize: bool = True
 ) -> onnxruntime.InferenceSession:
-    """Make a single-threaded session, without the optimizers ``without``, or without any.
+    """Make a single-threaded session without the optimizers in ``without``.
 
-    A session without optimizers does not log failures.
+    With ``optimize=False`` the session has no optimizers, and does not log failures.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1

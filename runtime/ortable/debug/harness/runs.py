@@ -22,8 +22,8 @@ from .entries import make_session, run_session
 # by dtype: about one unit in the last place, since a rewrite may change the order of operations
 ROUNDING = {torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7, torch.float64: 1e-12}
 TOLERANCE = 1e-6
-# Errors of a fault of ONNX Runtime: it frees values too early that the branches of an If read, if
-# another node reads the result of the If twice, as in Sub(taken, taken).
+# Errors of a fault of ONNX Runtime: it frees values before the branches of an If read them, if a
+# node reads the result of the If twice, as in Sub(taken, taken).
 FAULTS = ("Missing Input:", "OrtValue::Get() const")
 
 

@@ -109,8 +109,7 @@ class RewriteTrial:
         self.before = make_checked_model(self.builder)
         self.outputs = copy_declarations(self.builder.outputs)
         self.inputs = copy_declarations(self.builder.inputs)
-        # stages that change the arithmetic may lose the sign of a zero, and so does Where in ONNX
-        # Runtime
+        # stages that change arithmetic may lose the sign of a zero; ONNX Runtime's Where loses some
         exact = rewrite.stage in ("simplify", "arrange") and case.tolerance is None
         self.signs = exact and all(node.op_type != "Where" for node in self.builder.nodes)
 

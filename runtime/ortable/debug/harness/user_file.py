@@ -168,7 +168,7 @@ def _make_result(
 
 
 def _format_error(error: Exception, desired: str = "eager") -> str:
-    """Format an error, with its class unless it is of a comparison.
+    """Format an error, with its class unless it is an AssertionError of a comparison.
 
     ``desired`` names the expected values, which numpy calls DESIRED.
     """

@@ -118,7 +118,7 @@ def draw_tensor(
 
 
 def is_free(sample: TensorSample) -> bool:
-    """Whether any number may be drawn, as for a float without a range and given values."""
+    """Whether any number may be drawn: the sample is a float without a range or given values."""
     floating = getattr(torch, sample.dtype).is_floating_point
     return bool(floating and sample.values is None and sample.low is None)
 

@@ -182,14 +182,14 @@ class _SourceNodes:
                 self.producers.setdefault(name, proto)
 
     def find_base(self, name: str) -> str:
-        """Find the node or value whose name a name of ONNX Runtime starts with; empty if none."""
+        """Find the original node or value whose name is a prefix of `name`; empty if none."""
         cuts = [name, *(name[: cut.start()] for cut in reversed(list(_SEPARATOR.finditer(name))))]
         return next(
             (prefix for prefix in cuts if prefix in self.names or prefix in self.producers), ""
         )
 
     def find_named(self, name: str) -> list[NodeProto]:
-        """Find the original nodes from whose name or result a name is derived."""
+        """Find the original nodes whose name or result name is a prefix of `name`."""
         base = self.find_base(name)
         return self.names[base] if base in self.names else [self.producers[base]] if base else []
 
