@@ -17,8 +17,8 @@ from torch import nn
 import ortable
 from ortable.debug.profiling import record
 from ortable.debug.profiling.join import (
-    ADDED,
-    UNKNOWN,
+    ADDED_NODE,
+    UNKNOWN_OPERATOR,
     KernelOrigin,
     inline_module_functions,
     make_origin_finder,
@@ -26,7 +26,7 @@ from ortable.debug.profiling.join import (
 from ortable.debug.profiling.record import Recording
 from ortable.debug.profiling.time_attribution import (
     KERNEL,
-    RUN,
+    SESSION_RUN,
     TORCH,
     Span,
     attribute_time,
@@ -97,7 +97,7 @@ def assert_adds_up(found):
 
 def test_instants_belong_to_the_innermost_and_are_shared_by_threads():
     spans = [
-        Span(10, 90, 1, RUN, 0),
+        Span(10, 90, 1, SESSION_RUN, 0),
         Span(20, 60, 1, KERNEL, 0),  # a loop
         Span(30, 40, 1, KERNEL, 0),  # in its body
         Span(30, 30, 1, KERNEL, 0),  # too short for the clock
@@ -275,7 +275,7 @@ def test_fused_and_added_nodes_are_joined_with_those_they_stand_for(fused):
         "net.a", "aten::sin + aten::cos", "a.py:3, a.py:4"
     )
     for name in ("ReorderInput", "ReorderOutput"):
-        assert find(name, name)[1].operator == ADDED
+        assert find(name, name)[1].operator == ADDED_NODE
     assert find("ReorderInput", "ReorderInput")[1].module == "net.conv"
     assert find("ReorderOutput", "ReorderOutput")[1].module == "net"
 
@@ -285,12 +285,12 @@ def test_without_the_optimized_model_names_tell(fused):
     assert find("net.conv/conv", "FusedConv")[1].operator == "aten::convolution"
     assert find("net.a.b/sin/SomeFusion", "Whatever")[1].module == "net.a.b"
     assert find("relu_nchwc", "Conv")[1].operator == "aten::relu"
-    assert find("nobody", "Whatever")[1] == KernelOrigin(operator=ADDED)
+    assert find("nobody", "Whatever")[1] == KernelOrigin(operator=ADDED_NODE)
 
 
 def test_nodes_without_metadata_keep_their_time():
     find = make_origin_finder(described(BEFORE, list("abcd")), None)
-    assert find("a", "Conv") == ("Conv", KernelOrigin(operator=UNKNOWN))
+    assert find("a", "Conv") == ("Conv", KernelOrigin(operator=UNKNOWN_OPERATOR))
 
 
 def test_metadata_of_torch_onnx_are_read(tmp_path):
@@ -375,7 +375,7 @@ def test_nodes_without_names_are_told_apart():
     model = parser.parse_model(BEFORE)
     found = ortable.profile(model, torch.randn(1, 1, 4, 4), torch.randn(1, 1, 1, 1), calls=1)
     assert_adds_up(found)
-    assert {row.name for row in found.operators} <= {UNKNOWN, ADDED}
+    assert {row.name for row in found.operators} <= {UNKNOWN_OPERATOR, ADDED_NODE}
     assert len(found.nodes) >= 3 and not any(node.name for node in model.graph.node[:1])
 
 

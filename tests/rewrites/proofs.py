@@ -90,7 +90,9 @@ def _try(
         proof.problems[f"{type(error).__name__}: {str(error)[:60]}"] += 1
         return
     try:
-        record = run_engine(built.builder, harness.rules_of(rewrite.name, target, opset))
+        record = run_engine(
+            built.builder, harness.select_rewrite_rules(rewrite.name, target, opset)
+        )
     except Exception as error:  # no graph that is one may stop a rule
         if not _runs(before, built.symbols, seed):
             return

@@ -15,9 +15,9 @@ from typing import Any, NoReturn
 
 from ortable.errors import OptionError
 
-from .rewrites import ERRORS_INTO_A_FILE, add_choice, chosen_names
+from .rewrites import VERBOSE_HELP, add_rewrites_option, parse_rewrites_option
 
-JSON = "print JSON"  # the help text of --json
+JSON_HELP = "print JSON_HELP"  # the help text of --json
 # Patterns of the values of list options. The first word that does not match ends the list, so
 # that `ortable bench --options freeze=off my_models:bert` has a target.
 _LIST_VALUE_PATTERNS = {
@@ -27,7 +27,7 @@ _LIST_VALUE_PATTERNS = {
 }
 
 
-def at_least(minimum: int) -> Callable[[str], int]:
+def make_integer_type(minimum: int) -> Callable[[str], int]:
     """Make an argparse type for integers of at least ``minimum``."""
 
     def parse_number(text: str) -> int:
@@ -42,7 +42,7 @@ def at_least(minimum: int) -> Callable[[str], int]:
     return parse_number
 
 
-def parse_distance(text: str) -> float:
+def parse_tolerance(text: str) -> float:
     """Parse a number of at least 0; an argparse type."""
     try:
         number = float(text)
@@ -186,16 +186,16 @@ def add_compile_arguments(command: Any) -> None:
         action=argparse.BooleanOptionalAction,
         help="what ortable cannot convert runs in torch (the default), or is an error",
     )
-    add_choice(command)
-    add_flags(command, verbose=ERRORS_INTO_A_FILE)
+    add_rewrites_option(command)
+    add_flags(command, verbose=VERBOSE_HELP)
 
 
 # -- values
 
 
 @contextmanager
-def only_json(enabled: bool) -> Iterator[None]:
-    """Redirect stdout of the block to stderr if `enabled`, so that stdout is only the JSON."""
+def keep_stdout_for_json(enabled: bool) -> Iterator[None]:
+    """Redirect stdout of the block to stderr if `enabled`, so that stdout is only the JSON_HELP."""
     with redirect_stdout(sys.stderr) if enabled else nullcontext():
         yield
 
@@ -209,7 +209,7 @@ def backend_options(args: argparse.Namespace) -> dict[str, Any]:
     options = parse_pairs(args.options)
     if args.rewrites != "default":
         _check_unset(options, "rewrites", "--rewrites")
-        options["rewrites"] = chosen_names(args)
+        options["rewrites"] = parse_rewrites_option(args)
     fallback = getattr(args, "fallback", None)
     if fallback is not None:
         _check_unset(options, "fallback", "--fallback" if fallback else "--no-fallback")

@@ -19,22 +19,22 @@ from typing import TYPE_CHECKING, Any
 from ortable.errors import OptionError
 
 from .arguments import (
-    JSON,
+    JSON_HELP,
     add_compile_arguments,
     add_flags,
     add_target,
-    at_least,
     backend_options,
     check_existing,
     check_folder,
     check_writable,
     compile_arguments,
-    only_json,
-    parse_distance,
+    keep_stdout_for_json,
+    make_integer_type,
     parse_pairs,
+    parse_tolerance,
 )
 from .progress import show_progress
-from .rewrites import named_rules
+from .rewrites import select_named_rules
 from .target import make_call
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def add_compile_commands(commands: Any) -> None:
     explain = commands.add_parser("explain", help="what torch.compile makes of a model")
     add_target(explain)
     form = explain.add_mutually_exclusive_group()
-    add_flags(form, json=JSON)
+    add_flags(form, json=JSON_HELP)
     add_flags(form, markdown="print Markdown")
     add_compile_arguments(explain)
     explain.set_defaults(run=_run_explain)
@@ -58,12 +58,12 @@ def add_compile_commands(commands: Any) -> None:
     add_target(bench)
     bench.add_argument(
         "--rounds",
-        type=at_least(1),
+        type=make_integer_type(1),
         default=15,
         metavar="N",
         help="measured rounds, after a warm-up (15)",
     )
-    add_flags(bench, json=JSON)
+    add_flags(bench, json=JSON_HELP)
     add_compile_arguments(bench)
     bench.set_defaults(run=_run_bench)
     tune = commands.add_parser("tune", help="find the session settings that are fastest here")
@@ -72,7 +72,7 @@ def add_compile_commands(commands: Any) -> None:
         "--seconds", type=float, default=20.0, metavar="S", help="how long to search a graph (20)"
     )
     tune.add_argument("--cache-dir", metavar="FOLDER", help="keep the result for torch.compile")
-    add_flags(tune, json=JSON)
+    add_flags(tune, json=JSON_HELP)
     add_compile_arguments(tune)
     tune.set_defaults(run=_run_tune)
 
@@ -82,9 +82,9 @@ def _run_explain(args: argparse.Namespace) -> int:
     from ortable.debug.explain_records import as_markdown, as_text
 
     arguments = compile_arguments(args)
-    with only_json(args.json):
+    with keep_stdout_for_json(args.json):
         call = make_call(args)
-        named = named_rules(args)
+        named = select_named_rules(args)
         with show_progress("compiling"):
             explanation = explain(call.model, *call.args, **call.kwargs, **arguments)
     if args.json:
@@ -102,7 +102,7 @@ def _run_bench(args: argparse.Namespace) -> int:
     rounds = args.rounds
     from ortable.backend.timing import median_ratio, time_interleaved
 
-    with only_json(args.json):
+    with keep_stdout_for_json(args.json):
         call = make_call(args)
         compiled = call.compile_model(_make_backend(options), args.dynamic)
         with show_progress("compiling", rounds + 1, quiet=True) as step:
@@ -162,7 +162,7 @@ def _run_tune(args: argparse.Namespace) -> int:
     options = {"tune": args.seconds, "storage": storage, **backend_options(args)}
     if args.cache_dir is not None:
         options["cache_dir"] = check_folder(args.cache_dir)
-    with only_json(args.json):
+    with keep_stdout_for_json(args.json):
         call = make_call(args)
         with show_progress(f"searching, {args.seconds:g} s a graph"):
             call(call.compile_model(_make_backend(options), args.dynamic))
@@ -198,15 +198,15 @@ def add_debug(commands: Any) -> None:
     add_target(debug)
     add_flags(debug, export="the exported model, in place of the compiled one")
     debug.add_argument(
-        "--atol", type=parse_distance, metavar="X", help="how far floats may be from eager's"
+        "--atol", type=parse_tolerance, metavar="X", help="how far floats may be from eager's"
     )
     debug.add_argument(
-        "--rtol", type=parse_distance, metavar="X", help="how far they may be, relative to eager's"
+        "--rtol", type=parse_tolerance, metavar="X", help="how far they may be, relative to eager's"
     )
     debug.add_argument(
         "--script", metavar="FILE.py", help="write a program of one operator that shows the fault"
     )
-    add_flags(debug, json=JSON)
+    add_flags(debug, json=JSON_HELP)
     add_compile_arguments(debug)
     debug.set_defaults(run=_run_debug)
 
@@ -214,7 +214,7 @@ def add_debug(commands: Any) -> None:
 def _run_debug(args: argparse.Namespace) -> int:
     if args.script is not None:
         check_writable(args.script)  # fail before the long search
-    with only_json(args.json):
+    with keep_stdout_for_json(args.json):
         bisection = _search_fault(args)
         message = _write_script(bisection, args.script)
     print(bisection.to_json() if args.json else bisection)
@@ -277,7 +277,7 @@ def add_profile(commands: Any) -> None:
         "--calls", type=int, default=10, metavar="N", help="measured calls, after a warm-up (10)"
     )
     profile.add_argument(
-        "--rows", type=at_least(0), default=15, metavar="N", help="rows of a table (15)"
+        "--rows", type=make_integer_type(0), default=15, metavar="N", help="rows of a table (15)"
     )
     profile.add_argument(
         "--size",

@@ -1,7 +1,7 @@
 """The command `ortable export`: write an ONNX file, or the folder of a language model.
 
 The command loads the model from Python code, a saved ExportedProgram or transformers, compares the
-ONNX model with eager, and prints a report as text or JSON.
+ONNX model with eager, and prints a report as text or JSON_HELP.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 
 from ortable.errors import OptionError
 
-from .arguments import JSON, add_flags, add_target, only_json
+from .arguments import JSON_HELP, add_flags, add_target, keep_stdout_for_json
 from .hugging_face import TEXT_GENERATION
 from .model_call import Target
 from .progress import show_progress
-from .rewrites import ERRORS_INTO_A_FILE, add_choice, chosen_names
+from .rewrites import VERBOSE_HELP, add_rewrites_option, parse_rewrites_option
 from .target import load_target
 
 QUANTIZED_WEIGHTS = ("int8", "int4")
@@ -213,11 +213,11 @@ def add_export(commands: Any) -> None:
         large="weights in a file beside the model",
         functions="submodules as local functions",
     )
-    add_choice(export)
+    add_rewrites_option(export)
     add_flags(export, no_optimize="leave out the graph passes", no_validate="do not run the model")
     export.add_argument("--atol", type=float, metavar="X", help="largest difference accepted")
     export.add_argument("--report", metavar="FILE.md", help="write a report there")
-    add_flags(export, json=JSON, verbose=ERRORS_INTO_A_FILE)
+    add_flags(export, json=JSON_HELP, verbose=VERBOSE_HELP)
     _add_text_generation(export)
     _add_capture_options(export)
     export.set_defaults(run=_run_export)
@@ -255,7 +255,7 @@ def _run_export(args: argparse.Namespace) -> int:
         check_file("filename", args.output)  # fail before the model is loaded
     check_file("report", args.report)
     _check_not_source(args.target, args.output)
-    with only_json(args.json):
+    with keep_stdout_for_json(args.json):
         with show_progress("loading"):
             target = load_target(args.target, args.inputs, args.task, args.config)
         facts = _write_export(args, target)
@@ -299,7 +299,7 @@ def _to_onnx(args: argparse.Namespace, target: Target) -> dict[str, Any]:
             target_opset=args.opset,
             target=args.runtime,
             optimize=not args.no_optimize,
-            rewrites=chosen_names(args),
+            rewrites=parse_rewrites_option(args),
             weights=args.weights,
             large_model=args.large,
             export_modules_as_functions=args.functions,

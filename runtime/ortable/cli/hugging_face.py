@@ -26,7 +26,7 @@ _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 _OTHER_FILES = (".onnx", ".pt2", ".py")
 
 
-def names_transformers(target_name: str) -> bool:
+def is_transformers_name(target_name: str) -> bool:
     """Whether a target is a folder with a config.json, a name on the hub, or a model class."""
     if (Path(target_name) / "config.json").is_file():
         return True
@@ -59,7 +59,7 @@ def _find_close_classes(name: str) -> list[str]:
     return difflib.get_close_matches(name, models, n=1)
 
 
-def from_transformers(
+def load_transformers_target(
     target_name: str, task: str, config: Sequence[str], inputs: Sequence[str]
 ) -> Target:
     """Load a model in eval mode, with its task, its tokenizer, and an example call.

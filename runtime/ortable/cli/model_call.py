@@ -86,7 +86,7 @@ class ModelCall:
         return torch.compile(self.model, backend=backend, dynamic=True if dynamic else None)
 
 
-def needed_parameters(function: Callable[..., Any]) -> list[str]:
+def required_parameters(function: Callable[..., Any]) -> list[str]:
     """Return the names of the parameters without a default; none for a function in C."""
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -100,11 +100,11 @@ def needed_parameters(function: Callable[..., Any]) -> list[str]:
     ]
 
 
-def check_called(target_name: str, target: Target) -> None:
+def check_has_inputs(target_name: str, target: Target) -> None:
     """Raise InputError if a module needs inputs and the target has none."""
     if target.args or target.kwargs or not hasattr(target.model, "forward"):
         return
-    needed = needed_parameters(target.model.forward)
+    needed = required_parameters(target.model.forward)
     if needed:
         example = " ".join(f'"{name}=f32[2,3]"' for name in needed)
         raise InputError(

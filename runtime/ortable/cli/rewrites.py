@@ -18,10 +18,10 @@ from ortable.errors import OptionError, SpecError
 if TYPE_CHECKING:
     from ortable.passes.rewrite.rule import Rule
 
-ERRORS_INTO_A_FILE = "write a report of each error to a file"
+VERBOSE_HELP = "write a report of each error to a file"
 
 
-def add_choice(command: Any) -> None:
+def add_rewrites_option(command: Any) -> None:
     """Add ``--rewrites`` to a command that converts a model."""
     command.add_argument(
         "--rewrites",
@@ -32,7 +32,7 @@ def add_choice(command: Any) -> None:
     )
 
 
-def chosen_names(args: argparse.Namespace) -> list[str]:
+def parse_rewrites_option(args: argparse.Namespace) -> list[str]:
     """Parse ``--rewrites`` for the argument ``rewrites`` of to_onnx."""
     return [name.strip() for name in args.rewrites.split(",") if name.strip()]
 
@@ -63,11 +63,11 @@ def add_rewrites(commands: Any) -> None:
     check.set_defaults(run=_run_check)
 
 
-def named_rules(args: argparse.Namespace) -> list[str]:
+def select_named_rules(args: argparse.Namespace) -> list[str]:
     """Return the rules that ``--rewrites`` adds by rule name or by file."""
     from ortable.passes.rewrite.rule_selection import SETS, select_rules
 
-    names = [name for name in chosen_names(args) if name not in SETS and name[0] != "-"]
+    names = [name for name in parse_rewrites_option(args) if name not in SETS and name[0] != "-"]
     return [rule.name for rule in _unique_rules(select_rules(names))]
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from ortable.errors import ExportError, OptionError
 
-from .hugging_face import from_transformers, names_transformers
-from .model_call import ModelCall, Target, check_called, make_inputs, needed_parameters
+from .hugging_face import is_transformers_name, load_transformers_target
+from .model_call import ModelCall, Target, check_has_inputs, make_inputs, required_parameters
 
 ABOUT = (
     "module:name or file.py:name of a function that returns (model, args[, kwargs[, "
@@ -45,8 +45,8 @@ def load_target(
         InputError: the inputs of the model are unknown.
         OptionError: an input, a task or a field of a configuration is invalid.
     """
-    if names_transformers(target_name):
-        return from_transformers(target_name, task, config, inputs)
+    if is_transformers_name(target_name):
+        return load_transformers_target(target_name, task, config, inputs)
     if task or config:
         flag = "--task" if task else "--config"
         raise OptionError(f"{flag} is for models of transformers: a folder, or the name of a class")
@@ -59,7 +59,7 @@ def load_target(
     target = _make_target(target_name, _resolve_target(target_name))
     if inputs:
         target = replace(make_inputs(inputs), model=target.model)
-    check_called(target_name, target)
+    check_has_inputs(target_name, target)
     return target
 
 
@@ -187,7 +187,7 @@ def _format_type(value: Any) -> str:
 
 
 def _check_no_arguments(target_name: str, function: Callable[..., Any], advice: str) -> None:
-    needed = needed_parameters(function)
+    needed = required_parameters(function)
     if needed:
         listed = ", ".join(needed)
         raise ExportError(

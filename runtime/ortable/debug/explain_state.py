@@ -53,7 +53,7 @@ def find_optimizers(function: Any) -> list[torch.optim.Optimizer]:
     return list({id(value): value for value in optimizers}.values())
 
 
-def stepped_parameters(function: Any) -> list[torch.Tensor]:
+def optimizer_parameters(function: Any) -> list[torch.Tensor]:
     """Return the parameters of the optimizers that a function may step."""
     groups = (group for optimizer in find_optimizers(function) for group in optimizer.param_groups)
     return [parameter for group in groups for parameter in group["params"]]
@@ -124,7 +124,7 @@ def _make_replacement(tensor: torch.Tensor, train: bool) -> torch.Tensor:
 @contextlib.contextmanager
 def preserve_optimizers(function: Any) -> Iterator[None]:
     """Restore the optimizers of a function, their parameters and gradients after the block."""
-    parameters = [(p, p.detach().clone(), p.grad) for p in stepped_parameters(function)]
+    parameters = [(p, p.detach().clone(), p.grad) for p in optimizer_parameters(function)]
     gradients = [None if p.grad is None else p.grad.clone() for p, *_ in parameters]
     states = [
         (

@@ -11,7 +11,7 @@ from ortable.debug.harness.trial import (
     check_case,
     default_rules,
     list_targets,
-    rules_of,
+    select_rewrite_rules,
 )
 from ortablegen.rewrites.model import Rewrite
 
@@ -63,14 +63,14 @@ def test_no_rule_undoes_another(entry: Rewrite) -> None:
         opset, target = list(list_targets(entry, case))[-1]
         trial = RewriteTrial(entry, case, opset, target)
         before = shape_of_graph(trial.builder)
-        trial.apply(rules_of(entry.name, target, opset))
+        trial.apply(select_rewrite_rules(entry.name, target, opset))
         after = shape_of_graph(trial.builder)
         assert after != before, f"{case.span}: the graph is what it was"
         others = trial.apply(all_rules(target, opset, but=entry.name)).counts()
         for name in others:
             trial = RewriteTrial(entry, case, opset, target)
-            trial.apply(rules_of(entry.name, target, opset))
-            trial.apply(rules_of(name, target, opset))
+            trial.apply(select_rewrite_rules(entry.name, target, opset))
+            trial.apply(select_rewrite_rules(name, target, opset))
             undone = shape_of_graph(trial.builder) == before
             assert not undone, f"{case.span}: {name} undoes {entry.name}"
 

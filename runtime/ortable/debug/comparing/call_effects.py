@@ -24,9 +24,9 @@ from ..explain_state import (
     find_modules,
     find_optimizers,
     isolated_call,
+    optimizer_parameters,
     preserve_optimizers,
     run_call,
-    stepped_parameters,
 )
 
 CallEffects = Mapping[str, Any]
@@ -119,7 +119,7 @@ class Call:
                 *(module.named_parameters() if self.parameters else ()),
             ):
                 state |= collect_leaves(name, tensor)
-        for index, tensor in enumerate(stepped_parameters(self.function)):
+        for index, tensor in enumerate(optimizer_parameters(self.function)):
             state |= collect_leaves(f"parameter {index} of the optimizer", tensor)
         return state
 

@@ -24,7 +24,7 @@ from ortable.ir.proto.walk import graphs_inside
 from ..arrays import describe_value, format_node, to_numpy, to_torch
 from ..reference import ExtendedReferenceEvaluator
 from .graphs import DecompositionMismatch
-from .minimizer import AGREES, Differs, MinimalRepro, minimize
+from .minimizer import OPERATOR_AGREES, Differs, MinimalRepro, minimize
 from .mismatch import Comparator, ConvertedGraph, Mismatch, find_producer, operator_name
 from .records import Culprit, Difference, GraphKind
 from .source_locations import (
@@ -257,7 +257,7 @@ def describe_mismatch(
     if (
         cause.culprit == "entry"
         and settings.complete
-        and (repro.why == AGREES or repro.operators > 1)
+        and (repro.why == OPERATOR_AGREES or repro.operators > 1)
     ):
         cause = replace(cause, culprit="accumulated")
     nodes = find_computing_nodes(mismatch) if mismatch.result else []

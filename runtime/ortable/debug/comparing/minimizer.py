@@ -281,7 +281,7 @@ def _inline_text(tensor: torch.Tensor) -> str:
     return f"torch.tensor({tensor.tolist()}, dtype={dtype})"
 
 
-AGREES = "the operator alone, on eager's values, agrees with eager"
+OPERATOR_AGREES = "the operator alone, on eager's values, agrees with eager"
 _TORCH_NAMESPACES = ("aten", "prims", "prim")
 _MAX_NODES = 8  # a larger subgraph is not extended
 _MAX_TRIALS = 24  # runs on smaller tensors
@@ -382,7 +382,7 @@ def _find_smallest_subgraph(
             if item.op == "call_function" and item not in selected and _has_tensor(values.get(item))
         ]
         if not preceding or len(selected) > _MAX_NODES:
-            raise ReproUnavailable(AGREES)
+            raise ReproUnavailable(OPERATOR_AGREES)
         selected = [*dict.fromkeys(find_producer(item) for item in preceding), *selected]
         selected = _sort_nodes(target, dict.fromkeys(selected))
 

@@ -35,7 +35,7 @@ from ortablegen.schemas.torch import OpSchema
 
 from .values import draw_tensor
 
-UNKNOWN = object()  # a result without metadata
+NO_METADATA = object()  # a result without metadata
 _UNSAFE_OPS = ("Bernoulli", "CenterCropPad")
 DATA_DEPENDENT = (
     compat.DataDependentOutputException,
@@ -223,7 +223,7 @@ def _value_of(node: torch.fx.Node) -> Any:
 def _add_output(
     graph: torch.fx.Graph, call: torch.fx.Node, count: int, unused: tuple[int, ...]
 ) -> None:
-    value = call.meta.get("val", [UNKNOWN] * count if count > 1 else UNKNOWN)
+    value = call.meta.get("val", [NO_METADATA] * count if count > 1 else NO_METADATA)
     if not isinstance(value, list | tuple):
         graph.output((call,) if count else ())
         return
@@ -232,7 +232,7 @@ def _add_output(
         if item is None or index in unused:
             continue
         node = graph.call_function(operator.getitem, (call, index))
-        if item is not UNKNOWN:
+        if item is not NO_METADATA:
             node.meta["val"] = item
         items.append(node)
     graph.output(tuple(items))
@@ -305,7 +305,7 @@ def _check_axes(model: onnx.ModelProto) -> None:
             assert axis >= 0, f"{node.op_type} over axis {axis}"
 
 
-def check_rule(schema: OpSchema, sample: Sample) -> list[tuple[int, str]]:
+def check_inference_rule(schema: OpSchema, sample: Sample) -> list[tuple[int, str]]:
     """Check the entry's shape and dtype rule against eager.
 
     Returns:

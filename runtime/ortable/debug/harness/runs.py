@@ -24,7 +24,7 @@ ROUNDING = {torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7, torch.float64: 1e-
 TOLERANCE = 1e-6
 # Errors of a fault of ONNX Runtime: it frees values before the branches of an If read them, if a
 # node reads the result of the If twice, as in Sub(taken, taken).
-FAULTS = ("Missing Input:", "OrtValue::Get() const")
+ORT_FAULT_MESSAGES = ("Missing Input:", "OrtValue::Get() const")
 
 
 class ModelRunner:
@@ -45,7 +45,7 @@ class ModelRunner:
             try:
                 return run_session(self.session, feeds)
             except Exception as error:
-                if not any(fault in str(error) for fault in FAULTS):
+                if not any(fault in str(error) for fault in ORT_FAULT_MESSAGES):
                     raise
         reference = ExtendedReferenceEvaluator(self.model)
         with warnings.catch_warnings(), np.errstate(all="ignore"):

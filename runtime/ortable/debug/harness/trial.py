@@ -49,7 +49,9 @@ def select_rules(rules: Iterable[Rule], target: str | None, opset: int) -> list[
     ]
 
 
-def rules_of(name: str, target: str | None, opset: int, rule_set: str = "all") -> list[Rule]:
+def select_rewrite_rules(
+    name: str, target: str | None, opset: int, rule_set: str = "all"
+) -> list[Rule]:
     """Select the rules of a rewrite, one for each alternative, for the target and the opset.
 
     ``rule_set`` is the name of a set of rules, or the path of a user's file.
@@ -77,7 +79,7 @@ def list_targets(
         supported = [
             opset
             for opset in range(OLDEST_OPSET, ORT_MAX_OPSET + 1)
-            if rules_of(rewrite.name, target, opset, rule_set)
+            if select_rewrite_rules(rewrite.name, target, opset, rule_set)
         ]
         requested = supported if case.opset is None else [case.opset]
         for opset in sorted({*requested[:1], *requested[-1:]}):
@@ -172,7 +174,7 @@ def check_case(
     rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None, rule_set: str = "all"
 ) -> None:
     """Check a rule alone on its case: it fires and preserves the results, or it is refused."""
-    rules = rules_of(rewrite.name, target, opset, rule_set)
+    rules = select_rewrite_rules(rewrite.name, target, opset, rule_set)
     check_rules(rewrite, case, opset, target, rules)
 
 
@@ -214,6 +216,6 @@ def list_operators(builder: GraphBuilder) -> list[str]:
     ]
 
 
-def model_of(builder: GraphBuilder) -> onnx.ModelProto:
+def make_model(builder: GraphBuilder) -> onnx.ModelProto:
     """Make the model after the basic passes."""
     return builder.to_onnx()

@@ -16,7 +16,7 @@ from ortablegen.aten.model import AliasEntry, OpEntry, Sample
 from ortablegen.rewrites.model import Rewrite, RewriteCase
 from ortablegen.schemas.onnx import CEILING, FLOOR
 
-from .entries import SampleCheck, check_rule
+from .entries import SampleCheck, check_inference_rule
 from .trial import check_case, list_targets
 
 
@@ -109,7 +109,7 @@ def _entry_case(entry: OpEntry | AliasEntry, sample: Sample, opsets: Sequence[in
                 return _make_result(entry.key, sample, runs, f"{location}: {_format_error(error)}")
     if sample.refused is None:
         try:
-            check_rule(entry.schema, sample)
+            check_inference_rule(entry.schema, sample)
         except Exception as error:
             return _make_result(entry.key, sample, runs, f"out: {_format_error(error)}")
     if not runs:

@@ -31,12 +31,12 @@ from .report import (
 )
 from .time_attribution import (
     BACKWARD,
-    IN_TORCH,
     KERNEL,
     OPERATOR,
-    PART,
-    RUN,
+    PARTITION_CALL,
+    SESSION_RUN,
     TORCH,
+    TORCH_PROVIDER,
     Span,
     TimeAttribution,
     attribute_time,
@@ -46,9 +46,9 @@ _TORCH_COMPILE_ONLY = "train and dynamic are for torch.compile: an exported mode
 _STEP_KINDS = {
     BACKWARD: "backward",
     TORCH: "torch",
-    PART: "partition",
+    PARTITION_CALL: "partition",
     OPERATOR: "operator",
-    RUN: "session",
+    SESSION_RUN: "session",
     KERNEL: "kernel",
 }
 
@@ -209,7 +209,7 @@ def _make_notes(nodes: Sequence[NodeTime], graphs: Sequence[GraphRecord]) -> tup
     if not graphs:
         notes.append("dynamo found nothing to compile: all code runs in Python")
     other_providers = sorted(
-        {_short_provider(node.provider) for node in nodes} - {_short_provider(CPU), IN_TORCH}
+        {_short_provider(node.provider) for node in nodes} - {_short_provider(CPU), TORCH_PROVIDER}
     )
     if other_providers:
         notes.append(

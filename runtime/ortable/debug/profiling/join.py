@@ -28,14 +28,16 @@ from ortable.ir.proto.walk import node_positions, nodes_below, nodes_between
 
 from .report import shared_parts
 
-PATH = "module_path"
-RESULT = "ortable.profile.result"
+MODULE_PATH_KEY = "module_path"
+RESULT_KEY = "ortable.profile.result"
 
 
 def inline_module_functions(model: ModelProto) -> ModelProto:
     """Inline the functions of modules and name all nodes; return the model if nothing changes."""
     module_functions = [
-        (f.domain, f.name) for f in model.functions if any(p.key == PATH for p in f.metadata_props)
+        (f.domain, f.name)
+        for f in model.functions
+        if any(p.key == MODULE_PATH_KEY for p in f.metadata_props)
     ]
     all_named = all(node.name for node, _ in nodes_below(model.graph))
     if not module_functions and all_named:
@@ -80,7 +82,7 @@ def _specialize_functions(
             _set_path(inner_node, rebased)
             # inlining renames results; pictures name a result by module path and original name
             name = next(filter(None, inner_node.output), "")
-            inner_node.metadata_props.add(key=RESULT, value=f"{path}/{name}" if path else name)
+            inner_node.metadata_props.add(key=RESULT_KEY, value=f"{path}/{name}" if path else name)
             specialize_call(inner_node, rebased)
         del copied.node[:]
         copied.node.extend(graph.node)
@@ -99,20 +101,20 @@ def _rebase_path(path: str, old_root: str, new_root: str) -> str:
 
 
 def _module_path(proto: NodeProto | FunctionProto) -> str:
-    return next((prop.value for prop in proto.metadata_props if prop.key == PATH), "")
+    return next((prop.value for prop in proto.metadata_props if prop.key == MODULE_PATH_KEY), "")
 
 
 def _set_path(node: NodeProto, path: str) -> None:
     for prop in node.metadata_props:
-        if prop.key == PATH:
+        if prop.key == MODULE_PATH_KEY:
             prop.value = path
             return
     if path:
-        node.metadata_props.add(key=PATH, value=path)
+        node.metadata_props.add(key=MODULE_PATH_KEY, value=path)
 
 
-ADDED = "added by ONNX Runtime"
-UNKNOWN = "no ATen operator is known"
+ADDED_NODE = "added by ONNX Runtime"
+UNKNOWN_OPERATOR = "no ATen operator is known"
 _EXPORT_ROOT = "_export_root"  # torch.export's name of the root in a branch of control flow
 _GLOBAL_PATTERN = re.compile(r"^G\['(\w+)'\]")  # dynamo's name of a module in a global variable
 _SEPARATOR = re.compile(r"[^0-9A-Za-z]")
@@ -129,7 +131,7 @@ class KernelOrigin:
     """The origin of a kernel: module path, ATen operators, source lines, and original results."""
 
     module: str = ""
-    operator: str = UNKNOWN
+    operator: str = UNKNOWN_OPERATOR
     line: str = ""
     results: tuple[str, ...] = field(default=(), compare=False)
 
@@ -162,7 +164,7 @@ def make_origin_finder(
                 return f"{node.domain}.{op_type}" if is_custom else op_type, origin
         nodes = sources.find_named(name)
         return op_type, sources.merge_origins(nodes, op_type) if nodes else KernelOrigin(
-            operator=ADDED
+            operator=ADDED_NODE
         )
 
     return find_origin
@@ -220,7 +222,7 @@ def _read_node(proto: NodeProto, parent: _SourceNode | None) -> _SourceNode:
     if parent is not None:  # a node in a branch or body of control flow
         path, operator = path or parent.module, operator or parent.operator
         line = line or parent.line
-    result = metadata.get(RESULT) or next(filter(None, proto.output), "")
+    result = metadata.get(RESULT_KEY) or next(filter(None, proto.output), "")
     return _SourceNode(proto, path, operator, line, result)
 
 
@@ -255,7 +257,7 @@ def _join_nodes(
             origins[number] = sources.merge_origins(originals, nodes[number].op_type)
     _assign_neighbor_modules(nodes, origins)
     for number, node in enumerate(nodes):
-        yield node, origins.get(number, KernelOrigin(operator=ADDED))
+        yield node, origins.get(number, KernelOrigin(operator=ADDED_NODE))
 
 
 def _assign_neighbor_modules(nodes: Sequence[NodeProto], origins: dict[int, KernelOrigin]) -> None:
@@ -273,7 +275,7 @@ def _assign_neighbor_modules(nodes: Sequence[NodeProto], origins: dict[int, Kern
             neighbors += [neighbor for name in nodes[number].output for neighbor in readers[name]]
             modules = [origins[neighbor].module for neighbor in neighbors if neighbor in origins]
             if modules:
-                assigned[number] = KernelOrigin(common_module(modules), ADDED)
+                assigned[number] = KernelOrigin(common_module(modules), ADDED_NODE)
         if not assigned:
             return
         origins.update(assigned)
@@ -293,7 +295,7 @@ def _merge_nodes(nodes: Sequence[_SourceNode], op_type: str) -> KernelOrigin:
     same_type = [node for node in nodes if node.proto.op_type in op_type] or nodes
     return KernelOrigin(
         common_module([node.module for node in matching]),
-        " + ".join(operators) or UNKNOWN,
+        " + ".join(operators) or UNKNOWN_OPERATOR,
         lines[0] if len(lines) == 1 else _format_locations(lines),
         tuple(node.result for node in same_type if node.proto.op_type != "Constant"),
     )
@@ -319,7 +321,11 @@ def _parse_metadata(metadata: Mapping[str, str]) -> tuple[str, str, str]:
     """Parse module path, operator and source line; each is empty if unknown."""
     if any(key.startswith(_TORCH_ONNX) for key in metadata):
         return _parse_torch_onnx_metadata(metadata)
-    return metadata.get(PATH, ""), metadata.get("aten_target", ""), metadata.get("source", "")
+    return (
+        metadata.get(MODULE_PATH_KEY, ""),
+        metadata.get("aten_target", ""),
+        metadata.get("source", ""),
+    )
 
 
 def _parse_torch_onnx_metadata(metadata: Mapping[str, str]) -> tuple[str, str, str]:

@@ -20,10 +20,10 @@ from ortable.errors import ProviderError
 from .join import KernelOrigin, make_origin_finder
 from .record import Recording, SessionRecord, TorchCall, Window
 
-IN_TORCH = "torch"  # the provider of torch's own operators
+TORCH_PROVIDER = "torch"  # the provider of torch's own operators
 # Ranks of spans. An instant belongs to the running span of the highest rank: a kernel, a session,
 # the call of a partition, an operator of torch, a graph that torch runs in part, autograd.
-KERNEL, RUN, PART, OPERATOR, TORCH, BACKWARD = 5, 4, 3, 2, 1, 0
+KERNEL, SESSION_RUN, PARTITION_CALL, OPERATOR, TORCH, BACKWARD = 5, 4, 3, 2, 1, 0
 _KERNEL_SUFFIX = "_kernel_time"
 
 
@@ -58,7 +58,7 @@ def collect_spans(recording: Recording) -> list[Span]:
     """Collect all spans of a recording, in no order."""
     spans = [span for session in recording.sessions for span in _session_spans(session)]
     spans += [Span(*window, 0, TORCH, graph) for graph, window in recording.torch]
-    spans += [Span(*window, 0, PART, graph) for graph, window in recording.parts]
+    spans += [Span(*window, 0, PARTITION_CALL, graph) for graph, window in recording.parts]
     spans += [Span(*window, 0, BACKWARD, -1) for window in recording.backward]
     spans += _operator_spans(recording)
     return spans
@@ -75,7 +75,7 @@ def _session_spans(session: SessionRecord) -> Iterable[Span]:
         begin = session.start + 1000 * int(event["ts"])
         end, thread = begin + 1000 * int(event["dur"]), int(event["tid"])
         if event.get("cat") == "Session" and name == "model_run":
-            yield Span(begin, end, thread, RUN, session.graph)
+            yield Span(begin, end, thread, SESSION_RUN, session.graph)
         elif event.get("cat") == "Node" and name.endswith(_KERNEL_SUFFIX):
             op_type, provider = arguments.get("op_name", ""), arguments.get("provider", "")
             stem = name.removesuffix(_KERNEL_SUFFIX)
@@ -139,7 +139,9 @@ def _match_calls(
                 calls_by_operator[name][index].module, name, calls_by_operator[name][index].line
             )
         seen_counts[name] += 1
-        yield Span(begin, end, 0, OPERATOR, graph, KernelKey(graph, name, name, IN_TORCH, origin))
+        yield Span(
+            begin, end, 0, OPERATOR, graph, KernelKey(graph, name, name, TORCH_PROVIDER, origin)
+        )
 
 
 @dataclass(frozen=True)
@@ -195,10 +197,13 @@ def attribute_time(recording: Recording) -> TimeAttribution:
                 other_times[span.rank, span.graph] += time / count
     return TimeAttribution(
         nodes={key: (time, runs / count) for key, (time, runs) in nodes.items()},
-        sessions={graph: time for (rank, graph), time in other_times.items() if rank == RUN},
+        sessions={
+            graph: time for (rank, graph), time in other_times.items() if rank == SESSION_RUN
+        },
         torch={graph: time for (rank, graph), time in other_times.items() if rank == TORCH},
         backward=other_times[BACKWARD, -1],
-        python=python + sum(time for (rank, _), time in other_times.items() if rank == PART),
+        python=python
+        + sum(time for (rank, _), time in other_times.items() if rank == PARTITION_CALL),
         calls=count,
         call=statistics.fmean(lengths[number] for number in middle),
         plain=statistics.fmean(recording.plain[n] for n in _middle_half(recording.plain)),
@@ -219,8 +224,10 @@ def _middle_half(lengths: Sequence[int]) -> list[int]:
 
 def _check_clock(spans: Sequence[Span], spans_by_call: Iterable[Sequence[Span]]) -> None:
     """Check that the profiler uses the system's clock: some runs must be within the calls."""
-    runs = [span for span in spans if span.rank == RUN]
-    if runs and not any(span.rank == RUN for call_spans in spans_by_call for span in call_spans):
+    runs = [span for span in spans if span.rank == SESSION_RUN]
+    if runs and not any(
+        span.rank == SESSION_RUN for call_spans in spans_by_call for span in call_spans
+    ):
         raise ProviderError(
             "ONNX Runtime recorded runs of sessions, but none within a call: its profiler uses "
             "another clock than this system, or the clock was set while the calls ran. Try again."
@@ -257,7 +264,7 @@ def attribute_window(spans: Sequence[Span], window: Window) -> tuple[list[float]
 
 def _find_owners(stacks: dict[tuple[int, int], list[int]]) -> list[int]:
     """Find the innermost open spans of the highest rank, one per thread."""
-    for rank in (KERNEL, RUN, PART, OPERATOR, TORCH, BACKWARD):
+    for rank in (KERNEL, SESSION_RUN, PARTITION_CALL, OPERATOR, TORCH, BACKWARD):
         owners = [
             stack[-1] for (span_rank, _), stack in stacks.items() if span_rank == rank and stack
         ]
