@@ -47,7 +47,7 @@ def insert(page: Path, text: str, package: str) -> None:
 
 
 def save(path: Path, records: Any) -> None:
-    """Writes records as JSON_HELP, in a folder that is made if need be."""
+    """Writes records as JSON, in a folder that is made if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(records, indent=1) + "\n")
 

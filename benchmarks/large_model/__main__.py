@@ -39,7 +39,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--shard-bytes", type=int, help="several data files of this size")
     parser.add_argument("--folder", type=Path, help="where to write (a temporary folder)")
     parser.add_argument("--verbose", type=int, default=0)
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON_HELP alone")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON alone")
     parser.add_argument("--step", choices=tuple(STEPS), help=argparse.SUPPRESS)
     return parser.parse_args()
 

@@ -200,7 +200,7 @@ def read_rows(body: bytes) -> np.ndarray:
     try:
         said = json.loads(body, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:  # of bytes that are no text, too
-        raise Refused(400, f"the body is no JSON_HELP: {error}") from None
+        raise Refused(400, f"the body is no JSON: {error}") from None
     if not isinstance(said, dict) or set(said) != {"features"}:
         raise Refused(400, 'the body must be an object with "features" and nothing else')
     rows = said["features"]
@@ -219,7 +219,7 @@ _LARGEST_NUMBER = float(np.finfo(np.float32).max)
 
 
 def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is none of JSON_HELP's numbers")
+    raise ValueError(f"{name} is none of JSON's numbers")
 
 
 async def read_body(receive: Callable[[], Awaitable[Any]]) -> bytes:

@@ -255,7 +255,7 @@ def test_set_logs_takes_the_name_of_the_package():
 
 
 def read_records(path):
-    """Records of a file of TORCH_TRACE with their payloads: lines of JSON_HELP, each followed by its
+    """Records of a file of TORCH_TRACE with their payloads: lines of JSON, each followed by its
     payload, which is indented."""
     found = []
     for line in path.read_text().splitlines():

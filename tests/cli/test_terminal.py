@@ -96,7 +96,7 @@ def test_elsewhere_nothing_is_shown(folder: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "compiling" not in done.stderr and "\x1b" not in done.stderr
-    # what the model prints is not among the JSON_HELP
+    # what the model prints is not among the JSON
     assert done.stdout.startswith("{") and "in forward" in done.stderr
 
 

@@ -33,7 +33,7 @@ FAULTS = ("error", "rule", "mismatch", "invalid", "not_implemented", "timeout", 
 
 @dataclass
 class Record:
-    """What came of a sample: machine-readable, one JSON_HELP line each.
+    """What came of a sample: machine-readable, one JSON line each.
 
     ``runs`` has an entry for each run that was not exact: mode, opset (None where it is no matter
     of the opset), outcome, detail, and torch's reason class where it captured nothing. ``total``

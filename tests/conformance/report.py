@@ -1,4 +1,4 @@
-"""Results of a run: in come records, out come JSON_HELP lines, a summary table, the published numbers
+"""Results of a run: in come records, out come JSON lines, a summary table, the published numbers
 and the words for what was not expected. __main__.py calls it."""
 
 from __future__ import annotations

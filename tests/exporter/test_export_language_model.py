@@ -538,7 +538,7 @@ def test_what_the_runner_is_given_is_checked(exported: Exported, tmp_path: Path)
         made.generate(PROMPTS, max_new_tokens=0)
     (tmp_path / "generation_config.json").write_text("[")
     broken = ortable.OnnxLanguageModel(tmp_path, made.files, made.providers)
-    with pytest.raises(InputError, match=r"generation_config\.json' is no JSON_HELP of settings"):
+    with pytest.raises(InputError, match=r"generation_config\.json' is no JSON of settings"):
         broken.generate(PROMPTS)
     with pytest.raises(InputError, match=r"has neither model\.onnx nor"):
         ortable.OnnxLanguageModel.load(tmp_path)

@@ -365,7 +365,7 @@ def report(tally: Tally, seconds: float) -> str:
 
 
 def unreached(tally: Tally) -> str:
-    """What no program reached, and why programs stopped, as JSON_HELP."""
+    """What no program reached, and why programs stopped, as JSON."""
     rules = {each.rewrite.name for each in onnx_programs.cases()}
     return json.dumps(
         {

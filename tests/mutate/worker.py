@@ -1,7 +1,7 @@
 """One process that has loaded the libraries (not ortable), and forks a child for every run of
 pytest: a run then costs no seconds of imports. A script, not a module: its folder is an overlay.
 
-In comes a line of JSON_HELP for each run, ``{"run": [...], "generate": "specs/aten/unary.yaml",
+In comes a line of JSON for each run, ``{"run": [...], "generate": "specs/aten/unary.yaml",
 "seconds": 60, "keep": true}`` (``keep``: write bytecode, for later runs); out comes one,
 ``{"outcome": ..., "test": ..., "said": ..., "seconds": ...}``. Called by `runner`.
 

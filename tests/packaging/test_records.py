@@ -17,7 +17,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 LIST = ROOT / "tests" / "records.yaml"
-# How a record says its day: JSON_HELP, YAML, or the row of a table.
+# How a record says its day: JSON, YAML, or the row of a table.
 DAY = re.compile(r'(?:"?date"?: "|^\| |[Mm]easured on )(\d{4}-\d{2}-\d{2})', re.MULTILINE)
 
 

@@ -111,7 +111,8 @@ def record_installed(path: Path) -> str:
     after = before.with_version(version, installed_schemas())
     path.write_text(render_record(after), encoding="utf-8")
     changed = len(_list_differences(before.of(version), after.of(version)))
-    return f"{path.name}: torch {format_version(version)}, {len(after.of(version))} schemas, {changed} new"
+    count = len(after.of(version))
+    return f"{path.name}: torch {format_version(version)}, {count} schemas, {changed} new"
 
 
 def compare_installed(record: Record) -> list[str]:

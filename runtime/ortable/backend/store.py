@@ -193,7 +193,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def encode_measured(_: str, record: Any) -> bytes:
-    """Encode a dataclass as a line of JSON_HELP, with the processor for information."""
+    """Encode a dataclass as a line of JSON, with the processor for information."""
     return json.dumps({**asdict(record), "processor": describe_processor()}).encode() + b"\n"
 
 

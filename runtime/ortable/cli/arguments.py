@@ -17,7 +17,7 @@ from ortable.errors import OptionError
 
 from .rewrites import VERBOSE_HELP, add_rewrites_option, parse_rewrites_option
 
-JSON_HELP = "print JSON_HELP"  # the help text of --json
+JSON_HELP = "print JSON"  # the help text of --json
 # Patterns of the values of list options. The first word that does not match ends the list, so
 # that `ortable bench --options freeze=off my_models:bert` has a target.
 _LIST_VALUE_PATTERNS = {
@@ -195,7 +195,7 @@ def add_compile_arguments(command: Any) -> None:
 
 @contextmanager
 def keep_stdout_for_json(enabled: bool) -> Iterator[None]:
-    """Redirect stdout of the block to stderr if `enabled`, so that stdout is only the JSON_HELP."""
+    """Redirect stdout of the block to stderr if `enabled`, so that stdout is only the JSON."""
     with redirect_stdout(sys.stderr) if enabled else nullcontext():
         yield
 

@@ -55,7 +55,7 @@ def add_draw(commands: Any) -> None:
         action="append",
         default=[],
         metavar="WHAT",
-        help="colors for Model Explorer: dtype, rewrite, or the JSON_HELP of `ortable profile`; "
+        help="colors for Model Explorer: dtype, rewrite, or the JSON of `ortable profile`; "
         "can be given several times",
     )
     draw.set_defaults(run=_run_draw)

@@ -1,7 +1,7 @@
 """The command `ortable export`: write an ONNX file, or the folder of a language model.
 
 The command loads the model from Python code, a saved ExportedProgram or transformers, compares the
-ONNX model with eager, and prints a report as text or JSON_HELP.
+ONNX model with eager, and prints a report as text or JSON.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Records that `explain` returns, and their formatting as text, Markdown or JSON_HELP.
+"""Records that `explain` returns, and their formatting as text, Markdown or JSON.
 
 Text and Markdown have the same sections and lines.
 """
@@ -250,7 +250,7 @@ class Explanation:
         return plain
 
     def to_json(self, indent: int | None = 2) -> str:
-        """Convert `as_dict` to JSON_HELP.
+        """Convert `as_dict` to JSON.
 
         Args:
             indent: spaces per level; None for a single line.

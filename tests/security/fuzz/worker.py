@@ -125,7 +125,7 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def main() -> None:
-    """``worker FOLDER FIRST END``: a line of JSON_HELP for each find; the number is in a file."""
+    """``worker FOLDER FIRST END``: a line of JSON for each find; the number is in a file."""
     import difflib
     import faulthandler
     import resource

@@ -1,4 +1,4 @@
-"""Encode a CompiledGraph without its model as JSON_HELP, and decode it.
+"""Encode a CompiledGraph without its model as JSON, and decode it.
 
 Dataclasses of roles are encoded by their fields, dimensions as exact polynomials, view operators
 by name. Decoding executes and imports nothing: names are looked up in fixed tables, and view
@@ -77,7 +77,7 @@ class Unserializable(Exception):
 
 
 def encode_graph(compiled: CompiledGraph) -> dict[str, Any]:
-    """Return the fields of `compiled`, without model and timings, as plain JSON_HELP.
+    """Return the fields of `compiled`, without model and timings, as plain JSON.
 
     Raises:
         Unserializable: a Python constant or a view operator that the format cannot represent.
@@ -139,7 +139,7 @@ def _is_self_contained(model: ModelProto) -> bool:
 
 
 def encode_value(value: Any) -> Any:
-    """Return a field of a role, or an argument of an operator, as plain JSON_HELP.
+    """Return a field of a role, or an argument of an operator, as plain JSON.
 
     Raises:
         Unserializable: the format cannot represent it.

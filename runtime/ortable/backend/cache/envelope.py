@@ -26,7 +26,7 @@ def seal_bytes(kind: str, header: Mapping[str, Any], content: bytes) -> bytes:
 
     Args:
         kind: what the content is.
-        header: plain values, which JSON_HELP can represent.
+        header: plain values, which JSON can represent.
         content: any bytes.
     """
     head = {"kind": kind, "versions": dependency_versions(), **header}

@@ -1,4 +1,4 @@
-"""The host graph of a partitioned graph: code around its partitions, as a callable and as JSON_HELP.
+"""The host graph of a partitioned graph: code around its partitions, as a callable and as JSON.
 
 Operators are stored by name. Reading executes and imports nothing: names are looked up among
 torch's operators and in a table of Python functions.

@@ -103,7 +103,7 @@ class Bisection:
         return self.ok
 
     def as_dict(self) -> dict[str, Any]:
-        """Convert to values that JSON_HELP can represent; `difference` is left out."""
+        """Convert to values that JSON can represent; `difference` is left out."""
         fault = None if self.fault is None else asdict(self.fault) | {"place": self.fault.place}
         return {
             "ok": self.ok,
@@ -114,7 +114,7 @@ class Bisection:
         }
 
     def to_json(self) -> str:
-        """Serialize the values of `as_dict` as indented JSON_HELP."""
+        """Serialize the values of `as_dict` as indented JSON."""
         return json.dumps(self.as_dict(), indent=2)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Format the result of `ortable.profile` as text, JSON_HELP, a Chrome trace or an HTML page."""
+"""Format the result of `ortable.profile` as text, JSON, a Chrome trace or an HTML page."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class Profile:
         return {"version": 1, **plain}
 
     def json(self, indent: int | None = 2) -> str:
-        """Format `as_dict` as JSON_HELP.
+        """Format `as_dict` as JSON.
 
         Args:
             indent: spaces per level; None for a single line.

@@ -1,4 +1,4 @@
-"""Capture strategies: functions from `CaptureAttempts` to a program of torch, listed in `STRATEGIES`.
+"""Capture strategies, listed in `STRATEGIES`: functions from `CaptureAttempts` to a program.
 
 To add a strategy, write such a function, which also returns notes for the model's metadata, and add
 a `Strategy` to `STRATEGIES`, in the order of trial. After a failure only strategies are tried whose

@@ -91,7 +91,7 @@ class OnnxLanguageModel:
         try:
             return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
         except (ValueError, TypeError, RecursionError) as error:
-            raise InputError(f"'{path}' is no JSON_HELP of settings: {error}") from None
+            raise InputError(f"'{path}' is no JSON of settings: {error}") from None
 
     @property
     def _cache_device(self) -> str:

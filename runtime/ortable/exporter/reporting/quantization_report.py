@@ -110,7 +110,7 @@ class WeightReport:
         return max((output.error for output in self.outputs), default=None)
 
     def to_json(self) -> str:
-        """All of it as JSON_HELP, numbers in full."""
+        """All of it as JSON, numbers in full."""
         return json.dumps(asdict(replace(self, nodes=dict(self.nodes))), indent=2)
 
     def __str__(self) -> str:

@@ -176,7 +176,7 @@ class ExportReport:
         return dict(onnx_operators(proto_of(self.model)))
 
     def to_json(self) -> str:
-        """The same as JSON_HELP: model, steps, seconds, rewrites, guards and comparisons."""
+        """The same as JSON: model, steps, seconds, rewrites, guards and comparisons."""
         return json.dumps(export_facts(self.record, self.model), indent=2)
 
     def __str__(self) -> str:
@@ -191,7 +191,7 @@ class ExportReport:
 
 
 def export_facts(record: ExportRecord, model: Any) -> dict[str, Any]:
-    """Return the facts about an exported model, a ModelProto or LargeModel, for JSON_HELP."""
+    """Return the facts about an exported model, a ModelProto or LargeModel, for JSON."""
     gaps = [
         comparison.largest for comparison in record.comparisons if comparison.largest is not None
     ]

@@ -96,7 +96,7 @@ def draw(
         rankdir: the direction of the graph, as graphviz names it: ``"TB"`` goes down.
         overlays: node data to write beside a ``.json``. ``"dtype"`` colors nodes by the dtype of
             their first result, ``"rewrite"`` by the rewrite that made them, and a result of
-            `ortable.profile` of the same model, or the path of its JSON_HELP, by their time. The files
+            `ortable.profile` of the same model, or the path of its JSON, by their time. The files
             of ``model.json`` are ``model.dtype.json``, ``model.rewrite.json``, ``model.time.json``.
 
     Returns:
