@@ -93,7 +93,7 @@ def test_files_of_another_kind_are_named(
         (["profile", "{m}:bad", "--html", "x.html"], "'x.html' cannot be written"),
         (
             ["export", "{m}:bad", "-o", "x.onnx"],
-            "'.', the place of the ONNX file to write (-o), cannot be written",
+            "'.', the location of the ONNX file to write (-o), is not writable",
         ),
     ],
 )

@@ -126,7 +126,7 @@ def test_a_bypass_with_options_of_the_wrong_type(options, words) -> None:
 )
 @pytest.mark.parametrize("bypass", [False, True])
 def test_torchscript_is_answered_with_the_module_it_was_made_of(made, bypass) -> None:
-    words = re.escape("to_onnx(module, args) in place of to_onnx(torch.jit.trace(module, args)")
+    words = re.escape("to_onnx(module, args) instead of to_onnx(torch.jit.trace(module, args)")
     options = ExportOptions(fallback=bypass)
     with pytest.raises(ExportError, match=words):
         to_onnx(made(), (X,), dynamic_shapes={"x": {0: "n"}}, export_options=options)

@@ -167,9 +167,9 @@ def test_a_sum_that_torch_does_not_need_is_kept_as_a_name() -> None:
     [
         ("past + 2*new", r"named '2\*new \+ past', which is 11 in args, but its size is 8"),
         ("other + new", "no dimension is named 'other'"),
-        ("past new", "not an identifier, nor a sum of others"),
-        ("past + new.x", "not an identifier"),
-        ("past + ", "not an identifier"),
+        ("past new", "neither an identifier nor an expression"),
+        ("past + new.x", "neither an identifier"),
+        ("past + ", "neither an identifier"),
         ("past // (new - 3)", r"'mask'.* named .past//\(new - 3\)., which has no size in args"),
     ],
 )

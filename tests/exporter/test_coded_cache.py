@@ -239,10 +239,14 @@ def test_weights_are_called_as_in_the_model(cache: Any, tmp_path: Path) -> None:
     [
         ("int4", OptionError, "kind is 'int8', not 'int4'"),
         (3, OptionError, "cache is 'keep', 'int8', a dict of settings or CacheOptions, not 3"),
-        ({"kinds": "int8"}, OptionError, "there is no 'kinds', but kind, scales, texts"),
+        ({"kinds": "int8"}, OptionError, "there is no setting 'kinds'; it has kind, scales, texts"),
         ({"scales": "row"}, OptionError, "scales is 'channel' or 'tensor', not 'row'"),
         ({"texts": torch.zeros(3)}, InputError, r"integers \(texts, tokens\), not torch.float32"),
-        ({"texts": [[1, 400]]}, InputError, "tokens of 1 to 400, and the model knows 97"),
+        (
+            {"texts": [[1, 400]]},
+            InputError,
+            "tokens from 1 to 400, and the vocabulary of the model has 97",
+        ),
     ],
 )
 def test_bad_options_are_named(cache: Any, error: Any, text: str, tmp_path: Path) -> None:

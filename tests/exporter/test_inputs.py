@@ -234,7 +234,7 @@ def test_a_returned_class_that_nobody_registered_is_named() -> None:
         ({"y": SPEC}, r"'p' needs one entry for each of its 3 items \(x, rest, note\)"),
         ([SPEC, [{0: 5}], None], r"dimension 0 of 'p\.rest\[0\]' is 5 .* but its size is 4"),
         ([SPEC, [{0: 2.5}], None], "it can be a name, a torch.export.Dim"),
-        ([SPEC, [{1: "rows"}], None], "a name stands for one size"),
+        ([SPEC, [{1: "rows"}], None], "dimensions of one name have one size"),
     ],
 )
 def test_errors_name_the_leaf(spec, words) -> None:

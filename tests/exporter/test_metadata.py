@@ -239,7 +239,7 @@ def test_a_program_keeps_the_name_of_its_module() -> None:
     ("options", "words"),
     [
         ({"metadata": {"a": 1}}, "maps texts to texts, not 'a' to 1"),
-        ({"metadata": {"ortable.version": "9"}}, "is a key that to_onnx writes"),
+        ({"metadata": {"ortable.version": "9"}}, "is reserved: to_onnx writes it"),
         ({"initializer_names": "paths"}, "initializer_names is one of"),
         ({"value_info": "yes"}, "value_info is True or False"),
         ({"doc_string": 3}, "doc_string is a text or None"),

@@ -118,7 +118,9 @@ def test_a_disk_that_is_full_leaves_what_was_there(tmp_path, large) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (9000, hard))
     try:
-        with pytest.raises(ExportError, match=r"could not be written to '.*Nothing was left there"):
+        with pytest.raises(
+            ExportError, match=r"could not be written to '.*No partial file is left"
+        ):
             to_onnx(Stack(), X, large_model=large, filename=path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

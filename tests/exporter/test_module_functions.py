@@ -233,7 +233,7 @@ def test_a_graph_of_aten_operators_has_functions_too_and_a_bare_one_is_refused()
     assert_same(model, module, (x,))
     for node in program.graph.nodes:
         node.meta.pop("nn_module_stack", None)
-    with pytest.raises(ExportError, match="needs a graph that knows its submodules"):
+    with pytest.raises(ExportError, match="needs the submodules of a graph"):
         to_onnx(program.graph_module, export_modules_as_functions=True)
 
 

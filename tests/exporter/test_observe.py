@@ -151,7 +151,7 @@ def test_a_sum_that_fits_in_two_ways_is_independent() -> None:
     seen = observed(Rows(), *([torch.rand(1, size) for size in each] for each in sizes))
     fitting = [each.fitting for each in seen.dimensions if each.sizes == (5, 9)]
     assert fitting and len(fitting[0]) == 2, seen.dimensions
-    assert "taken for independent" in str(seen)
+    assert "treated as independent" in str(seen)
 
 
 class Rows(torch.nn.Module):
@@ -281,7 +281,7 @@ def test_the_maximum_is_that_of_the_program_or_the_callers() -> None:
     )
     assert (largest.sizes, largest.outcome) == ("sequence=21 (maximum)", "undefined")
     assert "RuntimeError" in largest.reason
-    with pytest.raises(OptionError, match=r"'length', and the dimensions are \['sequence'\]"):
+    with pytest.raises(OptionError, match=r"'length', but the dimensions are \['sequence'\]"):
         seen.prove(program, maximum={"length": 3})
 
 
@@ -605,7 +605,7 @@ def test_too_few_calls_and_calls_of_one_size() -> None:
 def test_options_that_observe_finds_out_or_does_not_take() -> None:
     x, y = torch.rand(2, 3), torch.rand(2, 7)
     seen = observed(Mix(), (x, y), (torch.rand(4, 3), torch.rand(4, 7)))
-    with pytest.raises(OptionError, match="'dynamic_shapes' is what observe finds out"):
+    with pytest.raises(OptionError, match="observe determines 'dynamic_shapes'"):
         seen.export(dynamic_shapes={})
     with pytest.raises(OptionError, match="'backend'"):
         seen.compile(backend="eager")

@@ -167,7 +167,7 @@ def test_dimensions_of_outputs_take_the_users_names(asked) -> None:
         ({"output_8": {0: "n"}, "output_9": {0: "n"}}, "another dimension than the first named"),
         ({"output_8": {2: "n"}}, "one entry for each of its 2 dimensions"),
         ({"output_8": {0: "a b"}}, "is not an identifier"),
-        ({"output_7": {0: "n"}}, "'output_7', which is no tensor"),
+        ({"output_7": {0: "n"}}, "'output_7', which is not a tensor"),
         ({"nothing": {0: "n"}}, r"one entry for each of \['same', 'result', 'more'\]"),
     ],
 )

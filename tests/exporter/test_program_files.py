@@ -68,7 +68,7 @@ def test_saving(tmp_path: Path) -> None:
         program.save(tmp_path / "m.onnx", external_data="yes")
     with pytest.raises(OptionError, match="max_shard_bytes is for external data"):
         program.save(tmp_path / "m.onnx", external_data=False, max_shard_bytes=100)
-    with pytest.raises(OptionError, match="path is where to write"):
+    with pytest.raises(OptionError, match="path is the file to write"):
         program.save(None)
 
 
@@ -347,7 +347,7 @@ def test_copies() -> None:
     assert program.model_proto.graph.node[0].name != "changed"
     for each in (shallow, deep):
         assert torch.equal(each(*X), before) and each.session() is not session
-    with pytest.raises(TypeError, match=r"not pickled: save\(path\)"):
+    with pytest.raises(TypeError, match=r"cannot be pickled: save\(path\)"):
         pickle.dumps(program)
 
 

@@ -623,7 +623,7 @@ def test_one_step_in_the_example() -> None:
 
 
 def test_one_of_two_options() -> None:
-    with pytest.raises(OptionError, match="tracing and loops"):
+    with pytest.raises(OptionError, match="tracing or loops"):
         ExportOptions(tracing=True, loops=True)
 
 

@@ -96,5 +96,5 @@ def test_kwargs_is_any_mapping() -> None:
     for args in ({"kwargs": batch}, {"args": (), "kwargs": MappingProxyType(batch.data)}):
         model = to_onnx(torch.nn.Linear(3, 2), **args)
         assert [value.name for value in model.graph.input] == ["input"]
-    with pytest.raises(InputError, match="give kwargs= what forward takes by name"):
+    with pytest.raises(InputError, match="pass keyword arguments as kwargs="):
         to_onnx(torch.nn.Linear(3, 2), batch)

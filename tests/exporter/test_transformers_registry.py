@@ -227,7 +227,7 @@ def test_constants_of_a_call_and_missing_inputs() -> None:
 def test_where_a_model_runs_is_checked() -> None:
     model, inputs = vit()
     exported = exporter().export(model.eval(), inputs, {})
-    with pytest.raises(OptionError, match="device, or providers"):
+    with pytest.raises(OptionError, match="device or providers"):
         exported.to("cpu", providers=["CPUExecutionProvider"])
     with pytest.raises(ProviderError, match="not on meta"):
         exported.to("meta")

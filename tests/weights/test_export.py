@@ -202,7 +202,7 @@ def test_the_report_is_text_and_json(tmp_path) -> None:
     program = ortable.export(net(), (IDS,), target="onnxruntime", weights="int4", max_error=0.1)
     report = program.report.weights
     text = str(report)
-    assert "2 of 3 weights are int4, at most 0.1 asked for" in text
+    assert "2 of 3 weights are int4, max_error=0.1" in text
     assert "up.weight" in text
     told = json.loads(report.to_json())
     assert told["nodes"] == dict(report.nodes)

@@ -1,2 +1,4 @@
-"""From a PyTorch model to an ONNX model: export and to_onnx, their options, and the converters that
-a caller may add. Called by users and by `ortable.cli`; `backend` reads its options."""
+"""Export PyTorch models to ONNX: `export`, `to_onnx`, their options and custom converters.
+
+Users and `ortable.cli` call it; `backend` reads its options.
+"""

@@ -1,7 +1,7 @@
-"""The arguments of to_onnx and export: types, defaults, and `checked_request`, which checks them.
+"""Define the arguments of to_onnx and export, their types and defaults, and check them.
 
-Arguments of torch.onnx.export are accepted where they mean the same; for others the error names
-the argument to use here. `to_onnx` documents them.
+Arguments of torch.onnx.export are accepted where they mean the same; for the rest the error names
+the argument to use here. The docstring of `to_onnx` describes every argument.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ PathName: TypeAlias = str | os.PathLike[str]
 Model: TypeAlias = torch.nn.Module | torch.export.ExportedProgram | PathName
 Arguments: TypeAlias = tuple[Any, ...] | list[Any] | torch.Tensor
 Converters: TypeAlias = Dispatcher | Mapping[Any, Converter]
-# A structure like that of the arguments: dimensions by axis, as `Dim`, `Dim.DYNAMIC` or a name.
+# Nested like the arguments; each leaf maps axes to a `Dim`, `Dim.DYNAMIC` or a name.
 DynamicShapes: TypeAlias = (
     Mapping[str, Any]
     | tuple[Any, ...]
@@ -64,7 +64,7 @@ Weights: TypeAlias = (
 
 
 class Keywords(TypedDict, total=False):
-    """Keywords of to_onnx that do not decide about the type of what it returns."""
+    """Keywords of to_onnx that do not affect its return type."""
 
     input_names: Sequence[str] | Mapping[str, str] | None
     output_names: Sequence[str] | Mapping[str, str] | None
@@ -99,7 +99,7 @@ class ToOnnxKeywords(ExportKeywords, total=False):
     return_builder: bool
 
 
-_DEFAULTS = ToOnnxKeywords(  # the others are None
+_DEFAULTS = ToOnnxKeywords(  # keywords that are not listed default to None
     optimize=True,
     rewrites="default",
     export_modules_as_functions=False,
@@ -113,19 +113,19 @@ _DEFAULTS = ToOnnxKeywords(  # the others are None
 
 
 def signature_with(keywords: type, function: Any) -> inspect.Signature:
-    """Return the signature of a function with its ``**keywords`` listed, with their defaults."""
-    written = inspect.signature(function)
-    *positional, _ = written.parameters.values()
-    listed = [
+    """Return the signature of ``function`` with ``**keywords`` expanded into named keywords."""
+    original = inspect.signature(function)
+    *positional, _ = original.parameters.values()
+    expanded = [
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
             default=_DEFAULTS.get(name),
-            annotation=getattr(kind, "__forward_arg__", kind),
+            annotation=getattr(annotation, "__forward_arg__", annotation),
         )
-        for name, kind in keywords.__annotations__.items()
+        for name, annotation in keywords.__annotations__.items()
     ]
-    return written.replace(parameters=[*positional, *listed])
+    return original.replace(parameters=[*positional, *expanded])
 
 
 def checked_request(
@@ -135,9 +135,9 @@ def checked_request(
     keywords: Mapping[str, Any],
     large_model_bytes: int | None = None,
 ) -> Request:
-    """Check the arguments of to_onnx or export, and make a request.
+    """Check the arguments of to_onnx or export and return them as a request.
 
-    Raises OrtableError for an argument that is wrong, alone or together with another.
+    Raises OrtableError for an invalid argument and for arguments that contradict each other.
     """
     values: Any = {**dict.fromkeys(ToOnnxKeywords.__annotations__), **_DEFAULTS, **keywords}
     for flag in ("return_builder", "optimize", "inline", "large_model"):
@@ -164,7 +164,7 @@ def checked_request(
     mod = _checked_model(load_program(mod))
     args, kwargs = checked_call(args, kwargs, mod)
     shapes = values["dynamic_shapes"]
-    largest = values["external_threshold"] if values["large_model"] else None
+    max_inline_bytes = values["external_threshold"] if values["large_model"] else None
     tables = generated_tables()
     if "custom_ops" in options.functions:
         dispatcher = FunctionBodies(dispatcher, tables, bodies, values["inline"])
@@ -181,14 +181,14 @@ def checked_request(
         opsets=opsets,
         target=target,
         passes=passes,
-        functions=function_choices(modules, options, bodies, values["inline"], largest),
+        functions=function_choices(modules, options, bodies, values["inline"], max_inline_bytes),
         weights=weights,
         large_model_bytes=large_model_bytes,
         **{name: values[name] for name in _UNCHANGED_FIELDS},
     )
 
 
-# The fields of a request that are what the caller gave.
+# Fields of a request that hold the caller's value unchanged.
 _UNCHANGED_FIELDS = (
     "external_threshold", "filename", "inline", "input_names", "large_model", "max_error",
     "output_dynamic_shapes", "output_names", "report", "return_builder", "validate",
@@ -220,9 +220,9 @@ def _check_numbers(verbose: Any, external_threshold: Any) -> None:
 
 
 def check_file(name: str, value: Any) -> Path | None:
-    """Return the path of a file to write, None for None.
+    """Return the path of a file to write; None for None.
 
-    Raises OptionError for what is no path; see checked_path for one that cannot be written.
+    Raises OptionError if ``value`` is not a path; `checked_path` checks that it is writable.
     """
     if value is None:
         return None
@@ -231,7 +231,7 @@ def check_file(name: str, value: Any) -> Path | None:
         hint = ""
         if callable(getattr(value, "write", None)):
             hint = (
-                "; into an open file or a buffer you write what is returned: "
+                "; to write to an open file or a buffer, serialize the returned model: "
                 "buffer.write(to_onnx(...).SerializeToString())"
             )
         elif value is True:
@@ -241,20 +241,17 @@ def check_file(name: str, value: Any) -> Path | None:
 
 
 def checked_path(name: str, path: Path) -> Path:
-    """Return ``path``, if a file can be written there.
-
-    Raises OptionError for a report and ExportError for the model otherwise.
-    """
+    """Return ``path`` if a file can be written there, else raise OptionError or ExportError."""
     error = OptionError if name == "report" else ExportError
     if not path.parent.is_dir():
         raise error(f"folder '{path.parent}' of {_FILES[name]} ({name}) does not exist")
     if path.is_dir():
         raise error(f"'{path}' is a folder; {name} is {_FILES[name]}")
-    if path.exists() and not path.is_file():  # it would be replaced: /dev/null by a model
-        raise error(f"'{path}' is a device, no file; {name} is {_FILES[name]}")
-    closed = path if path.exists() else path.parent
-    if not os.access(closed, os.W_OK):
-        raise error(f"'{closed}', the place of {_FILES[name]} ({name}), cannot be written")
+    if path.exists() and not path.is_file():  # writing would replace it, for example /dev/null
+        raise error(f"'{path}' is a device, not a file; {name} is {_FILES[name]}")
+    checked = path if path.exists() else path.parent
+    if not os.access(checked, os.W_OK):
+        raise error(f"'{checked}', the location of {_FILES[name]} ({name}), is not writable")
     return path
 
 
@@ -262,34 +259,33 @@ def _default_extension(name: str) -> str:
     return "md" if name == "report" else "onnx"
 
 
-def _check_names(what: str, names: Any, word: str | None = None) -> None:
-    if names is None or (isinstance(names, str) and names == word):
+def _check_names(option: str, names: Any, keyword: str | None = None) -> None:
+    if names is None or (isinstance(names, str) and names == keyword):
         return
-    words = f', a dict by default name, or "{word}"' if word else " or a dict by default name"
+    forms = f', a dict by default name, or "{keyword}"' if keyword else " or a dict by default name"
     if isinstance(names, Mapping):
-        listed: Any = [*names.keys(), *names.values()]
+        items: Any = [*names.keys(), *names.values()]
     else:
-        listed = names
-    sequence = isinstance(listed, (list, tuple))
-    if not sequence or not all(isinstance(name, str) and name for name in listed):
-        raise ExportError(f"{what} is a list of non-empty strings{words}, not {names!r:.200}")
+        items = names
+    is_sequence = isinstance(items, (list, tuple))
+    if not is_sequence or not all(isinstance(name, str) and name for name in items):
+        raise ExportError(f"{option} is a list of non-empty strings{forms}, not {names!r:.200}")
 
 
 def _checked_model(mod: Any) -> Any:
-    """Return ``mod``; ExportError, with advice, for the results of torch.jit."""
     if not isinstance(mod, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         return mod
     raise ExportError(
         f"{type(mod).__name__} is TorchScript (torch.jit.trace, torch.jit.script, torch.jit.load): "
-        "torch.export reads Python code, which it no longer has. Give to_onnx the module that it "
-        "was made of, to_onnx(module, args) in place of to_onnx(torch.jit.trace(module, args), "
-        "args). If there is only the saved file, torch makes a program of it that to_onnx takes: "
-        "torch._export.converter.TS2EPConverter(loaded, args).convert()"
+        "torch.export needs the Python code of the module, which TorchScript does not keep. Pass "
+        "the original module: to_onnx(module, args) instead of "
+        "to_onnx(torch.jit.trace(module, args), args). If only the saved file is left, convert it "
+        "first: torch._export.converter.TS2EPConverter(loaded, args).convert()"
     )
 
 
 def checked_target(target: Any) -> str | None:
-    """Return ``target`` when it is one of ``TARGETS``; OptionError otherwise."""
+    """Return ``target``; raise OptionError if it is not in ``TARGETS``."""
     if target not in TARGETS:
         raise OptionError(f"target is one of {TARGETS}, not {target!r}")
     return target
@@ -306,50 +302,48 @@ def _check_validate(validate: Any) -> None:
 def _checked_rounding(
     weights: Any, max_error: Any, validate: Any, functions: Any
 ) -> WeightOptions | Stored | None:
-    """What ``weights`` asks for, None for nothing.
-
-    Raises:
-        OptionError: an argument that is not one of these, or two that contradict each other.
-    """
+    """Parse ``weights`` (None if it is not given); raise OptionError for invalid options."""
     options = parse_weights(weights)
     if max_error is not None:
-        number = isinstance(max_error, int | float) and not isinstance(max_error, bool)
-        if not number or not 0 <= max_error < math.inf:
+        is_number = isinstance(max_error, int | float) and not isinstance(max_error, bool)
+        if not is_number or not 0 <= max_error < math.inf:
             raise OptionError(
-                f"max_error is a number of 0 or more, 0.01 for one, not {max_error!r}"
+                f"max_error is a number of 0 or more, for example 0.01, not {max_error!r}"
             )
         if not isinstance(options, WeightOptions):
-            raise OptionError("max_error limits what weights= rounds: give weights='int8', or so")
+            raise OptionError(
+                "max_error limits the error of quantized weights: give weights='int8' or 'int4' too"
+            )
     if options is None or options == "keep":
         return options
     if functions:
         raise OptionError(
-            "weights= changes what is in the graph, and export_modules_as_functions moves it into "
-            "functions: remove one of the two"
+            "weights= changes weights of the main graph, and export_modules_as_functions moves "
+            "them into functions: remove one of the two"
         )
     if validate is True and isinstance(options, WeightOptions):
         raise OptionError(
-            "validate=True compares with eager as exactly as floats allow, and weights= rounds: "
-            "give max_error, which limits the error, or validate=0.1, the largest absolute "
-            "difference"
+            "validate=True compares with eager within floating-point tolerance, and weights= "
+            "quantizes: give max_error, which limits the error, or a float such as validate=0.1, "
+            "the largest absolute difference accepted"
         )
     return options
 
 
 def choose_opset(opset: Any, target: str | None, coded: bool = False) -> int | dict[str, int]:
-    """Choose the opset to write.
+    """Return the opset to write; for None, the default of the target and the weights.
 
-    None: 18, 21 where weights are ``coded`` as integers in groups, or 23 for ONNX Runtime.
+    The default is 23 for ONNX Runtime, else 21 if weights are quantized (``coded``), else 18.
     """
     if opset is None:
-        plain = CODED_OPSET if coded else DEFAULT_OPSET
-        return plain if target is None else RUNTIME_OPSET
+        default = CODED_OPSET if coded else DEFAULT_OPSET
+        return default if target is None else RUNTIME_OPSET
     opsets = checked_opset(opset)
-    main = opsets if isinstance(opsets, int) else opsets[""]
-    if coded and main < CODED_OPSET:
+    onnx_opset = opsets if isinstance(opsets, int) else opsets[""]
+    if coded and onnx_opset < CODED_OPSET:
         raise OptionError(
-            f"weights= needs opset {CODED_OPSET}, the first with scales for groups of codes, "
-            f"and target_opset is {main}"
+            f"weights= needs opset {CODED_OPSET} or later, which has scales for groups of codes; "
+            f"target_opset is {onnx_opset}"
         )
     return opsets
 
@@ -368,7 +362,7 @@ def _convert_folding(value: Any, arguments: CallArguments) -> CallArguments | No
 
 
 def _convert_training(value: Any, arguments: CallArguments) -> CallArguments | None:
-    """The mode that the module is in, or PRESERVE."""
+    """Accept the training mode of the module and PRESERVE."""
     name = getattr(value, "name", None if value is not None else "PRESERVE")
     training = getattr(arguments.get("mod"), "training", False)
     return {} if name in ("PRESERVE", "TRAINING" if training else "EVAL") else None
@@ -378,9 +372,9 @@ def _onnx_only(value: Any, _: CallArguments) -> CallArguments | None:
     return {} if value is None or getattr(value, "name", "") == "ONNX" else None
 
 
-# Arguments of torch.onnx.export: our name of the same, the values that say what is done in any
-# case, or a function of the value and the other arguments that makes ours of it, None where it
-# cannot; and what to write instead.
+# How to_onnx treats an argument of torch.onnx.export, and the advice that the error gives. The
+# first item is our name of the argument, or a tuple of the values that have no effect here, or a
+# function that converts the value to our arguments (None if it cannot).
 ArgumentAlias = tuple[
     str | tuple[Any, ...] | Callable[[Any, CallArguments], CallArguments | None], str
 ]
@@ -408,7 +402,7 @@ TORCH_ONNX_ALIASES: dict[str, ArgumentAlias] = {
     "custom_translation_table": (
         (None,),
         "dispatcher={'my_library::my_op': f} with f(graph, res, *args, **kwargs); OxsDispatcher() "
-        "borrows those of onnxscript",
+        "uses those of onnxscript",
     ),
     "export_params": (
         (True, None),
@@ -421,7 +415,7 @@ TORCH_ONNX_ALIASES: dict[str, ArgumentAlias] = {
     ),
     "training": (
         _convert_training,
-        "the module is exported in the mode that it is in: call model.eval() or .train()",
+        "the module is exported in its current mode: call model.eval() or .train()",
     ),
     "operator_export_type": (
         _onnx_only,
@@ -436,7 +430,7 @@ TORCH_ONNX_ALIASES: dict[str, ArgumentAlias] = {
 _TO_ONNX_ONLY = ("filename", "return_builder")
 _SAVED = "program.save('model.onnx') writes what export returns"
 _BESIDE = "program.save('model.onnx', external_data=True)"
-# Words that mean something else where a program is returned, and those of to_onnx.
+# For export, which returns a program; includes the arguments that only to_onnx has.
 EXPORT_ALIASES: dict[str, ArgumentAlias] = {
     **TORCH_ONNX_ALIASES,
     "f": ((None,), _SAVED),
@@ -449,7 +443,7 @@ EXPORT_ALIASES: dict[str, ArgumentAlias] = {
 
 @dataclass(frozen=True)
 class _WrappedFunction:
-    """The wrapped function: its name, all its arguments, and the positional ones."""
+    """Name, argument names and positional argument names of ``to_onnx`` or ``export``."""
 
     name: str
     names: tuple[str, ...]
@@ -457,23 +451,24 @@ class _WrappedFunction:
 
     @property
     def aliases(self) -> Mapping[str, ArgumentAlias]:
-        """Return the accepted arguments of torch.onnx.export."""
+        """Accepted arguments of torch.onnx.export."""
         return TORCH_ONNX_ALIASES if "filename" in self.names else EXPORT_ALIASES
 
 
 def accept_torch_onnx_args(keywords: type) -> Callable[[F], F]:
-    """Make ``to_onnx`` or ``export`` accept arguments of torch.onnx.export, with advice in errors.
+    """Make ``to_onnx`` or ``export`` accept the arguments of torch.onnx.export.
 
-    The signature lists all ``keywords``. Raises ArgumentError for unknown arguments.
+    The signature lists all ``keywords``. The decorated function raises ArgumentError, with advice,
+    for arguments that it cannot convert.
     """
 
     def decorate(function: F) -> F:
         signature = signature_with(keywords, function)
         function.__signature__ = signature  # type: ignore[attr-defined]
-        every = signature.parameters.values()
+        parameters = signature.parameters.values()
         positional = tuple(
             parameter.name
-            for parameter in every
+            for parameter in parameters
             if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
         )
         wrapped = _WrappedFunction(function.__name__, tuple(signature.parameters), positional)
@@ -492,7 +487,7 @@ def accept_torch_onnx_args(keywords: type) -> Callable[[F], F]:
 def translate_arguments(
     args: Sequence[Any], kwargs: CallArguments, function: _WrappedFunction
 ) -> CallArguments:
-    """Return the arguments of a call by the function's own names."""
+    """Return the arguments of a call as keywords, with torch.onnx.export's names translated."""
     positional, names = function.positional, function.names
     if len(args) > len(positional):
         raise ArgumentError(
@@ -500,9 +495,9 @@ def translate_arguments(
             f"({', '.join(positional)}), {len(args)} are given: give the others by name"
         )
     arguments = dict(zip(positional, args, strict=False))
-    twice = [name for name in arguments if name in kwargs]
-    if twice:
-        raise ArgumentError(f"{function.name} got {twice[0]!r} twice: positionally and by name")
+    repeated = [name for name in arguments if name in kwargs]
+    if repeated:
+        raise ArgumentError(f"{function.name} got {repeated[0]!r} twice: positionally and by name")
     if isinstance(arguments.get("kwargs"), (str, os.PathLike)):  # f of torch.onnx.export
         kwargs = {"f": arguments.pop("kwargs"), **kwargs}
     arguments.update((name, value) for name, value in kwargs.items() if name in names)
@@ -517,14 +512,13 @@ def translate_arguments(
 def _apply_alias(
     name: str, value: Any, arguments: CallArguments, function: _WrappedFunction
 ) -> None:
-    """Convert an argument that the function does not have to one that it has."""
     if name == "dynamic_axes":
         _refuse_dynamic_axes(value, arguments, function)
         return
-    word = function.aliases.get(name)
-    if word is None:
+    alias = function.aliases.get(name)
+    if alias is None:
         raise ArgumentError(_unknown_argument_text(name, function))
-    meaning, ours = word
+    meaning, advice = alias
     converted: CallArguments | None
     if isinstance(meaning, str):
         converted = {meaning: value}
@@ -536,24 +530,24 @@ def _apply_alias(
         raise ArgumentError(
             f"{function.name} has no {name}={reprlib.repr(value)}, an argument of "
             f"{'to_onnx' if name in _TO_ONNX_ONLY else 'torch.onnx.export'}.\n"
-            + textwrap.fill(f"Here: {ours}.", 110, initial_indent="  ", subsequent_indent="  ")
+            + textwrap.fill(f"Here: {advice}.", 110, initial_indent="  ", subsequent_indent="  ")
         )
-    for target, its_value in converted.items():
+    for target, target_value in converted.items():
         if target in arguments and target != "export_options":
             raise ArgumentError(
                 f"{function.name} got both {target} and {name}, which mean the same"
             )
-        arguments[target] = its_value
+        arguments[target] = target_value
 
 
 def _unknown_argument_text(name: str, function: _WrappedFunction) -> str:
     names = function.names
     known_names = [*names, *function.aliases]
-    inside = [
+    containing = [
         candidate for candidate in known_names if name in candidate.split("_")
-    ]  # opset: target_opset
-    close = [*inside, *difflib.get_close_matches(name, known_names, n=1)]
-    hint = f"; did you mean {close[0]!r}?" if close else ""
+    ]  # "opset" suggests target_opset
+    candidates = [*containing, *difflib.get_close_matches(name, known_names, n=1)]
+    hint = f"; did you mean {candidates[0]!r}?" if candidates else ""
     listed = textwrap.fill(
         f"It has {', '.join(names)}.", 110, initial_indent="  ", subsequent_indent="  "
     )
@@ -561,7 +555,6 @@ def _unknown_argument_text(name: str, function: _WrappedFunction) -> str:
 
 
 def _refuse_dynamic_axes(axes: Any, arguments: CallArguments, function: _WrappedFunction) -> None:
-    """Reject ``dynamic_axes`` with the equivalent ``dynamic_shapes``."""
     if axes is None or axes == {}:
         return
     lines = [f"{function.name} has no dynamic_axes, an argument of torch.onnx.export."]
@@ -570,31 +563,31 @@ def _refuse_dynamic_axes(axes: Any, arguments: CallArguments, function: _Wrapped
         lines.append(f"  Here: dynamic_shapes={_dict_text(inputs)}")
         if outputs:
             lines.append(f"  and output_dynamic_shapes={_dict_text(outputs)}")
-    lines.append(
-        "  with one entry for each argument of forward, by its name; equal names are equal sizes."
-    )
+    lines.append("  with one entry for each argument of forward; equal names mean equal sizes.")
     raise ArgumentError("\n".join(lines))
 
 
 def _convert_dynamic_axes(
     axes: Mapping[str, Any], arguments: CallArguments
 ) -> tuple[dict[str, dict[Any, str]], dict[str, dict[Any, str]]]:
-    """Convert ``dynamic_axes`` to shapes of inputs, by the names of forward's parameters, and of
-    outputs.
-    """
+    """Convert ``dynamic_axes`` to dynamic shapes by parameter of forward, and by output."""
     forward = getattr(arguments.get("mod"), "forward", None)
     parameters: list[str] = []
     if isinstance(arguments.get("mod"), torch.nn.Module) and callable(forward):
         parameters = list(inspect.signature(forward).parameters)
-    named = arguments.get("input_names")
-    renamed = dict(zip(named, parameters, strict=False)) if isinstance(named, (list, tuple)) else {}
+    input_names = arguments.get("input_names")
+    parameter_by_input = (
+        dict(zip(input_names, parameters, strict=False))
+        if isinstance(input_names, (list, tuple))
+        else {}
+    )
     inputs: dict[str, dict[Any, str]] = {}
     outputs: dict[str, dict[Any, str]] = {}
     for name, entry in axes.items():
-        ours = renamed.get(name, name)
-        dims = dict(entry) if isinstance(entry, Mapping) else {a: f"{ours}_{a}" for a in entry}
-        into = outputs if parameters and ours not in parameters else inputs
-        into[ours] = dims
+        parameter = parameter_by_input.get(name, name)
+        dims = dict(entry) if isinstance(entry, Mapping) else {a: f"{parameter}_{a}" for a in entry}
+        target = outputs if parameters and parameter not in parameters else inputs
+        target[parameter] = dims
     args = arguments.get("args")
     count = len(args) if isinstance(args, (list, tuple)) else 1
     for name in parameters[:count] if inputs else ():

@@ -1,7 +1,8 @@
-"""Call an exported model as its module is called.
+"""Call an exported model like the module that it was exported from.
 
-Maps the arguments of a call to the ONNX inputs, and the ONNX outputs to what the module returns;
-an InputError says which argument the model was not exported for. Called by `program.py`.
+The calling convention maps the arguments of a call to ONNX inputs, and ONNX outputs to the results
+of the module. It raises InputError for arguments that the model was not exported for. Called by
+`program.py`.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ _MAX_LISTED_PATHS = 5  # paths of arguments that an error lists
 
 @dataclass(frozen=True)
 class InputSlot:
-    """One leaf of the call.
+    """A leaf of the call's pytree.
 
-    ``path``: as Python writes it (``pair['left']``); ``argument``: of forward that contains it;
-    ``name``: the ONNX input, None for a constant of the model; ``value``: a fake tensor, a symbolic
-    integer, or the constant.
+    ``path``: the leaf in Python syntax (``pair['left']``); ``argument``: the parameter of forward
+    that contains the leaf; ``name``: the ONNX input, None for a constant of the model; ``value``: a
+    fake tensor, a symbolic integer, or the constant.
     """
 
     path: str
@@ -56,7 +57,7 @@ class InputSlot:
 
     @property
     def display_name(self) -> str:
-        """Return the name that errors use."""
+        """Name of the leaf in error messages."""
         return f"'{self.path}'" if self.name in (None, self.path) else (
             f"'{self.path}' (input '{self.name}')"
         )  # fmt: skip
@@ -67,11 +68,11 @@ OutputKind = Literal["tensor", "complex", "number", "value", "input", "same"]
 
 @dataclass(frozen=True)
 class OutputSlot:
-    """One leaf of what forward returns.
+    """A leaf of the results of forward.
 
-    An ONNX output ``name`` (a tensor, pairs that are complex numbers, or a number), a ``value``
-    that is the same in every call, or a copy of leaf number ``index`` of the call ("input") or of
-    the results ("same").
+    "tensor", "complex" (an ONNX output of pairs) and "number" slots read the ONNX output ``name``;
+    "value" is a ``value`` that is equal in every call; "input" and "same" repeat leaf number
+    ``index`` of the arguments or of the results.
     """
 
     kind: OutputKind
@@ -82,13 +83,13 @@ class OutputSlot:
 
 @dataclass(frozen=True)
 class CallingConvention:
-    """How a call of the module becomes a call of the model.
+    """Mapping between a call of the module and a call of the ONNX model.
 
-    ``structure``: of (args, kwargs) in the example call, and ``slots``, its leaves.
-    ``parameters``: of forward, by name. ``returned``: the leaves of the results, whose structure
-    is ``out_structure``, a TreeSpec, or what the FX graph returns, which ``process_outputs``
-    converts to the module's result. ``written``: ONNX output -> leaf of the call that forward
-    writes to. ``sizes``: which sizes a call can have.
+    ``structure``: the TreeSpec of (args, kwargs) of the example call; ``slots``: its leaves.
+    ``parameters``: parameters of forward by name. ``returned``: the leaves of the results;
+    ``out_structure``: their TreeSpec, or else the output of the FX graph, which ``process_outputs``
+    converts to the module's result. ``written``: ONNX output -> index of the argument leaf that
+    forward mutates. ``sizes``: the sizes that a call may have.
     """
 
     structure: Any
@@ -101,22 +102,19 @@ class CallingConvention:
     process_outputs: Callable[[Any], Any]
 
     def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-        """Flatten and check a call; the leaves are in the order of the slots.
-
-        Raises InputError for a call that the model was not exported for.
-        """
+        """Return the leaves of a call in the order of the slots, or raise InputError."""
         if self._takes_tensors_by_position and not kwargs and len(args) == len(self.slots):
-            flat = list(args)  # no containers: `_check_leaf` refuses all but tensors
+            leaves = list(args)  # no containers: `_check_leaf` accepts only tensors
         else:
             call = tuple(args), dict(kwargs)
-            flat, structure = pytree.tree_flatten(call)
+            leaves, structure = pytree.tree_flatten(call)
             if structure != self.structure:
                 pytrees.register_caches(call)
-                flat = self._match_by_path(*call)
-        for slot, leaf in zip(self.slots, flat, strict=True):
+                leaves = self._match_by_path(*call)
+        for slot, leaf in zip(self.slots, leaves, strict=True):
             _check_leaf(slot, leaf, self.sizes)
-        self.sizes.check_sizes(self.slots, flat)
-        return flat
+        self.sizes.check_sizes(self.slots, leaves)
+        return leaves
 
     @cached_property
     def _takes_tensors_by_position(self) -> bool:
@@ -127,7 +125,7 @@ class CallingConvention:
         )
 
     def unflatten_call(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return (args, kwargs) with ``leaves``, in the structure of the example call."""
+        """Return (args, kwargs) that contain ``leaves`` in the structure of the example call."""
         args, kwargs = pytree.tree_unflatten(list(leaves), self.structure)
         return tuple(args), dict(kwargs)
 
@@ -141,15 +139,12 @@ class CallingConvention:
 
     @cached_property
     def required_outputs(self) -> list[str]:
-        """The ONNX outputs that a call needs."""
+        """The ONNX outputs that `rebuild_outputs` reads."""
         names = [slot.name for slot in self.returned if slot.name]
         return list(dict.fromkeys([*names, *self.written]))
 
     def rebuild_outputs(self, computed: Mapping[str, torch.Tensor], leaves: Sequence[Any]) -> Any:
-        """Rebuild what the module returns from ``computed``, the values of the ONNX outputs.
-
-        Arguments that forward mutates are written in place.
-        """
+        """Build the module's result from ONNX outputs, and write the mutated arguments."""
         for name, index in self.written.items():
             target = leaves[index]
             value = as_complex(computed[name]) if target.is_complex() else computed[name]
@@ -176,8 +171,10 @@ class CallingConvention:
         return self.process_outputs(_fill_structure(self.out_structure, iter(outputs)))
 
     def _match_by_path(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-        """Match a call that is spelled differently than the example: arguments by name, defaults
-        left out or given, keys of a dict in another order.
+        """Match a call whose structure differs from the example's, and return its leaves.
+
+        It accepts positional arguments given by name, defaults left out or given, and another order
+        of dict keys.
         """
         arguments = dict(named_arguments(self.parameters, args, kwargs))
         expected = dict.fromkeys(slot.argument for slot in self.slots)
@@ -189,8 +186,8 @@ class CallingConvention:
                 raise InputError(self._unexpected_argument_text(name, value))
         for name in expected:
             parameter = self.parameters.get(name)
-            left_out = name not in arguments and parameter is not None
-            if left_out and parameter.default is not inspect.Parameter.empty:  # type: ignore[union-attr]
+            is_omitted = name not in arguments and parameter is not None
+            if is_omitted and parameter.default is not inspect.Parameter.empty:  # type: ignore[union-attr]
                 leaves_by_path.update(pytrees.leaf_paths(name, parameter.default))  # type: ignore[union-attr]
         paths = [slot.path for slot in self.slots]
         extra = [path for path in leaves_by_path if path not in paths]
@@ -205,37 +202,37 @@ class CallingConvention:
             return f"{_STRUCTURE_MISMATCH}: {_extra_arguments_text([name])}"
         return (
             f"'{name}' is {_describe_value(value)}, and the example of the export left it out: "
-            f"the model has its default, {_describe_value(parameter.default)}, as a constant"
+            f"its default, {_describe_value(parameter.default)}, is a constant of the model"
         )
 
     def _is_default(self, name: str, value: Any) -> bool:
-        """Whether an argument that the example left out has the value that it had there."""
+        """Whether ``value`` equals the default of a parameter that the example omitted."""
         parameter = self.parameters.get(name)
         return parameter is not None and _is_same_constant(parameter.default, value)
 
 
-# -- build a convention from a conversion
+# -- make a calling convention
 
 
 def _find_crashing_ops(model: ModelProto) -> set[str]:
     """Find the operators whose ONNX Runtime kernels crash the process on empty tensors."""
     operators: set[str] = set()
-    bodies: list[GraphProto | FunctionProto] = [model.graph, *model.functions]
-    while bodies:
-        for node in bodies.pop().node:
+    pending: list[GraphProto | FunctionProto] = [model.graph, *model.functions]
+    while pending:
+        for node in pending.pop().node:
             name = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
             if name in CRASHES_ON_EMPTY:
                 operators.add(name)
             for attribute in node.attribute:
-                bodies.extend([attribute.g, *attribute.graphs])
+                pending.extend([attribute.g, *attribute.graphs])
     return operators
 
 
 def _recurrent_length_names(program: Program) -> set[str] | None:
-    """Name the dimensions over which recurrent layers run.
+    """Return the names of the dimensions over which recurrent layers run.
 
-    Their lowering takes an empty batch, but no empty sequence. None, for all dimensions, where a
-    user's converter made the kernel.
+    The lowering of these layers supports an empty batch, but no empty sequence. Returns None (all
+    dimensions) if the crashing node comes from a user's converter.
     """
     names: set[str] = set()
     layers = [
@@ -246,17 +243,15 @@ def _recurrent_length_names(program: Program) -> set[str] | None:
         if not isinstance(value, torch.Tensor):
             return None
         batch_first = node.args[-1]
-        steps = value.shape[1 if batch_first else 0]
-        if isinstance(steps, torch.SymInt):
-            free = map(str, steps.node.expr.free_symbols)
-            names |= {program.symbol_names.get(symbol, symbol) for symbol in free}
+        length = value.shape[1 if batch_first else 0]
+        if isinstance(length, torch.SymInt):
+            symbols = map(str, length.node.expr.free_symbols)
+            names |= {program.symbol_names.get(symbol, symbol) for symbol in symbols}
     return names if layers else None
 
 
 def make_calling_convention(model: Any, request: Request, program: Program) -> CallingConvention:
-    """Return the calling convention of ``model``, a ModelProto or LargeModel made of
-    ``program``.
-    """
+    """Return the calling convention of ``model``, a ModelProto or LargeModel of ``program``."""
     parameters = _forward_parameters(request.model)
     args, kwargs = _example_call(request, program)
     paths = [
@@ -264,7 +259,7 @@ def make_calling_convention(model: Any, request: Request, program: Program) -> C
         for name, value in named_arguments(parameters, args, kwargs)
         for path, _ in pytrees.leaf_paths(name, value)
     ]
-    if len(paths) != len(program.user_inputs):  # a graph without an example: flat
+    if len(paths) != len(program.user_inputs):  # a graph without an example takes a flat list
         args, kwargs = tuple(program.user_inputs), {}
         paths = [(str(node.target), str(node.target)) for node in program.user_inputs]
         parameters = _flat_parameters([path for path, _ in paths])
@@ -274,7 +269,7 @@ def make_calling_convention(model: Any, request: Request, program: Program) -> C
         InputSlot(*path, name, value)
         for path, name, value in zip(paths, names, values, strict=True)
     )
-    returned, written = _output_slots(model, program)
+    returned, mutated = _output_slots(model, program)
     structure = program.output_structure
     if structure is None:
         structure = _user_results(program)
@@ -290,14 +285,13 @@ def make_calling_convention(model: Any, request: Request, program: Program) -> C
         parameters,
         returned,
         structure,
-        written,
+        mutated,
         sizes,
         program.graph_module.graph.process_outputs,
     )
 
 
 def _example_call(request: Request, program: Program) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the example call with the inputs of the program."""
     if isinstance(request.model, ExportedProgram):
         assert program.exported is not None
         return get_example_call(request.model, program)
@@ -312,43 +306,41 @@ def _forward_parameters(model: Any) -> Mapping[str, inspect.Parameter]:
 
 
 def _flat_parameters(names: Sequence[str]) -> Mapping[str, inspect.Parameter]:
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    return {name: inspect.Parameter(name, kind) for name in names}
+    parameter_kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return {name: inspect.Parameter(name, parameter_kind) for name in names}
 
 
 def _output_slots(model: Any, program: Program) -> tuple[tuple[OutputSlot, ...], dict[str, int]]:
-    """Return the leaves of forward's results, and what it writes: ONNX output -> leaf of the
-    call.
-    """
+    """Return the slots of forward's results, and a map from ONNX outputs to mutated arguments."""
     names = [value.name for value in proto_of(model).graph.output]
     leaves = list(flatten_output(program.graph_module.graph.output_node().args[0]))
     pairs = list(zip(leaves, program.outputs, strict=True))
-    users = [leaf for leaf, output in pairs if output.kind == "user"]
+    user_leaves = [leaf for leaf, output in pairs if output.kind == "user"]
     computed = [leaf for leaf, output in pairs if output.kind == "user" and not output.is_none]
     inputs = {node: index for index, node in enumerate(program.user_inputs)}
     by_name = {str(node.target): index for node, index in inputs.items()}
-    others = [(leaf, output) for leaf, output in pairs if output.kind != "user"]
-    written = {
+    mutations = [(leaf, output) for leaf, output in pairs if output.kind != "user"]
+    mutated = {
         name: by_name[output.target]
-        for name, (_, output) in zip(names[len(computed) :], others, strict=False)
+        for name, (_, output) in zip(names[len(computed) :], mutations, strict=False)
         if output.kind == "input" and output.target in by_name
     }
     new_values = {
         leaf: by_name[output.target]
-        for leaf, output in others
+        for leaf, output in mutations
         if output.kind == "input" and output.target in by_name
     }
-    inputs = {node: index for node, index in inputs.items() if index not in written.values()}
-    where = iter(names)
+    inputs = {node: index for node, index in inputs.items() if index not in mutated.values()}
+    output_names = iter(names)
     slots: list[OutputSlot] = []
     first_index: dict[Any, int] = {}
-    for index, leaf in enumerate(users):
+    for index, leaf in enumerate(user_leaves):
         value = results.node_value(leaf) if isinstance(leaf, Node) else leaf
-        name = "" if value is None else next(where)
+        name = "" if value is None else next(output_names)
         slots.append(_make_output_slot(leaf, value, name, {**inputs, **new_values}, first_index))
         if isinstance(leaf, Node):
             first_index.setdefault(leaf, index)
-    return tuple(slots), written
+    return tuple(slots), mutated
 
 
 def _make_output_slot(
@@ -371,7 +363,6 @@ def _make_output_slot(
 
 
 def _user_results(program: Program) -> Any:
-    """Return what the FX graph returns to the user, with its nesting."""
     structure = program.graph_module.graph.output_node().args[0]
     if all(output.kind == "user" for output in program.outputs):
         return structure
@@ -381,7 +372,6 @@ def _user_results(program: Program) -> Any:
 
 
 def _fill_structure(structure: Any, leaves: Iterator[Any]) -> Any:
-    """Replace the leaves of an FX output by ``leaves``."""
     if isinstance(structure, dict):
         return {key: _fill_structure(item, leaves) for key, item in structure.items()}
     if isinstance(structure, list):
@@ -405,10 +395,10 @@ def _structure_mismatch_text(missing: Sequence[str], extra: Sequence[str]) -> st
 
 
 def _extra_arguments_text(paths: Sequence[str]) -> str:
-    them = "them" if len(paths) > 1 else "it"
+    pronoun = "them" if len(paths) > 1 else "it"
     return (
-        f"it has {_list_paths(paths)}, without which the model was exported; export it again "
-        f"with an example that has {them}"
+        f"it has {_list_paths(paths)}, without which the model was exported; export it "
+        f"again with an example that has {pronoun}"
     )
 
 
@@ -422,7 +412,6 @@ def _list_paths(paths: Sequence[str]) -> str:
 
 
 def _check_leaf(slot: InputSlot, leaf: Any, sizes: SizeConstraints) -> None:
-    """Raises InputError for a leaf of another type, dtype or rank than the slot's."""
     expected = slot.value
     if isinstance(expected, torch.SymInt):
         if type(leaf) is not int:
@@ -432,8 +421,7 @@ def _check_leaf(slot: InputSlot, leaf: Any, sizes: SizeConstraints) -> None:
         if expected is not results.UNKNOWN and not _is_same_constant(expected, leaf):
             raise InputError(
                 f"{slot.display_name} is {_describe_value(leaf)}, and the model was exported with "
-                f"{_describe_value(expected)}, a constant of it; export it again with the "
-                "other value"
+                f"the constant {_describe_value(expected)}; export it again with the new value"
             )
         return
     if (
@@ -444,27 +432,32 @@ def _check_leaf(slot: InputSlot, leaf: Any, sizes: SizeConstraints) -> None:
         and leaf.dim() == len(expected.shape)
     ):
         return
-    text = f"{str(expected.dtype).removeprefix('torch.')} {sizes.format_shape(expected.shape)}"
+    expected_text = (
+        f"{str(expected.dtype).removeprefix('torch.')} {sizes.format_shape(expected.shape)}"
+    )
     if not isinstance(leaf, torch.Tensor):
-        remedy = "; torch.from_numpy makes a tensor of it" if hasattr(leaf, "__array__") else ""
+        remedy = "; convert it with torch.from_numpy" if hasattr(leaf, "__array__") else ""
         raise InputError(
-            f"{slot.display_name} is a tensor, {text}, not {_describe_value(leaf)}{remedy}"
+            f"{slot.display_name} is a tensor, {expected_text}, not {_describe_value(leaf)}{remedy}"
         )
     if is_fake(leaf) or leaf.layout is not torch.strided:
-        kind = "a tensor without data" if is_fake(leaf) else f"a tensor of layout {leaf.layout}"
-        raise InputError(f"{slot.display_name} is {kind}; the model takes {text}")
+        description = (
+            "a tensor without data" if is_fake(leaf) else f"a tensor of layout {leaf.layout}"
+        )
+        raise InputError(f"{slot.display_name} is {description}; the model takes {expected_text}")
     if leaf.dtype != expected.dtype:
         raise InputError(
-            f"{slot.display_name} is {_tensor_text(leaf)}; the model takes {text}, and casts "
-            f"nothing: give {slot.path}.to({expected.dtype})"
+            f"{slot.display_name} is {_tensor_text(leaf)}; the model takes {expected_text}, and "
+            f"casts nothing: give {slot.path}.to({expected.dtype})"
         )
     raise InputError(
-        f"{slot.display_name} is {_tensor_text(leaf)}, of rank {leaf.dim()}; the model takes {text}"
+        f"{slot.display_name} is {_tensor_text(leaf)}, of rank {leaf.dim()}; "
+        f"the model takes {expected_text}"
     )
 
 
 def _is_same_constant(constant: Any, value: Any) -> bool:
-    """Return whether two leaves are one constant: of one type, and equal."""
+    """Whether two leaves have the same type and are equal; tensors must be the same object."""
     if type(constant) is not type(value):
         return False
     if isinstance(constant, torch.Tensor):
@@ -487,7 +480,7 @@ def _tensor_text(tensor: torch.Tensor) -> str:
 
 
 def _result_device(leaves: Sequence[Any]) -> torch.device:
-    """Return the first accelerator among the arguments, else the CPU: results go there."""
+    """Return the device of the results: the first accelerator of an argument, else the CPU."""
     for leaf in leaves:
         if isinstance(leaf, torch.Tensor) and not leaf.is_cpu:
             return leaf.device

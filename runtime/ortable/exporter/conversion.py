@@ -1,4 +1,4 @@
-"""The steps from the arguments of to_onnx to a model, which fill one `Conversion`.
+"""Convert a model in steps that fill one `Conversion`: capture, build, optimize, write.
 
 Called by `to_onnx` and `export`; `program.py` runs single steps again.
 """
@@ -75,9 +75,10 @@ from ortable.passes.weight_quantization import WeightOptions
 class Conversion:
     """State of a conversion: the request, and the results of the steps so far.
 
-    ``autocast_regions``: the regions of autocast that were active at the call; ``program``: the
-    graph of torch; ``input_names`` and ``output_names`` as the interpreter takes them; ``dims``:
-    names that the caller gave to dimensions of outputs; ``model``: a ModelProto or LargeModel.
+    ``autocast_regions``: autocast regions that were active when the caller started the export;
+    ``program``: the captured torch graph; ``input_names`` and ``output_names``: for the
+    interpreter; ``dims``: the caller's names for output dimensions; ``model``: a ModelProto or
+    LargeModel.
     """
 
     request: Request
@@ -99,9 +100,9 @@ def convert(
     keywords: Mapping[str, Any],
     large_model_bytes: int | None = None,
 ) -> Conversion:
-    """Check the arguments of to_onnx and run `STEPS`."""
+    """Check the arguments of to_onnx and run all `STEPS`."""
     check_versions("torch", "onnx")
-    # torch.export makes a fake mode of its own, and what has data keeps it
+    # torch.export creates its own fake mode, and tensors with data must stay real
     with unset_fake_temporarily():
         conversion = Conversion(
             checked_request(mod, args, kwargs, keywords, large_model_bytes),
@@ -115,7 +116,7 @@ def convert(
 
 @contextmanager
 def _write_report_on_exit(conversion: Conversion) -> Iterator[None]:
-    """Write the requested report when the block ends, also after an error."""
+    """Write the report, if requested, when the block ends, even if it ends with an error."""
     failure: Exception | None = None
     request = conversion.request
     try:
@@ -131,7 +132,6 @@ def _write_report_on_exit(conversion: Conversion) -> Iterator[None]:
 
 
 def _capture_program(conversion: Conversion) -> None:
-    """Make the program to convert, and record how it was made."""
     record = conversion.request.record
     program = conversion.program = make_program(conversion.request)
     record.steps, record.guards = program.notes, program.guards
@@ -141,7 +141,6 @@ def _capture_program(conversion: Conversion) -> None:
 
 
 def _name_values(conversion: Conversion) -> None:
-    """Choose the names of inputs, outputs and dimensions, before anything is converted."""
     request, program = conversion.request, conversion.program
     conversion.input_names = choose_input_names(program, request.input_names)
     conversion.output_names = choose_output_names(
@@ -153,7 +152,6 @@ def _name_values(conversion: Conversion) -> None:
 
 
 def _build_graph(conversion: Conversion) -> None:
-    """Convert the program into the graph of a builder."""
     request, program = conversion.request, conversion.program
     record = request.record
     name = model_name(request.model, program)
@@ -164,8 +162,8 @@ def _build_graph(conversion: Conversion) -> None:
         _explain_missing_dtype(program, request.opset),
     ):
         fill_builder(conversion)
-    lost = [f"{len(record.assertions)} assertions dropped"] if record.assertions else []
-    record.log_phase("convert", f"{len(conversion.builder.nodes)} nodes", *lost)
+    dropped = [f"{len(record.assertions)} assertions dropped"] if record.assertions else []
+    record.log_phase("convert", f"{len(conversion.builder.nodes)} nodes", *dropped)
     if record.verbose:
         print_unused_converters(request.dispatcher)
 
@@ -181,7 +179,6 @@ def _run_passes(conversion: Conversion) -> None:
 
 
 def _store_weights(conversion: Conversion) -> None:
-    """Store weights as ``weights=`` requests."""
     request, builder = conversion.request, conversion.builder
     record, weights = request.record, request.weights
     if weights is None:
@@ -203,32 +200,30 @@ def _store_weights(conversion: Conversion) -> None:
 
 
 def _serialize_model(conversion: Conversion) -> None:
-    """Make the ModelProto or LargeModel of the graph, and write its metadata."""
     request, builder = conversion.request, conversion.builder
     with request.record.phase("serialise"), pause_gc():
         convert_weights_to_inputs(builder, conversion.program)
-        external_file = request.filename is not None
-        large = request.large_model or needs_external_weights(
-            builder, request.large_model_bytes, external_file, request.record
+        has_filename = request.filename is not None
+        is_large = request.large_model or needs_external_weights(
+            builder, request.large_model_bytes, has_filename, request.record
         )
-        conversion.model = serialize_graph(builder, request, large)
+        conversion.model = serialize_graph(builder, request, is_large)
         label_model(conversion.model, request, conversion.program, conversion.dims)
 
 
 def _validate_model(conversion: Conversion) -> None:
-    """Compare the model with eager, if requested."""
     request, program, model = conversion.request, conversion.program, conversion.model
     if not request.validate:
         return
     record, requested = request.record, request.validate
-    accepted = record.accepted = requested if isinstance(requested, float) else None
+    tolerance = record.accepted = requested if isinstance(requested, float) else None
     with record.phase("validate"):
-        comparisons = record.comparisons = validate_model(model, request, program, accepted)
+        comparisons = record.comparisons = validate_model(model, request, program, tolerance)
     call = module_and_call(request)[1]
     check_comparisons(
         comparisons,
         explain=lambda: explain_difference(
-            comparisons, model, program, call, request.tables, accepted
+            comparisons, model, program, call, request.tables, tolerance
         ),
     )
     record.log_phase("validate", "equal to eager")
@@ -249,11 +244,11 @@ STEPS: tuple[Callable[[Conversion], None], ...] = (
 )  # fmt: skip
 
 
-# -- parts of steps, which `program.py` runs again
+# -- parts of steps that `program.py` and the debugger also run
 
 
 def fill_builder(conversion: Conversion) -> None:
-    """Run one interpreter over the program, into the graph of the builder."""
+    """Run an interpreter over the program, which adds the nodes to the graph of the builder."""
     request, program, builder = conversion.request, conversion.program, conversion.builder
     builder.rename_dims = program.symbol_names
     builder.ctx = replace(builder.ctx, record=request.record)
@@ -261,10 +256,10 @@ def fill_builder(conversion: Conversion) -> None:
         [str(node.target) for node in program.onnx_inputs()], conversion.input_names
     )
     names, order = output_plan(program, inputs, conversion.output_names)
-    weights = weight_names(program, inputs, names, request.options.initializer_names)
+    initializers = weight_names(program, inputs, names, request.options.initializer_names)
     arguments: dict[str, Any] = {
         "input_names": inputs,
-        "initializer_names": weights,
+        "initializer_names": initializers,
         "output_names": names,
         "output_order": order,
         "verbose": request.record.verbose,
@@ -277,10 +272,10 @@ def fill_builder(conversion: Conversion) -> None:
             builder, None, request.dispatcher, choices=choices, program=program, **arguments
         )
     )
-    before = 0 if program.exported is None else count_guards(program.exported)
+    guard_count = 0 if program.exported is None else count_guards(program.exported)
     interpreter.run(program.graph_module)
     if "custom_ops" in request.options.functions:
-        add_body_guards(program, request, before)
+        add_body_guards(program, request, guard_count)
     record_weights(program, interpreter.inputs)
     if choices is None:
         program.results.update(
@@ -290,7 +285,7 @@ def fill_builder(conversion: Conversion) -> None:
 
 
 def rebuild_graph(conversion: Conversion, passes: pipeline.PassOptions) -> GraphBuilder:
-    """Build the graph of a conversion again, with other passes and without local functions."""
+    """Build the graph again with other passes and without local functions."""
     rebuilt = copy(conversion)
     rebuilt.request = replace(conversion.request, functions=None)
     rebuilt.builder = GraphBuilder(conversion.request.opsets, target=conversion.request.target)
@@ -301,11 +296,11 @@ def rebuild_graph(conversion: Conversion, passes: pipeline.PassOptions) -> Graph
 
 
 def serialize_graph(builder: GraphBuilder, request: Request, large: bool) -> Any:
-    """Return the graph as a ModelProto, or as a LargeModel."""
+    """Return the graph as a ModelProto, or as a LargeModel if ``large``."""
     return builder.to_onnx(
         large_model=large,
         external_threshold=request.external_threshold,
-        optimize=False,  # the passes have run, those that were asked for
+        optimize=False,  # the requested passes have run already
         inline=request.inline,
         metadata=request.options.metadata,
         value_info=request.options.value_info,
@@ -315,57 +310,54 @@ def serialize_graph(builder: GraphBuilder, request: Request, large: bool) -> Any
 def label_model(
     model: Any, request: Request, program: Program, dims: Mapping[tuple[str, int], str]
 ) -> None:
-    """Write the caller's names of dimensions, and the metadata."""
+    """Write the caller's names of output dimensions, the doc string and the metadata."""
     write_dims(model, dims)
     write_metadata(model, program, make_doc_string(request.model, request.options.doc_string))
 
 
 @contextmanager
 def _explain_missing_dtype(program: Program, opset: int) -> Iterator[None]:
-    """Explain an error of the conversion by a dtype that ONNX does not have at ``opset``, if
-    any.
-    """
+    """Raise ExportError instead of an error caused by a dtype that ``opset`` does not have."""
     try:
         yield
     except OrtableError as error:
         newer_dtype = _find_newer_dtype(program, opset)
         if newer_dtype is None:
             raise
-        node, dtype, first = newer_dtype
-        spelled = str(dtype).removeprefix("torch.")
-        where = str(node.meta.get("stack_trace") or "").strip().splitlines()
+        node, dtype, first_opset = newer_dtype
+        dtype_name = str(dtype).removeprefix("torch.")
+        stack_lines = str(node.meta.get("stack_trace") or "").strip().splitlines()
         raise ExportError(
-            f"the model computes with {spelled} (node '{node.name}'), which ONNX has from opset "
-            f"{first} on, and the target is opset {opset}: give target_opset={first} or a later one"
-            + "".join(f"\n    {line.strip()}" for line in where[-2:])
+            f"the model computes with {dtype_name} (node '{node.name}'), which ONNX has from opset "
+            f"{first_opset} on, and the target is opset {opset}: give target_opset={first_opset} "
+            "or a later one" + "".join(f"\n    {line.strip()}" for line in stack_lines[-2:])
         ) from error
 
 
 def _find_newer_dtype(program: Program, opset: int) -> tuple[Node, torch.dtype, int] | None:
-    """Find the first node with a dtype newer than ``opset``, the dtype, and the opset that has
-    it.
-    """
-    seen: set[torch.dtype] = set()
+    """Return the first node whose dtype needs a newer opset, with the dtype and that opset."""
+    checked: set[torch.dtype] = set()
     for module in program.graph_module.modules():
         if not isinstance(module, GraphModule):
             continue
         for node in module.graph.nodes:
             value = node.meta.get("val")
             for tensor in value if isinstance(value, (list, tuple)) else (value,):
-                if not isinstance(tensor, torch.Tensor) or tensor.dtype in seen:
+                if not isinstance(tensor, torch.Tensor) or tensor.dtype in checked:
                     continue
-                seen.add(tensor.dtype)
-                first = _first_opset(tensor.dtype)
-                if first is not None and first > opset:
-                    return node, tensor.dtype, first
+                checked.add(tensor.dtype)
+                first_opset = _first_opset(tensor.dtype)
+                if first_opset is not None and first_opset > opset:
+                    return node, tensor.dtype, first_opset
     return None
 
 
 def _first_opset(dtype: torch.dtype) -> int | None:
-    """Return the first opset whose Cast takes ``dtype``, None when there is none."""
     try:
         element = dtypes.from_torch(dtype)
-    except UnsupportedDtype:  # complex32, quantized types: the conversion's own error says so
+    except (
+        UnsupportedDtype
+    ):  # complex32, quantized types: the original error already names the dtype
         return None
     for version in versions_of("Cast"):
         schema = find_schema("Cast", "", version)
@@ -374,16 +366,17 @@ def _first_opset(dtype: torch.dtype) -> int | None:
     return None
 
 
-# -- files: a new file replaces an old one atomically
+# -- write files; each new file replaces the old one atomically
 
 
 def needs_external_weights(
     builder: Any, large_model_bytes: int | None, external_file: bool, record: ExportRecord
 ) -> bool:
-    """Return whether weights are stored beside the model, and note it in ``record.steps``.
+    """Whether weights are stored beside the model; if so, add a note to ``record.steps``.
 
-    They are with ``large_model_bytes`` or more; without that limit, where no protobuf file can
-    hold them and there is an ``external_file``. (Otherwise the builder raises BuilderError.)
+    They are if they have ``large_model_bytes`` or more. If that is None, they are if the model goes
+    to a file (``external_file``) and exceeds protobuf's limit; without a file, the builder raises
+    BuilderError for such a model.
     """
     limit = proto_files.PROTO_LIMIT if large_model_bytes is None else large_model_bytes
     if large_model_bytes is None and not external_file:
@@ -404,8 +397,8 @@ def write_model(
     """Write a ModelProto, or a LargeModel with its weights beside it, to ``filename``.
 
     Every file is complete before it replaces an older one. ``record.verbose`` prints progress.
-    Raises ExportError when the folder is missing or cannot be written to, disk or memory is full,
-    or the model is over protobuf's limit of 2 GiB; nothing is left behind.
+    Raises ExportError, and leaves no partial file, if the folder is missing or not writable, disk
+    or memory is full, or the model exceeds protobuf's limit of 2 GiB.
     """
     path = checked_path("filename", Path(filename))
     try:
@@ -418,8 +411,8 @@ def write_model(
             model.save(path, progress=progress, max_shard_bytes=max_shard_bytes)
     except OSError as error:
         raise ExportError(
-            f"the model could not be written to '{path}': {error}. Nothing was left there; what "
-            "was there before is unchanged"
+            f"the model could not be written to '{path}': {error}. No partial file is left, and an "
+            "older file at that path is unchanged"
         ) from error
 
 
@@ -428,13 +421,13 @@ def _serialize_proto(model: onnx.ModelProto) -> bytes:
         return model.SerializeToString()
     except ValueError as error:
         raise ExportError(
-            "the model is too large for one protobuf file (2 GiB): use large_model=True, weights "
-            "then go to files beside it"
+            "the model is too large for one protobuf file (2 GiB): use large_model=True, which "
+            "writes the weights to files beside it"
         ) from error
-    except (EncodeError, MemoryError) as error:  # protobuf says "Failed to serialize proto"
+    except (EncodeError, MemoryError) as error:  # protobuf's message is "Failed to serialize proto"
         raise ExportError(
-            "there is not enough memory to write the model in one piece: with large_model=True "
-            "weights go to a file beside it, one after the other. Nothing was written"
+            "there is not enough memory to serialize the model at once: use large_model=True, "
+            "which writes the weights one by one to a file beside it. Nothing was written"
         ) from error
 
 
@@ -442,12 +435,13 @@ MIN_PROGRESS_BYTES = 1 << 26  # smaller weights are written too fast to report p
 
 
 class WeightProgress:
-    """Print how many of the weights of a large model are written, at every tenth."""
+    """Print the progress of writing the weights of a large model, in steps of 10 %."""
 
     def __init__(self) -> None:
         self._tenths = 0
 
     def __call__(self, done: int, total: int, name: str) -> None:
+        """Print a line when the next tenth of the weights is written."""
         tenths = 10 * done // total if total else 10
         if total >= MIN_PROGRESS_BYTES and tenths > self._tenths:
             self._tenths = tenths

@@ -1,4 +1,4 @@
-"""observe: infer dynamic shapes from the calls of a module, then export or compile it."""
+"""Infer dynamic shapes from observed calls of a module, then export or compile it."""
 
 from __future__ import annotations
 
@@ -45,22 +45,22 @@ _DEFAULT_KEEP = 8
 
 
 def observe(model: torch.nn.Module, *, keep: int = _DEFAULT_KEEP) -> Observation:
-    """Watch the calls of a module in a ``with`` block, for an export or a compilation with dynamic
-    shapes that nobody wrote down.
+    """Observe the calls of a module to infer its dynamic shapes.
 
-    ``with ortable.observe(model) as seen:`` and two or more calls of other sizes; then
-    ``seen.export()`` or ``seen.compile()``. The calls run as they always do.
+    Call the module two or more times with different sizes in ``with ortable.observe(model) as
+    seen:``. Then ``seen.export()`` or ``seen.compile()`` use the inferred shapes. The calls run in
+    eager mode as usual.
 
     Args:
-        model: the module whose calls are watched; also those that a function around it makes.
-        keep: of how many calls of different sizes copies of the tensors are kept.
+        model: the module to observe; calls by other code in the block are observed, too.
+        keep: the number of calls of different sizes whose tensors are copied and kept.
 
     Returns:
-        Observation: prints as a table of what was seen.
+        Observation: prints as a table of the observed arguments and dimensions.
 
     Raises:
-        InputError: what is observed is no module, or a compiled one.
-        OptionError: ``keep`` is no number of at least 2.
+        InputError: ``model`` is not a module, or is a compiled one.
+        OptionError: ``keep`` is not an int of at least 2.
     """
     if hasattr(model, "_orig_mod"):
         raise InputError("observe takes the module itself, before torch.compile: model._orig_mod")
@@ -72,13 +72,14 @@ def observe(model: torch.nn.Module, *, keep: int = _DEFAULT_KEEP) -> Observation
 
 
 class Observation:
-    """What the calls of a module say of its dimensions. `ortable.observe` makes it.
+    """Observed calls of a module, and the dimensions inferred from them.
 
-    As a context it watches the calls in its block; entered again, it adds to what it saw.
+    `ortable.observe` returns it. As a context manager it observes the calls in its block; entering
+    it again adds calls.
 
     Args:
         model: the module.
-        recorder: its calls; `ortable.observe` makes it.
+        recorder: records the calls; `ortable.observe` creates it.
     """
 
     def __init__(self, model: torch.nn.Module, recorder: CallRecorder) -> None:
@@ -92,14 +93,14 @@ class Observation:
         self._entered.append(record_calls(self._recorder))
         try:
             self._entered[-1].__enter__()
-        except BaseException:  # Ctrl-C: nobody else leaves what was entered
+        except BaseException:  # after Ctrl-C here, __exit__ does not run
             self._entered.clear()
             raise
         return self
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_type: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
@@ -107,29 +108,30 @@ class Observation:
             for context in self._entered:
                 context.__exit__(None, None, None)
         finally:
-            self._entered.clear()  # what a Ctrl-C kept from ending ends when it goes
+            self._entered.clear()  # contexts that Ctrl-C left open end when they are freed
 
     # -- observed calls
 
     @property
     def calls(self) -> int:
-        """How many calls were seen."""
+        """Number of observed calls."""
         return len(self._recorder.calls)
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
-        """The dimensions that varied, equal ones as one.
+        """Dimensions that varied; axes with equal sizes in all calls share one dimension.
 
-        Raises ExportError for calls of different structure, see ``apart``.
+        Raises ExportError for calls of different structure; see ``apart``.
         """
         return self._infer_dimensions().dimensions
 
     @property
     def dynamic_shapes(self) -> dict[str, Any]:
-        """The dynamic shapes as ``torch.export.export`` takes them for ``example``, by argument and
-        nested as the arguments are: a ``Dim.DYNAMIC`` with a name for each axis that varied.
+        """Dynamic shapes for ``torch.export.export`` with the arguments of ``example``.
 
-        Raises ExportError as ``export`` does, for calls that say nothing.
+        They map each argument of forward to a structure nested like the argument, with a named
+        ``Dim.DYNAMIC`` for each axis that varied. Raises the ExportErrors of ``export`` for calls
+        from which no dynamic shapes can be inferred.
         """
         call = self._example_call()
         requested = requested_shapes(self.model, self._varied_dimensions(), call)
@@ -139,21 +141,24 @@ class Observation:
 
     @property
     def example(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Copies of the arguments of the call that an export starts from, ``(args, kwargs)``: the
-        first one whose sizes are not 0 or 1 where they may vary, since torch takes these for
-        constants; where there was none, one that is resized.
+        """Copies of the arguments of the example call, ``(args, kwargs)``.
+
+        It is the call with the most dynamic dimensions above 1, because torch specializes on the
+        sizes 0 and 1. If some are 0 or 1 in that call too, it is resized.
         """
         return self._example_call().copy_arguments()
 
     def apart(self) -> list[Observation]:
-        """One observation for each kind of call: by structure, dtypes, ranks and constants. A
-        decoder, say, is called with a cache and without one, which are two graphs.
+        """Split the calls into observations of equal structure, dtypes, ranks and constants.
+
+        For example, calls of a decoder with and without a cache are two groups, and need two
+        graphs.
         """
-        kinds: dict[Any, list[ObservedCall]] = {}
+        groups: dict[Any, list[ObservedCall]] = {}
         for call in self._recorder.calls:
-            kinds.setdefault(call.structure_key(), []).append(call)
+            groups.setdefault(call.structure_key(), []).append(call)
         observations = []
-        for calls in kinds.values():
+        for calls in groups.values():
             recorder = CallRecorder(self.model, self._recorder.keep)
             recorder.calls = calls
             observations.append(Observation(self.model, recorder))
@@ -165,27 +170,28 @@ class Observation:
     def export(
         self, *, prove: bool = True, maximum: Mapping[str, int] | None = None, **keywords: Any
     ) -> OnnxProgram:
-        """Export the module with the dynamic shapes that were seen, and prove the program.
+        """Export the module with the inferred dynamic shapes, and prove the program.
 
         Args:
             prove: compare the program with eager at other sizes, as the method ``prove`` does; the
-                report is ``proof``. ExportError when they differ.
+                report is ``proof``. ExportError if they differ.
             maximum: the largest size of some dimensions, by name, for the proof.
-            keywords: as `ortable.export` has them, without ``dynamic_shapes`` and the example.
+            keywords: keywords of `ortable.export`, except ``dynamic_shapes`` and the example.
 
         Returns:
             OnnxProgram: called like the module.
 
         Raises:
-            ExportError: fewer than two calls; calls of different structure, or with another value
-                of a constant, with the argument; nothing varied; the model fixes a dimension that
-                varied, with the lines that do; the program is not right at another size.
+            ExportError: fewer than two calls; calls of different structure, or with different
+                values of a constant (the error names the argument); no dimension varied; the model
+                fixes a dimension that varied (the error lists the lines); the program differs from
+                eager at another size.
             OrtableError: as `ortable.export` does.
         """
         self._check_keywords(keywords, "dynamic_shapes", "mod", "args", "kwargs")
-        call, seen = self._example_call(), self._varied_dimensions()
+        call, inference = self._example_call(), self._varied_dimensions()
         args, kwargs = call.copy_arguments()
-        requested = requested_shapes(self.model, seen, call)
+        requested = requested_shapes(self.model, inference, call)
         program = export(self.model, args, kwargs, dynamic_shapes=requested, **keywords)
         if prove:
             self._check_proof(program, maximum)
@@ -200,21 +206,20 @@ class Observation:
         maximum: Mapping[str, int] | None = None,
         **keywords: Any,
     ) -> Any:
-        """Compile the module with the dimensions that were seen marked dynamic: now, for all their
-        sizes.
+        """Compile the module with the inferred dimensions marked dynamic; run the observed calls.
 
-        torch makes a graph of its own of a size of 0 or 1. Those of observed calls are made now,
-        others when they come.
+        torch compiles a separate graph for a size of 0 or 1: now, if an observed call has that
+        size, else at the first such call.
 
         Args:
-            options: those of ``torch.compile(..., backend="ortable", options=options)``.
+            options: options of ``torch.compile(..., backend="ortable", options=options)``.
             prove: compare the compiled module with eager at other sizes, as the method ``prove``
-                does; the report is ``proof``. ExportError when they differ.
+                does; the report is ``proof``. ExportError if they differ.
             maximum: the largest size of some dimensions, by name, for the proof.
-            keywords: further ones of ``torch.compile``.
+            keywords: further keywords of ``torch.compile``.
 
         Returns:
-            the compiled module, as ``torch.compile`` returns it.
+            The compiled module, as ``torch.compile`` returns it.
 
         Raises:
             ExportError: as ``export`` does.
@@ -223,7 +228,7 @@ class Observation:
         self._check_keywords(keywords, "model", "backend", "dynamic")
         call = self._example_call()
         backend_options = None if options is None else dict(options)
-        # code of its own: the limit of recompilations counts every model of one class
+        # otherwise the recompile limit counts all models of one class together
         compile_options = {"isolate_recompiles": True, **keywords}
         compiled = torch.compile(
             self.model, backend="ortable", options=backend_options, **compile_options
@@ -240,30 +245,32 @@ class Observation:
         *,
         maximum: Mapping[str, int] | None = None,
     ) -> ProofReport:
-        """Compare a graph with eager on the observed calls and at other sizes: for each dimension
-        0, 1, 2, 3, 5, 7 and its maximum, then all at 1, and each at another prime. Where no small
-        prime serves a dimension, multiples of the greatest common divisor of what was seen do.
+        """Compare a graph with eager on the observed calls and at other sizes.
 
-        Inputs are those of ``example``, repeated or cut, the same for all that share a name.
+        The sizes of each dimension are 0, 1, 2, 3, 5, 7 and its maximum; then all dimensions are 1,
+        and each is a different prime. If eager accepts no small prime, multiples of the greatest
+        common divisor of the observed sizes are used instead. Inputs are those of ``example``,
+        repeated or cut; dimensions of one name get one size.
 
         Args:
-            graph: what ``export`` or ``compile`` returned.
-            maximum: the largest size of some dimensions, by name. By default that of the program;
-                where it has none, the largest that was seen.
+            graph: the result of ``export`` or ``compile``.
+            maximum: the largest size of some dimensions, by name. The default is that of the
+                program; if it has none, the largest observed size.
 
         Returns:
-            ProofReport: for each size whether the graph is right, differs, refuses (with the
-            condition and its line), or eager itself raises; true when it differs nowhere.
+            ProofReport: for each size whether the graph equals eager, differs, raises (with the
+                condition and its line), or eager itself raises. The report is true if the graph
+                differs at no size.
 
         Raises:
-            OptionError: ``maximum`` names no dimension.
+            OptionError: ``maximum`` has a name that is no dimension.
         """
-        call, seen = self._example_call(), self._varied_dimensions()
+        call, inference = self._example_call(), self._varied_dimensions()
         largest = dict(maximum or {})
-        names = [dimension.name for dimension in seen.independent_dims()]
+        names = [dimension.name for dimension in inference.independent_dims()]
         unknown = [name for name in largest if name not in names]
         if unknown:
-            raise OptionError(f"maximum names {unknown[0]!r}, and the dimensions are {names}")
+            raise OptionError(f"maximum names {unknown[0]!r}, but the dimensions are {names}")
         runner: ProgramRunner | CompiledRunner
         if isinstance(graph, OnnxProgram):
             largest = {**largest_sizes(graph), **largest}
@@ -272,42 +279,42 @@ class Observation:
             runner = CompiledRunner(graph, call)
         try:
             calls = self._recorder.calls
-            self.proof = prove_graph(self.model, runner, seen, calls, call, largest)
+            self.proof = prove_graph(self.model, runner, inference, calls, call, largest)
         finally:
             runner.close()
         return self.proof
 
     def _check_proof(self, graph: Any, maximum: Mapping[str, int] | None) -> None:
-        """Prove a graph; ExportError where it is wrong.
+        """Prove a graph; raise ExportError if it differs from eager.
 
-        Where a program is wrong on empty tensors only, on which some kernels of ONNX Runtime fail,
-        warn, and make it refuse them.
+        If a program differs on empty tensors only, which some kernels of ONNX Runtime do not
+        support, warn and make the program reject them.
         """
         report = self.prove(graph, maximum=maximum)
         report.check(empty=not isinstance(graph, OnnxProgram))
-        wrong = report.failures
-        if not wrong:
+        failures = report.failures
+        if not failures:
             return
         names = [item.name for item in self._varied_dimensions().independent_dims()]
-        empty = [n for n in names if any(item.sizes == f"{n}=0" for item in wrong)]
+        empty = [n for n in names if any(item.sizes == f"{n}=0" for item in failures)]
         refuse_empty(graph, empty)
-        reasons = "\n".join(f"  {item.sizes}: {item.reason}" for item in wrong)
+        reasons = "\n".join(f"  {item.sizes}: {item.reason}" for item in failures)
         warnings.warn(
-            "the model is not what eager is on empty tensors, and the program refuses them:\n"
+            "the model differs from eager on empty tensors, and the program rejects them:\n"
             f"{reasons}",
             UserWarning,
             stacklevel=caller_stack_level(),
         )
 
     def _first_calls(self, compiled: Any, call: ObservedCall) -> None:
-        """Compile: run ``call``, then the other stored calls, most of which reuse the graph.
+        """Run the compiled module on ``call``, then on the other recorded calls.
 
-        Sizes are marked dynamic except 0 and 1, which torch specializes on; integers cannot be
-        marked, and are dynamic from their second value on.
+        Most of them reuse the first graph. Sizes are marked dynamic except 0 and 1, on which torch
+        specializes. Integers cannot be marked; torch makes them dynamic at their second value.
         """
         from ortable.compat.torch import mark_dynamic
 
-        seen = self._varied_dimensions()
+        inference = self._varied_dimensions()
         others = [
             observed
             for observed in self._recorder.calls
@@ -317,7 +324,7 @@ class Observation:
             args, kwargs = observed.copy_arguments()
             for path, leaf in flat_leaves(self.model, args, kwargs):
                 for axis in range(leaf.dim() if isinstance(leaf, torch.Tensor) else 0):
-                    if (path, axis) in seen.name_by_site and leaf.shape[axis] > 1:
+                    if (path, axis) in inference.name_by_site and leaf.shape[axis] > 1:
                         mark_dynamic(leaf, axis)
             with ExitStack() as stack:
                 stack.enter_context(preserve_state(self.model, (args, kwargs)))
@@ -331,7 +338,7 @@ class Observation:
                     raise explained from error
 
     def _explain_error(self, error: Exception, call: ObservedCall) -> ExportError | None:
-        """Return our error for a dimension that torch fixes."""
+        """Return an ExportError for a dimension that torch specialized, None for other errors."""
         arguments = get_arguments(self.model, call)
         requested = requested_shapes(self.model, self._varied_dimensions(), call)
         return shapes.explain_export_error(
@@ -339,55 +346,55 @@ class Observation:
         )
 
     @staticmethod
-    def _check_keywords(keywords: Mapping[str, Any], *ours: str) -> None:
-        for name in ours:
+    def _check_keywords(keywords: Mapping[str, Any], *reserved: str) -> None:
+        for name in reserved:
             if name in keywords:
-                raise OptionError(f"{name!r} is what observe finds out: leave it out")
+                raise OptionError(f"observe determines {name!r} itself: leave it out")
 
     # -- inference
 
     def _infer_dimensions(self) -> DimInference:
-        """Compare the calls; once for each number of them."""
+        """Infer the dimensions from all calls; the result is cached until there are more calls."""
         calls = self._recorder.calls
         if self._inferred is None or self._inferred[0] != len(calls):
             if len(calls) < 2:
                 raise ExportError(
                     f"observe saw {len(calls)} call{'' if len(calls) == 1 else 's'} of "
-                    f"{type(self.model).__name__}, and needs two or more of different sizes, by "
+                    f"{type(self.model).__name__}, and needs two or more of different sizes: call "
                     "model(...) inside the with block"
                 )
             self._inferred = len(calls), infer_dimensions(calls)
         return self._inferred[1]
 
     def _varied_dimensions(self) -> DimInference:
-        """Infer the dimensions; ExportError where nothing varied."""
         inference = self._infer_dimensions()
         if not inference.dimensions:
             raise ExportError(
                 f"the {self.calls} calls of {type(self.model).__name__} have the same sizes: call "
-                "it with other ones inside the with block, or use ortable.export without dynamic "
+                "it with other sizes inside the with block, or use ortable.export without dynamic "
                 "shapes"
             )
         return inference
 
     def _example_call(self) -> ObservedCall:
-        """Return the call to start from, see ``example``; chosen once for each number of calls."""
-        seen = self._varied_dimensions()
+        """Return the call for ``example``; the result is cached until there are more calls."""
+        inference = self._varied_dimensions()
         if self._start is None or self._start[0] != self.calls:
-            self._start = self.calls, self._choose_example(seen)
+            self._start = self.calls, self._choose_example(inference)
         return self._start[1]
 
-    def _choose_example(self, seen: DimInference) -> ObservedCall:
-        candidates = [item for item in self._recorder.calls if item.has_tensors]
-        best = max(candidates, key=lambda each: _above_one(get_call_sizes(seen, each)))
-        sizes = get_call_sizes(seen, best)
-        if _above_one(sizes) == len(sizes):
+    def _choose_example(self, inference: DimInference) -> ObservedCall:
+        candidates = [observed for observed in self._recorder.calls if observed.has_tensors]
+        best = max(candidates, key=lambda call: _count_above_one(get_call_sizes(inference, call)))
+        sizes = get_call_sizes(inference, best)
+        if _count_above_one(sizes) == len(sizes):
             return best
         usual = {
-            item.name: next((n for n in item.sizes if n > 1), 2) for item in seen.independent_dims()
+            dim.name: next((n for n in dim.sizes if n > 1), 2)
+            for dim in inference.independent_dims()
         }
         target = {name: size if size > 1 else usual[name] for name, size in sizes.items()}
-        arguments = resize_call(self.model, seen, best, target)
+        arguments = resize_call(self.model, inference, best, target)
         if arguments is None or not runs_in_eager(self.model, arguments):
             return best
         return replace_arguments(self.model, best, arguments)
@@ -404,61 +411,61 @@ class Observation:
             return f"Observation of {type(self.model).__name__}: {error}"
 
 
-def _above_one(sizes: Mapping[str, int]) -> int:
+def _count_above_one(sizes: Mapping[str, int]) -> int:
     return sum(size > 1 for size in sizes.values())
 
 
-_MAX_LISTED_SIZES = 6  # of a dimension, in the order in which they came
+_MAX_LISTED_SIZES = 6  # of a dimension, in the order of the calls
 _CONSTANT = "constant, the same in every call"
 
 
-def format_table(model: Any, calls: Sequence[ObservedCall], seen: DimInference) -> str:
-    """Format an Observation."""
+def format_table(model: Any, calls: Sequence[ObservedCall], inference: DimInference) -> str:
+    """Format an Observation as a table of arguments and dimensions."""
     given_names = set().union(*(call.given_names for call in calls))
-    listed = [path for path in seen.leaves if _argument_name(path) in given_names]
+    given_paths = [path for path in inference.leaves if _argument_name(path) in given_names]
     rows: list[tuple[str, str, str]] = []
-    for paths in _group_similar(seen, listed):
-        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-        rows.append(("arguments", f"{paths[0]}{more}", _describe_leaf(seen, paths[0])))
-    for dimension in sorted(seen.dimensions, key=lambda one: one.is_derived):
+    for paths in _group_similar(inference, given_paths):
+        suffix = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        rows.append(("arguments", f"{paths[0]}{suffix}", _describe_leaf(inference, paths[0])))
+    for dimension in sorted(inference.dimensions, key=lambda dim: dim.is_derived):
         rows.append(("dimensions", dimension.name, _format_sizes(dimension)))
-    if not seen.dimensions:
+    if not inference.dimensions:
         rows.append(("dimensions", "none", "every size is the same in every call"))
-    wide = max(len(row[1]) for row in rows)
-    lines, last = [f"{type(model).__name__}, {len(calls)} calls"], ""
-    for head, name, text in rows:
-        lines.append(f"  {'' if head == last else head:<12}{name:<{wide}}  {text}".rstrip())
-        last = head
+    width = max(len(row[1]) for row in rows)
+    lines, previous = [f"{type(model).__name__}, {len(calls)} calls"], ""
+    for section, name, text in rows:
+        lines.append(
+            f"  {'' if section == previous else section:<12}{name:<{width}}  {text}".rstrip()
+        )
+        previous = section
     return "\n".join(lines)
 
 
 def _argument_name(path: str) -> str:
-    """Return the argument of forward that contains a leaf."""
     return re.split(r"[.\[]", path, maxsplit=1)[0]
 
 
-def _group_similar(seen: DimInference, paths: Sequence[str]) -> list[list[str]]:
-    """Group neighbouring leaves of one argument with equal descriptions."""
+def _group_similar(inference: DimInference, paths: Sequence[str]) -> list[list[str]]:
     groups: list[list[str]] = []
     for path in paths:
-        last = groups[-1][-1] if groups else ""
-        same = (
-            last
-            and _argument_name(last) == _argument_name(path) != path
-            and _describe_leaf(seen, last) == _describe_leaf(seen, path)
+        previous = groups[-1][-1] if groups else ""
+        is_similar = (
+            previous
+            and _argument_name(previous) == _argument_name(path) != path
+            and _describe_leaf(inference, previous) == _describe_leaf(inference, path)
         )
-        if same:
+        if is_similar:
             groups[-1].append(path)
         else:
             groups.append([path])
     return groups
 
 
-def _describe_leaf(seen: DimInference, path: str) -> str:
-    leaf: ObservedValue = seen.leaves[path]
+def _describe_leaf(inference: DimInference, path: str) -> str:
+    leaf: ObservedValue = inference.leaves[path]
     if leaf.dtype is not None:
-        return f"{dtype_name(leaf.dtype)}[{', '.join(map(str, seen.shape(path)))}]"
-    name = seen.name_by_site.get((path, None))
+        return f"{dtype_name(leaf.dtype)}[{', '.join(map(str, inference.shape(path)))}]"
+    name = inference.name_by_site.get((path, None))
     return f"{leaf.format_value()}, {_CONSTANT}" if name is None else f"an int, {name}"
 
 
@@ -467,5 +474,5 @@ def _format_sizes(dimension: Dimension) -> str:
     more = "..." if len(dimension.sizes) > _MAX_LISTED_SIZES else ""
     text = f"{listed}{more}"
     if dimension.fitting:
-        text += f"  (fits {' and '.join(dimension.fitting)}: taken for independent)"
+        text += f"  (fits {' and '.join(dimension.fitting)}: treated as independent)"
     return text

@@ -1,5 +1,6 @@
-"""OnnxProgram: an exported model that is called like its module, and saved, run, validated and
-optimized. `export` makes it from a conversion.
+"""Define OnnxProgram, an exported model to call, save, validate and optimize.
+
+`export` creates it from a conversion.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ from .calling_convention import CallingConvention, make_calling_convention
 from .conversion import Conversion, label_model, serialize_graph
 from .observation.runners import ProgramRunner
 
-# Weights of so many bytes are kept, and saved, outside of the ModelProto, as torch.onnx does: with
-# its nodes it has to stay below protobuf's limit of 2 GiB.
+# Weights of at least this size in total are kept and saved outside of the ModelProto, as torch.onnx
+# does. The margin below protobuf's limit of 2 GiB is for the nodes.
 LARGE_MODEL_BYTES = 1536 * 2**20
 # Attributes of torch.onnx's programs, and their equivalents here.
 _TORCH_ONNX_EQUIVALENTS = {
@@ -58,19 +59,19 @@ _TORCH_ONNX_EQUIVALENTS = {
 class OnnxProgram:
     """An exported model. `ortable.export` returns it.
 
-    Call it as you call the module: ``program(x, mask=m)`` runs the model with ONNX Runtime and
-    returns what the module returns, nested in the same way. Inputs are torch tensors, moved to
-    the device of the session where they are elsewhere; nothing is cast. Results have no
-    gradients; they are on the accelerator that an input is on, on the CPU otherwise.
+    Call it like the module: ``program(x, mask=m)`` runs the model with ONNX Runtime and returns the
+    module's results, with the same nesting. Inputs are torch tensors, which are moved to the device
+    of the session but never cast. Results have no gradients. They are on the device of the first
+    input on an accelerator, or else on the CPU.
 
-    The weights are those of the moment of the export. Buffers that forward writes start from
-    there in every call; arguments that it writes are written.
+    The weights are those at the time of the export. Buffers that forward mutates start from their
+    exported value in every call; arguments that it mutates are written in place.
 
-    Threads may share a program. ``copy.copy`` and ``copy.deepcopy`` give one with a session of
-    its own; it is not pickled: ``save`` it.
+    Threads may share a program. ``copy.copy`` and ``copy.deepcopy`` return a program with a
+    separate session. A program cannot be pickled: ``save`` it.
 
     Args:
-        made: the conversion; `ortable.export` makes it.
+        made: the conversion, which `ortable.export` creates.
     """
 
     def __init__(self, made: Conversion) -> None:
@@ -83,31 +84,33 @@ class OnnxProgram:
 
     @property
     def model(self) -> ModelProto | LargeModel:
-        """What ``to_onnx`` returns: a ModelProto, or a LargeModel (``large_model=True``, or weights
-        of 1.5 GiB or more), whose weights are the module's own tensors."""
+        """The model as ``to_onnx`` returns it: a ModelProto or a LargeModel.
+
+        It is a LargeModel with ``large_model=True`` or weights of 1.5 GiB or more; its weights are
+        the module's tensors.
+        """
         model: ModelProto | LargeModel = self._conversion.model
         return model
 
     @property
     def model_proto(self) -> ModelProto:
-        """The model with its weights; the program's own where it is a ModelProto. After changes
-        call ``release()``, for the session to be made again.
+        """The model as a ModelProto with its weights.
 
-        Raises BuilderError for 2 GiB or more of weights: ``model`` has them outside.
+        If ``model`` is a ModelProto, this is the same object. Call ``release()`` after you change
+        it, so that the session is created again. Raises BuilderError for 2 GiB or more of weights;
+        ``model`` keeps them outside.
         """
         model = self._conversion.model
         return model.to_proto() if isinstance(model, LargeModel) else model
 
     @property
     def exported_program(self) -> ExportedProgram | None:
-        """The program of torch as it was converted, after decompositions; None where a graph was
-        given.
-        """
+        """The exported program of torch after decompositions; None if a graph was converted."""
         return self._conversion.program.exported
 
     @property
     def report(self) -> ExportReport:
-        """What the export did; ``print(program.report)`` writes it in Markdown."""
+        """The report of the export; ``print(program.report)`` prints it as Markdown."""
         return ExportReport(
             self._conversion.request, self._conversion.program, self._conversion.model
         )
@@ -134,24 +137,24 @@ class OnnxProgram:
         external_data: bool | None = None,
         max_shard_bytes: int | None = None,
     ) -> None:
-        """Write the model to ``path``; the files appear whole or not at all.
+        """Write the model to ``path``; an error leaves no partial file.
 
         Args:
-            path: of the model.
-            external_data: True writes weights of 1024 bytes or more (``external_threshold`` of
-                the export) to ``path + ".data"``, False everything to one file, None beside the
-                model when they have 1.5 GiB or more, or the export was asked for a large model.
-            max_shard_bytes: several data files of at most this size.
+            path: the file of the model.
+            external_data: True writes weights of 1024 bytes or more (``external_threshold`` of the
+                export) to ``path + ".data"``, False writes everything to one file. None writes that
+                file if the weights have 1.5 GiB or more, or the export had ``large_model=True``.
+            max_shard_bytes: split the data into several files of at most this size.
 
         Raises:
-            ExportError: the folder is missing or cannot be written to, or one file cannot hold
-                the model (protobuf's limit is 2 GiB).
-            OptionError: a value that is not accepted.
+            ExportError: the folder is missing or not writable, or one file cannot hold the model
+                (protobuf's limit is 2 GiB).
+            OptionError: an option has an invalid value.
         """
         if external_data is not None and not isinstance(external_data, bool):
             raise OptionError(f"external_data is True, False or None, not {external_data!r:.80}")
         if not isinstance(path, (str, os.PathLike)):
-            raise OptionError(f"path is where to write the model, not {path!r:.80}")
+            raise OptionError(f"path is the file to write the model to, not {path!r:.80}")
         target = checked_path("path", Path(path))
         write_model(
             self._writable_model(external_data, max_shard_bytes),
@@ -163,7 +166,6 @@ class OnnxProgram:
     def _writable_model(
         self, external_data: bool | None, shards: int | None
     ) -> ModelProto | LargeModel:
-        """Return the model to write: one file, or weights beside it."""
         model = self._conversion.model
         if external_data is None and shards is None:
             return model
@@ -177,8 +179,8 @@ class OnnxProgram:
             return self.model_proto
         except OrtableError as error:
             raise ExportError(
-                f"external_data=False, and one file cannot hold the model: {error} Leave "
-                "external_data out, and the weights go to a file beside it"
+                f"external_data=False, and one file cannot hold the model: {error} Leave out "
+                "external_data to write the weights to a file beside it"
             ) from error
 
     def session(
@@ -187,22 +189,24 @@ class OnnxProgram:
         providers: Sequence[Any] | None = None,
         session_options: Any = None,
     ) -> Any:
-        """An ``onnxruntime.InferenceSession`` of the model, with ONNX Runtime's own defaults.
+        """Return an ``onnxruntime.InferenceSession`` of the model, with ONNX Runtime's defaults.
 
-        Without options it is the one that calls of the program use, made once; with options it is
-        a new one. Weights that are outside of the model are handed over by address.
+        Without options this is the session that calls of the program use, created once; with
+        options it is a new one. Weights outside of the model are passed by address, without a copy.
 
         Args:
-            providers: names, or pairs of a name and a dict of options. By default CUDA where the
-                module was on such a device and ONNX Runtime has it, and the CPU.
-            session_options: an ``onnxruntime.SessionOptions``, or a dict of its settings, among
-                them config entries (``{"intra_op_num_threads": 2, "session.use_env_allocators":
-                "1"}``).
+            providers: names, or pairs of a name and a dict of options. By default CUDA if the
+                module was on a CUDA device and ONNX Runtime supports it, and the CPU.
+            session_options: an ``onnxruntime.SessionOptions``, or a dict of its settings and config
+                entries (``{"intra_op_num_threads": 2, "session.use_env_allocators": "1"}``).
+
+        Returns:
+            The session.
 
         Raises:
             ProviderError: a provider is missing or could not start.
             OptionError: ONNX Runtime has no such setting.
-            ExportError: it cannot load the model.
+            ExportError: ONNX Runtime cannot load the model.
         """
         if providers is None and session_options is None:
             return self._own_session()
@@ -211,8 +215,7 @@ class OnnxProgram:
     def initialize_inference_session(
         self, *, providers: Sequence[Any] | None = None, session_options: Any = None
     ) -> None:
-        """Make the session that calls use, with the options of ``session``, in place of the one
-        that there is.
+        """Create the session that calls use, and replace the current one.
 
         Args:
             providers: execution providers, in order of preference.
@@ -223,7 +226,7 @@ class OnnxProgram:
             self._session = session
 
     def release(self) -> None:
-        """Let the session go; the next call makes another."""
+        """Drop the session; the next call creates a new one."""
         with self._lock:
             self._session = None
 
@@ -248,10 +251,10 @@ class OnnxProgram:
             raise make_load_error(error, "ONNX Runtime cannot load the model") from error
 
     def _need_weights(self) -> None:
-        lacking = [name for name in self.input_names if name in self._conversion.program.fakes]
-        if lacking:
+        missing = [name for name in self.input_names if name in self._conversion.program.fakes]
+        if missing:
             raise InputError(
-                f"{len(lacking)} weights of the model have no data, among them '{lacking[0]}': "
+                f"{len(missing)} weights of the model have no data, among them '{missing[0]}': "
                 "give them with program.apply_weights(state_dict)"
             )
 
@@ -265,10 +268,10 @@ class OnnxProgram:
         return self._convention
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module returns, computed by ONNX Runtime.
+        """Run the model with ONNX Runtime and return the module's results.
 
-        Raises InputError for arguments that the model was not exported for: another structure,
-        dtype or rank, a size that is not dynamic, another constant; the message says which.
+        Raises InputError if the structure, dtype or rank of an argument, a static size or a
+        constant differs from the export; the message names it.
         """
         convention = self._get_convention()
         leaves = convention.leaves(args, kwargs)
@@ -279,13 +282,18 @@ class OnnxProgram:
     def compute_values(
         self, value_names: Sequence[str], args: Sequence[Any] = (), kwargs: Any = None
     ) -> tuple[torch.Tensor, ...]:
-        """Results inside the graph, by their ONNX names, in a call of the model.
-
-        Raises InputError for a name that the graph does not have.
+        """Run the model and return intermediate results of the graph.
 
         Args:
-            value_names: names of results of the graph.
-            args, kwargs: the call, as the model takes it.
+            value_names: ONNX names of results of the graph.
+            args: positional arguments of the call.
+            kwargs: keyword arguments of the call.
+
+        Returns:
+            The results, in the order of ``value_names``.
+
+        Raises:
+            InputError: the graph has no result of that name.
         """
         leaves = self._get_convention().leaves(args, kwargs or {})
         self._need_weights()
@@ -311,15 +319,17 @@ class OnnxProgram:
 
     @exclusive_export()
     def validate(self, *args: Any, **kwargs: Any) -> Validation:
-        """Compare the model with the module, on this call and on other sizes of its dynamic
-        dimensions; without arguments on the example of the export.
+        """Compare the model with the module on a call and on other sizes of dynamic dimensions.
 
-        The result is true when every output agrees, prints as a table, and raises with
-        ``check()``. The module is compared as it is now, the model has the weights of its
-        export.
+        Without arguments, the call is the example of the export. The module is used in its current
+        state; the model has the weights of the export.
 
         Args:
-            args, kwargs: the call to compare.
+            args: positional arguments of the call.
+            kwargs: keyword arguments of the call.
+
+        Returns:
+            Validation: true if every output agrees; prints as a table; ``check()`` raises if not.
 
         Raises:
             InputError: the model was not exported for such arguments.
@@ -332,7 +342,7 @@ class OnnxProgram:
             return Validation(tuple(validate_model(conversion.model, request, conversion.program)))
 
     def _make_request(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Request:
-        """Return the request with another call as the example, where one is given."""
+        """Return the request with this call as the example; without arguments, the original one."""
         if not args and not kwargs:
             return self._conversion.request
         convention = self._get_convention()
@@ -345,12 +355,15 @@ class OnnxProgram:
         rewrites: str | Sequence[str] = "default",
         target: Literal["onnxruntime"] | None = None,
     ) -> OnnxProgram:
-        """Run the passes and the rewrites of ``to_onnx(optimize=True)`` on the model, in place as
-        in torch.onnx; returns the program itself.
+        """Run the passes and rewrites of ``to_onnx(optimize=True)`` on the model, in place.
 
         Args:
             rewrites: as in to_onnx: ``"default"``, ``"none"``, ``"all"``, or a list.
-            target: ``"onnxruntime"`` may use operators of its own; None: that of the export.
+            target: ``"onnxruntime"`` may use operators that only ONNX Runtime has; None is the
+                target of the export.
+
+        Returns:
+            The program itself, as in torch.onnx.
         """
         request, model = self._conversion.request, self._conversion.model
         effective_target = request.target if target is None else checked_target(target)
@@ -375,18 +388,19 @@ class OnnxProgram:
         return self
 
     def apply_weights(self, weights: Mapping[str, Any] | torch.nn.Module) -> None:
-        """Give a model of fake tensors its weights, see ``attach_weights``.
-
-        Raises InputError for a program that has its weights, for one that is missing, or of
-        another shape or dtype.
+        """Attach weights to a model that was exported from fake tensors, see ``attach_weights``.
 
         Args:
             weights: tensors by name in the state_dict, or a module that has them.
+
+        Raises:
+            InputError: the program has its weights already, or a weight is missing or has another
+                shape or dtype.
         """
         if not self._conversion.program.fakes:
             raise InputError(
-                "the program has its weights, and some may be stored transposed or folded: export "
-                "the module with the new ones again"
+                "the program has its weights already, and some may be stored transposed or folded: "
+                "export the module again with the new weights"
             )
         self._conversion.model = attach_weights(self._conversion.model, weights)
         self.release()
@@ -403,22 +417,28 @@ class OnnxProgram:
         rankdir: Literal["TB", "LR", "BT", "RL"] = "TB",
         overlays: Sequence[Overlay] = (),
     ) -> Any:
-        """A picture of the graph: matplotlib axes, or a file whose ending says the format
-        (``.json``, a graph of Model Explorer; ``.svg``, ``.png``, ``.pdf``; ``.dot``), as
-        `ortable.draw` makes it.
+        """Draw the graph on matplotlib axes, or to a file in the format of its extension.
 
-        Raises OptionError where there is no such module, OrtableError where graphviz (the extra
-        ``[plot]``, and the program ``dot``) is absent; ``.json`` and ``.dot`` do without.
+        The formats are ``.json`` (Model Explorer), ``.svg``, ``.png``, ``.pdf`` and ``.dot``; see
+        `ortable.draw`.
 
         Args:
             path: the file to write; None draws on matplotlib axes.
-            module: draw this module only, by its path in the model or its class.
-            depth: how many levels of modules are open; by default as many as fit.
-            fold: draw the first of equal blocks in a row, and one box that counts the others.
+            module: draw only this module, given by its path in the model or its class.
+            depth: the number of module levels to expand; by default as many as fit.
+            fold: draw the first of consecutive equal blocks, and a box that counts the rest.
             weights: show weights and constants.
             attributes: show attributes.
             rankdir: the direction of the graph, as graphviz names it.
-            overlays: node data beside a ``.json``: ``"dtype"``, ``"rewrite"``, or a profile.
+            overlays: node data for a ``.json`` file: ``"dtype"``, ``"rewrite"``, or a profile.
+
+        Returns:
+            The matplotlib axes, or None if ``path`` is given.
+
+        Raises:
+            OptionError: the model has no such module.
+            OrtableError: graphviz (the extra ``[plot]`` and the program ``dot``) is missing;
+                ``.json`` and ``.dot`` do not need it.
         """
         return draw(
             proto_of(self._conversion.model),
@@ -445,7 +465,7 @@ class OnnxProgram:
         return clone
 
     def __deepcopy__(self, memo: dict[int, Any]) -> OnnxProgram:
-        """Copy the ModelProto; the conversion, and the tensors of a large model, are shared."""
+        """Copy the ModelProto; the copy shares the conversion, and the tensors of a large model."""
         clone = self.__copy__()
         model, proto = self._conversion.model, ModelProto()
         proto.CopyFrom(proto_of(model))
@@ -457,15 +477,15 @@ class OnnxProgram:
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError(
-            "an OnnxProgram is not pickled: save(path) writes the model, and "
-            "model_proto.SerializeToString() are its bytes"
+            "an OnnxProgram cannot be pickled: save(path) writes the model, and "
+            "model_proto.SerializeToString() returns its bytes"
         )
 
-    if not TYPE_CHECKING:  # a type checker would believe that every name is there
+    if not TYPE_CHECKING:  # a type checker would accept every attribute name
 
         def __getattr__(self, name: str) -> NoReturn:
-            answer = _TORCH_ONNX_EQUIVALENTS.get(name)
-            hint = f"; in its place: {answer}" if answer else ""
+            equivalent = _TORCH_ONNX_EQUIVALENTS.get(name)
+            hint = f"; instead use {equivalent}" if equivalent else ""
             raise AttributeError(f"'OnnxProgram' object has no attribute {name!r}{hint}")
 
 
@@ -475,9 +495,9 @@ class OnnxProgram:
 def conversion_for(
     program: OnnxProgram, args: Sequence[Any] = (), kwargs: Any = None
 ) -> Conversion:
-    """Return the conversion of a program, for a call; by default for the example of the export.
+    """Return the conversion of a program with a call as the example; by default the original.
 
-    Raises InputError: the model was not exported for such arguments, or weights have no data.
+    Raises InputError if the model was not exported for such arguments, or weights have no data.
     """
     program._need_weights()
     conversion = copy(program._conversion)
@@ -486,21 +506,23 @@ def conversion_for(
 
 
 def default_providers(program: Program) -> list[str]:
-    """Return CUDA where weights or inputs are there and ONNX Runtime supports it, and the CPU."""
+    """Return CUDA, if weights or inputs are there and ONNX Runtime supports it, and the CPU."""
     import onnxruntime
 
     tensors = [*(node.meta.get("val") for node in program.user_inputs), *program.weights.values()]
-    cuda = any(
+    has_cuda_tensor = any(
         isinstance(tensor, torch.Tensor) and tensor.device.type == "cuda" for tensor in tensors
     )
-    return [CUDA, CPU] if cuda and CUDA in onnxruntime.get_available_providers() else [CPU]
+    return (
+        [CUDA, CPU] if has_cuda_tensor and CUDA in onnxruntime.get_available_providers() else [CPU]
+    )
 
 
 # -- for `observe`, which proves programs
 
 
 def make_runner(program: OnnxProgram) -> ProgramRunner:
-    """Return a runner of the program for a proof."""
+    """Return a runner that `observe` uses to prove the program."""
     model = program.model
     save = None if isinstance(model, LargeModel) else program.save
     return ProgramRunner(program, program._conversion.program, program._get_convention(), save)
@@ -518,9 +540,9 @@ def largest_sizes(program: OnnxProgram) -> dict[str, int]:
 
 
 def refuse_empty(program: OnnxProgram, names: Collection[str]) -> None:
-    """Make the program refuse calls in which dimensions of these names are 0.
+    """Make the program reject calls in which a dimension of these names is 0.
 
-    Eager takes them, and the model is wrong there, or crashes. A saved model has no such check.
+    On such calls the model differs from eager, or crashes. A saved model has no such check.
     """
     convention = program._get_convention()
     program._convention = replace(convention, sizes=convention.sizes.without_empty(names))

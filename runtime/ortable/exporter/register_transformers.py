@@ -1,5 +1,7 @@
-"""register_transformers: transformers' own exporters find ortable. Called by users; it is here, and
-not beside the backend itself, so that transformers is imported by the call and not before."""
+"""Register ortable with the exporters of transformers.
+
+The function is not in `transformers_backend.py`, because importing that file imports transformers.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,9 @@ import importlib.util
 
 from ortable.errors import VersionError
 
-_NEEDED = (
-    "the registry of exporters of transformers, transformers.exporters.register_backend, is what "
-    'ortable.register_transformers() enters ortable in: pip install -U "transformers>=5.23"'
+_REQUIREMENT = (
+    "ortable.register_transformers() needs transformers.exporters.register_backend: "
+    'pip install -U "transformers>=5.23"'
 )
 
 
@@ -23,9 +25,9 @@ def register_transformers() -> None:
         VersionError: transformers is not installed, or has no registry of exporters.
     """
     if importlib.util.find_spec("transformers") is None:
-        raise VersionError(f"transformers is not installed; {_NEEDED}")
+        raise VersionError(f"transformers is not installed; {_REQUIREMENT}")
     try:
         from .transformers_backend import register_ortable
     except ImportError as error:
-        raise VersionError(f"{error}; {_NEEDED}") from error
+        raise VersionError(f"{error}; {_REQUIREMENT}") from error
     register_ortable()

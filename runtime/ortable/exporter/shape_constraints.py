@@ -1,7 +1,7 @@
-"""Check the dimensions of a call against those that the exported model accepts.
+"""Check the sizes of a call against the sizes that the exported model accepts.
 
-Fixed sizes are equal, dimensions of one name have one size, and sizes lie in the ranges and meet
-the guards under which the model is correct. Called by calling_convention.py.
+Static sizes must be equal, dimensions of one name must have one size, and sizes must lie in their
+ranges and satisfy the guards of the model. Called by calling_convention.py.
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ from ortable.exporter.reporting.example_sizes import (
 from ortable.exporter.signature.dynamic_shapes import value_of
 from ortable.interpreter import results
 
-# One size of a call: the leaf, its axis (None for an integer), the size in the program (an int or a
-# sympy expression), and that of the call.
+# A size of a call: the slot of its leaf, the axis (None for an integer argument), the size in the
+# program (an int or a sympy expression), and the size in the call.
 SizeEntry = tuple[Any, int | None, Any, int]
 
-_MAX_CHECKED_CALLS = 1024  # calls whose sizes are known to fit
+_MAX_CHECKED_CALLS = 1024  # size of the cache of accepted calls
 
 
 @dataclass(frozen=True)
 class SizeConstraints:
-    """Which sizes the inputs of a model can have.
+    """Constraints on the sizes of a model's inputs.
 
-    ``input_sizes``: of each leaf of the call, its sizes as ints and sympy expressions (an
+    ``input_sizes``: for each leaf of the call its sizes, as ints and sympy expressions (an
     expression for an integer, None for a constant). ``names``: torch's symbols -> names.
     ``ranges``: symbol -> smallest and largest size. ``guards``: conditions on sizes.
-    ``torch_minimums``: symbols whose smallest size torch set, not the caller; ``torch_maximums``:
-    those whose largest; ``reasons``: symbol -> why the model does not take a smaller size.
+    ``torch_minimums`` and ``torch_maximums``: symbols whose smallest or largest size comes from
+    torch, not from the caller. ``reasons``: symbol -> why the model rejects smaller sizes.
+    ``checked``: sizes of accepted calls.
     """
 
     input_sizes: tuple[Any, ...]
@@ -53,7 +54,7 @@ class SizeConstraints:
 
     @classmethod
     def from_program(cls, program: Program, guarded: bool) -> SizeConstraints:
-        """Collect the constraints of a program; ``guarded``: also check its guards."""
+        """Collect the constraints of a program; ``guarded`` includes its guards."""
         input_sizes = tuple(sizes_of(results.node_value(node)) for node in program.user_inputs)
         symbols = {
             symbol
@@ -85,7 +86,7 @@ class SizeConstraints:
         )
 
     def without_empty(self, names: Collection[str] | None = None) -> SizeConstraints:
-        """Return a copy where dimensions of these names, or all, are at least 1."""
+        """Return a copy in which dimensions of these names, or all, are at least 1."""
         ranges = {
             symbol: (
                 max(lower, 1) if names is None or self._name(symbol) in names else lower,
@@ -96,14 +97,14 @@ class SizeConstraints:
         return replace(self, ranges=ranges, checked=set())
 
     def format_shape(self, shape: Sequence[Any]) -> str:
-        """Format a shape with the user's names: ``[batch, 3]``."""
+        """Format a shape with the caller's names: ``[batch, 3]``."""
         return f"[{', '.join(str(dims.from_torch(size, self.names)) for size in shape)}]"
 
     def check_sizes(self, slots: Sequence[Any], leaves: Sequence[Any]) -> None:
         """Check all sizes of a call.
 
-        Raises InputError when a size differs from the model's, two sizes of one name differ, one is
-        out of range, or a guard does not hold.
+        Raises InputError if a size differs from a static size of the model, two sizes of one name
+        differ, a size is out of range, or a guard does not hold.
         """
         call_sizes = tuple(
             [
@@ -120,20 +121,20 @@ class SizeConstraints:
             for entry in _size_entries(slot, leaf, expected)
         ]
         values: dict[Any, int] = {}
-        first: dict[Any, str] = {}
-        self._check_entries(entries, values, first)
-        self._check_ranges(values, first)
-        self._check_names(values, first)
+        labels: dict[Any, str] = {}
+        self._check_entries(entries, values, labels)
+        self._check_ranges(values, labels)
+        self._check_names(values, labels)
         self._check_guards(values)
         if len(self.checked) >= _MAX_CHECKED_CALLS:
             self.checked.clear()
         self.checked.add(call_sizes)
 
     def _check_entries(
-        self, entries: Sequence[SizeEntry], values: dict[Any, int], first: dict[Any, str]
+        self, entries: Sequence[SizeEntry], values: dict[Any, int], labels: dict[Any, str]
     ) -> None:
-        """Fill ``values`` of symbols, and the label of the dimension where each occurs first."""
-        later: list[SizeEntry] = []
+        """Check static and repeated sizes; record the value and the first label of each symbol."""
+        expressions: list[SizeEntry] = []
         for slot, axis, size, actual in entries:
             if not hasattr(size, "free_symbols"):
                 if size != actual:
@@ -142,29 +143,31 @@ class SizeConstraints:
                         f"dynamic shape for it, and takes {size} there"
                     )
             elif not size.is_Symbol:
-                later.append((slot, axis, size, actual))
+                expressions.append((slot, axis, size, actual))
             elif values.setdefault(size, actual) != actual:
                 raise InputError(
-                    f"{_dim_label(slot, axis)} is {actual}, and {first[size]} is {values[size]}: "
-                    f"both are '{self._name(size)}', one size"
+                    f"{_dim_label(slot, axis)} is {actual}, and {labels[size]} is {values[size]}: "
+                    f"both are named '{self._name(size)}', and must have one size"
                 )
             else:
-                first.setdefault(size, _dim_label(slot, axis))
-        self._check_expressions(later, values)
+                labels.setdefault(size, _dim_label(slot, axis))
+        self._check_expressions(expressions, values)
 
-    def _check_expressions(self, later: Sequence[SizeEntry], values: dict[Any, int]) -> None:
-        for slot, axis, size, actual in later:
-            free = [symbol for symbol in size.free_symbols if symbol not in values]
-            if len(free) == 1:
-                substitutions = {symbol: values[symbol] for symbol in size.free_symbols - set(free)}
-                solution = solve_for(size.subs(substitutions), free[0], actual)
+    def _check_expressions(self, expressions: Sequence[SizeEntry], values: dict[Any, int]) -> None:
+        for slot, axis, size, actual in expressions:
+            unsolved = [symbol for symbol in size.free_symbols if symbol not in values]
+            if len(unsolved) == 1:
+                substitutions = {
+                    symbol: values[symbol] for symbol in size.free_symbols - set(unsolved)
+                }
+                solution = solve_for(size.subs(substitutions), unsolved[0], actual)
                 if solution is not None:
-                    values[free[0]] = solution
+                    values[unsolved[0]] = solution
             if all(symbol in values for symbol in size.free_symbols):
                 expected = int(size.subs(values))
                 if expected == actual:
                     continue
-            elif free:
+            elif unsolved:
                 expected = None
             text = self._spell_expression(size)
             is_not = "" if expected is None else f", which is {expected}"
@@ -172,13 +175,13 @@ class SizeConstraints:
                 f"{_dim_label(slot, axis)} is {actual}; the model takes {text} there{is_not}"
             )
 
-    def _check_ranges(self, values: Mapping[Any, int], first: Mapping[Any, str]) -> None:
+    def _check_ranges(self, values: Mapping[Any, int], labels: Mapping[Any, str]) -> None:
         for symbol, value in values.items():
             lower, upper = self.ranges.get(symbol, (0, value))
             if lower <= value <= upper:
                 continue
             accepted = f"{lower} or more" if upper >= UNBOUNDED else f"{lower} to {upper}"
-            where = first.get(symbol, f"'{self._name(symbol)}'")
+            where = labels.get(symbol, f"'{self._name(symbol)}'")
             bound = ""
             reason = self.reasons.get(str(symbol)) if value < lower else None
             if reason:
@@ -188,16 +191,17 @@ class SizeConstraints:
                 bound = f",{which if upper < UNBOUNDED else ''} a bound that torch.export found"
             raise InputError(f"{where} is {value}; the model takes {accepted} there{bound}")
 
-    def _check_names(self, values: Mapping[Any, int], first: Mapping[Any, str]) -> None:
-        """Check that symbols of one name have one size, and that a name which is an expression
-        of other names has its value: the caller has promised it.
+    def _check_names(self, values: Mapping[Any, int], labels: Mapping[Any, str]) -> None:
+        """Check that symbols of one name have one size, and that names which are expressions hold.
+
+        A name may be an expression of other names (``2*n``), which the caller guarantees.
         """
         by_name: dict[str, int] = {}
         for symbol, value in values.items():
             name = self._name(symbol)
             if by_name.setdefault(name, value) != value:
                 raise InputError(
-                    f"{first.get(symbol, symbol)} is {value}, and another dimension of the name "
+                    f"{labels.get(symbol, symbol)} is {value}, and another dimension of the name "
                     f"'{name}' is {by_name[name]}"
                 )
         for name, value in by_name.items():
@@ -212,10 +216,10 @@ class SizeConstraints:
         broken = [guard for guard in self.guards if not guard.holds(by_symbol)]
         if not broken:
             return
-        here = dict.fromkeys(f"{self._name(symbol)}={value}" for symbol, value in values.items())
+        sizes = dict.fromkeys(f"{self._name(symbol)}={value}" for symbol, value in values.items())
         raise InputError(
             f"the model holds only for sizes with {broken[0].one_line()}; this call has "
-            f"{', '.join(here)}"
+            f"{', '.join(sizes)}"
         )
 
     def _name(self, symbol: Any) -> str:

@@ -1,7 +1,6 @@
-"""The entry points `to_onnx` and `export`: a module, an exported program or a torch.fx graph
-becomes an ONNX model or an `OnnxProgram`.
+"""Entry points `to_onnx` and `export`, which convert a torch model to an ONNX model or program.
 
-`arguments.py` checks the arguments, `conversion.py` has the steps.
+`arguments.py` checks the arguments; `conversion.py` has the steps.
 """
 
 from __future__ import annotations
@@ -57,8 +56,8 @@ def to_onnx(
     filename: PathName | None = None,
     **keywords: Unpack[ExportKeywords],
 ) -> tuple[Any, GraphBuilder]: ...
-# A model of 2 GiB or more that is written to a file is returned as a LargeModel. Few are: with
-# `Any` the others need no check of the type.
+# With a filename, a model of 2 GiB or more is returned as a LargeModel. This is rare; `Any` saves
+# callers a type check.
 @overload
 def to_onnx(
     mod: Model,
@@ -77,18 +76,19 @@ def to_onnx(
 
     Args:
         mod: a ``torch.nn.Module``, a ``torch.export.ExportedProgram`` or the path of a saved one
-            (``.pt2``), or a ``torch.fx.GraphModule``. A GraphModule of torch functions, methods or
-            modules is exported again by torch.export when ``args`` are given, and is converted
-            through the tables of torch functions otherwise.
-        args, kwargs: the example call. Tensors are inputs of the ONNX model, also inside
-            containers and classes registered with torch's pytree; numbers and None are constants
-            of it, except integers that ``dynamic_shapes`` marks: these are int64[1] inputs.
+            (``.pt2``), or a ``torch.fx.GraphModule``. With ``args``, torch.export exports a
+            GraphModule of torch functions, methods or modules again; without, the tables of torch
+            functions convert it.
+        args: positional arguments of the example call. Tensors become inputs of the ONNX model,
+            also inside containers and classes registered with torch's pytree; numbers and None
+            become constants, except integers that ``dynamic_shapes`` marks, which are int64[1]
+            inputs.
+        kwargs: keyword arguments of the example call.
         input_names: names of the ONNX inputs, or a dict that replaces some; those of forward's
             parameters by default. Unused inputs stay inputs.
         output_names: names of the ONNX outputs; ``output_0``, ``output_1``... by default, numbered
-            as torch returns them; a dict replaces some, ``"auto"`` takes the names of fields and
-            keys. An output that is None in torch has no ONNX output; numbers are
-            0-d tensors.
+            as torch returns them; a dict replaces some, ``"auto"`` uses the names of fields and
+            keys. A result that is None has no ONNX output; numbers are 0-d tensors.
         target_opset: the ONNX opset of the model, an int or ``{domain: version}``; 18 by default,
             23 for ONNX Runtime.
         dynamic_shapes: which dimensions may vary, as in torch.export (``Dim`` objects keep their
@@ -101,53 +101,52 @@ def to_onnx(
             ``"all"``, or a list such as ``["default", "-cast_cast", "my_rules.yaml"]``, see
             docs/rewrites.md.
         target: None writes standard ONNX; ``"onnxruntime"`` may use its own operators.
-        export_options: how torch makes the graph that is converted, see ExportOptions.
-        dispatcher: converters of your own: a dict by operator name, a Dispatcher, or an
-            OxsDispatcher.
-        export_modules_as_functions: True: every submodule becomes a local function of the domain
-            ``aten_local_function``; or a set of classes (or of their names): only their modules do.
-        inline: write no local functions: submodules stay in the graph, and the calls of functions
-            that converters have added are replaced by their nodes.
-        external_threshold: with ``large_model``, weights of so many bytes or more are kept outside.
+        export_options: how torch captures the graph, see ExportOptions.
+        dispatcher: custom converters: a dict by operator name, a Dispatcher, or an OxsDispatcher.
+        export_modules_as_functions: True makes every submodule a local function of the domain
+            ``aten_local_function``; a set of classes (or of their names) only their modules.
+        inline: write no local functions: submodules stay in the graph, and calls of functions that
+            converters added are replaced by the nodes of the function.
+        external_threshold: with ``large_model``, the size in bytes from which a weight is kept
+            outside of the ModelProto.
         validate: True: run the model with ONNX Runtime, compare with eager on the example call and
             on other sizes of its dynamic dimensions, and print the table. A float is the largest
             absolute difference accepted, instead of a tolerance for each precision.
-        verbose: how much is printed: 1 the steps, 2 the nodes, too.
-        report: a file for a report in Markdown: versions, steps, seconds by phase,
-            operators, and what validation found.
+        verbose: 0 prints nothing, 1 the steps, 2 also the nodes.
+        report: the path of a Markdown report to write: versions, steps, seconds by phase,
+            operators, and the results of validation.
         weights: ``"int4"`` or ``"int8"`` stores the weights of linear layers and embeddings as
-            integers; a dict of the fields of `WeightOptions`, or one, says which and how. With
-            ``return_builder``, ``builder.record.weights`` says how accurate the model is.
-            It needs opset 21, the default then. ``"keep"``: as they are, as None, and the record
-            says what they take; ``"float32"``: weights of bfloat16 and float16 that the graph
-            casts are stored in float32. Neither changes what the model computes.
-        max_error: with ``weights``, how far an output may be from what it was on the example call:
-            root of the mean square of the difference, over that of the output. Layers that are
-            furthest off keep their weights, as many as that takes.
+            integers; `WeightOptions`, or a dict of its fields, selects the layers and the format.
+            This needs opset 21, which is then the default. With ``return_builder``,
+            ``builder.record.weights`` reports the accuracy. ``"float32"`` stores bfloat16 and
+            float16 weights that the graph casts in float32; ``"keep"`` changes no weight, as None,
+            and records their size. These two do not change the results of the model.
+        max_error: with ``weights``, the largest error of an output on the example call: the root
+            mean square of the difference, divided by that of the output. As many of the layers
+            with the largest error as necessary keep their weights.
         large_model: return a LargeModel, whose weights stay in torch until they are saved beside
             the model.
-        filename: a path to which the model is written, too; the files appear whole or not at all.
+        filename: a path to which the model is also written; an error leaves no partial file.
             Weights of 2 GiB or more go to ``filename + ".data"``, as with ``large_model``.
-        return_builder: return ``(model, builder)``; ``builder.record`` says what was done.
+        return_builder: return ``(model, builder)``; ``builder.record`` lists the steps.
 
     Returns:
-        ``onnx.ModelProto`` (or LargeModel), whose graph has the name of the module's class. A
-        graph that writes in place returns the new values as outputs after the user's: those of a
-        buffer are named as in the state_dict, those of an input ``<input>_mutated``.
-        ``metadata_props`` say what made the model, and what torch did to the graph before it was
-        converted.
+        ``onnx.ModelProto`` (or LargeModel), whose graph has the name of the module's class. If
+        forward mutates buffers or inputs, their new values are outputs after the user's: those of
+        a buffer are named as in the state_dict, those of an input ``<input>_mutated``.
+        ``metadata_props`` list the versions and the steps of torch before the conversion.
 
-    Arguments of ``torch.onnx.export`` that mean the same are taken (``opset_version``, ``verify``,
-    the file as third argument...); for the others the error says what to write here.
+    Arguments of ``torch.onnx.export`` with the same meaning are accepted (``opset_version``,
+    ``verify``, the file as third argument...); for the rest the error names the equivalent.
 
     Raises:
-        ArgumentError: an argument that is not one of these.
-        OptionError: an option has a value that is not accepted.
-        InputError, ExportError: the arguments do not fit, torch cannot export the model, a name is
-            wrong, a dynamic shape does not fit, or validation fails.
-        FunctionNotFoundError: operators have no converter; all of them are listed.
-        UnsupportedCase: a converter refuses the arguments of an operator, with the reason.
-        ConversionError: a converter failed, or made another type or shape than torch.
+        ArgumentError: an argument is unknown.
+        OptionError: an option has an invalid value.
+        InputError, ExportError: the example does not match forward, torch cannot export the model,
+            a name or a dynamic shape is invalid, or validation fails.
+        FunctionNotFoundError: operators have no converter; the error lists all of them.
+        UnsupportedCase: a converter does not support the arguments of an operator.
+        ConversionError: a converter failed, or its type or shape differs from torch's.
     """
     conversion = convert(mod, args, kwargs, keywords)
     model = conversion.model
@@ -163,22 +162,25 @@ def export(
 ) -> OnnxProgram:
     """Export a PyTorch model to ONNX, as a program that is called like the model.
 
-    The arguments are those of ``to_onnx`` and mean the same. Two are missing: ``filename``
-    (``program.save(path)`` writes the model) and ``return_builder`` (``program.report`` says what
-    was done).
+    The arguments are those of ``to_onnx``, except ``filename`` (``program.save(path)`` writes the
+    model) and ``return_builder`` (``program.report`` lists the steps).
 
     Args:
-        external_threshold: weights of so many bytes or more are kept outside of the ModelProto, or
-            written to another file, where weights are.
-        large_model: keep the weights in torch instead of copying them into a ModelProto; so are
-            those of 1.5 GiB or more in any case. The program then has the module's own tensors.
+        mod: see to_onnx.
+        args: positional arguments of the example call.
+        kwargs: keyword arguments of the example call.
+        external_threshold: the size in bytes from which a weight is kept outside of the ModelProto,
+            or written to the data file, if weights are external.
+        large_model: keep the weights in torch instead of copying them into a ModelProto. The
+            program then shares the module's tensors. Weights of 1.5 GiB or more are always kept
+            in torch.
 
     Returns:
-        OnnxProgram: call it, ``save`` it, ``validate`` it, make a ``session`` of it.
+        OnnxProgram: a program to call, ``save``, ``validate``, or run as a ``session``.
 
     Raises:
-        OrtableError: as to_onnx does; ArgumentError for an argument that is not one of these.
+        OrtableError: see to_onnx; ArgumentError for an unknown argument.
     """
     conversion = convert(mod, args, kwargs, keywords, large_model_bytes=LARGE_MODEL_BYTES)
-    del conversion.builder  # which is as large as the model
+    del conversion.builder  # frees memory: the builder is as large as the model
     return OnnxProgram(conversion)

@@ -1,5 +1,6 @@
-"""ortable as a backend of transformers' own exporters: an exporter, and a runner called like the
-model. `register_transformers` registers it; importing this module imports transformers.
+"""Export backend for transformers: an exporter, and a runner that is called like the model.
+
+`register_transformers` registers both. Importing this module imports transformers.
 """
 
 from __future__ import annotations
@@ -51,21 +52,20 @@ from .program import OnnxProgram
 from .to_onnx import export
 
 FORMAT = "ortable"
-_THRESHOLD = 1024  # bytes of a weight that is written beside the model
-_WRITTEN = "_mutated"  # ends the name of an output that is the new value of an input
+_EXTERNAL_THRESHOLD = 1024  # weights of at least this many bytes are written beside the model
+_MUTATED_SUFFIX = "_mutated"  # suffix of an output that is the new value of an input
 
 
 @dataclass
 class OrtableConfig(DynamoConfig):
-    """How transformers exports with ortable: its own ``DynamoConfig``, and options of
-    ``ortable.export``.
+    """Export settings for transformers: ``DynamoConfig`` and options of ``ortable.export``.
 
     Args:
         target_opset: as in ``ortable.export``; None for its default.
         optimize: run ortable's passes and rewrites.
         rewrites: names of the rewrites, as in ``ortable.export``.
-        target: ``"onnxruntime"`` may use operators of ONNX Runtime's own.
-        fallback: where torch.export fails as transformers calls it, try the other strategies of
+        target: ``"onnxruntime"`` may use operators that only ONNX Runtime has.
+        fallback: if torch.export fails with transformers' settings, try the other strategies of
             ``ortable.export``, inside ``bypass_export_some_errors``.
     """
 
@@ -80,18 +80,19 @@ class OrtableConfig(DynamoConfig):
 
 @dataclass(frozen=True)
 class SavedProgram:
-    """A program that was read back: the ONNX file, whose weights are in ``<path>.data``."""
+    """A saved program: the path of the ONNX file, whose weights are in ``<path>.data``."""
 
     path: Path
 
 
 class OrtableExporter(DynamoExporter):
-    """Exports a model of transformers with ``ortable.export``.
+    """Exporter of transformers models that calls ``ortable.export``.
 
-    torch.export runs as transformers' ``DynamoExporter`` runs it. ONNX inputs and outputs have the
-    names that transformers' ONNX exporter gives them: the way to each tensor
-    (``past_key_values.layers.0.keys``), with ``input.`` and ``output.`` before it where both have
-    one. An input that forward writes to has one more output at the end, ``<input>_mutated``.
+    torch.export runs with the settings of transformers' ``DynamoExporter``. ONNX inputs and outputs
+    have the names that transformers' ONNX exporter gives them: the path to each tensor
+    (``past_key_values.layers.0.keys``), prefixed with ``input.`` and ``output.`` if an input and an
+    output have the same path. Each input that forward mutates adds an output ``<input>_mutated`` at
+    the end.
     """
 
     export_format = FORMAT
@@ -99,28 +100,34 @@ class OrtableExporter(DynamoExporter):
     program_suffix = ".onnx"
 
     required_packages = ("torch", "onnx", "onnxruntime")
-    tested_versions: Mapping[str, str] = MappingProxyType(
-        {}
-    )  # ortable says itself what it is tested with
+    tested_versions: Mapping[str, str] = MappingProxyType({})  # ortable checks versions itself
 
-    # transformers 5.24 asks before it loads what runs code, as a pickle does: an ONNX file does not
+    # transformers 5.24 requires consent to load files that can run code; an ONNX file cannot
     requires_trust_remote_code = False
 
     @exclusive_export()
     def export_program(
         self, model: Any, sample_inputs: MutableMapping[str, Any], config: Any
     ) -> tuple[OnnxProgram, ExportMetadata]:
-        """The program, and transformers' record of it.
+        """Export a model; return the program and transformers' metadata of it.
+
+        Args:
+            model: the model to export.
+            sample_inputs: keyword arguments of an example call.
+            config: an `OrtableConfig`.
+
+        Returns:
+            The program, and transformers' metadata.
 
         Raises:
             OrtableError: as ``ortable.export`` does.
-            OptionError: the quantizer of ``config`` takes ONNX models, not graphs of torch.
+            OptionError: the quantizer of ``config`` takes ONNX models instead of torch graphs.
         """
         quantizer = config.quantizer
         if quantizer is not None and not quantizer.quantizes_fx_graph:
             raise OptionError(
-                f"{type(quantizer).__name__} quantizes ONNX models, which ortable does not hand to "
-                "it: take a quantizer of torch graphs (PT2EQuantizer), or quantize the saved file"
+                f"{type(quantizer).__name__} quantizes ONNX models, which ortable does not support "
+                "here: use a quantizer of torch graphs (PT2EQuantizer), or quantize the saved file"
             )
         samples = dict(sample_inputs)
         options = {
@@ -140,7 +147,7 @@ class OrtableExporter(DynamoExporter):
                 merged = self._merge_branch_variants(model, samples, config, options, traced)
                 if merged is not None:
                     return merged
-            if not traced[0]:  # dynamo keeps nothing of the lists that forward fills
+            if not traced[0]:  # dynamo drops writes of forward to these lists
                 _call_model(model, samples, traced)
         inputs, outputs = disambiguate_io_names(*traced[:2])
         program = export(exported, input_names=inputs, output_names=outputs, **options)
@@ -155,9 +162,9 @@ class OrtableExporter(DynamoExporter):
         options: Mapping[str, Any],
         traced: tuple[list[str], list[str], list[Any]],
     ) -> tuple[OnnxProgram, ExportMetadata] | None:
-        """Export a model with branches on sizes; None where each branch has only one variant."""
-        saved: list[list[Any]] = [list(names) for names in traced]
-        with warnings.catch_warnings(record=True) as caught:  # of a program that may not be taken
+        """Export a model with branches on sizes; return None if no branch has a second variant."""
+        saved: list[list[Any]] = [list(collected) for collected in traced]
+        with warnings.catch_warnings(record=True) as caught:  # emitted only if this program is used
             warnings.simplefilter("always")
             try:
                 merged = self._export_with_fallbacks(
@@ -166,11 +173,13 @@ class OrtableExporter(DynamoExporter):
             except OrtableError:
                 merged = None
         if merged is not None and merged[0].report.record.sides > 1:
-            for word in caught:
-                warnings.warn_explicit(word.message, word.category, word.filename, word.lineno)
+            for warning in caught:
+                warnings.warn_explicit(
+                    warning.message, warning.category, warning.filename, warning.lineno
+                )
             return merged
-        for names, before in zip(traced, saved, strict=True):
-            names[:] = before
+        for collected, saved_names in zip(traced, saved, strict=True):
+            collected[:] = saved_names
         return None
 
     def _export_with_fallbacks(
@@ -182,7 +191,7 @@ class OrtableExporter(DynamoExporter):
         traced: tuple[list[str], list[str], list[Any]],
         error: Exception | None,
     ) -> tuple[OnnxProgram, ExportMetadata]:
-        """Export a model that torch.export refused with ``error``."""
+        """Export a model for which torch.export raised ``error``, with fallback strategies."""
         sample, flags = _call_model(model, sample_inputs, traced)
         inputs, outputs = disambiguate_io_names(list(traced[0]), list(traced[1]))
         returned = traced[2][-1]
@@ -208,8 +217,8 @@ class OrtableExporter(DynamoExporter):
                     export_options=ExportOptions(strict=config.strict, fallback=True),
                     **options,
                 )
-        except OrtableError as refused:
-            raise refused from error
+        except OrtableError as fallback_error:
+            raise fallback_error from error
         metadata = build_export_metadata(
             model, sample, program.exported_program, self.required_packages
         )
@@ -218,35 +227,35 @@ class OrtableExporter(DynamoExporter):
 
     @classmethod
     def save_program(cls, program: OnnxProgram | SavedProgram, path: Any) -> None:
-        """Write the model to ``path`` and its weights to ``<path>.data``.
-
-        Raises ExportError when the folder is missing or cannot be written to.
-        """
+        """Write the model to ``path`` and its weights to ``<path>.data``, or raise ExportError."""
         if isinstance(program, SavedProgram):
-            model = LargeModel.of_proto(onnx.load(program.path), _THRESHOLD)
+            model = LargeModel.of_proto(onnx.load(program.path), _EXTERNAL_THRESHOLD)
             write_model(model, path)
         else:
             program.save(path, external_data=True)
-        Path(f"{path}.data").touch()  # transformers asks for both files, of small models too
+        Path(
+            f"{path}.data"
+        ).touch()  # transformers expects both files, even if all weights are small
 
     @classmethod
     def program_files(cls, filename: str) -> list[str]:
-        """The files of a saved program."""
+        """Return the file names of a saved program."""
         return [filename, f"{filename}.data"]
 
     @classmethod
     def load_program(cls, path: Any) -> SavedProgram:
-        """The saved file; ONNX Runtime reads it when a runner is made."""
+        """Return the saved program; ONNX Runtime reads the file when a runner is created."""
         return SavedProgram(Path(path))
 
 
 class OrtableRunner(ModelRunner):
-    """Runs a program with ONNX Runtime; called with the arguments of forward, returns what the
-    model returns. Arguments that forward writes to, as a ``StaticCache``, are written to.
+    """Run a program with ONNX Runtime; takes the arguments of forward and returns its results.
+
+    Arguments that forward mutates, such as a ``StaticCache``, are written in place.
 
     Args:
-        metadata: transformers' record of the export.
-        session: of the model.
+        metadata: transformers' metadata of the export.
+        session: the ONNX Runtime session of the model.
     """
 
     def __init__(self, metadata: ExportMetadata, session: Any) -> None:
@@ -254,15 +263,17 @@ class OrtableRunner(ModelRunner):
         self.session = session
         self._names = [value.name for value in session.get_inputs()]
         outputs = [value.name for value in session.get_outputs()]
-        written = {f"{name}{_WRITTEN}": name for name in self._names}
+        input_by_output = {f"{name}{_MUTATED_SUFFIX}": name for name in self._names}
         count = self.out_spec.num_leaves - len(self.out_constants)
         self._outputs = outputs[:count]
-        # the others are new values of inputs, and of buffers, which start anew in every call
-        self._written = {name: written[name] for name in outputs[count:] if name in written}
+        # outputs after `count` are new values of inputs, and of buffers, which are not kept
+        self._written = {
+            name: input_by_output[name] for name in outputs[count:] if name in input_by_output
+        }
 
     @property
     def device(self) -> torch.device:
-        """Where ONNX Runtime computes."""
+        """The device that the session runs on."""
         return torch.device("cuda" if CUDA in self.session.get_providers() else "cpu")
 
     @classmethod
@@ -274,21 +285,24 @@ class OrtableRunner(ModelRunner):
         providers: Sequence[Any] | None = None,
         session_options: Any = None,
     ) -> OrtableRunner:
-        """A runner with a session of its own.
+        """Return a runner with a new session.
 
         Args:
-            program: what ``export_program`` or ``load_program`` returned.
-            metadata: that was recorded with it.
+            program: the result of ``export_program`` or ``load_program``.
+            metadata: the metadata that was recorded with it.
             device: ``"cpu"`` or ``"cuda"``; None for the program's default.
-            providers: execution providers, in place of ``device``.
+            providers: execution providers, instead of ``device``.
             session_options: an ``onnxruntime.SessionOptions``, or a dict of its settings.
+
+        Returns:
+            The runner.
 
         Raises:
             OptionError: both ``device`` and ``providers`` are given, or a setting is unknown.
-            ProviderError: there is no such provider, or it could not start.
+            ProviderError: the provider does not exist or could not start.
         """
         if device is not None and providers is not None:
-            raise OptionError("give a device, or providers: providers say which device it is")
+            raise OptionError("give either device or providers: providers determine the device")
         if providers is None and device is not None:
             providers = _device_providers(torch.device(device))
         if isinstance(program, SavedProgram):
@@ -300,10 +314,10 @@ class OrtableRunner(ModelRunner):
     def __call__(
         self, share_inputs: bool = True, share_outputs: bool = False, **kwargs: Any
     ) -> Any:
-        """What the model returns. Inputs are read in place and results are copies, whatever
-        ``share_inputs`` and ``share_outputs`` say.
+        """Return the results of the model.
 
-        Raises InputError for a call without a tensor that the model takes.
+        ``share_inputs`` and ``share_outputs`` have no effect: inputs are never copied, results
+        always are. Raises InputError if a tensor that the model takes is missing.
         """
         inputs = onnx_inputs(self._names, kwargs)
         missing = [name for name in self._names if name not in inputs]
@@ -327,11 +341,11 @@ def _call_model(
 ) -> tuple[MutableMapping[str, Any], dict[str, Any]]:
     """Call the model in eager mode, inside ``patch_model_outputs``.
 
-    The lists ``traced`` then have this call alone. Returns the inputs as transformers prepares
-    them, and the flags that it puts into the configuration.
+    Afterwards the lists ``traced`` hold this call only. Returns the inputs as transformers prepares
+    them, and the flags that it sets in the configuration.
     """
-    for collected in traced:
-        collected.clear()
+    for names in traced:
+        names.clear()
     model, sample, flags = prepare_for_export(model, sample_inputs)
     with torch.no_grad(), reset_model_state(model), patch_model_config(model, flags):
         model(**copy.deepcopy(dict(sample)))
@@ -347,7 +361,7 @@ def _device_providers(device: torch.device) -> list[Any]:
 
 
 def register_ortable() -> None:
-    """Put the exporter and the runner into transformers' table, once."""
+    """Register the exporter and the runner with transformers, once."""
     backend = EXPORT_BACKENDS.get(FORMAT)
     if backend is None or backend.exporter is not OrtableExporter:
         register_backend(OrtableExporter, OrtableRunner)

@@ -1,4 +1,5 @@
-"""Functions that specs share, and the facts behind them: dtypes, ranks, sizes, promotion, constants
-and casts. Generated converters, `lowerings` and `passes.rewrite` call them; the ``__all__`` of a
-module lists those that specs may use.
+"""Functions that the specs share: queries of dtypes and shapes, promotion, constants, casts.
+
+Generated converters, `lowerings` and `passes.rewrite` call them; the ``__all__`` of a module lists
+the functions that specs may use.
 """

@@ -1,7 +1,7 @@
-"""Arithmetic on complex tensors, which are pairs of real results while a graph is converted.
+"""Compute with complex tensors, which are pairs of real results during conversion.
 
 ``Complex`` is the class of a tensor argument in a block of ``complex:``: a pair, or a real result
-where torch accepts both. Functions of a single family are in `lowerings.complex`.
+where torch accepts both. Functions of a single operator family are in `lowerings.complex`.
 """
 
 from __future__ import annotations
@@ -40,25 +40,22 @@ __all__ = [
     "re",
 ]
 
-
 Complex = Any  # a ComplexValue, or the name of a real result
-
-
-Complexes = Any  # a list of them
+Complexes = Any  # a list of Complex values
 
 
 def re(graph: Graph, x: Complex) -> Result:
-    """The real part; a real result is its own."""
+    """Return the real part of a tensor; a real result is returned unchanged."""
     return x.real if type(x) is ComplexValue else x
 
 
 def im(graph: Graph, x: Complex) -> Result:
-    """The imaginary part; zeros for a real result."""
+    """Return the imaginary part of a tensor; zeros for a real result."""
     return x.imag if type(x) is ComplexValue else filled_like(graph, x, 0, graph.get_type(x))
 
 
 def complex_of(graph: Graph, a: Result, b: Result) -> Complex:
-    """The complex tensor with these parts, which are broadcast to one shape."""
+    """Return the complex tensor with these parts, which are broadcast to one shape."""
     op = OpBuilder(graph)
     if graph.has_shape(a) and graph.has_shape(b) and graph.get_shape(a) != graph.get_shape(b):
         shape = op.Shape(op.Add(a, b))
@@ -67,12 +64,12 @@ def complex_of(graph: Graph, a: Result, b: Result) -> Complex:
 
 
 def part_dtype(dtype: Dtype) -> Dtype:
-    """float32 for complex64, float64 for complex128; others as they are."""
+    """Return the dtype of the parts of a complex dtype; real dtypes are returned unchanged."""
     return part_type(dtype)
 
 
 def as_complex(graph: Graph, x: Any, dtype: Dtype) -> Complex:
-    """A tensor or number as a complex tensor of ``dtype``; a real one gets zeros."""
+    """Convert a tensor or number to complex ``dtype``, with imaginary part 0 for a real value."""
     real_dtype = part_type(dtype)
     if type(x) is ComplexValue:
         return ComplexValue(cast(graph, x.real, real_dtype), cast(graph, x.imag, real_dtype), dtype)
@@ -86,8 +83,8 @@ def as_complex(graph: Graph, x: Any, dtype: Dtype) -> Complex:
 
 
 def c_conj(graph: Graph, x: Complex) -> Complex:
-    """``x`` with the other sign of its imaginary part; a real result as it is."""
-    if type(x) is complex:  # a number in the user's code, of which autograd makes a tensor
+    """Return the complex conjugate; a real result is returned unchanged."""
+    if type(x) is complex:  # a Python number, which autograd converts to a tensor
         return as_complex(graph, x.conjugate(), dtypes.complex128)
     if type(x) is not ComplexValue:
         return x
@@ -95,7 +92,7 @@ def c_conj(graph: Graph, x: Complex) -> Complex:
 
 
 def c_add(graph: Graph, a: Complex, b: Complex, sign: Scalar = 1) -> Complex:
-    """``a + b``, or ``a - b`` for a sign of -1."""
+    """Return ``a + b``, or ``a - b`` for a sign of -1."""
     op = "Add" if sign == 1 else "Sub"
     return ComplexValue(
         graph.make_node(op, [a.real, b.real]), graph.make_node(op, [a.imag, b.imag]), a.dtype
@@ -103,7 +100,7 @@ def c_add(graph: Graph, a: Complex, b: Complex, sign: Scalar = 1) -> Complex:
 
 
 def c_mul(graph: Graph, a: Complex, b: Complex) -> Complex:
-    """The product of two complex tensors, element by element."""
+    """Return the elementwise product of two complex tensors."""
     op = OpBuilder(graph)
     real = op.Sub(op.Mul(a.real, b.real), op.Mul(a.imag, b.imag))
     imag = op.Add(op.Mul(a.real, b.imag), op.Mul(a.imag, b.real))
@@ -111,7 +108,7 @@ def c_mul(graph: Graph, a: Complex, b: Complex) -> Complex:
 
 
 def c_scaled(graph: Graph, x: Complex, factor: Scalar, lazy: Bool = False) -> Complex:
-    """``x`` times a real or complex number; no node for 1; ``lazy`` as for ``scaled``."""
+    """Multiply ``x`` by a real or complex number; no node for 1; ``lazy`` as for ``scaled``."""
     is_known = not isinstance(factor, SymDim)
     if is_known and factor == 1:
         return x
@@ -119,30 +116,33 @@ def c_scaled(graph: Graph, x: Complex, factor: Scalar, lazy: Bool = False) -> Co
     if is_known or not lazy:
         return result
     op, zero = OpBuilder(graph), const_like(graph, 0, x.real)
-    nothing = op.Equal(as_scalar(graph, factor), 0)
-    real, imag = (op.Where(nothing, zero, part) for part in (result.real, result.imag))
+    is_zero_factor = op.Equal(as_scalar(graph, factor), 0)
+    real, imag = (op.Where(is_zero_factor, zero, part) for part in (result.real, result.imag))
     return ComplexValue(real, imag, x.dtype)
 
 
 def c_div(graph: Graph, a: Complex, b: Complex) -> Complex:
-    """The quotient of two complex tensors, scaled by the larger part of the divisor."""
+    """Return the quotient of two complex tensors.
+
+    Both are divided by the larger part of the divisor first, so that squares do not overflow.
+    """
     op = OpBuilder(graph)
     size = op.Max(op.Abs(b.real), op.Abs(b.imag))
-    c, d = op.Div(b.real, size), op.Div(b.imag, size)
-    x, y = op.Div(a.real, size), op.Div(a.imag, size)
-    square = op.Add(op.Mul(c, c), op.Mul(d, d))
-    real = op.Add(op.Mul(x, c), op.Mul(y, d))
-    imag = op.Sub(op.Mul(y, c), op.Mul(x, d))
-    return ComplexValue(op.Div(real, square), op.Div(imag, square), a.dtype)
+    divisor_real, divisor_imag = op.Div(b.real, size), op.Div(b.imag, size)
+    dividend_real, dividend_imag = op.Div(a.real, size), op.Div(a.imag, size)
+    norm = op.Add(op.Mul(divisor_real, divisor_real), op.Mul(divisor_imag, divisor_imag))
+    real = op.Add(op.Mul(dividend_real, divisor_real), op.Mul(dividend_imag, divisor_imag))
+    imag = op.Sub(op.Mul(dividend_imag, divisor_real), op.Mul(dividend_real, divisor_imag))
+    return ComplexValue(op.Div(real, norm), op.Div(imag, norm), a.dtype)
 
 
 def c_abs(graph: Graph, x: Complex) -> Result:
-    """The absolute value of a complex tensor, without overflow of the squares."""
+    """Return the absolute value of a complex tensor, without overflow of the squares."""
     return hypot_of(graph, x.real, x.imag)
 
 
 def c_polar(graph: Graph, size: Result, angle: Result) -> Complex:
-    """``size * (cos(angle) + i sin(angle))``."""
+    """Return ``size * (cos(angle) + i sin(angle))``."""
     op = OpBuilder(graph)
     real = op.Mul(size, op.Cos(angle))
     imag = op.Mul(size, op.Sin(angle))
@@ -150,15 +150,16 @@ def c_polar(graph: Graph, size: Result, angle: Result) -> Complex:
 
 
 def c_is_zero(graph: Graph, x: Complex) -> Result:
-    """True where both parts are 0."""
+    """Return a bool tensor that is True where both parts are 0."""
     op, zero = OpBuilder(graph), const_like(graph, 0, re(graph, x))
     parts = [op.Equal(part, zero) for part in (re(graph, x), im(graph, x))]
     return op("And", parts)
 
 
 def c_cast(graph: Graph, x: Complex, dtype: Dtype | None) -> Complex:
-    """Cast ``x`` to ``dtype``; a real dtype takes the real part, bool is True for nonzero
-    numbers.
+    """Cast ``x`` to ``dtype``; None keeps the dtype.
+
+    A cast to a real dtype returns the real part; a cast to bool is True for nonzero numbers.
     """
     if dtype is None:
         return x
@@ -170,59 +171,64 @@ def c_cast(graph: Graph, x: Complex, dtype: Dtype | None) -> Complex:
 
 
 def c_truth(graph: Graph, x: Complex) -> Result:
-    """True where a complex or real tensor, or a number, is not 0."""
+    """Return a bool tensor that is True where a complex or real tensor, or a number, is not 0."""
     if type(x) is ComplexValue:
         return OpBuilder(graph).Not(c_is_zero(graph, x))
     return as_tensor(graph, x, dtypes.boolean)
 
 
 def on_both_parts(graph: Graph, function: Any, *values: Any) -> Any:
-    """``function`` of the real parts and of the imaginary parts."""
+    """Apply ``function`` to the real parts and to the imaginary parts."""
     real = function(*(value.real for value in values))
     return ComplexValue(real, function(*(value.imag for value in values)), values[0].dtype)
 
 
 def matrix_adjoint(graph: Graph, x: Tensor) -> Tensor:
-    """The transposed matrices, conjugated where they are complex."""
+    """Return the transposed matrices, conjugated if they are complex."""
     return c_conj(graph, matrix_transpose(graph, x))
 
 
 def c_log(graph: Graph, x: Complex) -> Complex:
-    """The principal logarithm: of the magnitude, and the phase."""
+    """Return the principal logarithm: real part log(abs(x)), imaginary part the phase."""
     size = OpBuilder(graph).Log(c_abs(graph, x))
     return ComplexValue(size, atan2_of(graph, x.imag, x.real), x.dtype)
 
 
 def c_exp(graph: Graph, x: Complex) -> Complex:
-    """The exponential; a real argument keeps its zero imaginary part."""
+    """Return the exponential; a real argument keeps its zero imaginary part."""
     op = OpBuilder(graph)
     result = c_polar(graph, op.Exp(x.real), x.imag)
-    flat = op.Equal(x.imag, 0)
+    is_real = op.Equal(x.imag, 0)
     return ComplexValue(
-        op.Where(flat, op.Exp(x.real), result.real),
-        op.Where(flat, x.imag, result.imag),
+        op.Where(is_real, op.Exp(x.real), result.real),
+        op.Where(is_real, x.imag, result.imag),
         x.dtype,
     )
 
 
 def c_power(graph: Graph, x: Complex, y: Complex) -> Complex:
-    """``x ** y``: ``exp(y log x)``; 1 where ``y`` is 0. Where ``x`` is 0, it is 0 for a positive
-    real part of ``y``, and inf + nan i for a negative one, as C's cpow gives it."""
+    """Return ``x ** y`` as ``exp(y log x)``, with the limits of C's cpow at 0.
+
+    The result is 1 where ``y`` is 0. Where ``x`` is 0, it is 0 for a positive real part of ``y``,
+    and inf + nan i for a negative one.
+    """
     op = OpBuilder(graph)
     result = c_exp(graph, c_mul(graph, y, c_log(graph, x)))
     zero, one = const_like(graph, 0, x.real), const_like(graph, 1, x.real)
-    at_zero = op.And(op.Equal(x.real, zero), op.Equal(x.imag, zero))
-    nothing = op.And(at_zero, op.Greater(y.real, zero))
-    pole = op.And(at_zero, op.Less(y.real, zero))
-    none = op.And(op.Equal(y.real, zero), op.Equal(y.imag, zero))
+    is_zero_base = op.And(op.Equal(x.real, zero), op.Equal(x.imag, zero))
+    is_zero_result = op.And(is_zero_base, op.Greater(y.real, zero))
+    is_pole = op.And(is_zero_base, op.Less(y.real, zero))
+    is_zero_power = op.And(op.Equal(y.real, zero), op.Equal(y.imag, zero))
     parts = []
     for part, limit in ((result.real, float("inf")), (result.imag, float("nan"))):
-        part = op.Where(pole, const_like(graph, limit, x.real), part)
-        parts.append(op.Where(nothing, zero, part))
-    return ComplexValue(op.Where(none, one, parts[0]), op.Where(none, zero, parts[1]), x.dtype)
+        part = op.Where(is_pole, const_like(graph, limit, x.real), part)
+        parts.append(op.Where(is_zero_result, zero, part))
+    return ComplexValue(
+        op.Where(is_zero_power, one, parts[0]), op.Where(is_zero_power, zero, parts[1]), x.dtype
+    )
 
 
 def c_where(graph: Graph, mask: Result, a: Complex, b: Complex) -> Complex:
-    """``a`` where the mask is true, else ``b``."""
+    """Return ``a`` where the mask is true, else ``b``."""
     op = OpBuilder(graph)
     return ComplexValue(op.Where(mask, a.real, b.real), op.Where(mask, a.imag, b.imag), a.dtype)

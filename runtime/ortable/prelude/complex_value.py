@@ -1,8 +1,8 @@
-"""Complex tensors while a graph is converted.
+"""Represent complex tensors during conversion.
 
-ONNX Runtime has no complex kernels, so a complex result is a pair of real results. It is no
-name, so that no ONNX node can take it by accident. Where a complex tensor enters or leaves the
-graph it is one real tensor with a last dimension of 2, torch.view_as_real's layout.
+ONNX Runtime has no complex kernels, so a complex tensor is a pair of real results. The pair is not
+a string, so that it cannot be the input of an ONNX node by mistake. Inputs and outputs of the graph
+are real tensors with a last dimension of 2, the layout of torch.view_as_real.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PARTS = {dtypes.complex64: dtypes.float32, dtypes.complex128: dtypes.float64}
 
 @dataclass(frozen=True, slots=True)
 class ComplexValue:
-    """A complex tensor: the results that hold its parts, and its own (complex) dtype."""
+    """A complex tensor: the results of its parts, and its complex dtype."""
 
     real: str
     imag: str
@@ -33,8 +33,9 @@ P = ParamSpec("P")
 
 
 def by_parts(function: Callable[Concatenate[Graph, Any, P], Any]) -> Callable[..., Any]:
-    """Apply a function that only moves or adds elements of its first argument to both parts of a
-    pair.
+    """Make a function apply to both parts of a complex first argument.
+
+    The function must only move or add elements of that argument.
     """
 
     @wraps(function)
@@ -48,13 +49,12 @@ def by_parts(function: Callable[Concatenate[Graph, Any, P], Any]) -> Callable[..
 
 
 def part_type(dtype: int | None) -> Any:
-    """float32 for complex64, float64 for complex128; others as they are."""
+    """Return float32 for complex64 and float64 for complex128; other dtypes are unchanged."""
     return PARTS.get(dtype, dtype) if dtype is not None else None
 
 
 def complex_type(part: int | None) -> Any:
-    """complex64 for float32, complex128 for float64; complex ones stay. None for float16, whose
-    complex32 ONNX does not have."""
+    """Return the complex dtype of a part's dtype; None for float16, as ONNX has no complex32."""
     if part is None or dtypes.is_complex_type(part):
         return part
     if part == dtypes.float16:
@@ -63,7 +63,7 @@ def complex_type(part: int | None) -> Any:
 
 
 def split_pair(graph: Graph, name: str) -> ComplexValue:
-    """Split a real tensor with a last dimension of 2 into the parts of a complex one."""
+    """Split a real tensor with a last dimension of 2 into a complex one."""
     parts = []
     for part in (0, 1):
         index = graph.make_initializer("", np.array(part, dtype=np.int64))
@@ -72,14 +72,14 @@ def split_pair(graph: Graph, name: str) -> ComplexValue:
 
 
 def join_pair(graph: Graph, value: ComplexValue) -> str:
-    """A complex tensor as a real one with a last dimension of 2."""
+    """Join the parts of a complex tensor in a real tensor with a last dimension of 2."""
     last = graph.make_initializer("", np.array([-1], dtype=np.int64))
     parts = [graph.make_node("Unsqueeze", [part, last]) for part in (value.real, value.imag)]
     return graph.make_node("Concat", parts, axis=-1)
 
 
 def contains_complex(values: Any) -> bool:
-    """True when a converted argument, or one in a list of them, is a complex tensor."""
+    """Whether an argument, or an item of a list among them, is a complex tensor."""
     for value in values:
         if value.__class__ is ComplexValue:
             return True

@@ -1,5 +1,6 @@
-"""The error function, its complement and quotients of polynomials, to a few ulp. The coefficients
-are in `rational_tables`.
+"""Compute the error function, its complement and rational functions to a few ulp.
+
+The coefficients are in `rational_tables`.
 """
 
 from __future__ import annotations
@@ -23,60 +24,60 @@ __all__ = [
 
 
 def ratio_of(graph: Graph, x: Result, above: Str, below: Str) -> Result:
-    """The quotient of two polynomials whose coefficients are tables."""
+    """Return the quotient of two polynomials, given by names of coefficient tables."""
     parts = [polynomial(graph, x, TABLES[name]) for name in (above, below)]
     return graph.make_node("Div", parts)
 
 
 def erf_of(graph: Graph, x: Result) -> Result:
-    """The error function; for float64, which has no kernel, Cephes ndtr.c (error 4e-16)."""
+    """Return the error function, for float64 by Cephes ndtr.c, as ONNX Runtime has no kernel."""
     op = OpBuilder(graph)
     if graph.get_type(x) != dtypes.float64:
         return op.Erf(x)
     one = const_like(graph, 1, x)
     size = op.Abs(x)
     tail = op.Mul(op.Exp(op.Neg(op.Mul(x, x))), erfc_tail(graph, size))
-    far = op.Mul(op.Sign(x), op.Sub(one, tail))
-    return op.Where(op.Less(size, one), erf_near(graph, x), far)
+    beyond_one = op.Mul(op.Sign(x), op.Sub(one, tail))
+    return op.Where(op.Less(size, one), erf_near(graph, x), beyond_one)
 
 
 def erf_near(graph: Graph, x: str) -> str:
-    """erf for abs(x) < 1."""
+    """Return erf(x) for abs(x) < 1 in float64."""
     op = OpBuilder(graph)
     square = op.Mul(x, x)
     return op.Mul(x, ratio_of(graph, square, "erf_t", "erf_u"))
 
 
 def erfc_tail(graph: Graph, x: Result) -> Result:
-    """exp(x * x) * erfc(x) for x >= 1; beyond 50 five terms of the continued fraction."""
+    """Return exp(x * x) * erfc(x) for x >= 1, beyond 50 by terms of the continued fraction."""
     op = OpBuilder(graph)
     middle = ratio_of(graph, x, "erfc_p", "erfc_q")
-    outer = ratio_of(graph, x, "erfc_r", "erfc_s")
-    w = op.Reciprocal(op.Mul(x, x))
-    above = polynomial(graph, w, (2.0, 4.5, 1.0))
-    below = op.Mul(x, polynomial(graph, w, (3.75, 5.0, 1.0)))
-    far = op.Div(op.Mul(above, 1 / math.sqrt(math.pi)), below)
-    outer = op.Where(op.Greater(x, 50), far, outer)
-    return op.Where(op.Less(x, 8), middle, outer)
+    beyond_eight = ratio_of(graph, x, "erfc_r", "erfc_s")
+    inverse_square = op.Reciprocal(op.Mul(x, x))
+    above = polynomial(graph, inverse_square, (2.0, 4.5, 1.0))
+    below = op.Mul(x, polynomial(graph, inverse_square, (3.75, 5.0, 1.0)))
+    asymptotic = op.Div(op.Mul(above, 1 / math.sqrt(math.pi)), below)
+    beyond_eight = op.Where(op.Greater(x, 50), asymptotic, beyond_eight)
+    return op.Where(op.Less(x, 8), middle, beyond_eight)
 
 
 def erfc_wide(graph: Graph, x: Result) -> Result:
-    """``1 - erf(x)``: ``erfc_of`` for float32, Cephes ndtr.c for float64."""
+    """Return ``1 - erf(x)`` by ``erfc_of`` for float32, by Cephes ndtr.c for float64."""
     if graph.get_type(x) != dtypes.float64:
         return erfc_of(graph, x)
     op, one = OpBuilder(graph), const_like(graph, 1, x)
     size = op.Abs(x)
     tail = op.Mul(op.Exp(op.Neg(op.Mul(x, x))), erfc_tail(graph, size))
-    # the square of infinity over itself is no number; the tail there is 0
+    # the formula gives NaN for infinity, where the tail is 0
     tail = op.Where(op.IsInf(x), 0, tail)
-    left = op.Sub(2, tail)
-    tail = op.Where(op.Less(x, 0), left, tail)
-    near = op.Sub(one, erf_near(graph, x))
-    return op.Where(op.Less(size, one), near, tail)
+    mirrored = op.Sub(2, tail)
+    tail = op.Where(op.Less(x, 0), mirrored, tail)
+    near_zero = op.Sub(one, erf_near(graph, x))
+    return op.Where(op.Less(size, one), near_zero, tail)
 
 
 def erfc_of(graph: Graph, x: Result) -> Result:
-    """``1 - erf(x)`` for float32, with a relative error of 1e-7 where erf(x) is near 1.
+    """Return ``1 - erf(x)`` for float32, with a relative error of 1e-7 where erf(x) is near 1.
 
     Source: the Chebyshev fit of Numerical Recipes in C, 6.2 (erfcc), used for x > 0.5.
     """

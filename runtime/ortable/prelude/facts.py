@@ -1,8 +1,7 @@
-"""Functions of the spec language that answer while converting: dtypes, ranks, axes, static ints.
-They add no nodes.
+"""Query dtypes, ranks, axes and static ints during conversion, without adding nodes.
 
-Codegen reads the annotations: ``Graph`` first means that the function gets the graph, the others
-say what a value must be.
+Codegen reads the annotations: a first parameter ``Graph`` receives the graph, the other annotations
+declare the kinds of values that specs may pass.
 """
 
 from __future__ import annotations
@@ -51,63 +50,30 @@ __all__ = [
     "transpose_perm",
 ]
 
-
-Result = Any  # the name of a result (str); ``res`` where a word says so
-
-
+Result = Any  # the name of a result (str), or ``res`` if the function accepts it
 Results = Sequence[Any]
-
-
 Tensor = Any  # a result, or the pair of a complex tensor
-
-
 Tensors = Sequence[Any]
-
-
 Int = int
-
-
 SymInt = Dim
-
-
 Float = float
-
-
 Bool = bool
-
-
 Str = str
-
-
 Scalar = Any
-
-
 Dtype = int
 
-# torch accepts one int for a list of them, so values of these classes are either
+# torch accepts one int instead of a list of ints, so that values of these classes are either
 Ints = Any
-
-
 SymInts = Any
-
-
 Floats = Sequence[float]
-
-
 Bools = Sequence[bool]
-
-
 Strs = Sequence[str]
-
-
 ResultSpec = Any
-
-
 Opaque = Any
 
 
 def dtype_of(graph: Graph, x: Result) -> Dtype:
-    """The ONNX dtype of a result, of ``res``, or of a Python number (torch's default for it)."""
+    """Return the ONNX dtype of a result or ``res``, or torch's default dtype of a Python number."""
     if type(x) is str:
         return graph.get_type(x)
     if isinstance(x, bool | int | float | complex | SymDim):
@@ -116,7 +82,7 @@ def dtype_of(graph: Graph, x: Result) -> Dtype:
 
 
 def rank_of(graph: Graph, x: Result) -> Int:
-    """How many dimensions a result or ``res`` has; BuilderError when that is unknown."""
+    """Return the rank of a result or ``res``; raise BuilderError if it is unknown."""
     if type(x) is str:
         return graph.get_rank(x)
     if type(x) is ComplexValue:
@@ -125,10 +91,10 @@ def rank_of(graph: Graph, x: Result) -> Int:
 
 
 def _require_known(fact: Any, name: str) -> Any:
-    """Return a dtype or shape that torch's metadata must have.
+    """Return a dtype or shape from torch's metadata.
 
     Raises:
-        UnsupportedCase: it is None, in a graph that was traced without example inputs.
+        UnsupportedCase: it is None, as in a graph that was traced without example inputs.
     """
     if fact is None:
         raise UnsupportedCase(f"the {name} of its result is unknown; give example inputs (args)")
@@ -136,11 +102,11 @@ def _require_known(fact: Any, name: str) -> Any:
 
 
 def shape_of(graph: Graph, x: Result) -> SymInts:
-    """The shape of a result or ``res``: ints and symbolic ints.
+    """Return the shape of a result or ``res`` as ints and symbolic ints.
 
     Raises:
-        BuilderError: the shape of a result is not known.
-        UnsupportedCase: that of ``res`` is not known.
+        BuilderError: the shape of the result is unknown.
+        UnsupportedCase: the shape of ``res`` is unknown.
     """
     if type(x) is str:
         return graph.get_shape(x)
@@ -152,65 +118,65 @@ def shape_of(graph: Graph, x: Result) -> SymInts:
 
 
 def dim_of(graph: Graph, x: Result, axis: Int) -> SymInt:
-    """The size of one dimension; ``axis`` may be negative. A 0-d tensor has one of size 1."""
+    """Return the size of one dimension; ``axis`` may be negative. A 0-d tensor has the size 1."""
     shape = shape_of(graph, x)
     return shape[normalize_axis(axis, len(shape))] if shape else 1
 
 
 def count_of(graph: Graph, x: Result) -> SymInt:
-    """How many elements a result has."""
+    """Return the number of elements of a result."""
     return dims.product_of(shape_of(graph, x))
 
 
 def product(values: SymInts) -> SymInt:
-    """The product of ints and symbolic ints; 1 for an empty list."""
+    """Return the product of ints and symbolic ints; 1 for an empty list."""
     return dims.product_of(values)
 
 
 def is_float(graph: Graph, x: Result) -> Bool:
-    """True for float16, bfloat16, float32, float64."""
+    """Whether the dtype is float16, bfloat16, float32 or float64."""
     return dtypes.is_float_type(dtype_of(graph, x))
 
 
 def is_int(graph: Graph, x: Result) -> Bool:
-    """True for the signed and unsigned ints, not for bool."""
+    """Whether the dtype is a signed or unsigned int, but not bool."""
     return dtypes.is_int_type(dtype_of(graph, x))
 
 
 def is_bool(graph: Graph, x: Result) -> Bool:
-    """True for bool."""
+    """Whether the dtype is bool."""
     return dtype_of(graph, x) == dtypes.boolean
 
 
 def is_complex(graph: Graph, x: Result) -> Bool:
-    """True for complex64 and complex128."""
+    """Whether the dtype is complex64 or complex128."""
     return dtypes.is_complex_type(dtype_of(graph, x))
 
 
 def is_number(value: Scalar) -> Bool:
-    """True when a scalar is a known Python number, not a symbolic int."""
+    """Whether a scalar is a known Python number, not a symbolic int."""
     return isinstance(value, bool | int | float | complex)
 
 
 def is_static(value: Any) -> Bool:
-    """True when a number, or every int of a list, is known while converting."""
+    """Whether a number, or every int of a list, is known during conversion."""
     if isinstance(value, list | tuple):
         return all(type(item) is int for item in value)
-    return not isinstance(value, SymDim | str)  # a str: a result, a number read from a tensor
+    return not isinstance(value, SymDim | str)  # a str is a result: a number read from a tensor
 
 
 def is_used(result: ResultSpec) -> Bool:
-    """True when this result of the operator has users: ``is_used(res[1])``."""
+    """Whether this result of the operator has users, as in ``is_used(res[1])``."""
     return result.name != ""
 
 
 def is_constant(graph: Graph, x: Result) -> Bool:
-    """True when the content of a result is known while converting."""
+    """Whether the content of a result is known during conversion."""
     return type(x) is not str or graph.is_constant(x)
 
 
 def static(value: SymInts) -> Ints:
-    """Known ints, for an ONNX attribute.
+    """Return ints for an ONNX attribute, which must be known.
 
     Raises:
         UnsupportedCase: a value is symbolic; ONNX attributes cannot depend on a dynamic dimension.
@@ -226,7 +192,7 @@ def static(value: SymInts) -> Ints:
 
 
 def broadcast_ints(values: Ints, count: Int) -> Ints:
-    """``count`` ints: torch accepts one int, or a list of one, for all spatial dimensions."""
+    """Return ``count`` ints; a single int is repeated for all spatial dimensions, as in torch."""
     ints = [values] if isinstance(values, int) else list(values)
     if len(ints) == count:
         return ints
@@ -236,12 +202,12 @@ def broadcast_ints(values: Ints, count: Int) -> Ints:
 
 
 def axis_of(graph: Graph, x: Result, axis: Int) -> Int:
-    """``axis`` counted from the front; torch accepts 0 and -1 for a 0-d tensor."""
+    """Return ``axis`` counted from the front; torch accepts 0 and -1 for a 0-d tensor."""
     return normalize_axis(axis, max(rank_of(graph, x), 1))
 
 
 def axes_of(graph: Graph, x: Result, axes: Any) -> Ints:
-    """Sorted axes counted from the front; None and an empty list mean all of them."""
+    """Return sorted axes counted from the front; None and an empty list mean all axes."""
     rank = rank_of(graph, x)
     requested = [axes] if isinstance(axes, int) else list(axes or ())
     if not requested or not rank:
@@ -251,7 +217,7 @@ def axes_of(graph: Graph, x: Result, axes: Any) -> Ints:
 
 
 def transpose_perm(rank: Int, first: Int, second: Int) -> Ints:
-    """The permutation of ``rank`` axes that exchanges two of them."""
+    """Return the permutation of ``rank`` axes that exchanges two of them."""
     order = list(range(rank))
     if order:
         order[first], order[second] = order[second], order[first]
@@ -259,26 +225,26 @@ def transpose_perm(rank: Int, first: Int, second: Int) -> Ints:
 
 
 def inverse_perm(permutation: Ints) -> Ints:
-    """The permutation that undoes ``permutation``."""
+    """Return the inverse of ``permutation``."""
     return sorted(range(len(permutation)), key=lambda axis: permutation[axis])
 
 
 def differs(left: Any, right: Any) -> Bool:
-    """True only when two values are provably different; what ``!=`` of the language becomes."""
+    """Whether two values are provably different; the operator ``!=`` of the spec language."""
     if isinstance(left, SymDim) or isinstance(right, SymDim):
         return dims.always_differ(left, right)
     return bool(left != right)
 
 
 def dtype_min(dtype: Dtype) -> Scalar:
-    """The smallest value of a dtype: -inf, an int's minimum, False."""
+    """Return the smallest value of a dtype (-inf, an int's minimum, or False)."""
     if dtypes.is_float_type(dtype):
         return -math.inf
     return False if dtype == dtypes.boolean else _limits(dtype)[0]
 
 
 def dtype_max(dtype: Dtype) -> Scalar:
-    """The largest value of a dtype: inf, an int's maximum, True."""
+    """Return the largest value of a dtype (inf, an int's maximum, or True)."""
     if dtypes.is_float_type(dtype):
         return math.inf
     return True if dtype == dtypes.boolean else _limits(dtype)[1]
@@ -292,27 +258,29 @@ def _limits(dtype: int) -> tuple[int, int]:
 
 
 def maximum(*values: SymInt) -> SymInt:
-    """The largest of ints and symbolic ints."""
+    """Return the largest of ints and symbolic ints."""
     return dims.max_of(*values)
 
 
 def minimum(*values: SymInt) -> SymInt:
-    """The smallest of ints and symbolic ints."""
+    """Return the smallest of ints and symbolic ints."""
     return dims.min_of(*values)
 
 
 def fits_attribute(graph: Graph, value: Scalar, x: Result) -> Bool:
-    """True when a float32 attribute holds a number as exactly as ``x`` computes with it."""
+    """Whether a float32 attribute holds a number with the precision of the dtype of ``x``."""
     return dtype_of(graph, x) != dtypes.float64 or float32_holds(float(value))
 
 
 def float32_holds(value: float) -> bool:
-    """True for a number that float32 has; NaN and infinities are among them."""
+    """Whether float32 represents a number exactly; true for NaN and infinities."""
     with np.errstate(over="ignore"):
         return not math.isfinite(value) or float(np.float32(value)) == value
 
 
 def is_wide(graph: Graph, x: Result) -> Bool:
-    """True for float32 and float64: in a narrower type, two roundings instead of one are more than
-    rounding."""
+    """Whether the dtype is float32 or float64.
+
+    In narrower types a second rounding changes results by more than the rounding error.
+    """
     return graph.has_type(x) and graph.get_type(x) in (dtypes.float32, dtypes.float64)

@@ -1,6 +1,4 @@
-"""Matrices: products that are as exact as torch's, triangles and blocks, and the transposes of
-linear maps of single axes.
-"""
+"""Multiply matrices as exactly as torch, and apply transposed linear maps of single axes."""
 
 from __future__ import annotations
 
@@ -35,25 +33,25 @@ __all__ = [
 
 
 def summed_back(graph: Graph, grad: Result, weights: Opaque) -> Result:
-    """The gradient of linear maps of the last axes, one an axis, in the dtype of ``grad``: a matrix
-    [in, out], or for a dynamic size a function of the graph, the gradient and the axis.
+    """Return the gradient of linear maps of the last axes, in the dtype of ``grad``.
 
-    Each element adds up the few elements of ``grad`` that read it. Only those are gathered, so
-    that an infinite gradient stays where it belongs.
+    ``weights`` has an item for each axis: a matrix [in, out], or for a dynamic size a function of
+    the graph, the gradient and the axis. Each element adds up only the few elements of ``grad``
+    that depend on it, so that an infinite gradient does not spread as NaN.
     """
-    own = graph.get_type(grad)
-    result = cast(graph, grad, opmath_dtype(own))
-    first = rank_of(graph, grad) - len(weights)
-    for index, through in enumerate(weights):
-        if isinstance(through, np.ndarray):
-            result = _apply_axis_map(graph, result, first + index, through)
+    dtype = graph.get_type(grad)
+    result = cast(graph, grad, opmath_dtype(dtype))
+    first_axis = rank_of(graph, grad) - len(weights)
+    for index, axis_map in enumerate(weights):
+        if isinstance(axis_map, np.ndarray):
+            result = _apply_axis_map(graph, result, first_axis + index, axis_map)
         else:
-            result = through(graph, result, first + index)
-    return cast(graph, result, own)
+            result = axis_map(graph, result, first_axis + index)
+    return cast(graph, result, dtype)
 
 
 def _apply_axis_map(graph: Graph, x: str, axis: int, matrix: np.ndarray) -> str:
-    """``result[i] = sum of matrix[i, o] * x[o]`` along one axis."""
+    """Compute ``result[i] = sum of matrix[i, o] * x[o]`` along one axis."""
     op = OpBuilder(graph)
     rows, columns = matrix.shape
     if rows == columns and np.array_equal(matrix, np.eye(rows)):
@@ -63,12 +61,15 @@ def _apply_axis_map(graph: Graph, x: str, axis: int, matrix: np.ndarray) -> str:
     indices = np.full((rows, width), columns, np.int64)
     factors = np.zeros((rows, width), matrix.dtype)
     for row in range(rows):
-        used = np.flatnonzero(nonzero[row])
-        indices[row, : len(used)], factors[row, : len(used)] = used, matrix[row, used]
-    if (indices == columns).any():  # one more element, 0, for rows that read fewer
-        amounts = [0] * (2 * rank)
-        amounts[rank + axis] = 1
-        x = op.Pad(x, consts(graph, amounts, dtypes.int64))
+        nonzero_columns = np.flatnonzero(nonzero[row])
+        indices[row, : len(nonzero_columns)], factors[row, : len(nonzero_columns)] = (
+            nonzero_columns,
+            matrix[row, nonzero_columns],
+        )
+    if (indices == columns).any():  # append a 0, which rows with fewer terms read
+        pads = [0] * (2 * rank)
+        pads[rank + axis] = 1
+        x = op.Pad(x, consts(graph, pads, dtypes.int64))
     if width == 1:
         x = op.Gather(x, graph.make_initializer("", indices[:, 0]), axis=axis)
         shape = [rows] + [1] * (rank - axis - 1)
@@ -88,34 +89,35 @@ def _apply_axis_map(graph: Graph, x: str, axis: int, matrix: np.ndarray) -> str:
 
 @by_parts
 def matrix_transpose(graph: Graph, x: Tensor) -> Tensor:
-    """``x`` with its last two dimensions exchanged."""
+    """Exchange the last two dimensions of ``x``."""
     rank = rank_of(graph, x)
     return permuted(graph, x, [*range(rank - 2), rank - 1, rank - 2])
 
 
 @by_parts
 def triu(graph: Graph, x: Tensor, wanted: Bool = True) -> Tensor:
-    """The upper triangle of matrices, or the lower one."""
+    """Return the upper triangle of matrices, or the lower one if ``wanted`` is False."""
     return OpBuilder(graph).Trilu(x, upper=int(wanted))
 
 
 def smaller_side(graph: Graph, x: Result) -> SymInt:
-    """How many rows or columns matrices have, whichever is less."""
+    """Return the smaller of the numbers of rows and columns of matrices."""
     return dims.min_of(*shape_of(graph, x)[-2:])
 
 
 def projected(graph: Graph, x: Result, weight: Result, bias: Result | None) -> Result:
-    """``x`` times the transposed weight, plus the bias: the linear map of a layer."""
+    """Apply a linear layer, ``x`` times the transposed weight, plus the bias."""
     result = matrix_product(graph, x, permuted(graph, weight, [1, 0]))
     return result if bias is None else OpBuilder(graph).Add(result, bias)
 
 
-_MAX_PRODUCTS = 2**15  # of more, a single sum is not as exact as torch's
+_MAX_PRODUCTS = 2**15  # a single longer sum is less exact than torch's
 
 
 def untransposed(graph: Graph, x: Result) -> Any:
-    """``[y, 1]`` when ``x`` is a 2-d ``y`` transposed, else ``[x, 0]``: Gemm can read it
-    transposed, so the Transpose is not needed.
+    """Return ``[y, 1]`` if ``x`` is the transpose of a 2-d ``y``, else ``[x, 0]``.
+
+    Gemm can read ``y`` transposed, so that it does not need the Transpose.
     """
     node = graph.values[x].producer
     if node is None or node.op_type != "Transpose" or list(node.attrs["perm"]) != [1, 0]:
@@ -124,19 +126,25 @@ def untransposed(graph: Graph, x: Result) -> Any:
 
 
 def matrix_product(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
-    """MatMul, or Gemm for transposed matrices; the small ints, which ONNX leaves out, go through
-    int32, whose low bits are theirs. Complex ones are four products."""
+    """Multiply matrices with MatMul, or with Gemm if one of them is a Transpose.
+
+    Small ints, which ONNX's MatMul does not support, are multiplied in int32, whose low bits equal
+    theirs. Complex matrices need four products.
+    """
     op = OpBuilder(graph)
     if a.__class__ is ComplexValue or b.__class__ is ComplexValue:
         return _complex_product(graph, a, b)
     dtype = graph.get_type(a)
     if any(0 in shape_of(graph, operand) for operand in (a, b)):
-        # ONNX Runtime leaves what was in memory, or stops at a matrix without rows times a vector
+        # ONNX Runtime returns uninitialized memory, or fails for a matrix without rows
         return _empty_product(graph, a, b)
     if dtypes.is_float_type(dtype) and rank_of(graph, a) == 2 and rank_of(graph, b) == 2:
-        (left, turn_left), (right, turn_right) = untransposed(graph, a), untransposed(graph, b)
-        if turn_left or turn_right:
-            return op.Gemm(left, right, transA=turn_left, transB=turn_right)
+        (left, transpose_left), (right, transpose_right) = (
+            untransposed(graph, a),
+            untransposed(graph, b),
+        )
+        if transpose_left or transpose_right:
+            return op.Gemm(left, right, transA=transpose_left, transB=transpose_right)
     if rank_of(graph, b) == 1 and (rank_of(graph, a) > 1 or dtypes.is_float_type(dtype)):
         return _vector_product(graph, a, b)
     if dtype not in (dtypes.int8, dtypes.uint8, dtypes.int16):
@@ -146,7 +154,6 @@ def matrix_product(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _complex_product(graph: Graph, a: Any, b: Any) -> ComplexValue:
-    """The product of a pair with a pair or a real result."""
     op = OpBuilder(graph)
     if a.__class__ is not ComplexValue:
         parts = [matrix_product(graph, a, part) for part in (b.real, b.imag)]
@@ -164,9 +171,11 @@ def _complex_product(graph: Graph, a: Any, b: Any) -> ComplexValue:
 
 
 def _vector_product(graph: Graph, a: str, b: str) -> str:
-    """A vector, matrix or batch of matrices times a vector. ONNX Runtime's MatMul with a vector
-    takes 20 times as long as with a matrix, adds up one product after the other, and is wrong where
-    a Transpose of ``a`` is fused into it."""
+    """Multiply a vector, matrix or batch of matrices by a vector.
+
+    ONNX Runtime's MatMul with a vector takes 20 times as long as with a matrix, adds up the
+    products one after the other, and is wrong if a Transpose of ``a`` is fused into it.
+    """
     op = OpBuilder(graph)
     rank, dtype = rank_of(graph, a), graph.get_type(a)
     if rank > 2 or not dtypes.is_float_type(dtype):
@@ -175,18 +184,18 @@ def _vector_product(graph: Graph, a: str, b: str) -> str:
     count = dim_of(graph, b, 0)
     if rank == 1 and isinstance(count, int) and count > _MAX_PRODUCTS:
         return summed_over(graph, op.Mul(a, b), [0], keepdim=False)
-    left, turned = untransposed(graph, a if rank == 2 else unsqueezed(graph, a, [0]))
+    left, is_transposed = untransposed(graph, a if rank == 2 else unsqueezed(graph, a, [0]))
     row = unsqueezed(graph, b, [0])
-    product = op.Gemm(row, left, transB=1 - turned)
+    product = op.Gemm(row, left, transB=1 - is_transposed)
     return squeezed(graph, product, [0] if rank == 2 else [0, 1])
 
 
 def _empty_product(graph: Graph, a: str, b: str) -> str:
-    """Zeros: ONNX Runtime does not write the result of a product over an empty axis."""
-    first, second = shape_of(graph, a)[:-1], shape_of(graph, b)
-    second, last = (second[:-2], second[-1:]) if len(second) > 1 else ((), ())
-    rows = first[len(first) - 1 :]
-    batch = broadcast(tuple(first[: len(first) - 1]), tuple(second))
+    """Return zeros: ONNX Runtime does not write the result of a product over an empty axis."""
+    left_shape, right_shape = shape_of(graph, a)[:-1], shape_of(graph, b)
+    right_shape, last = (right_shape[:-2], right_shape[-1:]) if len(right_shape) > 1 else ((), ())
+    rows = left_shape[len(left_shape) - 1 :]
+    batch = broadcast(tuple(left_shape[: len(left_shape) - 1]), tuple(right_shape))
     if batch is None:
         raise UnsupportedCase("batches whose common shape depends on which dynamic size is 1")
     return zeros_of(graph, [*batch, *rows, *last], graph.get_type(a))

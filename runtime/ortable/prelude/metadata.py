@@ -1,4 +1,4 @@
-"""Dtypes and shapes of values for generated rules; None where they are unknown."""
+"""Return dtypes and shapes of values for generated rules; None if they are unknown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Rules = tuple[tuple[int | None, Shape | None], ...]
 
 
 def shape_or_none(graph: Graph, value: Any) -> Shape | None:
-    """The shape of a result; ``()`` for a number; None when it is unknown."""
+    """Return the shape of a result, ``()`` for a number, and None if it is unknown."""
     if type(value) is str:
         return graph.get_shape(value) if graph.has_shape(value) else None
     if type(value) is ComplexValue:
@@ -25,12 +25,12 @@ def shape_or_none(graph: Graph, value: Any) -> Shape | None:
 
 
 def shapes_or_none(graph: Graph, values: Sequence[Any]) -> list[Shape | None]:
-    """The shapes of a list of results."""
+    """Return the shapes of a list of results; None for unknown ones."""
     return [shape_or_none(graph, value) for value in values]
 
 
 def dtype_or_none(graph: Graph, value: Any) -> int | None:
-    """The dtype of a result; torch's default for a number; that of the first one for a list."""
+    """Return the dtype of a number, a result or a list's first item; None if it is unknown."""
     if type(value) is str:
         return graph.get_type(value) if graph.has_type(value) else None
     if type(value) is ComplexValue:
@@ -41,8 +41,7 @@ def dtype_or_none(graph: Graph, value: Any) -> int | None:
 
 
 def number_dtype(value: Any) -> int:
-    """The dtype that torch gives a Python number: bool, int64, the default float, the default
-    complex."""
+    """Return torch's dtype of a Python number (bool, int64, the default float or complex)."""
     if isinstance(value, bool):
         return dtypes.boolean
     if isinstance(value, int | SymDim):
@@ -53,25 +52,25 @@ def number_dtype(value: Any) -> int:
 
 
 def default_float() -> int:
-    """``torch.get_default_dtype()`` as an ONNX dtype."""
+    """Return ``torch.get_default_dtype()`` as an ONNX dtype."""
     import torch
 
     return dtypes.from_torch(torch.get_default_dtype())
 
 
 def given_shape(sizes: Any) -> Shape | None:
-    """A shape that the caller passes; None when it holds a -1, which must be inferred."""
+    """Return a shape that the caller passes; None if it has a -1, which must be inferred."""
     shape = (sizes,) if isinstance(sizes, int | SymDim) else tuple(sizes)
     return None if any(type(size) is int and size < 0 for size in shape) else shape
 
 
 def scalar_shape() -> Shape:
-    """The shape of a 0-d tensor."""
+    """Return the shape of a 0-d tensor."""
     return ()
 
 
 def swap_dims(shape: Shape | None, first: int, second: int) -> Shape | None:
-    """``shape`` with two dimensions exchanged (torch.transpose)."""
+    """Exchange two dimensions of ``shape``, as torch.transpose does."""
     if not shape:
         return shape
     sizes = list(shape)
@@ -80,5 +79,5 @@ def swap_dims(shape: Shape | None, first: int, second: int) -> Shape | None:
 
 
 def as_list(results: Any) -> list[Any]:
-    """The results of an operator that returns a list; a single name becomes a list of one."""
+    """Return the results of an operator that returns a list; a single name becomes a list."""
     return [results] if isinstance(results, str) else list(results)

@@ -12,10 +12,10 @@ from .values import const
 
 
 class OpBuilder:
-    """Appends nodes to a graph, one method for each operator.
+    """Appends nodes to a graph; each ONNX operator is a method.
 
-    Inputs are results, or numbers, which become constants in the dtype of the results beside them;
-    keywords are ``outputs`` and attributes.
+    Inputs are results, or numbers, which become constants in the dtype of the result next to them.
+    Keywords are ``outputs`` and attributes.
     """
 
     __slots__ = ("_graph",)
@@ -24,6 +24,7 @@ class OpBuilder:
         self._graph = graph
 
     def __call__(self, op_type: str, inputs: Any, outputs: Any = None, **attrs: Any) -> Any:
+        """Append a node with a list of inputs."""
         return self._graph.make_node(op_type, inputs, outputs, **attrs)
 
     def __getattr__(self, op_type: str) -> Callable[..., str]:
@@ -36,11 +37,12 @@ class OpBuilder:
         return self._graph.make_node(op_type, inputs, outputs, **attrs)
 
     def _as_constant(self, inputs: tuple[Any, ...], index: int) -> Any:
-        """Turn a number into a constant of its neighbour's dtype: the one before it if last, else
-        after.
+        """Convert a number to a constant in the dtype of the next input.
+
+        The last input uses the dtype of the previous one.
         """
         value = inputs[index]
         if type(value) not in (int, float):
             return value
-        beside = inputs[index - 1 if index == len(inputs) - 1 else index + 1]
-        return const(self._graph, value, self._graph.get_type(beside))
+        neighbour = inputs[index - 1 if index == len(inputs) - 1 else index + 1]
+        return const(self._graph, value, self._graph.get_type(neighbour))

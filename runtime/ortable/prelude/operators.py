@@ -1,4 +1,4 @@
-"""Call one operator's lowering from another's: ``aten_sinh(x)`` in a block of a spec."""
+"""Call the lowering of another operator: ``aten_sinh(x)`` in a block of a spec."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .complex_value import ComplexValue
 def call_operator(graph: Graph, tables: Any, name: str, *args: Any, **kwargs: Any) -> Any:
     """Lower another operator and return its results.
 
-    Its complex form is used where an argument is complex or where it has no other; the rules of
-    its entry give dtypes and shapes.
+    The complex converter is used if an argument is complex or the operator has no other converter.
+    The rules of its entry give dtypes and shapes.
     """
     case, arguments = graph.case, (*args, *kwargs.values())
     is_complex = name not in tables.CONVERTERS or any(map(_is_complex, arguments))

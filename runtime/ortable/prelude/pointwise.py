@@ -49,12 +49,12 @@ __all__ = [
 
 
 def const_like(graph: Graph, value: Scalar, x: Result) -> Result:
-    """A 0-d constant in the dtype of ``x``."""
+    """Return a 0-d constant in the dtype of ``x``."""
     return const(graph, value, graph.get_type(x))
 
 
 def filled_like(graph: Graph, x: Result, value: Scalar, dtype: Dtype) -> Result:
-    """A tensor filled with one value, in the run-time shape of ``x``."""
+    """Return a tensor filled with one value, in the run-time shape of ``x``."""
     op = OpBuilder(graph)
     if graph.has_shape(x) and is_static(list(shape_of(graph, x))):
         return filled(graph, shape_of(graph, x), value, dtype)
@@ -63,7 +63,7 @@ def filled_like(graph: Graph, x: Result, value: Scalar, dtype: Dtype) -> Result:
 
 @by_parts
 def expanded_like(graph: Graph, x: Tensor, like: Result) -> Tensor:
-    """``x`` broadcast to the shape of ``like``; no node when it has that shape."""
+    """Broadcast ``x`` to the shape of ``like``; no node if it has that shape."""
     op = OpBuilder(graph)
     shapes = [graph.get_shape(tensor) if graph.has_shape(tensor) else None for tensor in (x, like)]
     if shapes[0] is not None and shapes[0] == shapes[1]:
@@ -77,7 +77,7 @@ def expanded_like(graph: Graph, x: Tensor, like: Result) -> Tensor:
 
 
 def is_sign_set(graph: Graph, x: Result) -> Result:
-    """True where a float or int is negative or -0.0."""
+    """Return a bool tensor that is True where a float or int is negative or -0.0."""
     op, zero = OpBuilder(graph), const_like(graph, 0, x)
     is_negative = op.Less(x, zero)
     if not dtypes.is_float_type(graph.get_type(x)):
@@ -87,7 +87,10 @@ def is_sign_set(graph: Graph, x: Result) -> Result:
 
 
 def log1p_of(graph: Graph, x: Result) -> Result:
-    """``log(1 + x)`` without rounding 1 + x: x * log(u) / (u - 1), u = 1 + x (Higham)."""
+    """Return ``log(1 + x)`` without the rounding error of 1 + x.
+
+    The formula is x * log(u) / (u - 1) with u = 1 + x (Higham).
+    """
     op, result_dtype = OpBuilder(graph), graph.get_type(x)
     x = opmath(graph, x)
     dtype, one = graph.get_type(x), const_like(graph, 1, x)
@@ -105,10 +108,10 @@ def log1p_of(graph: Graph, x: Result) -> Result:
 
 
 def larger_of(graph: Graph, a: Result, b: Result) -> Result:
-    """The larger of two numbers of one dtype; NaN propagates.
+    """Return the larger of two numbers of one dtype; NaN propagates.
 
-    For int64 this is Less and Where, as ONNX Runtime before 1.32 compares vectors of int64 by their
-    lower halves in Max.
+    int64 uses Less and Where, because Max of ONNX Runtime before 1.32 compares vectors of int64 by
+    their lower halves.
     """
     op = OpBuilder(graph)
     dtype = graph.get_type(a)
@@ -120,7 +123,7 @@ def larger_of(graph: Graph, a: Result, b: Result) -> Result:
 
 
 def smaller_of(graph: Graph, a: Result, b: Result) -> Result:
-    """The smaller of two numbers of one dtype; NaN propagates. For int64 see `larger_of`."""
+    """Return the smaller of two numbers of one dtype; NaN propagates. For int64 see `larger_of`."""
     op = OpBuilder(graph)
     dtype = graph.get_type(a)
     if dtype == dtypes.int64:
@@ -131,17 +134,16 @@ def smaller_of(graph: Graph, a: Result, b: Result) -> Result:
 
 
 def relu_of(graph: Graph, x: Result) -> Result:
-    """``x`` where it is above 0, else 0, for every int: ONNX Runtime lacks some Relu kernels."""
+    """Return ``max(x, 0)``, for ints by `larger_of`, as ONNX Runtime lacks some Relu kernels."""
     if dtypes.is_float_type(graph.get_type(x)):
         return OpBuilder(graph).Relu(x)
     return larger_of(graph, x, const_like(graph, 0, x))
 
 
 def polynomial(graph: Graph, x: Result, coefficients: Any) -> Result:
-    """A polynomial of ``x`` by Horner's scheme.
+    """Evaluate a polynomial of ``x`` by Horner's scheme.
 
-    ``coefficients`` begin with that of the highest power; a string names a table of
-    `rational_tables`.
+    ``coefficients`` start with the highest power; a string names a table of `rational_tables`.
     """
     op = OpBuilder(graph)
     if isinstance(coefficients, str):
@@ -154,7 +156,10 @@ def polynomial(graph: Graph, x: Result, coefficients: Any) -> Result:
 
 
 def atan_of(graph: Graph, x: Result) -> Result:
-    """The arc tangent; ONNX Runtime has none for float64: there float32's and one Newton step."""
+    """Return the arc tangent.
+
+    ONNX Runtime has no kernel for float64, which uses the float32 result and one Newton step.
+    """
     op = OpBuilder(graph)
     if graph.get_type(x) != dtypes.float64:
         return cast(graph, op.Atan(opmath(graph, x)), graph.get_type(x))
@@ -177,7 +182,7 @@ def atan_of(graph: Graph, x: Result) -> Result:
 def triangle_indices(
     graph: Graph, rows: Int, columns: Int, offset: Int, upper: Bool, dtype: Dtype
 ) -> Result:
-    """int[2, n]: row and column indices of the lower or upper triangle's elements, row by row."""
+    """Return the row and column indices of a triangle's elements, row by row, as int[2, n]."""
     make_indices: Any = np.triu_indices if upper else np.tril_indices
     return graph.make_initializer(
         "", np.stack(make_indices(rows, offset, columns)).astype(dtypes.to_numpy(dtype))
@@ -185,7 +190,7 @@ def triangle_indices(
 
 
 def in_interval(graph: Graph, x: Result, low: Scalar, high: Scalar) -> Result:
-    """Whether elements are between two numbers, inclusive; False for NaN."""
+    """Return a bool tensor that is True between two numbers, inclusive; False for NaN."""
     op = OpBuilder(graph)
     dtype = graph.get_type(x)
     above = op.GreaterOrEqual(x, const(graph, low, dtype))
@@ -193,11 +198,12 @@ def in_interval(graph: Graph, x: Result, low: Scalar, high: Scalar) -> Result:
 
 
 def int_range(graph: Graph, start: Scalar, count: Scalar, step: Scalar) -> Result:
-    """int64[count]: ``start``, ``start + step``, ...; each may be symbolic, floats are truncated.
+    """Return int64[count] with ``start``, ``start + step``, and so on.
 
-    A Range that may contain negative numbers, or end at one, is written as a Range from 0,
-    multiplied by ``step`` and shifted by ``start``. ONNX Runtime's GatherToSliceFusion replaces a
-    Gather that reads a Range by a Slice, for which -1 is the last element.
+    Each argument may be symbolic; floats are truncated. A Range that may contain negative numbers,
+    or end at one, is written as a Range from 0, multiplied by ``step`` and shifted by ``start``:
+    ONNX Runtime's GatherToSliceFusion replaces a Gather with a Range as index by a Slice, for which
+    -1 is the last element.
     """
     op = OpBuilder(graph)
     if not isinstance(start, int | SymDim):
@@ -218,7 +224,7 @@ def int_range(graph: Graph, start: Scalar, count: Scalar, step: Scalar) -> Resul
 
 
 def atan2_of(graph: Graph, y: Result, x: Result) -> Result:
-    """The angle of the point (x, y), with the signs of zeros and infinities as in C."""
+    """Return the angle of the point (x, y), with the signs of zeros and infinities as in C."""
     op, zero = OpBuilder(graph), const_like(graph, 0, x)
     abs_x, abs_y = op.Abs(x), op.Abs(y)
     larger, smaller = op.Max(abs_x, abs_y), op.Min(abs_x, abs_y)
@@ -235,7 +241,7 @@ def atan2_of(graph: Graph, y: Result, x: Result) -> Result:
 
 
 def hypot_of(graph: Graph, x: Result, y: Result) -> Result:
-    """``sqrt(x * x + y * y)`` without overflow of the squares; infinite when one side is."""
+    """Return ``sqrt(x * x + y * y)`` without overflow; infinite if an argument is infinite."""
     op, zero = OpBuilder(graph), const_like(graph, 0, x)
     abs_x, abs_y = op.Abs(x), op.Abs(y)
     larger, smaller = op.Max(abs_x, abs_y), op.Min(abs_x, abs_y)
@@ -247,7 +253,7 @@ def hypot_of(graph: Graph, x: Result, y: Result) -> Result:
 
 
 def int_pow(graph: Graph, x: Result, exponent: Result) -> Result:
-    """``x`` to run-time integer powers: repeated squaring in a Loop, exact, wrapping.
+    """Raise ``x`` to run-time integer powers by repeated squaring in a Loop, exact and wrapping.
 
     A negative power is 1 / x**n truncated, as in torch: 0 unless x is 1 or -1.
     """
@@ -294,7 +300,7 @@ def _power_loop(graph: Graph, product_so_far: str, base: str, remaining: str) ->
 
 
 def arange_of(graph: Graph, count: SymInt, start: Scalar, step: Scalar, dtype: Dtype) -> Result:
-    """``count`` numbers from ``start``: ints exactly, floats computed in float64 as in torch."""
+    """Return ``count`` numbers from ``start``, floats computed in float64 as in torch."""
     op = OpBuilder(graph)
     is_int = all(isinstance(value, int | SymDim) for value in (start, step))
     if dtypes.is_int_type(dtype) or is_int:
@@ -307,8 +313,8 @@ def arange_of(graph: Graph, count: SymInt, start: Scalar, step: Scalar, dtype: D
 def scaled(graph: Graph, x: Result, factor: Scalar, lazy: Bool = False) -> Result:
     """Multiply ``x`` by a number; no node for 1.
 
-    With ``lazy`` the result is 0 where a number known only at run time is 0: torch does not read
-    ``x`` then, so its NaN must not propagate.
+    With ``lazy``, the result is 0 if the number is known only at run time and is 0: torch does not
+    read ``x`` then, so its NaN must not propagate.
     """
     op = OpBuilder(graph)
     is_known = not isinstance(factor, dims.SymDim)
@@ -325,7 +331,7 @@ def scaled(graph: Graph, x: Result, factor: Scalar, lazy: Bool = False) -> Resul
 
 
 def floor_quotient(graph: Graph, a: Result, b: Result, *, positive: Bool = False) -> Result:
-    """``a / b`` of one dtype, rounded down as in Python; exact for ints.
+    """Return ``a / b`` of one dtype, rounded down as in Python; exact for ints.
 
     The smallest int divided by -1 wraps. ``positive``: every element of ``b`` is at least 1.
     """
@@ -343,7 +349,7 @@ def floor_quotient(graph: Graph, a: Result, b: Result, *, positive: Bool = False
 
 
 def _is_rounded_up(graph: Graph, a: str, b: str, quotient: str, positive: bool) -> str:
-    """Where truncating division exceeds the floor: remainder and divisor differ in sign."""
+    """Return where truncating division exceeds the floor: remainder and divisor differ in sign."""
     op, zero = OpBuilder(graph), const_like(graph, 0, a)
     remainder = truncated_remainder(graph, a, b, quotient)
     if positive or _is_constant_where(graph, b, lambda values: values > 0):
@@ -353,10 +359,10 @@ def _is_rounded_up(graph: Graph, a: str, b: str, quotient: str, positive: bool) 
 
 
 def trap_free_divisor(graph: Graph, b: Result) -> tuple[Result, Result | None]:
-    """An int divisor with 1 in place of -1, and the mask of -1; None where no element is -1.
+    """Return an int divisor with -1 replaced by 1, and the mask of -1, or None if no element is -1.
 
-    x86 raises SIGFPE, which ends the process, when the smallest int32 or int64 is divided by -1,
-    and ONNX Runtime does not check for that. C++ widens narrower ints first.
+    x86 raises SIGFPE, which ends the process, if the smallest int32 or int64 is divided by -1, and
+    ONNX Runtime does not check for that. C++ widens narrower ints first.
     """
     op = OpBuilder(graph)
     dtype = graph.get_type(b)
@@ -377,17 +383,17 @@ def negated_at(graph: Graph, quotient: Result, is_minus_one: Result | None) -> R
 
 
 def truncated(graph: Graph, x: Result) -> Result:
-    """``x`` rounded towards zero; ints as they are."""
+    """Round ``x`` towards zero; ints are returned unchanged."""
     op = OpBuilder(graph)
     if not dtypes.is_float_type(graph.get_type(x)):
         return x
-    # Ceil makes the -0.0, and is the last input: ONNX Runtime's Where makes 0.0 of a -0.0 in X
+    # ONNX Runtime's Where preserves -0.0, which Ceil returns, only of its last input
     positive = op.Greater(x, 0)
     return op.Where(positive, op.Floor(x), op.Ceil(x))
 
 
 def trunc_quotient(graph: Graph, a: Result, b: Result) -> Result:
-    """``a / b`` rounded towards zero, both of one dtype; ints stay ints and exact."""
+    """Return ``a / b`` of one dtype, rounded towards zero; exact for ints."""
     op = OpBuilder(graph)
     dtype = graph.get_type(a)
     if dtypes.is_float_type(dtype):
@@ -398,18 +404,17 @@ def trunc_quotient(graph: Graph, a: Result, b: Result) -> Result:
 
 
 def _is_constant_where(graph: Graph, x: str, condition: Callable[[np.ndarray], np.ndarray]) -> bool:
-    """Whether ``x`` is a constant and all its elements satisfy a condition."""
     return graph.is_constant(x) and bool(condition(graph.get_constant(x)).all())
 
 
 def truncated_remainder(graph: Graph, a: str, b: str, quotient: str) -> str:
-    """The remainder of truncating int division; ONNX Runtime's Mod with fmod=1 uses double."""
+    """Return the remainder of int division; ONNX Runtime's Mod with fmod=1 uses inexact doubles."""
     op = OpBuilder(graph)
     return op.Sub(a, op.Mul(quotient, b))
 
 
 def _float_floor(graph: Graph, a: str, b: str) -> str:
-    """c10::div_floor_floating: CPython's algorithm, exact where floor(a / b) is not."""
+    """Compute c10::div_floor_floating: CPython's algorithm, exact where floor(a / b) is not."""
     op, zero, one = OpBuilder(graph), const_like(graph, 0, a), const_like(graph, 1, a)
     true_quotient = op.Div(a, b)
     remainder = op.Mod(a, b, fmod=1)
@@ -418,14 +423,14 @@ def _float_floor(graph: Graph, a: str, b: str) -> str:
     floor = op.Floor(quotient)
     is_closer_to_next = op.Greater(op.Sub(quotient, floor), 0.5)
     floor = op.Where(is_closer_to_next, op.Add(floor, one), floor)
-    # a zero has the sign of a / b; ONNX Runtime's Where preserves that only of its last input
+    # a zero has the sign of a / b, which ONNX Runtime's Where preserves only of its last input
     nonzero = op.Greater(op.Abs(quotient), zero)
     floor = op.Where(nonzero, floor, op.Mul(true_quotient, zero))
     return op.Where(op.Equal(b, zero), true_quotient, floor)
 
 
 def _widened_floor(graph: Graph, a: str, b: str) -> str:
-    """Floor division of floats narrower than float64, computed in float64.
+    """Compute floor division of floats narrower than float64 in float64.
 
     A quotient of two such floats that is not an integer does not round to an integer in float64, up
     to the magnitude from which the result's dtype cannot represent every integer.
@@ -440,7 +445,7 @@ def _widened_floor(graph: Graph, a: str, b: str) -> str:
 
 
 def signs_differ(graph: Graph, remainder: str, divisor: str) -> str:
-    """Where a remainder is not zero, and its sign is not the divisor's."""
+    """Return where a remainder is not zero and its sign differs from the divisor's."""
     op, zero = OpBuilder(graph), const_like(graph, 0, remainder)
     signs = [op.Less(value, zero) for value in (remainder, divisor)]
     return op.And(op.Not(op.Equal(remainder, zero)), op("Xor", signs))

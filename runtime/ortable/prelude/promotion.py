@@ -1,5 +1,6 @@
-"""Type promotion: torch's ELEMENTWISE_TYPE_PROMOTION_KIND, with tensors, 0-d tensors and numbers at
-their priorities, and the dtypes in which torch computes. Generated converters promote before
+"""Promote types as torch does (ELEMENTWISE_TYPE_PROMOTION_KIND), and choose computation dtypes.
+
+Tensors, 0-d tensors and numbers have different priorities. Generated converters promote before
 their first statement (``promote:``).
 
 Source: torch/_prims_common (``elementwise_dtypes``) and c10's ``TypeAndSize``/``result_type``.
@@ -38,9 +39,12 @@ _HELD_BY_HALVES = (dtypes.boolean, dtypes.uint8, dtypes.int8)
 
 
 def promote_values(graph: Graph, kind: str, values: Sequence[Any], opmath: Any = None) -> list[Any]:
-    """Each value cast to the common computation dtype; numbers become 0-d constants, None stays
-    None. ``opmath`` is the one of ``values`` that torch's kernel reads in float32 beside half
-    floats when it is a number or 0-d (`opmath_beside`); all are float32 then."""
+    """Cast each value to the common computation dtype.
+
+    Numbers become 0-d constants; None stays None. ``opmath`` is the item of ``values`` that torch's
+    kernel reads in float32 if the others are half floats and it is a number or 0-d
+    (`opmath_beside`); all values are then cast to float32.
+    """
     common = computation_dtype(graph, kind, values)
     if opmath is not None:
         common = opmath_beside(graph, opmath, common)
@@ -56,35 +60,34 @@ def promote_values(graph: Graph, kind: str, values: Sequence[Any], opmath: Any =
 
 
 def result_type(graph: Graph, values: Iterable[Any]) -> int:
-    """``torch.result_type``: dimensioned tensors decide, then 0-d tensors, then numbers, by
-    category."""
-    sized: int | None = None
-    single: int | None = None
+    """Return ``torch.result_type``; tensors have priority over 0-d tensors, then numbers."""
+    dimensioned: int | None = None
+    zero_dim: int | None = None
     number: int | None = None
     for value in values:
         if value is None:
             continue
         if type(value) is ComplexValue:
             if graph.get_rank(value.real) == 0:
-                single = _promote_pair(single, value.dtype)
+                zero_dim = _promote_pair(zero_dim, value.dtype)
             else:
-                sized = _promote_pair(sized, value.dtype)
+                dimensioned = _promote_pair(dimensioned, value.dtype)
         elif type(value) is not str:
             number = _promote_pair(number, number_dtype(value))
         elif value in graph.numbers:
             number = _promote_pair(number, graph.numbers[value])
         elif graph.get_rank(value) == 0:
-            single = _promote_pair(single, graph.get_type(value))
+            zero_dim = _promote_pair(zero_dim, graph.get_type(value))
         else:
-            sized = _promote_pair(sized, graph.get_type(value))
-    result = _combine_categories(_combine_categories(sized, single), number)
+            dimensioned = _promote_pair(dimensioned, graph.get_type(value))
+    result = _combine_categories(_combine_categories(dimensioned, zero_dim), number)
     if result is None:
         raise UnsupportedCase("no value to take a dtype from")
     return result
 
 
 def computation_dtype(graph: Graph, kind: str, values: Iterable[Any]) -> int:
-    """The dtype in which an operator of this promotion kind computes."""
+    """Return the dtype in which an operator of this promotion kind computes."""
     common = result_type(graph, values)
     if kind == "int_to_float" and not (
         dtypes.is_float_type(common) or dtypes.is_complex_type(common)
@@ -96,7 +99,7 @@ def computation_dtype(graph: Graph, kind: str, values: Iterable[Any]) -> int:
 
 
 def promoted_dtype(graph: Graph, kind: str, *values: Any) -> int | None:
-    """Dtype of the result of an operator of this promotion kind; None while a dtype is unknown."""
+    """Return the result dtype of an operator of this promotion kind; None if a dtype is unknown."""
     if any(
         type(value) is str and not (graph.has_type(value) and graph.has_rank(value))
         for value in values
@@ -111,7 +114,7 @@ def promoted_dtype(graph: Graph, kind: str, *values: Any) -> int | None:
 
 
 def scalar_dtype(value: Any) -> int:
-    """The dtype that torch.full gives a fill value."""
+    """Return the dtype that torch.full gives a fill value."""
     return number_dtype(value)
 
 
@@ -120,7 +123,10 @@ def _promote_pair(left: int | None, right: int) -> int:
 
 
 def _combine_categories(higher: int | None, lower: int | None) -> int | None:
-    """c10's combine_categories: the lower priority counts only when its category is higher."""
+    """Combine dtypes as c10's combine_categories.
+
+    ``lower`` is the dtype of lower priority, which counts only if its category is higher.
+    """
     if higher is None or lower is None:
         return lower if higher is None else higher
     if dtypes.is_complex_type(higher):
@@ -139,18 +145,19 @@ def _complex_of(real: int) -> int:
 
 
 def opmath_dtype(dtype: Dtype) -> Dtype:
-    """The dtype in which torch accumulates: float32 for the 16 bit floats, the dtype itself for
-    others."""
+    """Return the dtype in which torch accumulates, float32 for 16-bit floats, else ``dtype``."""
     return dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
 
 
 def opmath_beside(graph: Graph, other: Any, dtype: Dtype) -> Dtype:
-    """The dtype in which torch's kernels of products and quotients compute a result of ``dtype``
-    whose second operand is ``other``: float32 where that is a 16-bit float which does not hold
-    ``other``, a number or 0-d tensor; else ``dtype``. ``x.half() / 1e6`` is not ``x / inf``.
+    """Return the dtype in which torch's kernels compute a product or quotient with ``other``.
 
-    Source: ATen/native/cpu/BinaryOpsKernel.cpp (``original_scalar_value<opmath_t>``). Numbers that
-    are merely rounded stay in ``dtype``, in which fused kernels and rewrites look for them.
+    ``dtype`` is the dtype of the result. If it is a 16-bit float and cannot represent ``other``, a
+    number or 0-d tensor, the kernels compute in float32, so that ``x.half() / 1e6`` is not ``x /
+    inf``; else they compute in ``dtype``. Numbers that are merely rounded stay in ``dtype``, which
+    fused kernels and rewrites match.
+
+    Source: ATen/native/cpu/BinaryOpsKernel.cpp (``original_scalar_value<opmath_t>``).
     """
     if dtype not in (dtypes.float16, dtypes.bfloat16):
         return dtype
@@ -160,16 +167,14 @@ def opmath_beside(graph: Graph, other: Any, dtype: Dtype) -> Dtype:
         return dtypes.float32
     if other not in graph.numbers and graph.get_rank(other) != 0:
         return dtype
-    own = graph.numbers.get(other, graph.get_type(other))
-    if own not in (dtype, *_HELD_BY_HALVES) and graph.is_constant(other):
+    other_dtype = graph.numbers.get(other, graph.get_type(other))
+    if other_dtype not in (dtype, *_HELD_BY_HALVES) and graph.is_constant(other):
         return opmath_beside(graph, graph.get_constant(other).item(), dtype)
-    return dtype if own in (dtype, *_HELD_BY_HALVES) else dtypes.float32
+    return dtype if other_dtype in (dtype, *_HELD_BY_HALVES) else dtypes.float32
 
 
 def _is_held(number: float, dtype: Dtype) -> bool:
-    """Whether a float dtype rounds a number to a normal one: neither to an infinity nor to a
-    denormal, which loses digits.
-    """
+    """Whether a float dtype rounds a number to a normal one, not to infinity or a denormal."""
     limits = ml_dtypes.finfo(dtypes.to_numpy(dtype))
     rounded = abs(float(dtypes.as_array(number, dtype)))
     return (
@@ -180,7 +185,7 @@ def _is_held(number: float, dtype: Dtype) -> bool:
 
 
 def as_float(value: Scalar) -> Float:
-    """A Scalar that must be known while converting, as a Python float.
+    """Return a Scalar that must be known during conversion as a Python float.
 
     Raises:
         UnsupportedCase: it is known only at run time.
@@ -191,24 +196,23 @@ def as_float(value: Scalar) -> Float:
 
 
 def machine_epsilon(dtype: Dtype) -> Float:
-    """The distance from 1 to the next number of a float dtype, which torch adds where ``eps`` is
-    None."""
+    """Return the distance from 1 to the next number of a float dtype, torch's default ``eps``."""
     return {dtypes.float16: 2.0**-10, dtypes.bfloat16: 2.0**-7, dtypes.float32: 2.0**-23}.get(
         dtype, 2.0**-52
     )
 
 
 def opmath(graph: Graph, x: Result) -> Result:
-    """``x`` in the dtype in which torch computes: float32 for half floats, else its own."""
+    """Cast ``x`` to the dtype in which torch computes, float32 for half floats."""
     half = graph.get_type(x) in (dtypes.float16, dtypes.bfloat16)
     return cast(graph, x, dtypes.float32) if half else x
 
 
 def in_dtype(graph: Graph, value: Any, dtype: Dtype) -> Result:
-    """A tensor, number or symbolic int as a result of ``dtype``."""
+    """Convert a tensor, number or symbolic int to a result of ``dtype``."""
     return cast(graph, value, dtype) if type(value) is str else const(graph, value, dtype)
 
 
 def common_dtype(graph: Graph, values: Results) -> Dtype:
-    """``torch.result_type`` of a list of results and numbers."""
+    """Return ``torch.result_type`` of a list of results and numbers."""
     return result_type(graph, values)

@@ -1,5 +1,6 @@
-"""Facts about quantized values: whether they fit into the dtype of a kernel. Used by converters of
-quantized operators and by `lowerings.quantize`.
+"""Check whether zero points fit into the dtype of a kernel, and convert them.
+
+Used by converters of quantized operators and by `lowerings.quantize`.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ __all__ = [
 
 
 def fits(graph: Graph, zero: Result | None, dtype: Dtype) -> Bool:
-    """True when zero points are known to be values of ``dtype``, so that an ONNX operator of that
-    dtype subtracts them as torch does: none at all, constants, or clipped ones.
+    """Whether zero points are known to be values of ``dtype``.
+
+    An ONNX operator of that dtype then subtracts them as torch does. This holds for None, and for
+    constants and clipped values in the range of ``dtype``.
     """
     if zero is None:
         return True
@@ -40,17 +43,17 @@ def fits(graph: Graph, zero: Result | None, dtype: Dtype) -> Bool:
 
 
 def _clip_bounds(graph: Graph, name: str) -> list[str]:
-    """The bounds that `larger_of` and then `smaller_of` clamp int64 values to; empty for other
-    results.
-    """
+    """Return the bounds to which `larger_of` and `smaller_of` clamp int64 values, or none."""
     bounds: list[str] = []
     for index in (2, 1):  # Where(Less(x, high), x, high), then Where(Less(x, low), low, x)
         node = graph.values[name].producer
-        test = graph.values[node.inputs[0]].producer if node and node.op_type == "Where" else None
-        if node is None or test is None or test.op_type != "Less":
+        condition = (
+            graph.values[node.inputs[0]].producer if node and node.op_type == "Where" else None
+        )
+        if node is None or condition is None or condition.op_type != "Less":
             return []
         name, bound = node.inputs[3 - index], node.inputs[index]
-        if test.inputs != [name, bound]:
+        if condition.inputs != [name, bound]:
             return []
         bounds.append(bound)
     return bounds
@@ -59,7 +62,7 @@ def _clip_bounds(graph: Graph, name: str) -> list[str]:
 def zero_codes(
     graph: Graph, zero: Result | None, dtype: Dtype, shape: Ints | None = None
 ) -> Result | None:
-    """Zero points that ``fits`` accepts, in ``dtype``, and perhaps in another shape."""
+    """Convert zero points that ``fits`` accepts to ``dtype``, and optionally to another shape."""
     if zero is None:
         return None
     array = constant_array(graph, zero)
@@ -71,26 +74,26 @@ def zero_codes(
 
 
 def before_widening(graph: Graph, name: str) -> str:
-    """The 0-d source of a vector of one element, or the source of a cast that keeps every value."""
+    """Return the source of a lossless cast, or the 0-d source of a vector of one element."""
     node = graph.values[name].producer
     if node is not None and node.op_type == "Reshape" and graph.get_rank(node.inputs[0]) == 0:
         name = node.inputs[0]
         node = graph.values[name].producer
     if node is None or node.op_type != "Cast":
         return name
-    before = graph.values[node.inputs[0]].dtype
+    source_dtype = graph.values[node.inputs[0]].dtype
     exact_sources = {dtypes.float64: (dtypes.float32,), dtypes.int64: (dtypes.uint8, dtypes.int8)}
-    return node.inputs[0] if before in exact_sources.get(node.attrs["to"], ()) else name
+    return node.inputs[0] if source_dtype in exact_sources.get(node.attrs["to"], ()) else name
 
 
 def constant_array(graph: Graph, name: str) -> np.ndarray | None:
-    """The value of a constant that has data, None for other results."""
+    """Return the value of a constant that has data, None for other results."""
     try:
         return graph.get_constant(name) if graph.is_constant(name) else None
     except BuilderError:
-        return None  # a tensor without data: its values are not known here
+        return None  # a fake tensor without data
 
 
 def _all_in_range(values: np.ndarray, dtype: Dtype) -> bool:
-    inside = (values >= dtype_min(dtype)) & (values <= dtype_max(dtype))
-    return bool(np.all(inside & (values == np.rint(values))))
+    in_range = (values >= dtype_min(dtype)) & (values <= dtype_max(dtype))
+    return bool(np.all(in_range & (values == np.rint(values))))

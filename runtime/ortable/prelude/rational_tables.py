@@ -1,8 +1,7 @@
-"""Coefficients of the published approximations of special functions, highest power first: numbers
-only. Read by `error_functions` and by `lowerings.special`.
+"""Coefficients of published approximations of special functions, highest power first.
 
-The tables of Cephes (S. Moshier) are those of torch's ATen/native/Math.h: results agree with torch
-to a few ulp.
+Used by `error_functions` and `lowerings.special`. The tables of Cephes (S. Moshier) are those of
+torch's ATen/native/Math.h, so that results agree with torch to a few ulp.
 """
 
 from __future__ import annotations

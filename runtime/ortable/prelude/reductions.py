@@ -1,6 +1,4 @@
-"""Extremes, truth and norms over axes, with eager's NaN, and the reduction of a loss. Sums are in
-`sums`.
-"""
+"""Reduce over axes: extremes, truth, norms and losses, with eager's NaN. Sums are in `sums`."""
 
 from __future__ import annotations
 
@@ -16,8 +14,8 @@ from .shapes import other_axes
 from .sums import count_true, l1_norm, l2_norm, largest_int, summed_over
 from .values import cast, const, consts, permuted, reshape_to, squeezed, unsqueezed
 
-_BLOCKS = (8, 10, 6, 4, 9, 5, 7, 3, 2)  # into how many parts rows may be cut
-_FEW_COLUMNS = 16  # below, two steps take as long as one
+_BLOCK_COUNTS = (8, 10, 6, 4, 9, 5, 7, 3, 2)  # numbers of blocks into which rows may be split
+_MIN_COLUMNS = 16  # with fewer columns, two steps take as long as one
 
 __all__ = [
     "all_true",
@@ -29,14 +27,14 @@ __all__ = [
 
 
 def power_norm(graph: Graph, x: Result, power: Float, axes: Ints, keepdim: Bool) -> Result:
-    """The p-norm of a float result over ``axes``."""
+    """Return the p-norm of a float result over ``axes``."""
     op, dtype = OpBuilder(graph), graph.get_type(x)
     if power in (1, 2):
         norm = l1_norm if power == 1 else l2_norm
         return norm(graph, x, axes, keepdim)
     if power == 0:
-        marks = count_true(graph, cast(graph, x, dtypes.boolean), axes, keepdim)
-        return cast(graph, marks, dtype)
+        nonzero_count = count_true(graph, cast(graph, x, dtypes.boolean), axes, keepdim)
+        return cast(graph, nonzero_count, dtype)
     if abs(power) == math.inf:
         return reduced_extreme(graph, op.Abs(x), axes, keepdim, power > 0)
     raised = op.Pow(op.Abs(x), const(graph, power, dtype))
@@ -45,52 +43,55 @@ def power_norm(graph: Graph, x: Result, power: Float, axes: Ints, keepdim: Bool)
 
 
 def reduced_extreme(graph: Graph, x: Result, axes: Ints, keepdim: Bool, largest: Bool) -> Result:
-    """The largest (or smallest) element over ``axes``; NaN wins, as in torch.
+    """Return the largest (or smallest) element over ``axes``; NaN propagates, as in torch.
 
-    ONNX leaves NaN open in ReduceMax, and ONNX Runtime skips it; a sum of numbers between -1 and 1
-    is NaN where one of them is.
+    ONNX does not define ReduceMax of NaN, and ONNX Runtime skips NaN. A sum of the elements,
+    clipped to -1 and 1, is NaN if one of them is.
     """
     node = OpBuilder(graph)
     dtype = graph.get_type(x)
     if dtype == dtypes.int64 and axes and largest_int(graph, x) > 2**32:
         return _int64_extreme(graph, x, axes, keepdim, largest)
-    over = consts(graph, axes, dtypes.int64)
-    # older opsets have no ReduceMax of bool, none has one of int16
-    computed = {dtypes.boolean: dtypes.uint8, dtypes.int16: dtypes.int32}.get(dtype, dtype)
+    axes_input = consts(graph, axes, dtypes.int64)
+    # older opsets have no ReduceMax of bool, and no opset has ReduceMax of int16
+    compute_dtype = {dtypes.boolean: dtypes.uint8, dtypes.int16: dtypes.int32}.get(dtype, dtype)
     op = "ReduceMax" if largest else "ReduceMin"
-    wide = cast(graph, x, computed)
+    wide = cast(graph, x, compute_dtype)
     result = cast(graph, _reduce_extreme(graph, op, wide, axes, keepdim), dtype)
     if not dtypes.is_float_type(dtype):
         return result
-    ends = [const(graph, end, dtype) for end in (-1, 1)]
-    bounded = node.Clip(x, *ends)
-    total = node.ReduceSum(bounded, over, keepdims=int(keepdim))
-    lost = node.IsNaN(total)
-    return node.Where(lost, float("nan"), result)
+    bounds = [const(graph, end, dtype) for end in (-1, 1)]
+    bounded = node.Clip(x, *bounds)
+    total = node.ReduceSum(bounded, axes_input, keepdims=int(keepdim))
+    has_nan = node.IsNaN(total)
+    return node.Where(has_nan, float("nan"), result)
 
 
 def _reduce_extreme(graph: Graph, op: str, x: str, axes: Ints, keepdim: bool) -> str:
-    """ReduceMax or ReduceMin; many rows in two steps: ONNX Runtime has a fast path for an axis
-    between others, and none for the first.
+    """Apply ReduceMax or ReduceMin, in two steps if there are many rows.
+
+    ONNX Runtime has a fast path for an axis between other axes, but not for the first axis.
     """
     sizes = list(shape_of(graph, x)) if graph.has_shape(x) else []
     count = len(axes)
     if 0 < count < len(sizes) and list(axes) == list(range(count)) and is_static(sizes):
         rows = math.prod(sizes[:count])
-        blocks = next((part for part in _BLOCKS if rows % part == 0 and rows > part), None)
-        if blocks and math.prod(sizes[count:]) >= _FEW_COLUMNS:
+        blocks = next((part for part in _BLOCK_COUNTS if rows % part == 0 and rows > part), None)
+        if blocks and math.prod(sizes[count:]) >= _MIN_COLUMNS:
             x = reshape_to(graph, x, [blocks, rows // blocks, *sizes[count:]])
             middle, first = (consts(graph, [axis], dtypes.int64) for axis in (1, 0))
             x = graph.make_node(op, [x, middle], keepdims=0)
             x = graph.make_node(op, [x, first], keepdims=0)
             return unsqueezed(graph, x, list(range(count))) if keepdim else x
-    over = consts(graph, axes, dtypes.int64)
-    return graph.make_node(op, [x, over], keepdims=int(keepdim))
+    axes_input = consts(graph, axes, dtypes.int64)
+    return graph.make_node(op, [x, axes_input], keepdims=int(keepdim))
 
 
 def _int64_extreme(graph: Graph, x: str, axes: Ints, keepdim: bool, largest: bool) -> str:
-    """The largest or smallest int64 by TopK: ONNX Runtime before 1.32 compares vectors of int64 by
-    their lower halves in ReduceMax and ReduceMin, where the upper ones are equal.
+    """Return the largest or smallest int64 by TopK.
+
+    ReduceMax and ReduceMin of ONNX Runtime before 1.32 compare vectors of int64 by their lower
+    halves if the upper halves are equal.
     """
     rank = rank_of(graph, x)
     axis, flat = axes[0], x
@@ -103,29 +104,33 @@ def _int64_extreme(graph: Graph, x: str, axes: Ints, keepdim: bool, largest: boo
         )
     one = consts(graph, [1], dtypes.int64)
     top = OpBuilder(graph).TopK(flat, one, outputs=2, axis=axis, largest=int(largest))[0]
-    alone = squeezed(graph, top, [axis])
-    return unsqueezed(graph, alone, sorted(axes)) if keepdim else alone
+    result = squeezed(graph, top, [axis])
+    return unsqueezed(graph, result, sorted(axes)) if keepdim else result
 
 
 def any_true(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
-    """Whether an element over ``axes`` is not 0; False for no elements."""
-    marks = cast(graph, cast(graph, x, dtypes.boolean), dtypes.float32)
-    # a sum of no elements is 0, where there is no largest one
-    over = consts(graph, axes, dtypes.int64)
-    total = OpBuilder(graph).ReduceSum(marks, over, keepdims=int(keepdim)) if axes else marks
+    """Return whether an element over ``axes`` is not 0; False for no elements."""
+    nonzero = cast(graph, cast(graph, x, dtypes.boolean), dtypes.float32)
+    # a sum of no elements is 0, while a maximum of no elements is not defined
+    axes_input = consts(graph, axes, dtypes.int64)
+    total = (
+        OpBuilder(graph).ReduceSum(nonzero, axes_input, keepdims=int(keepdim)) if axes else nonzero
+    )
     return cast(graph, total, dtypes.boolean)
 
 
 def all_true(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
-    """Whether no element over ``axes`` is 0; True for no elements."""
+    """Return whether all elements over ``axes`` are not 0; True for no elements."""
     op = OpBuilder(graph)
     zeros = op.Not(cast(graph, x, dtypes.boolean))
     return op.Not(any_true(graph, zeros, axes, keepdim))
 
 
 def loss_reduced(graph: Graph, x: Result, reduction: Int) -> Result:
-    """The elements of a loss (torch's reduction 0), their mean (1), which is NaN for no elements,
-    or their sum (2)."""
+    """Reduce the elements of a loss by torch's number of the reduction.
+
+    0 returns the elements, 1 their mean, which is NaN for no elements, and 2 their sum.
+    """
     if reduction == 0:
         return x
     dtype, axes = graph.get_type(x), list(range(rank_of(graph, x)))

@@ -1,5 +1,6 @@
-"""Scores of attention: scaling and masking them, heads that queries share, rows that are masked
-entirely. Used by the converters of attention and by the lowering of its gradient.
+"""Scale and mask attention scores, and share key heads among query heads.
+
+Used by the converters of attention and by the lowering of its gradient.
 """
 
 from __future__ import annotations
@@ -27,13 +28,15 @@ __all__ = [
 
 
 def attention_scaled(graph: Graph, x: Result, scale: Float | None, width: SymInt) -> Result:
-    """Attention scores times ``scale``; by default over the square root of the width of a head.
-    Heads without width have scores of 0, where ONNX Runtime's product over nothing leaves what
-    was in memory."""
+    """Multiply attention scores by ``scale``, by default 1 / sqrt(width of a head).
+
+    Heads of width 0 have scores of 0; ONNX Runtime's product over nothing returns uninitialized
+    memory.
+    """
     op = OpBuilder(graph)
     if dims.always_equal(width, 0):
-        nothing = const(graph, 0, graph.get_type(x))
-        return op.Expand(nothing, op.Shape(x))
+        zero = const(graph, 0, graph.get_type(x))
+        return op.Expand(zero, op.Shape(x))
     if scale is not None:
         return scaled(graph, x, scale)
     if isinstance(width, dims.SymDim):
@@ -43,66 +46,70 @@ def attention_scaled(graph: Graph, x: Result, scale: Float | None, width: SymInt
 
 
 def shared_heads(graph: Graph, x: Result, query: Result, repeat: Bool) -> Result:
-    """Keys or values [..., G, S, D] of queries [..., H, L, D]; with ``repeat`` [..., H, S, D], each
-    head as often as the queries share it. No node when G is H."""
+    """Repeat keys or values [..., G, S, D] for queries [..., H, L, D] that share heads.
+
+    With ``repeat`` the result is [..., H, S, D], each head repeated H / G times; without, and if G
+    equals H, it is ``x`` itself.
+    """
     if not repeat:
         return x
-    heads, own = dim_of(graph, query, -3), dim_of(graph, x, -3)
-    if own is heads or own == heads:
+    heads, own_heads = dim_of(graph, query, -3), dim_of(graph, x, -3)
+    if own_heads is heads or own_heads == heads:
         return x
     rank, shape = rank_of(graph, x), list(shape_of(graph, x))
-    times = heads // own
-    wide = unsqueezed(graph, x, [rank - 2])
-    sizes = [*shape[: rank - 2], times, *shape[rank - 2 :]]
-    spread_out = OpBuilder(graph).Expand(wide, as_vec(graph, sizes))
-    return reshape_to(graph, spread_out, [*shape[: rank - 3], heads, *shape[rank - 2 :]])
+    repeats = heads // own_heads
+    unsqueezed_heads = unsqueezed(graph, x, [rank - 2])
+    sizes = [*shape[: rank - 2], repeats, *shape[rank - 2 :]]
+    repeated = OpBuilder(graph).Expand(unsqueezed_heads, as_vec(graph, sizes))
+    return reshape_to(graph, repeated, [*shape[: rank - 3], heads, *shape[rank - 2 :]])
 
 
 def regroup_heads(graph: Graph, x: Result, heads: SymInt) -> Result:
-    """[..., H, R, D] -> [..., heads, H R / heads, D]: neighbouring heads as rows of one, or such
-    rows as heads again; no node when the numbers are equal.
+    """Reshape [..., H, R, D] to [..., heads, H R / heads, D]; no node if the numbers are equal.
+
+    Adjacent heads become rows of one head, or rows become heads again.
     """
     if not graph.has_shape(x):
         raise UnsupportedCase("attention heads that share keys, where both numbers are dynamic")
     shape = list(shape_of(graph, x))
-    own, rows = shape[-3:-1]
-    if own is heads or own == heads:
+    own_heads, rows = shape[-3:-1]
+    if own_heads is heads or own_heads == heads:
         return x
-    return reshape_to(graph, x, [*shape[:-3], heads, own * rows // heads, shape[-1]])
+    return reshape_to(graph, x, [*shape[:-3], heads, own_heads * rows // heads, shape[-1]])
 
 
 def grouped_product(graph: Graph, x: Result, y: Result) -> Result:
-    """MatMul of heads [..., H, L, S] and heads [..., G, S, D], each of which H / G neighbours of
-    the first share: these become rows of one head, so that nothing is copied."""
+    """Multiply heads [..., H, L, S] by heads [..., G, S, D] that H / G adjacent heads share.
+
+    The adjacent heads become rows of one head, so that nothing is copied.
+    """
     rows = regroup_heads(graph, x, dim_of(graph, y, -3))
     product = OpBuilder(graph).MatMul(rows, y)
-    if not graph.has_shape(product):  # batches of two names, which torch's kernels take for one
+    if not graph.has_shape(product):  # batch sizes of different names, which torch treats as equal
         graph.set_shape(product, (*shape_of(graph, rows)[:-1], dim_of(graph, y, -1)))
     return regroup_heads(graph, product, dim_of(graph, x, -3))
 
 
 def zero_where_masked(graph: Graph, x: Result, mask: Result | None) -> Result:
-    """0 in the rows of an attention output that the mask hides from every key, where a softmax
-    alone gives NaN."""
+    """Set rows of an attention output to 0 if the mask hides all keys, where softmax gives NaN."""
     op = OpBuilder(graph)
     if mask is None:
         return x
     last = consts(graph, [rank_of(graph, mask) - 1], dtypes.int64)
     if graph.get_type(mask) == dtypes.boolean:
-        most = op.ReduceMax(cast(graph, mask, dtypes.uint8), last, keepdims=1)
-        seen = cast(graph, most, dtypes.boolean)
-        return op.Where(seen, x, 0)
-    most = op.ReduceMax(mask, last, keepdims=1)
-    hidden = op.Equal(most, float("-inf"))
-    return op.Where(hidden, 0, x)
+        largest = op.ReduceMax(cast(graph, mask, dtypes.uint8), last, keepdims=1)
+        is_visible = cast(graph, largest, dtypes.boolean)
+        return op.Where(is_visible, x, 0)
+    largest = op.ReduceMax(mask, last, keepdims=1)
+    is_hidden = op.Equal(largest, float("-inf"))
+    return op.Where(is_hidden, 0, x)
 
 
 def above_lowest(graph: Graph, mask: Result) -> Result:
-    """Replace the lowest number of an additive mask's dtype by the next one; bool masks are
-    returned.
+    """Replace the lowest number of an additive mask's dtype by the next one.
 
-    A row with nothing else averages all values, but ONNX Runtime's Attention treats it as a row
-    without a key, which gives 0.
+    A row that has only the lowest number averages all values, but ONNX Runtime's Attention treats
+    it as a row without keys, which gives 0. Bool masks are returned unchanged.
     """
     op = OpBuilder(graph)
     if graph.get_type(mask) == dtypes.boolean:
@@ -115,22 +122,28 @@ def above_lowest(graph: Graph, mask: Result) -> Result:
 
 
 def log_of_sums(graph: Graph, scores: Result, probs: Result, mask: Result | None) -> Result:
-    """The logarithm of the sum of exponentials over the last axis, where ``probs`` is the softmax
-    of ``scores``: the largest score less the logarithm of its probability, which takes a tenth of
-    ReduceLogSumExp's time. 0 for a row that a mask hides altogether, as torch keeps it."""
+    """Return the logarithm of the sum of exponentials of ``scores`` over the last axis.
+
+    ``probs`` is the softmax of ``scores``: the result is the largest score minus the logarithm of
+    its probability, which takes a tenth of the time of ReduceLogSumExp. It is 0 for a row that the
+    mask hides completely, as in torch.
+    """
     op, last = OpBuilder(graph), consts(graph, [len(shape_of(graph, scores)) - 1], dtypes.int64)
-    top, most = (op.ReduceMax(x, last, keepdims=0) for x in (scores, probs))
-    sums = op.Sub(top, op.Log(most))
+    largest_score, largest_prob = (op.ReduceMax(x, last, keepdims=0) for x in (scores, probs))
+    sums = op.Sub(largest_score, op.Log(largest_prob))
     if mask is None:
         return sums
-    return op.Where(op.Equal(top, float("-inf")), 0, sums)
+    return op.Where(op.Equal(largest_score, float("-inf")), 0, sums)
 
 
 def attention_mask(
     graph: Graph, scores: Result, mask: Result | None, causal: Bool, sizes: SymInts
 ) -> Result:
-    """Attention scores with a bool mask (False is left out), a float mask (added), a causal mask,
-    or none of them."""
+    """Apply a mask to attention scores.
+
+    ``mask`` is a bool mask (False hides a key), a float mask (added) or None; ``causal`` adds a
+    causal mask of the shape ``sizes``.
+    """
     op = OpBuilder(graph)
     if causal:
         visible = op.Trilu(filled(graph, sizes, True, dtypes.boolean), upper=0)

@@ -1,7 +1,7 @@
-"""Shapes of tensors: sizes of views, permutations, pads, slices, broadcasting.
+"""Compute shapes of tensors: sizes of views, permutations, pads, slices, broadcasting.
 
-The first group of functions answers while converting and adds no node; the second one gives
-results of the graph.
+The functions of the first group return sizes during conversion and add no nodes; those of the
+second group return results of the graph.
 """
 
 from __future__ import annotations
@@ -49,8 +49,7 @@ __all__ = [
 
 
 def flat_sizes(graph: Graph, x: Result, first: Int, last: Int) -> SymInts:
-    """The shape of ``x`` with the dimensions from ``first`` to ``last`` (included) made one; [1]
-    for a 0-d result."""
+    """Return the shape of ``x`` with dimensions ``first`` to ``last`` merged; [1] if it is 0-d."""
     shape = list(shape_of(graph, x))
     if not shape:
         return [1]
@@ -59,7 +58,7 @@ def flat_sizes(graph: Graph, x: Result, first: Int, last: Int) -> SymInts:
 
 
 def expanded_sizes(graph: Graph, x: Result, sizes: SymInts) -> SymInts:
-    """The shape that torch.expand gives: ``sizes`` with -1 replaced by that dimension of ``x``."""
+    """Return ``sizes`` with each -1 replaced by the dimension of ``x``, as in torch.expand."""
     shape = list(shape_of(graph, x))
     lead = len(sizes) - len(shape)
     if lead < 0:
@@ -70,7 +69,7 @@ def expanded_sizes(graph: Graph, x: Result, sizes: SymInts) -> SymInts:
 
 
 def expand_target(graph: Graph, x: Result, sizes: SymInts) -> SymInts:
-    """The shape input of an Expand of ``x`` to ``sizes``: 1 where ``x`` has that size already."""
+    """Return the shape input of an Expand of ``x`` to ``sizes``, with 1 for unchanged sizes."""
     shape = list(shape_of(graph, x))
     lead = len(sizes) - len(shape)
     return [
@@ -80,13 +79,15 @@ def expand_target(graph: Graph, x: Result, sizes: SymInts) -> SymInts:
 
 
 def other_axes(rank: Int, axes: Ints) -> Ints:
-    """The axes of ``rank`` that are not among ``axes``, in order."""
+    """Return the axes of ``rank`` that are not among ``axes``, in order."""
     return [axis for axis in range(rank) if axis not in axes]
 
 
 def moved_axes(rank: Int, source: Ints, destination: Ints) -> Ints:
-    """The permutation of torch.movedim: axes ``source`` move to ``destination``, the others keep
-    their order; none where there is no axis, whose number may be 0 or -1.
+    """Return the permutation that moves axes ``source`` to ``destination``, as in torch.movedim.
+
+    The remaining axes keep their order. It is empty for rank 0, for which torch accepts the axes 0
+    and -1.
     """
     if rank == 0:
         return []
@@ -97,19 +98,19 @@ def moved_axes(rank: Int, source: Ints, destination: Ints) -> Ints:
         normalize_axis(axis, rank)
         for axis in ([destination] if isinstance(destination, int) else destination)
     ]
-    others = iter(axis for axis in range(rank) if axis not in sources)
+    remaining = iter(axis for axis in range(rank) if axis not in sources)
     return [
-        sources[destinations.index(position)] if position in destinations else next(others)
+        sources[destinations.index(position)] if position in destinations else next(remaining)
         for position in range(rank)
     ]
 
 
 def torch_pads(rank: Int, pads: SymInts) -> SymInts:
-    """torch's pads, [before, after] of the last axis first, as ONNX's of every axis: all begins,
-    then all ends, first axis first.
+    """Convert torch's pads to the pads of ONNX.
 
-    Pad has an input ``axes`` that would spare the zeros, but ONNX Runtime's transpose optimizer
-    permutes ``pads`` without reading it.
+    torch lists [before, after] of the last axis first; ONNX lists all begins, then all ends, first
+    axis first. The input ``axes`` of Pad would make the zeros unnecessary, but ONNX Runtime's
+    transpose optimizer permutes ``pads`` without considering it.
     """
     rest: list[SymInt] = [0] * (rank - len(pads) // 2)
     begins, ends = list(pads[0::2])[::-1], list(pads[1::2])[::-1]
@@ -120,8 +121,7 @@ def torch_pads(rank: Int, pads: SymInts) -> SymInts:
 
 
 def iota(graph: Graph, start: SymInt, count: SymInt, step: SymInt) -> Result:
-    """The int64 vector start, start + step, ... of ``count`` elements; a constant when all are
-    known."""
+    """Return the int64 vector start, start + step, ..., a constant if all arguments are known."""
     op = OpBuilder(graph)
     if isinstance(count, int) and is_static([start, step]):
         return consts(graph, [start + index * step for index in range(count)], dtypes.int64)
@@ -135,9 +135,8 @@ def iota(graph: Graph, start: SymInt, count: SymInt, step: SymInt) -> Result:
 def sliced(
     graph: Graph, x: Tensor, axis: Int, start: SymInt, end: SymInt, step: SymInt = 1
 ) -> Tensor:
-    """``x[start:end:step]`` along one axis, with ONNX's clamping; no node when it takes the whole
-    axis."""
-    # sys.maxsize and its like mean the end, also of an axis whose size is not known
+    """Return ``x[start:end:step]`` along one axis, clamped as in ONNX; no node for a full slice."""
+    # a huge number such as sys.maxsize is the end, even if the size of the axis is not known
     is_full = is_open_end(end) or (graph.has_shape(x) and end >= dim_of(graph, x, axis))
     if isinstance(start, int) and start == 0 and isinstance(step, int) and step == 1 and is_full:
         return x
@@ -149,7 +148,7 @@ def sliced(
 
 @by_parts
 def expanded(graph: Graph, x: Tensor, sizes: SymInts) -> Tensor:
-    """``x`` broadcast to ``sizes``; no node when it has them."""
+    """Broadcast ``x`` to ``sizes``; no node if it has them."""
     shape = shape_or_none(graph, x)
     if shape is not None and len(shape) == len(sizes) and all(map(dims.always_equal, shape, sizes)):
         return x
@@ -162,18 +161,18 @@ def expanded(graph: Graph, x: Tensor, sizes: SymInts) -> Tensor:
 
 
 def along_axis(graph: Graph, vector: Result, axis: Int, rank: Int) -> Result:
-    """A vector of values for one axis as a result that broadcasts against others of ``rank``."""
+    """Reshape a vector of values for one axis so that it broadcasts against results of ``rank``."""
     return unsqueezed(graph, vector, list(range(1, rank - axis)))
 
 
 @by_parts
 def as_flat(graph: Graph, x: Tensor) -> Tensor:
-    """``x`` as a 1-d result."""
+    """Flatten ``x`` to a 1-d result."""
     return reshape_to(graph, x, flat_sizes(graph, x, 0, -1))
 
 
 def zeros_of(graph: Graph, sizes: SymInts, dtype: Dtype) -> Result:
-    """A result of zeros, or a pair of them."""
+    """Return zeros of this shape and dtype; a pair for a complex dtype."""
     if dtypes.is_complex_type(dtype):
         zeros = zeros_of(graph, sizes, part_type(dtype))
         return ComplexValue(zeros, zeros, dtype)
@@ -184,18 +183,17 @@ def zeros_of(graph: Graph, sizes: SymInts, dtype: Dtype) -> Result:
 
 
 def is_open_end(end: SymInt) -> bool:
-    """True for an end of a slice that is beyond every size: torch writes 2**63 - 1."""
+    """Whether the end of a slice is beyond every size; torch writes 2**63 - 1."""
     return isinstance(end, int) and end >= 2**31
 
 
 def is_inferred(size: SymInt) -> bool:
-    """True for a size of -1, which follows from the others."""
+    """Whether a size is -1, which follows from the other sizes."""
     return type(size) is int and size == -1
 
 
 def wrapped_index(index: SymInt, size: SymInt) -> SymInt:
-    """``index`` counted from the front of an axis of ``size``; torch lets a negative one count from
-    the end."""
+    """Return ``index`` counted from the front of an axis of ``size``, also if it is negative."""
     if index >= 0:
         return index
     return index + size if index <= -1 else index % size

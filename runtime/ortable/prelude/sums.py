@@ -1,10 +1,9 @@
-"""Sums, products and lengths over axes, as exact as torch's, in the forms that ONNX Runtime
-computes fastest; means and variances are in `lowerings.reductions`.
+"""Compute sums, products and norms over axes, as exact as torch's and fast in ONNX Runtime.
 
-ONNX Runtime adds the elements of a row one after the other in float32, so that a sum of a
-million elements loses a digit or two, and reduces int64 in double. Long sums of float32 are
-therefore sums of equal parts, which are added up in float64, and sums of int64 are products of
-matrices, which wrap around as torch's do.
+ONNX Runtime adds the elements of a row one after the other in float32, so that a sum of a million
+elements loses a digit or two, and reduces int64 in double. Long sums of float32 are therefore split
+into equal parts, whose sums are added in float64. Sums of int64 are matrix products, which wrap
+around as in torch. Means and variances are in `lowerings.reductions`.
 """
 
 from __future__ import annotations
@@ -27,24 +26,15 @@ __all__ = [
     "summed_over",
 ]
 
+_MIN_ROWS = 8  # with fewer rows, a ReduceSum and a MatMul cost the same
 
-_FEW_ROWS = 8  # below, a sum and a product cost the same
-
-# How many elements one kernel adds up as exactly as torch: along the last axes it has eight sums
-# or more at a time, elsewhere one for each result. The parts of a longer sum are smaller still.
-_MAX_LAST, _MAX_ALL, _PART_LAST = 4096, 512, 1024
-
-
+# How many elements one ReduceSum adds up as exactly as torch: along the last axes the kernel has
+# eight or more partial sums, elsewhere one for each result. Parts of a longer sum are smaller.
+_MAX_LAST_TERMS, _MAX_SINGLE_TERMS, _LAST_PART = 4096, 512, 1024
 _MAX_TERMS, _PART = 256, 128
-
-
-_MIN_PART = 16  # parts that are smaller leave too much to float64
-
-
-_FEW_COLUMNS = 64  # below, sums are as good as alone
-
-
-_EXACT = 2**53  # up to here, double holds every int
+_MIN_PART = 16  # smaller parts leave too many elements to float64
+_FEW_COLUMNS = 64  # with fewer results, their errors stand out as that of a single result
+_MAX_EXACT_INT = 2**53  # double represents every int up to this one
 
 
 # -- sums ---------------------------------------------------------------------------------------
@@ -52,8 +42,10 @@ _EXACT = 2**53  # up to here, double holds every int
 
 @by_parts
 def summed_over(graph: Graph, x: Tensor, axes: Ints, keepdim: Bool) -> Tensor:
-    """The sum over non-negative ``axes`` in the dtype of ``x``: a ReduceSum unless it is long. Ints
-    wrap around, the 16 bit floats are added in float32."""
+    """Sum over non-negative ``axes`` in the dtype of ``x``.
+
+    Long sums have several steps. Ints wrap around; 16-bit floats are added in float32.
+    """
     dtype = graph.get_type(x)
     if not axes:
         return x
@@ -65,19 +57,20 @@ def summed_over(graph: Graph, x: Tensor, axes: Ints, keepdim: Bool) -> Tensor:
 
 
 def count_true(graph: Graph, marks: Result, axes: Ints, keepdim: Bool) -> Result:
-    """How many of the bools are true over non-negative ``axes``, as int64: a sum of floats, which
-    hold so many and take a tenth of the time of ints."""
+    """Return how many of the bools are true over non-negative ``axes``, as int64.
+
+    It sums floats, which represent such counts exactly, in a tenth of the time of ints.
+    """
     if not axes:
         return cast(graph, marks, dtypes.int64)
     count = dims.product_of([dim_of(graph, marks, axis) for axis in axes])
-    few = isinstance(count, int) and count <= 2**24
-    wide = cast(graph, marks, dtypes.float32 if few else dtypes.float64)
+    fits_float32 = isinstance(count, int) and count <= 2**24
+    wide = cast(graph, marks, dtypes.float32 if fits_float32 else dtypes.float64)
     return cast(graph, _plain_sum(graph, wide, axes, keepdim), dtypes.int64)
 
 
 def l2_norm(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
-    """The root of the sum of squares of floats over non-negative ``axes``; squares of half floats
-    may not fit into one."""
+    """Return the root of the sum of squares of floats over non-negative ``axes``."""
     op = OpBuilder(graph)
     wide = opmath(graph, x)
     total = summed_over(graph, op.Mul(wide, wide), axes, keepdim)
@@ -85,18 +78,20 @@ def l2_norm(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
 
 
 def l1_norm(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
-    """The sum of the absolute values over non-negative ``axes``."""
+    """Return the sum of the absolute values over non-negative ``axes``."""
     return summed_over(graph, OpBuilder(graph).Abs(x), axes, keepdim)
 
 
 def _plain_sum(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
-    over = consts(graph, axes, dtypes.int64)
-    return OpBuilder(graph).ReduceSum(x, over, keepdims=int(keepdim))
+    axes_input = consts(graph, axes, dtypes.int64)
+    return OpBuilder(graph).ReduceSum(x, axes_input, keepdims=int(keepdim))
 
 
 def _product_sum(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
-    """The sum over the leading axes as ones times a matrix: 1.5 times faster than a ReduceSum, and
-    8 times where that has no fast path."""
+    """Sum over the leading axes by multiplying a row of ones with a matrix.
+
+    This is 1.5 times faster than a ReduceSum, and 8 times if that has no fast path.
+    """
     sizes, count = list(shape_of(graph, x)), len(axes)
     rows, columns = dims.product_of(sizes[:count]), dims.product_of(sizes[count:])
     ones = filled(graph, [1, rows], 1, graph.get_type(x))
@@ -108,34 +103,37 @@ def _product_sum(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
 
 
 def float_sum(graph: Graph, x: str, axes: Ints, keepdim: bool, fine: bool) -> str:
-    """The sum of float32 or float64 over ``axes``, in float64 where a sum of float32 is long: then
-    parts of it are added up in float32, and those in float64. ``fine`` does so in any case."""
+    """Sum float32 or float64 over ``axes``.
+
+    A long sum of float32 has parts that are added in float32; their sums are added in float64.
+    ``fine`` splits sums of any length, into smaller parts.
+    """
     if not graph.has_shape(x):
         return _plain_sum(graph, x, axes, keepdim)
     sizes = list(shape_of(graph, x))
-    x, done = _add_partial_sums(graph, x, axes, fine)
-    if done or _is_open_ended(graph, x, axes):
+    x, needs_float64 = _add_partial_sums(graph, x, axes, fine)
+    if needs_float64 or _is_open_ended(graph, x, axes):
         return _plain_sum(graph, cast(graph, x, dtypes.float64), axes, keepdim)
     count = len(axes)
-    leading = 0 < count < len(sizes) and sorted(axes) == list(range(count))
+    is_leading = 0 < count < len(sizes) and sorted(axes) == list(range(count))
     if (
         graph.target == "onnxruntime"
         and graph.get_type(x) == dtypes.float32
-        and leading
+        and is_leading
         and is_static(sizes)
-        and dims.product_of(sizes[:count]) >= _FEW_ROWS
-        and dims.product_of(sizes[count:]) >= _FEW_ROWS
+        and dims.product_of(sizes[:count]) >= _MIN_ROWS
+        and dims.product_of(sizes[count:]) >= _MIN_ROWS
     ):
         return _product_sum(graph, x, axes, keepdim)
     return _plain_sum(graph, x, axes, keepdim)
 
 
 def is_long_sum(graph: Graph, x: str, axes: Ints) -> bool:
-    """Whether a sum over ``axes`` is added up in parts."""
+    """Whether a sum over ``axes`` is split into parts."""
     sizes = shape_of(graph, x) if graph.has_shape(x) else ()
     return any(
-        dims.product_of(sizes[first:end]) > _max_terms(sizes, first, end)
-        for first, end in _axis_runs(sizes, axes)
+        dims.product_of(sizes[start:end]) > _max_terms(sizes, start, end)
+        for start, end in _axis_runs(sizes, axes)
     )
 
 
@@ -143,20 +141,16 @@ def _is_last(sizes: SymInts, end: int) -> bool:
     return all(isinstance(size, int) and size == 1 for size in sizes[end:])
 
 
-def _max_terms(sizes: SymInts, first: int, end: int) -> int:
-    """How many elements of a run of axes [first, end) one kernel may add up. The error of a single
-    result stands out more than that of one among many.
-    """
+def _max_terms(sizes: SymInts, start: int, end: int) -> int:
+    """Return how many elements of a run one ReduceSum may add up; fewer for a single result."""
     if not _is_last(sizes, end):
         return _MAX_TERMS
-    alone = dims.always_equal(dims.product_of(sizes[:first]), 1)
-    return _MAX_ALL if alone else _MAX_LAST
+    is_single = dims.always_equal(dims.product_of(sizes[:start]), 1)
+    return _MAX_SINGLE_TERMS if is_single else _MAX_LAST_TERMS
 
 
 def _axis_runs(sizes: SymInts, axes: Ints) -> list[tuple[int, int]]:
-    """Runs of adjacent ``axes`` of static size, and single axes of dynamic size, as (first,
-    end).
-    """
+    """Return runs of adjacent ``axes`` of static size, and single dynamic axes, as (start, end)."""
     result: list[tuple[int, int]] = []
     for axis in sorted(axes) if sizes else []:
         is_known = isinstance(sizes[axis], int)
@@ -168,58 +162,55 @@ def _axis_runs(sizes: SymInts, axes: Ints) -> list[tuple[int, int]]:
 
 
 def _add_partial_sums(graph: Graph, x: str, axes: Ints, fine: bool) -> tuple[str, bool]:
-    """Add up parts of a long sum over ``axes``; returns the result, in which these axes are 1 or
-    shorter, and whether the rest must be added up in float64.
+    """Add up parts of a long sum over ``axes``.
 
-    Of several dynamic sizes all but the first are summed up: an image or a batch of texts is long,
-    its sizes are not.
+    Returns the result, in which these axes are 1 or shorter, and whether float64 must add the rest.
+    Of several dynamic sizes, all but the first are summed at once, because a product of dynamic
+    sizes (the area of an image) is large, while each size is not.
     """
     sizes = list(shape_of(graph, x))
     runs = _axis_runs(sizes, axes)
     unknown = [axis for axis in axes if not isinstance(sizes[axis], int)]
-    for first, end in reversed(runs):
-        count = dims.product_of(sizes[first:end])
-        if isinstance(count, int) and count > (_PART if fine else _max_terms(sizes, first, end)):
-            rows = _is_last(sizes, end) and not fine
-            most = min(_PART_LAST, count // 8) if rows else _PART
-            return _sum_in_parts(graph, x, first, end, most), True
-        if fine or (first > min(unknown, default=first) and count != 1):
-            x = _plain_sum(graph, x, list(range(first, end)), True)
+    for start, end in reversed(runs):
+        count = dims.product_of(sizes[start:end])
+        if isinstance(count, int) and count > (_PART if fine else _max_terms(sizes, start, end)):
+            is_last_axis = _is_last(sizes, end) and not fine
+            max_part = min(_LAST_PART, count // 8) if is_last_axis else _PART
+            return _sum_in_parts(graph, x, start, end, max_part), True
+        if fine or (start > min(unknown, default=start) and count != 1):
+            x = _plain_sum(graph, x, list(range(start, end)), True)
         if fine:
             return x, True
     return x, False
 
 
-def _sum_in_parts(graph: Graph, x: str, first: int, end: int, most: int) -> str:
-    """Replace a run of axes by the sums of equal parts of up to ``most`` elements, in its last
-    axis.
-    """
+def _sum_in_parts(graph: Graph, x: str, start: int, end: int, max_part: int) -> str:
+    """Replace a run of axes by the sums of equal parts of up to ``max_part`` elements."""
     sizes = list(shape_of(graph, x))
-    before, after = sizes[:first] + [1] * (end - first - 1), sizes[end:]
-    count, columns = math.prod(sizes[first:end]), dims.product_of(after)
-    part = _largest_divisor(count, most)
+    before, after = sizes[:start] + [1] * (end - start - 1), sizes[end:]
+    count, columns = math.prod(sizes[start:end]), dims.product_of(after)
+    part = _largest_divisor(count, max_part)
     if part < _MIN_PART:
-        # a prime, or nearly: zeros behind make parts that are equal
-        part, missing = most, -count % most
+        # the count has no suitable divisor: append zeros to get equal parts
+        part, missing = max_part, -count % max_part
         x = reshape_to(graph, x, [*before, count, *after])
         pads = [0] * (len(sizes) + end - 1) + [missing] + [0] * (len(sizes) - end)
         zero = const(graph, 0, graph.get_type(x))
         x = OpBuilder(graph).Pad(x, consts(graph, pads, dtypes.int64), zero)
         count += missing
-    # sums of whole blocks of rows use the processor's vectors, sums of a few columns do not
-    narrow = isinstance(columns, int) and 1 < columns < _FEW_COLUMNS
-    pair = [part, count // part] if narrow else [count // part, part]
-    x = reshape_to(graph, x, [*before, *pair, *after])
-    return _plain_sum(graph, x, [end - 1 if narrow else end], False)
+    # sums of blocks of rows use vector instructions, sums of a few columns do not
+    has_few_columns = isinstance(columns, int) and 1 < columns < _FEW_COLUMNS
+    split_shape = [part, count // part] if has_few_columns else [count // part, part]
+    x = reshape_to(graph, x, [*before, *split_shape, *after])
+    return _plain_sum(graph, x, [end - 1 if has_few_columns else end], False)
 
 
-def _largest_divisor(count: int, most: int) -> int:
-    """The largest divisor of ``count`` up to ``most``."""
-    return next(part for part in range(most, 0, -1) if count % part == 0)
+def _largest_divisor(count: int, limit: int) -> int:
+    return next(part for part in range(limit, 0, -1) if count % part == 0)
 
 
 def _is_open_ended(graph: Graph, x: str, axes: Ints) -> bool:
-    """Whether few results are sums of an unknown number of float32: they are added in float64."""
+    """Whether few results are sums of an unknown number of float32, which float64 must add."""
     if graph.get_type(x) != dtypes.float32:
         return False
     sizes = shape_of(graph, x)
@@ -232,14 +223,17 @@ def _is_open_ended(graph: Graph, x: str, axes: Ints) -> bool:
 
 
 def _int_sum(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
-    """ONNX Runtime's ReduceSum computes in double and ends at the largest int; its product of
-    int64 matrices wraps around as torch does, and takes a fourth of the time."""
+    """Sum ints over ``axes`` by a product of int64 matrices, unless a ReduceSum is exact.
+
+    ONNX Runtime's ReduceSum computes in double and saturates at the largest int. The matrix product
+    wraps around as torch does, and takes a fourth of the time.
+    """
     dtype = graph.get_type(x)
     if dtype != dtypes.int64:
         return cast(graph, _int_sum(graph, cast(graph, x, dtypes.int64), axes, keepdim), dtype)
     count = dims.product_of([dim_of(graph, x, axis) for axis in axes])
     # no tensor has more than 2**37 elements of 1 or 2 bytes
-    if largest_int(graph, x) * (count if isinstance(count, int) else 2**37) <= _EXACT:
+    if largest_int(graph, x) * (count if isinstance(count, int) else 2**37) <= _MAX_EXACT_INT:
         return _plain_sum(graph, x, axes, keepdim)
     sizes = list(shape_of(graph, x))
     kept_axes = [axis for axis in range(len(sizes)) if axis not in axes]
@@ -256,9 +250,7 @@ def _int_sum(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
 
 
 def largest_int(graph: Graph, x: str) -> int:
-    """An upper bound of the absolute values of an int result, by the dtypes that it is cast
-    from.
-    """
+    """Return a bound of the absolute values of an int result, by the dtypes it is cast from."""
     result = 2**64
     while True:
         dtype = graph.get_type(x)
@@ -274,9 +266,7 @@ def largest_int(graph: Graph, x: str) -> int:
 
 
 def int_product(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
-    """Multiply the halves of each row until one column is left; ONNX Runtime's ReduceProd computes
-    in double.
-    """
+    """Multiply halves of rows until one column is left, as ReduceProd computes in double."""
     sizes = list(shape_of(graph, x))
     kept_axes = [axis for axis in range(len(sizes)) if axis not in axes]
     out_shape = [size if axis in kept_axes else 1 for axis, size in enumerate(sizes)]
@@ -301,12 +291,12 @@ def int_product(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
 
 
 def _slice_columns(graph: Graph, x: str, start: int, end: int) -> str:
-    places = [consts(graph, [bound], dtypes.int64) for bound in (start, end, 1)]
-    return OpBuilder(graph).Slice(x, *places)
+    bounds = [consts(graph, [bound], dtypes.int64) for bound in (start, end, 1)]
+    return OpBuilder(graph).Slice(x, *bounds)
 
 
 def _product_by_loop(graph: Graph, x: str) -> str:
-    """`int_product` for a dynamic number of columns, with a column of ones in front."""
+    """Compute `int_product` for a dynamic number of columns, with a column of ones prepended."""
     dtype = graph.get_type(x)
     rows = dim_of(graph, x, 0)
     ones = filled(graph, [rows, 1], 1, dtype)
@@ -314,20 +304,20 @@ def _product_by_loop(graph: Graph, x: str) -> str:
     body = graph.subgraph("halve")
     body.make_tensor_input(graph.unique_name("round"), dtypes.int64, ())
     body.make_tensor_input(graph.unique_name("going"), dtypes.boolean, ())
-    whole = graph.unique_name("whole")
-    body.make_tensor_input(whole, dtype, None)
+    columns = graph.unique_name("whole")
+    body.make_tensor_input(columns, dtype, None)
     op = OpBuilder(body)
-    size = op.Shape(whole, start=1, end=2)
+    size = op.Shape(columns, start=1, end=2)
     two, zero, one = (consts(body, [value], dtypes.int64) for value in (2, 0, 1))
     half = op.Div(size, two)
-    twice = op.Mul(half, two)
-    first = op.Slice(whole, zero, half, one)
-    second = op.Slice(whole, half, twice, one)
-    rest = op.Slice(whole, twice, size, one)
-    result = op.Concat(op.Mul(first, second), rest, axis=1)
-    left = op.Squeeze(op.Sub(size, half), zero)
-    more = op.Greater(left, 1)
-    for name in (more, result):
+    even_size = op.Mul(half, two)
+    first_half = op.Slice(columns, zero, half, one)
+    second_half = op.Slice(columns, half, even_size, one)
+    rest = op.Slice(columns, even_size, size, one)
+    result = op.Concat(op.Mul(first_half, second_half), rest, axis=1)
+    new_size = op.Squeeze(op.Sub(size, half), zero)
+    is_unfinished = op.Greater(new_size, 1)
+    for name in (is_unfinished, result):
         body.make_tensor_output(name)
     rounds, going = const(graph, 63, dtypes.int64), const(graph, True, dtypes.boolean)
     outputs = OpBuilder(graph).Loop(rounds, going, start, outputs=1, body=body)
@@ -337,15 +327,14 @@ def _product_by_loop(graph: Graph, x: str) -> str:
 
 
 def product_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
-    """The product over non-negative ``axes`` in the dtype of ``x``; ints wrap around, and of bools
-    it is whether all are true."""
+    """Multiply over non-negative ``axes``; ints wrap around, bools are True if all are."""
     dtype = graph.get_type(x)
     if not axes:
         return x
     if dtype == dtypes.boolean:
-        whole = cast(graph, x, dtypes.int64)
-        return cast(graph, product_over(graph, whole, axes, keepdim), dtype)
+        as_int = cast(graph, x, dtypes.int64)
+        return cast(graph, product_over(graph, as_int, axes, keepdim), dtype)
     if not dtypes.is_float_type(dtype) and largest_int(graph, x) > 1:
         return int_product(graph, x, axes, keepdim)
-    over = consts(graph, axes, dtypes.int64)
-    return OpBuilder(graph).ReduceProd(x, over, keepdims=int(keepdim))
+    axes_input = consts(graph, axes, dtypes.int64)
+    return OpBuilder(graph).ReduceProd(x, axes_input, keepdims=int(keepdim))

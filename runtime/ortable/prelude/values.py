@@ -1,7 +1,7 @@
-"""Functions of the spec language that give a result of the graph: constants, casts, shapes as int64
-vectors.
+"""Return results of the graph for constants, casts, and shapes as int64 vectors.
 
-Each may add no node, one, or several: that is why they are not written as CapWords.
+Each function may add no node, one, or several; their names are lower case, since CapWords in specs
+are single ONNX operators.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ __all__ = [
 ]
 
 
-_E5M2_ROUNDS_UP = 61440  # the first number that float8_e5m2 rounds to infinity
+_MIN_E5M2_INFINITY = 61440  # the smallest number that float8_e5m2 rounds to infinity
 
 
 def const(graph: Graph, value: Scalar, dtype: Dtype) -> Result:
-    """A 0-d constant; a symbolic int, or a number read from a tensor, becomes a 0-d result."""
+    """Return a 0-d constant of a number; a 0-d result for a symbolic int or a tensor's number."""
     if type(value) is str:
         return cast(graph, value, dtype)
     if isinstance(value, SymDim):
@@ -52,53 +52,52 @@ def const(graph: Graph, value: Scalar, dtype: Dtype) -> Result:
 
 
 def consts(graph: Graph, values: Any, dtype: Dtype) -> Result:
-    """A 1-d constant of known numbers."""
+    """Return a 1-d constant of known numbers."""
     return graph.make_initializer("", dtypes.as_array(values, dtype).reshape(-1))
 
 
 def cast(graph: Graph, x: Result, dtype: Dtype | None) -> Result:
-    """``x`` in ``dtype``; no node when it has that dtype already, or when ``dtype`` is None."""
+    """Cast ``x`` to ``dtype``; no node if it has that dtype already, or ``dtype`` is None."""
     if dtype is None:
         return x
-    own = graph.get_type(x)
-    if own == dtype:
+    current = graph.get_type(x)
+    if current == dtype:
         return x
     if dtype in dtypes.FLOAT8_TYPES:
         return _to_float8(graph, x, dtype)
-    if own in dtypes.FLOAT8_TYPES and dtype != dtypes.float32:
-        # ONNX Runtime takes -0 for true
+    if current in dtypes.FLOAT8_TYPES and dtype != dtypes.float32:
+        # ONNX Runtime casts a float8 -0 to True
         x = graph.make_node("Cast", [x], to=dtypes.float32)
     return x if dtype == graph.get_type(x) else graph.make_node("Cast", [x], to=dtype)
 
 
 def _to_float8(graph: Graph, x: Result, dtype: Dtype) -> Result:
-    """Cast ``x`` to an 8-bit float type as torch rounds: numbers out of range become the largest
-    number of float8_e4m3fn, infinite in float8_e5m2 (where ONNX Runtime gives NaN), NaN in the
-    others.
+    """Cast ``x`` to an 8-bit float type with torch's rounding.
 
-    Raises:
-        UnsupportedCase: float8_e8m0fnu, the powers of two, which ONNX Runtime rounds differently.
+    Numbers out of range become the largest number of float8_e4m3fn, infinite in float8_e5m2 (where
+    ONNX Runtime gives NaN), and NaN in the other types. Raises UnsupportedCase for float8_e8m0fnu,
+    the powers of two, which ONNX Runtime rounds differently.
     """
     if graph.opset < 19:
         raise UnsupportedCase("8-bit floats, which ONNX has from opset 19 on")
     if dtype == dtypes.float8e8m0:
         raise UnsupportedCase("a cast to float8_e8m0fnu, which ONNX Runtime rounds differently")
     if graph.get_type(x) != dtypes.float32:
-        # torch rounds twice too; a float64 just below a limit reaches it as float32
+        # torch rounds twice, too: a float64 just below a limit rounds to it in float32
         x = graph.make_node("Cast", [x], to=dtypes.float32)
     if dtype == dtypes.float8e4m3fn:
         return graph.make_node("Cast", [x], to=dtype)
     if dtype == dtypes.float8e5m2:
         large = graph.make_node("Abs", [x])
-        limit = const(graph, _E5M2_ROUNDS_UP, dtypes.float32)
+        limit = const(graph, _MIN_E5M2_INFINITY, dtypes.float32)
         large = graph.make_node("GreaterOrEqual", [large, limit])
-        infinite = graph.make_node("Mul", [x, const(graph, float("inf"), dtypes.float32)])
-        x = graph.make_node("Where", [large, infinite, x])
+        scaled_to_inf = graph.make_node("Mul", [x, const(graph, float("inf"), dtypes.float32)])
+        x = graph.make_node("Where", [large, scaled_to_inf, x])
     return graph.make_node("Cast", [x], to=dtype, saturate=0)
 
 
 def as_vec(graph: Graph, value: SymInts) -> Result:
-    """An int, a symbolic int, or a list of them as a 1-d int64 result."""
+    """Convert an int, a symbolic int, or a list of them to a 1-d int64 result."""
     if isinstance(value, int):
         return consts(graph, [value], dtypes.int64)
     if not isinstance(value, list | tuple):
@@ -106,13 +105,13 @@ def as_vec(graph: Graph, value: SymInts) -> Result:
     if all(isinstance(size, int) for size in value):
         return consts(graph, list(value), dtypes.int64)
     if any(isinstance(size, int) and size < 0 for size in value):
-        # a size of -1 is no size, so the builder would refuse it in a shape
+        # the builder rejects a size of -1 in a shape
         return graph.make_node("Concat", [as_vec(graph, size) for size in value], axis=0)
     return graph.shape_as_vector(value)
 
 
 def as_scalar(graph: Graph, value: Any) -> Result:
-    """An int or symbolic int as a 0-d int64 result."""
+    """Convert an int or symbolic int to a 0-d int64 result."""
     if isinstance(value, SymDim):
         scalar = graph.materializer.find_scalar(value)
         if scalar is not None:
@@ -124,7 +123,7 @@ def as_scalar(graph: Graph, value: Any) -> Result:
 
 
 def as_tensor(graph: Graph, value: Any, dtype: Dtype | None = None) -> Result | None:
-    """A number or symbolic int in a tensor's place as a 0-d result; others pass through."""
+    """Convert a number or symbolic int to a 0-d result; cast a tensor to ``dtype``, if given."""
     if value is None:
         return None
     if type(value) is str:
@@ -134,8 +133,10 @@ def as_tensor(graph: Graph, value: Any, dtype: Dtype | None = None) -> Result | 
 
 @by_parts
 def reshape_to(graph: Graph, x: Tensor, shape: SymInts) -> Tensor:
-    """``x`` with another shape; symbolic sizes are read at run time, -1 is kept, 0 is an empty
-    dimension."""
+    """Reshape ``x`` to ``shape``.
+
+    Symbolic sizes are read at run time, -1 is inferred, and 0 is an empty dimension.
+    """
     if tuple(shape) == tuple(graph.get_shape(x) if graph.has_shape(x) else (None,)):
         return x
     if _has_shape(graph, x, shape):
@@ -143,7 +144,7 @@ def reshape_to(graph: Graph, x: Tensor, shape: SymInts) -> Tensor:
     symbolic = [axis for axis, size in enumerate(shape) if isinstance(size, SymDim)]
     sizes = list(shape)
     if len(symbolic) == 1 and -1 not in sizes and 0 not in sizes:
-        # one unknown size is what ONNX can find by itself: no node is needed to compute it
+        # ONNX infers a single symbolic size, so that no node is needed to compute it
         sizes[symbolic[0]] = -1
     allowzero = 1 if 0 in sizes or any(isinstance(size, SymDim) for size in sizes) else 0
     if allowzero and -1 in sizes:
@@ -155,48 +156,51 @@ def reshape_to(graph: Graph, x: Tensor, shape: SymInts) -> Tensor:
 
 
 def _has_shape(graph: Graph, x: str, shape: Sequence[Any]) -> bool:
-    """Whether ``x`` has all the sizes but the one that is -1: then it has that one too."""
+    """Whether ``x`` has all sizes except the one that is -1, which then equals its own."""
     if not graph.has_shape(x) or -1 not in shape:
         return False
     current = graph.get_shape(x)
     return len(current) == len(shape) and all(
-        (type(size) is int and size == -1) or dims.always_equal(size, own)
-        for size, own in zip(shape, current, strict=True)
+        (type(size) is int and size == -1) or dims.always_equal(size, current_size)
+        for size, current_size in zip(shape, current, strict=True)
     )
 
 
 def _fill_inferred_size(graph: Graph, x: str, sizes: list[Any]) -> tuple[list[Any], int]:
-    """ONNX forbids -1 beside a 0 that means empty; the missing size is then computed here."""
-    rest: Any = 1
+    """Compute the size for -1, because ONNX does not allow -1 beside a 0 that means empty."""
+    product: Any = 1
     for size in sizes:
-        rest = rest if size == -1 and type(size) is int else rest * size
-    if isinstance(rest, int) and rest == 0:
-        raise UnsupportedCase(f"a shape {sizes} with both -1 and 0 does not say what -1 is")
+        product = product if size == -1 and type(size) is int else product * size
+    if isinstance(product, int) and product == 0:
+        raise UnsupportedCase(f"a shape {sizes} with both -1 and 0 does not determine the -1")
     if 0 not in sizes:
         return sizes, 0
     total = 1
     for size in shape_of(graph, x):
         total = total * size
-    return [total // rest if type(size) is int and size == -1 else size for size in sizes], 1
+    return [total // product if type(size) is int and size == -1 else size for size in sizes], 1
 
 
 def filled(graph: Graph, shape: SymInts, value: Scalar, dtype: Dtype) -> Result:
-    """A result of ``shape`` that holds one value everywhere."""
+    """Return a result of ``shape`` that holds one value everywhere."""
     one = const(graph, value, dtype)
     return one if len(shape) == 0 else graph.make_node("Expand", [one, as_vec(graph, list(shape))])
 
 
 @by_parts
 def permuted(graph: Graph, x: Tensor, perm: Ints) -> Tensor:
-    """``x`` with permuted axes; no node when the order stays. Of a transposed result, the source is
-    permuted: the first Transpose is left to its other readers."""
+    """Permute the axes of ``x``; no node if the order stays.
+
+    If ``x`` is a transposed result, its source is permuted instead: the first Transpose is needed
+    only by its other readers.
+    """
     order = list(perm)
     value = graph.values.get(x)
-    before = None if value is None else value.producer
-    if before is not None and before.op_type == "Transpose" and not before.domain:
-        first = before.attrs.get("perm")
-        if first is not None and before.inputs[0] in graph.values:
-            x, order = before.inputs[0], [first[axis] for axis in order]
+    producer = None if value is None else value.producer
+    if producer is not None and producer.op_type == "Transpose" and not producer.domain:
+        first_perm = producer.attrs.get("perm")
+        if first_perm is not None and producer.inputs[0] in graph.values:
+            x, order = producer.inputs[0], [first_perm[axis] for axis in order]
     if order == list(range(len(order))):
         return x
     return graph.make_node("Transpose", [x], perm=order)
@@ -204,7 +208,7 @@ def permuted(graph: Graph, x: Tensor, perm: Ints) -> Tensor:
 
 @by_parts
 def unsqueezed(graph: Graph, x: Tensor, axes: Ints) -> Tensor:
-    """``x`` with new axes of size 1; no node for an empty list."""
+    """Insert new axes of size 1; no node for an empty list."""
     return (
         x
         if not axes
@@ -214,7 +218,7 @@ def unsqueezed(graph: Graph, x: Tensor, axes: Ints) -> Tensor:
 
 @by_parts
 def squeezed(graph: Graph, x: Tensor, axes: Ints) -> Tensor:
-    """``x`` without these axes of size 1; no node for an empty list."""
+    """Remove these axes of size 1; no node for an empty list."""
     return (
         x if not axes else graph.make_node("Squeeze", [x, consts(graph, list(axes), dtypes.int64)])
     )
@@ -222,29 +226,29 @@ def squeezed(graph: Graph, x: Tensor, axes: Ints) -> Tensor:
 
 @by_parts
 def at_least_1d(graph: Graph, x: Tensor) -> Tensor:
-    """A 0-d result as 1-d; others as they are."""
+    """Convert a 0-d result to 1-d; others are returned unchanged."""
     return unsqueezed(graph, x, [0]) if rank_of(graph, x) == 0 else x
 
 
 @by_parts
 def with_rank_of(graph: Graph, x: Tensor, like: Result) -> Tensor:
-    """``x`` back to 0-d when ``like`` is 0-d; the counterpart of ``at_least_1d``."""
+    """Convert ``x`` back to 0-d if ``like`` is 0-d, the inverse of ``at_least_1d``."""
     return squeezed(graph, x, [0]) if rank_of(graph, like) == 0 else x
 
 
 def cast_all(graph: Graph, xs: Results, dtype: Dtype) -> Results:
-    """Every result of a list in one dtype."""
+    """Cast every result of a list to one dtype."""
     return [cast(graph, x, dtype) for x in xs]
 
 
 @by_parts
 def cropped(graph: Graph, x: Tensor, sizes: SymInts) -> Tensor:
-    """The first ``sizes`` elements along the last dimensions; no node when they fit already."""
-    have = shape_of(graph, x)[-len(sizes) :]
-    if tuple(have) == tuple(sizes):
+    """Return the first ``sizes`` elements along the last dimensions; no node if all remain."""
+    current_sizes = shape_of(graph, x)[-len(sizes) :]
+    if tuple(current_sizes) == tuple(sizes):
         return x
-    first = rank_of(graph, x) - len(sizes)
-    axes = consts(graph, list(range(first, first + len(sizes))), dtypes.int64)
+    first_axis = rank_of(graph, x) - len(sizes)
+    axes = consts(graph, list(range(first_axis, first_axis + len(sizes))), dtypes.int64)
     return graph.make_node(
         "Slice",
         [x, consts(graph, [0] * len(sizes), dtypes.int64), as_vec(graph, list(sizes)), axes],

@@ -1,3 +1,4 @@
-"""The front end of to_onnx: its options, the checked request, the program to convert and the
-record, and context managers that protect the caller's module, arguments and modes.
+"""Front end of to_onnx: options, checked requests, captured programs, and records.
+
+It also has the context managers that protect the caller's module, arguments and modes.
 """

@@ -1,8 +1,8 @@
-"""The state of a conversion: options, request, program and record.
+"""Define the state of a conversion: options, request, program and record.
 
-`ExportOptions` is what the caller gives, `Request` the checked arguments of to_onnx, `Program`
-the graph to convert with its weights, inputs and outputs, and `ExportRecord` the log of the
-conversion. All of `exporter` reads them.
+`ExportOptions` holds options of the caller, `Request` the checked arguments of to_onnx, `Program`
+the graph to convert with its weights, inputs and outputs, and `ExportRecord` the log. All of
+`exporter` reads them.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from ortable_generated.aten import traits
 Undo = Callable[[], None]
 
 
-# The names of the patches that count in this thread; None outside of the region.
+# Patches of bypass_export_some_errors that are active in this thread; None outside of it.
 ACTIVE_PATCHES: ContextVar[tuple[str, ...] | None] = ContextVar(
     "ortable_bypass_patches", default=None
 )
 
 
 def is_bypass_active() -> bool:
-    """Return whether this thread is inside bypass_export_some_errors."""
+    """Whether this thread is inside bypass_export_some_errors."""
     return ACTIVE_PATCHES.get() is not None
 
 
 def active_patches() -> tuple[str, ...]:
-    """Return the patches that apply in this thread, in the order of the documentation."""
+    """Return the patches that are active in this thread, in the order of the documentation."""
     return ACTIVE_PATCHES.get() or ()
 
 
@@ -57,7 +57,6 @@ DecompositionTable = dict[Any, Callable[..., Any]]
 
 
 def _check_table(table: Any) -> None:
-    """Raise OptionError unless ``table`` is one of `TABLE_NAMES` or maps overloads to functions."""
     if not isinstance(table, Mapping):
         if table not in TABLE_NAMES:
             raise OptionError(
@@ -78,11 +77,11 @@ def _check_table(table: Any) -> None:
 def _resolve_table(
     option: str | Mapping[Any, Callable[..., Any]] | None,
 ) -> DecompositionTable | None:
-    """Return the decomposition table of the option, a new dict.
+    """Return the decomposition table of the option as a new dict.
 
-    None and ``"none"``: None, every operator that has a converter is kept. ``"default"``:
-    torch.export's own table, and nothing else. ``"all"``: that, over every decomposition that torch
-    registers except wrong ones (the trait `never_decompose`). A dict: itself.
+    None and ``"none"``: None, which keeps every operator that has a converter. ``"default"``:
+    torch.export's table. ``"all"``: torch.export's table, and every decomposition that torch
+    registers except incorrect ones (the trait `never_decompose`). A dict: a copy of it.
     """
     if option is None or option == "none":
         return None
@@ -91,19 +90,23 @@ def _resolve_table(
     table = torch.export.default_decompositions()
     if option == "default":
         return table
-    every = {**decomposition_table, **dict(table.items())}
-    return {op: body for op, body in every.items() if op.name() not in traits.NEVER_DECOMPOSE}
+    all_decompositions = {**decomposition_table, **dict(table.items())}
+    return {
+        op: decomposition
+        for op, decomposition in all_decompositions.items()
+        if op.name() not in traits.NEVER_DECOMPOSE
+    }
 
 
-def _is_instance(*kinds: type) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, kinds)
+def _is_instance(*types: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, types)
 
 
 def _accept_values(*values: str) -> tuple[Callable[[Any], bool], str]:
     return values.__contains__, f"one of {values}"
 
 
-# Options that are checked alone: a predicate for values, and a text that describes accepted ones.
+# Checks of single options: a predicate for values, and a text that describes accepted values.
 _OPTION_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(
         ("constant_folding", "fallback", "tracing", "loops", "validate", "value_info"),
@@ -134,49 +137,46 @@ class ExportOptions:
 
     Args:
         strict: the mode of ``torch.export``: False runs the Python code with fake tensors, True
-            reads it with dynamo; None, the default, reads it only when torch cannot run it.
-        decomposition_table: None or ``"none"`` keeps every operator that has a converter whole;
-            ``"default"`` is torch.export's own table; ``"all"`` adds every decomposition that
-            torch registers; a dict maps overloads to functions. The backend reads it so too.
-        constant_folding: compute at export what depends on constants only (with ``optimize``),
-            up to 1 MiB a result. A weight that is only read transposed is stored transposed,
-            under ``<name>_transposed``, and rules of rewriting compute weights of others, of any
-            size, ``<name>_scaled``, unless ``large_model`` keeps the weights as the state_dict
-            has them; False keeps them so in every model.
-        fallback: when torch cannot make the graph, try other strategies in the order of
-            docs/export-failures.md; ``record.strategy`` and the model's metadata say which one
-            worked and why the others did not.
-        tracing: follow both sides of every branch on a tensor (``if x.sum() > 0``), and make an
-            If of it.
-        loops: make one step of every Python loop over a dynamic size, in a Scan, instead of as
-            many steps as the example has.
-        save_ep: a file to which the exported program is saved too, as torch.export.save does
-            (``.pt2``), and its graph as text in ``<save_ep>.graph``: the program as torch made it,
-            before decompositions.
-        validate: compare the exported program with the module on the example call before it is
-            converted.
-        progress: a function that is called with the name of each phase when it ends, and the
-            seconds it took.
+            traces it with dynamo; None, the default, uses dynamo only if False fails.
+        decomposition_table: None or ``"none"`` decomposes no operator that has a converter;
+            ``"default"`` is torch.export's table; ``"all"`` adds every decomposition that torch
+            registers; a dict maps overloads to functions. The backend has the same option.
+        constant_folding: compute results that depend on constants only at export (with
+            ``optimize``), up to 1 MiB each. A weight that is only used transposed is stored
+            transposed, as ``<name>_transposed``, and rewrite rules replace weights of any size by
+            computed ones, ``<name>_scaled``. False keeps all weights as in the state_dict; so
+            does ``large_model``.
+        fallback: if torch cannot capture the graph, try other strategies in the order of
+            docs/export-failures.md; ``record.strategy`` and the model's metadata list the
+            strategy that worked and the errors of the others.
+        tracing: capture both sides of every branch on a tensor (``if x.sum() > 0``) in an If.
+        loops: capture every Python loop over a dynamic size as a Scan, instead of unrolling it to
+            the number of steps of the example.
+        save_ep: a file (``.pt2``) to which the exported program is also saved by
+            torch.export.save, before decompositions; ``<save_ep>.graph`` has its graph as text.
+        validate: compare the exported program with the module on the example call before the
+            conversion.
+        progress: a function that is called at the end of each phase with its name and seconds.
         initializer_names: ``"state_dict"`` names weights as the module does (``linear.weight``),
             ``"placeholders"`` as torch.export's inputs (``p_linear_weight``).
-        metadata: texts of your own for the model's ``metadata_props``, by key.
+        metadata: additional entries for the model's ``metadata_props``.
         value_info: also write type and shape of every intermediate result into the model.
-        doc_string: the text that describes the model; the docstring of the module's class by
-            default, unless it is a class of torch.
-        function_weights: how local functions have the weights of their modules: ``"inputs"``
-            (equal modules are then one function), ``"constants"``, or ``"auto"``: inputs for
-            modules of torch, constants for yours. What ``large_model`` keeps outside is
-            always an input.
-        functions: what else becomes local functions, among ``"autocast"`` (regions),
+        doc_string: the text that describes the model; by default the docstring of the module's
+            class, unless it is a class of torch.
+        function_weights: how local functions get the weights of their modules: as ``"inputs"``
+            (equal modules then share a function) or ``"constants"``; ``"auto"`` uses inputs for
+            modules of torch and constants for yours. Weights that ``large_model`` keeps outside
+            are always inputs.
+        functions: further parts that become local functions: ``"autocast"`` (regions),
             ``"subgraphs"`` (``torch.compiler.nested_compile_region``) and ``"custom_ops"`` (the
             Python bodies of operators of ``torch.library`` that have no converter);
             ``export_modules_as_functions=True`` includes the first two.
-        guards: what to do about conditions on dynamic sizes that the Python code decided for the
-            example, ``if x.shape[0] % 8 == 7``: ``"warn"``, ``"error"`` or ``"ignore"``. The
-            model's metadata (``ortable.guards``) has them in any case.
+        guards: how to report conditions on dynamic sizes, such as ``if x.shape[0] % 8 == 7``, for
+            which the graph contains only the side that the example takes: ``"warn"``, ``"error"``
+            or ``"ignore"``. The model's metadata (``ortable.guards``) always lists them.
 
     Raises:
-        OptionError: a value is not one of those.
+        OptionError: an option has an invalid value.
     """
 
     strict: bool | None = None
@@ -199,12 +199,12 @@ class ExportOptions:
     guards: Literal["warn", "error", "ignore"] = "warn"
 
     def __post_init__(self) -> None:
-        for name, (accepts, words) in _OPTION_CHECKS.items():
+        for name, (accepts, accepted_text) in _OPTION_CHECKS.items():
             value = getattr(self, name)
             if not accepts(value):
-                raise OptionError(f"ExportOptions.{name} is {words}, not {value!r:.80}")
+                raise OptionError(f"ExportOptions.{name} is {accepted_text}, not {value!r:.80}")
         if self.tracing and self.loops:
-            raise OptionError("ExportOptions takes one of tracing and loops")
+            raise OptionError("ExportOptions accepts either tracing or loops, not both")
         object.__setattr__(self, "functions", checked_functions(self.functions))
         _check_table(self.decomposition_table)
         for key, value in (self.metadata or {}).items():
@@ -213,22 +213,25 @@ class ExportOptions:
                     f"ExportOptions.metadata maps texts to texts, not {key!r} to {value!r}"
                 )
             if key.startswith("ortable.") or key == "torch.version":
-                raise OptionError(f"'{key}' in ExportOptions.metadata is a key that to_onnx writes")
+                raise OptionError(
+                    f"the key '{key}' in ExportOptions.metadata is reserved: to_onnx writes it"
+                )
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        """Names of the options."""
+        """Return the names of the options."""
         return tuple(field.name for field in fields(cls))
 
     def table(self) -> dict[Any, Callable[..., Any]] | None:
-        """The decompositions to apply, None where what has a converter stays whole."""
+        """Return the decompositions to apply; None keeps every operator that has a converter."""
         return _resolve_table(self.decomposition_table)
 
 
 def checked_options(options: Any) -> ExportOptions:
-    """``options`` itself, or the defaults for None.
+    """Return ``options``, or the defaults for None.
 
-    Raises OptionError for anything else.
+    Inside bypass_export_some_errors the result has ``fallback=True``. Raises OptionError for other
+    types.
     """
     if options is None:
         options = ExportOptions()
@@ -240,7 +243,7 @@ def checked_options(options: Any) -> ExportOptions:
     )
 
 
-# In the order in which they happen; a phase that did not happen is absent from ``seconds``.
+# In the order in which they run; a phase that did not run is absent from ``seconds``.
 PHASES = (
     "export", "decompose", "convert", "rewrite", "round weights", "serialise", "validate", "write",
 )  # fmt: skip
@@ -248,17 +251,17 @@ PHASES = (
 
 @dataclass
 class ExportRecord:
-    """The account of a conversion, at ``builder.record`` when ``return_builder=True``.
+    """Log of a conversion, at ``builder.record`` with ``return_builder=True``.
 
-    ``strategy``: how the torch graph was made; empty when the caller gave one. ``steps``: what
-    torch did to the graph before it was converted, in words. ``seconds``: wall-clock seconds by
-    phase, see ``PHASES``. ``guards``: conditions on sizes under which the model is the module.
-    ``comparisons``: what ``validate=True`` compared; ``accepted``: the largest difference that
-    ``validate=0.001`` asked for. ``rewrites``: which rules fired where, how often each was
-    tried, and why it was refused. ``assertions``: what the program checks when it
-    runs (``assert``, ``torch._check``) and the model does not, since ONNX has no operator that
-    raises. ``weights``: the WeightReport or StoredWeights of ``weights=``, None without. ``sides``:
-    how many programs the model chooses among, by branches on sizes; 1 where there is no choice.
+    ``strategy``: how torch captured the graph; empty if the caller gave a graph. ``steps``:
+    descriptions of the changes that torch made before the conversion. ``seconds``: wall-clock
+    seconds by phase, see ``PHASES``. ``guards``: conditions on sizes under which the model equals
+    the module. ``comparisons``: results of ``validate=True``; ``accepted``: the largest difference
+    that ``validate=0.001`` accepts. ``rewrites``: where each rule fired, how often it was tried,
+    and why it was rejected. ``assertions``: runtime checks of the program (``assert``,
+    ``torch._check``), which the model lacks because ONNX has no operator that raises. ``weights``:
+    the WeightReport or StoredWeights of ``weights=``, None without. ``sides``: the number of
+    programs that the model selects from by branches on sizes; 1 without branches.
     """
 
     strategy: str = ""
@@ -276,9 +279,7 @@ class ExportRecord:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Add the seconds of the block to a phase; call ``progress`` when it ended without an
-        error.
-        """
+        """Add the seconds of the block to a phase; if it does not raise, call ``progress``."""
         start = time.perf_counter()
         try:
             yield
@@ -289,7 +290,7 @@ class ExportRecord:
             self.progress(name, elapsed)
 
     def log_phase(self, phase: str, *parts: str) -> None:
-        """Print a line about a phase that has ended, when ``verbose`` is set."""
+        """Print a line about a phase that has ended if ``verbose`` is set."""
         if self.verbose:
             seconds = self.seconds.get(phase, 0.0)
             print(f"[to_onnx] {'; '.join((phase, *parts))} ({seconds:.3f} s)")
@@ -299,10 +300,10 @@ class ExportRecord:
 class Guard:
     """A condition on sizes, with the caller's names (``batch % 8 == 7``).
 
-    ``line``: the line of the model that decides; None where torch's own code does and dynamo did
-    not read the line, and in a saved program. ``holds``: whether it is met, given the values of
-    torch's symbols by name. ``condition``: the same as an expression of these symbols, None in a
-    saved program.
+    ``line``: the line of the model that branches on it; None if the branch is in torch's code and
+    dynamo did not record the line, and in a saved program. ``holds``: whether the condition holds
+    for values of torch's symbols, by name. ``condition``: the condition as an expression of these
+    symbols, None in a saved program.
     """
 
     text: str
@@ -314,7 +315,7 @@ class Guard:
         return self.text if self.line is None else f"{self.text}\n    at {self.line}"
 
     def one_line(self) -> str:
-        """Return one line, for metadata and reports."""
+        """Return the guard as a single line for metadata and reports."""
         if self.line is None:
             return self.text
         return f"{self.text} ({Path(self.line.file).name}:{self.line.line})"
@@ -322,7 +323,7 @@ class Guard:
 
 @dataclass(frozen=True)
 class UserLine:
-    """A line of the user's model, or of a library that it uses."""
+    """A line of the user's model, or of a library that the model uses."""
 
     file: str
     line: int
@@ -331,7 +332,7 @@ class UserLine:
 
     @property
     def code(self) -> str:
-        """Return the text of the line, empty when there is no source."""
+        """Source text of the line; empty if the source is not available."""
         return self.text or linecache.getline(self.file, self.line).strip()
 
     def __str__(self) -> str:
@@ -344,8 +345,10 @@ ProgramOutputKind = Literal["user", "buffer", "input"]
 
 @dataclass(frozen=True)
 class ProgramOutput:
-    """One entry of the flattened FX output: a result of the user's forward, or the new value of a
-    buffer or of an input. ``label`` is the path to a result in what the forward returns.
+    """An entry of the flattened FX output.
+
+    It is a result of the user's forward, or the new value of a buffer or an input. ``label`` is the
+    path of the result in the structure that forward returns.
     """
 
     kind: ProgramOutputKind
@@ -356,7 +359,7 @@ class ProgramOutput:
 
 @dataclass(frozen=True)
 class SmallestSize:
-    """The smallest size of a dimension for which a program is proved, and why smaller ones fail."""
+    """The smallest size of a dimension for which a program is proved, and the reason."""
 
     size: int
     reason: str = ""
@@ -364,23 +367,24 @@ class SmallestSize:
 
 @dataclass
 class Program:
-    """A graph ready to be converted.
+    """A graph that is ready for conversion.
 
-    ``graph_module``: the graph; ``weights``: placeholder name -> tensor; ``paths``: placeholder
-    name -> name in the state_dict; ``fakes``: ONNX input -> names in the state_dict, of weights
-    without data once they are inputs; ``user_inputs``: the placeholders that are inputs of the
-    user's forward; ``outputs``: the results, and what it writes; ``output_structure``: what the
-    forward returns, a TreeSpec; ``symbol_names``: torch's symbols -> names of dimensions, of which
-    ``user_dims`` are the caller's; ``open_dims``: symbols for which the caller gave no smallest
-    size, ``open_maximums``: those with no largest; ``notes``: steps so far; ``exported``:
-    torch's program, None where a graph was given; ``guards``: conditions on sizes that the program
-    needs; ``initializers``: initializer -> its names in the state_dict (several for tied weights),
-    filled by the conversion; ``tied``: placeholder -> the first placeholder of the same weight;
-    ``results``: result of the graph -> the FX node whose value it is, filled by the conversion
-    where no module becomes a function, and so is ``cases``: FX node -> the case of its entry that
-    converted it, where there are several; ``ranges``: torch's symbols -> ranges, where these are
-    not those of ``exported``; ``smallest``: torch's symbols -> the smallest size, where 1 or 0 was
-    proved or refused.
+    ``graph_module``: the graph. ``weights``: placeholder name -> tensor; ``paths``: placeholder
+    name -> name in the state_dict; ``tied``: placeholder -> the first placeholder of the same
+    weight; ``fakes``: ONNX input -> names in the state_dict, for weights without data after they
+    became inputs. ``user_inputs``: the placeholders that are inputs of the user's forward.
+    ``outputs``: results and mutations; ``output_structure``: the TreeSpec of forward's result.
+    ``symbol_names``: torch's symbols -> names of dimensions; ``user_dims``: the names that the
+    caller gave. ``open_dims`` and ``open_maximums``: symbols for which the caller gave no smallest
+    or no largest size. ``ranges``: torch's symbols -> ranges, if they differ from those of
+    ``exported``; ``smallest``: torch's symbols -> the smallest size, if 1 or 0 was proved or
+    rejected. ``notes``: steps so far. ``exported``: torch's program, None if the caller gave a
+    graph. ``guards``: conditions on sizes that the program requires.
+
+    The conversion fills ``initializers`` (initializer -> its names in the state_dict, several for
+    tied weights) and, if no module becomes a function, ``results`` (result of the graph -> the FX
+    node with that value) and ``cases`` (FX node -> the case of its entry that converted it, if the
+    entry has several).
     """
 
     graph_module: GraphModule
@@ -405,7 +409,7 @@ class Program:
     smallest: dict[str, SmallestSize] = field(default_factory=dict)
 
     def get_weight(self, node: Node) -> Any:
-        """Return the weight of a placeholder, None when it is an input."""
+        """Return the weight of a placeholder, or None if it is an input."""
         return self.weights.get(node.name)
 
     def onnx_inputs(self) -> list[Node]:
@@ -422,14 +426,14 @@ class Program:
 
 @dataclass(frozen=True)
 class Request:
-    """What the caller of to_onnx asks for, checked by `exporter/arguments.py`.
+    """Checked arguments of to_onnx, created by `exporter/arguments.py`.
 
-    ``model`` is the module, program or graph; ``args`` and ``kwargs`` the example call.
-    ``extra_inputs`` are torch's AdditionalInputs, which the exported program has to take as well.
-    ``record`` is filled on the way. ``passes`` run on the graph; ``functions`` says what becomes a
-    local function, None for nothing. ``large_model_bytes``: weights of so many bytes make a
-    LargeModel; None: those that no protobuf file holds, where there is a file to write. The
-    others are arguments of to_onnx.
+    ``model`` is the module, program or graph; ``args`` and ``kwargs`` are the example call.
+    ``extra_inputs`` are torch's AdditionalInputs, which the exported program must also accept.
+    ``record`` is filled during the conversion. ``passes`` run on the graph. ``functions`` selects
+    the modules that become local functions, None for none. ``large_model_bytes``: weights of at
+    least this size in total make a LargeModel; None: weights that exceed protobuf's limit, if there
+    is a file to write. The other fields are arguments of to_onnx.
     """
 
     model: Any
@@ -462,5 +466,5 @@ class Request:
 
     @property
     def opset(self) -> int:
-        """Return the opset of the main domain."""
+        """Opset of the main domain."""
         return self.opsets if isinstance(self.opsets, int) else self.opsets[""]

@@ -1,7 +1,7 @@
-"""Models whose weights have no data (fake tensors, the meta device).
+"""Export models whose weights have no data (fake tensors, the meta device).
 
-Prepares them for torch.export, makes their weights inputs of the ONNX model, and later supplies
-the real weights by name: as feeds, or attached to the model tensor by tensor.
+Prepares them for torch.export, makes their weights inputs of the ONNX model, and supplies the real
+weights by name later: as feeds, or attached to the model one by one.
 """
 
 from __future__ import annotations
@@ -27,17 +27,19 @@ from ortable.ir.proto.tensor_proto import fill_stub
 
 @contextmanager
 def replace_meta_tensors(request: Request) -> Iterator[Request]:
-    """Replace tensors on the meta device by fake tensors of one device.
+    """Replace tensors on the meta device by fake tensors of one device in the block.
 
-    torch refuses to mix devices, and a model on the meta device meets tensors on the CPU as soon
-    as its code creates one. The device is that of the tensors with data, the CPU when there are
-    none. The module is restored when the block ends.
+    torch does not allow mixed devices, and code of a model on the meta device may create CPU
+    tensors. The device is that of the tensors with data, or the CPU if there are none. The module
+    is restored when the block ends.
     """
     leaves = pytree.tree_leaves((request.args, request.kwargs))
-    every = [*leaves, *(tensor for _, _, tensor in module_tensors(request.model))]
-    devices = (leaf.device for leaf in every if isinstance(leaf, torch.Tensor) and not leaf.is_meta)
+    tensors = [*leaves, *(tensor for _, _, tensor in module_tensors(request.model))]
+    devices = (
+        leaf.device for leaf in tensors if isinstance(leaf, torch.Tensor) and not leaf.is_meta
+    )
     device = next(devices, torch.device("cpu"))
-    mode = FakeTensorMode() if any(getattr(leaf, "is_meta", False) for leaf in every) else None
+    mode = FakeTensorMode() if any(getattr(leaf, "is_meta", False) for leaf in tensors) else None
 
     def make_fake(tensor: torch.Tensor) -> torch.Tensor:
         assert mode is not None
@@ -46,17 +48,17 @@ def replace_meta_tensors(request: Request) -> Iterator[Request]:
                 tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device
             )
 
-    # what forward makes has values where ``with torch.device("meta")`` is active, too
-    meta = torch.get_default_device().type == "meta"
+    # tensors that forward creates must have data, also under ``with torch.device("meta")``
+    is_default_meta = torch.get_default_device().type == "meta"
     with (
         substitute_tensors(request, lambda tensor: tensor.is_meta, make_fake) as substituted,
-        torch.device("cpu") if meta else nullcontext(),
+        torch.device("cpu") if is_default_meta else nullcontext(),
     ):
         yield substituted
 
 
 def convert_weights_to_inputs(builder: Any, program: Program) -> None:
-    """Make inputs of the initializers without data, after the user's inputs.
+    """Turn initializers without data into inputs, after the user's inputs.
 
     ``program.fakes`` receives their names in the state_dict; tied weights are one input with
     several names.
@@ -77,17 +79,15 @@ def convert_weights_to_inputs(builder: Any, program: Program) -> None:
 def weight_spellings(prefix: str, path: str) -> tuple[str, str, str]:
     """Return the names that a weight may have in a model.
 
-    As in the state_dict, as torch.export names its input (``p_linear_weight``), and that without
-    the prefix.
+    These are the name in the state_dict, torch.export's name of the input (``p_linear_weight``),
+    and the latter without the prefix.
     """
-    plain = re.sub(r"[^a-zA-Z0-9]", "_", path)
-    return path, f"{prefix}_{plain.lower()}", plain
+    identifier = re.sub(r"[^a-zA-Z0-9]", "_", path)
+    return path, f"{prefix}_{identifier.lower()}", identifier
 
 
 def named_weights(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Return parameters, all buffers and other tensors of a module by path; tied ones by every
-    path.
-    """
+    """Return parameters, buffers and other tensors of a module by path; tied ones by all paths."""
     tensors: dict[str, torch.Tensor] = dict(module.named_parameters(remove_duplicate=False))
     tensors.update(module.named_buffers(remove_duplicate=False))
     for prefix, submodule in module.named_modules(remove_duplicate=False):
@@ -99,28 +99,29 @@ def named_weights(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 def match_input_parameters(
     model: torch.nn.Module, names: Sequence[str], args: Sequence[Any] | None = None
 ) -> dict[str, Any]:
-    """The tensors to feed to an ONNX model exported with its weights as inputs.
+    """Return the tensors to feed to an ONNX model that was exported with its weights as inputs.
 
     A name that is a parameter or buffer of ``model`` (``linear.weight``, or torch.export's
-    ``p_linear_weight`` and ``b_count``) gets that tensor; the others take ``args`` in order.
+    ``p_linear_weight`` and ``b_count``) gets that tensor; the remaining names get ``args`` in
+    order.
 
     Args:
         model: the module that was exported, with its weights.
         names: names of the inputs of the ONNX model, in order.
-        args: the other inputs, in the order of their names.
+        args: values of the inputs that are not weights, in order.
 
     Returns:
         name -> tensor, in the order of ``names``; complex weights as ``torch.view_as_real``.
 
     Raises:
-        InputError: fewer or more arguments than names that are left.
+        InputError: the number of arguments differs from the number of remaining names.
     """
     tensors = _tensors_by_name(model)
     inputs = list(args or ())
     input_names = [name for name in names if name not in tensors]
     if len(input_names) != len(inputs):
         raise InputError(
-            f"{len(inputs)} arguments were given for {len(input_names)} inputs that are no "
+            f"{len(inputs)} arguments were given for {len(input_names)} inputs that are not "
             f"parameters of the model: {input_names}"
         )
     values = dict(zip(input_names, inputs, strict=True))
@@ -128,20 +129,19 @@ def match_input_parameters(
 
 
 def _tensors_by_name(model: torch.nn.Module) -> dict[str, Any]:
-    """Map every name that a tensor of the module may have in a model to the tensor."""
     parameters = {path for path, _ in model.named_parameters(remove_duplicate=False)}
     buffers = {path for path, _ in model.named_buffers(remove_duplicate=False)}
     tensors: dict[str, Any] = dict(named_weights(model))
     for path, tensor in list(tensors.items()):
-        kind = "p" if path in parameters else "b" if path in buffers else "c"
-        _, exported, plain = weight_spellings(kind, path)
-        tensors[unique_weight_name(exported, tensors)] = tensor
-        tensors.setdefault(plain, tensor)
+        prefix = "p" if path in parameters else "b" if path in buffers else "c"
+        _, exported_name, unprefixed = weight_spellings(prefix, path)
+        tensors[unique_weight_name(exported_name, tensors)] = tensor
+        tensors.setdefault(unprefixed, tensor)
     return tensors
 
 
 def unique_weight_name(name: str, used_names: Iterable[str]) -> str:
-    """Return the name, numbered as torch.export numbers the second of two equal ones."""
+    """Return the name, with a number if it is used, as torch.export numbers equal names."""
     number, candidate = 0, name
     while candidate in used_names:
         number += 1
@@ -155,32 +155,32 @@ def attach_weights(
     *,
     partial: bool = False,
 ) -> LargeModel:
-    """A model exported with its weights as inputs, with the weights.
+    """Return a model that was exported with its weights as inputs with the weights attached.
 
     Args:
-        model: what to_onnx returned for a model of fake tensors; it is not changed.
-        weights: tensors by name in the state_dict, or a module that has them. Those of a dict are
-            kept by reference. Any other mapping is asked for a tensor when it is written, one at a
-            time, and nothing is kept: a checkpoint in many files never is in memory as a whole.
-        partial: leave inputs for which there is no weight; otherwise they are an error.
+        model: the result of to_onnx for a model of fake tensors; it is not changed.
+        weights: tensors by name in the state_dict, or a module that has them. Tensors of a dict are
+            kept by reference. Any other mapping is read when the model is written, one tensor at a
+            time, so that a checkpoint in many files is never in memory as a whole.
+        partial: keep inputs for which no weight is given; otherwise they are an error.
 
     Returns:
-        LargeModel; ``save(path)`` writes it, ``to_proto()`` makes it one ModelProto.
+        LargeModel; ``save(path)`` writes it, ``to_proto()`` converts it to a ModelProto.
 
     Raises:
-        InputError: a weight is missing, or has another type or shape than the model was exported
-            with (for a mapping that is no dict, when the model is written).
+        InputError: a weight is missing, or its type or shape differs from the export (for a mapping
+            that is not a dict, raised when the model is written).
     """
     if isinstance(weights, torch.nn.Module):
         weights = named_weights(weights)
-    old = model.proto if isinstance(model, LargeModel) else model
+    source_proto = model.proto if isinstance(model, LargeModel) else model
     proto = ModelProto()
-    proto.CopyFrom(old)
+    proto.CopyFrom(source_proto)
     tensors: dict[str, Any] = {}
     if isinstance(model, LargeModel):
         tensors.update(model.tensors)
     remaining, missing = [], []
-    for value in old.graph.input:
+    for value in source_proto.graph.input:
         path = next((path for path in _weight_paths(value) if path in weights), None)
         if path is None:
             remaining.append(value)
@@ -204,7 +204,6 @@ def attach_weights(
 
 
 def _weight_paths(value: ValueInfoProto) -> Sequence[str]:
-    """Return the state_dict names that an input may have; several when weights are tied."""
     return value.doc_string.split(", ") if value.doc_string else (value.name,)
 
 

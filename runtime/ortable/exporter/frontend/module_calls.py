@@ -1,7 +1,6 @@
-"""Read which call of which submodule each node of a torch graph belongs to, from
-``nn_module_stack``.
+"""Read the submodule call of each node of a torch graph from ``nn_module_stack``.
 
-A call is a run of neighbouring nodes: such a run can always be one node. Called by `functions`
+A call is a run of consecutive nodes, so that one node can replace the run. Called by `functions`
 and functionalize.py.
 """
 
@@ -23,7 +22,7 @@ SUBGRAPH = "torch.compiler.nested_compile_region"
 
 
 class ModuleCall(NamedTuple):
-    """One call of a submodule: torch's key (another one for each call), path and class name."""
+    """A call of a submodule: torch's key (unique to the call), the path and the class name."""
 
     key: str
     path: str
@@ -33,30 +32,30 @@ class ModuleCall(NamedTuple):
 Stack = tuple[ModuleCall, ...]
 
 
-def class_name(kind: Any) -> str:
-    """Full name of a class, or the name itself."""
-    return kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
+def class_name(cls: Any) -> str:
+    """Return the full name of a class; a string is returned unchanged."""
+    return cls if isinstance(cls, str) else f"{cls.__module__}.{cls.__qualname__}"
 
 
-def function_name(kind: str) -> str:
-    """``Linear`` for ``torch.nn.modules.linear.Linear``; a local class keeps the ``<locals>.`` in
-    front, and a class called like an ONNX operator has ``_module`` behind it: ONNX Runtime takes
-    a function called ``Sub`` for the operator, whatever its domain, and crashes."""
-    parts = kind.split(".")
+def function_name(qualified_name: str) -> str:
+    """Return the name of the local function for a class.
+
+    This is ``Linear`` for ``torch.nn.modules.linear.Linear``; a local class keeps its ``<locals>.``
+    prefix. The name of an ONNX operator gets the suffix ``_module``: ONNX Runtime mistakes a
+    function called ``Sub`` for the operator, whatever its domain, and crashes.
+    """
+    parts = qualified_name.split(".")
     if len(parts) > 1 and parts[-2] == "<locals>":
         return ".".join(parts[-2:])
     return f"{parts[-1]}_module" if is_operator(parts[-1]) else parts[-1]
 
 
 def checked_classes(requested: Any) -> bool | frozenset[str]:
-    """``export_modules_as_functions``: False, True, or names of the chosen classes.
-
-    Raises OptionError for anything but a bool and a collection of classes and names.
-    """
+    """Return ``export_modules_as_functions`` as a bool or class names, or raise OptionError."""
     if isinstance(requested, bool):
         return requested
-    listed = isinstance(requested, Collection) and not isinstance(requested, (str, bytes))
-    if listed and all(isinstance(kind, (str, type)) for kind in requested):
+    is_collection = isinstance(requested, Collection) and not isinstance(requested, (str, bytes))
+    if is_collection and all(isinstance(item, (str, type)) for item in requested):
         return frozenset(map(class_name, requested))
     raise OptionError(
         "export_modules_as_functions is True, False, or a set of classes or class names, for "
@@ -65,9 +64,10 @@ def checked_classes(requested: Any) -> bool | frozenset[str]:
 
 
 class CallReader:
-    """Reads the calls of nodes, and drops those that do not become functions.
+    """Reads the calls of nodes, except those that do not become functions.
 
-    ``classes`` as from ``checked_classes``; ``autocast``: whether its regions are functions too.
+    ``classes``: the result of ``checked_classes``; ``autocast``: whether autocast regions become
+    functions.
     """
 
     def __init__(self, classes: bool | frozenset[str], autocast: bool) -> None:
@@ -75,13 +75,13 @@ class CallReader:
         self._autocast = autocast
         self._calls: dict[tuple[str, str], ModuleCall | None] = {}
         self.called: set[str] = set()  # every class that the graph calls
-        self._recorded = False  # whether torch recorded calls at all
+        self._recorded = False  # whether the graph has nn_module_stack metadata
 
     def read_stacks(self, nodes: Sequence[Node]) -> list[Stack]:
-        """Return the calls around each node, outermost first.
+        """Return the calls that contain each node, outermost first.
 
-        A node without metadata gets the calls that both of its neighbours are in; a getitem those
-        of the list.
+        A node without metadata gets the calls that contain both of its neighbours; a getitem gets
+        the calls of its list.
         """
         recorded: list[Stack | None] = []
         stack_by_node: dict[Node, Stack] = {}
@@ -101,12 +101,12 @@ class CallReader:
             return None
         self._recorded = True
         calls = []
-        for key, (path, kind) in recorded.items():
+        for key, (path, module_class) in recorded.items():
             try:
                 call = self._calls[key, path]
             except KeyError:
                 call = self._calls[key, path] = self._make_call(
-                    str(key), str(path), class_name(kind)
+                    str(key), str(path), class_name(module_class)
                 )
             if call is not None:
                 calls.append(call)
@@ -127,15 +127,13 @@ class CallReader:
         return ModuleCall(key, path, kind) if selected else None
 
     def check_classes(self) -> None:
-        """Raise ExportError for a graph without metadata, and for requested classes it never
-        calls.
-        """
+        """Raise ExportError if the graph has no metadata or never calls a requested class."""
         if self._classes is False:
             return
         if not self._recorded:
             raise ExportError(
-                "export_modules_as_functions needs a graph that knows its submodules "
-                "(nn_module_stack in the metadata of its nodes): the graph given has lost them"
+                "export_modules_as_functions needs the submodules of a graph (nn_module_stack in "
+                "the metadata of its nodes): the given graph has no such metadata"
             )
         if self._classes is not True:
             called = {name for kind in self.called for name in (kind, kind.rpartition(".")[2])}
@@ -148,33 +146,35 @@ class CallReader:
 
 
 def _fill_unknown_stacks(stacks: Sequence[Stack | None]) -> list[Stack]:
-    """Fill in unknown stacks from the known ones around them."""
+    """Replace each unknown stack by the calls common to the known stacks before and after it."""
     filled: list[Stack] = []
     following: list[Stack] = []
-    after: Stack = ()
+    next_stack: Stack = ()
     for stack in reversed(stacks):
-        after = after if stack is None else stack
-        following.append(after)
-    before: Stack = ()
-    for stack, after in zip(stacks, reversed(following), strict=True):
-        before = common_calls(before, after) if stack is None else stack
-        filled.append(before)
+        next_stack = next_stack if stack is None else stack
+        following.append(next_stack)
+    previous: Stack = ()
+    for stack, next_stack in zip(stacks, reversed(following), strict=True):
+        previous = common_calls(previous, next_stack) if stack is None else stack
+        filled.append(previous)
     return filled
 
 
-def common_calls(a: Stack, b: Stack) -> Stack:
-    """Return the calls that two nodes share."""
+def common_calls(first_stack: Stack, second_stack: Stack) -> Stack:
+    """Return the calls that contain both of two nodes."""
     count = 0
-    for x, y in zip(a, b, strict=False):
-        if x is not y and x != y:
+    for first, second in zip(first_stack, second_stack, strict=False):
+        if first is not second and first != second:
             break
         count += 1
-    return a[:count]
+    return first_stack[:count]
 
 
 def calls_below(stacks: Sequence[Stack], outer: Stack) -> list[Stack]:
-    """Return the calls inside ``outer``; inside the common ones for a graph that was traced
-    elsewhere.
+    """Return the calls of each stack that are inside ``outer``.
+
+    If a stack does not start with ``outer``, as in a graph that was traced elsewhere, return the
+    calls inside the common ones.
     """
     if any(stack[: len(outer)] != outer for stack in stacks):
         shared = stacks[0]
@@ -187,10 +187,7 @@ def calls_below(stacks: Sequence[Stack], outer: Stack) -> list[Stack]:
 def call_runs(
     nodes: Sequence[Node], stacks: Sequence[Stack]
 ) -> Iterator[tuple[ModuleCall | None, int, int]]:
-    """Yield (call, first, end) for neighbours of one outermost call.
-
-    A node outside calls is its own run.
-    """
+    """Yield (call, start, end) for runs of nodes with one outermost call, None outside of calls."""
     start = 0
     while start < len(nodes):
         call = stacks[start][0] if stacks[start] else None
@@ -203,7 +200,7 @@ def call_runs(
 
 
 def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Apply ``change`` to everything in the lists, tuples, dicts and complex pairs of ``value``."""
+    """Apply ``change`` to all leaves of the lists, tuples, dicts and complex pairs in ``value``."""
     from ortable.prelude.complex_value import ComplexValue
 
     if isinstance(value, (list, tuple)):
@@ -220,11 +217,11 @@ FUNCTION_KINDS = ("autocast", "subgraphs", "custom_ops")
 
 @dataclass
 class FunctionChoices:
-    """What becomes a function, and how.
+    """Selection of the parts that become local functions, and their settings.
 
-    ``subgraphs``: whether regions of ``nested_compile_region`` do. ``weights``: "auto", "inputs" or
-    "constants"; those of ``largest_constant`` bytes or more are always inputs (None: no limit).
-    ``passes``: the passes that optimize the bodies.
+    ``subgraphs``: whether regions of ``nested_compile_region`` become functions. ``weights``:
+    "auto", "inputs" or "constants"; weights of ``largest_constant`` bytes or more are always inputs
+    (None: no limit). ``passes``: the passes that optimize the bodies.
     """
 
     reader: CallReader
@@ -234,7 +231,7 @@ class FunctionChoices:
     passes: PassOptions = field(default_factory=PassOptions)
 
     def takes_weights(self, kind: str) -> bool:
-        """Return whether the function of a class has its weights as inputs."""
+        """Whether the function of a class has its weights as inputs."""
         return self.weights == "inputs" or (self.weights == "auto" and kind.startswith("torch."))
 
 
@@ -245,16 +242,15 @@ def function_choices(
     inline: bool,
     largest_constant: int | None,
 ) -> FunctionChoices | None:
-    """Return the choices of one conversion, None when nothing becomes a function.
+    """Return the choices of a conversion, or None if nothing becomes a function.
 
-    With ``inline`` no function is made that would be inlined again.
-
-    Raises OptionError when ``modules`` is neither a bool nor a collection of classes.
+    With ``inline`` this is None, since functions would be inlined again. Raises OptionError if
+    ``modules`` is neither a bool nor a collection of classes.
     """
     classes = checked_classes(modules)
-    everything = classes is True
-    autocast = everything or "autocast" in options.functions
-    subgraphs = everything or "subgraphs" in options.functions
+    all_modules = classes is True
+    autocast = all_modules or "autocast" in options.functions
+    subgraphs = all_modules or "subgraphs" in options.functions
     if inline or not (classes or autocast or subgraphs):
         return None
     return FunctionChoices(
@@ -267,10 +263,7 @@ def function_choices(
 
 
 def checked_functions(functions: Any) -> tuple[str, ...]:
-    """``ExportOptions.functions`` as a tuple.
-
-    Raises OptionError for names that are not in ``KINDS``.
-    """
+    """Return ``ExportOptions.functions`` as a tuple; raise OptionError for unknown names."""
     names = (functions,) if isinstance(functions, str) else functions
     if not isinstance(names, Collection) or not all(name in FUNCTION_KINDS for name in names):
         raise OptionError(

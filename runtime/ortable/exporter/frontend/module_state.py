@@ -1,8 +1,8 @@
 """Context managers that protect the caller's module, arguments and modes during a capture.
 
-A forward may register a buffer or store a result at its first call, and torch marks the tensors
-of a call whose dimensions are dynamic: both are undone. Autocast and inference tensors are set
-aside, ``torch.onnx.is_in_onnx_export()`` is true, and exports of several threads take turns.
+A forward may register a buffer or store a result at its first call, and torch marks tensors of a
+call with dynamic dimensions; both are undone. Autocast is disabled, inference tensors are replaced,
+``torch.onnx.is_in_onnx_export()`` is true, and exports of several threads run one after the other.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ortable.ir.initializers import is_fake
 
 _DICTS = (dict, OrderedDict, defaultdict)
 _CONTAINERS = (*_DICTS, list, set)
-# A tensor of a module: the dict that holds it, its name there, and itself.
+# A tensor of a module: the dict that holds the tensor, the key, and the tensor.
 TensorSlot = tuple[dict[str, Any], str, torch.Tensor]
 
 
@@ -38,9 +38,9 @@ TensorSlot = tuple[dict[str, Any], str, torch.Tensor]
 def restore_state(module: torch.nn.Module, call: Any) -> Iterator[None]:
     """Restore the state of a module and a call when the block ends, also after an error.
 
-    Every submodule gets back its attributes, parameters, buffers and submodules, the dicts, lists
-    and sets among them their items, and each tensor of ``call`` and of the module its Python
-    attributes and ``requires_grad``.
+    This covers the attributes, parameters, buffers and submodules of every submodule, the items of
+    dicts, lists and sets among them, and the Python attributes and ``requires_grad`` of every
+    tensor of the module and of ``call``.
     """
     snapshot = _StateSnapshot()
     for submodule in module.modules():
@@ -55,14 +55,14 @@ def restore_state(module: torch.nn.Module, call: Any) -> Iterator[None]:
 def replace_forward(module: torch.nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
     """Replace the forward of ``module`` in the block."""
     attributes = vars(module)
-    missing = object()
-    before = attributes.get("forward", missing)
+    absent = object()
+    original = attributes.get("forward", absent)
 
     def undo() -> None:
-        if before is missing:
+        if original is absent:
             attributes.pop("forward", None)
         else:
-            attributes["forward"] = before
+            attributes["forward"] = original
 
     with restore_on_exit(undo):
         attributes["forward"] = forward
@@ -70,7 +70,7 @@ def replace_forward(module: torch.nn.Module, forward: Callable[..., Any]) -> Ite
 
 
 def named_tensors(holder: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
-    """Return the tensors among the attributes, parameters or buffers of a module, by name."""
+    """Return the tensors of a dict of attributes, parameters or buffers, as (name, tensor)."""
     return [(name, value) for name, value in holder.items() if isinstance(value, torch.Tensor)]
 
 
@@ -104,8 +104,8 @@ def replace_tensors(
 def discard_new_buffers(module: torch.nn.Module) -> Iterator[None]:
     """Remove buffers that the module's forward registers when the forward ends.
 
-    torch.export with strict=False looks up the input of each buffer of the module afterwards: for
-    a new one it finds the next argument of the call, and writes into that.
+    Otherwise torch.export with strict=False looks for an input of the new buffer, finds the next
+    argument of the call instead, and writes to it.
     """
     if type(module).register_buffer is not torch.nn.Module.register_buffer:
         yield
@@ -116,8 +116,8 @@ def discard_new_buffers(module: torch.nn.Module) -> Iterator[None]:
         if name in registered or hasattr(module, name):
             torch.nn.Module.register_buffer(module, name, tensor, persistent)
             return
-        torch.nn.Module().register_buffer(name, tensor, persistent)  # torch's checks
-        buffers[name] = tensor  # without torch.export's hook
+        torch.nn.Module().register_buffer(name, tensor, persistent)  # runs torch's checks only
+        buffers[name] = tensor  # bypasses torch.export's hook
 
     @functools.wraps(forward)
     def call_forward(*args: Any, **kwargs: Any) -> Any:
@@ -137,7 +137,7 @@ def discard_new_buffers(module: torch.nn.Module) -> Iterator[None]:
 
 
 class _StateSnapshot:
-    """Shallow copies of containers by identity, and the state of tensors."""
+    """Shallow copies of containers by id, and the state of tensors."""
 
     def __init__(self) -> None:
         self.containers: dict[int, tuple[Any, Any]] = {}
@@ -156,14 +156,16 @@ class _StateSnapshot:
             pending += item.values() if type(item) in _DICTS else item
 
     def add_tensor(self, value: Any) -> None:
+        """Record the attributes and ``requires_grad`` of a tensor; ignore other values."""
         if isinstance(value, torch.Tensor) and id(value) not in self.tensors:
             self.tensors[id(value)] = value, dict(vars(value)), value.requires_grad
 
     def restore(self) -> None:
-        for container, before in self.containers.values():
-            if not _has_same_items(container, before):
+        """Restore all recorded containers and tensors."""
+        for container, saved in self.containers.values():
+            if not _has_same_items(container, saved):
                 container.clear()
-                container.extend(before) if type(container) is list else container.update(before)
+                container.extend(saved) if type(container) is list else container.update(saved)
         for tensor, attributes, requires_grad in self.tensors.values():
             current = vars(tensor)
             if not _has_same_items(current, attributes):
@@ -173,35 +175,34 @@ class _StateSnapshot:
                 tensor.requires_grad_(requires_grad)
 
 
-def _has_same_items(container: Any, before: Any) -> bool:
-    """Return whether the items are the same objects in the same order."""
-    if len(container) != len(before):
+def _has_same_items(container: Any, saved: Any) -> bool:
+    if len(container) != len(saved):
         return False
     if type(container) is set:
-        return bool(container == before)
+        return bool(container == saved)
     if type(container) in _DICTS:
         return all(
-            key is other and value is expected
-            for (key, value), (other, expected) in zip(
-                container.items(), before.items(), strict=True
+            key is saved_key and value is saved_value
+            for (key, value), (saved_key, saved_value) in zip(
+                container.items(), saved.items(), strict=True
             )
         )
-    return all(value is expected for value, expected in zip(container, before, strict=True))
+    return all(value is saved_value for value, saved_value in zip(container, saved, strict=True))
 
 
 # -- copies, so that eager runs change neither the module nor the arguments
 
 
 def copy_call(args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """Copy the arguments; copies require gradients where the originals do."""
+    """Copy the arguments; a copy requires gradients if the original does."""
     copies: tuple[Any, Any] = pytree.tree_map(_copy_leaf, (args, kwargs))
     return copies
 
 
 def copy_module(module: Any, written: Collection[str] | None = None) -> Any:
-    """Copy a module; anything else is returned unchanged.
+    """Copy a module; other values are returned unchanged.
 
-    ``written`` names the parameters and buffers to copy, by default all: the others are shared.
+    ``written`` names the parameters and buffers to copy, None all of them; the rest is shared.
     """
     if not isinstance(module, torch.nn.Module):
         return module
@@ -215,13 +216,17 @@ def copy_module(module: Any, written: Collection[str] | None = None) -> Any:
 def clone_with_forward(
     module: torch.nn.Module, wrap: Callable[[Callable[..., Any], torch.nn.Module], Any]
 ) -> torch.nn.Module:
-    """Make a second module around the same weights and submodules, with another forward.
+    """Return a module with the same weights and submodules, but another forward.
 
-    ``wrap`` gets the old forward and the new module, to which that is bound.
+    ``wrap`` gets the original forward, bound to the new module, and the new module.
     """
     clone = copy.copy(module)
-    inner = module.__dict__.get("forward")
-    forward = inner if inner is not None else types.MethodType(type(module).forward, clone)
+    instance_forward = module.__dict__.get("forward")
+    forward = (
+        instance_forward
+        if instance_forward is not None
+        else types.MethodType(type(module).forward, clone)
+    )
     clone.forward = wrap(forward, clone)
     return clone
 
@@ -235,18 +240,18 @@ def _copy_leaf(leaf: Any) -> Any:
 
 @dataclass(frozen=True)
 class AutocastRegion:
-    """One region of autocast: its device type, dtype, and whether casts of weights are cached."""
+    """An autocast region: device type, dtype, and whether casts of weights are cached."""
 
     device: str
     dtype: torch.dtype
     cached: bool
 
     def make_context(self) -> Any:
-        """Return a context manager that opens such a region."""
+        """Return a context manager that enters such a region."""
         return torch.autocast(self.device, dtype=self.dtype, cache_enabled=self.cached)
 
 
-# The regions that were active where to_onnx was called, while it runs outside of them.
+# Autocast regions that were active when to_onnx was called; they are disabled while it runs.
 _CALLER_AUTOCAST: ContextVar[tuple[AutocastRegion, ...]] = ContextVar(
     "ortable_autocast", default=()
 )
@@ -254,17 +259,17 @@ _CALLER_AUTOCAST: ContextVar[tuple[AutocastRegion, ...]] = ContextVar(
 
 @contextmanager
 def suspend_autocast() -> Iterator[None]:
-    """Disable the active regions of autocast in the block.
+    """Disable the active autocast regions in the block.
 
-    torch.export would record dtypes that its graph does not compute, and constants would be folded
-    with them. ``caller_autocast`` and ``wrap_forward_in_autocast`` enable them again.
+    Otherwise torch.export would record dtypes that its graph does not compute, and constant folding
+    would use them. ``caller_autocast`` and ``wrap_forward_in_autocast`` enable the regions again.
     """
-    around = _active_regions()
-    if not around:
+    regions = _active_regions()
+    if not regions:
         yield
         return
-    with set_context_var(_CALLER_AUTOCAST, around), ExitStack() as stack:
-        for region in around:
+    with set_context_var(_CALLER_AUTOCAST, regions), ExitStack() as stack:
+        for region in regions:
             stack.enter_context(torch.autocast(region.device, enabled=False))
         yield
 
@@ -281,22 +286,20 @@ def _active_regions() -> tuple[AutocastRegion, ...]:
 
 
 def caller_autocast_regions() -> tuple[AutocastRegion, ...]:
-    """Return the regions that were active where to_onnx was called."""
+    """Return the autocast regions that were active when to_onnx was called."""
     return _CALLER_AUTOCAST.get()
 
 
 @contextmanager
-def use_autocast_regions(around: tuple[AutocastRegion, ...]) -> Iterator[None]:
-    """Make ``caller_autocast`` open these regions in the block, to compare under an export's
-    autocast.
-    """
-    with set_context_var(_CALLER_AUTOCAST, around):
+def use_autocast_regions(regions: tuple[AutocastRegion, ...]) -> Iterator[None]:
+    """Make ``caller_autocast`` enter these regions in the block, for a comparison with eager."""
+    with set_context_var(_CALLER_AUTOCAST, regions):
         yield
 
 
 @contextmanager
 def caller_autocast() -> Iterator[None]:
-    """Open the regions that were active where to_onnx was called, to call the caller's module."""
+    """Enter the caller's autocast regions, around eager calls of the caller's module."""
     with ExitStack() as stack:
         for region in _CALLER_AUTOCAST.get():
             stack.enter_context(region.make_context())
@@ -305,23 +308,20 @@ def caller_autocast() -> Iterator[None]:
 
 @contextmanager
 def wrap_forward_in_autocast(module: torch.nn.Module) -> Iterator[None]:
-    """Make the module's forward open the regions that were active where to_onnx was called.
-
-    torch.export records regions only inside a forward.
-    """
-    around = _CALLER_AUTOCAST.get()
-    if not around:
+    """Enter the caller's autocast regions in forward: torch.export records them only there."""
+    regions = _CALLER_AUTOCAST.get()
+    if not regions:
         yield
         return
     forward = module.forward
-    for region in reversed(around):
+    for region in reversed(regions):
         forward = _wrap_in_autocast(region, forward)
     with replace_forward(module, forward):
         yield
 
 
 def _wrap_in_autocast(region: AutocastRegion, forward: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap ``forward`` in a region, in a form that dynamo can read."""
+    """Wrap ``forward`` in an autocast region, with code that dynamo can trace."""
     device, dtype, cached = region.device, region.dtype, region.cached
 
     @functools.wraps(forward)
@@ -333,9 +333,7 @@ def _wrap_in_autocast(region: AutocastRegion, forward: Callable[..., Any]) -> Ca
 
 
 class _ActiveExports:
-    """The captures that are running, in all threads, and torch's state before the first: its
-    flag and dynamo's table are one for the process.
-    """
+    """The running captures of all threads, and torch's process-wide state before the first one."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -343,6 +341,7 @@ class _ActiveExports:
         self.before: tuple[Any, Any] = (False, None)
 
     def begin_export(self, capture: object) -> None:
+        """Register a capture; the first sets torch's flag."""
         with self.lock:
             if not self.running:
                 self.before = get_onnx_export_results()
@@ -350,6 +349,7 @@ class _ActiveExports:
             set_onnx_export_results(True, True)
 
     def end_export(self, capture: object) -> None:
+        """Unregister a capture; the last restores torch's flag."""
         with self.lock:
             if self.running == {capture}:
                 set_onnx_export_results(*self.before)
@@ -361,9 +361,9 @@ _ACTIVE_EXPORTS = _ActiveExports()
 
 @contextmanager
 def in_onnx_export() -> Iterator[None]:
-    """Make ``torch.onnx.is_in_onnx_export()`` true in the block, also in code that dynamo reads.
+    """Make ``torch.onnx.is_in_onnx_export()`` true in the block, also in code that dynamo traces.
 
-    This is so in other threads too, until the last such block ends.
+    It is true in other threads too, until the last such block ends.
     """
     capture = object()
     with restore_on_exit(lambda: _ACTIVE_EXPORTS.end_export(capture)):
@@ -375,9 +375,10 @@ def in_onnx_export() -> Iterator[None]:
 def substitute_tensors(
     request: Request, predicate: Callable[[Any], bool], make: Callable[[torch.Tensor], torch.Tensor]
 ) -> Iterator[Request]:
-    """Replace each tensor of module and call for which ``predicate`` holds by ``make`` of it.
+    """Replace the tensors of module and call that satisfy ``predicate`` by results of ``make``.
 
-    Each is made once, so that tied weights stay tied. The module is restored when the block ends.
+    ``make`` runs once per tensor, so that tied weights stay tied. The module is restored when the
+    block ends.
     """
     replacements: dict[int, torch.Tensor] = {}
 
@@ -399,10 +400,9 @@ def substitute_tensors(
 
 @contextmanager
 def replace_inference_tensors(request: Request) -> Iterator[Request]:
-    """Replace inference tensors, which torch.export cannot trace, by normal ones of the same
-    memory.
+    """Replace inference tensors, which torch.export cannot trace, by normal tensors.
 
-    The module is restored when the block ends.
+    The new tensors share the memory of the old ones. The module is restored when the block ends.
     """
     if torch.is_inference_mode_enabled():
         yield request
@@ -426,19 +426,19 @@ def _as_normal_tensor(tensor: torch.Tensor) -> torch.Tensor:
 
 # -- loggers of torch
 
-GUARDS_LOGGER = "torch._guards"  # dimensions that cannot vary
-TRACE_LOGGER = "torch.export._trace"  # errors of a capture
-FAKE_TENSOR_LOGGER = "torch._subclasses.fake_tensor"  # shapes that do not fit
+GUARDS_LOGGER = "torch._guards"  # logs dimensions that cannot vary
+TRACE_LOGGER = "torch.export._trace"  # logs errors of a capture
+FAKE_TENSOR_LOGGER = "torch._subclasses.fake_tensor"  # logs incompatible shapes
 
 
 @contextmanager
 def silence_loggers(*names: str) -> Iterator[None]:
-    """Silence these loggers in the block."""
+    """Disable these loggers in the block."""
     loggers = [logging.getLogger(name) for name in names]
-    before = [logger.disabled for logger in loggers]
+    was_disabled = [logger.disabled for logger in loggers]
 
     def undo() -> None:
-        for logger, disabled in zip(loggers, before, strict=True):
+        for logger, disabled in zip(loggers, was_disabled, strict=True):
             logger.disabled = disabled
 
     with restore_on_exit(undo):
@@ -447,19 +447,22 @@ def silence_loggers(*names: str) -> Iterator[None]:
         yield
 
 
-# -- the export lock: torch.export patches methods of ``torch.nn.Module`` and of operators for the
-# whole process while it runs, and an export replaces the forward and tensors of its module
+# -- the export lock: while torch.export runs, it patches methods of ``torch.nn.Module`` and of
+# operators for the whole process, and we replace the forward and tensors of the exported module
 
 
 class _ExportLock:
-    """torch's compile lock, once an export has taken it, and whether a thread held it when this
-    process was forked: that thread does not exist here, and its patches are never undone.
+    """torch's compile lock, after the first export, and whether it was held at a fork.
+
+    If another thread held the lock when this process was forked, that thread does not exist here,
+    and its patches are never undone.
     """
 
     lock: Any = None
     forked_while_held = False
 
     def after_fork(self) -> None:
+        """Record in the child process whether another thread held the lock."""
         if self.lock is None:
             return
         self.forked_while_held = not self.lock.acquire(blocking=False)
@@ -476,19 +479,18 @@ if hasattr(os, "register_at_fork"):
 def exclusive_export() -> Iterator[None]:
     """Run the block while no other thread exports, or compiles with dynamo.
 
-    The lock is torch's own compile lock, since compilations read what an export patches. It is
-    reentrant: a backend of torch.compile may export the graph that it gets.
-
-    Raises ExportError in a process that was forked while another thread held the lock.
+    The lock is torch's compile lock, since a compilation uses the methods that an export patches.
+    It is reentrant: a backend of torch.compile may export the graph that it gets. Raises
+    ExportError in a process that was forked while another thread held the lock.
     """
-    from ortable.compat.torch import compile_lock  # imports the compiler, as an export does
+    from ortable.compat.torch import compile_lock  # imported here because it imports the compiler
 
     _EXPORT_LOCK.lock = compile_lock
     if _EXPORT_LOCK.forked_while_held:
         raise ExportError(
             "this process was forked while another thread of its parent exported or compiled, "
-            "which leaves torch halfway through: start it with the method 'spawn', or export "
-            "before you fork"
+            "which leaves torch in an inconsistent state: start it with the method 'spawn', or "
+            "export before you fork"
         )
     with compile_lock:
         yield

@@ -1,3 +1,1 @@
-"""Export causal language models of transformers to folders that onnxruntime-genai and optimum
-read.
-"""
+"""Export causal language models of transformers to folders for onnxruntime-genai and optimum."""

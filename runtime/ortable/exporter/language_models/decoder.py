@@ -1,5 +1,6 @@
-"""One step of a causal language model: its cache, the names of its inputs and outputs, and an
-example call. Called by export.py and loop.py.
+"""Describe one decoding step of a causal language model: cache, inputs, outputs and example.
+
+Called by export.py and loop.py.
 """
 
 from __future__ import annotations
@@ -13,20 +14,20 @@ import torch
 
 from ortable.errors import ExportError, InputError
 
-# Names of dimensions, as optimum writes them.
+# Names of dimensions, as in optimum.
 BATCH, SEQUENCE, PAST = "batch_size", "sequence_length", "past_sequence_length"
 TOTAL = f"{PAST} + {SEQUENCE}"
-# Sizes of the example. torch takes 0 and 1 for constants; the graph holds for them all the same.
+# Sizes of the example: torch specializes on 0 and 1. The exported graph also supports 0 and 1.
 _BATCH, _SEQUENCE, _PAST = 2, 3, 4
-# What configurations of transformers call the longest text.
+# Attributes of transformers' configurations that hold the maximal text length.
 CONTEXT_LENGTH_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
-# Architectures whose `generate` computes the cache anew where LongRoPE changes its frequencies.
+# Architectures whose `generate` recomputes the cache where LongRoPE changes its frequencies.
 _RECOMPUTING_MODELS = frozenset(("phi3", "phimoe"))
 
 
 @dataclass(frozen=True)
 class CacheLayer:
-    """Of a layer of the cache, what its tensors (batch, heads, past, width) have in common."""
+    """Properties of a cache layer, whose tensors are (batch, heads, past, width)."""
 
     heads: int
     key_width: int
@@ -36,10 +37,11 @@ class CacheLayer:
 
 @dataclass(frozen=True)
 class Decoder:
-    """A model and its exported step.
+    """A model and the signature of its exported step.
 
-    ``positions``: forward takes position_ids; ``cache``: the name of the cache in forward and its
-    result, which transformers renamed in 5.24; ``coded``: the cache is tensors of codes.
+    ``positions``: whether forward has position_ids; ``cache``: the name of the cache in forward and
+    in its result, which transformers renamed in 5.24; ``coded``: whether the cache is a list of
+    quantized tensors.
     """
 
     model: Any
@@ -49,18 +51,16 @@ class Decoder:
     coded: bool = False
 
     def text_inputs(self) -> list[str]:
-        """Return the names of the inputs that are no cache."""
+        """Return the names of the inputs that are not cache tensors."""
         return ["input_ids", "attention_mask", *(["position_ids"] if self.positions else [])]
 
-    def cache_names(self, what: str) -> list[str]:
-        """Return ``past_key_values.0.key``, ``past_key_values.0.value``, ..., or those of
-        ``present``.
-        """
+    def cache_names(self, prefix: str) -> list[str]:
+        """Return the names of the cache tensors: ``<prefix>.0.key``, ``<prefix>.0.value``, ..."""
         numbers = range(len(self.layers))
-        return [f"{what}.{number}.{kind}" for number in numbers for kind in ("key", "value")]
+        return [f"{prefix}.{number}.{kind}" for number in numbers for kind in ("key", "value")]
 
     def example_call(self, with_past: bool = True) -> dict[str, Any]:
-        """Return keywords of a call of the model."""
+        """Return the keyword arguments of an example call of the model."""
         total = (_PAST if with_past else 0) + _SEQUENCE
         device = self.model.device
         text = {
@@ -75,15 +75,12 @@ class Decoder:
         }
 
     def example_cache(self, with_past: bool = True) -> Any:
-        """Return a cache of zeros whose layers all have the whole past.
-
-        Sliding windows are masked, so that every layer has the same length.
-        """
+        """Return a cache of zeros of equal length, since the mask implements sliding windows."""
         from transformers import DynamicCache
 
         zeros = list(self._zero_cache(_BATCH, _PAST)) if with_past else []
         if self.coded:
-            return [tensor for both in zeros for tensor in both]
+            return [tensor for pair in zeros for tensor in pair]
         return DynamicCache(zeros or None)
 
     def _zero_cache(self, batch: int, past: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
@@ -97,7 +94,7 @@ class Decoder:
             yield keys, values
 
     def dynamic_shapes(self, with_past: bool = True) -> dict[str, Any]:
-        """Return the dynamic dimensions of the example."""
+        """Return the dynamic dimensions of the example call."""
         text = {
             "input_ids": {0: BATCH, 1: SEQUENCE},
             "attention_mask": {0: BATCH, 1: TOTAL if with_past else SEQUENCE},
@@ -115,10 +112,10 @@ class Decoder:
 
 
 def make_decoder(model: Any) -> Decoder:
-    """Find the step of a causal language model of transformers; runs the model on two tokens.
+    """Return the decoder of a causal language model of transformers; runs the model on two tokens.
 
-    Raises InputError for what is no such model, is in training mode or has no weights, and
-    ExportError for a model whose cache is not keys and values of each layer.
+    Raises InputError if the value is not such a model, is in training mode or has no weights, and
+    ExportError if its cache is not keys and values of each layer.
     """
     _check_model(model)
     parameters = inspect.signature(model.forward).parameters
@@ -126,19 +123,19 @@ def make_decoder(model: Any) -> Decoder:
     missing = [n for n in ("input_ids", "attention_mask", cache_argument) if n not in parameters]
     if missing:
         raise ExportError(
-            f"{type(model).__name__}.forward does not take {', '.join(missing)}: a step of a "
-            "conversation takes the new tokens, the mask of all tokens, and the cache. Export it "
-            "with to_onnx"
+            f"{type(model).__name__}.forward does not take {', '.join(missing)}: a decoding step "
+            "takes the new tokens, the mask of all tokens, and the cache. Export the model with "
+            "to_onnx"
         )
     with torch.no_grad():
         tokens = torch.zeros(1, 2, dtype=torch.int64, device=model.device)
-        out = model(input_ids=tokens, attention_mask=torch.ones_like(tokens), use_cache=True)
-    layers = _cache_layers(model, getattr(out, cache_argument, None))
+        output = model(input_ids=tokens, attention_mask=torch.ones_like(tokens), use_cache=True)
+    layers = _cache_layers(model, getattr(output, cache_argument, None))
     return Decoder(model, layers, "position_ids" in parameters, cache_argument)
 
 
 def longest_text(config: Any) -> int | None:
-    """Return the most tokens of a text, by a configuration of transformers; None if unknown."""
+    """Return the maximal text length in tokens by a transformers configuration, None if unknown."""
     lengths = (getattr(config, name, None) for name in CONTEXT_LENGTH_KEYS)
     return next((length for length in lengths if isinstance(length, int)), None)
 
@@ -146,7 +143,7 @@ def longest_text(config: Any) -> int | None:
 def cache_recompute_length(config: Mapping[str, Any]) -> int | None:
     """Return the length after which ``generate`` recomputes the whole cache.
 
-    By what config.json says; None for most models, which never do.
+    ``config`` is the content of config.json. The result is None for most models, which never do.
     """
     rope = config.get("rope_parameters") or {}
     if config.get("model_type") not in _RECOMPUTING_MODELS or rope.get("rope_type") != "longrope":
@@ -157,8 +154,8 @@ def cache_recompute_length(config: Mapping[str, Any]) -> int | None:
 
 def _check_model(model: Any) -> None:
     name = type(model).__name__
-    generates = getattr(model, "can_generate", None)
-    if not isinstance(model, torch.nn.Module) or generates is None or not generates():
+    can_generate = getattr(model, "can_generate", None)
+    if not isinstance(model, torch.nn.Module) or can_generate is None or not can_generate():
         raise InputError(
             "export_language_model takes a model of transformers that generates text, such as "
             f"AutoModelForCausalLM makes, not {name}; to_onnx exports any module"
@@ -166,8 +163,8 @@ def _check_model(model: Any) -> None:
     config: Any = model.config
     if config.is_encoder_decoder:
         raise ExportError(
-            f"{name} is an encoder and a decoder, which are two graphs: export each with to_onnx, "
-            "see 'Other models with a cache' in docs/language-models.md"
+            f"{name} has an encoder and a decoder, which need two graphs: export each with "
+            "to_onnx, see 'Other models with a cache' in docs/language-models.md"
         )
     if model.training:
         raise InputError(f"{name} is in training mode and would drop out values: call model.eval()")
@@ -181,8 +178,8 @@ def _cache_layers(model: Any, cache: Any) -> tuple[CacheLayer, ...]:
     name = type(model).__name__
     if cache is None:
         raise ExportError(
-            f"{name} returns no cache, so there is no step of a conversation to export: set "
-            "is_decoder=True where its configuration has that, or export the model with to_onnx"
+            f"{name} returns no cache, so there is no decoding step to export: set "
+            "is_decoder=True if its configuration has that, or export the model with to_onnx"
         )
     if type(cache) is not DynamicCache:
         raise ExportError(
@@ -191,12 +188,12 @@ def _cache_layers(model: Any, cache: Any) -> tuple[CacheLayer, ...]:
         )
     layers: list[Any] = list(cache.layers)
     for number, layer in enumerate(layers):
-        kind = type(layer)
-        if kind not in (DynamicLayer, DynamicSlidingWindowLayer) or layer.keys is None:
+        layer_class = type(layer)
+        if layer_class not in (DynamicLayer, DynamicSlidingWindowLayer) or layer.keys is None:
             raise ExportError(
-                f"layer {number} of the cache of {name} is a {kind.__name__} without keys and "
-                "values of its own (a state, or those of another layer): onnxruntime-genai has no "
-                "names for it. Export the model with to_onnx"
+                f"layer {number} of the cache of {name} is a {layer_class.__name__} without keys "
+                "and values of its own (a state, or those of another layer): onnxruntime-genai has "
+                "no names for it. Export the model with to_onnx"
             )
     return tuple(
         CacheLayer(

@@ -1,5 +1,6 @@
-"""Choose the next token by the settings of ``generate`` (generation_config.json). Called by
-runner.py, loop.py and model_folder.py.
+"""Choose the next token according to generation_config.json.
+
+Called by runner.py, loop.py and model_folder.py.
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ import torch
 
 from ortable.errors import OptionError
 
-# Settings that change which token is the next and are not followed, and the values with which they
-# do nothing.
+# Unsupported settings that affect the next token, and the values with which they have no effect.
 _UNSUPPORTED: dict[str, tuple[Any, ...]] = {
     "bad_words_ids": (),
     "begin_suppress_tokens": (),
@@ -33,23 +33,26 @@ _UNSUPPORTED: dict[str, tuple[Any, ...]] = {
     "suppress_tokens": (),
     "watermarking_config": (),
 }
-_UNSUPPORTED_IN_SAMPLES: dict[str, tuple[Any, ...]] = {
+_UNSUPPORTED_FOR_SAMPLING: dict[str, tuple[Any, ...]] = {
     "epsilon_cutoff": (0, 0.0),
     "eta_cutoff": (0, 0.0),
     "min_p": (),
     "top_h": (),
     "typical_p": (1, 1.0),
 }
-_FOLLOWED: dict[str, Any] = {"repetition_penalty": float}
-_FOLLOWED_IN_SAMPLES = {**_FOLLOWED, "temperature": float, "top_k": int, "top_p": float}
-# Below 1 by so much that its product with a sum of probabilities is below that sum.
+_SUPPORTED: dict[str, Any] = {"repetition_penalty": float}
+_SUPPORTED_FOR_SAMPLING = {**_SUPPORTED, "temperature": float, "top_k": int, "top_p": float}
+# The largest float below 1 whose product with a sum of probabilities is below that sum.
 _BELOW_ONE = 1 - 2**-23
 
 
 @dataclass(frozen=True)
 class Decoding:
-    """``ends``: the tokens that end a text; ``fill``: what comes after it; the rest is as in
-    transformers' GenerationConfig, with the values that do nothing where it has none."""
+    """Settings that choose tokens.
+
+    ``ends``: the tokens that end a text; ``fill``: the padding token after the end. The other
+    fields are those of transformers' GenerationConfig, with defaults that have no effect.
+    """
 
     ends: tuple[int, ...]
     fill: int
@@ -60,41 +63,39 @@ class Decoding:
 
 
 def make_decoding(settings: Mapping[str, Any], sample: bool = False) -> Decoding:
-    """Read from the settings of a GenerationConfig how to choose tokens.
-
-    Raises OptionError for settings that are not supported.
-    """
-    others = {**_UNSUPPORTED, **(_UNSUPPORTED_IN_SAMPLES if sample else {})}
-    refused = [
+    """Parse the settings of a GenerationConfig; raise OptionError for unsupported ones."""
+    unsupported = {**_UNSUPPORTED, **(_UNSUPPORTED_FOR_SAMPLING if sample else {})}
+    unsupported_settings = [
         f"{name}={settings[name]!r:.60}"
-        for name, nothing in others.items()
-        if settings.get(name) is not None and settings[name] not in nothing
+        for name, neutral_values in unsupported.items()
+        if settings.get(name) is not None and settings[name] not in neutral_values
     ]
-    if refused:
+    if unsupported_settings:
         raise OptionError(
-            f"generation_config has {', '.join(refused)}, which `generate` follows and the search "
-            "here does not: set it to None, or choose tokens from the logits yourself"
+            f"generation_config has {', '.join(unsupported_settings)}, which `generate` follows "
+            "and the search here does not: set it to None, or choose tokens from the logits "
+            "yourself"
         )
     tokens = special_tokens(settings)
-    ends = tokens["eos"]
-    followed = {
-        name: kind(settings[name])
-        for name, kind in (_FOLLOWED_IN_SAMPLES if sample else _FOLLOWED).items()
+    eos = tokens["eos"]
+    supported = {
+        name: convert(settings[name])
+        for name, convert in (_SUPPORTED_FOR_SAMPLING if sample else _SUPPORTED).items()
         if settings.get(name) is not None
     }
     if sample:
-        followed.setdefault("top_k", 50)  # as generate does
+        supported.setdefault("top_k", 50)  # as generate does
     return Decoding(
-        () if ends is None else (ends,) if isinstance(ends, int) else tuple(ends),
+        () if eos is None else (eos,) if isinstance(eos, int) else tuple(eos),
         tokens["pad"] or 0,
-        **followed,
+        **supported,
     )
 
 
 def special_tokens(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``bos``, ``eos`` (one or several) and ``pad`` tokens, each None where there is none.
+    """Return the ``bos``, ``eos`` (one or several) and ``pad`` tokens, None for missing ones.
 
-    Texts are filled with the first end token by default, as ``generate`` does.
+    The default of ``pad`` is the first end token, as in ``generate``.
     """
     tokens = {kind: settings.get(f"{kind}_token_id") for kind in ("bos", "eos", "pad")}
     if tokens["pad"] is None and tokens["eos"] is not None:
@@ -106,9 +107,10 @@ def special_tokens(settings: Mapping[str, Any]) -> dict[str, Any]:
 def compute_scores(
     decoding: Decoding, logits: torch.Tensor, texts: torch.Tensor, mask: torch.Tensor
 ) -> torch.Tensor:
-    """Compute scores float32 (batch, vocabulary) of the next token with transformers' processors.
+    """Return scores of the next token, float32 (batch, vocabulary), by transformers' processors.
 
-    From the logits of the last token, the texts so far (batch, length), and their mask.
+    ``logits`` are those of the last token; ``texts`` (batch, length) are the tokens so far, with
+    their mask.
     """
     scores = logits.to(torch.float32)
     for process in _logits_processors(decoding, mask):
@@ -117,16 +119,16 @@ def compute_scores(
 
 
 def _logits_processors(decoding: Decoding, mask: torch.Tensor) -> list[Any]:
-    """Return the processors in the order of ``generate``. Padding of a prompt is no repetition."""
+    """Return the processors in the order of ``generate``; they ignore padding of the prompt."""
     processors: list[Any] = []
     if replace(decoding, ends=(), fill=0) == Decoding((), 0):
         return processors
     from transformers import generation
 
     if decoding.repetition_penalty != 1.0:
-        filling = (mask != 0).to(torch.int32).argmax(dim=1)
+        padding_length = (mask != 0).to(torch.int32).argmax(dim=1)
         penalty = generation.RepetitionPenaltyLogitsProcessor
-        processors.append(penalty(decoding.repetition_penalty, prompt_ignore_length=filling))
+        processors.append(penalty(decoding.repetition_penalty, prompt_ignore_length=padding_length))
     if decoding.temperature != 1.0:
         processors.append(generation.TemperatureLogitsWarper(decoding.temperature))
     if decoding.top_k:
@@ -137,10 +139,7 @@ def _logits_processors(decoding: Decoding, mask: torch.Tensor) -> list[Any]:
 
 
 def sample_tokens(scores: torch.Tensor, random: torch.Tensor) -> torch.Tensor:
-    """Sample a token (batch,) for each row of scores.
-
-    It is the first whose cumulated probability is above a number (batch,) of [0, 1).
-    """
+    """Return the first token of each row whose cumulative probability exceeds ``random``."""
     cumulated = scores.softmax(-1).cumsum(-1)
     threshold = random.clamp(0, _BELOW_ONE)[:, None] * cumulated[:, -1:]
     return (cumulated <= threshold).sum(-1)

@@ -1,5 +1,6 @@
-"""export_language_model: export a causal language model of transformers to a folder, with a
-graph for each step of a conversation and the files of onnxruntime-genai and optimum.
+"""Export a causal language model of transformers to a folder.
+
+The folder has a graph for each decoding step and the files of onnxruntime-genai and optimum.
 """
 
 from __future__ import annotations
@@ -57,35 +58,37 @@ def export_language_model(
     validate: bool | float = False,
     verbose: int = 0,
 ) -> OnnxLanguageModel:
-    """Export a causal language model of transformers for conversations.
+    """Export a causal language model of transformers for text generation.
 
-    One graph takes the prompt (an empty cache), each further token (a cache, one token), and pieces
-    of a text (a cache, several tokens). Inputs, outputs and their shapes are in
-    docs/language-models.md.
+    The graph takes the prompt (an empty cache), each further token (a cache, one token), and pieces
+    of a text (a cache, several tokens). docs/language-models.md describes inputs, outputs and
+    shapes.
 
     Args:
         model: the model, in eval mode.
-        path: the folder to write; it is made, or what is in it of an earlier export is replaced.
+        path: the folder to write. It is created; files of an earlier export in it are replaced.
         merged: False writes two graphs, ``decoder_model.onnx`` for the prompt and
-            ``decoder_with_past_model.onnx`` for the rest, as optimum used to, which share a data
-            file; onnxruntime-genai does not read them.
-        loop: "greedy" also writes ``greedy_search.onnx``, which shares the data file: the whole of
-            greedy decoding in one call, ``input_ids``, ``attention_mask`` and ``max_new_tokens``
-            (int64, no dimensions) to ``sequences`` int64 (batch, length). "sample" writes
-            ``sampled_search.onnx``, which draws tokens by its input ``random``, float32 (steps,
-            batch) of [0, 1), with ``max_new_tokens`` rows or more. What ``model.generation_config``
-            says (tokens that end a text, repetition_penalty, temperature, top_k, top_p) is in them.
-        weights: None or "keep" writes them as the model has them, "float32" as float32, and then
-            the whole model computes so; "int4", "int8", a dict or WeightOptions stores those of
-            linear layers and embeddings as integers.
+            ``decoder_with_past_model.onnx`` for later tokens, as older versions of optimum do. They
+            share a data file; onnxruntime-genai cannot read them.
+        loop: "greedy" also writes ``greedy_search.onnx``, which shares the data file and runs
+            greedy decoding in one call: ``input_ids``, ``attention_mask`` and ``max_new_tokens``
+            (int64, 0-d) to ``sequences`` int64 (batch, length). "sample" writes
+            ``sampled_search.onnx``, which samples tokens with its input ``random``, float32 (steps,
+            batch) in [0, 1), with ``max_new_tokens`` rows or more. Both contain the settings of
+            ``model.generation_config`` (end tokens, repetition_penalty, temperature, top_k, top_p).
+        weights: None or "keep" keeps the dtype of the weights; "float32" casts the model to
+            float32, which then computes in float32; "int4", "int8", a dict or WeightOptions
+            quantizes the weights of linear layers and embeddings.
         cache: None or "keep" keeps keys and values in the model's dtype, which is exact; "int8", a
-            dict or CacheOptions stores them as codes of 8 bits, a quarter of the bytes, with scales
-            that are measured once. Caches of the graph are then int8.
+            dict or CacheOptions quantizes them to 8 bits, a quarter of the size of float32, with
+            scales that are measured once. The cache inputs and outputs are then int8.
         tokenizer: a tokenizer of transformers, whose files are written too.
         genai: write ``genai_config.json``.
-        context_length: of the longest text, for ``genai_config.json``; what the configuration says
-            by default.
-        target, target_opset, export_options: as in to_onnx; standard ONNX is ``target=None``.
+        context_length: the maximal text length for ``genai_config.json``; by default that of the
+            configuration.
+        target: as in to_onnx, but ``"onnxruntime"`` by default; None writes standard ONNX.
+        target_opset: as in to_onnx.
+        export_options: as in to_onnx.
         validate: as in to_onnx: compare each graph of a step with eager.
         verbose: as in to_onnx.
 
@@ -93,42 +96,42 @@ def export_language_model(
         OnnxLanguageModel, which runs the graphs: ``generate(input_ids)``.
 
     Raises:
-        InputError: what is given is no model that generates text, is in training mode or has no
+        InputError: the value is not a model that generates text, is in training mode or has no
             weights.
-        ExportError: the model has another cache than keys and values of each layer, layers of the
-            cache differ (``genai=False`` allows that), torch cannot export it, or the folder cannot
-            be written.
-        OptionError: an option has a value that is not accepted, or generation_config a setting that
-            ``loop`` does not follow.
+        ExportError: the cache of the model is not keys and values of each layer, its layers have
+            different sizes (``genai=False`` allows that), torch cannot export the model, or the
+            folder is not writable.
+        OptionError: an option has an invalid value, or ``loop`` does not support a setting of
+            generation_config.
     """
     _check_options(merged, loop, genai, context_length)
-    rounding = None if weights in _UNQUANTIZED else parse_weights(weights)
-    coded = checked_cache(cache)
+    weight_options = None if weights in _UNQUANTIZED else parse_weights(weights)
+    cache_options = checked_cache(cache)
     keywords: dict[str, Any] = {  # of `export`
         "target": target,
         "target_opset": target_opset,
         "export_options": export_options,
         "verbose": verbose,
-        "weights": rounding,
+        "weights": weight_options,
     }
     decoder = make_decoder(_with_weights(model, weights))
-    if coded is not None:
-        decoder = quantize_cache(decoder, coded)
-        keywords["weights"] = _nest_weight_options(rounding)
+    if cache_options is not None:
+        decoder = quantize_cache(decoder, cache_options)
+        keywords["weights"] = _nest_weight_options(weight_options)
     sample = loop == "sample"
     with replace_folder(path) as folder:
-        # what may refuse comes first
+        # checks that may fail run before the slow exports
         decoding = None if loop is None else decoding_of_loop(decoder, sample)
         if merged and genai:
             write_json(folder / GENAI, genai_config(decoder, MODEL, context_length))
         step = _export_step(decoder, True, validate=validate, **keywords)
         models = {MODEL: step}
         if not merged:
-            first = _export_step(decoder, False, validate=validate, **keywords)
-            models = {FIRST: first, NEXT: step}
+            prompt_step = _export_step(decoder, False, validate=validate, **keywords)
+            models = {FIRST: prompt_step, NEXT: step}
         if loop is not None and decoding is not None:
-            deeper = {**keywords, "weights": _nest_weight_options(keywords["weights"])}
-            models[SEARCHES[loop]] = make_search(decoder, decoding, sample, deeper)
+            loop_keywords = {**keywords, "weights": _nest_weight_options(keywords["weights"])}
+            models[SEARCHES[loop]] = make_search(decoder, decoding, sample, loop_keywords)
         save_together(models, folder)
         _write_settings(decoder.model, tokenizer, folder)
     return OnnxLanguageModel.load(path)
@@ -145,7 +148,7 @@ def _check_options(merged: Any, loop: Any, genai: Any, length: Any) -> None:
 
 
 def _with_weights(model: Any, weights: Weights | None) -> Any:
-    """Return the model, or a copy of it in float32. The keyword of `export` quantizes."""
+    """Return the model, cast to float32 if ``weights`` is "float32"; `export` quantizes later."""
     if weights != "float32" or not isinstance(model, torch.nn.Module):
         return model
     if all(parameter.dtype == torch.float32 for parameter in model.parameters()):
@@ -153,18 +156,17 @@ def _with_weights(model: Any, weights: Weights | None) -> Any:
     return copy.deepcopy(model).to(torch.float32)
 
 
-def _nest_weight_options(rounding: Any) -> Any:
-    """Return the options for the weights as an attribute ``model`` of another module."""
-    if not isinstance(rounding, WeightOptions):
-        return rounding
+def _nest_weight_options(options: Any) -> Any:
+    """Return the options for a module that holds the model as its attribute ``model``."""
+    if not isinstance(options, WeightOptions):
+        return options
     include, exclude = (
-        tuple(f"model.{name}" for name in names) for names in (rounding.include, rounding.exclude)
+        tuple(f"model.{name}" for name in names) for names in (options.include, options.exclude)
     )
-    return replace(rounding, include=include, exclude=exclude)
+    return replace(options, include=include, exclude=exclude)
 
 
 def _export_step(decoder: Decoder, with_past: bool, **keywords: Any) -> LargeModel:
-    """Export one graph: a step after others, or the first."""
     past = decoder.cache_names("past_key_values") if with_past else []
     model = export(
         decoder.model,
@@ -178,7 +180,6 @@ def _export_step(decoder: Decoder, with_past: bool, **keywords: Any) -> LargeMod
 
 
 def _write_settings(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Write config.json, generation_config.json and the files of the tokenizer."""
     model.config.save_pretrained(folder)
     model.generation_config.save_pretrained(folder)
     if tokenizer is not None:

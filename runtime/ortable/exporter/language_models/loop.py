@@ -1,4 +1,7 @@
-"""Decoding as one ONNX model: a Loop whose body is the step of the model. Called by export.py."""
+"""Export decoding as an ONNX model with a Loop, whose body is the step of the language model.
+
+Called by export.py.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +29,12 @@ from ortable.exporter.language_models.decoding import (
 from ortable.exporter.language_models.model_folder import weights_outside
 from ortable.exporter.to_onnx import export, to_onnx
 
-STEPS = "steps"  # the dimension of random numbers
-_STEPS = 5  # its size in the example
+STEPS = "steps"  # the name of the first dimension of the random numbers
+_EXAMPLE_STEPS = 5  # the size of that dimension in the example
 
 
 class DecodeStart(torch.nn.Module):
-    """The initial state of the loop: no text has ended, and the cache is empty."""
+    """Initial state of the loop: no text has ended, and the cache is empty."""
 
     def __init__(self, decoder: Decoder) -> None:
         super().__init__()
@@ -40,20 +43,28 @@ class DecodeStart(torch.nn.Module):
     def forward(
         self, input_ids: torch.Tensor
     ) -> tuple[torch.Tensor, list[torch.Tensor], list[torch.Tensor]]:
-        """From tokens (batch, sequence): bools (batch,), keys and values (batch, heads, 0, width)
-        of each layer."""
+        """Return the finished flags, keys and values for tokens (batch, sequence).
+
+        The flags are bool (batch,); keys and values of each layer are (batch, heads, 0, width).
+        """
         batch = input_ids.shape[0]
         finished = torch.zeros(batch, dtype=torch.bool)
-        keys = [torch.zeros(batch, e.heads, 0, e.key_width, dtype=e.dtype) for e in self.layers]
-        values = [torch.zeros(batch, e.heads, 0, e.value_width, dtype=e.dtype) for e in self.layers]
+        keys = [
+            torch.zeros(batch, layer.heads, 0, layer.key_width, dtype=layer.dtype)
+            for layer in self.layers
+        ]
+        values = [
+            torch.zeros(batch, layer.heads, 0, layer.value_width, dtype=layer.dtype)
+            for layer in self.layers
+        ]
         return finished, keys, values
 
 
 class DecodeStep(torch.nn.Module):
     """One step of the loop.
 
-    Returns whether to continue, and the arguments of the next step in the order of its own, without
-    the number of the step and the random numbers.
+    It returns whether to continue, and its arguments for the next step in their order, without
+    ``number`` and ``random``.
     """
 
     def __init__(self, decoder: Decoder, decoding: Decoding) -> None:
@@ -75,24 +86,29 @@ class DecodeStep(torch.nn.Module):
         number: torch.Tensor | None = None,
         random: torch.Tensor | None = None,
     ) -> tuple[Any, ...]:
-        """Choose the next tokens.
+        """Choose the next tokens and update the state of the loop.
 
-        Takes tokens (batch, sequence) that are not in the cache yet, mask and texts (batch, past +
-        sequence), bools (batch,) of the texts that have ended, the cache; and to sample, the number
-        of the step, and random numbers of [0, 1) (steps, batch).
+        Args:
+            input_ids: int64 (batch, sequence), tokens that are not in the cache yet.
+            attention_mask: int64 (batch, past + sequence).
+            finished: bool (batch,), true for texts that have ended.
+            sequences: int64 (batch, past + sequence), the texts so far.
+            past_key_values: the cache.
+            number: the index of the step, only for sampling.
+            random: float32 (steps, batch) in [0, 1), only for sampling.
         """
         positions = {}
         if self.positions:
             all_positions = (attention_mask.cumsum(-1) - 1).clamp(min=0)
             positions["position_ids"] = all_positions[:, -input_ids.shape[1] :]
-        out = self.model(
+        output = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,
             use_cache=True,
             **{self.cache: past_key_values},
             **positions,
         )
-        scores = compute_scores(self.decoding, out.logits[:, -1], sequences, attention_mask)
+        scores = compute_scores(self.decoding, output.logits[:, -1], sequences, attention_mask)
         if random is None or number is None:
             token = scores.argmax(-1)
         else:
@@ -102,11 +118,11 @@ class DecodeStep(torch.nn.Module):
         token = token[:, None]
         mask = torch.cat([attention_mask, torch.ones_like(token)], dim=1)
         texts = torch.cat([sequences, token], dim=1)
-        return ~ended.all(), token, mask, ended, texts, getattr(out, self.cache)
+        return ~ended.all(), token, mask, ended, texts, getattr(output, self.cache)
 
 
 def step_example(decoder: Decoder, sample: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return keywords of a call of DecodeStep, and their dynamic dimensions."""
+    """Return the keywords of an example call of DecodeStep, and their dynamic dimensions."""
     call, shapes = decoder.example_call(), decoder.dynamic_shapes()
     mask = call["attention_mask"]
     arguments = {
@@ -118,7 +134,7 @@ def step_example(decoder: Decoder, sample: bool) -> tuple[dict[str, Any], dict[s
     }
     if sample:
         arguments["number"] = (mask.new_zeros(()), None)
-        random = torch.zeros(_STEPS, len(mask), device=mask.device)
+        random = torch.zeros(_EXAMPLE_STEPS, len(mask), device=mask.device)
         arguments["random"] = (random, {0: STEPS, 1: BATCH})
     return (
         {name: value for name, (value, _) in arguments.items()},
@@ -126,25 +142,25 @@ def step_example(decoder: Decoder, sample: bool) -> tuple[dict[str, Any], dict[s
     )
 
 
-# Of a step: the states that are no cache, in the order of Step's arguments and results.
+# State of the loop except the cache, in the order of DecodeStep's arguments and results.
 _STATES = ("input_ids", "attention_mask", "finished", "sequences")
-# Inputs of a step that are no state: the number of the step is the loop's own, and the random
-# numbers are those of the graph around it.
+# Inputs of a step that are not state: the Loop operator provides the step number, and the outer
+# graph provides the random numbers.
 _NUMBER, _RANDOM = "number", "random"
 _PREFIX = "start_"
 
 
 def decoding_of_loop(decoder: Decoder, sample: bool) -> Decoding:
-    """Read from generation_config how the loop chooses tokens.
+    """Parse generation_config for the loop.
 
     Raises OptionError for settings that are not supported, and ExportError for a model whose cache
     ``generate`` recomputes in the middle of a text.
     """
-    anew = cache_recompute_length(decoder.model.config.to_dict())
-    if anew is not None:
+    recompute_length = cache_recompute_length(decoder.model.config.to_dict())
+    if recompute_length is not None:
         raise ExportError(
-            f"generate computes the cache of {type(decoder.model).__name__} anew after {anew} "
-            "tokens (LongRoPE), which a loop of steps does not: leave out loop"
+            f"generate recomputes the cache of {type(decoder.model).__name__} after "
+            f"{recompute_length} tokens (LongRoPE), which the loop does not support: leave out loop"
         )
     return make_decoding(decoder.model.generation_config.to_dict(), sample)
 
@@ -154,8 +170,9 @@ def make_search(
 ) -> LargeModel:
     """Export ``input_ids, attention_mask, max_new_tokens -> sequences``, with ``random`` to sample.
 
-    Without, the tokens of ``sequences`` are those of ``generate(do_sample=False)``: the largest
-    score at each step; a text that has ended is filled up, and the loop ends with the last of them.
+    Without sampling, ``sequences`` has the tokens of ``generate(do_sample=False)``: the largest
+    score at each step. A text that has ended is padded, and the loop ends when all texts have
+    ended.
     """
     call, shapes = step_example(decoder, sample)
     step = DecodeStep(decoder, decoding).eval()
@@ -168,13 +185,13 @@ def make_search(
 
 
 def _build_loop(step: LargeModel, start: ModelProto, sample: bool) -> LargeModel:
-    before = compose.add_prefix(start, _PREFIX)
-    beginning = [value.name for value in before.graph.output]
-    start_input = before.graph.input[0].name
-    finished, caches = beginning[0], beginning[1:]
+    start_model = compose.add_prefix(start, _PREFIX)
+    start_outputs = [value.name for value in start_model.graph.output]
+    start_input = start_model.graph.input[0].name
+    finished, caches = start_outputs[0], start_outputs[1:]
     states = ["input_ids", "attention_mask", finished, "input_ids", *caches]
     carried = [value for value in step.proto.graph.input if value.name not in (_NUMBER, _RANDOM)]
-    assert len(states) == len(carried), "a step takes what the loop carries"
+    assert len(states) == len(carried), "the inputs of a step match the state of the loop"
 
     model = ModelProto()
     model.CopyFrom(step.proto)
@@ -182,10 +199,12 @@ def _build_loop(step: LargeModel, start: ModelProto, sample: bool) -> LargeModel
     graph = model.graph
     graph.name = step.proto.graph.name
     graph.input.extend(_loop_inputs(sample))
-    graph.initializer.extend(before.graph.initializer)
-    graph.initializer.extend(t for t in step.proto.graph.initializer if t.name in step.tensors)
+    graph.initializer.extend(start_model.graph.initializer)
+    graph.initializer.extend(
+        tensor for tensor in step.proto.graph.initializer if tensor.name in step.tensors
+    )
     graph.node.add(op_type="Identity", input=["input_ids"], output=[start_input])
-    graph.node.extend(before.graph.node)
+    graph.node.extend(start_model.graph.node)
     results = [f"last_{name}" for name in states]
     results[_STATES.index("sequences")] = "sequences"
     loop = graph.node.add(
@@ -201,7 +220,6 @@ def _build_loop(step: LargeModel, start: ModelProto, sample: bool) -> LargeModel
 
 
 def _loop_inputs(sample: bool) -> list[Any]:
-    """Return the inputs: prompts, their mask, the number of tokens, and random numbers by step."""
     tokens, make_info = [BATCH, SEQUENCE], helper.make_tensor_value_info
     inputs = [
         make_info("input_ids", TensorProto.INT64, tokens),

@@ -1,5 +1,6 @@
-"""Write a folder atomically: files are written beside it and moved into place at the end. Called by
-export.py.
+"""Write the folder of a language model atomically, with genai_config.json.
+
+Files are written to a temporary folder, which replaces the target at the end. Called by export.py.
 """
 
 from __future__ import annotations
@@ -30,20 +31,21 @@ SEARCHES = {"greedy": "greedy_search.onnx", "sample": "sampled_search.onnx"}
 FIRST, NEXT = "decoder_model.onnx", "decoder_with_past_model.onnx"
 GENAI = "genai_config.json"
 _MODELS = (MODEL, FIRST, NEXT, *SEARCHES.values())
-_THRESHOLD = 1024  # bytes from which weights are in the data file
-# What an earlier export may have left that a new one does not write over.
-_OURS = (GENAI, *(f"{name}{end}" for name in _MODELS for end in ("", ".data")))
+_EXTERNAL_THRESHOLD = 1024  # weights of at least this many bytes are in the data file
+# Files of an earlier export, which are deleted even if the new export does not write them.
+_GENERATED_FILES = (GENAI, *(f"{name}{end}" for name in _MODELS for end in ("", ".data")))
 
 
 @contextmanager
 def replace_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a folder to write to, whose files replace those in ``path`` at the end of the block.
+    """Yield a temporary folder whose files replace those in ``path`` at the end of the block.
 
-    After an error ``path`` is unchanged. Other files of ``path`` stay. An existing folder is moved
-    aside before the new one takes its name, so no model ever has the weights of another. A crash
-    between these two steps leaves both beside the path, complete, under names with a dot.
+    After an error ``path`` is unchanged. Other files in ``path`` are preserved. An existing folder
+    is moved aside before the new one gets its name, so that a model is never beside the weights of
+    another. A crash between these two steps leaves both folders beside ``path``, complete, with
+    hidden names.
 
-    Raises ExportError when ``path`` is a file, its parent folder is missing, or writing fails.
+    Raises ExportError if ``path`` is a file, its parent folder is missing, or writing fails.
     """
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
@@ -71,7 +73,7 @@ def _move_into_place(staging: Path, target: Path) -> None:
         os.replace(staging, target)
         return
     shutil.copymode(target, staging)
-    _keep_others(target, staging)
+    _preserve_user_files(target, staging)
     aside = Path(f"{staging}.old")
     os.replace(target, aside)
     try:
@@ -82,40 +84,42 @@ def _move_into_place(staging: Path, target: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def _keep_others(target: Path, staging: Path) -> None:
-    """Link the files of ``target`` that belong to no older model and have no newer version."""
+def _preserve_user_files(target: Path, staging: Path) -> None:
+    """Link the files of ``target`` that are not generated and have no newer version."""
     for path in target.iterdir():
-        new = staging / path.name
-        if path.name in _OURS or new.exists():
+        new_path = staging / path.name
+        if path.name in _GENERATED_FILES or new_path.exists():
             continue
         if path.is_dir() and not path.is_symlink():
-            shutil.copytree(path, new, symlinks=True, copy_function=_link_file)
+            shutil.copytree(path, new_path, symlinks=True, copy_function=_link_file)
         else:
-            _link_file(path, new)
+            _link_file(path, new_path)
 
 
-def _link_file(source: str | os.PathLike[str], new: str | os.PathLike[str]) -> None:
+def _link_file(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
     try:
-        os.link(source, new, follow_symlinks=False)
+        os.link(source, target, follow_symlinks=False)
     except OSError:  # a file system without hard links
-        shutil.copy2(source, new, follow_symlinks=False)
+        shutil.copy2(source, target, follow_symlinks=False)
 
 
 def weights_outside(model: ModelProto | LargeModel) -> LargeModel:
-    """Return the model with its weights in a data file."""
-    return model if isinstance(model, LargeModel) else LargeModel.of_proto(model, _THRESHOLD)
+    """Return the model as a LargeModel, which keeps its weights in a data file."""
+    return (
+        model if isinstance(model, LargeModel) else LargeModel.of_proto(model, _EXTERNAL_THRESHOLD)
+    )
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write a file of settings, for people to read and change."""
+    """Write a JSON file, indented for people who edit it."""
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 _GENAI_RECOMPUTE_LENGTH = (
-    4096  # tokens after which onnxruntime-genai computes the cache of a Phi-3 anew
+    4096  # tokens after which onnxruntime-genai recomputes the cache of a Phi-3
 )
-# Settings of generation_config.json that are ours too, and their value where it has none.
-_SEARCH: dict[str, Any] = {
+# Settings that are copied from generation_config.json, and their defaults.
+_SEARCH_DEFAULTS: dict[str, Any] = {
     "diversity_penalty": 0.0,
     "do_sample": False,
     "length_penalty": 1.0,
@@ -130,15 +134,15 @@ _SEARCH: dict[str, Any] = {
 
 
 def genai_config(decoder: Decoder, filename: str, context_length: int | None) -> dict[str, Any]:
-    """Return genai_config.json for the model in ``filename``.
+    """Return the content of genai_config.json for the model in ``filename``.
 
-    ``type`` is "decoder", the plain step with a cache: the types of single architectures enable
-    what onnxruntime-genai's own graphs need, except for models that recompute the cache after a
-    text of 4096 tokens, which it does only for theirs. The cache is what a step returns
-    (``past_present_share_buffer`` off), since the graph appends to it.
+    ``type`` is "decoder", a plain step with a cache; other types enable features that only the
+    graphs of onnxruntime-genai need. The exception are models that recompute the cache after 4096
+    tokens, which onnxruntime-genai does only for their type. The graph appends to the cache and
+    returns it, so ``past_present_share_buffer`` is off.
 
-    Raises OptionError where the length of a text is neither in the configuration nor given, and
-    ExportError for layers of the cache that differ, or a cache that is recomputed elsewhere.
+    Raises OptionError if the text length is neither in the configuration nor given, and ExportError
+    if layers of the cache differ, or the cache is recomputed at another length.
     """
     config, layer = decoder.model.config.get_text_config(), decoder.layers[0]
     sizes = {
@@ -148,8 +152,8 @@ def genai_config(decoder: Decoder, filename: str, context_length: int | None) ->
     if sizes != {(layer.heads, layer.key_width, layer.key_width)}:
         raise ExportError(
             f"the layers of the cache have (heads, width of keys, width of values) {sorted(sizes)}"
-            ": onnxruntime-genai takes one number of heads and one width for all. genai=False "
-            "writes the model without genai_config.json"
+            ": onnxruntime-genai requires one number of heads and one width for all layers. "
+            "genai=False writes the model without genai_config.json"
         )
     length = _context_length(decoder, context_length)
     names = {name: name for name in decoder.text_inputs()}
@@ -192,31 +196,32 @@ def genai_config(decoder: Decoder, filename: str, context_length: int | None) ->
 
 def _genai_type(decoder: Decoder) -> str:
     config = decoder.model.config.to_dict()
-    anew = cache_recompute_length(config)
-    if anew is None:
+    recompute_length = cache_recompute_length(config)
+    if recompute_length is None:
         return "decoder"
-    if anew != _GENAI_RECOMPUTE_LENGTH:
+    if recompute_length != _GENAI_RECOMPUTE_LENGTH:
         raise ExportError(
-            f"generate computes the cache of {type(decoder.model).__name__} anew after {anew} "
-            f"tokens (LongRoPE), onnxruntime-genai after {_GENAI_RECOMPUTE_LENGTH}: "
-            "genai=False writes the model without genai_config.json"
+            f"generate recomputes the cache of {type(decoder.model).__name__} after "
+            f"{recompute_length} tokens (LongRoPE), onnxruntime-genai after "
+            f"{_GENAI_RECOMPUTE_LENGTH}: genai=False writes the model without genai_config.json"
         )
     return str(config["model_type"])
 
 
 def _context_length(decoder: Decoder, context_length: int | None) -> int:
-    """Return the longest text: ``context_length``, or that of the configuration."""
     config = decoder.model.config.get_text_config()
     length = longest_text(config) if context_length is None else context_length
     if length is None:
         raise OptionError(
-            f"the configuration of {type(decoder.model).__name__} does not say how long a text may "
-            f"be ({', '.join(CONTEXT_LENGTH_KEYS)}), and genai_config.json has to: "
-            "give context_length"
+            f"the configuration of {type(decoder.model).__name__} has no maximal text length "
+            f"({', '.join(CONTEXT_LENGTH_KEYS)}), which genai_config.json requires: give "
+            "context_length"
         )
     return length
 
 
 def _search_settings(generation: Any) -> dict[str, Any]:
-    settings = {name: getattr(generation, name, None) for name in _SEARCH}
-    return {name: _SEARCH[name] if value is None else value for name, value in settings.items()}
+    settings = {name: getattr(generation, name, None) for name in _SEARCH_DEFAULTS}
+    return {
+        name: _SEARCH_DEFAULTS[name] if value is None else value for name, value in settings.items()
+    }

@@ -1,7 +1,7 @@
-"""A quantized key-value cache: int8 codes with a scale for each head and channel.
+"""Quantize the key-value cache of a decoder: int8 codes with a scale for each head and channel.
 
-The quantized decoder is written in torch, so that it is exported and validated like any other.
-Called by export.py.
+The quantized decoder is a torch module, which is exported and validated like any other. Called by
+export.py.
 """
 
 from __future__ import annotations
@@ -17,30 +17,31 @@ from ortable.errors import ExportError, InputError, OptionError
 
 from .decoder import Decoder, longest_text
 
-_MIN_CODE, _MAX_CODE = -128, 127  # codes
+_MIN_CODE, _MAX_CODE = -128, 127  # int8 codes
 _MIN_MAGNITUDE = (
-    1e-30  # of channels that stay smaller nothing is kept: their scale would have no inverse
+    1e-30  # smaller channels become zero, since the inverse of their scale would overflow
 )
-_TEXTS, _TOKENS = 4, 64  # sizes of the texts that scales are measured on when none are given
+_TEXTS, _TOKENS = 4, 64  # size of the default calibration texts
 
 
 @dataclass(frozen=True)
 class CacheOptions:
-    """How ``export_language_model(cache=...)`` stores the keys and values of a text.
+    """Settings of ``export_language_model(cache=...)`` for a quantized cache.
 
-    A key or value becomes ``code = round(x / scale)``, of -128 to 127, and attention reads
-    ``code * scale``: a quarter of the bytes of float32. Scales are constants of the graph, measured
-    once; what a later text has beyond them is cut to the largest code.
+    A key or value becomes ``code = round(x / scale)``, an integer from -128 to 127, and attention
+    uses ``code * scale``. This needs a quarter of the memory of float32. Scales are constants of
+    the graph, measured once; larger values of a later text are clamped to the largest code.
 
     Args:
         kind: ``"int8"``, codes of 8 bits.
-        scales: how many scales there are: ``"channel"``, one for each head and channel of a layer,
-            or ``"tensor"``, one for all of a layer's keys and one for its values.
-        texts: tokens to measure the scales on, integers (texts, tokens): give texts of the kind
-            that the model will see. Without them, tokens are drawn from the whole vocabulary.
+        scales: ``"channel"``: a scale for each head and channel of a layer; ``"tensor"``: a scale
+            for all keys of a layer and one for its values.
+        texts: tokens to measure the scales on, integers (texts, tokens), representative of the
+            texts that the model will process. By default, tokens are sampled from the whole
+            vocabulary.
 
     Raises:
-        OptionError: a value that is none of these.
+        OptionError: an option has an invalid value.
     """
 
     kind: Literal["int8"] = "int8"
@@ -58,10 +59,7 @@ Cache: TypeAlias = Literal["keep", "int8"] | Mapping[str, Any] | CacheOptions
 
 
 def checked_cache(requested: Cache | None) -> CacheOptions | None:
-    """Parse ``cache=``; None where the cache keeps the model's dtype.
-
-    Raises OptionError for anything else.
-    """
+    """Parse ``cache=``, None to keep the model's dtype; raise OptionError for invalid values."""
     if requested is None or (isinstance(requested, str) and requested == "keep"):
         return None
     if isinstance(requested, CacheOptions):
@@ -75,21 +73,23 @@ def checked_cache(requested: Cache | None) -> CacheOptions | None:
     names = {option_field.name for option_field in fields(CacheOptions)}
     unknown = [name for name in requested if name not in names]
     if unknown:
-        raise OptionError(f"cache: there is no {unknown[0]!r:.80}, but {', '.join(sorted(names))}")
+        raise OptionError(
+            f"cache: there is no setting {unknown[0]!r:.80}; it has {', '.join(sorted(names))}"
+        )
     return CacheOptions(**requested)
 
 
 def quantize_cache(decoder: Decoder, options: CacheOptions) -> Decoder:
     """Return the decoder with a quantized cache, whose scales are measured on ``options.texts``.
 
-    Raises InputError for texts that are no tokens of the model, and ExportError for a cache that is
-    not float32, or that has NaN or infinities on these texts.
+    Raises InputError for texts that are not tokens of the model, and ExportError if the cache is
+    not float32, or has NaN or infinities on these texts.
     """
-    kinds = {layer.dtype for layer in decoder.layers} - {torch.float32}
-    if kinds:
+    unsupported_dtypes = {layer.dtype for layer in decoder.layers} - {torch.float32}
+    if unsupported_dtypes:
         raise ExportError(
-            f"cache='int8' takes a cache of float32, and that of {type(decoder.model).__name__} is "
-            f"{', '.join(map(str, kinds))}: weights='float32' computes with float32"
+            f"cache='int8' needs a cache of float32, and that of {type(decoder.model).__name__} is "
+            f"{', '.join(map(str, unsupported_dtypes))}: give weights='float32' too"
         )
     scales = _measure_scales(decoder, options)
     layers = tuple(replace(layer, dtype=torch.int8) for layer in decoder.layers)
@@ -103,7 +103,7 @@ def quantize_cache(decoder: Decoder, options: CacheOptions) -> Decoder:
 
 
 class QuantizedCacheModel(torch.nn.Module):
-    """A language model whose cache is tensors of codes, keys and values layer by layer."""
+    """A language model whose cache is a list of int8 tensors, keys and values of each layer."""
 
     def __init__(
         self, decoder: Decoder, scales: Sequence[tuple[torch.Tensor, torch.Tensor]]
@@ -112,8 +112,8 @@ class QuantizedCacheModel(torch.nn.Module):
         self.model, self.cache = decoder.model, decoder.cache
         self.config, self.generation_config = decoder.model.config, decoder.model.generation_config
         self.device, self.count = decoder.model.device, len(scales)
-        for number, both in enumerate(scales):
-            for kind, scale in zip(("key", "value"), both, strict=True):
+        for number, pair in enumerate(scales):
+            for kind, scale in zip(("key", "value"), pair, strict=True):
                 self.register_buffer(f"{kind}_scale_{number}", scale)
                 self.register_buffer(f"{kind}_inverse_{number}", 1 / scale)
 
@@ -125,14 +125,14 @@ class QuantizedCacheModel(torch.nn.Module):
         past_key_values: Sequence[torch.Tensor] = (),
         use_cache: bool = True,
     ) -> Any:
-        """Logits and the cache, as the model returns them.
+        """Run the model and return logits and the cache.
 
         Args:
             input_ids: int64 (batch, sequence).
             attention_mask: int64 (batch, past + sequence).
-            position_ids: int64 (batch, sequence), where the model takes them.
-            past_key_values: int8 (batch, heads, past, width), two of each layer; none before the
-                first token.
+            position_ids: int64 (batch, sequence), if the model has position ids.
+            past_key_values: int8 (batch, heads, past, width), two tensors for each layer; empty
+                before the first token.
             use_cache: always True.
         """
         from transformers.cache_utils import Cache as TransformersCache
@@ -140,7 +140,7 @@ class QuantizedCacheModel(torch.nn.Module):
 
         layers = [self._make_layer(number, past_key_values) for number in range(self.count)]
         positions = {} if position_ids is None else {"position_ids": position_ids}
-        out = self.model(
+        output = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,
             use_cache=use_cache,
@@ -148,25 +148,24 @@ class QuantizedCacheModel(torch.nn.Module):
             **positions,
         )
         codes: Any = [tensor for layer in layers for tensor in (layer.keys, layer.values)]
-        return CausalLMOutputWithPast(logits=out.logits, past_key_values=codes)
+        return CausalLMOutputWithPast(logits=output.logits, past_key_values=codes)
 
     def _make_layer(self, number: int, past: Sequence[torch.Tensor]) -> Any:
         scales = [
-            getattr(self, f"{kind}_{what}_{number}")
+            getattr(self, f"{kind}_{suffix}_{number}")
             for kind in ("key", "value")
-            for what in ("scale", "inverse")
+            for suffix in ("scale", "inverse")
         ]
         return _layer_class()(scales, past[2 * number : 2 * number + 2])
 
 
 @functools.cache
 def _layer_class() -> Any:
-    """Define the class of a quantized cache layer; transformers is an optional dependency."""
+    """Return the class of a quantized cache layer, defined here as transformers is optional."""
     from transformers.cache_utils import DynamicLayer
 
     class QuantizedCacheLayer(DynamicLayer):  # type: ignore[misc]
-        """One layer of a cache: ``update`` takes new keys and values, and returns all of them as
-        floats. ``keys`` and ``values`` are the codes."""
+        """A cache layer whose ``keys`` and ``values`` are the codes."""
 
         def __init__(self, scales: Sequence[torch.Tensor], past: Sequence[torch.Tensor]) -> None:
             super().__init__()
@@ -176,7 +175,7 @@ def _layer_class() -> Any:
         def update(
             self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
         ) -> tuple[torch.Tensor, torch.Tensor]:
-            """Keys and values float32 (batch, heads, past + sequence, width) of new ones."""
+            """Append new keys and values, and return all of them as floats."""
             new = [
                 _quantize(key_states, self.key_inverse),
                 _quantize(value_states, self.value_inverse),
@@ -191,25 +190,27 @@ def _layer_class() -> Any:
             )
 
         def get_seq_length(self) -> int:
-            """Tokens in the cache."""
+            """Return the number of tokens in the cache."""
             return self.past[0].shape[2] if self.past else 0
 
     return QuantizedCacheLayer
 
 
 def _quantize(x: torch.Tensor, inverse: torch.Tensor) -> torch.Tensor:
-    # the product with the inverse, not a division: so rounds ONNX Runtime's kernel
+    # multiply by the inverse instead of dividing, as ONNX Runtime's kernel does
     return torch.clamp(torch.round(x * inverse), _MIN_CODE, _MAX_CODE).to(torch.int8)
 
 
 def _measure_scales(
     decoder: Decoder, options: CacheOptions
 ) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Measure the scales of keys and values of each layer, float32 (1, heads, 1, width) or (1,)."""
+    """Return the scales of keys and values of each layer, float32 (1, heads, 1, width) or (1,)."""
     texts = _calibration_texts(decoder, options.texts)
     with torch.no_grad():
-        out = decoder.model(input_ids=texts, attention_mask=torch.ones_like(texts), use_cache=True)
-    cache: Any = getattr(out, decoder.cache)
+        output = decoder.model(
+            input_ids=texts, attention_mask=torch.ones_like(texts), use_cache=True
+        )
+    cache: Any = getattr(output, decoder.cache)
     scales = []
     for layer in cache.layers:
         keys, values = (
@@ -220,15 +221,15 @@ def _measure_scales(
 
 
 def _compute_scale(decoder: Decoder, states: torch.Tensor, options: CacheOptions) -> torch.Tensor:
-    largest = states.abs().amax(dim=(0, 2), keepdim=True)
-    if not bool(torch.isfinite(largest).all()):
+    magnitude = states.abs().amax(dim=(0, 2), keepdim=True)
+    if not bool(torch.isfinite(magnitude).all()):
         raise ExportError(
             f"the cache of {type(decoder.model).__name__} has NaN or infinities on the texts that "
-            "it was measured on, and codes cannot: give others, cache={'kind': 'int8', 'texts': ..}"
+            "its scales are measured on: give other texts, cache={'kind': 'int8', 'texts': ..}"
         )
     if options.scales == "tensor":
-        largest = largest.max().reshape(1)
-    return torch.where(largest > _MIN_MAGNITUDE, largest / _MAX_CODE, 1.0)
+        magnitude = magnitude.max().reshape(1)
+    return torch.where(magnitude > _MIN_MAGNITUDE, magnitude / _MAX_CODE, 1.0)
 
 
 def _calibration_texts(decoder: Decoder, requested: Any) -> torch.Tensor:
@@ -236,15 +237,15 @@ def _calibration_texts(decoder: Decoder, requested: Any) -> torch.Tensor:
     if requested is None:
         count = min(_TOKENS, longest_text(config) or _TOKENS)
         generator = torch.Generator().manual_seed(0)
-        drawn = torch.randint(config.vocab_size, (_TEXTS, count), generator=generator)
-        return drawn.to(decoder.model.device)
+        tokens = torch.randint(config.vocab_size, (_TEXTS, count), generator=generator)
+        return tokens.to(decoder.model.device)
     texts = torch.as_tensor(requested, device=decoder.model.device)
     if texts.dim() != 2 or 0 in texts.shape or texts.is_floating_point():
-        kind = f"{texts.dtype} of shape {tuple(texts.shape)}"
-        raise InputError(f"cache: texts is tokens, integers (texts, tokens), not {kind}")
+        description = f"{texts.dtype} of shape {tuple(texts.shape)}"
+        raise InputError(f"cache: texts is tokens, integers (texts, tokens), not {description}")
     if int(texts.min()) < 0 or int(texts.max()) >= config.vocab_size:
         raise InputError(
-            f"cache: texts has tokens of {int(texts.min())} to {int(texts.max())}, and the model "
-            f"knows {config.vocab_size}"
+            f"cache: texts has tokens from {int(texts.min())} to {int(texts.max())}, and the "
+            f"vocabulary of the model has {config.vocab_size}"
         )
     return texts.to(torch.int64)

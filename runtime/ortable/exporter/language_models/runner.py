@@ -1,4 +1,4 @@
-"""OnnxLanguageModel: run the folder that export_language_model writes, token by token."""
+"""Run the folder that export_language_model writes, token by token."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ _PAST, _PRESENT = "past_key_values.", "present."
 
 @dataclass(frozen=True)
 class OnnxLanguageModel:
-    """A language model that ONNX Runtime runs; ``export_language_model`` returns one, and ``load``
-    makes one of a folder.
+    """A language model that runs in ONNX Runtime.
 
-    Sessions are made when they are first needed. From one token to the next the cache stays an
-    OrtValue, on the device of the first provider.
+    ``export_language_model`` returns one, and ``load`` reads one from a folder. Sessions are
+    created at first use. Between tokens the cache stays an OrtValue on the device of the first
+    provider.
 
     Args:
-        folder: where the files are.
-        files: names of the ONNX files of a step: one, or that of the prompt and that of the rest.
-        providers: of the sessions, as ONNX Runtime takes them.
+        folder: the folder of the files.
+        files: names of the ONNX files of a step: one file, or the file for the prompt and the file
+            for later tokens.
+        providers: execution providers of the sessions.
     """
 
     folder: Path
@@ -47,14 +48,17 @@ class OnnxLanguageModel:
     def load(
         cls, path: str | os.PathLike[str], providers: Sequence[Any] | None = None
     ) -> OnnxLanguageModel:
-        """The language model in a folder.
+        """Load the language model in a folder.
 
         Args:
             path: the folder.
             providers: execution providers, the CPU by default.
 
+        Returns:
+            The language model.
+
         Raises:
-            InputError: there is no such model.
+            InputError: the folder has no such model.
             ProviderError: a provider is missing.
         """
         folder = Path(path)
@@ -70,7 +74,7 @@ class OnnxLanguageModel:
 
     @property
     def input_names(self) -> list[str]:
-        """Names of the inputs of a step after others."""
+        """Names of the inputs of a step with a past."""
         return [value.name for value in self._step_sessions[-1].get_inputs()]
 
     @property
@@ -91,7 +95,7 @@ class OnnxLanguageModel:
         try:
             return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
         except (ValueError, TypeError, RecursionError) as error:
-            raise InputError(f"'{path}' is no JSON of settings: {error}") from None
+            raise InputError(f"'{path}' is not a JSON file of settings: {error}") from None
 
     @property
     def _cache_device(self) -> str:
@@ -104,13 +108,16 @@ class OnnxLanguageModel:
         attention_mask: torch.Tensor,
         cache: Mapping[str, Any] | None = None,
     ) -> tuple[torch.Tensor, dict[str, Any]]:
-        """Logits (batch, sequence, vocabulary) of new tokens, and the cache with them.
+        """Return the logits (batch, sequence, vocabulary) of new tokens, and the updated cache.
 
         Args:
             input_ids: int64 (batch, sequence), the tokens that are not in the cache.
-            attention_mask: int64 (batch, past + sequence), 0 where a token is padding.
-            cache: what an earlier step has returned, OrtValues by layer and kind ("0.key"); None
-                before the first.
+            attention_mask: int64 (batch, past + sequence), 0 for padding.
+            cache: the cache that the previous step returned, OrtValues by layer and kind ("0.key");
+                None for the prompt.
+
+        Returns:
+            The logits, and the cache for the next step.
         """
         session = self._step_sessions[0 if cache is None else -1]
         mask = attention_mask.to(torch.int64)
@@ -138,7 +145,6 @@ class OnnxLanguageModel:
         return logits, {name.removeprefix(_PRESENT): value for name, value in results.items()}
 
     def _empty_cache(self, session: Any, batch: int) -> dict[str, Any]:
-        """Return the cache before the first token."""
         import onnxruntime
 
         return {
@@ -160,42 +166,45 @@ class OnnxLanguageModel:
         eos_token_id: int | Sequence[int] | None = None,
         pad_token_id: int | None = None,
     ) -> torch.Tensor:
-        """The prompts and the likeliest tokens after them, int64 (batch, length).
+        """Return the prompts followed by the most likely tokens, int64 (batch, length).
 
         The tokens are those of ``model.generate(input_ids, do_sample=False)``: the largest logit at
-        each step, repetitions penalised where ``generation_config.json`` says so, until every text
-        has ended; texts that end before others are filled up.
+        each step, with the repetition penalty of ``generation_config.json``, until every text has
+        ended. Texts that end earlier are padded.
 
         Args:
-            input_ids: int64 (batch, sequence); shorter prompts are filled on the left.
-            attention_mask: int64 (batch, sequence), 0 where a token only fills; ones by default.
-            max_new_tokens: the most tokens to add.
-            eos_token_id: tokens that end a text; those of ``generation_config.json`` by default, an
+            input_ids: int64 (batch, sequence); shorter prompts are padded on the left.
+            attention_mask: int64 (batch, sequence), 0 for padding; ones by default.
+            max_new_tokens: the maximal number of tokens to add.
+            eos_token_id: tokens that end a text; by default those of ``generation_config.json``, an
                 empty list for none.
-            pad_token_id: what texts are filled with; that of ``generation_config.json`` by default,
-                else the first that ends a text.
+            pad_token_id: the padding token; by default that of ``generation_config.json``, else the
+                first end token.
+
+        Returns:
+            The texts.
 
         Raises:
-            InputError: the prompts are no integers (batch, sequence), or the mask has another
+            InputError: the prompts are not integers (batch, sequence), or the mask has another
                 shape.
             OptionError: ``max_new_tokens`` is not a number of tokens, or ``generation_config.json``
-                has a setting that is not followed (beams, forced or forbidden tokens).
+                has an unsupported setting (beams, forced or forbidden tokens).
         """
         texts, mask = _checked_prompts(input_ids, attention_mask, max_new_tokens)
         token_ids = {"eos_token_id": eos_token_id, "pad_token_id": pad_token_id}
         overrides = {name: value for name, value in token_ids.items() if value is not None}
         decoding = make_decoding({**self._generation_settings, **overrides})
-        ends = torch.tensor(decoding.ends, dtype=torch.int64)
+        end_tokens = torch.tensor(decoding.ends, dtype=torch.int64)
         finished = torch.zeros(len(texts), dtype=torch.bool)
-        anew = cache_recompute_length(self._read_json("config.json"))
+        recompute_length = cache_recompute_length(self._read_json("config.json"))
         step, cache = texts, None
         for _ in range(max_new_tokens):
-            if anew is not None and texts.shape[1] == anew + 1:
+            if recompute_length is not None and texts.shape[1] == recompute_length + 1:
                 step, cache = texts, None
             logits, cache = self.step(step, mask, cache)
             token = compute_scores(decoding, logits[:, -1], texts, mask).argmax(-1)
             token = torch.where(finished, decoding.fill, token)
-            finished |= torch.isin(token, ends)
+            finished |= torch.isin(token, end_tokens)
             step = token[:, None]
             texts = torch.cat([texts, step], dim=1)
             mask = torch.cat([mask, torch.ones_like(step)], dim=1)
@@ -211,8 +220,8 @@ def _checked_prompts(
         raise OptionError(f"max_new_tokens is a number of tokens, not {max_new_tokens!r:.80}")
     texts = torch.as_tensor(input_ids, device="cpu")
     if texts.dim() != 2 or 0 in texts.shape or texts.is_floating_point():
-        kind = f"{texts.dtype} of shape {tuple(texts.shape)}"
-        raise InputError(f"input_ids is integers (batch, sequence), not {kind}")
+        description = f"{texts.dtype} of shape {tuple(texts.shape)}"
+        raise InputError(f"input_ids is integers (batch, sequence), not {description}")
     texts = texts.to(torch.int64)
     if attention_mask is None:
         return texts, torch.ones_like(texts)

@@ -1,1 +1,1 @@
-"""What to_onnx reports: validation against the module, the report, metadata, tables."""
+"""Report on an export: validation against the module, the Markdown report, and metadata."""

@@ -1,5 +1,6 @@
-"""Resize the example call for validation: values are repeated or cut, so that indices stay in
-range. Called by validate.py.
+"""Resize the example call for validation.
+
+Values are repeated or cut, so that indices stay in range. Called by validate.py.
 """
 
 from __future__ import annotations
@@ -15,22 +16,22 @@ from ortable.compat.torch import pytree
 from ortable.exporter.frontend.export_request import Program
 from ortable.exporter.signature.dynamic_shapes import expression_of, value_of
 
-UNBOUNDED = 2**31  # what bounds_of says of a dimension without a largest size
-TORCH_MIN_SIZE = 2  # torch's bound of a dimension of which nobody said one
+UNBOUNDED = 2**31  # bounds_of returns this for a dimension without a largest size
+TORCH_MIN_SIZE = 2  # torch's default smallest size of a dynamic dimension
 
-# Larger sizes that are tried for one dimension, and combinations of them for several.
+# Limits of the search for sizes that satisfy the guards: of one dimension, and of combinations.
 _MAX_STEPS, _MAX_TRIALS = 257, 1000
 
 ExampleCall = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def other_sizes(program: Program, call: ExampleCall) -> list[tuple[str, ExampleCall | None]]:
-    """Return resized calls, each with a text of its sizes (``"batch=6, length=9"``).
+    """Return resized calls, each with a description of its sizes (``"batch=6, length=9"``).
 
-    One call has every dynamic dimension larger than the example, each by another amount; one has
-    the smallest sizes that the program allows, but at least 1. Where a guard of the program does
-    not hold at these sizes, the next ones are used; None instead of a call when there are none
-    near. A program without dynamic dimensions has none.
+    In the first call every dynamic dimension is larger than in the example, by different amounts.
+    The second has the smallest sizes that the program allows, but at least 1. If a guard of the
+    program does not hold at these sizes, slightly larger ones are tried; the call is None if none
+    satisfies the guards. The list is empty for a program without dynamic dimensions.
     """
     leaves, structure = pytree.tree_flatten(call)
     if len(leaves) != len(program.user_inputs):
@@ -52,10 +53,10 @@ def other_sizes(program: Program, call: ExampleCall) -> list[tuple[str, ExampleC
         if new_sizes in tried:
             continue
         tried.append(new_sizes)
-        moved = [
+        resized = [
             resize_leaf(leaf, dims, new_sizes) for leaf, dims in zip(leaves, sizes, strict=True)
         ]
-        calls.append((_sizes_text(new_sizes, names), pytree.tree_unflatten(moved, structure)))
+        calls.append((_sizes_text(new_sizes, names), pytree.tree_unflatten(resized, structure)))
     return calls
 
 
@@ -66,39 +67,39 @@ def _sizes_text(values: Mapping[Any, int], names: Mapping[Any, str]) -> str:
 def _satisfy_guards(
     values: dict[Any, int], names: Mapping[Any, str], program: Program, ranges: Mapping[Any, Any]
 ) -> dict[Any, int] | None:
-    """Return ``values``, or the first larger ones within the ranges that satisfy all guards."""
+    """Return ``values``, or the nearest larger sizes within the ranges that satisfy all guards."""
     if not values or not program.guards:
         return values
     groups = list(dict.fromkeys(names.values()))
     steps = _MAX_STEPS if len(groups) == 1 else int(_MAX_TRIALS ** (1 / len(groups))) + 1
     for offsets in itertools.islice(_by_sum(len(groups), steps), _MAX_TRIALS):
-        added = dict(zip(groups, offsets, strict=True))
-        moved = {symbol: value + added[names[symbol]] for symbol, value in values.items()}
-        inside = all(value <= bounds_of(symbol, ranges)[1] for symbol, value in moved.items())
-        by_name = {str(symbol): value for symbol, value in moved.items()}
-        if inside and all(guard.holds(by_name) for guard in program.guards):
-            return moved
+        offset = dict(zip(groups, offsets, strict=True))
+        candidate = {symbol: value + offset[names[symbol]] for symbol, value in values.items()}
+        in_range = all(value <= bounds_of(symbol, ranges)[1] for symbol, value in candidate.items())
+        by_name = {str(symbol): value for symbol, value in candidate.items()}
+        if in_range and all(guard.holds(by_name) for guard in program.guards):
+            return candidate
     return None
 
 
 def _by_sum(count: int, steps: int) -> Iterator[tuple[int, ...]]:
-    """Yield the tuples of ``count`` numbers below ``steps``, those with the smallest sum first."""
+    """Yield tuples of ``count`` numbers below ``steps``, ordered by their sum."""
 
-    def tuples_with_sum(left: int, total: int) -> Iterator[tuple[int, ...]]:
-        if left == 0:
+    def tuples_with_sum(length: int, total: int) -> Iterator[tuple[int, ...]]:
+        if length == 0:
             yield ()
             return
-        rest = (left - 1) * (steps - 1)
+        rest = (length - 1) * (steps - 1)
         for first in range(max(0, total - rest), min(steps - 1, total) + 1):
-            for others in tuples_with_sum(left - 1, total - first):
-                yield (first, *others)
+            for tail in tuples_with_sum(length - 1, total - first):
+                yield (first, *tail)
 
     for total in range(count * (steps - 1) + 1):
         yield from tuples_with_sum(count, total)
 
 
 def sizes_of(value: Any) -> Any:
-    """Return the sizes of an input: ints and sympy expressions; None for a constant."""
+    """Return the ints or sympy expressions of an input's sizes; None for a constant."""
     if isinstance(value, torch.Tensor):
         return [size.node.expr if isinstance(size, torch.SymInt) else size for size in value.shape]
     return value.node.expr if isinstance(value, torch.SymInt) else None
@@ -113,16 +114,16 @@ def example_sizes(leaves: Sequence[Any], sizes: Sequence[Any]) -> dict[Any, int]
         else:
             pairs = [] if expressions is None else [(expressions, leaf)]
         for expression, size in pairs:
-            free = list(getattr(expression, "free_symbols", ()))
-            if len(free) == 1 and free[0] not in hints:
-                value = solve_for(expression, free[0], int(size))
+            symbols = list(getattr(expression, "free_symbols", ()))
+            if len(symbols) == 1 and symbols[0] not in hints:
+                value = solve_for(expression, symbols[0], int(size))
                 if value is not None:
-                    hints[free[0]] = value
+                    hints[symbols[0]] = value
     return hints
 
 
 def solve_for(expression: Any, symbol: Any, size: int) -> int | None:
-    """Return the value of ``symbol`` at which ``expression`` has this size."""
+    """Solve ``expression == size`` for an integer ``symbol``; None without a solution."""
     if expression == symbol:
         return size
     import sympy
@@ -132,9 +133,9 @@ def solve_for(expression: Any, symbol: Any, size: int) -> int | None:
 
 
 def ranges_of(program: Program) -> Mapping[Any, Any]:
-    """Map symbols to torch's ranges, with the proved smallest size.
+    """Map symbols to torch's ranges, with the proved smallest sizes.
 
-    The 2 that torch starts from, for any dimension without a user's minimum, is no bound.
+    The lower bound 2, which torch gives every dimension without a user's minimum, becomes 1.
     """
     if program.exported is not None:
         ranges = program.exported.range_constraints if program.ranges is None else program.ranges
@@ -154,32 +155,33 @@ def _known_range(symbol: Any, value_range: Any, program: Program) -> Any:
     proved = program.smallest.get(str(symbol))
     if proved is not None:
         return type(value_range)(proved.size, value_range.upper)
-    opened = value_range.lower == TORCH_MIN_SIZE and str(symbol) in program.open_dims
-    return type(value_range)(1, value_range.upper) if opened else value_range
+    is_torch_default = value_range.lower == TORCH_MIN_SIZE and str(symbol) in program.open_dims
+    return type(value_range)(1, value_range.upper) if is_torch_default else value_range
 
 
 def is_default(symbol: Any, lower: Any, program: Program) -> bool:
-    """Return whether a lower bound is torch's own, not the user's.
+    """Whether a lower bound comes from torch and not from the user.
 
-    Torch's is that of a dimension without a user's minimum, or what follows for sums of such.
+    torch's bound is `TORCH_MIN_SIZE` for a dimension without a user's minimum, and the sum of these
+    bounds for a sum of dimensions.
     """
-    unsaid = program.exported is None or str(symbol) in program.open_dims
+    has_no_user_minimum = program.exported is None or str(symbol) in program.open_dims
     if str(symbol) in program.smallest:
-        return bool(unsaid and lower == 0)
+        return bool(has_no_user_minimum and lower == 0)
     expression = expression_of(program.symbol_names.get(str(symbol), ""))
-    least = TORCH_MIN_SIZE
+    torch_minimum = TORCH_MIN_SIZE
     if expression is not None:
-        least = dims.evaluate_dim(
+        torch_minimum = dims.evaluate_dim(
             expression, dict.fromkeys(dims.free_symbols(expression), TORCH_MIN_SIZE)
         )
-    return bool(unsaid and lower <= least)
+    return bool(has_no_user_minimum and lower <= torch_minimum)
 
 
 def stated_ranges(program: Program) -> list[tuple[str, int | None, int | None]]:
-    """Return smallest and largest size of each named dimension; None where nobody set one.
+    """Return (name, smallest, largest) of each named dimension; None for a default bound.
 
-    Torch raises the smallest size of a dimension in which an operator's own code asks whether a
-    size is 1, say after convolutions with strides.
+    torch raises the smallest size of a dimension if an operator branches on whether a size is 1,
+    for example after convolutions with strides.
     """
     stated = []
     for symbol, value_range in ranges_of(program).items():
@@ -187,15 +189,15 @@ def stated_ranges(program: Program) -> list[tuple[str, int | None, int | None]]:
         if name is None or not value_range.lower.is_Integer:
             continue
         lower, upper = int(value_range.lower), bounds_of(symbol, {symbol: value_range})[1]
-        unsaid = is_default(symbol, lower, program)
-        stated.append((name, None if unsaid else lower, None if upper >= UNBOUNDED else upper))
+        has_default_minimum = is_default(symbol, lower, program)
+        stated.append(
+            (name, None if has_default_minimum else lower, None if upper >= UNBOUNDED else upper)
+        )
     return stated
 
 
 def bounds_of(symbol: Any, ranges: Mapping[Any, Any]) -> tuple[int, int]:
-    """Return smallest and largest value of a symbol; at least 1: few models run on empty
-    tensors.
-    """
+    """Return the bounds of a symbol, at least 1, because few models run on empty tensors."""
     value_range = ranges.get(symbol)
     if value_range is None:
         return 1, UNBOUNDED
@@ -204,7 +206,7 @@ def bounds_of(symbol: Any, ranges: Mapping[Any, Any]) -> tuple[int, int]:
 
 
 def _larger_sizes(hints: Mapping[Any, int], ranges: Mapping[Any, Any]) -> dict[Any, int]:
-    """Increase every symbol by another amount, so that two dimensions differ."""
+    """Increase every symbol by a different amount, so that two dimensions differ."""
     return {
         symbol: min(value + 1 + index, bounds_of(symbol, ranges)[1])
         for index, (symbol, value) in enumerate(hints.items())
@@ -214,19 +216,17 @@ def _larger_sizes(hints: Mapping[Any, int], ranges: Mapping[Any, Any]) -> dict[A
 def sizes_by_name(
     values: Mapping[Any, int], names: Mapping[Any, str], choose: Callable[[Any], int]
 ) -> dict[Any, int]:
-    """Choose one value for the symbols of one name; evaluate names like ``past + new`` from
-    those.
-    """
+    """Choose one value for all symbols of a name, and evaluate names like ``past + new``."""
     groups: dict[str, list[int]] = {}
     for symbol, value in values.items():
         groups.setdefault(names[symbol], []).append(value)
     size_by_name = {name: choose(group_sizes) for name, group_sizes in groups.items()}
-    sums = {name: value_of(name, size_by_name) for name in size_by_name}
-    return {symbol: sums[names[symbol]] or size_by_name[names[symbol]] for symbol in values}
+    evaluated = {name: value_of(name, size_by_name) for name in size_by_name}
+    return {symbol: evaluated[names[symbol]] or size_by_name[names[symbol]] for symbol in values}
 
 
 def resize_leaf(leaf: Any, sizes: Any, values: Mapping[Any, int]) -> Any:
-    """Resize a leaf: repeat or cut rows in order; an empty one is filled with zeros."""
+    """Resize a leaf: repeat or cut rows in order; fill an empty one with zeros."""
     if sizes is None:
         return leaf
     if not isinstance(sizes, list):
@@ -234,11 +234,11 @@ def resize_leaf(leaf: Any, sizes: Any, values: Mapping[Any, int]) -> Any:
     for axis, size in enumerate(sizes):
         if isinstance(size, int):
             continue
-        target, present = _evaluate(size, values), leaf.shape[axis]
-        if target and not present:  # no row to repeat
+        target, current = _evaluate(size, values), leaf.shape[axis]
+        if target and not current:  # no row to repeat
             leaf = leaf.new_zeros([*leaf.shape[:axis], target, *leaf.shape[axis + 1 :]])
-        elif target != present:
-            leaf = leaf.index_select(axis, torch.arange(target, device=leaf.device) % present)
+        elif target != current:
+            leaf = leaf.index_select(axis, torch.arange(target, device=leaf.device) % current)
     return leaf
 
 

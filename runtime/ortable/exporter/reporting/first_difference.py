@@ -1,5 +1,7 @@
-"""Explain a failed validation: the first FX node whose value ONNX Runtime computes differently, or
-the random operators that make two runs differ. Called by conversion.py, and by the debugger.
+"""Explain a failed validation.
+
+The explanation is the first FX node whose value ONNX Runtime computes differently, or the random
+operators that make two runs differ. Called by conversion.py and the debugger.
 """
 
 from __future__ import annotations
@@ -31,24 +33,24 @@ from ortable.interpreter.diagnostics.origin import source_line
 from ortable.interpreter.outputs import flatten_output
 from ortable.interpreter.tables import ConverterTables
 
-_DEBUG = (
-    "What to do: ortable.first_difference(ortable.export(model, args)) says which entry, rule or",
-    "  kernel makes it differ, and has a script of that operator alone.",
+_DEBUG_ADVICE = (
+    "What to do: ortable.first_difference(ortable.export(model, args)) finds the entry, rule or",
+    "  kernel that causes the difference, and has a script of that operator alone.",
 )
-_DRAWS = (
-    "What to do: validate=False; model.eval() if it is dropout; or give the random tensor as an "
-    "input.",
+_RANDOM_ADVICE = (
+    "What to do: give validate=False; call model.eval() if dropout is the cause; or pass the "
+    "random tensor as an input.",
 )
 
 
 def random_calls(program: Program, tables: ConverterTables) -> list[str]:
-    """List the calls of the program that draw random numbers, with their lines."""
-    calls = []
+    """List the calls of the program that generate random numbers, with their lines."""
+    descriptions = []
     for node in program.graph_module.graph.nodes:
         if _is_random(node, tables):
             line = source_line(node)
-            calls.append(f"  {operator_key(node)} at {line or node.name}")
-    return list(dict.fromkeys(calls))
+            descriptions.append(f"  {operator_key(node)} at {line or node.name}")
+    return list(dict.fromkeys(descriptions))
 
 
 def _is_random(node: Node, tables: ConverterTables) -> bool:
@@ -67,50 +69,55 @@ def explain_difference(
     tables: ConverterTables,
     accepted: float | None,
 ) -> FailureExplanation:
-    """Explain why the outputs differ, and give advice."""
-    drawn = random_calls(program, tables)
-    if drawn and all(
+    """Explain why outputs differ from eager, with advice."""
+    random_nodes = random_calls(program, tables)
+    if random_nodes and all(
         comparison.largest is not None for comparison in comparisons if comparison.failed
     ):
-        listed = drawn[:3] + [f"  and {len(drawn) - 3} more"] * (len(drawn) > 3)
+        listed = random_nodes[:3] + [f"  and {len(random_nodes) - 3} more"] * (
+            len(random_nodes) > 3
+        )
         headline = "validation cannot compare, because the model draws random numbers"
-        return FailureExplanation(headline, False, (*listed,), _DRAWS)
+        return FailureExplanation(headline, False, (*listed,), _RANDOM_ADVICE)
     if not any(comparison.failed and comparison.inputs == "example" for comparison in comparisons):
         return FailureExplanation(lines=("the example call agrees with eager: other sizes do not",))
     try:
         lines = tuple(_find_first_difference(model, program, call, tables, accepted))
-    except Exception:  # what is told about an error never takes its place
+    except Exception:  # an error of the explanation must not hide the failed validation
         lines = ()
-    return FailureExplanation(lines=lines, advice=_DEBUG)
+    return FailureExplanation(lines=lines, advice=_DEBUG_ADVICE)
 
 
 def _find_first_difference(
     model: Any, program: Program, call: ExampleCall, tables: ConverterTables, accepted: float | None
 ) -> Iterator[str]:
     if not isinstance(model, onnx.ModelProto):
-        return  # too large to keep every result of it
+        return  # a large model has too many results to keep
     results = program_results(model, program, call)
     nodes = {node.name: node for node in program.graph_module.graph.nodes}
     computed = intermediate_results(model, results.feeds, list(results.nodes))
     for name, node_name in results.nodes.items():
         gap, problem = compare_output(computed[name], results.expected[node_name], accepted)
         if problem:
-            about = problem if gap is None else f"by {gap:.3g}, {problem}"
-            yield f"the first result that differs is that of FX node '{node_name}': {about}"
+            description = problem if gap is None else f"by {gap:.3g}, {problem}"
+            yield f"the first result that differs is that of FX node '{node_name}': {description}"
             yield from map(shorten_line, describe_node(nodes[node_name], tables.spec_files)[:5])
             return
-    yield "without ONNX Runtime's optimizers every result is eager's: one of them changes it"
+    yield (
+        "without ONNX Runtime's optimizers every result equals eager's: an optimizer causes the "
+        "difference"
+    )
 
 
 @dataclass(frozen=True)
 class ProgramResults:
-    """A model beside the graph that it was made of, for one call.
+    """Values of a model and of its torch graph for a call.
 
     Attributes:
-        nodes: results of the model that are values of FX nodes, by their ONNX names, in the order
-            of the FX graph.
-        expected: what these nodes compute in torch, by their names; complex numbers as pairs.
-        feeds: the call as arrays, by the names of the model's inputs.
+        nodes: result of the model -> name of the FX node with the same value, in the order of the
+            FX graph.
+        expected: FX node -> its value in torch; complex numbers as pairs.
+        feeds: the arguments of the call as arrays, by the names of the model's inputs.
     """
 
     nodes: dict[str, str]
@@ -119,7 +126,7 @@ class ProgramResults:
 
 
 def program_results(model: Any, program: Program, call: ExampleCall) -> ProgramResults:
-    """Pair the results of a model that can be compared with what torch computes for `call`."""
+    """Pair the results of a model with the values of FX nodes that torch computes for `call`."""
     computed = {name for node in proto_of(model).graph.node for name in node.output}
     results = {**program.results, **returned_nodes(model, program)}
     expected = _NodeRecorder(program).values_of(call)
@@ -134,20 +141,20 @@ def program_results(model: Any, program: Program, call: ExampleCall) -> ProgramR
 
 
 def returned_nodes(model: Any, program: Program) -> dict[str, str]:
-    """Map the outputs of the model to the FX nodes that return them."""
+    """Map the outputs of the model to the FX nodes that they return."""
     leaves = flatten_output(program.graph_module.graph.output_node().args[0])
-    users = [
+    user_leaves = [
         leaf
         for leaf, output in zip(leaves, program.outputs, strict=False)
         if output.kind == "user" and not output.is_none
     ]
     outputs = [value.name for value in proto_of(model).graph.output]
-    pairs = zip(outputs, users, strict=False)
+    pairs = zip(outputs, user_leaves, strict=False)
     return {name: leaf.name for name, leaf in pairs if isinstance(leaf, Node)}
 
 
 def graph_arguments(program: Program, call: ExampleCall) -> list[Any]:
-    """Return the arguments of the graph of a program: copies of the call's tensors, and weights."""
+    """Return the arguments of a program's graph: copies of the call's tensors, and weights."""
     leaf_iterator = iter(pytree.tree_leaves(copy_call(*call)))
     leaves = {node.name: next(leaf_iterator) for node in program.user_inputs}
     placeholders = program.graph_module.graph.find_nodes(op="placeholder")
@@ -155,7 +162,7 @@ def graph_arguments(program: Program, call: ExampleCall) -> list[Any]:
 
 
 class _NodeRecorder(Interpreter):
-    """Run the graph of a program in torch and record the tensors that its nodes compute."""
+    """Interpreter that records the tensors that the nodes of a program compute in torch."""
 
     def __init__(self, program: Program) -> None:
         super().__init__(program.graph_module)
@@ -163,12 +170,13 @@ class _NodeRecorder(Interpreter):
         self.values: dict[str, torch.Tensor] = {}
 
     def values_of(self, call: ExampleCall) -> dict[str, torch.Tensor]:
-        """What the nodes compute for a call, by name."""
+        """Run the graph for a call, and return the value of each node by name."""
         with torch.no_grad():
             self.run(*graph_arguments(self.program, call))
         return self.values
 
     def run_node(self, n: Node) -> Any:
+        """Run a node, and record its value if it is a tensor."""
         value = super().run_node(n)
         if isinstance(value, torch.Tensor) and n.op == "call_function":
             self.values[n.name] = real_tensor(value.detach().cpu())

@@ -1,4 +1,5 @@
-"""Metadata of a model: its name, versions, export steps, and the state_dict names of its weights.
+"""Write metadata of a model: its name, versions, export steps, and state_dict names of weights.
+
 Called by conversion.py.
 """
 
@@ -19,25 +20,28 @@ from ortable.ir.initializers import storage_key
 from ortable.ir.pictures.modules import CLASSES, compact_classes
 
 DEFAULT_NAME = "ortable"
-_COMPUTED = frozenset({"transposed", "scaled", "moved"})  # what passes put behind names of weights
+_COMPUTED_SUFFIXES = frozenset(
+    {"transposed", "scaled", "moved"}
+)  # suffixes that passes add to weights
 
 
 def package_version() -> str:
-    """Return the version of ortable, without importing the package and all that it re-exports."""
+    """Return the version of ortable without importing the package and its re-exports."""
     return str(sys.modules["ortable"].__version__)
 
 
 def write_metadata(model: Any, program: Program, text: str = "") -> None:
-    """Write ``metadata_props`` and producer of a ModelProto or LargeModel, the user's ``text`` as
-    its doc_string, and the doc_string of its initializers, which is the weight's name in the
+    """Write the metadata, producer and doc_strings of a ModelProto or LargeModel.
+
+    The doc_string of the model is ``text``; that of an initializer is the name of the weight in the
     state_dict.
 
-    Keys: ``ortable.version``, ``torch.version``, ``ortable.steps`` (what torch did to the graph),
-    ``ortable.guards`` (conditions on sizes under which the model is right),
-    ``ortable.smallest_sizes`` (dimensions that may not be 0 or 1, and why),
+    The keys of ``metadata_props`` are ``ortable.version``, ``torch.version``, ``ortable.steps``
+    (changes of torch to the graph), ``ortable.guards`` (conditions on sizes under which the model
+    is correct), ``ortable.smallest_sizes`` (dimensions that may not be 0 or 1, with the reason),
     ``ortable.modules`` (paths and classes of the modules that were called),
-    ``ortable.tied_weights`` (other names of a weight that the state_dict has several times); the
-    last five are absent when there is nothing to say.
+    ``ortable.tied_weights`` (other names of a weight with several names in the state_dict). Keys
+    with an empty value are left out.
     """
     proto = model.proto if hasattr(model, "proto") else model
     for value in proto.graph.input if program.fakes else ():
@@ -50,15 +54,15 @@ def write_metadata(model: Any, program: Program, text: str = "") -> None:
         properties["ortable.steps"] = "; ".join(program.notes)
     if program.guards:
         properties["ortable.guards"] = "; ".join(guard.one_line() for guard in program.guards)
-    smallest = {
+    minimums = {
         f"{program.symbol_names.get(symbol, symbol)} is {proved.size} or more: "
         f"{proved.reason}": None
         for symbol, proved in program.smallest.items()
         if proved.reason
     }
-    if smallest:
-        properties["ortable.smallest_sizes"] = "; ".join(smallest)
-    tied = [f"{other}={names[0]}" for names in program.initializers.values() for other in names[1:]]
+    if minimums:
+        properties["ortable.smallest_sizes"] = "; ".join(minimums)
+    tied = [f"{alias}={names[0]}" for names in program.initializers.values() for alias in names[1:]]
     modules = compact_classes(_module_classes(program))
     if modules:
         properties[CLASSES] = modules
@@ -77,61 +81,63 @@ def write_metadata(model: Any, program: Program, text: str = "") -> None:
 
 
 def _to_utf8(text: str) -> str:
-    """Return valid UTF-8, which protobuf needs: file names may have other bytes."""
+    """Return valid UTF-8, which protobuf requires; file names may have other bytes."""
     return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 def _module_classes(program: Program) -> dict[str, str]:
-    """Map paths of the modules that the nodes of a program belong to to their classes."""
+    """Map the paths of modules that contain a node of the program to their classes."""
     classes: dict[str, str] = {}
-    seen: set[str] = set()
-    inner = (module for module in program.graph_module.modules() if isinstance(module, GraphModule))
-    for graph_module in inner:  # of branches and loops, too
+    visited: set[str] = set()
+    graph_modules = (
+        module for module in program.graph_module.modules() if isinstance(module, GraphModule)
+    )
+    for graph_module in graph_modules:  # includes those of branches and loops
         for node in graph_module.graph.nodes:
             innermost, _ = module_path(node)
-            if innermost not in seen:
-                seen.add(innermost)
-                classes.update((path, kind) for path, kind in called_modules(node) if path)
+            if innermost not in visited:
+                visited.add(innermost)
+                classes.update(
+                    (path, class_name) for path, class_name in called_modules(node) if path
+                )
     return classes
 
 
 def _computed_of(name: str, weights: Mapping[str, Sequence[str]]) -> str:
-    """Return from which weight passes computed an initializer, and how; empty if they did not."""
+    """Return the source weight and suffixes of an initializer, empty if no pass computed it."""
     suffixes: list[str] = []
     while True:
-        name, _, what = name.rpartition("_")
-        if what not in _COMPUTED:
+        name, _, suffix = name.rpartition("_")
+        if suffix not in _COMPUTED_SUFFIXES:
             return ""
-        suffixes.insert(0, what)
+        suffixes.insert(0, suffix)
         if name in weights:
             return ", ".join([weights[name][0], *suffixes])
 
 
 def make_doc_string(model: Any, doc_string: str | None) -> str:
-    """Return the doc_string of the model: the user's, or the docstring of the module's class.
-
-    Docstrings of torch's own classes are left out.
-    """
+    """Return the caller's doc_string, or the docstring of the module's class, except torch's."""
     if doc_string is not None:
         return doc_string
-    kind = type(model)
-    if not isinstance(model, torch.nn.Module) or kind.__module__.partition(".")[0] == "torch":
+    module_class = type(model)
+    if (
+        not isinstance(model, torch.nn.Module)
+        or module_class.__module__.partition(".")[0] == "torch"
+    ):
         return ""
-    return inspect.cleandoc(kind.__dict__.get("__doc__") or "")
+    return inspect.cleandoc(module_class.__dict__.get("__doc__") or "")
 
 
 def record_weights(program: Program, records: Sequence[InputRecord]) -> None:
-    """Record the initializers of weights in ``program.initializers``. Tied weights are one
-    initializer with the name of the first.
-    """
-    first, paths = program.tied, program.paths
+    """Record the initializers of weights in ``program.initializers``; tied weights share one."""
+    canonical, paths = program.tied, program.paths
     initializer_names = {
-        first.get(record.fx_name, record.fx_name): record.name
+        canonical.get(record.fx_name, record.fx_name): record.name
         for record in records
         if record.role == "initializer"
     }
     for record in records:
-        name = initializer_names.get(first.get(record.fx_name, record.fx_name))
+        name = initializer_names.get(canonical.get(record.fx_name, record.fx_name))
         if name is not None and record.fx_name in paths:
             program.initializers.setdefault(name, []).append(paths[record.fx_name])
 
@@ -139,10 +145,10 @@ def record_weights(program: Program, records: Sequence[InputRecord]) -> None:
 def weight_names(
     program: Program, inputs: Mapping[str, str], outputs: Sequence[str], style: str
 ) -> dict[str, str]:
-    """Map placeholders to names of weights, for ``ExportOptions.initializer_names``.
+    """Map placeholders to names of weights, according to ``ExportOptions.initializer_names``.
 
-    Unchanged names are left out. Where the state_dict calls a weight as an input or an output of
-    the model is called, it has the placeholder's name.
+    Unchanged names are left out. A weight keeps the placeholder's name if an input or output of the
+    model has the weight's name in the state_dict.
     """
     program.tied = _find_tied_weights(program)
     if style == "placeholders":
@@ -160,30 +166,30 @@ def weight_names(
 def _find_tied_weights(program: Program) -> dict[str, str]:
     """Map placeholders to the first placeholder of the same weight.
 
-    torch.export has one for each name in the state_dict, and may read the second of two; the
-    builder merges those that are read.
+    torch.export has a placeholder for each name in the state_dict, and its graph may use the second
+    of two. The builder merges only those that the graph uses.
     """
     nodes = program.graph_module.graph.find_nodes(op="placeholder")
     weights = program.weights
     if all(node.users for node in nodes if node.name in weights):
         return {}
-    first: dict[Any, str] = {}
+    first_by_storage: dict[Any, str] = {}
     tied = {}
     for name, tensor in weights.items():
         key = storage_key(tensor)
-        if key is not None and first.setdefault(key, name) != name:
-            tied[name] = first[key]
+        if key is not None and first_by_storage.setdefault(key, name) != name:
+            tied[name] = first_by_storage[key]
     return tied
 
 
 def model_name(model: Any, program: Program) -> str:
-    """Name of the graph: the class of the module, also when it was exported before."""
+    """Return the name of the graph: the class of the exported module."""
     if isinstance(model, torch.nn.Module) and not isinstance(model, GraphModule):
         return type(model).__name__
     for node in program.graph_module.graph.nodes:
         stack = node.meta.get("nn_module_stack")
         if stack:
-            path, kind = next(iter(stack.values()))
-            kind = kind if isinstance(kind, str) else kind.__qualname__
-            return kind.rpartition(".")[2] if path in ("", "L['self']") else DEFAULT_NAME
+            path, class_name = next(iter(stack.values()))
+            class_name = class_name if isinstance(class_name, str) else class_name.__qualname__
+            return class_name.rpartition(".")[2] if path in ("", "L['self']") else DEFAULT_NAME
     return DEFAULT_NAME

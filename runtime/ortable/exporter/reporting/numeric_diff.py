@@ -1,7 +1,6 @@
-"""Tolerances, numeric differences, and intermediate results of a model.
+"""Compute tolerances, numeric differences, and intermediate results of a model.
 
-Validation of a model, the check of an exported program and the debugger share this one table of
-tolerances and one `NumericDiff`.
+Validation, the check of an exported program and the debugger share this table of tolerances.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from ortable.exporter.reporting.sessions import make_session, proto_of, run_sess
 
 
 class Tolerance(NamedTuple):
-    """A value may be off by ``atol + rtol * abs(eager's)``."""
+    """A value may differ from eager's by ``atol + rtol * abs(eager's)``."""
 
     atol: float
     rtol: float
@@ -35,22 +34,19 @@ _FLOAT_TOLERANCES = {
 
 
 def tolerance_of(dtype: object) -> Tolerance:
-    """The tolerance of a dtype of torch or numpy, or of its name; integers and booleans are
-    equal."""
+    """Return the tolerance of a torch or numpy dtype, or of its name; 0 for ints and bools."""
     return _FLOAT_TOLERANCES.get(str(dtype).removeprefix("torch."), EXACT)
 
 
 @dataclass(frozen=True)
 class ToleranceOverride:
-    """A requested tolerance, ``atol + rtol * abs(eager's)``; None takes the default of the
-    dtype.
-    """
+    """A requested tolerance, ``atol + rtol * abs(eager's)``; None is the default of the dtype."""
 
     atol: float | None = None
     rtol: float | None = None
 
     def of(self, dtype: torch.dtype) -> Tolerance:
-        """Return the tolerance of a dtype; integers and booleans are exact."""
+        """Return the tolerance of a dtype; integers and booleans must be equal."""
         if not dtype.is_floating_point:
             return EXACT
         default = tolerance_of(dtype)
@@ -64,7 +60,7 @@ class ToleranceOverride:
 class NumericDiff:
     """A difference above the tolerance.
 
-    ``largest`` is infinite where dtypes or shapes differ, or only one value is finite; ``what``
+    ``largest`` is infinite if dtypes or shapes differ, or only one value is finite; ``what``
     describes the difference.
     """
 
@@ -77,53 +73,54 @@ class NumericDiff:
 def compare_tensors(
     expected: torch.Tensor, got: torch.Tensor, tolerance: Tolerance
 ) -> NumericDiff | None:
-    """Compare `got` with `expected`, eager's; None where it is within the tolerance.
+    """Compare `got` with `expected`, eager's value; return None if it is within the tolerance.
 
-    Two NaN are equal, and so are two infinities of one sign. Both tensors are real.
+    Two NaN are equal, and so are two infinities of the same sign. Both tensors are real.
     """
     if expected.dtype != got.dtype:
-        what = f"dtype {_dtype_name(got)} in place of {_dtype_name(expected)}"
-        return NumericDiff(math.inf, what, expected, got)
+        description = f"dtype {_dtype_name(got)} in place of {_dtype_name(expected)}"
+        return NumericDiff(math.inf, description, expected, got)
     if expected.shape != got.shape:
-        what = f"shape {list(got.shape)} in place of {list(expected.shape)}"
-        return NumericDiff(math.inf, what, expected, got)
+        description = f"shape {list(got.shape)} in place of {list(expected.shape)}"
+        return NumericDiff(math.inf, description, expected, got)
     if not expected.numel():
         return None
-    away = absolute_differences(expected, got)
-    wrong = away != 0
+    differences = absolute_differences(expected, got)
+    is_wrong = differences != 0
     if tolerance != EXACT:
-        wide = _widen(expected)
-        near = away <= tolerance.atol + tolerance.rtol * wide.abs()
-        wrong = wrong & ~(near & wide.isfinite())
-    if not bool(wrong.any()):
+        expected_wide = _widen(expected)
+        is_near = differences <= tolerance.atol + tolerance.rtol * expected_wide.abs()
+        is_wrong = is_wrong & ~(is_near & expected_wide.isfinite())
+    if not bool(is_wrong.any()):
         return None
-    flat = int(torch.where(wrong, away, -1.0).argmax())
-    position = [int(item) for item in torch.unravel_index(torch.tensor(flat), away.shape)]
-    at = f" at {position}" if position else ""
+    index = int(torch.where(is_wrong, differences, -1.0).argmax())
+    position = [int(item) for item in torch.unravel_index(torch.tensor(index), differences.shape)]
+    location = f" at {position}" if position else ""
     atol, rtol = tolerance
     got_value, expected_value = (
-        _as_comparable(item).reshape(-1)[flat].item() for item in (got, expected)
+        _as_comparable(item).reshape(-1)[index].item() for item in (got, expected)
     )
-    what = (
-        f"{int(wrong.sum())} of {wrong.numel()} values, most{at}: {_format_value(got_value)} "
-        f"in place of {_format_value(expected_value)} (atol {atol:g}, rtol {rtol:g})"
+    description = (
+        f"{int(is_wrong.sum())} of {is_wrong.numel()} values, most{location}: "
+        f"{_format_value(got_value)} in place of {_format_value(expected_value)} "
+        f"(atol {atol:g}, rtol {rtol:g})"
     )
-    return NumericDiff(float(away.reshape(-1)[flat]), what, expected, got)
+    return NumericDiff(float(differences.reshape(-1)[index]), description, expected, got)
 
 
 def absolute_differences(expected: torch.Tensor, got: torch.Tensor) -> torch.Tensor:
     """Return absolute differences as float64.
 
-    0 for two NaN and for equal infinities, infinity where only one of them is finite.
+    The difference is 0 for two NaN and for equal infinities, and infinite if only one is finite.
     """
     a, b = _widen(expected), _widen(got)
-    same = (a == b) | (a.isnan() & b.isnan()) if a.dtype.is_floating_point else a == b
-    away = (a - b).abs().to(torch.float64).nan_to_num(math.inf, math.inf)
-    return torch.where(same, 0.0, away)
+    is_equal = (a == b) | (a.isnan() & b.isnan()) if a.dtype.is_floating_point else a == b
+    difference = (a - b).abs().to(torch.float64).nan_to_num(math.inf, math.inf)
+    return torch.where(is_equal, 0.0, difference)
 
 
 def _as_comparable(tensor: torch.Tensor) -> torch.Tensor:
-    """Convert to a dtype that torch compares: 8-bit floats have no operators."""
+    """Convert to a dtype in which torch can compare; 8-bit floats have no operators."""
     tensor = tensor.detach().cpu()
     if tensor.dtype.is_floating_point and tensor.dtype.itemsize < 4:
         return tensor.to(torch.float32)
@@ -149,9 +146,9 @@ def intermediate_results(
     names: Sequence[str],
     providers: Sequence[Any] | None = None,
 ) -> dict[str, torch.Tensor]:
-    """Results of a model by their names, each as the model has it: ONNX Runtime fuses nothing.
+    """Run a model without ONNX Runtime's graph optimizations, and return results by name.
 
-    Raises what ONNX Runtime raises where it cannot run the model.
+    Raises ONNX Runtime's error if it cannot run the model.
     """
     import onnxruntime
 

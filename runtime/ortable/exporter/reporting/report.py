@@ -1,6 +1,6 @@
-"""The Markdown report of a conversion: steps, time, contents of the model, comparison with eager.
+"""Write the Markdown report of a conversion: steps, time, contents, comparison with eager.
 
-A failed conversion writes its report, too. Called by conversion.py and program.py.
+A failed conversion has a report, too. Called by conversion.py and program.py.
 """
 
 from __future__ import annotations
@@ -34,77 +34,74 @@ from ortable.ir import initializers
 TableRows = list[tuple[str, ...]]
 
 _ASSERTIONS_NOTE = (
-    "ONNX has no operator that raises: an input that fails these is computed all the same."
+    "ONNX has no operator that raises: the model computes a result even if one of these fails."
 )
 _SLOW_RATIO = 10
 _SLOW_NOTE = (
-    "Times that their nodes take in ONNX Runtime on the CPU, over torch's kernels, at large sizes; "
-    "docs/operator-cost.md has the measurements."
+    "Time of their nodes in ONNX Runtime on the CPU, divided by the time of torch's kernels, at "
+    "large sizes; docs/operator-cost.md has the measurements."
 )
 
 
 def report_text(
     request: Request, program: Program | None, model: Any, error: Exception | None = None
 ) -> str:
-    """Return the report; ``program`` and ``model`` are None when the conversion failed before
-    them.
-    """
+    """Return the report; after an early error ``program`` and ``model`` may be None."""
     record = request.record
     outcome = "failed" if error is not None else "done"
-    parts = [f"# Export of {type(request.model).__name__}: {outcome}", _version_table()]
+    sections = [f"# Export of {type(request.model).__name__}: {outcome}", _version_table()]
     if error is not None:
         lines = "".join(traceback.format_exception_only(error)).strip()
-        parts += ["## Error", f"```\n{lines}\n```"]
-    parts += ["## Seconds", _seconds_table(record)]
+        sections += ["## Error", f"```\n{lines}\n```"]
+    sections += ["## Seconds", _seconds_table(record)]
     steps = [f"strategy: {record.strategy or 'the graph was given'}", *record.steps]
-    parts += ["## How torch made the graph", _bullet_list(steps)]
+    sections += ["## How torch made the graph", _bullet_list(steps)]
     if record.guards:
         guards = [guard.one_line() for guard in record.guards]
-        parts += ["## Sizes that the model holds for", _bullet_list(guards)]
+        sections += ["## Sizes that the model holds for", _bullet_list(guards)]
     if record.assertions:
-        parts += [
+        sections += [
             "## Assertions that the model does not make",
             _ASSERTIONS_NOTE,
             _bullet_list(record.assertions),
         ]
     if model is not None:
         proto = proto_of(model)
-        parts += ["## Model", _value_table(proto)]
+        sections += ["## Model", _value_table(proto)]
         ranges = stated_ranges(program) if program is not None else []
-        if ranges:  # ONNX models have no place for these bounds
+        if ranges:  # ONNX models cannot store these bounds
             rows = [tuple("" if bound is None else str(bound) for bound in row) for row in ranges]
-            parts.append(markdown_table(("dimension", "smallest", "largest"), rows))
+            sections.append(markdown_table(("dimension", "smallest", "largest"), rows))
         domains = [(entry.domain or "ai.onnx", str(entry.version)) for entry in proto.opset_import]
-        parts += [f"{_count_text(model)}.", markdown_table(("domain", "opset"), domains)]
-        parts += ["## ONNX operators", _operator_table("nodes", onnx_operators(proto))]
+        sections += [f"{_count_text(model)}.", markdown_table(("domain", "opset"), domains)]
+        sections += ["## ONNX operators", _operator_table("nodes", onnx_operators(proto))]
     if program is not None:
-        parts += ["## Torch operators", _operator_table("calls", torch_operators(program))]
-        slow = slow_calls(program)
-        if slow:
-            parts += [
+        sections += ["## Torch operators", _operator_table("calls", torch_operators(program))]
+        slow_rows = slow_calls(program)
+        if slow_rows:
+            sections += [
                 "## Slow operators",
                 _SLOW_NOTE,
-                markdown_table(("operator", "times", "at"), slow),
+                markdown_table(("operator", "times", "at"), slow_rows),
             ]
     if record.weights is not None:
-        parts += ["## Weights", f"```\n{record.weights}\n```"]
+        sections += ["## Weights", f"```\n{record.weights}\n```"]
     if record.comparisons:
-        parts += ["## Comparison with eager", _tolerance_text(record)]
-        parts += [
+        sections += ["## Comparison with eager", _tolerance_text(record)]
+        sections += [
             markdown_table(
                 COMPARISON_HEADS, [comparison.row() for comparison in record.comparisons]
             )
         ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(sections) + "\n"
 
 
 @dataclass(frozen=True, repr=False)
 class ExportReport:
-    """What an export did, `OnnxProgram.report`. Its text is the report in Markdown; `record` has
-    more of each rewrite.
+    """The report of an export, `OnnxProgram.report`. Its text is Markdown.
 
     Attributes:
-        request: what was asked for, checked.
+        request: the checked arguments.
         program: torch's program.
         model: a ModelProto or LargeModel.
     """
@@ -115,17 +112,17 @@ class ExportReport:
 
     @property
     def record(self) -> ExportRecord:
-        """The account of the conversion: what each step did, and how long it took."""
+        """The log of the conversion, with details of each rewrite."""
         return self.request.record
 
     @property
     def strategy(self) -> str:
-        """How torch made the graph; empty where the caller gave one."""
+        """How torch captured the graph; empty if the caller gave a graph."""
         return self.record.strategy
 
     @property
     def steps(self) -> list[str]:
-        """What was done to the graph before it was converted; strategies that failed are here."""
+        """Changes to the graph before the conversion, and strategies that failed."""
         return list(self.record.steps)
 
     @property
@@ -135,48 +132,48 @@ class ExportReport:
 
     @property
     def guards(self) -> list[str]:
-        """Conditions on sizes under which the model is the module."""
+        """Conditions on sizes under which the model equals the module."""
         return [guard.one_line() for guard in self.record.guards]
 
     @property
     def assertions(self) -> list[str]:
-        """What forward asserts, and the model does not."""
+        """Assertions of forward that the model does not check."""
         return list(self.record.assertions)
 
     @property
     def rewrites(self) -> dict[str, int]:
-        """How often each rule of rewriting was applied."""
+        """How often each rewrite rule fired."""
         return self.record.rewrites.counts()
 
     @property
     def weights(self) -> WeightReport | None:
-        """What ``weights=`` rounded, and how accurate the model is."""
+        """Report of the quantization by ``weights=``; None without."""
         report = self.record.weights
         return report if isinstance(report, WeightReport) else None
 
     @property
     def stored_weights(self) -> StoredWeights | None:
-        """What weights take with ``weights="keep"`` and ``"float32"``."""
+        """Sizes of the weights with ``weights="keep"`` or ``"float32"``; None without."""
         report = self.record.weights
         return report if isinstance(report, StoredWeights) else None
 
     @property
     def comparisons(self) -> list[Comparison]:
-        """What ``validate=True`` of the export compared."""
+        """Results of ``validate=True`` of the export."""
         return list(self.record.comparisons)
 
     @property
     def torch_operators(self) -> dict[str, int]:
-        """Calls in the torch graph, by operator."""
+        """Number of calls in the torch graph, by operator."""
         return dict(torch_operators(self.program))
 
     @property
     def onnx_operators(self) -> dict[str, int]:
-        """Nodes of the model and of its local functions, by operator."""
+        """Number of nodes of the model and its local functions, by operator."""
         return dict(onnx_operators(proto_of(self.model)))
 
     def to_json(self) -> str:
-        """The same as JSON: model, steps, seconds, rewrites, guards and comparisons."""
+        """Return model, steps, seconds, rewrites, guards and comparisons as JSON."""
         return json.dumps(export_facts(self.record, self.model), indent=2)
 
     def __str__(self) -> str:
@@ -186,7 +183,7 @@ class ExportReport:
         seconds = sum(self.seconds.values())
         return (
             f"ExportReport({self.strategy or 'graph given'}, {seconds:.2f} s, "
-            f"{sum(self.onnx_operators.values())} nodes; print it for the whole)"
+            f"{sum(self.onnx_operators.values())} nodes; print it to see the whole report)"
         )
 
 
@@ -214,7 +211,7 @@ def _comparison_facts(comparison: Comparison) -> dict[str, Any]:
 
 
 def graph_facts(proto: ModelProto) -> dict[str, Any]:
-    """Return opset, number of nodes, inputs and outputs; a free dimension has its name."""
+    """Return opset, number of nodes, inputs and outputs; dynamic dimensions are names."""
     inputs, outputs = (
         [
             {
@@ -265,15 +262,15 @@ def _bullet_list(lines: Sequence[str]) -> str:
 
 def _value_table(proto: onnx.ModelProto) -> str:
     rows: TableRows = []
-    for kind, values in (("input", proto.graph.input), ("output", proto.graph.output)):
+    for role, values in (("input", proto.graph.input), ("output", proto.graph.output)):
         for value in values:
             dtype = onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type).lower()
-            rows.append((kind, value.name, dtype, _shape_text(value)))
+            rows.append((role, value.name, dtype, _shape_text(value)))
     return markdown_table(("", "name", "dtype", "shape"), rows)
 
 
 def _tolerance_text(record: ExportRecord) -> str:
-    """Describe what computed the results of the table, and their tolerances."""
+    """Describe the runtime that was compared, and the tolerances."""
     compared = {comparison.dtype for comparison in record.comparisons}
     accepted = [
         f"{dtype} within {tolerance.atol:g} + {tolerance.rtol:g} * abs(eager)"
@@ -287,7 +284,7 @@ def _tolerance_text(record: ExportRecord) -> str:
 
 
 def onnx_operators(proto: onnx.ModelProto) -> Counter[str]:
-    """Count nodes by operator, also those of local functions."""
+    """Count nodes by operator, including those of local functions."""
     counts: Counter[str] = Counter()
     for nodes in (proto.graph.node, *(function.node for function in proto.functions)):
         counts.update(f"{n.domain}::{n.op_type}" if n.domain else n.op_type for n in nodes)
@@ -295,12 +292,12 @@ def onnx_operators(proto: onnx.ModelProto) -> Counter[str]:
 
 
 def torch_operators(program: Program) -> Counter[str]:
-    """Count calls by operator, also those of inner graphs."""
+    """Count calls by operator, including those of inner graphs."""
     return Counter(_target_name(node.target) for node in _all_calls(program))
 
 
 def slow_calls(program: Program) -> TableRows:
-    """List calls whose nodes take ten times as long as torch's kernel or more, with their lines."""
+    """List calls that are at least ten times slower than torch's kernel, with their lines."""
     rows: TableRows = []
     for node in _all_calls(program):
         ratio = find_cost_ratio(node)
@@ -310,7 +307,6 @@ def slow_calls(program: Program) -> TableRows:
 
 
 def _all_calls(program: Program) -> Iterator[torch.fx.Node]:
-    """Yield the calls of the graph and of its inner graphs."""
     for module in program.graph_module.modules():
         if isinstance(module, torch.fx.GraphModule):
             yield from (node for node in module.graph.nodes if node.op.startswith("call_"))
@@ -322,15 +318,16 @@ def _target_name(target: Any) -> str:
     return target if isinstance(target, str) else getattr(target, "__qualname__", str(target))
 
 
-def _operator_table(head: str, counts: Counter[str]) -> str:
-    """The operators, the most frequent first."""
+def _operator_table(count_header: str, counts: Counter[str]) -> str:
     rows = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return markdown_table(("operator", head), [(name, str(number)) for name, number in rows])
+    return markdown_table(
+        ("operator", count_header), [(name, str(number)) for name, number in rows]
+    )
 
 
 # -- a model in a few lines
 
-_MAX_LISTED_VALUES = 8  # inputs and outputs each
+_MAX_LISTED_VALUES = 8  # limit for inputs, and for outputs
 
 
 def describe_model(model: Any, ranges: Sequence[tuple[str, int | None, int | None]] = ()) -> str:
@@ -359,7 +356,7 @@ def describe_model(model: Any, ranges: Sequence[tuple[str, int | None, int | Non
 
 
 def value_text(value: ValueInfoProto) -> str:
-    """``float32[batch, 3]``."""
+    """Return the type and shape of a value: ``float32[batch, 3]``."""
     return f"{dtypes.name(value.type.tensor_type.elem_type)}{_shape_text(value)}"
 
 
@@ -368,7 +365,7 @@ def _shape_text(value: ValueInfoProto) -> str:
 
 
 def _value_shape(value: ValueInfoProto) -> list[str | int]:
-    """The sizes of a value; a free dimension has its name."""
+    """Return the sizes of a value; a dynamic dimension is its name."""
     return [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim]
 
 

@@ -1,6 +1,6 @@
-"""ONNX Runtime sessions of exported models with its default settings, and tensor conversion.
+"""Create ONNX Runtime sessions of exported models with default settings, and convert tensors.
 
-Called by validate.py and `exporter/program.py`; sessions of the backend have their own settings.
+Called by validate.py and `exporter/program.py`; sessions of the backend have other settings.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ortable.ir import initializers
 
 
 def proto_of(model: Any) -> onnx.ModelProto:
-    """The proto of a ModelProto or LargeModel; the weights of the latter are not in it."""
+    """Return the proto of a ModelProto or LargeModel, without the weights of the latter."""
     return model if isinstance(model, onnx.ModelProto) else model.proto
 
 
@@ -33,15 +33,15 @@ def proto_of(model: Any) -> onnx.ModelProto:
 def make_session(
     model: Any, providers: Sequence[Any] | None = None, session_options: Any = None
 ) -> Any:
-    """An InferenceSession of a ModelProto, of a LargeModel, whose weights are given by address, or
-    of the Path of a file.
+    """Create an InferenceSession of a ModelProto, a LargeModel or the Path of a file.
 
-    ``providers``: the CPU by default; ``session_options``: a SessionOptions, or settings of one by
-    name, a name with a dot being a config entry.
+    The weights of a LargeModel are passed by address. ``providers``: the CPU by default.
+    ``session_options``: a SessionOptions, or a dict of its settings; a name with a dot is a config
+    entry.
 
     Raises:
         ProviderError: a provider is missing or could not start.
-        OptionError: a setting that SessionOptions has not.
+        OptionError: SessionOptions has no such setting.
         Exception: ONNX Runtime cannot load the model; its classes derive from Exception only.
     """
     import onnxruntime
@@ -62,14 +62,15 @@ def make_session(
         source,
         options,
         providers=requested,
-        disabled_optimizers=disabled_optimizers((*ENABLED, *DISABLED)),  # while a fault is searched
+        disabled_optimizers=disabled_optimizers(
+            (*ENABLED, *DISABLED)
+        ),  # the bisector disables some
     )
     failed = [name for name in provider_names(requested) if name not in session.get_providers()]
     if failed:
         raise ProviderError(
             f"Execution provider {failed[0]!r} could not start; the session has "
-            f"{', '.join(session.get_providers())}. What ONNX Runtime wrote to the error stream "
-            "tells why."
+            f"{', '.join(session.get_providers())}. ONNX Runtime wrote the reason to stderr."
         )
     return session
 
@@ -83,7 +84,7 @@ _KERNEL_ADVICE = (
 
 
 def make_load_error(error: Exception, words: str) -> ExportError:
-    """Make the error for a model that ONNX Runtime cannot load; ``words`` says what failed."""
+    """Return the error for a model that ONNX Runtime cannot load; ``words`` states what failed."""
     load_error = ExportError(f"{words}: {error}")
     return load_error.with_advice(*_KERNEL_ADVICE) if _NO_KERNEL in str(error) else load_error
 
@@ -143,9 +144,10 @@ _FLOAT8_DTYPES = frozenset(map(dtypes.to_torch, dtypes.FLOAT8_TYPES))
 
 
 def _pack_int4(array: np.ndarray) -> np.ndarray:
-    """Pack codes of 4 bits as ONNX Runtime reads them: two in a byte, the first in the low bits.
+    """Pack 4-bit codes as ONNX Runtime reads them: two in a byte, the first in the low bits.
 
-    They are at the start of memory with a byte for each, since the array gives the shape.
+    The result has the shape of ``array``, since ONNX Runtime takes the shape from it; the packed
+    codes are at its start.
     """
     codes = array.view(np.uint8).reshape(-1) & 15
     packed = np.zeros(codes.size, np.uint8)
@@ -156,7 +158,7 @@ def _pack_int4(array: np.ndarray) -> np.ndarray:
 
 
 def array_of(leaf: Any) -> np.ndarray:
-    """Convert a tensor or integer of a call to an array."""
+    """Convert a tensor or integer argument to an array."""
     if isinstance(leaf, torch.Tensor):
         return initializers.to_numpy(real_tensor(leaf).detach().cpu().contiguous())
     return np.array([leaf], dtype=np.int64)

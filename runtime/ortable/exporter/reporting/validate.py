@@ -1,7 +1,8 @@
 """Validate an exported model: compare every output of ONNX Runtime with eager torch.
 
-Runs the example call and other sizes of its dynamic dimensions. Shapes and dtypes are exact; floats
-agree within a tolerance of their precision. Called by conversion.py; report.py prints the table.
+Runs the example call and other sizes of its dynamic dimensions. Shapes and dtypes must be equal;
+floats must agree within the tolerance of their precision. Called by conversion.py; report.py prints
+the table.
 """
 
 from __future__ import annotations
@@ -36,17 +37,17 @@ from ortable.exporter.signature import pytrees
 from ortable.interpreter.complex_numbers import real_tensor
 from ortable.interpreter.diagnostics.runtime_errors import locate_error, source_suffix
 
-_MAX_MESSAGE_ROWS = 3  # of a table in a message
+_MAX_MESSAGE_ROWS = 3  # rows of the table in an error message
 COMPARISON_HEADS = ("inputs", "output", "dtype", "shape", "largest difference")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One output of one call, compared with eager.
+    """Comparison of an output of a call with eager.
 
     ``inputs``: ``"example"`` or the sizes of a resized call. ``largest``: the largest absolute
-    difference, None where there is none. ``problem``: what is wrong; ``failed`` is false where
-    eager itself cannot run the call.
+    difference, None if there is none. ``problem``: the description of a failure. ``failed``: false
+    if eager itself cannot run the call.
     """
 
     inputs: str
@@ -58,7 +59,7 @@ class Comparison:
     failed: bool = False
 
     def row(self) -> tuple[str, ...]:
-        """The cells of a table with ``HEADS``."""
+        """Return the cells of a table row, see ``COMPARISON_HEADS``."""
         gap = "" if self.largest is None else f"{self.largest:.3g}"
         cells = (self.inputs, self.output, self.dtype, self.shape)
         return (*cells, "  ".join(part for part in (gap, self.problem) if part))
@@ -67,14 +68,14 @@ class Comparison:
 def validate_model(
     model: Any, request: Request, program: Program, accepted: float | None = None
 ) -> list[Comparison]:
-    """Compare ``model``, a ModelProto or LargeModel, with the model that was exported.
+    """Compare ``model``, a ModelProto or LargeModel, with the module that was exported.
 
-    The example call comes first, then other sizes of its dynamic dimensions. Neither the module
-    nor the arguments are changed. ``accepted`` is the largest absolute difference between floats;
-    None takes that of its precision, see gaps.py.
+    The example call comes first, then other sizes of its dynamic dimensions. The module and the
+    arguments are not changed. ``accepted`` is the largest absolute difference of floats; None is
+    the tolerance of their precision, see `numeric_diff.py`.
 
     Raises:
-        OptionError: there are no example inputs to run, or a weight has no data.
+        OptionError: there are no example inputs, or a weight has no data.
         ExportError: ONNX Runtime cannot run the model.
     """
     if program.fakes:
@@ -89,31 +90,34 @@ def validate_model(
             "it cannot be compared with the module. Give args and kwargs, or validate=False"
         )
     session = _load_session(model)
-    users = sum(item.kind == "user" and not item.is_none for item in program.outputs)
-    names = [value.name for value in proto_of(model).graph.output[:users]]
+    user_count = sum(
+        sizes_call.kind == "user" and not sizes_call.is_none for sizes_call in program.outputs
+    )
+    names = [value.name for value in proto_of(model).graph.output[:user_count]]
     calls = [("example", call), *other_sizes(program, call)]
-    # A module was captured under the caller's autocast; a program is what it is.
+    # A module was captured under the caller's autocast; a given program was not.
     with caller_autocast() if request.record.strategy else nullcontext():
         return [
             comparison
-            for words, item in calls
+            for label, sizes_call in calls
             for comparison in (
-                _compare_call(words, model, session, module, item, inputs, names, program, accepted)
-                if item is not None
-                else [Comparison(words, problem=_unsatisfied_guards_text(program))]
+                _compare_call(
+                    label, model, session, module, sizes_call, inputs, names, program, accepted
+                )
+                if sizes_call is not None
+                else [Comparison(label, problem=_unsatisfied_guards_text(program))]
             )
         ]
 
 
 def _unsatisfied_guards_text(program: Program) -> str:
-    """Why a size was not compared: no size near it is one that the model holds for."""
     texts = " and ".join(guard.text for guard in program.guards)
     return f"not compared: the model holds only for sizes with {texts}"
 
 
 @dataclass(frozen=True, repr=False)
 class Validation:
-    """What a comparison of a model with eager found; true when every output agrees.
+    """Result of the comparison of a model with eager; true if every output agrees.
 
     Attributes:
         comparisons: one for each output of each call.
@@ -123,25 +127,25 @@ class Validation:
 
     @property
     def ok(self) -> bool:
-        """Whether no output differs by more than the tolerance of its precision."""
+        """Whether every output agrees within the tolerance of its precision."""
         return not self.failures
 
     @property
     def failures(self) -> list[Comparison]:
-        """The outputs that differ, and calls that ONNX Runtime could not run."""
+        """Outputs that differ, and calls that ONNX Runtime could not run."""
         return [comparison for comparison in self.comparisons if comparison.failed]
 
     @property
     def largest(self) -> float:
-        """The largest absolute difference; infinite where shapes or dtypes differ."""
+        """Largest absolute difference; infinite if shapes or dtypes differ."""
         gaps = [
             comparison.largest for comparison in self.comparisons if comparison.largest is not None
         ]
-        unlike = any(comparison.largest is None for comparison in self.failures)
-        return math.inf if unlike else max(gaps, default=0.0)
+        has_mismatch = any(comparison.largest is None for comparison in self.failures)
+        return math.inf if has_mismatch else max(gaps, default=0.0)
 
     def check(self) -> Validation:
-        """Itself; ExportError, with the table, when an output differs."""
+        """Return self; raise ExportError, with the table, if an output differs."""
         check_comparisons(self.comparisons, verbose=False)
         return self
 
@@ -170,22 +174,18 @@ def check_comparisons(
     verbose: bool = True,
     explain: Callable[[], FailureExplanation] | None = None,
 ) -> None:
-    """Print the table, and raise ExportError when an output differs, with the reason of
-    ``explain``.
-    """
+    """Print the table; raise ExportError with an explanation if an output differs."""
     table = text_table(COMPARISON_HEADS, [comparison.row() for comparison in comparisons])
     failed = [comparison for comparison in comparisons if comparison.failed]
     if failed:
-        listed = (
-            comparisons if len(comparisons) <= _MAX_MESSAGE_ROWS else failed[:_MAX_MESSAGE_ROWS]
-        )
-        rows_text = text_table(COMPARISON_HEADS, [comparison.row() for comparison in listed])
-        left = len(failed) - _MAX_MESSAGE_ROWS
-        more = f"\n... and {left} more, in error.details" if left > 0 else ""
-        why = explain() if explain is not None else FailureExplanation()
-        table_lines = [f"{rows_text}{more}"] if why.table else []
-        text = "\n".join([f"{why.headline}:", *table_lines, *why.lines])
-        error = ExportError(text, details=table).with_advice(*why.advice)
+        shown = comparisons if len(comparisons) <= _MAX_MESSAGE_ROWS else failed[:_MAX_MESSAGE_ROWS]
+        rows_text = text_table(COMPARISON_HEADS, [comparison.row() for comparison in shown])
+        remaining = len(failed) - _MAX_MESSAGE_ROWS
+        more_text = f"\n... and {remaining} more, in error.details" if remaining > 0 else ""
+        explanation = explain() if explain is not None else FailureExplanation()
+        table_lines = [f"{rows_text}{more_text}"] if explanation.table else []
+        text = "\n".join([f"{explanation.headline}:", *table_lines, *explanation.lines])
+        error = ExportError(text, details=table).with_advice(*explanation.advice)
         error.differs = True
         raise error
     if verbose:
@@ -193,7 +193,7 @@ def check_comparisons(
 
 
 def module_and_call(request: Request) -> tuple[Any, ExampleCall]:
-    """Return what to run in eager mode, and the example call."""
+    """Return the module to run in eager mode, and the example call."""
     module, args, kwargs = request.model, request.args, request.kwargs
     if isinstance(module, torch.export.ExportedProgram):
         if not args and not kwargs and module.example_inputs:
@@ -204,21 +204,20 @@ def module_and_call(request: Request) -> tuple[Any, ExampleCall]:
 
 
 def _order_kwargs(kwargs: Any, exported: torch.export.ExportedProgram) -> Any:
-    """Order keyword arguments like the program's placeholders."""
     _, (_, structure) = pytrees.spec_children(exported.call_spec.in_spec)
     names = [name for name, _ in pytrees.spec_children(structure)]
     return {name: kwargs[name] for name in names} if set(names) == set(kwargs) else kwargs
 
 
 def input_names(inputs: Iterable[Any], program: Program) -> list[str | None]:
-    """Return the ONNX name of each leaf of the call, None for the constants of the model."""
-    real = {id(node) for node in program.onnx_inputs()}
+    """Return the ONNX name of each leaf of the call, None for constants of the model."""
+    input_ids = {id(node) for node in program.onnx_inputs()}
     names = iter([value.name for value in inputs])
-    return [next(names) if id(node) in real else None for node in program.user_inputs]
+    return [next(names) if id(node) in input_ids else None for node in program.user_inputs]
 
 
 def example_feeds(builder: Any, request: Request, program: Program) -> dict[str, np.ndarray] | None:
-    """Return the example call as feeds of a graph; None where there is none."""
+    """Return the example call as feeds of a graph; None if the call does not match its inputs."""
     _, call = module_and_call(request)
     leaves = pytree.tree_leaves(call)
     inputs = input_names(builder.inputs, program)
@@ -228,7 +227,7 @@ def example_feeds(builder: Any, request: Request, program: Program) -> dict[str,
 
 
 def _compare_call(
-    words: str,
+    label: str,
     model: Any,
     session: Any,
     module: Any,
@@ -241,11 +240,11 @@ def _compare_call(
     try:
         expected = eager_outputs(module, call, program)
     except Exception as error:  # the user's forward may raise anything
-        if words == "example":
+        if label == "example":
             raise
         lines = str(error).strip().splitlines() or [""]
         reason = f"not compared: eager raises {type(error).__name__}: {lines[0][:80]}"
-        return [Comparison(words, problem=reason)]
+        return [Comparison(label, problem=reason)]
     leaves = pytree.tree_leaves(call)
     feeds = {
         name: array_of(leaf) for name, leaf in zip(inputs, leaves, strict=True) if name is not None
@@ -255,20 +254,20 @@ def _compare_call(
     except Exception as error:  # onnxruntime's classes derive from Exception only
         message, lines = locate_error(error, proto_of(model))
         problem = f"ONNX Runtime cannot run it{source_suffix(lines)}: {message}"
-        return [Comparison(words, problem=problem, failed=True)]
+        return [Comparison(label, problem=problem, failed=True)]
     if len(computed) != len(expected):
         raise ExportError(
             f"validation failed: the model has {len(computed)} outputs, eager returns "
             f"{len(expected)}"
         )
     return [
-        _make_comparison(words, *triple, accepted)
+        _make_comparison(label, *triple, accepted)
         for triple in zip(names, computed, expected, strict=True)
     ]
 
 
 def _make_comparison(
-    words: str,
+    label: str,
     name: str,
     value: torch.Tensor,
     expected: torch.Tensor,
@@ -277,13 +276,13 @@ def _make_comparison(
     dtype = str(expected.dtype).removeprefix("torch.")
     shape = str(list(expected.shape))
     gap, problem = compare_output(value, expected, accepted)
-    return Comparison(words, name, dtype, shape, gap, problem, failed=bool(problem))
+    return Comparison(label, name, dtype, shape, gap, problem, failed=bool(problem))
 
 
 def compare_output(
     value: torch.Tensor, expected: torch.Tensor, accepted: float | None = None
 ) -> tuple[float | None, str]:
-    """Return the largest absolute difference and the problem, empty if there is none."""
+    """Return the largest absolute difference, and the problem, which is empty if there is none."""
     if value.dtype != expected.dtype or tuple(value.shape) != tuple(expected.shape):
         return None, (
             f"ONNX Runtime returns {value.dtype} {tuple(value.shape)}, "
@@ -300,11 +299,11 @@ def compare_output(
 
 
 def eager_outputs(module: Any, call: ExampleCall, program: Program) -> list[torch.Tensor]:
-    """Run the module and return its results as tensors; complex numbers are pairs."""
+    """Run the module and return its results as tensors, complex numbers as pairs."""
     args, kwargs = copy_call(*call)
-    written = {output.target for output in program.outputs if output.kind == "buffer"}
+    mutated = {output.target for output in program.outputs if output.kind == "buffer"}
     with torch.no_grad():
-        returned = copy_module(module, written)(*args, **kwargs)
+        returned = copy_module(module, mutated)(*args, **kwargs)
     leaves = [leaf for leaf in pytree.tree_leaves(returned) if leaf is not None]
     return [
         real_tensor(leaf.detach().cpu())
@@ -318,15 +317,15 @@ def _load_session(model: Any) -> Any:
     try:
         return make_session(model)
     except Exception as error:  # onnxruntime's classes derive from Exception only
-        words = "validation failed, ONNX Runtime cannot load the model"
-        raise make_load_error(error, words) from error
+        headline = "validation failed, ONNX Runtime cannot load the model"
+        raise make_load_error(error, headline) from error
 
 
 # -- tables
 
 
 def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns padded to their widest cell, heads first."""
+    """Format a text table with padded columns, heads first."""
     lines = [heads, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
     return "\n".join(
@@ -336,7 +335,7 @@ def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The same as a Markdown table; a bar inside a cell is escaped."""
+    """Format a Markdown table; bars in cells are escaped."""
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join(
         "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in line) + " |"

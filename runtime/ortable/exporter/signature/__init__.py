@@ -1,3 +1,1 @@
-"""Inputs and outputs of the exported model: pytrees, caches, dynamic shapes, names of
-dimensions.
-"""
+"""Handle inputs and outputs of the model: pytrees, caches, dynamic shapes, dimension names."""

@@ -1,5 +1,6 @@
-"""Register the key-value caches of transformers as pytrees, so that torch.export takes and returns
-them: growing ones where to_onnx gets one, all inside bypass_export_some_errors.
+"""Register the key-value caches of transformers as pytrees, so that torch.export accepts them.
+
+to_onnx registers the growing caches that a call needs; bypass_export_some_errors registers all.
 """
 
 from __future__ import annotations
@@ -14,23 +15,24 @@ from ortable.compat.torch import fx_pytree, pytree, unregister_pytree
 from ortable.errors import InputError
 from ortable.exporter.frontend.module_state import exclusive_export
 
-_PAIR = ("self_attention_cache", "cross_attention_cache")
-# Of a layer of a StaticCache, in the order of the flattened tensors.
-_STATIC = ("keys", "values", "cumulative_length")
+_CACHE_ATTRIBUTES = ("self_attention_cache", "cross_attention_cache")
+# Tensors of a layer of a StaticCache, in the order of the flattened cache.
+_LAYER_TENSORS = ("keys", "values", "cumulative_length")
 
 
 def register_cache_classes(static: bool = True) -> Callable[[], None] | None:
-    """Register DynamicCache, EncoderDecoderCache and, with ``static``, StaticCache, where missing.
+    """Register the cache classes of transformers that are not registered yet.
 
-    DynamicCache as transformers does: all keys, then all values; EncoderDecoderCache: its two
-    caches; StaticCache: keys, values and length of each layer. Returns how to undo it; None when
-    all of them were registered before.
+    These are DynamicCache (all keys, then all values, as transformers registers it),
+    EncoderDecoderCache (its two caches) and, with ``static``, StaticCache (keys, values and length
+    of each layer). Returns a function that undoes it, or None if all classes were registered
+    before.
     """
     from transformers.cache_utils import DynamicCache, EncoderDecoderCache, StaticCache
 
     classes = (DynamicCache, EncoderDecoderCache, *([StaticCache] if static else []))
     if all(cls in pytree.SUPPORTED_NODES for cls in classes):
-        return None  # a call of a program, which asks each time, waits for no export
+        return None  # checked before the export lock, so that calls of a program do not wait
     added: list[type] = []
     return apply_or_undo(
         lambda: _register_missing(classes, added), lambda: unregister_classes(added)
@@ -61,36 +63,33 @@ def unregister_classes(classes: Iterable[type]) -> None:
 
 
 def _register_class(
-    cls: Any, open_: Callable[[Any], Any], close: Callable[[Any, Any], Any]
+    cls: Any, flatten: Callable[[Any], Any], unflatten: Callable[[Any, Any], Any]
 ) -> None:
     def with_keys(cache: Any) -> Any:
-        values, context = open_(cache)
+        values, context = flatten(cache)
         names, _ = context
         pairs = zip(names, values, strict=True)
         return [(pytree.GetAttrKey(name), value) for name, value in pairs], context
 
     pytree.register_pytree_node(
         cls,
-        open_,
-        close,
+        flatten,
+        unflatten,
         serialized_type_name=f"{cls.__module__}.{cls.__qualname__}",
         flatten_with_keys_fn=with_keys,
     )
-    fx_pytree.register_pytree_flatten_spec(cls, lambda cache, spec: open_(cache)[0])
+    fx_pytree.register_pytree_flatten_spec(cls, lambda cache, spec: flatten(cache)[0])
 
 
 def _flatten_pair(cache: Any) -> tuple[list[Any], list[Any]]:
-    """Return the two caches; the context is the names of the children, and what else the class
-    has.
-    """
-    return [getattr(cache, name) for name in _PAIR], [list(_PAIR), None]
+    """Return the two caches, and the context: the names of the children, and None."""
+    return [getattr(cache, name) for name in _CACHE_ATTRIBUTES], [list(_CACHE_ATTRIBUTES), None]
 
 
 def _flatten_static(cache: Any) -> tuple[list[Any], list[Any]]:
-    """One tensor for each of ``_STATIC`` and each layer; the rest of a layer is its length, and its
-    window when it slides.
+    """Return the tensors of all layers, and the context: their names, and the layer lengths.
 
-    Raises InputError for a layer without tensors yet, or of another class.
+    Raises InputError for a layer of another class or without tensors.
     """
     from transformers.cache_utils import StaticLayer
 
@@ -98,11 +97,11 @@ def _flatten_static(cache: Any) -> tuple[list[Any], list[Any]]:
     for layer in layers:
         if type(layer) is not StaticLayer or not layer.is_initialized:
             raise InputError(
-                f"a StaticCache is opened when all its layers are StaticLayer with tensors, not "
+                "a StaticCache can be exported if all its layers are StaticLayer with tensors, not "
                 f"{type(layer).__name__}: call cache.early_initialization(...) first"
             )
-    values = [getattr(layer, name) for layer in layers for name in _STATIC]
-    names = [f"{name}_{number}" for number in range(len(layers)) for name in _STATIC]
+    values = [getattr(layer, name) for layer in layers for name in _LAYER_TENSORS]
+    names = [f"{name}_{number}" for number in range(len(layers)) for name in _LAYER_TENSORS]
     return values, [names, [layer.max_cache_len for layer in layers]]
 
 
@@ -113,8 +112,8 @@ def _unflatten_static(values: Any, context: list[Any]) -> Any:
     layers: list[Any] = []
     for number, length in enumerate(context[1]):
         layer: Any = StaticLayer(max_cache_len=length)
-        keys, states, filled = values[number * 3 : number * 3 + 3]
-        layer.keys, layer.values, layer.cumulative_length = keys, states, filled
+        keys, states, cumulative_length = values[number * 3 : number * 3 + 3]
+        layer.keys, layer.values, layer.cumulative_length = keys, states, cumulative_length
         layer.is_initialized = True
         if isinstance(keys, torch.Tensor):
             layer.dtype, layer.device = keys.dtype, keys.device

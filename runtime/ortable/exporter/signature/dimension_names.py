@@ -1,4 +1,4 @@
-"""Name torch's symbols: the user's names, names after operators that make a size, and numbers."""
+"""Name torch's symbols: the caller's names, names after nodes, and numbered names."""
 
 from __future__ import annotations
 
@@ -21,34 +21,35 @@ from .dynamic_shapes import Leaf, NamedHint
 def name_dimensions(program: Program, requested: Sequence[Leaf] | None) -> None:
     """Name torch's symbols in ``program.symbol_names``.
 
-    The user's name or Dim comes first; other inputs get ``s0``, ``s1``... in order; sizes that
-    depend on data are named after their node. ``requested`` has the user's specs of each input.
-    Raises ExportError when a named dimension is fixed in the graph.
+    The caller's name or Dim has priority; symbols of other inputs get ``s0``, ``s1``... in order;
+    data-dependent sizes are named after their node. ``requested`` has the caller's specs of each
+    input. Raises ExportError if a named dimension is static in the graph.
     """
-    named = program.symbol_names
+    symbol_names = program.symbol_names
     if requested is not None and len(requested) == len(program.user_inputs):
         _name_requested(program, requested)
     ordered: list[str] = []
     for node in program.user_inputs:
-        for symbol in _symbols_of(node.meta.get("val"), named):
+        for symbol in _symbols_of(node.meta.get("val"), symbol_names):
             if symbol not in ordered:
                 ordered.append(symbol)
-    used = set(named.values())
+    used = set(symbol_names.values())
     program.user_dims = frozenset(used)
     number = 0
     for symbol in ordered:
-        if symbol in named:
+        if symbol in symbol_names:
             continue
         while f"s{number}" in used:
             number += 1
-        named[symbol] = f"s{number}"
-        used.add(named[symbol])
-    _name_unbacked(program.graph_module, named, used)
+        symbol_names[symbol] = f"s{number}"
+        used.add(symbol_names[symbol])
+    _name_unbacked(program.graph_module, symbol_names, used)
 
 
 def _name_requested(program: Program, requested: Sequence[Leaf]) -> None:
-    named = program.symbol_names
-    lost: list[tuple[str, str, Any]] = []
+    """Apply the caller's names; warn about names that the model does not use."""
+    symbol_names = program.symbol_names
+    unused: list[tuple[str, str, Any]] = []
     for node, leaf in zip(program.user_inputs, requested, strict=True):
         value = node.meta.get("val")
         for axis, dim in leaf.dims().items():
@@ -56,32 +57,34 @@ def _name_requested(program: Program, requested: Sequence[Leaf]) -> None:
             if name is None:
                 continue
             size = value.shape[axis] if isinstance(value, torch.Tensor) else value
-            where = f"dimension {axis} of '{leaf.path}'" if value is not size else f"'{leaf.path}'"
-            free = free_symbols(size)
-            if not free:
+            location = (
+                f"dimension {axis} of '{leaf.path}'" if value is not size else f"'{leaf.path}'"
+            )
+            symbols = free_symbols(size)
+            if not symbols:
                 raise ExportError(
-                    f"{where} is named '{name}', but the program fixes it to {size}: export it "
+                    f"{location} is named '{name}', but the program fixes it to {size}: export it "
                     "with that dimension dynamic"
                 )
-            plain = str(size.node.expr) == free[0]  # type: ignore[union-attr]
-            if len(free) == 1 and (plain or hasattr(dim, "root")):
-                if named.setdefault(free[0], name) != name:
-                    lost.append((where, name, size))
+            is_symbol = str(size.node.expr) == symbols[0]  # type: ignore[union-attr]
+            if len(symbols) == 1 and (is_symbol or hasattr(dim, "root")):
+                if symbol_names.setdefault(symbols[0], name) != name:
+                    unused.append((location, name, size))
                 if isinstance(dim, NamedHint) and dim.min is None:
-                    program.open_dims.add(free[0])
+                    program.open_dims.add(symbols[0])
                 if isinstance(dim, NamedHint) and dim.max is None:
-                    program.open_maximums.add(free[0])
+                    program.open_maximums.add(symbols[0])
             elif not hasattr(dim, "root"):
-                lost.append((where, name, size))
-    lost = [
-        (where, name, size)
-        for where, name, size in lost
-        if str(dims.from_torch(size, named)) != name
+                unused.append((location, name, size))
+    unused = [
+        (location, name, size)
+        for location, name, size in unused
+        if str(dims.from_torch(size, symbol_names)) != name
     ]
-    if lost:
+    if unused:
         lines = [
-            f"  {where} ('{name}') is always {dims.from_torch(size, named)}"
-            for where, name, size in lost
+            f"  {location} ('{name}') is always {dims.from_torch(size, symbol_names)}"
+            for location, name, size in unused
         ]
         warnings.warn(
             "names of dynamic_shapes that the model does not use:\n" + "\n".join(lines),
@@ -91,9 +94,10 @@ def _name_requested(program: Program, requested: Sequence[Leaf]) -> None:
 
 
 def caller_stack_level() -> int:
-    """Return how far up the stack the caller of ortable is, for a warning.
+    """Return the stack level of the code that called ortable, for a warning.
 
-    Functions of contextlib call those that a context manager decorates.
+    Frames of contextlib are skipped, because contextlib calls functions that a context manager
+    decorates.
     """
     frame, level = inspect.currentframe(), 0
     while frame is not None and _is_inside(frame.f_globals.get("__name__", "")):
@@ -106,7 +110,7 @@ def _is_inside(module: str) -> bool:
 
 
 def name_of(dim: Any) -> str | None:
-    """Return the user's name of a dimension: that of the root for a derived one (``2*half``)."""
+    """Return the caller's name of a dimension; for a derived one (``2*half``) that of its root."""
     if isinstance(dim, NamedHint):
         return str(dim.name)
     if isinstance(dim, Dim):
@@ -114,24 +118,24 @@ def name_of(dim: Any) -> str | None:
     return None
 
 
-def _symbols_of(value: Any, named: dict[str, str]) -> Iterator[str]:
+def _symbols_of(value: Any, symbol_names: dict[str, str]) -> Iterator[str]:
     sizes = value.shape if isinstance(value, torch.Tensor) else (value,)
     for size in sizes:
         for symbol in free_symbols(size):
-            if symbol not in named:
-                _name_from_source(size, symbol, named)
+            if symbol not in symbol_names:
+                _name_from_source(size, symbol, symbol_names)
             yield symbol
 
 
 def free_symbols(size: Any) -> list[str]:
     """Return the names of torch's symbols in a size; none for an int."""
     node = getattr(size, "node", None)
-    free = getattr(getattr(node, "expr", None), "free_symbols", ())
-    return sorted(str(symbol) for symbol in free)
+    symbols = getattr(getattr(node, "expr", None), "free_symbols", ())
+    return sorted(str(symbol) for symbol in symbols)
 
 
-def _name_from_source(size: Any, symbol: str, named: dict[str, str]) -> None:
-    """Use the name of a Dim that the shape environment of an ExportedProgram still has."""
+def _name_from_source(size: Any, symbol: str, symbol_names: dict[str, str]) -> None:
+    """Use the name of a Dim from the shape environment of an ExportedProgram, if it has one."""
     environment = getattr(size.node, "shape_env", None)
     names = getattr(environment, "source_name_to_debug_name", None)
     sources = getattr(environment, "var_to_sources", None)
@@ -140,17 +144,15 @@ def _name_from_source(size: Any, symbol: str, named: dict[str, str]) -> None:
     for key, symbol_sources in sources.items():
         if str(key) == symbol:
             for source in symbol_sources:
-                spelled = getattr(source, "name", None)
-                name = names.get(spelled() if callable(spelled) else spelled)
-                if name and name.isidentifier() and name not in named.values():
-                    named[symbol] = name
+                source_name = getattr(source, "name", None)
+                name = names.get(source_name() if callable(source_name) else source_name)
+                if name and name.isidentifier() and name not in symbol_names.values():
+                    symbol_names[symbol] = name
                     return
 
 
-def _name_unbacked(graph_module: GraphModule, named: dict[str, str], used: set[str]) -> None:
-    """Name a symbol after its node: ``nonzero_size``, ``item``; numbered where a node makes
-    several.
-    """
+def _name_unbacked(graph_module: GraphModule, symbol_names: dict[str, str], used: set[str]) -> None:
+    """Name data-dependent symbols after their node: ``nonzero_size``, ``item``, ``item_1``."""
     for node in graph_module.graph.nodes:
         bindings = node.meta.get("unbacked_bindings")
         if not bindings:
@@ -162,5 +164,5 @@ def _name_unbacked(graph_module: GraphModule, named: dict[str, str], used: set[s
             while name in used:
                 number += 1
                 name = f"{base}_{number}"
-            named[str(symbol)] = name
+            symbol_names[str(symbol)] = name
             used.add(name)

@@ -1,5 +1,6 @@
-"""Match ``dynamic_shapes`` with the arguments leaf by leaf, check it, and write it as torch.export
-takes it. Called by conversion.py and `capture`.
+"""Match ``dynamic_shapes`` with the leaves of the arguments, check and normalize it.
+
+The result has the form of torch.export. Called by conversion.py and `capture`.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ _SUMS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
 
 
 def expression_of(text: str) -> dims.SymDim | None:
-    """Parse a dimension of names, integers and ``+ - * // % max min``.
+    """Parse a dimension expression of names, integers and ``+ - * // % max min``.
 
-    None for a single name, and for anything else.
+    The result is None for a single name, and for text that is not such an expression.
     """
     if text.isidentifier():
         return None
@@ -81,9 +82,7 @@ def _parse_dim(
 
 
 def value_of(text: str, sizes: Mapping[str, int]) -> int | None:
-    """Evaluate an expression; None if a name is missing in ``sizes``, or the text is no
-    expression.
-    """
+    """Evaluate an expression for sizes of names; None if ``sizes`` lacks a name of it."""
     expression = expression_of(text)
     if expression is None or not dims.free_symbols(expression) <= set(sizes):
         return None
@@ -91,9 +90,9 @@ def value_of(text: str, sizes: Mapping[str, int]) -> int | None:
 
 
 def combine_values(text: str, values: Mapping[str, Any]) -> Any:
-    """Evaluate a sum, difference or product with other objects, such as torch's symbols, for names.
+    """Evaluate a sum, difference or product with objects such as torch's symbols for the names.
 
-    None for a single name, and where a name has no value or there is another operator.
+    The result is None for a single name, for a name without a value, and for other operators.
     """
     if text.isidentifier() or expression_of(text) is None:
         return None
@@ -109,9 +108,7 @@ AdditionalInputs = torch.export.AdditionalInputs
 
 
 class NamedHint(Hint):  # type: ignore[misc]
-    """``Dim.DYNAMIC`` with the user's name: torch infers relations and ranges, the model has the
-    name.
-    """
+    """A ``Dim.DYNAMIC`` with the caller's name; torch infers its range."""
 
     def __init__(self, name: str, least: int | None = None, most: int | None = None) -> None:
         super().__init__(Dim.DYNAMIC.type, min=least, max=most, _factory=False)
@@ -123,8 +120,9 @@ class NamedHint(Hint):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class Leaf:
-    """A value of the call, its path (``cache.key_cache[0]``), and its spec: a dimension by axis
-    for a tensor, a hint or None for a number.
+    """A leaf of the call: its value, its path (``cache.key_cache[0]``), and its spec.
+
+    The spec of a tensor maps axes to dimensions; that of a number is a hint or None.
     """
 
     path: str
@@ -139,16 +137,16 @@ class Leaf:
 
 
 class Arguments(dict[str, Any]):
-    """Arguments of a call by name; ``rest`` is the name of ``**kwargs``, when it took some."""
+    """Arguments of a call by name; ``rest`` names the ``**kwargs`` parameter, if it is used."""
 
     rest: str | None = None
 
 
 def bound_arguments(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
-    """Bind arguments of ``module.forward`` by name, ``*args`` and ``**kwargs`` under their own
-    names.
+    """Bind arguments to the parameters of ``module.forward``.
 
-    Raises ExportError when the call does not fit the signature.
+    ``*args`` and ``**kwargs`` are under the names of these parameters. Raises ExportError if the
+    call does not match the signature.
     """
     signature = inspect.signature(module.forward)
     try:
@@ -167,26 +165,26 @@ def bound_arguments(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any])
 def resolve_dynamic_shapes(
     dynamic_shapes: Any, module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
-    """Resolve torch's ShapesCollection and AdditionalInputs to a structure of shapes.
+    """Convert torch's ShapesCollection and AdditionalInputs to a structure of shapes.
 
-    Raises ExportError when a tensor of the collection is not among the arguments, or the additional
-    inputs differ from the arguments in more than sizes.
+    Raises ExportError if a tensor of the collection is not among the arguments, or if the
+    additional inputs differ from the arguments in more than sizes.
     """
     if not isinstance(dynamic_shapes, (ShapesCollection, AdditionalInputs)):
         return dynamic_shapes
     try:
         return dynamic_shapes.dynamic_shapes(module, tuple(args), dict(kwargs))
     except (ValueError, TypeError) as error:
-        kind = type(dynamic_shapes).__name__
-        raise ExportError(f"dynamic_shapes, a {kind}, does not fit args: {error}") from error
+        class_name = type(dynamic_shapes).__name__
+        raise ExportError(f"dynamic_shapes, a {class_name}, does not fit args: {error}") from error
 
 
 def normalize_shapes(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> Any:
     """Convert ``dynamic_shapes`` to the form of torch.export.
 
-    Names become NamedHints, containers are those of the arguments, keys are in the order of the
-    signature, those of ``**kwargs`` at the end. Raises ExportError for an argument that the model
-    lacks, a structure that does not fit, or a dimension out of range; the message names the leaf.
+    Names become NamedHints, containers are those of the arguments, and keys have the order of the
+    signature, with those of ``**kwargs`` at the end. Raises ExportError for an unknown argument, a
+    structure that does not match, or a dimension out of range; the message names the leaf.
     """
     if dynamic_shapes is None:
         return None
@@ -194,15 +192,16 @@ def normalize_shapes(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> Any:
     specs = _specs_by_argument(dynamic_shapes, arguments)
     matched = {key: matcher.match_spec(key, arguments[key], spec) for key, spec in specs.items()}
     matcher.check_expressions()
-    rest = matched.pop(getattr(arguments, "rest", None) or "", None)
-    return {**matched, **(rest or {})}
+    kwargs_shapes = matched.pop(getattr(arguments, "rest", None) or "", None)
+    return {**matched, **(kwargs_shapes or {})}
 
 
 def call_leaves(
     dynamic_shapes: Any, arguments: Mapping[str, Any], kwargs: Mapping[str, Any]
 ) -> list[Leaf]:
-    """Return every leaf of the call with its spec, in the order of torch.export's placeholders:
-    positional arguments, then ``kwargs`` in the caller's order.
+    """Return every leaf of the call with its spec, in the order of torch.export's placeholders.
+
+    Positional arguments come first, then ``kwargs`` in the caller's order.
     """
     matcher = _SpecMatcher()
     specs = _specs_by_argument(dynamic_shapes, arguments)
@@ -216,22 +215,22 @@ def call_leaves(
         for name, item in value.items():
             matcher.leaves = by_name.setdefault(name, [])
             matcher.match_spec(f"{key}[{name!r}]", item, kwarg_specs.get(name))
-    first = [name for name in by_name if name not in kwargs]
-    return [leaf for name in [*first, *kwargs] for leaf in by_name.get(name, [])]
+    positional = [name for name in by_name if name not in kwargs]
+    return [leaf for name in [*positional, *kwargs] for leaf in by_name.get(name, [])]
 
 
 def _specs_by_argument(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
     names = list(arguments)
     if isinstance(dynamic_shapes, Mapping):
         specs = dict(dynamic_shapes)
-        rest = getattr(arguments, "rest", None)
+        kwargs_name = getattr(arguments, "rest", None)
         for key in [key for key in specs if key not in arguments]:
-            if rest is None or key not in arguments[rest]:
+            if kwargs_name is None or key not in arguments[kwargs_name]:
                 raise ExportError(
                     f"dynamic_shapes names {key!r}, but the arguments of the model are {names}"
                 )
-            specs.setdefault(rest, {})
-            specs[rest] = {**(specs[rest] or {}), key: specs.pop(key)}
+            specs.setdefault(kwargs_name, {})
+            specs[kwargs_name] = {**(specs[kwargs_name] or {}), key: specs.pop(key)}
         return {key: specs.get(key) for key in arguments}
     if not isinstance(dynamic_shapes, (list, tuple)) or len(dynamic_shapes) != len(arguments):
         raise ExportError(
@@ -242,21 +241,21 @@ def _specs_by_argument(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> dic
 
 
 class _SpecMatcher:
-    """Match arguments with their specs."""
+    """Matches arguments with their specs, and collects leaves and sizes by name."""
 
     def __init__(self) -> None:
         self.leaves: list[Leaf] = []
-        self.sizes: dict[str, tuple[str, int]] = {}  # name of a dimension -> where, size
+        self.sizes: dict[str, tuple[str, int]] = {}  # name of a dimension -> location, size
         self.dim_sizes: dict[str, int] = {}  # name of a Dim -> size
 
     def match_spec(self, path: str, value: Any, spec: Any) -> Any:
         """Return ``spec`` in torch's form, and collect the leaves."""
-        opened = pytrees.open_container(value)
-        if opened is not None:
-            specs = self._child_specs(path, value, spec, opened)
+        children = pytrees.open_container(value)
+        if children is not None:
+            specs = self._child_specs(path, value, spec, children)
             items = [
                 self.match_spec(pytrees.child_path(path, value, key), child, item)
-                for (key, child), item in zip(opened, specs, strict=True)
+                for (key, child), item in zip(children, specs, strict=True)
             ]
             return pytrees.rebuild_container(value, items)
         if isinstance(value, torch.Tensor):
@@ -267,36 +266,35 @@ class _SpecMatcher:
         return matched
 
     def _child_specs(
-        self, path: str, value: Any, spec: Any, opened: Sequence[tuple[Any, Any]]
+        self, path: str, value: Any, spec: Any, children: Sequence[tuple[Any, Any]]
     ) -> list[Any]:
-        """Return one spec for each child of a container."""
-        keys = [key for key, _ in opened]
-        if spec is None or (not opened and not spec):
-            return [None] * len(opened)
-        custom = not pytrees.is_builtin(value)
-        if custom and type(spec) is type(value):
-            inner = dict(
+        keys = [key for key, _ in children]
+        if spec is None or (not children and not spec):
+            return [None] * len(children)
+        is_registered = not pytrees.is_builtin(value)
+        if is_registered and type(spec) is type(value):
+            spec_by_key = dict(
                 pytrees.open_container(spec) or ()
-            )  # a dataclass leaves out fields with None
-            if all(key in keys for key in inner):
-                return [inner.get(key) for key in keys]
+            )  # a dataclass omits fields that are None
+            if all(key in keys for key in spec_by_key):
+                return [spec_by_key.get(key) for key in keys]
         if isinstance(spec, Mapping):
-            if custom and _are_dims(spec):
-                return [_spec_for_tensors(child, spec) for _, child in opened]
+            if is_registered and _are_dims(spec):
+                return [_spec_for_tensors(child, spec) for _, child in children]
             if all(key in keys for key in spec):
                 return [spec.get(key) for key in keys]
         elif isinstance(spec, (list, tuple)) and not pytrees.is_mapping(value):
-            count = sum(1 for _, child in opened for _ in pytrees.leaf_paths("", child))
+            count = sum(1 for _, child in children for _ in pytrees.leaf_paths("", child))
             if (
-                custom
+                is_registered
                 and len(spec) == count
                 and all(item is None or _are_dims(item) for item in spec)
             ):
-                return _group_specs(opened, iter(spec))
-            if len(spec) == len(opened):
+                return _group_specs(children, iter(spec))
+            if len(spec) == len(children):
                 return list(spec)
         raise ExportError(
-            f"dynamic_shapes of '{path}' needs one entry for each of its {len(opened)} items "
+            f"dynamic_shapes of '{path}' needs one entry for each of its {len(children)} items "
             f"({', '.join(map(str, keys))}), not {spec!r}"
             if not pytrees.is_mapping(value)
             else f"dynamic_shapes of '{path}' is a dict with keys among {keys}, not {spec!r}"
@@ -307,10 +305,10 @@ class _SpecMatcher:
         if spec is None:
             return None
         if isinstance(spec, Mapping):
-            wrong = [axis for axis in spec if type(axis) is not int or not -rank <= axis < rank]
-            if wrong:
+            invalid = [axis for axis in spec if type(axis) is not int or not -rank <= axis < rank]
+            if invalid:
                 raise ExportError(
-                    f"dynamic_shapes of '{path}' names dimension {wrong[0]!r}, but it has rank "
+                    f"dynamic_shapes of '{path}' names dimension {invalid[0]!r}, but it has rank "
                     f"{rank} (shape {tuple(value.shape)})"
                 )
             items = {(axis + rank if axis < 0 else axis): dim for axis, dim in spec.items()}
@@ -328,71 +326,74 @@ class _SpecMatcher:
         }
 
     def _match_dim(self, path: str, axis: int, dim: Any, size: Any) -> Any:
-        where = f"dimension {axis} of '{path}'"
+        location = f"dimension {axis} of '{path}'"
         if isinstance(dim, int) and not isinstance(dim, bool):
             if isinstance(size, int) and dim != size:
-                raise ExportError(f"{where} is {dim} in dynamic_shapes, but its size is {size}")
+                raise ExportError(f"{location} is {dim} in dynamic_shapes, but its size is {size}")
             return dim
         if isinstance(dim, (Dim, Hint)):
             if isinstance(dim, Dim) and isinstance(size, int):
                 self.dim_sizes[dim.__name__] = size
             return dim
-        return NamedHint(self._check_name(where, dim, size))
+        return NamedHint(self._check_name(location, dim, size))
 
-    def _check_name(self, where: str, name: Any, size: Any) -> str:
-        """Check the name of a dimension, which has one size wherever it occurs."""
+    def _check_name(self, location: str, name: Any, size: Any) -> str:
+        """Check the name of a dimension; all dimensions of a name must have the same size."""
         if not isinstance(name, str):
             raise ExportError(
-                f"{where} is {name!r} in dynamic_shapes: it can be a name, a torch.export.Dim, "
+                f"{location} is {name!r} in dynamic_shapes: it can be a name, a torch.export.Dim, "
                 "Dim.DYNAMIC, Dim.AUTO, Dim.STATIC, the size itself, or None"
             )
         if not name.isidentifier():
             expression = expression_of(name)
             if expression is None:
                 raise ExportError(
-                    f"{where} is named {name!r}, which is not an identifier, nor a sum of others "
-                    "such as 'past + new'"
+                    f"{location} is named {name!r}, which is neither an identifier nor an "
+                    "expression such as 'past + new'"
                 )
             name = str(expression)
         if isinstance(size, int):
-            first, expected = self.sizes.setdefault(name, (where, size))
+            first_location, expected = self.sizes.setdefault(name, (location, size))
             if expected != size:
                 raise ExportError(
-                    f"{where} and {first} have the name '{name}' but the sizes {size} and "
-                    f"{expected}: a name stands for one size"
+                    f"{location} and {first_location} have the name '{name}' but the sizes {size} "
+                    f"and {expected}: dimensions of one name have one size"
                 )
         return name
 
     def check_expressions(self) -> None:
-        """Raise ExportError for a dimension named after others (``past + new``) that are not there,
-        or that has another size than they have together."""
+        """Check dimensions that are named by an expression of others (``past + new``).
+
+        Raises ExportError if a name of the expression is missing, or the size differs from its
+        value.
+        """
         sizes = self.dim_sizes | {name: size for name, (_, size) in self.sizes.items()}
-        for name, (where, size) in self.sizes.items():
+        for name, (location, size) in self.sizes.items():
             expression = None if name.isidentifier() else expression_of(name)
             if expression is None:
                 continue
             missing = sorted(dims.free_symbols(expression) - set(sizes))
             if missing:
                 raise ExportError(
-                    f"{where} is named '{name}', and no dimension is named '{missing[0]}'"
+                    f"{location} is named '{name}', and no dimension is named '{missing[0]}'"
                 )
             try:
                 expected = dims.evaluate_dim(expression, sizes)
             except BuilderError as error:  # a division by zero
                 raise ExportError(
-                    f"{where} is named '{name}', which has no size in args: {error}"
+                    f"{location} is named '{name}', which has no size in args: {error}"
                 ) from error
             if expected != size:
                 raise ExportError(
-                    f"{where} is named '{name}', which is {expected} in args, but its size is "
+                    f"{location} is named '{name}', which is {expected} in args, but its size is "
                     f"{size}"
                 )
 
     def _match_number(self, path: str, value: Any, spec: Any) -> Any:
-        """Match the spec of an integer; anything else can only stay a constant."""
+        """Match the spec of a value that is not a tensor; only integers can be dynamic."""
         if isinstance(value, enum.Enum):
             raise ExportError(
-                f"'{path}' is {value}, and torch.export takes no members of enumerations together "
+                f"'{path}' is {value}, and torch.export does not support enum members together "
                 "with dynamic_shapes: pass its value, or make it an attribute of the module"
             )
         if spec is None or (isinstance(spec, (Mapping, list, tuple)) and not spec):
@@ -409,7 +410,7 @@ class _SpecMatcher:
             if isinstance(spec, (Hint, int)) and not isinstance(spec, bool):
                 return spec
         if isinstance(spec, Hint) and spec.type != Dim.DYNAMIC.type:
-            return None  # AUTO and STATIC: torch would make it a constant
+            return None  # torch treats AUTO and STATIC values as constants
         problem = pytrees.unsupported_leaf_text(path, value)
         if problem is not None:
             raise ExportError(problem)
@@ -421,7 +422,7 @@ class _SpecMatcher:
 
 
 def _are_dims(spec: Any) -> bool:
-    """Return whether these are the dimensions of one tensor: by axis, or in order."""
+    """Whether ``spec`` lists the dimensions of a tensor: by axis, or in order."""
     nested = (Mapping, list, tuple)
     if isinstance(spec, Mapping):
         return all(type(k) is int and not isinstance(v, nested) for k, v in spec.items())
@@ -429,25 +430,26 @@ def _are_dims(spec: Any) -> bool:
 
 
 def _dim_bounds(spec: Any) -> tuple[int | None, int | None]:
-    """Return the user's smallest and largest value of a Dim; none for a name."""
+    """Return the caller's smallest and largest value of a Dim; None for a name."""
     if isinstance(spec, str):
         return None, None
-    most = spec.max if isinstance(spec.max, int) and spec.max < 2**62 else None
-    return spec.min, most
+    largest = spec.max if isinstance(spec.max, int) and spec.max < 2**62 else None
+    return spec.min, largest
 
 
 def _spec_for_tensors(value: Any, spec: Any) -> Any:
-    """Return the structure of ``value`` with ``spec`` for each tensor."""
-    opened = pytrees.open_container(value)
-    if opened is None:
+    children = pytrees.open_container(value)
+    if children is None:
         return spec if isinstance(value, torch.Tensor) else None
-    return pytrees.rebuild_container(value, [_spec_for_tensors(child, spec) for _, child in opened])
+    return pytrees.rebuild_container(
+        value, [_spec_for_tensors(child, spec) for _, child in children]
+    )
 
 
-def _group_specs(opened: Iterable[tuple[Any, Any]], specs: Iterator[Any]) -> list[Any]:
-    """Group a flat sequence of specs in the structure of the children."""
+def _group_specs(children: Iterable[tuple[Any, Any]], specs: Iterator[Any]) -> list[Any]:
+    """Nest a flat sequence of specs like the children of a container."""
     groups: list[Any] = []
-    for _, child in opened:
+    for _, child in children:
         inner = pytrees.open_container(child)
         groups.append(
             next(specs)
@@ -463,16 +465,16 @@ def prepare_export(
 ) -> Iterator[None]:
     """Prepare a call of torch.export with normalized ``dynamic_shapes``.
 
-    torch.export fixes a dimension whose example size is 0 or 1, even a dynamic one, and fails when
-    ``**kwargs`` received arguments. Changes nothing unless the call needs it.
+    torch.export fixes a dimension whose example size is 0 or 1, even a dynamic one, and it fails if
+    ``**kwargs`` received arguments. The function changes nothing for other calls.
     """
     with contextlib.ExitStack() as stack:
         if dynamic_shapes and _has_small_size(dynamic_shapes, arguments):
             stack.enter_context(fx_config.patch(backed_size_oblivious=True))
-        rest = getattr(arguments, "rest", None)
-        if dynamic_shapes and rest is not None:
-            spelled_out = _expand_kwargs_parameter(module.forward, rest, arguments[rest])
-            stack.enter_context(replace_forward(module, spelled_out))
+        kwargs_name = getattr(arguments, "rest", None)
+        if dynamic_shapes and kwargs_name is not None:
+            expanded = _expand_kwargs_parameter(module.forward, kwargs_name, arguments[kwargs_name])
+            stack.enter_context(replace_forward(module, expanded))
         yield
 
 
@@ -487,28 +489,29 @@ def _has_small_size(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> bool:
     )
 
 
-def _expand_kwargs_parameter(forward: Any, rest: str, names: Iterable[str]) -> Any:
-    """Return ``forward`` with a parameter for each argument that its ``**kwargs`` received."""
+def _expand_kwargs_parameter(forward: Any, kwargs_name: str, names: Iterable[str]) -> Any:
     signature = inspect.signature(forward)
-    remaining = [parameter for name, parameter in signature.parameters.items() if name != rest]
-    kind = inspect.Parameter.KEYWORD_ONLY
+    remaining = [
+        parameter for name, parameter in signature.parameters.items() if name != kwargs_name
+    ]
+    keyword_only = inspect.Parameter.KEYWORD_ONLY
 
     def spelled_out(*args: Any, **kwargs: Any) -> Any:
         return forward(*args, **kwargs)
 
-    parameters = [*remaining, *(inspect.Parameter(name, kind) for name in names)]
+    parameters = [*remaining, *(inspect.Parameter(name, keyword_only) for name in names)]
     spelled_out.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return spelled_out
 
 
-# -- errors of torch.export about arguments, in the user's terms
+# -- translate errors of torch.export about arguments
 
-# torch derives many conditions from one; the first are those of the model's own lines.
+# torch derives many conditions from one; the first come from the lines of the model.
 MAX_REASONS = 2
-_REMEDIES = (  # few lines, since a message has 15
+_REMEDIES = (  # few lines, since a message has at most 15
     "What to do: for a Python loop over it ExportOptions(loops=True); for nn.GRU, nn.LSTM, nn.RNN",
     "  with ortable.bypass_export_some_errors(); for dimensions that must be equal one name;",
-    "  if a Dim promises too much, give a name instead of a Dim: torch then finds the sizes;",
+    "  if the range of a Dim is too large, give a name instead: torch then finds the range;",
     "  or leave the dimension out of dynamic_shapes, or change the code that fixes it.",
 )
 
@@ -516,9 +519,9 @@ _REMEDIES = (  # few lines, since a message has 15
 def explain_export_error(
     error: Exception, arguments: Mapping[str, Any], dynamic_shapes: Any
 ) -> ExportError | None:
-    """Return our error for a dynamic dimension that cannot vary, or an unregistered class.
+    """Return an ExportError for a dynamic dimension that cannot vary, or an unregistered class.
 
-    None for any other error. ``dynamic_shapes`` are normalized.
+    The result is None for other errors. ``dynamic_shapes`` are normalized.
     """
     text = str(error)
     if "Unsupported input type" in text:
@@ -529,12 +532,12 @@ def explain_export_error(
             if (problem := pytrees.unsupported_leaf_text(path, leaf)) is not None
         ]
         return ExportError("\n".join(problems)) if problems else None
-    returned = re.search(r"Found <class '([\w.<>]+)'> in output", text)
-    if returned:
-        kind = returned[1]
+    match = re.search(r"Found <class '([\w.<>]+)'> in output", text)
+    if match:
+        class_name = match[1]
         return ExportError(
-            f"the model returns a {kind}, whose fields torch.export does not know: register it "
-            "once, before to_onnx, with torch.export.register_dataclass (a dataclass) or "
+            f"the model returns a {class_name}, whose fields torch.export does not know: register "
+            "it once, before to_onnx, with torch.export.register_dataclass (a dataclass) or "
             "torch.utils._pytree.register_pytree_node, or return a tuple or dict"
         )
     if "Constraints violated" not in text and "marked" not in text and "specialized" not in text:
@@ -545,16 +548,16 @@ def explain_export_error(
 def _dimension_error(text: str, leaves: Sequence[Any]) -> ExportError:
     violated = {
         name.strip()
-        for listed in re.findall(r"Constraints violated \(([^)]*)\)", text)
-        for name in listed.split(",")
+        for names in re.findall(r"Constraints violated \(([^)]*)\)", text)
+        for name in names.split(",")
     }
     sources = {
-        (_normalize_path(f"{base}{rest}"), int(axis))
+        (_normalize_path(f"{base}{path}"), int(axis))
         for pattern in (
             r"L\['(\w+)'\](\S*?)\.size\(\)\[(\d+)\]",
             r"inputs\['?(\w+)'?\](\S*?)\.shape\[(\d+)\]",
         )
-        for base, rest, axis in re.findall(pattern, text)
+        for base, path, axis in re.findall(pattern, text)
     }
     locations = []
     for leaf in leaves:
@@ -566,14 +569,16 @@ def _dimension_error(text: str, leaves: Sequence[Any]) -> ExportError:
                     f"  input '{leaf.path}', dimension {axis} ({name or dim}), size {size} in args"
                 )
     torch_lines = [line.strip() for line in text.splitlines() if line.strip().startswith("- ")]
-    reasons = [line.partition(" If you're using ")[0] for line in torch_lines]  # of mark_dynamic
+    reasons = [
+        line.partition(" If you're using ")[0] for line in torch_lines
+    ]  # drop the advice about mark_dynamic
     suggested = text.partition("Suggested fixes:")[2].partition("\n\n")[0]
     fixes = [line.strip() for line in suggested.splitlines() if line.strip()]
     lines = ["the dynamic shapes do not fit the model:", *locations]
     lines += (f"  {reason}" for reason in reasons[:MAX_REASONS])
     if len(reasons) > MAX_REASONS:
         lines.append(
-            f"  ... and {len(reasons) - MAX_REASONS} more (error.details has torch's words)"
+            f"  ... and {len(reasons) - MAX_REASONS} more (error.details has torch's message)"
         )
     if fixes:
         lines += ["torch suggests:", *(f"  {fix}" for fix in fixes)]
@@ -582,5 +587,5 @@ def _dimension_error(text: str, leaves: Sequence[Any]) -> ExportError:
 
 
 def _normalize_path(path: str) -> str:
-    """Normalize the path of a leaf: torch writes ``['key']`` where we may write ``.key``."""
+    """Replace ``['key']`` by ``.key``, since torch and this file may spell a path differently."""
     return re.sub(r"\['(\w+)'\]", r".\1", path)

@@ -1,5 +1,6 @@
-"""Names of ONNX inputs and outputs, the order of outputs, and names of their dimensions. Called by
-conversion.py.
+"""Choose the names of ONNX inputs and outputs, the order of outputs, and names of their dimensions.
+
+Called by conversion.py.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ from ortable.interpreter.outputs import flatten_output
 
 
 def checked_call(args: Any, kwargs: Any, mod: Any = None) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Check positional and keyword arguments of the call; one tensor becomes a tuple.
+    """Check the arguments of the example call, and return them as (args, kwargs).
 
-    ``mod`` is the model, whose results may need classes that torch does not know. Raises
-    InputError for anything else.
+    A single tensor becomes a tuple. ``mod`` is the model, whose results may need caches of
+    transformers to be registered. Raises InputError for other types.
     """
     if isinstance(args, torch.Tensor):
         args = (args,)
     if args is None:
         args = ()
     if not isinstance(args, (tuple, list)):
-        hint = "; give kwargs= what forward takes by name" if isinstance(args, Mapping) else ""
+        hint = "; pass keyword arguments as kwargs=" if isinstance(args, Mapping) else ""
         raise InputError(
             "args is a tuple of the positional arguments of the model, not "
             f"{type(args).__name__}{hint}"
@@ -47,10 +48,7 @@ def checked_call(args: Any, kwargs: Any, mod: Any = None) -> tuple[tuple[Any, ..
 
 
 def name_inputs(fx_names: Sequence[str], requested: Sequence[str] | None) -> dict[str, str]:
-    """Map FX placeholders to ONNX input names, for the inputs of the model.
-
-    Raises ExportError when ``requested`` has another length, or a name twice.
-    """
+    """Map FX placeholders to ONNX input names; raise ExportError if ``requested`` is invalid."""
     if requested is None:
         return {}
     names = _checked_names(requested, "input_names")
@@ -64,10 +62,10 @@ def name_inputs(fx_names: Sequence[str], requested: Sequence[str] | None) -> dic
 
 
 def name_outputs(described: Sequence[str | None], requested: Sequence[str] | None) -> list[str]:
-    """Return a name for each output; None in ``described`` has no ONNX output (None in torch).
+    """Return a name for each output; None in ``described`` is a result that is None in torch.
 
-    Outputs keep the number they have in torch: the second of ``(None, y)`` is ``output_1``.
-    Raises ExportError when ``requested`` has another length than the outputs, or a name twice.
+    Outputs keep their number in torch: the second of ``(None, y)`` is ``output_1``. Raises
+    ExportError if ``requested`` has another length than the ONNX outputs, or duplicates.
     """
     defaults = [f"output_{index}" for index in range(len(described))]
     if requested is None:
@@ -84,20 +82,20 @@ def name_outputs(described: Sequence[str | None], requested: Sequence[str] | Non
     return defaults
 
 
-def _checked_names(names: Any, what: str) -> list[str]:
-    listed = list(names)
-    twice = sorted({name for name in listed if listed.count(name) > 1})
-    if twice:
-        raise ExportError(f"{what} has {', '.join(map(repr, twice))} more than once")
-    return listed
+def _checked_names(names: Any, option: str) -> list[str]:
+    name_list = list(names)
+    duplicates = sorted({name for name in name_list if name_list.count(name) > 1})
+    if duplicates:
+        raise ExportError(f"{option} has {', '.join(map(repr, duplicates))} more than once")
+    return name_list
 
 
 def choose_input_names(program: Program, requested: Any) -> Any:
     """Return ``input_names`` as a list.
 
-    A dict replaces some of the default names; in a list the names of a cache's tensors are assigned
-    by what they say. Raises ExportError for a key that is no default name, and for names of a cache
-    that do not fit it.
+    A dict replaces some of the default names. In a list, names for the tensors of a cache are
+    matched by layer and kind. Raises ExportError for an unknown default name, and for cache names
+    that do not match the cache.
     """
     defaults = [str(node.target) for node in program.onnx_inputs()]
     if isinstance(requested, (list, tuple)) and len(requested) == len(defaults):
@@ -110,17 +108,17 @@ def choose_output_names(
 ) -> Any:
     """Return ``output_names`` as a list.
 
-    A dict replaces some of the default names, ``"auto"`` takes those of fields and keys. ``inputs``
-    are the names of the ONNX inputs. Raises ExportError for a key that is no default name.
+    A dict replaces some of the default names; ``"auto"`` uses the names of fields and keys.
+    ``inputs`` are the names of the ONNX inputs. Raises ExportError for an unknown default name.
     """
     defaults = [name for name, _ in user_outputs(program)]
     if isinstance(requested, (list, tuple)):
-        inner = [output.label for _, output in user_outputs(program)]
-        if len(requested) < len(inner):
+        output_labels = [output.label for _, output in user_outputs(program)]
+        if len(requested) < len(output_labels):
             return requested
         return [
-            *order_cache_names("output_names", inner, requested[: len(inner)]),
-            *requested[len(inner) :],
+            *order_cache_names("output_names", output_labels, requested[: len(output_labels)]),
+            *requested[len(output_labels) :],
         ]
     if not isinstance(requested, Mapping) and requested != "auto":
         return requested
@@ -134,28 +132,26 @@ def choose_output_names(
 
 
 def user_outputs(program: Program) -> list[tuple[str, ProgramOutput]]:
-    """Return default name and description of each result of the forward that is an ONNX output.
+    """Return (default name, output) for each result of forward that is an ONNX output.
 
-    They keep the number that they have in torch: the second of ``(None, y)`` is ``output_1``.
+    Results keep their number in torch: the second of ``(None, y)`` is ``output_1``.
     """
-    users = [output for output in program.outputs if output.kind == "user"]
-    return [(f"output_{i}", output) for i, output in enumerate(users) if not output.is_none]
+    results = [output for output in program.outputs if output.kind == "user"]
+    return [(f"output_{i}", output) for i, output in enumerate(results) if not output.is_none]
 
 
-def _replace_names(what: str, defaults: list[str], labels: list[str], requested: Any) -> Any:
+def _replace_names(option: str, defaults: list[str], labels: list[str], requested: Any) -> Any:
     if not isinstance(requested, Mapping):
         return requested
     unknown = [name for name in requested if name not in defaults and name not in labels]
     if unknown:
-        raise ExportError(f"{what} renames {unknown}, but the model has {defaults}")
-    other = dict(zip(defaults, labels, strict=True)) if labels else {}
-    return [requested.get(name, requested.get(other.get(name), name)) for name in defaults]
+        raise ExportError(f"{option} renames {unknown}, but the model has {defaults}")
+    label_of = dict(zip(defaults, labels, strict=True)) if labels else {}
+    return [requested.get(name, requested.get(label_of.get(name), name)) for name in defaults]
 
 
 def _unique_names(labels: Sequence[str], used: set[str]) -> list[str]:
-    """Make unique names of ``labels``: one that an input has gets ``_out``, a repeated one a
-    number.
-    """
+    """Make ``labels`` unique: the suffix ``_out`` for names of inputs, numbers for duplicates."""
     unique: list[str] = []
     for label in labels:
         base = "".join(c if c.isalnum() or c in "._" else "_" for c in label) or "output"
@@ -172,8 +168,8 @@ def output_labels(spec: Any, count: int) -> list[str]:
     """Return labels for ``count`` results, from the fields, keys and numbers of their structure."""
     if spec is None or spec.num_leaves != count:
         return [f"output_{i}" for i in range(count)]
-    whole = pytrees.leaf_names(spec)
-    return [f"output_{label}" if label[:1].isdigit() else label or "output" for label in whole]
+    labels = pytrees.leaf_names(spec)
+    return [f"output_{label}" if label[:1].isdigit() else label or "output" for label in labels]
 
 
 def output_plan(
@@ -181,41 +177,44 @@ def output_plan(
 ) -> tuple[list[str], list[int]]:
     """Return names of the flattened FX outputs, and the order of the ONNX outputs.
 
-    The user's come first, then mutated buffers and inputs. Raises ExportError when ``requested``
-    does not have one name for each output of the user, or for each ONNX output.
+    The user's outputs come first, then mutated buffers and inputs. Raises ExportError if
+    ``requested`` has neither a name for each output of the user nor for each ONNX output.
     """
     described = [(index, output) for index, output in enumerate(program.outputs)]
-    users = [(index, output) for index, output in described if output.kind == "user"]
-    others = [(index, output) for index, output in described if output.kind != "user"]
+    returned = [(index, output) for index, output in described if output.kind == "user"]
+    mutations = [(index, output) for index, output in described if output.kind != "user"]
     labels: list[str | None] = [
-        None if output.is_none else f"output_{number}" for number, (_, output) in enumerate(users)
+        None if output.is_none else f"output_{number}"
+        for number, (_, output) in enumerate(returned)
     ]
-    extra = [
+    extra_names = [
         output.target
         if output.kind == "buffer"
         else f"{inputs.get(output.target, output.target)}_mutated"
-        for _, output in others
+        for _, output in mutations
     ]
     user_count = sum(label is not None for label in labels)
-    if requested is not None and len(requested) == user_count + len(extra) and extra:
-        extra = list(requested[user_count:])
+    if requested is not None and len(requested) == user_count + len(extra_names) and extra_names:
+        extra_names = list(requested[user_count:])
         requested = requested[:user_count]
     user_names = name_outputs(labels, requested)
     names = [""] * len(described)
-    for (index, _), name in zip([*users, *others], [*user_names, *extra], strict=True):
+    for (index, _), name in zip([*returned, *mutations], [*user_names, *extra_names], strict=True):
         names[index] = name
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
+    duplicates = sorted({name for name in names if names.count(name) > 1})
+    if duplicates:
         raise ExportError(
-            f"two outputs have the name {', '.join(map(repr, twice))}; choose others with "
+            f"two outputs have the name {', '.join(map(repr, duplicates))}; choose others with "
             "output_names"
         )
-    both = sorted(
+    shared = sorted(
         {inputs.get(str(n.target), str(n.target)) for n in program.onnx_inputs()} & set(names)
     )
-    if both and (requested is not None or inputs):
-        raise ExportError(f"{', '.join(map(repr, both))} is the name of an input and of an output")
-    return names, [index for index, _ in [*users, *others]]
+    if shared and (requested is not None or inputs):
+        raise ExportError(
+            f"{', '.join(map(repr, shared))} is the name of an input and of an output"
+        )
+    return names, [index for index, _ in [*returned, *mutations]]
 
 
 # -- names of dimensions
@@ -224,63 +223,76 @@ def output_plan(
 def name_output_dims(
     program: Program, requested: Any, output_names: Sequence[str] | None
 ) -> dict[tuple[str, int], str]:
-    """Apply the user's names of dimensions of outputs.
+    """Apply the caller's names of dimensions of outputs.
 
-    An independent dimension (one that depends on data, or one of an input without a name) gets the
-    name everywhere, in ``program.symbol_names``. One that is computed from others (``2*batch``) is
-    returned, by ONNX output and axis, to be written on that output alone.
+    An independent dimension (a data-dependent one, or one of an input that has no name) gets the
+    name everywhere, in ``program.symbol_names``. A dimension that is computed from others
+    (``2*batch``) is returned by ONNX output and axis, since only that output gets the name.
 
-    Raises ExportError for a dimension that is fixed, one that is an input's and has another name
-    there, and a name that another dimension has.
+    Raises ExportError for a static dimension, a dimension of an input that has another name, and a
+    name of another dimension.
     """
     if requested is None:
         return {}
-    named = program.symbol_names
-    written: dict[tuple[str, int], str] = {}
+    symbol_names = program.symbol_names
+    computed_dims: dict[tuple[str, int], str] = {}
     dim_by_name: dict[str, dims.Dim] = {}
     expressions: list[tuple[str, str, Any]] = []
     for name, value, spec in _requested_outputs(program, requested, output_names):
         for axis, new_name in _names_by_axis(name, value, spec).items():
-            where, size = f"dimension {axis} of output '{name}'", value.shape[axis]
-            plain = str(getattr(getattr(size, "node", None), "expr", ""))
-            free = free_symbols(size)
-            if not free:
+            location, size = f"dimension {axis} of output '{name}'", value.shape[axis]
+            expression_text = str(getattr(getattr(size, "node", None), "expr", ""))
+            symbols = free_symbols(size)
+            if not symbols:
                 raise ExportError(
-                    f"{where} is {int(size)} in every call, it cannot be named '{new_name}'"
+                    f"{location} is {int(size)} in every call, it cannot be named '{new_name}'"
                 )
             if not new_name.isidentifier():
-                expressions.append((where, new_name, size))
+                expressions.append((location, new_name, size))
                 continue
             dim = dims.from_torch(size)
             if dim_by_name.setdefault(new_name, dim) != dim:
-                raise ExportError(f"{where} is another dimension than the first named '{new_name}'")
-            if plain != free[0]:
-                _check_free(where, new_name, str(dims.from_torch(size, named)), named, free)
-                written[name, axis] = new_name
-            elif named.get(free[0]) != new_name:
-                if named.get(free[0]) in program.user_dims:
+                raise ExportError(
+                    f"{location} is another dimension than the first named '{new_name}'"
+                )
+            if expression_text != symbols[0]:
+                _check_free(
+                    location,
+                    new_name,
+                    str(dims.from_torch(size, symbol_names)),
+                    symbol_names,
+                    symbols,
+                )
+                computed_dims[name, axis] = new_name
+            elif symbol_names.get(symbols[0]) != new_name:
+                if symbol_names.get(symbols[0]) in program.user_dims:
                     raise ExportError(
-                        f"{where} is the dimension '{named[free[0]]}' of the inputs: it keeps that "
-                        f"name, and cannot be named '{new_name}'"
+                        f"{location} is the dimension '{symbol_names[symbols[0]]}' of the "
+                        f"inputs: it keeps that name, and cannot be named '{new_name}'"
                     )
-                _check_free(where, new_name, "", named, free)
-                named[free[0]] = new_name
-    for where, new_name, size in expressions:
-        spelled = str(dims.from_torch(size, named))
-        if spelled != new_name:
-            raise ExportError(f"{where} is '{spelled}', it cannot be named '{new_name}'")
-    return written
+                _check_free(location, new_name, "", symbol_names, symbols)
+                symbol_names[symbols[0]] = new_name
+    for location, new_name, size in expressions:
+        dim_text = str(dims.from_torch(size, symbol_names))
+        if dim_text != new_name:
+            raise ExportError(f"{location} is '{dim_text}', it cannot be named '{new_name}'")
+    return computed_dims
 
 
 def _check_free(
-    where: str, new_name: str, spelled: str, named: Mapping[str, str], own: Sequence[str]
+    location: str,
+    new_name: str,
+    dim_text: str,
+    symbol_names: Mapping[str, str],
+    symbols: Sequence[str],
 ) -> None:
-    """Raise ExportError when ``new_name`` is the name of another dimension."""
-    others = {name for symbol, name in named.items() if spelled or symbol not in own}
-    if new_name in others:
-        value = f" ({spelled})" if spelled else ""
+    used_names = {
+        name for symbol, name in symbol_names.items() if dim_text or symbol not in symbols
+    }
+    if new_name in used_names:
+        value = f" ({dim_text})" if dim_text else ""
         raise ExportError(
-            f"{where}{value} cannot be named '{new_name}': another dimension has that name"
+            f"{location}{value} cannot be named '{new_name}': another dimension has that name"
         )
 
 
@@ -290,7 +302,7 @@ def _requested_outputs(
     """Yield (ONNX output, its value in torch, spec) for each output of the user with a spec."""
     node = program.graph_module.graph.output_node()
     leaves = list(flatten_output(node.args[0]))
-    users = [
+    user_leaves = [
         (leaf, output)
         for leaf, output in zip(leaves, program.outputs, strict=True)
         if output.kind == "user"
@@ -302,17 +314,19 @@ def _requested_outputs(
         else list(output_names)[: len(defaults)]
     )
     by_name = iter(names)
-    flat = _flat_specs(
-        program, requested, [(None if o.is_none else next(by_name)) for _, o in users]
+    specs = _flat_specs(
+        program,
+        requested,
+        [(None if item.is_none else next(by_name)) for _, item in user_leaves],
     )
-    for (leaf, output), (name, spec) in zip(users, flat, strict=True):
+    for (leaf, output), (name, spec) in zip(user_leaves, specs, strict=True):
         if spec is None or (isinstance(spec, (Mapping, list, tuple)) and not spec):
             continue
         value = results.node_value(leaf) if isinstance(leaf, Node) else leaf
         display_name = name or output.label or "None"
         if not isinstance(value, torch.Tensor):
             raise ExportError(
-                f"output_dynamic_shapes names dimensions of '{display_name}', which is no tensor"
+                f"output_dynamic_shapes names dimensions of '{display_name}', which is not a tensor"
             )
         yield str(name), value, spec
 
@@ -320,8 +334,9 @@ def _requested_outputs(
 def _flat_specs(
     program: Program, requested: Any, names: Sequence[str | None]
 ) -> list[tuple[str | None, Any]]:
-    """Return (ONNX name, spec) of each result: by names of outputs, or in the structure of
-    results.
+    """Return (ONNX name, spec) of each result.
+
+    ``requested`` maps output names to specs, or has the structure of the results.
     """
     known_names = [name for name in names if name is not None]
     if (
@@ -343,28 +358,25 @@ def _walk_specs(spec: Any, requested: Any, path: str, known_names: Sequence[str]
     if spec.is_leaf():
         yield requested
         return
-    inner = pytrees.spec_children(spec)
-    keys = [key for key, _ in inner]
+    children = pytrees.spec_children(spec)
+    keys = [key for key, _ in children]
     if requested is None:
-        items: list[Any] = [None] * len(inner)
+        items: list[Any] = [None] * len(children)
     elif isinstance(requested, Mapping) and all(key in keys for key in requested):
         items = [requested.get(key) for key in keys]
-    elif isinstance(requested, (list, tuple)) and len(requested) == len(inner):
+    elif isinstance(requested, (list, tuple)) and len(requested) == len(children):
         items = list(requested)
     else:
         raise ExportError(
             f"output_dynamic_shapes of '{path}' has one entry for each of {keys}, or is a dict by "
             f"output name, among {list(known_names)}; not {requested!r}"
         )
-    for (key, child), item in zip(inner, items, strict=True):
+    for (key, child), item in zip(children, items, strict=True):
         yield from _walk_specs(child, item, f"{path}[{key!r}]", known_names)
 
 
 def _names_by_axis(name: str, value: torch.Tensor, spec: Any) -> dict[int, str]:
-    """Return names by axis.
-
-    Raises ExportError for an axis out of range, or a name that is no identifier.
-    """
+    """Return the requested names by axis; raise ExportError for invalid axes and names."""
     rank = value.dim()
     if isinstance(spec, (list, tuple)) and len(spec) == rank:
         items = dict(enumerate(spec))
@@ -388,28 +400,28 @@ def _names_by_axis(name: str, value: torch.Tensor, spec: Any) -> dict[int, str]:
     return dim_names
 
 
-def write_dims(model: Any, written: Mapping[tuple[str, int], str]) -> None:
-    """Write names of dimensions on the outputs of a model, and on other results that have them."""
-    if not written:
+def write_dims(model: Any, dim_names: Mapping[tuple[str, int], str]) -> None:
+    """Write names of dimensions on outputs, and on other results with the same dimensions."""
+    if not dim_names:
         return
     proto = model.proto if hasattr(model, "proto") else model
     names: dict[str, str] = {}
     for output in proto.graph.output:
         for axis, dim in enumerate(output.type.tensor_type.shape.dim):
-            if (output.name, axis) in written:
-                names[dim.dim_param] = written[output.name, axis]
-                dim.dim_param = written[output.name, axis]
+            if (output.name, axis) in dim_names:
+                names[dim.dim_param] = dim_names[output.name, axis]
+                dim.dim_param = dim_names[output.name, axis]
     patterns = [(name, re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")) for name in names if name]
     for info in proto.graph.value_info:
         for dim in info.type.tensor_type.shape.dim:
-            for name, words in patterns if dim.dim_param else ():
-                dim.dim_param = words.sub(names[name], dim.dim_param)
+            for name, pattern in patterns if dim.dim_param else ():
+                dim.dim_param = pattern.sub(names[name], dim.dim_param)
 
 
-# -- names of keys and values
+# -- names of the keys and values of a cache
 
 _KIND = re.compile(r"(?:^|[^a-z])(key|value)s?(?![a-z])|(?:^|[^a-z0-9])([kv])(?![a-z])")
-# The end of torch's names for the tensors of a cache; other names are the caller's own.
+# Suffix of torch's names for the tensors of a cache; other names come from the caller.
 _CACHE_TENSOR = re.compile(r"(?:key_cache|value_cache|keys|values)_\d+$")
 _PART = re.compile(r"(?:^|[^a-z])(self|decoder|cross|encoder)(?![a-z])")
 _PARTS = {"self": "self", "decoder": "self", "cross": "cross", "encoder": "cross"}
@@ -417,8 +429,9 @@ _PARTS = {"self": "self", "decoder": "self", "cross": "cross", "encoder": "cross
 
 @dataclass(frozen=True, order=True)
 class CacheTensorName:
-    """What the name of a tensor of a cache says: the layer, keys or values, and in a pair of
-    caches the attention (self or cross).
+    """Parsed name of a cache tensor: the layer, keys or values, and the attention.
+
+    The attention is "self" or "cross" in a pair of caches, and empty otherwise.
     """
 
     layer: int
@@ -431,8 +444,10 @@ class CacheTensorName:
 
 
 def parse_cache_name(name: str) -> CacheTensorName | None:
-    """Parse names like ``past_key_values.0.key``, ``present_1_decoder_value`` or torch's
-    ``past_key_values_self_attention_cache_key_cache_0``; None for other names.
+    """Parse the name of a cache tensor; return None for other names.
+
+    Examples are ``past_key_values.0.key``, ``present_1_decoder_value`` and torch's
+    ``past_key_values_self_attention_cache_key_cache_0``.
     """
     text = re.sub(r"key_values?|kv_cache", "", name.lower())
     kinds = [match[1] or {"k": "key", "v": "value"}[match[2]] for match in _KIND.finditer(text)]
@@ -443,12 +458,12 @@ def parse_cache_name(name: str) -> CacheTensorName | None:
     return CacheTensorName(int(numbers[0]), kinds[0], parts.pop() if len(parts) == 1 else "")
 
 
-def order_cache_names(what: str, defaults: Sequence[str], requested: Sequence[str]) -> list[str]:
-    """Order ``requested``, names for the tensors that torch calls ``defaults``, by what they say.
+def order_cache_names(option: str, defaults: Sequence[str], requested: Sequence[str]) -> list[str]:
+    """Order ``requested``, names of cache tensors, like torch's names ``defaults``.
 
-    Inputs that the caller named (``forward(k1, k2)``) are no tensors of a cache and keep their
-    order, as do names without layers, keys and values. Raises ExportError when some are
-    parsed, and it is another set of tensors than the cache has.
+    Inputs that the caller named (``forward(k1, k2)``) are not cache tensors and keep their order;
+    so do names without layer and kind. Raises ExportError if some names can be parsed, but they
+    describe other tensors than those of the cache.
     """
     tensors = {
         index: meaning
@@ -460,8 +475,8 @@ def order_cache_names(what: str, defaults: Sequence[str], requested: Sequence[st
         return list(requested)
     if (
         len({meaning.attention for meaning in tensors.values()}) == 1
-    ):  # one cache: which one says nothing
-        bare = {
+    ):  # with a single cache, the attention is irrelevant
+        keys = {
             index: meaning and CacheTensorName(meaning.layer, meaning.kind)
             for index, meaning in requested_meanings.items()
         }
@@ -470,27 +485,27 @@ def order_cache_names(what: str, defaults: Sequence[str], requested: Sequence[st
             for index, meaning in tensors.items()
         }
     else:
-        bare, index_by_meaning = (
+        keys, index_by_meaning = (
             dict(requested_meanings),
             {meaning: index for index, meaning in tensors.items()},
         )
-    if set(bare.values()) != set(index_by_meaning) or len(set(bare.values())) != len(tensors):
-        raise ExportError(_cache_names_error(what, defaults, requested, list(tensors)))
+    if set(keys.values()) != set(index_by_meaning) or len(set(keys.values())) != len(tensors):
+        raise ExportError(_cache_names_error(option, defaults, requested, list(tensors)))
     names = list(requested)
-    for index, meaning in bare.items():
+    for index, meaning in keys.items():
         assert meaning is not None
         names[index_by_meaning[meaning]] = requested[index]
     return names
 
 
 def _cache_names_error(
-    what: str, defaults: Sequence[str], requested: Sequence[str], indices: Sequence[int]
+    option: str, defaults: Sequence[str], requested: Sequence[str], indices: Sequence[int]
 ) -> str:
     lines = [f"  {requested[index]!r} for {defaults[index]} ({parse_cache_name(defaults[index])})"
              for index in indices]  # fmt: skip
     return (
-        f"{what} names the tensors of a cache, which torch flattens into all keys and then all "
-        "values, and the names do not say the same:\n"
+        f"{option} names the tensors of a cache, which torch flattens into all keys and then all "
+        "values, but the names describe other tensors:\n"
         + "\n".join(lines)
         + f"\nGive a dict, {{{defaults[indices[0]]!r}: ...}}, or names with layer and key or value "
         f"such as 'past_key_values.0.key'"

@@ -1,5 +1,7 @@
-"""Nested arguments and results, through torch.utils._pytree: children of containers, paths to
-leaves, and classes that have to be registered before torch.export opens them.
+"""Traverse nested arguments and results with torch.utils._pytree.
+
+Provides the children of containers, paths to leaves, and hints for classes that must be registered
+before torch.export can flatten them.
 """
 
 from __future__ import annotations
@@ -20,49 +22,50 @@ from . import caches
 
 Children = list[tuple[Any, Any]]
 
-# Where transformers keeps its caches, and the ones that are registered on sight.
-_CACHES = "transformers.cache_utils"
+# The module of transformers' cache classes.
+_CACHE_MODULE = "transformers.cache_utils"
 
 
 def open_container(value: Any) -> Children | None:
-    """Return (key, child) of a container that torch.export opens, None for a leaf.
+    """Return (key, child) of a container that torch.export flattens, None for a leaf.
 
-    A key is a name (a dict's key, a field of a class) or a number. None is a leaf, as in torch.
+    A key is a name (a key of a dict, a field of a class) or a number. None is a leaf, as in torch.
     Raises ExportError for a class that was registered without the names of its children.
     """
     if not is_container(value):
         return None
-    opened: Any
+    flattened: Any
     try:
-        opened, _ = pytree.tree_flatten_with_path(value, is_leaf=lambda item: item is not value)
+        flattened, _ = pytree.tree_flatten_with_path(value, is_leaf=lambda item: item is not value)
     except ValueError as error:
         name = type(value).__name__
         raise ExportError(
-            f"torch.export asks for the names of what is inside {name}: register it with "
+            f"torch.export needs the names of the children of {name}: register it with "
             f"torch.utils._pytree.register_pytree_node({name}, ..., flatten_with_keys_fn=...)"
         ) from error
-    return [(key_of(path[0]), child) for path, child in opened]
+    return [(key_of(path[0]), child) for path, child in flattened]
 
 
 def is_container(value: Any) -> bool:
-    """Return whether torch.export opens it: lists, tuples, dicts, and registered classes."""
+    """Whether torch.export flattens a value: lists, tuples, dicts, and registered classes."""
     return node_type(value) in pytree.SUPPORTED_NODES
 
 
 def is_builtin(value: Any) -> bool:
-    """Return whether it is one of Python's own containers, which dynamic shapes copy."""
+    """Whether a value is a container of Python, whose structure dynamic shapes repeat."""
     return node_type(value) in pytree.BUILTIN_TYPES
 
 
 def flat_children(value: Any) -> Any:
-    """Return the children of a registered class in the container of its flatten function."""
+    """Return the children of a registered class, in the container of its flatten function."""
     return pytree.SUPPORTED_NODES[node_type(value)].flatten_fn(value)[0]
 
 
 def rebuild_container(value: Any, items: list[Any]) -> Any:
     """Replace the children of ``value`` by ``items``, as torch.export expects dynamic shapes.
 
-    The same container for Python's own, the flattened form for a registered class.
+    The result is the same container for containers of Python, and the flattened form for a
+    registered class.
     """
     if is_builtin(value):
         _, spec = pytree.tree_flatten(value, is_leaf=lambda item: item is not value)
@@ -79,59 +82,55 @@ def key_of(entry: Any) -> Any:
 
 
 def child_path(path: str, parent: Any, key: Any) -> str:
-    """Return the path of a child, as Python writes it: ``pair[1]``, ``nested['z']``,
-    ``point.x``.
-    """
-    attribute = isinstance(key, str) and key.isidentifier()
-    if attribute and not isinstance(parent, dict) and not is_mapping(parent):
+    """Return the path of a child in Python syntax: ``pair[1]``, ``nested['z']``, ``point.x``."""
+    is_identifier = isinstance(key, str) and key.isidentifier()
+    if is_identifier and not isinstance(parent, dict) and not is_mapping(parent):
         return f"{path}.{key}"
     return f"{path}[{key!r}]"
 
 
 def is_mapping(value: Any) -> bool:
-    """Return whether it is one of Python's own dicts."""
+    """Whether a value is a dict of Python."""
     return node_type(value) in pytree.STANDARD_DICT_TYPES
 
 
 def leaf_paths(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield (path, leaf) for each leaf of an argument, in the order in which torch flattens
-    them.
-    """
-    opened = open_container(value)
-    if opened is None:
+    """Yield (path, leaf) for each leaf of an argument, in the order of torch's flattening."""
+    children = open_container(value)
+    if children is None:
         yield path, value
         return
-    for key, child in opened:
+    for key, child in children:
         yield from leaf_paths(child_path(path, value, key), child)
 
 
 def register_caches(values: Any, mod: Any = None) -> None:
-    """Register caches of transformers where needed.
+    """Register caches of transformers if needed, see `caches.py`.
 
-    DynamicCache and EncoderDecoderCache, when one is among ``values``, or ``mod`` has modules of
-    transformers, which return them; see caches.py.
+    They are needed if a cache is among ``values``, or if ``mod`` has modules of transformers, which
+    return caches.
     """
-    if _CACHES not in sys.modules:
+    if _CACHE_MODULE not in sys.modules:
         return
-    cache_module = sys.modules[_CACHES]
-    pair = getattr(cache_module, "EncoderDecoderCache", None)
-    single = getattr(cache_module, "DynamicCache", None)
+    cache_module = sys.modules[_CACHE_MODULE]
+    pair_class = getattr(cache_module, "EncoderDecoderCache", None)
+    single_class = getattr(cache_module, "DynamicCache", None)
     leaf_types = {type(leaf) for leaf in pytree.tree_leaves(values)}
-    if leaf_types & {pair, single} or _uses_transformers(mod):
+    if leaf_types & {pair_class, single_class} or _uses_transformers(mod):
         caches.register_cache_classes(static=False)
 
 
 def _uses_transformers(mod: Any) -> bool:
     modules = mod.modules() if isinstance(mod, torch.nn.Module) else ()
-    return any(type(part).__module__.startswith("transformers.") for part in modules)
+    return any(type(module).__module__.startswith("transformers.") for module in modules)
 
 
-def registration_hint(kind: type) -> str:
-    """Return the line that makes torch.export open a class."""
-    name = kind.__name__
-    if dataclasses.is_dataclass(kind):
+def registration_hint(cls: type) -> str:
+    """Return the code that registers a class as a pytree."""
+    name = cls.__name__
+    if dataclasses.is_dataclass(cls):
         return f"torch.export.register_dataclass({name})"
-    if kind.__module__.startswith("transformers."):
+    if cls.__module__.startswith("transformers."):
         return f"transformers.exporters.exporter_dynamo.register_pytree_node({name})"
     return (
         f"torch.utils._pytree.register_pytree_node({name}, flatten, unflatten, "
@@ -140,21 +139,21 @@ def registration_hint(kind: type) -> str:
 
 
 def unsupported_leaf_text(path: str, value: Any) -> str | None:
-    """Return the problem of a leaf of an unsupported class, None for what torch.export takes."""
+    """Return the problem of a leaf of an unsupported class, None if torch.export accepts it."""
     supported = (torch.Tensor, bool, int, float, complex, str, type(None), enum.Enum)
     if isinstance(value, supported):
         return None
-    kind = type(value)
+    cls = type(value)
     functions = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
     constants = (torch.dtype, torch.device, torch.layout, torch.memory_format, *functions)
     if isinstance(value, constants):
         return (
-            f"'{path}' is the {kind.__name__} {value}, which torch.export does not take: make "
+            f"'{path}' is the {cls.__name__} {value}, which torch.export does not take: make "
             "it an attribute of the module, or a default value of forward"
         )
     return (
-        f"'{path}' is a {kind.__module__}.{kind.__qualname__}, whose fields torch.export does not "
-        f"know: call {registration_hint(kind)} once, before to_onnx"
+        f"'{path}' is a {cls.__module__}.{cls.__qualname__}, whose fields torch.export does not "
+        f"know: call {registration_hint(cls)} once, before to_onnx"
     )
 
 
@@ -162,16 +161,16 @@ def unsupported_leaf_text(path: str, value: Any) -> str | None:
 
 
 def spec_children(spec: Any) -> list[tuple[Any, Any]]:
-    """Return (key, child) of a TreeSpec that is no leaf; keys are names of fields if known."""
-    parts = list(spec.children())
-    names = _field_names(spec, len(parts))
-    return list(zip(names or range(len(parts)), parts, strict=True))
+    """Return (key, child) of a TreeSpec that is not a leaf; keys are field names if known."""
+    children = list(spec.children())
+    names = _field_names(spec, len(children))
+    return list(zip(names or range(len(children)), children, strict=True))
 
 
 def _field_names(spec: Any, count: int) -> list[str] | None:
     """Return names of the fields of a dict, a namedtuple or a registered class.
 
-    A class has them in its context: the list itself (ModelOutput), or the first of several
+    A class has them in its context: as the context itself (ModelOutput), or as an item of it
     (dataclasses, DynamicCache).
     """
     context: Any = spec.context
@@ -189,9 +188,7 @@ def _field_names(spec: Any, count: int) -> list[str] | None:
 
 
 def leaf_names(spec: Any, path: str = "") -> Iterator[str]:
-    """Yield a name for each leaf of a TreeSpec: ``past_key_values_key_cache_0``; empty for a
-    single one.
-    """
+    """Yield a name for each leaf of a TreeSpec: ``past_key_values_key_cache_0``."""
     if spec.is_leaf():
         yield path
         return
