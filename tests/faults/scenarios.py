@@ -31,11 +31,11 @@ from ortable.backend.store import Limits
 from ortable.exporter.capture import pt2
 from ortable.exporter.conversion import write_model
 from ortable.exporter.language_models.model_folder import (
-    FIRST,
     GENAI,
-    NEXT,
+    PAST_MODEL,
+    PROMPT_MODEL,
+    externalize_weights,
     replace_folder,
-    weights_outside,
     write_json,
 )
 from ortable.ir.proto.large_model import save_together
@@ -91,19 +91,19 @@ def _write_model(folder: Path, state: str) -> None:
 
 
 def _write_shards(folder: Path, state: str) -> None:
-    weights_outside(model(state)).save(folder / "m.onnx", max_shard_bytes=2000)
+    externalize_weights(model(state)).save(folder / "m.onnx", max_shard_bytes=2000)
 
 
 def _write_folder(folder: Path, state: str) -> None:
     with replace_folder(folder / "lm") as staging:
-        first, second = weights_outside(model(state)), weights_outside(model(state))
-        save_together({FIRST: first, NEXT: second}, staging)
+        first, second = externalize_weights(model(state)), externalize_weights(model(state))
+        save_together({PROMPT_MODEL: first, PAST_MODEL: second}, staging)
         write_json(staging / GENAI, {"state": state})
 
 
 def _folder_state(folder: Path) -> str:
     """Models go last, so a folder with all of its models is whole."""
-    found = {model_state(folder / "lm" / name) for name in (FIRST, NEXT)}
+    found = {model_state(folder / "lm" / name) for name in (PROMPT_MODEL, PAST_MODEL)}
     if ABSENT in found:
         return ABSENT
     (state,) = found

@@ -24,7 +24,7 @@ from ortable.exporter.conversion import write_model
 from ortable.exporter.frontend.export_request import Program, Request
 from ortable.exporter.frontend.fake_weights import attach_weights
 from ortable.exporter.frontend.module_state import exclusive_export, use_autocast_regions
-from ortable.exporter.reporting.example_sizes import UNBOUNDED, stated_ranges
+from ortable.exporter.reporting.example_sizes import UNBOUNDED, named_dim_ranges
 from ortable.exporter.reporting.numeric_diff import with_outputs
 from ortable.exporter.reporting.report import ExportReport, describe_model
 from ortable.exporter.reporting.sessions import (
@@ -126,7 +126,7 @@ class OnnxProgram:
         return [value.name for value in proto_of(self._conversion.model).graph.output]
 
     def __repr__(self) -> str:
-        return describe_model(self._conversion.model, stated_ranges(self._conversion.program))
+        return describe_model(self._conversion.model, named_dim_ranges(self._conversion.program))
 
     # -- files and sessions
 

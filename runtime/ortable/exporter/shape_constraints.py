@@ -15,13 +15,13 @@ from ortable.errors import InputError
 from ortable.exporter.frontend.export_request import Guard, Program
 from ortable.exporter.reporting.example_sizes import (
     UNBOUNDED,
-    bounds_of,
-    is_default,
-    ranges_of,
-    sizes_of,
-    solve_for,
+    is_torch_minimum,
+    size_expressions,
+    solve_for_symbol,
+    symbol_bounds,
+    symbol_ranges,
 )
-from ortable.exporter.signature.dynamic_shapes import value_of
+from ortable.exporter.signature.dynamic_shapes import evaluate_dim_expression
 from ortable.interpreter import results
 
 # A size of a call: the slot of its leaf, the axis (None for an integer argument), the size in the
@@ -55,7 +55,9 @@ class SizeConstraints:
     @classmethod
     def from_program(cls, program: Program, guarded: bool) -> SizeConstraints:
         """Collect the constraints of a program; ``guarded`` includes its guards."""
-        input_sizes = tuple(sizes_of(results.node_value(node)) for node in program.user_inputs)
+        input_sizes = tuple(
+            size_expressions(results.node_value(node)) for node in program.user_inputs
+        )
         symbols = {
             symbol
             for sizes in input_sizes
@@ -64,10 +66,12 @@ class SizeConstraints:
         }
         ranges = {
             symbol: (
-                0 if is_default(symbol, value_range.lower, program) else int(value_range.lower),
-                bounds_of(symbol, {symbol: value_range})[1],
+                0
+                if is_torch_minimum(symbol, value_range.lower, program)
+                else int(value_range.lower),
+                symbol_bounds(symbol, {symbol: value_range})[1],
             )
-            for symbol, value_range in ranges_of(program).items()
+            for symbol, value_range in symbol_ranges(program).items()
             if symbol in symbols
             and value_range.lower.is_Integer  # not the unbounded int of an input
         }
@@ -160,7 +164,7 @@ class SizeConstraints:
                 substitutions = {
                     symbol: values[symbol] for symbol in size.free_symbols - set(unsolved)
                 }
-                solution = solve_for(size.subs(substitutions), unsolved[0], actual)
+                solution = solve_for_symbol(size.subs(substitutions), unsolved[0], actual)
                 if solution is not None:
                     values[unsolved[0]] = solution
             if all(symbol in values for symbol in size.free_symbols):
@@ -205,7 +209,7 @@ class SizeConstraints:
                     f"'{name}' is {by_name[name]}"
                 )
         for name, value in by_name.items():
-            expected = None if name.isidentifier() else value_of(name, by_name)
+            expected = None if name.isidentifier() else evaluate_dim_expression(name, by_name)
             if expected is not None and expected != value:
                 raise InputError(
                     f"'{name}' is {expected} in this call, and its dimension is {value}"

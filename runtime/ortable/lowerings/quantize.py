@@ -26,7 +26,7 @@ from ortable.prelude.facts import (
 )
 from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.promotion import opmath_dtype
-from ortable.prelude.quantized import before_widening, constant_array
+from ortable.prelude.quantized import constant_array, source_before_cast
 from ortable.prelude.values import cast, const, reshape_to
 
 __all__ = [
@@ -86,19 +86,19 @@ def known_as(graph: Graph, x: Result, shape: Ints) -> Result:
 
 def has_codes(graph: Graph, x: Result, zero: Result) -> Bool:
     """True when the DynamicQuantizeLinear of ``x`` itself computed a zero point."""
-    node = graph.values[before_widening(graph, zero)].producer
+    node = graph.values[source_before_cast(graph, zero)].producer
     is_dynamic = node is not None and node.op_type == "DynamicQuantizeLinear"
     return is_dynamic and node.inputs[0] == x
 
 
 def codes_of(graph: Graph, zero: Result) -> Result:
     """The codes of the DynamicQuantizeLinear that computed a zero point; see ``has_codes``."""
-    return graph.values[before_widening(graph, zero)].producer.outputs[0]
+    return graph.values[source_before_cast(graph, zero)].producer.outputs[0]
 
 
 def one_scale(graph: Graph, scale: Result) -> Result:
     """A scale of one element as 0-d float32, without a cast through float64."""
-    source = before_widening(graph, scale)
+    source = source_before_cast(graph, scale)
     return cast(graph, reshape_to(graph, source, []), dtypes.float32)
 
 

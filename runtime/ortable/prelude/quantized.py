@@ -31,7 +31,7 @@ def fits(graph: Graph, zero: Result | None, dtype: Dtype) -> Bool:
     array = constant_array(graph, zero)
     if array is not None:
         return _all_in_range(array, dtype)
-    name = before_widening(graph, zero)
+    name = source_before_cast(graph, zero)
     node = graph.values[name].producer
     if node is None:
         return False
@@ -69,11 +69,11 @@ def zero_codes(
     if array is not None:
         codes = array.astype(dtypes.to_numpy(dtype))
         return graph.make_initializer("", codes if shape is None else codes.reshape(shape))
-    result = cast(graph, before_widening(graph, zero), dtype)
+    result = cast(graph, source_before_cast(graph, zero), dtype)
     return result if shape is None else reshape_to(graph, result, shape)
 
 
-def before_widening(graph: Graph, name: str) -> str:
+def source_before_cast(graph: Graph, name: str) -> str:
     """Return the source of a lossless cast, or the 0-d source of a vector of one element."""
     node = graph.values[name].producer
     if node is not None and node.op_type == "Reshape" and graph.get_rank(node.inputs[0]) == 0:

@@ -19,7 +19,7 @@ from ortable.errors import BuilderError
 from ortable.exporter.frontend.export_request import Request
 from ortable.exporter.frontend.module_state import module_tensors
 from ortable.exporter.signature import dynamic_shapes as shapes
-from ortable.exporter.signature.dynamic_shapes import Hint, Leaf, NamedHint, value_of
+from ortable.exporter.signature.dynamic_shapes import Hint, Leaf, NamedHint, evaluate_dim_expression
 
 _MAX_SIZE = 64  # of an enlarged dimension
 
@@ -58,8 +58,8 @@ def make_enlarged_requests(request: Request) -> Iterator[Request]:
 
     The requests differ in how dimensions without names are grouped; none if no size is 0 or 1.
     """
-    arguments = shapes.bound_arguments(request.model, request.args, request.kwargs)
-    requested = shapes.call_leaves(request.dynamic_shapes, arguments, request.kwargs)
+    arguments = shapes.bind_arguments(request.model, request.args, request.kwargs)
+    requested = shapes.collect_leaf_specs(request.dynamic_shapes, arguments, request.kwargs)
     leaves, structure = pytree.tree_flatten((request.args, request.kwargs))
     axes = list(_dynamic_axes(requested))
     if len(requested) != len(leaves):
@@ -147,7 +147,7 @@ def _size_of_expression(axis: _Axis, by_name: dict[str, int]) -> int | None:
     dim = axis.dim
     if not hasattr(dim, "root"):
         try:
-            return value_of(dim.name, by_name)
+            return evaluate_dim_expression(dim.name, by_name)
         except BuilderError:  # a division by zero
             return None
     root = dim.root.__name__

@@ -192,13 +192,13 @@ def get_requested_dims(
         return None
     args, kwargs = request.args, request.kwargs
     if not isinstance(request.model, ExportedProgram):
-        arguments = shapes.bound_arguments(request.model, args, kwargs)
-        return shapes.call_leaves(request.dynamic_shapes, arguments, kwargs)
+        arguments = shapes.bind_arguments(request.model, args, kwargs)
+        return shapes.collect_leaf_specs(request.dynamic_shapes, arguments, kwargs)
     if not args and not kwargs:
         args, kwargs = get_example_call(exported, program)
-    arguments = shapes.bound_arguments(_ForwardSignature(exported), args, kwargs)
+    arguments = shapes.bind_arguments(_ForwardSignature(exported), args, kwargs)
     # The parameters of a program's signature are in the order of its placeholders.
-    return shapes.call_leaves(request.dynamic_shapes, arguments, {})
+    return shapes.collect_leaf_specs(request.dynamic_shapes, arguments, {})
 
 
 def get_example_call(exported: ExportedProgram, program: Program) -> tuple[Any, Any]:

@@ -17,7 +17,7 @@ from torch.fx.node import map_arg
 from ortable.compat.torch import FakeTensor, OpOverload
 from ortable.exporter.frontend.export_request import Program
 from ortable.exporter.frontend.module_state import FAKE_TENSOR_LOGGER, silence_loggers
-from ortable.exporter.reporting.example_sizes import resize_leaf, sizes_of
+from ortable.exporter.reporting.example_sizes import resize_leaf, size_expressions
 from ortable.interpreter import results
 from ortable.interpreter.modules import find_attribute
 
@@ -305,7 +305,7 @@ def _tensor_layout(value: torch.Tensor) -> Layout | None:
 def _leaf_shapes(value: Any) -> list[tuple[Any, ...] | None]:
     """Return the shape of each leaf, with ints and expressions; None for a leaf without one."""
     if isinstance(value, torch.Tensor):
-        return [tuple(sizes_of(value))]
+        return [tuple(size_expressions(value))]
     if isinstance(value, list | tuple):
         return [shape for part in value for shape in _leaf_shapes(part)]
     return [None]

@@ -25,7 +25,7 @@ from ortable.exporter.frontend.module_state import (
     copy_module,
     restore_state,
 )
-from ortable.exporter.reporting.example_sizes import other_sizes
+from ortable.exporter.reporting.example_sizes import resized_calls
 from ortable.ir.initializers import is_fake
 
 from .dynamic_loops import DynamicLoop, LoopLocation, LoopSession, RerollError, intercept_loops
@@ -203,7 +203,7 @@ def check_other_sizes(program: Program, exported: ExportedProgram, request: Requ
     if any(map(is_fake, pytree.tree_leaves((dict(exported.state_dict), call)))):
         return []
     compared = []
-    for size_text, other_call in other_sizes(program, call):
+    for size_text, other_call in resized_calls(program, call):
         if other_call is None:
             continue
         try:

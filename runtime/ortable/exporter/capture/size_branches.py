@@ -26,9 +26,9 @@ from torch.fx import Graph, GraphModule, Node
 from ortable.compat.torch import pytree
 from ortable.errors import ExportError
 from ortable.exporter.frontend.export_request import Guard, Program, Request
-from ortable.exporter.reporting.example_sizes import example_sizes, resize_leaf, sizes_of
+from ortable.exporter.reporting.example_sizes import example_sizes, resize_leaf, size_expressions
 from ortable.exporter.signature.dimension_names import free_symbols
-from ortable.exporter.signature.dynamic_shapes import value_of
+from ortable.exporter.signature.dynamic_shapes import evaluate_dim_expression
 
 from .exported_program import get_requested_dims
 from .guard_proofs import Range, choose_size_cases, find_uncovered_sizes
@@ -88,7 +88,7 @@ def _capture_variants(
     leaves, structure = pytree.tree_flatten((request.args, request.kwargs))
     if len(leaves) != len(program.user_inputs) or program.exported is None:
         raise ExportError("the inputs of the program do not match the arguments of the call")
-    sizes = [sizes_of(node.meta.get("val")) for node in program.user_inputs]
+    sizes = [size_expressions(node.meta.get("val")) for node in program.user_inputs]
     for size in itertools.chain.from_iterable(
         size_list for size_list in sizes if isinstance(size_list, list)
     ):
@@ -275,7 +275,7 @@ def _unify_names(
             by_name[name] = value
     sizes = {}
     for symbol in values:
-        derived = value_of(names[symbol], by_name)
+        derived = evaluate_dim_expression(names[symbol], by_name)
         sizes[symbol] = by_name[names[symbol]] if derived is None else derived
     return sizes
 
@@ -307,7 +307,7 @@ def _check_compatible(base: Program, variant: Program) -> None:
                 raise ExportError("a size depends on data, on a side of a branch on a size")
     for left_input, right_input in zip(base.user_inputs, variant.user_inputs, strict=True):
         left_sizes, right_sizes = (
-            sizes_of(item.meta.get("val")) for item in (left_input, right_input)
+            size_expressions(item.meta.get("val")) for item in (left_input, right_input)
         )
         if str(left_sizes) != str(right_sizes):
             raise ExportError(

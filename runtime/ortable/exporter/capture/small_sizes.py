@@ -31,8 +31,8 @@ from ortable.exporter.frontend.module_state import (
 from ortable.exporter.reporting.example_sizes import (
     example_sizes,
     resize_leaf,
+    size_expressions,
     sizes_by_name,
-    sizes_of,
 )
 from ortable.interpreter.calls import operator_key
 from ortable.ir.initializers import is_fake
@@ -128,7 +128,7 @@ def check_example(program: Program, request: Request, capture: CapturedModule) -
 def holds_for_example(program: Program, request: Request) -> bool:
     """Whether ranges, guards and proofs of small sizes allow the example of ``request``."""
     leaves = pytree.tree_leaves((request.args, request.kwargs))
-    sizes = [sizes_of(node.meta.get("val")) for node in program.user_inputs]
+    sizes = [size_expressions(node.meta.get("val")) for node in program.user_inputs]
     if len(leaves) != len(sizes) or program.exported is None:
         return False
     for leaf, expressions in zip(leaves, sizes, strict=True):
@@ -165,7 +165,7 @@ def _least_sizes(program: Program, request: Request, hints: Mapping[Any, int]) -
     }
     requested = get_requested_dims(program, program.exported, request) or ()
     for node, leaf in zip(program.user_inputs, requested, strict=False):
-        sizes = sizes_of(node.meta.get("val"))
+        sizes = size_expressions(node.meta.get("val"))
         for axis, dim in leaf.dims().items():
             symbol = sizes[axis] if isinstance(sizes, list) else sizes
             requested_minimum = getattr(dim, "min", None)
@@ -215,7 +215,7 @@ class _SizeTrials:
     ) -> None:
         self.program, self.request, self.capture = program, request, capture
         self.leaves, self.structure = pytree.tree_flatten(call)
-        self.sizes = [sizes_of(node.meta.get("val")) for node in program.user_inputs]
+        self.sizes = [size_expressions(node.meta.get("val")) for node in program.user_inputs]
         self.hints = example_sizes(self.leaves, self.sizes)
         self.names = {
             symbol: program.symbol_names.get(str(symbol), str(symbol)) for symbol in self.hints

@@ -145,11 +145,13 @@ def _from_graph(request: Request) -> Program:
         label = f"output_{len(program.outputs)}"
         program.outputs.append(ProgramOutput("user", is_none=value is None, label=label))
     arguments = (
-        shapes.bound_arguments(graph_module, args, kwargs)
+        shapes.bind_arguments(graph_module, args, kwargs)
         if dynamic_shapes is not None and args
         else None
     )
-    requested = shapes.call_leaves(dynamic_shapes, arguments, {}) if arguments is not None else None
+    requested = (
+        shapes.collect_leaf_specs(dynamic_shapes, arguments, {}) if arguments is not None else None
+    )
     name_dimensions(program, requested)
     return program
 
@@ -190,7 +192,7 @@ def _capture_enlarged(request: Request, original: Request) -> Program | None:
 
 def _try_strategies(request: Request) -> Program:
     request.record.sides = 1
-    arguments = shapes.bound_arguments(request.model, request.args, request.kwargs)
+    arguments = shapes.bind_arguments(request.model, request.args, request.kwargs)
     normalized = shapes.normalize_shapes(request.dynamic_shapes, arguments)
     attempts = CaptureAttempts(request, arguments, normalized)
     for strategy in select_strategies(request.options):
@@ -231,7 +233,7 @@ def _merge_other_sides(program: Program, strategy: Strategy, attempts: CaptureAt
         return program
 
     def capture_sizes(request: Request) -> Program:
-        arguments = shapes.bound_arguments(request.model, request.args, request.kwargs)
+        arguments = shapes.bind_arguments(request.model, request.args, request.kwargs)
         unsaved_request = replace(request, options=replace(options, save_ep=None))
         with silence_loggers(GUARDS_LOGGER):
             new_attempts = CaptureAttempts(unsaved_request, arguments, attempts.dynamic_shapes)

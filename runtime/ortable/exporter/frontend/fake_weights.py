@@ -76,7 +76,7 @@ def convert_weights_to_inputs(builder: Any, program: Program) -> None:
         program.fakes[name] = paths.get(key) or [program.paths.get(name, name)]
 
 
-def weight_spellings(prefix: str, path: str) -> tuple[str, str, str]:
+def possible_weight_names(prefix: str, path: str) -> tuple[str, str, str]:
     """Return the names that a weight may have in a model.
 
     These are the name in the state_dict, torch.export's name of the input (``p_linear_weight``),
@@ -134,7 +134,7 @@ def _tensors_by_name(model: torch.nn.Module) -> dict[str, Any]:
     tensors: dict[str, Any] = dict(named_weights(model))
     for path, tensor in list(tensors.items()):
         prefix = "p" if path in parameters else "b" if path in buffers else "c"
-        _, exported_name, unprefixed = weight_spellings(prefix, path)
+        _, exported_name, unprefixed = possible_weight_names(prefix, path)
         tensors[unique_weight_name(exported_name, tensors)] = tensor
         tensors.setdefault(unprefixed, tensor)
     return tensors

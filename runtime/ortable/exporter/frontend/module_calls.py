@@ -170,7 +170,7 @@ def common_calls(first_stack: Stack, second_stack: Stack) -> Stack:
     return first_stack[:count]
 
 
-def calls_below(stacks: Sequence[Stack], outer: Stack) -> list[Stack]:
+def calls_inside(stacks: Sequence[Stack], outer: Stack) -> list[Stack]:
     """Return the calls of each stack that are inside ``outer``.
 
     If a stack does not start with ``outer``, as in a graph that was traced elsewhere, return the

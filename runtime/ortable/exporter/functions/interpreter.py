@@ -23,7 +23,7 @@ from ortable.exporter.frontend.module_calls import (
     ModuleCall,
     Stack,
     call_runs,
-    calls_below,
+    calls_inside,
     function_name,
     map_leaves,
 )
@@ -178,7 +178,7 @@ class FunctionInterpreter(DynamoInterpreter):
                     self.run_node(inner)
             body = [inner for inner in body if inner.op != "get_attr"]
             stacks = (
-                calls_below(self.shared.choices.reader.read_stacks(body), self.calls)
+                calls_inside(self.shared.choices.reader.read_stacks(body), self.calls)
                 if body
                 else []
             )

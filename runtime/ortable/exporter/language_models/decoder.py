@@ -134,7 +134,7 @@ def make_decoder(model: Any) -> Decoder:
     return Decoder(model, layers, "position_ids" in parameters, cache_argument)
 
 
-def longest_text(config: Any) -> int | None:
+def max_text_length(config: Any) -> int | None:
     """Return the maximal text length in tokens by a transformers configuration, None if unknown."""
     lengths = (getattr(config, name, None) for name in CONTEXT_LENGTH_KEYS)
     return next((length for length in lengths if isinstance(length, int)), None)

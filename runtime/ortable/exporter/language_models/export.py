@@ -23,15 +23,15 @@ from ortable.passes.weight_quantization import WeightOptions, parse_weights
 
 from ..to_onnx import export
 from .decoder import Decoder, make_decoder
-from .loop import decoding_of_loop, make_search
+from .loop import decoding_of_loop, export_search_loop
 from .model_folder import (
-    FIRST,
     GENAI,
     MODEL,
-    NEXT,
+    PAST_MODEL,
+    PROMPT_MODEL,
     SEARCHES,
+    externalize_weights,
     replace_folder,
-    weights_outside,
     write_json,
 )
 from .quantized_kv_cache import Cache, checked_cache, quantize_cache
@@ -128,10 +128,10 @@ def export_language_model(
         models = {MODEL: step}
         if not merged:
             prompt_step = _export_step(decoder, False, validate=validate, **keywords)
-            models = {FIRST: prompt_step, NEXT: step}
+            models = {PROMPT_MODEL: prompt_step, PAST_MODEL: step}
         if loop is not None and decoding is not None:
             loop_keywords = {**keywords, "weights": _nest_weight_options(keywords["weights"])}
-            models[SEARCHES[loop]] = make_search(decoder, decoding, sample, loop_keywords)
+            models[SEARCHES[loop]] = export_search_loop(decoder, decoding, sample, loop_keywords)
         save_together(models, folder)
         _write_settings(decoder.model, tokenizer, folder)
     return OnnxLanguageModel.load(path)
@@ -176,7 +176,7 @@ def _export_step(decoder: Decoder, with_past: bool, **keywords: Any) -> LargeMod
         output_names=["logits", *decoder.cache_names("present")],
         **keywords,
     ).model
-    return weights_outside(model)
+    return externalize_weights(model)
 
 
 def _write_settings(model: Any, tokenizer: Any, folder: Path) -> None:

@@ -26,7 +26,7 @@ from ortable.exporter.language_models.decoding import (
     make_decoding,
     sample_tokens,
 )
-from ortable.exporter.language_models.model_folder import weights_outside
+from ortable.exporter.language_models.model_folder import externalize_weights
 from ortable.exporter.to_onnx import export, to_onnx
 
 STEPS = "steps"  # the name of the first dimension of the random numbers
@@ -165,7 +165,7 @@ def decoding_of_loop(decoder: Decoder, sample: bool) -> Decoding:
     return make_decoding(decoder.model.generation_config.to_dict(), sample)
 
 
-def make_search(
+def export_search_loop(
     decoder: Decoder, decoding: Decoding, sample: bool, keywords: Mapping[str, Any]
 ) -> LargeModel:
     """Export ``input_ids, attention_mask, max_new_tokens -> sequences``, with ``random`` to sample.
@@ -181,7 +181,7 @@ def make_search(
     start = to_onnx(
         DecodeStart(decoder), (prompt,), dynamic_shapes=({0: BATCH, 1: SEQUENCE},), **keywords
     )
-    return _build_loop(weights_outside(body), start, sample)
+    return _build_loop(externalize_weights(body), start, sample)
 
 
 def _build_loop(step: LargeModel, start: ModelProto, sample: bool) -> LargeModel:

@@ -21,16 +21,16 @@ from ortable.exporter.language_models.decoder import (
     CONTEXT_LENGTH_KEYS,
     Decoder,
     cache_recompute_length,
-    longest_text,
+    max_text_length,
 )
 from ortable.exporter.language_models.decoding import special_tokens
 from ortable.ir.proto.atomic_files import unused_path
 
 MODEL = "model.onnx"
 SEARCHES = {"greedy": "greedy_search.onnx", "sample": "sampled_search.onnx"}
-FIRST, NEXT = "decoder_model.onnx", "decoder_with_past_model.onnx"
+PROMPT_MODEL, PAST_MODEL = "decoder_model.onnx", "decoder_with_past_model.onnx"
 GENAI = "genai_config.json"
-_MODELS = (MODEL, FIRST, NEXT, *SEARCHES.values())
+_MODELS = (MODEL, PROMPT_MODEL, PAST_MODEL, *SEARCHES.values())
 _EXTERNAL_THRESHOLD = 1024  # weights of at least this many bytes are in the data file
 # Files of an earlier export, which are deleted even if the new export does not write them.
 _GENERATED_FILES = (GENAI, *(f"{name}{end}" for name in _MODELS for end in ("", ".data")))
@@ -103,7 +103,7 @@ def _link_file(source: str | os.PathLike[str], target: str | os.PathLike[str]) -
         shutil.copy2(source, target, follow_symlinks=False)
 
 
-def weights_outside(model: ModelProto | LargeModel) -> LargeModel:
+def externalize_weights(model: ModelProto | LargeModel) -> LargeModel:
     """Return the model as a LargeModel, which keeps its weights in a data file."""
     return (
         model if isinstance(model, LargeModel) else LargeModel.of_proto(model, _EXTERNAL_THRESHOLD)
@@ -210,7 +210,7 @@ def _genai_type(decoder: Decoder) -> str:
 
 def _context_length(decoder: Decoder, context_length: int | None) -> int:
     config = decoder.model.config.get_text_config()
-    length = longest_text(config) if context_length is None else context_length
+    length = max_text_length(config) if context_length is None else context_length
     if length is None:
         raise OptionError(
             f"the configuration of {type(decoder.model).__name__} has no maximal text length "

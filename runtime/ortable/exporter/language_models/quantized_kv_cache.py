@@ -15,7 +15,7 @@ import torch
 
 from ortable.errors import ExportError, InputError, OptionError
 
-from .decoder import Decoder, longest_text
+from .decoder import Decoder, max_text_length
 
 _MIN_CODE, _MAX_CODE = -128, 127  # int8 codes
 _MIN_MAGNITUDE = (
@@ -235,7 +235,7 @@ def _compute_scale(decoder: Decoder, states: torch.Tensor, options: CacheOptions
 def _calibration_texts(decoder: Decoder, requested: Any) -> torch.Tensor:
     config = decoder.model.config.get_text_config()
     if requested is None:
-        count = min(_TOKENS, longest_text(config) or _TOKENS)
+        count = min(_TOKENS, max_text_length(config) or _TOKENS)
         generator = torch.Generator().manual_seed(0)
         tokens = torch.randint(config.vocab_size, (_TEXTS, count), generator=generator)
         return tokens.to(decoder.model.device)

@@ -20,7 +20,7 @@ from ortable.ir.schemas import TENSOR_TYPES
 
 from .decoder import cache_recompute_length
 from .decoding import compute_scores, make_decoding
-from .model_folder import FIRST, MODEL, NEXT
+from .model_folder import MODEL, PAST_MODEL, PROMPT_MODEL
 
 _PAST, _PRESENT = "past_key_values.", "present."
 
@@ -64,11 +64,11 @@ class OnnxLanguageModel:
         folder = Path(path)
         provider_list = (CPU,) if providers is None else tuple(providers)
         check_providers(provider_list)
-        for files in ((MODEL,), (FIRST, NEXT)):
+        for files in ((MODEL,), (PROMPT_MODEL, PAST_MODEL)):
             if all((folder / name).is_file() for name in files):
                 return cls(folder, files, provider_list)
         raise InputError(
-            f"'{folder}' has neither {MODEL} nor {FIRST} and {NEXT}: export_language_model writes "
+            f"'{folder}' has neither {MODEL} nor {PROMPT_MODEL} and {PAST_MODEL}: export_language_model writes "
             "them"
         )
 

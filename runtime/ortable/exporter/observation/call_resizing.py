@@ -17,7 +17,11 @@ from ortable.compat.torch import pytree
 from ortable.exporter.observation.calls import ObservedCall, flat_leaves, observe_value
 from ortable.exporter.observation.dim_inference import DimInference
 from ortable.exporter.signature import pytrees
-from ortable.exporter.signature.dynamic_shapes import Arguments, bound_arguments, value_of
+from ortable.exporter.signature.dynamic_shapes import (
+    Arguments,
+    bind_arguments,
+    evaluate_dim_expression,
+)
 
 CallArguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -80,7 +84,7 @@ def _may_be_offsets(leaf: torch.Tensor) -> bool:
 def _dim_size(name: str, sizes: Mapping[str, int]) -> int:
     if name in sizes:
         return sizes[name]
-    size = value_of(name, sizes)
+    size = evaluate_dim_expression(name, sizes)
     assert size is not None, name  # an expression contains only known names
     return size
 
@@ -101,7 +105,7 @@ def count_elements(inference: DimInference, call: ObservedCall, sizes: Mapping[s
 def requested_shapes(module: Any, inference: DimInference, call: ObservedCall) -> dict[str, Any]:
     """Return ``dynamic_shapes`` of `ortable.export` for this call: nests of names by argument."""
     assert call.args is not None and call.kwargs is not None
-    arguments = bound_arguments(module, call.args, call.kwargs)
+    arguments = bind_arguments(module, call.args, call.kwargs)
     shapes: dict[str, Any] = {}
     for name, value in arguments.items():
         if name == arguments.rest:
@@ -114,7 +118,7 @@ def requested_shapes(module: Any, inference: DimInference, call: ObservedCall) -
 
 
 def _requested_shape(inference: DimInference, path: str, value: Any) -> Any:
-    children = pytrees.open_container(value)
+    children = pytrees.container_children(value)
     if children is not None:
         items = [
             _requested_shape(inference, pytrees.child_path(path, value, key), child)
@@ -141,4 +145,4 @@ def replace_arguments(module: Any, call: ObservedCall, new_call: CallArguments) 
 def get_arguments(module: Any, call: ObservedCall) -> Arguments:
     """Return the arguments of a call by the names of forward's parameters."""
     assert call.args is not None and call.kwargs is not None
-    return bound_arguments(module, call.args, call.kwargs)
+    return bind_arguments(module, call.args, call.kwargs)

@@ -19,7 +19,7 @@ from ortable.compat.torch import pytree, remove_pre_hook
 from ortable.errors import InputError
 from ortable.exporter.frontend.module_state import copy_call
 from ortable.exporter.signature import pytrees
-from ortable.exporter.signature.dynamic_shapes import Arguments, bound_arguments
+from ortable.exporter.signature.dynamic_shapes import Arguments, bind_arguments
 from ortable.ir.initializers import is_fake
 
 
@@ -112,7 +112,7 @@ class CallRecorder:
         flat = pytree.tree_leaves((args, kwargs))
         if any(isinstance(leaf, torch.Tensor) and is_fake(leaf) for leaf in flat):
             return
-        arguments = bound_arguments(module, args, kwargs)
+        arguments = bind_arguments(module, args, kwargs)
         given_names = frozenset(name for name, _ in _expand_kwargs(arguments))
         for name, default in self.defaults.items():
             arguments.setdefault(name, default)

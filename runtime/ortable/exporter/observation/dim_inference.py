@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ortable.errors import ExportError
 from ortable.exporter.observation.calls import ObservedCall, ObservedValue
-from ortable.exporter.signature.dynamic_shapes import expression_of
+from ortable.exporter.signature.dynamic_shapes import parse_dim_expression
 
 # The sizes of one dimension, in the order of the calls.
 SizeTuple = tuple[int, ...]
@@ -74,7 +74,7 @@ class _Relation:
 
     def text(self, names: Mapping[SizeTuple, str]) -> str:
         text = self.form.format(*(names[base] for base in self.bases))
-        expression = expression_of(text)
+        expression = parse_dim_expression(text)
         return text if expression is None else str(expression)
 
 

@@ -14,7 +14,7 @@ import torch
 from ortable import dims
 from ortable.compat.torch import pytree
 from ortable.exporter.frontend.export_request import Program
-from ortable.exporter.signature.dynamic_shapes import expression_of, value_of
+from ortable.exporter.signature.dynamic_shapes import evaluate_dim_expression, parse_dim_expression
 
 UNBOUNDED = 2**31  # bounds_of returns this for a dimension without a largest size
 TORCH_MIN_SIZE = 2  # torch's default smallest size of a dynamic dimension
@@ -25,7 +25,7 @@ _MAX_STEPS, _MAX_TRIALS = 257, 1000
 ExampleCall = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-def other_sizes(program: Program, call: ExampleCall) -> list[tuple[str, ExampleCall | None]]:
+def resized_calls(program: Program, call: ExampleCall) -> list[tuple[str, ExampleCall | None]]:
     """Return resized calls, each with a description of its sizes (``"batch=6, length=9"``).
 
     In the first call every dynamic dimension is larger than in the example, by different amounts.
@@ -36,15 +36,15 @@ def other_sizes(program: Program, call: ExampleCall) -> list[tuple[str, ExampleC
     leaves, structure = pytree.tree_flatten(call)
     if len(leaves) != len(program.user_inputs):
         return []
-    sizes = [sizes_of(node.meta.get("val")) for node in program.user_inputs]
+    sizes = [size_expressions(node.meta.get("val")) for node in program.user_inputs]
     hints = example_sizes(leaves, sizes)
-    ranges = ranges_of(program)
+    ranges = symbol_ranges(program)
     tried = [hints]
     calls: list[tuple[str, ExampleCall | None]] = []
     names = {symbol: program.symbol_names.get(str(symbol), str(symbol)) for symbol in hints}
     for start in (
         sizes_by_name(_larger_sizes(hints, ranges), names, min),
-        sizes_by_name({s: bounds_of(s, ranges)[0] for s in hints}, names, max),
+        sizes_by_name({s: symbol_bounds(s, ranges)[0] for s in hints}, names, max),
     ):
         new_sizes = _satisfy_guards(start, names, program, ranges)
         if new_sizes is None:
@@ -75,7 +75,9 @@ def _satisfy_guards(
     for offsets in itertools.islice(_by_sum(len(groups), steps), _MAX_TRIALS):
         offset = dict(zip(groups, offsets, strict=True))
         candidate = {symbol: value + offset[names[symbol]] for symbol, value in values.items()}
-        in_range = all(value <= bounds_of(symbol, ranges)[1] for symbol, value in candidate.items())
+        in_range = all(
+            value <= symbol_bounds(symbol, ranges)[1] for symbol, value in candidate.items()
+        )
         by_name = {str(symbol): value for symbol, value in candidate.items()}
         if in_range and all(guard.holds(by_name) for guard in program.guards):
             return candidate
@@ -98,7 +100,7 @@ def _by_sum(count: int, steps: int) -> Iterator[tuple[int, ...]]:
         yield from tuples_with_sum(count, total)
 
 
-def sizes_of(value: Any) -> Any:
+def size_expressions(value: Any) -> Any:
     """Return the ints or sympy expressions of an input's sizes; None for a constant."""
     if isinstance(value, torch.Tensor):
         return [size.node.expr if isinstance(size, torch.SymInt) else size for size in value.shape]
@@ -116,13 +118,13 @@ def example_sizes(leaves: Sequence[Any], sizes: Sequence[Any]) -> dict[Any, int]
         for expression, size in pairs:
             symbols = list(getattr(expression, "free_symbols", ()))
             if len(symbols) == 1 and symbols[0] not in hints:
-                value = solve_for(expression, symbols[0], int(size))
+                value = solve_for_symbol(expression, symbols[0], int(size))
                 if value is not None:
                     hints[symbols[0]] = value
     return hints
 
 
-def solve_for(expression: Any, symbol: Any, size: int) -> int | None:
+def solve_for_symbol(expression: Any, symbol: Any, size: int) -> int | None:
     """Solve ``expression == size`` for an integer ``symbol``; None without a solution."""
     if expression == symbol:
         return size
@@ -132,7 +134,7 @@ def solve_for(expression: Any, symbol: Any, size: int) -> int | None:
     return int(solutions[0]) if solutions else None
 
 
-def ranges_of(program: Program) -> Mapping[Any, Any]:
+def symbol_ranges(program: Program) -> Mapping[Any, Any]:
     """Map symbols to torch's ranges, with the proved smallest sizes.
 
     The lower bound 2, which torch gives every dimension without a user's minimum, becomes 1.
@@ -159,7 +161,7 @@ def _known_range(symbol: Any, value_range: Any, program: Program) -> Any:
     return type(value_range)(1, value_range.upper) if is_torch_default else value_range
 
 
-def is_default(symbol: Any, lower: Any, program: Program) -> bool:
+def is_torch_minimum(symbol: Any, lower: Any, program: Program) -> bool:
     """Whether a lower bound comes from torch and not from the user.
 
     torch's bound is `TORCH_MIN_SIZE` for a dimension without a user's minimum, and the sum of these
@@ -168,7 +170,7 @@ def is_default(symbol: Any, lower: Any, program: Program) -> bool:
     has_no_user_minimum = program.exported is None or str(symbol) in program.open_dims
     if str(symbol) in program.smallest:
         return bool(has_no_user_minimum and lower == 0)
-    expression = expression_of(program.symbol_names.get(str(symbol), ""))
+    expression = parse_dim_expression(program.symbol_names.get(str(symbol), ""))
     torch_minimum = TORCH_MIN_SIZE
     if expression is not None:
         torch_minimum = dims.evaluate_dim(
@@ -177,26 +179,26 @@ def is_default(symbol: Any, lower: Any, program: Program) -> bool:
     return bool(has_no_user_minimum and lower <= torch_minimum)
 
 
-def stated_ranges(program: Program) -> list[tuple[str, int | None, int | None]]:
+def named_dim_ranges(program: Program) -> list[tuple[str, int | None, int | None]]:
     """Return (name, smallest, largest) of each named dimension; None for a default bound.
 
     torch raises the smallest size of a dimension if an operator branches on whether a size is 1,
     for example after convolutions with strides.
     """
     stated = []
-    for symbol, value_range in ranges_of(program).items():
+    for symbol, value_range in symbol_ranges(program).items():
         name = program.symbol_names.get(str(symbol))
         if name is None or not value_range.lower.is_Integer:
             continue
-        lower, upper = int(value_range.lower), bounds_of(symbol, {symbol: value_range})[1]
-        has_default_minimum = is_default(symbol, lower, program)
+        lower, upper = int(value_range.lower), symbol_bounds(symbol, {symbol: value_range})[1]
+        has_default_minimum = is_torch_minimum(symbol, lower, program)
         stated.append(
             (name, None if has_default_minimum else lower, None if upper >= UNBOUNDED else upper)
         )
     return stated
 
 
-def bounds_of(symbol: Any, ranges: Mapping[Any, Any]) -> tuple[int, int]:
+def symbol_bounds(symbol: Any, ranges: Mapping[Any, Any]) -> tuple[int, int]:
     """Return the bounds of a symbol, at least 1, because few models run on empty tensors."""
     value_range = ranges.get(symbol)
     if value_range is None:
@@ -208,7 +210,7 @@ def bounds_of(symbol: Any, ranges: Mapping[Any, Any]) -> tuple[int, int]:
 def _larger_sizes(hints: Mapping[Any, int], ranges: Mapping[Any, Any]) -> dict[Any, int]:
     """Increase every symbol by a different amount, so that two dimensions differ."""
     return {
-        symbol: min(value + 1 + index, bounds_of(symbol, ranges)[1])
+        symbol: min(value + 1 + index, symbol_bounds(symbol, ranges)[1])
         for index, (symbol, value) in enumerate(hints.items())
     }
 
@@ -221,7 +223,7 @@ def sizes_by_name(
     for symbol, value in values.items():
         groups.setdefault(names[symbol], []).append(value)
     size_by_name = {name: choose(group_sizes) for name, group_sizes in groups.items()}
-    evaluated = {name: value_of(name, size_by_name) for name in size_by_name}
+    evaluated = {name: evaluate_dim_expression(name, size_by_name) for name in size_by_name}
     return {symbol: evaluated[names[symbol]] or size_by_name[names[symbol]] for symbol in values}
 
 

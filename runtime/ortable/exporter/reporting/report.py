@@ -21,7 +21,7 @@ from onnx import ModelProto, ValueInfoProto
 from ortable import dtypes
 from ortable.compat.torch import HigherOrderOperator, OpOverload
 from ortable.exporter.frontend.export_request import PHASES, ExportRecord, Program, Request
-from ortable.exporter.reporting.example_sizes import stated_ranges
+from ortable.exporter.reporting.example_sizes import named_dim_ranges
 from ortable.exporter.reporting.metadata import package_version
 from ortable.exporter.reporting.numeric_diff import EXACT, tolerance_of
 from ortable.exporter.reporting.quantization_report import StoredWeights, WeightReport
@@ -68,7 +68,7 @@ def report_text(
     if model is not None:
         proto = proto_of(model)
         sections += ["## Model", _value_table(proto)]
-        ranges = stated_ranges(program) if program is not None else []
+        ranges = named_dim_ranges(program) if program is not None else []
         if ranges:  # ONNX models cannot store these bounds
             rows = [tuple("" if bound is None else str(bound) for bound in row) for row in ranges]
             sections.append(markdown_table(("dimension", "smallest", "largest"), rows))

@@ -20,7 +20,7 @@ from ortable.compat.torch import pytree
 from ortable.errors import ExportError, OptionError
 from ortable.exporter.frontend.export_request import Program, Request
 from ortable.exporter.frontend.module_state import caller_autocast, copy_call, copy_module
-from ortable.exporter.reporting.example_sizes import ExampleCall, other_sizes
+from ortable.exporter.reporting.example_sizes import ExampleCall, resized_calls
 from ortable.exporter.reporting.numeric_diff import (
     ToleranceOverride,
     absolute_differences,
@@ -94,7 +94,7 @@ def validate_model(
         sizes_call.kind == "user" and not sizes_call.is_none for sizes_call in program.outputs
     )
     names = [value.name for value in proto_of(model).graph.output[:user_count]]
-    calls = [("example", call), *other_sizes(program, call)]
+    calls = [("example", call), *resized_calls(program, call)]
     # A module was captured under the caller's autocast; a given program was not.
     with caller_autocast() if request.record.strategy else nullcontext():
         return [

@@ -53,7 +53,7 @@ def _name_requested(program: Program, requested: Sequence[Leaf]) -> None:
     for node, leaf in zip(program.user_inputs, requested, strict=True):
         value = node.meta.get("val")
         for axis, dim in leaf.dims().items():
-            name = name_of(dim)
+            name = user_dim_name(dim)
             if name is None:
                 continue
             size = value.shape[axis] if isinstance(value, torch.Tensor) else value
@@ -109,7 +109,7 @@ def _is_inside(module: str) -> bool:
     return module == "contextlib" or module.startswith("ortable.")
 
 
-def name_of(dim: Any) -> str | None:
+def user_dim_name(dim: Any) -> str | None:
     """Return the caller's name of a dimension; for a derived one (``2*half``) that of its root."""
     if isinstance(dim, NamedHint):
         return str(dim.name)

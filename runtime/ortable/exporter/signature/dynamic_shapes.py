@@ -38,7 +38,7 @@ _SUMS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
 }
 
 
-def expression_of(text: str) -> dims.SymDim | None:
+def parse_dim_expression(text: str) -> dims.SymDim | None:
     """Parse a dimension expression of names, integers and ``+ - * // % max min``.
 
     The result is None for a single name, and for text that is not such an expression.
@@ -81,9 +81,9 @@ def _parse_dim(
     raise ValueError(f"{type(node).__name__} is no part of a dimension")
 
 
-def value_of(text: str, sizes: Mapping[str, int]) -> int | None:
+def evaluate_dim_expression(text: str, sizes: Mapping[str, int]) -> int | None:
     """Evaluate an expression for sizes of names; None if ``sizes`` lacks a name of it."""
-    expression = expression_of(text)
+    expression = parse_dim_expression(text)
     if expression is None or not dims.free_symbols(expression) <= set(sizes):
         return None
     return dims.evaluate_dim(expression, sizes)
@@ -94,7 +94,7 @@ def combine_values(text: str, values: Mapping[str, Any]) -> Any:
 
     The result is None for a single name, for a name without a value, and for other operators.
     """
-    if text.isidentifier() or expression_of(text) is None:
+    if text.isidentifier() or parse_dim_expression(text) is None:
         return None
     try:
         return _parse_dim(ast.parse(text.strip(), mode="eval").body, values.__getitem__, _SUMS, {})
@@ -142,7 +142,7 @@ class Arguments(dict[str, Any]):
     rest: str | None = None
 
 
-def bound_arguments(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
+def bind_arguments(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
     """Bind arguments to the parameters of ``module.forward``.
 
     ``*args`` and ``**kwargs`` are under the names of these parameters. Raises ExportError if the
@@ -196,7 +196,7 @@ def normalize_shapes(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> Any:
     return {**matched, **(kwargs_shapes or {})}
 
 
-def call_leaves(
+def collect_leaf_specs(
     dynamic_shapes: Any, arguments: Mapping[str, Any], kwargs: Mapping[str, Any]
 ) -> list[Leaf]:
     """Return every leaf of the call with its spec, in the order of torch.export's placeholders.
@@ -250,7 +250,7 @@ class _SpecMatcher:
 
     def match_spec(self, path: str, value: Any, spec: Any) -> Any:
         """Return ``spec`` in torch's form, and collect the leaves."""
-        children = pytrees.open_container(value)
+        children = pytrees.container_children(value)
         if children is not None:
             specs = self._child_specs(path, value, spec, children)
             items = [
@@ -274,7 +274,7 @@ class _SpecMatcher:
         is_registered = not pytrees.is_builtin(value)
         if is_registered and type(spec) is type(value):
             spec_by_key = dict(
-                pytrees.open_container(spec) or ()
+                pytrees.container_children(spec) or ()
             )  # a dataclass omits fields that are None
             if all(key in keys for key in spec_by_key):
                 return [spec_by_key.get(key) for key in keys]
@@ -345,7 +345,7 @@ class _SpecMatcher:
                 "Dim.DYNAMIC, Dim.AUTO, Dim.STATIC, the size itself, or None"
             )
         if not name.isidentifier():
-            expression = expression_of(name)
+            expression = parse_dim_expression(name)
             if expression is None:
                 raise ExportError(
                     f"{location} is named {name!r}, which is neither an identifier nor an "
@@ -369,7 +369,7 @@ class _SpecMatcher:
         """
         sizes = self.dim_sizes | {name: size for name, (_, size) in self.sizes.items()}
         for name, (location, size) in self.sizes.items():
-            expression = None if name.isidentifier() else expression_of(name)
+            expression = None if name.isidentifier() else parse_dim_expression(name)
             if expression is None:
                 continue
             missing = sorted(dims.free_symbols(expression) - set(sizes))
@@ -438,7 +438,7 @@ def _dim_bounds(spec: Any) -> tuple[int | None, int | None]:
 
 
 def _spec_for_tensors(value: Any, spec: Any) -> Any:
-    children = pytrees.open_container(value)
+    children = pytrees.container_children(value)
     if children is None:
         return spec if isinstance(value, torch.Tensor) else None
     return pytrees.rebuild_container(
@@ -450,7 +450,7 @@ def _group_specs(children: Iterable[tuple[Any, Any]], specs: Iterator[Any]) -> l
     """Nest a flat sequence of specs like the children of a container."""
     groups: list[Any] = []
     for _, child in children:
-        inner = pytrees.open_container(child)
+        inner = pytrees.container_children(child)
         groups.append(
             next(specs)
             if inner is None
@@ -484,7 +484,7 @@ def _has_small_size(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> bool:
         and leaf.value.shape[axis] in (0, 1)
         and not isinstance(dim, int)
         and getattr(dim, "type", None) not in (Dim.STATIC.type, Dim.AUTO.type)
-        for leaf in call_leaves(dynamic_shapes, arguments, {})
+        for leaf in collect_leaf_specs(dynamic_shapes, arguments, {})
         for axis, dim in leaf.dims().items()
     )
 
@@ -542,7 +542,7 @@ def explain_export_error(
         )
     if "Constraints violated" not in text and "marked" not in text and "specialized" not in text:
         return None
-    return _dimension_error(text, call_leaves(dynamic_shapes, arguments, {}))
+    return _dimension_error(text, collect_leaf_specs(dynamic_shapes, arguments, {}))
 
 
 def _dimension_error(text: str, leaves: Sequence[Any]) -> ExportError:

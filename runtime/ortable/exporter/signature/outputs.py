@@ -18,7 +18,7 @@ from ortable.errors import ExportError, InputError
 from ortable.exporter.frontend.export_request import Program, ProgramOutput
 from ortable.exporter.signature import pytrees
 from ortable.exporter.signature.dimension_names import free_symbols
-from ortable.exporter.signature.dynamic_shapes import expression_of
+from ortable.exporter.signature.dynamic_shapes import parse_dim_expression
 from ortable.interpreter import results
 from ortable.interpreter.outputs import flatten_output
 
@@ -391,7 +391,7 @@ def _names_by_axis(name: str, value: torch.Tensor, spec: Any) -> dict[int, str]:
         axis: getattr(dim, "__name__", dim) for axis, dim in items.items() if dim is not None
     }
     for axis, dim in dim_names.items():
-        expression = expression_of(dim) if isinstance(dim, str) else None
+        expression = parse_dim_expression(dim) if isinstance(dim, str) else None
         if expression is not None:
             dim_names[axis] = str(expression)
         elif not isinstance(dim, str) or not dim.isidentifier():

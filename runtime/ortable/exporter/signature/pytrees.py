@@ -26,7 +26,7 @@ Children = list[tuple[Any, Any]]
 _CACHE_MODULE = "transformers.cache_utils"
 
 
-def open_container(value: Any) -> Children | None:
+def container_children(value: Any) -> Children | None:
     """Return (key, child) of a container that torch.export flattens, None for a leaf.
 
     A key is a name (a key of a dict, a field of a class) or a number. None is a leaf, as in torch.
@@ -96,7 +96,7 @@ def is_mapping(value: Any) -> bool:
 
 def leaf_paths(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Yield (path, leaf) for each leaf of an argument, in the order of torch's flattening."""
-    children = open_container(value)
+    children = container_children(value)
     if children is None:
         yield path, value
         return
