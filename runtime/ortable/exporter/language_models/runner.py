@@ -68,8 +68,8 @@ class OnnxLanguageModel:
             if all((folder / name).is_file() for name in files):
                 return cls(folder, files, provider_list)
         raise InputError(
-            f"'{folder}' has neither {MODEL} nor {PROMPT_MODEL} and {PAST_MODEL}: export_language_model writes "
-            "them"
+            f"'{folder}' has neither {MODEL} nor {PROMPT_MODEL} and {PAST_MODEL}: "
+            "export_language_model writes them"
         )
 
     @property
