@@ -115,7 +115,7 @@ def test_cuda_tensors_without_a_cuda_build_name_package_and_device():
         converted(graph, OrtOptions())
     text = str(error.value)
     assert "Argument 0 (x_1) is on cuda:0" in text
-    assert "has only: " in text and "CPUExecutionProvider" in text
+    assert "has only the providers " in text and "CPUExecutionProvider" in text
     assert "'onnxruntime-gpu' in place of 'onnxruntime'" in text
 
 
@@ -133,7 +133,7 @@ def test_a_graph_that_makes_its_tensors_on_cuda_is_one_of_cuda(gpu_build):
 
 def test_devices_that_no_provider_serves_are_refused():
     graph = traced(lambda x: x + 1, ((2,), torch.float32, "xpu"))
-    with pytest.raises(ProviderError, match=r"is on xpu:0.*the CPU and of CUDA"):
+    with pytest.raises(ProviderError, match=r"is on xpu:0.*only CPU and CUDA"):
         converted(graph, OrtOptions())
 
 

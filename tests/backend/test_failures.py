@@ -145,7 +145,7 @@ def test_int_of_another_type_at_call_time():
         3.5 if role.kind.value == "dimension" else torch.randn(3)
         for role in storage["instance"][0]["inputs"]
     ]
-    with pytest.raises(InputError, match=r"expects an int where it got 3\.5"):
+    with pytest.raises(InputError, match=r"expects an int, but got 3\.5"):
         compiled[-1](arguments)
 
 
@@ -172,10 +172,10 @@ def test_tensors_that_onnx_runtime_cannot_take_are_refused():
 
     with pytest.raises(ProviderError, match=r"is on cuda.*CPUExecutionProvider"):
         check(torch.empty, device="cuda")
-    with pytest.raises(ConversionError, match=r"Argument 0 \(x\) has layout .*: call to_dense\(\)"):
+    with pytest.raises(ConversionError, match=r"Argument 0 \(x\) has layout .* Call to_dense\(\)"):
         check(torch.empty, layout=torch.sparse_coo)
     with pytest.raises(
-        ConversionError, match=r"float8_e4m3fn on cuda.* convert the tensor outside"
+        ConversionError, match=r"float8_e4m3fn on cuda.* Convert the tensor outside"
     ):
         check(torch.empty, device="cuda", dtype=torch.float8_e4m3fn)
 
@@ -235,7 +235,7 @@ class Shifted(torch.nn.Module):
         (FakeTensorMode().from_tensor, "is a fake tensor, which has no data, and ONNX Runtime"),
         (
             torch.Tensor.to_mkldnn,
-            r"has layout torch._mkldnn; .* call to_dense\(\) before the model",
+            r"has layout torch._mkldnn, .* Call to_dense\(\) before the model",
         ),
     ],
 )
@@ -262,7 +262,7 @@ def test_a_packed_tensor_is_not_returned_as_a_dense_one():
         torch._dynamo.graph_break()
         return packed.to_dense()
 
-    said = r"has layout torch._mkldnn; .* call to_dense\(\)|aten::to_mkldnn: it has no converter"
+    said = r"has layout torch._mkldnn, .* Call to_dense\(\)|aten::to_mkldnn: it has no converter"
     with pytest.raises(REFUSED, match=said):
         torch.compile(unpacked, backend="ortable", options={"fallback": "error"})(torch.ones(2, 3))
 

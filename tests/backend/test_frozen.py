@@ -281,7 +281,7 @@ def test_weights_that_stay_inputs_are_not_rounded(how, freeze):
     options = {"weights": "int8", "freeze": freeze}
     with (
         torch.no_grad(),
-        pytest.raises(OptionError, match=r"would not be noticed .*inference_mode.*shar"),
+        pytest.raises(OptionError, match=r"would not be detected .*inference_mode.*shar"),
     ):
         torch.compile(model, backend="ortable", options=options)(torch.ones(2, 64))
 

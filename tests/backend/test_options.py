@@ -82,7 +82,7 @@ def test_names_of_operators_are_those_of_torch():
 
 
 def test_rewrites_that_optimize_would_not_run_are_refused():
-    with pytest.raises(OptionError, match=r"'rewrites' is .* and 'optimize' False"):
+    with pytest.raises(OptionError, match=r"'rewrites' is .* but 'optimize' is False"):
         OrtOptions(optimize=False, rewrites="all")
     OrtOptions(optimize=False, rewrites="none")
 

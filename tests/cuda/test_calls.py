@@ -114,7 +114,7 @@ def test_attention(dtype):
 
 def test_8_bit_floats_are_refused():
     """dlpack does not know them there, and on the CPU they go by their bytes."""
-    with pytest.raises(BackendCompilerFailed, match="8-bit floats to ONNX Runtime on the CPU only"):
+    with pytest.raises(BackendCompilerFailed, match="8-bit floats to ONNX Runtime only on the CPU"):
         compiled(lambda x: x.float() * 2)(rand(3, 4).to(torch.float8_e4m3fn))
 
 

@@ -131,7 +131,7 @@ def test_forged_entries(name: str, tmp_path: Path) -> None:
 
 def test_an_entry_reads_no_other_file(tmp_path: Path) -> None:
     _written(tmp_path, lambda header: None, models.external("../secret"))
-    with pytest.warns(RuntimeWarning, match="it reads other files"):
+    with pytest.warns(RuntimeWarning, match="its model reads other files"):
         assert conversions.load(str(tmp_path), KEY) is None
 
 
@@ -155,7 +155,7 @@ def test_a_folder_that_everybody_may_write_is_not_read(tmp_path: Path) -> None:
     shared.mkdir()
     _written(shared, lambda header: None)
     shared.chmod(0o1777)  # also with the bit that keeps others from removing files
-    with pytest.warns(RuntimeWarning, match="everybody may write into it"):
+    with pytest.warns(RuntimeWarning, match="it is world-writable"):
         assert conversions.load(str(shared), KEY) is None
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # said once

@@ -1,5 +1,6 @@
-"""The options of the torch.compile backend: one frozen record, checked when it is made. An unknown
-name or a value of the wrong type is an OptionError that lists what is accepted.
+"""Options of the torch.compile backend, checked when they are constructed.
+
+An unknown name or a value of the wrong type raises an OptionError that lists the accepted ones.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
     from onnxruntime import RunOptions, SessionOptions
 
     class ExportOptions(Protocol):
-        """What the backend reads of `ortable.ExportOptions`."""
+        """The part of `ortable.ExportOptions` that the backend reads."""
 
-        def table(self) -> dict[Any, Callable[..., Any]] | None: ...
+        def table(self) -> dict[Any, Callable[..., Any]] | None:
+            """Return the decomposition table, or None."""
+            ...
 
 
-_DOMAINS = {"", "com.microsoft", "ai.onnx.ml"}  # those that converters write
+_DOMAINS = {"", "com.microsoft", "ai.onnx.ml"}  # domains of the operators that converters emit
 _PATHS = {"dump_prefix": "files without their number", "cache_dir": "a folder"}
 
 Provider = str | tuple[str, dict[str, Any]]
@@ -33,8 +36,10 @@ Transform: TypeAlias = "Callable[[ModelProto], ModelProto | None]"
 
 
 class OrtOptionsDict(TypedDict, total=False):
-    """Names and types of the options, for ``options={...}`` and for the keywords of `OrtOptions`,
-    which says what they mean."""
+    """Names and types of the options, for ``options={...}`` and the keywords of `OrtOptions`.
+
+    `OrtOptions` documents their meaning.
+    """
 
     providers: str | Sequence[Provider] | None
     target_opset: int | Mapping[str, int] | None
@@ -63,21 +68,21 @@ class OrtOptionsDict(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class OrtOptions:
-    """What `torch.compile(..., backend="ortable", options={...})` accepts.
+    """The options of `torch.compile(..., backend="ortable", options={...})`.
 
     Args:
         providers: the execution providers of ONNX Runtime that run the graphs, in order of
             preference: names, or pairs ``(name, {option: value})``. By default the device of the
-            graph's tensors decides, CPU or CUDA.
+            graph's tensors decides: CPU or CUDA.
         target_opset: the ONNX opset of the graphs, an int or ``{domain: version}``. By default the
             newest one that ONNX Runtime runs.
-        optimize: make graphs smaller before they run: unused nodes, identities and equal nodes go,
-            and rewrites are applied. False: none of this, to see a graph as it was converted.
-        rewrites: which rules of rewriting `optimize` applies: ``"default"``, ``"none"``, or a list
+        optimize: simplify graphs before they run: remove unused nodes and identities, merge equal
+            nodes, and apply rewrites. False: run each graph as it was converted.
+        rewrites: the rewrite rules that `optimize` applies: ``"default"``, ``"none"``, or a list
             such as ``["default", "-cast_cast", "my_rules.yaml"]``.
-        storage: a dict of yours, which gains one record for each compiled graph under the key
-            ``"instance"``: the ONNX model, what became constant, what ran where, and how long each
-            phase took.
+        storage: a dict that receives one record for each compiled graph under the key
+            ``"instance"``: the ONNX model, the constants, the placement of operators, and the
+            seconds per phase.
         dump_prefix: write each graph to ``<prefix>_<n>.onnx``, and its text to a file beside it.
         verbose: how much is printed while graphs are compiled: 0 nothing, 1 a line for each graph,
             2 the FX and ONNX graphs too.
@@ -86,54 +91,53 @@ class OrtOptions:
             for what neither sets.
         run_options: settings of each run: an `onnxruntime.RunOptions`, or a dict of its attributes
             and config entries.
-        pre_ort_model_transforms: functions that change each graph before its session is made, one
-            or several: from ModelProto to ModelProto, or to None for one that was changed in place.
-        export_options: an `ortable.ExportOptions` with a `decomposition_table`, which says what
-            torch takes apart before the conversion. The other fields are of exports alone, and are
-            refused here.
-        freeze: which weights become constants of the session, which lets ONNX Runtime compute with
-            them once and pack them. ``"auto"``: those of graphs compiled for inference, ``"on"``:
-            of every forward graph, for a model that is called with gradients and does not train
-            (one that trains becomes slower, and stays right), ``"off"``: none. ``"trust"``: as
-            ``"auto"``, on CUDA too, but calls do not look whether somebody wrote into them, so call
-            `ortable.refresh` after a write.
-        fallback: what happens to what cannot be converted, such as an operator without a converter:
-            with ``"eager"`` it runs in torch, between the sessions of what can be, and a warning
-            names it, once in a process; ``"error"`` is an error that lists all such operators. By
-            default ``"eager"``, but ``"error"`` where `raise_on` names operators.
-        cache_dir: a folder that keeps converted graphs, so that the next process does not convert
-            them again. By default nothing is kept on disk.
-        tune: how many seconds to search, for each graph, for the settings of ONNX Runtime's session
-            that are fastest on this machine. What is found is kept in memory, and in `cache_dir`.
-            A graph with free sizes, or on another provider than the CPU, is not searched; a warning
-            says so, once in a process.
-        cache_megabytes: how large the folder of `cache_dir` may grow before the files that were not
-            read for longest are removed; 0: without limit.
-        cache_days: after how many days a file in `cache_dir` that nobody has read is removed; 0:
+        pre_ort_model_transforms: one or several functions that change each graph before its session
+            is created. A function takes a ModelProto and returns a ModelProto, or None if it edited
+            the argument in place.
+        export_options: an `ortable.ExportOptions` whose `decomposition_table` lists the operators
+            that torch decomposes before the conversion. Its other fields apply only to exports and
+            are refused here.
+        freeze: which weights become constants of the session, so that ONNX Runtime can fold and
+            pack them. ``"auto"``: those of inference graphs. ``"on"``: those of every forward
+            graph, for a model that is called with gradients but not trained (training stays correct
+            and becomes slower). ``"off"``: none. ``"trust"``: as ``"auto"``, on CUDA too, without
+            the check for written weights at each call; call `ortable.refresh` after a write.
+        fallback: how to run operators that cannot be converted. ``"eager"``: in torch, between the
+            sessions of the other operators, with one warning per operator and process. ``"error"``:
+            raise an error that lists all such operators. By default ``"eager"``, but ``"error"`` if
+            `raise_on` names operators.
+        cache_dir: a folder for converted graphs, so that the next process does not convert them
+            again. By default nothing is stored on disk.
+        tune: the seconds to spend, for each graph, on searching the fastest settings of ONNX
+            Runtime's session on this machine. The settings are stored in memory and in `cache_dir`.
+            Graphs with dynamic sizes, and graphs on other providers than the CPU, are not searched,
+            with one warning per process.
+        cache_megabytes: the maximum size of the folder `cache_dir` in MiB, beyond which the least
+            recently read files are removed. 0: no limit.
+        cache_days: the number of days after which an unread file in `cache_dir` is removed. 0:
             never.
-        autotune: True: the first calls of each graph are run by ONNX Runtime and by torch in turns,
-            and the faster one is kept. False: ONNX Runtime runs all graphs. ``"torch"``: torch runs
-            all, and nothing is converted, to compare with.
-        resizable: return results in memory of torch's own, which `resize_` and `out=` can make
-            larger or free. Each result is then copied once.
-        weight_copies: how many sessions may hold a copy of the same weights as constants. A graph
-            beyond that, for other sizes say, reads them where torch keeps them, which is slower and
-            takes no memory. By default any number.
-        hints: warn, once in a process, of what makes the model slower than it need be: gradients of
-            a module in eval mode, operators that cannot be converted, and graphs that `tune` cannot
-            search.
-        raise_on: operators to refuse on purpose, to try out what happens then (a fallback, torch's
-            minifier): names such as ``"aten::relu"`` and ``"cond"``.
-        weights: ``"int4"`` or ``"int8"``: weights of linear layers and embeddings become integers;
-            a dict of the fields of `WeightOptions`, or such a record, says which and how. For
-            models in bfloat16 and float16: ``"keep"`` leaves their matrices in torch's memory alone
-            and casts them at each call, ``"float32"`` has a session keep them in float32, and
-            refuses a graph where it cannot. None: in float32 where weights become constants. All
-            but ``"keep"`` are for inference.
+        autotune: True: ONNX Runtime and torch run the first calls of each graph in turns, and the
+            faster one runs the later calls. False: ONNX Runtime runs all graphs. ``"torch"``: torch
+            runs all graphs and nothing is converted, as a baseline.
+        resizable: return results in memory that torch allocated, which `resize_` and `out=` can
+            enlarge or free. Each result is then copied once.
+        weight_copies: how many sessions may hold a copy of the same weights as constants. Further
+            graphs, for other sizes for example, read the weights in torch's memory, which is slower
+            and takes no memory. By default there is no limit.
+        hints: warn, once per process, about causes of slow execution: gradients of a module in eval
+            mode, operators that cannot be converted, and graphs that `tune` cannot search.
+        raise_on: operators to refuse, to test a fallback or torch's minifier: names such as
+            ``"aten::relu"`` and ``"cond"``.
+        weights: ``"int4"`` or ``"int8"``: quantize the weights of linear layers and embeddings to
+            integers; a `WeightOptions`, or a dict of its fields, selects layers and method. For
+            models in bfloat16 and float16: ``"keep"`` leaves their matrices only in torch's memory
+            and casts them at each call; ``"float32"`` stores them in the session in float32, and
+            refuses a graph whose weights cannot become constants. None: float32 where weights
+            become constants. All values but ``"keep"`` are for inference.
 
     Raises:
-        OptionError: an unknown option, a value that is not accepted, or two that contradict each
-            other.
+        OptionError: if an option is unknown, a value is not accepted, or two options contradict
+            each other.
     """
 
     providers: tuple[Provider, ...] | None = None
@@ -160,7 +164,7 @@ class OrtOptions:
     raise_on: tuple[str, ...] = ()
     weights: WeightOptions | Stored | None = None
 
-    if TYPE_CHECKING:  # accepted types are wider than those of the checked record
+    if TYPE_CHECKING:  # the accepted types are wider than the types of the checked fields
 
         def __init__(self, **options: Unpack[OrtOptionsDict]) -> None: ...
 
@@ -171,33 +175,35 @@ class OrtOptions:
             object.__setattr__(self, "fallback", "error" if self.raise_on else "eager")
         if not self.optimize and self.rewrites not in (("default",), ("none",)):
             raise OptionError(
-                f"Option 'rewrites' is {list(self.rewrites)}, and 'optimize' False: rewrites are a "
-                "part of what 'optimize' runs. Remove one of the two."
+                f"Option 'rewrites' is {list(self.rewrites)}, but 'optimize' is False, which "
+                "disables all rewrites. Remove one of the two."
             )
         if self.weights not in (None, "keep") and self.freeze == "off":
             raise OptionError(
-                "Option 'weights' rounds or casts weights that are constants, and 'freeze' is "
-                "'off': none is. Remove one of the two."
+                "Option 'weights' quantizes or casts constant weights, but 'freeze' is 'off', so "
+                "no weight is constant. Remove one of the two."
             )
         if isinstance(self.weights, WeightOptions) and self.autotune:
             raise OptionError(
-                "Option 'weights' changes what the model computes, and 'autotune' would let torch "
-                "run it with its own weights. Remove one of the two."
+                "Option 'weights' changes the results of the model, but 'autotune' may run it in "
+                "torch with the original weights. Remove one of the two."
             )
         if self.tune is not None and type(self.session_options).__name__ == "SessionOptions":
             raise OptionError(
-                "Option 'tune' searches settings, and 'session_options' is an object of yours, "
-                "which is used as it is. Give a dict of settings, or remove one of the two."
+                "Option 'tune' searches session settings, but 'session_options' is a "
+                "SessionOptions object, which is used unchanged. Give a dict of settings, or "
+                "remove one of the two."
             )
 
     @classmethod
     def from_mapping(cls, *sources: Mapping[str, Any] | None) -> OrtOptions:
-        """Merge mappings of option names; a name given twice, or unknown, is an OptionError.
-
-        A value of None means "not given".
+        """Merge mappings of option names; a value of None means "not given".
 
         Args:
             sources: mappings of option names, or None for an empty one.
+
+        Raises:
+            OptionError: if a name is unknown or given twice.
         """
         names = [f.name for f in fields(cls)]
         merged: dict[str, Any] = {}
@@ -240,8 +246,8 @@ def _check_providers(name: str, value: Any) -> tuple[Provider, ...] | None:
     if not isinstance(value, list | tuple) or not value:
         raise _wrong_value(name, value, expected)
     for item in value:
-        pair = isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
-        if not isinstance(item, str) and not (pair and isinstance(item[1], dict)):
+        is_pair = isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
+        if not isinstance(item, str) and not (is_pair and isinstance(item[1], dict)):
             raise _wrong_value(name, value, expected)
     names = [item if isinstance(item, str) else item[0] for item in value]
     if not all(map(str.strip, names)):
@@ -269,20 +275,20 @@ def _check_opset(name: str, value: Any) -> Any:
 
 
 def _one_of(*accepted: Any) -> Check:
-    *first, last = map(repr, accepted)
+    *leading, last = map(repr, accepted)
 
     def check(name: str, value: Any) -> Any:
-        for option in accepted:  # 1 is not True
+        for option in accepted:  # compare by identity: 1 == True
             if value is option or (isinstance(value, str) and value == option):
                 return option
-        raise _wrong_value(name, value, f"{', '.join(first)} or {last}")
+        raise _wrong_value(name, value, f"{', '.join(leading)} or {last}")
 
     return check
 
 
-def _int_at_least(least: int, expected: str) -> Check:
+def _int_at_least(minimum: int, expected: str) -> Check:
     def check(name: str, value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
             raise _wrong_value(name, value, expected)
         return value
 
@@ -319,12 +325,12 @@ def _check_verbose(name: str, value: Any) -> int:
 
 
 def _check_ort_options(name: str, value: Any) -> Any:
-    kind = "SessionOptions" if name == "session_options" else "RunOptions"
-    if value is None or type(value).__name__ == kind:
+    class_name = "SessionOptions" if name == "session_options" else "RunOptions"
+    if value is None or type(value).__name__ == class_name:
         return value
-    if isinstance(value, Mapping) and all(isinstance(k, str) for k in value):
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         return dict(value)
-    raise _wrong_value(name, value, f"an onnxruntime.{kind} or a dict of its settings")
+    raise _wrong_value(name, value, f"an onnxruntime.{class_name} or a dict of its settings")
 
 
 def _check_transforms(name: str, value: Any) -> tuple[Transform, ...]:
@@ -332,7 +338,7 @@ def _check_transforms(name: str, value: Any) -> tuple[Transform, ...]:
     if not isinstance(values, Iterable) or isinstance(values, str):
         raise _wrong_value(name, value, "a callable or a list of callables")
     values = tuple(values)
-    if isinstance(value, Mapping) or not all(callable(v) for v in values):
+    if isinstance(value, Mapping) or not all(callable(function) for function in values):
         raise _wrong_value(name, value, "a callable or a list of callables")
     return values
 
@@ -341,16 +347,16 @@ def _check_export_options(name: str, value: Any) -> Any:
     if type(value).__name__ != "ExportOptions":
         raise _wrong_value(name, value, "an ortable.ExportOptions")
     default = type(value)()
-    fields_ = [f.name for f in fields(value) if f.name != "decomposition_table"]
-    others = [
+    field_names = [f.name for f in fields(value) if f.name != "decomposition_table"]
+    unsupported = [
         field_name
-        for field_name in fields_
+        for field_name in field_names
         if getattr(value, field_name) != getattr(default, field_name)
     ]
-    if others:
+    if unsupported:
         raise OptionError(
-            f"Option {name!r}: the backend reads decomposition_table alone, and would ignore "
-            f"{', '.join(others)}, which to_onnx reads; remove it."
+            f"Option {name!r}: the backend reads only decomposition_table and would ignore "
+            f"{', '.join(unsupported)}, which only to_onnx reads. Remove it."
         )
     return value
 
@@ -379,15 +385,15 @@ def _check_names(name: str, value: Any) -> tuple[str, ...]:
     for operator in values:
         if not _is_operator(operator):
             raise OptionError(
-                f"Option {name!r}: torch has no operator {operator!r}. Names are those of "
-                "torch's schemas, 'aten::relu' or with the overload 'aten::add.Tensor', or of a "
-                "higher-order operator, 'cond'."
+                f"Option {name!r}: torch has no operator {operator!r}. Give the name of a schema "
+                "('aten::relu'), optionally with an overload ('aten::add.Tensor'), or of a "
+                "higher-order operator ('cond')."
             )
     return tuple(operator.removesuffix(".default") for operator in values)
 
 
 def _is_operator(name: str) -> bool:
-    """Whether torch has an operator, all its overloads, or one of them, of a name."""
+    """Whether torch has an operator or an overload of this name."""
     from ortable.compat.torch import higher_order_operators, schemas_of_packet
 
     if "::" not in name:

@@ -1,7 +1,7 @@
-"""Roles of the arguments, results and operators of a compiled graph, decided at compile time.
+"""Roles of the arguments, results and operators of a compiled graph, assigned at compile time.
 
-`lower` and `partition` make them, `cache` stores them, the call path and the records read them.
-Names in them are for messages.
+`lower` and `partition` create roles, `cache` stores them, and the call path and the records read
+them. The names in them are used in messages only.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from onnx import ModelProto, NodeProto
 
 from ortable.dims import Dim
 
-DATA_CHECKS = "data_checks"  # an output of the ONNX graph that no call fetches; it stops a run
+DATA_CHECKS = "data_checks"  # an output that no call fetches; its node can fail a run
 
 
 class InputRoleKind(enum.Enum):
-    """What the caller passes at this position."""
+    """How the argument at a position is passed to ONNX Runtime."""
 
     TENSOR = "tensor"
     DIMENSION = "dimension"  # a Python int whose value changes from call to call
@@ -29,7 +29,7 @@ class InputRoleKind(enum.Enum):
 
 
 class OutputRoleKind(enum.Enum):
-    """Where the result at this position comes from."""
+    """The source of the result at a position."""
 
     TENSOR = "tensor"  # an output of the ONNX graph
     VIEW = "view"  # torch views of an output of the ONNX graph or of an argument
@@ -45,11 +45,11 @@ class OutputRoleKind(enum.Enum):
 class InputRole:
     """One argument: position, kind, name of the ONNX input, element type and shape.
 
-    `name` is empty when the argument never reaches ONNX Runtime; `value` is the Python constant, or
-    the dimension that an int stands for. `permutation` is applied to the tensor before it is fed.
-    `dense`: the tensor, so permuted, was contiguous when torch traced the graph. `static`: a
-    parameter or buffer that the graph only reads, the same tensor at every call.
-    `untracked_writes`: its owner writes it without a version change, so it stays an input.
+    `name` is empty if the argument is not passed to ONNX Runtime. `value` is the Python constant,
+    or the dimension that an int stands for. `permutation` is applied to the tensor before it is
+    fed. `dense`: the tensor, permuted this way, was contiguous when torch traced the graph.
+    `static`: a parameter or buffer that the graph only reads, the same tensor at every call.
+    `untracked_writes`: its owner writes to it without a version change, so it stays an input.
     """
 
     index: int
@@ -66,14 +66,15 @@ class InputRole:
 
     @property
     def is_tensor(self) -> bool:
+        """Whether the argument is fed as a tensor."""
         return self.kind is InputRoleKind.TENSOR
 
 
 @dataclass(frozen=True)
 class ViewStep:
-    """One torch view operator; the tensor is passed before `args`.
+    """One torch view operator, called with the tensor followed by `args`.
 
-    Symbolic ints in the arguments are evaluated at each call when `symbolic` is set.
+    If `symbolic` is set, symbolic ints in the arguments are evaluated at each call.
     """
 
     op: Any
@@ -86,11 +87,11 @@ class ViewStep:
 class OutputRole:
     """One result: position, kind, readable name, and its source.
 
-    `fetch` is a position among the outputs of the ONNX graph (TENSOR, NUMBER, or VIEW of one),
-    `source` a position among the arguments (INPUT, or VIEW of one) or among the results
-    (DUPLICATE), `value` the constant or the dimension, `steps` the views to apply. `alone`: no
-    other result shares the memory of this VIEW of an output. `strides` are set when the result has
-    other strides than AOTAutograd traced: some tensors saved for the backward do.
+    `fetch` is a position among the outputs of the ONNX graph (TENSOR, NUMBER, or VIEW of an
+    output). `source` is a position among the arguments (INPUT, or VIEW of an argument) or among the
+    results (DUPLICATE). `value` is the constant or the dimension, `steps` are the views to apply.
+    `alone`: no other result shares the memory of this VIEW of an output. `strides` are set if the
+    result has other strides than AOTAutograd traced, as some tensors saved for the backward do.
     """
 
     index: int
@@ -108,13 +109,13 @@ class OutputRole:
 
 @dataclass(frozen=True)
 class Fetch:
-    """One output of the ONNX graph, and how to convert it to what torch expects.
+    """One output of the ONNX graph, and its conversion to the tensor that torch expects.
 
-    `is_bool`: it holds booleans, which come back as uint8. `permutation` is applied to the fetched
-    tensor (a view, no copy); `strides`, when not None, are strides that no permutation gives: the
-    result is copied into them. A complex result comes back as a real one with a last dimension of
-    2. `device` is where torch expects it. `float8` is the element type of 8-bit floats, which
-    dlpack does not support.
+    `is_bool`: a bool tensor, which ONNX Runtime returns as uint8. `permutation` is applied to the
+    fetched tensor (a view, no copy). `strides`, if not None, are strides that no permutation gives:
+    the result is copied into them. A complex result is fetched as a real one with a last dimension
+    of 2. `device` is where torch expects the result. `float8` is the element type of 8-bit floats,
+    which dlpack does not support.
     """
 
     name: str
@@ -128,9 +129,9 @@ class Fetch:
 
 @dataclass(frozen=True)
 class Check:
-    """An assertion of the graph: the ONNX output that must be true, and the message of the error.
+    """An assertion of the graph: the ONNX output that must be true, and the error message.
 
-    As in torch it is a RuntimeError, raised before any result is returned or written.
+    As in torch, a failure is a RuntimeError, raised before any result is returned or written.
     """
 
     fetch: int
@@ -141,10 +142,10 @@ class Check:
 class RangeCheck:
     """A requirement of an operator on a tensor, `low <= values < high`.
 
-    `low_at` and `high_at` are the inputs of the node that joins all requirements which hold the
-    distances to the bounds (-1: that bound holds anyhow). Where one is negative, `error` is raised,
-    with the line of the user's model. Several requirements share an input, the smallest element of
-    a vector: `element` is the position in that (-1: none).
+    One node joins the requirements of the graph. `low_at` and `high_at` are its inputs that hold
+    the distances to the bounds (-1: this bound always holds). If a distance is negative, `error` is
+    raised with the line of the user's model. Several requirements may share an input, which is then
+    the smallest element of a vector; `element` is the position in the vector (-1: no vector).
     """
 
     low_at: int
@@ -159,7 +160,7 @@ class RangeCheck:
 
 @dataclass(frozen=True)
 class DimSource:
-    """Where the value of a symbol comes from at call time.
+    """The source of a symbol's value at call time.
 
     It is an int argument (`axis` None), or a dimension of a tensor argument.
     """
@@ -171,20 +172,20 @@ class DimSource:
 
 @dataclass(frozen=True, repr=False)
 class CompiledGraph:
-    """One converted graph: the model, the roles, and where symbols come from at call time.
+    """One converted graph: the ONNX model, the roles, and the sources of symbols at call time.
 
-    `inputs` and `outputs` follow the arguments and the results; `mutations` copy hidden results
-    (those of `outputs` past `n_results`) into arguments, after the `checks` passed; the session
-    itself stops where one of the `data_checks` fails. `fed` holds the names of the ONNX inputs that
-    a node reads. `device` is where it runs. `is_partition`: torch runs the rest of the graph;
-    `is_short`: a single thread computes it in no time. `timings` are seconds per phase, `rewrites`
-    counts how often each rewrite rule fired, `refused` the reasons why rules did not. `fx_names`
-    maps results of the ONNX graph to FX nodes, for those that have one (`fft.real` and `fft.imag`:
-    the parts of a complex one), `cases` maps an FX node to the case of its entry (`aten::addmm/2`),
-    where there are several. `key` is a digest of all that the conversion read, None where there is
-    none; `cache` is where the conversion was found: `miss` (nowhere), `memory` or `disk`. `label`
-    names the graph in messages; like `timings`, it is that of one graph of those that share the
-    rest.
+    `inputs` and `outputs` are in the order of the arguments and the results. After the `checks`
+    passed, `mutations` copy hidden results (`outputs` from `n_results` on) into arguments. A
+    failing check of `data_checks` fails the session's run. `fed` holds the names of the ONNX inputs
+    that a node reads. `device` is where the graph runs. `is_partition`: torch runs the rest of the
+    graph. `is_short`: so little work that a single thread suffices. `timings` are seconds per
+    phase, `rewrites` counts how often each rewrite rule fired, `refused` the reasons why rules did
+    not fire. `fx_names` maps results of the ONNX graph to their FX nodes, if any (`fft.real` and
+    `fft.imag` are the parts of a complex result). `cases` maps FX nodes to the case of their entry
+    (`aten::addmm/2`) if it has several. `key` is a digest of everything that the conversion read,
+    or None. `cache` is where the conversion was found: `miss` (nowhere), `memory` or `disk`.
+    `label` names the graph in messages. Cached conversions share all fields except `label` and
+    `timings`.
     """
 
     model: ModelProto
@@ -212,7 +213,7 @@ class CompiledGraph:
 
     @property
     def is_checked(self) -> bool:
-        """Whether a call may raise an error of torch's for its data."""
+        """Whether a call may raise a torch error because of its data."""
         return bool(self.checks or self.data_checks)
 
     def __repr__(self) -> str:
@@ -223,7 +224,7 @@ class CompiledGraph:
 
 @dataclass(frozen=True)
 class Mutation:
-    """An argument that the graph overwrites: torch copies `result` into it at the end."""
+    """An argument that the graph overwrites: torch copies `result` into it after the run."""
 
     source: int
     result: int
@@ -233,8 +234,9 @@ class Mutation:
 class Placement:
     """One operator call of a graph, and where it runs: `where` is "onnx" or "torch".
 
-    For torch, `why` and the user's `line` are set, and `by` is "fallback" where only that option
-    allows it. `draft` is then the YAML of an entry to start from, where the specs have none.
+    If it runs in torch, `why` and the user's `line` are set, and `by` is "fallback" if option
+    `fallback` caused it. If the specs have no entry for the operator, `draft` is the YAML of an
+    entry to start from.
     """
 
     node: str
@@ -247,12 +249,10 @@ class Placement:
 
 
 def names_read(nodes: Iterable[NodeProto]) -> Iterator[str]:
-    """Yield the names that ONNX nodes read, once per use, including inner graphs and their
-    outputs.
-    """
+    """Yield the names that ONNX nodes read, once per use, including those in subgraphs."""
     for node in nodes:
         yield from node.input
         for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                yield from names_read(inner.node)
-                yield from (value.name for value in inner.output)
+            for subgraph in (attribute.g, *attribute.graphs):
+                yield from names_read(subgraph.node)
+                yield from (value.name for value in subgraph.output)

@@ -1,8 +1,8 @@
-"""Values by key, in memory and in files of a folder that processes share: conversions, decisions of
-`autotune`, settings of `tune`. Each has one `Store`.
+"""Key-value stores in memory and in files of a folder that processes share.
 
-Files are written atomically. A folder has limits of size and age: the least recently read files
-are removed, and it may be emptied at any time.
+Conversions, decisions of `autotune` and settings of `tune` each have a `Store`. Files are written
+atomically. A folder has limits of size and age: the least recently read files are removed. It may
+be emptied at any time.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from ortable.compat.torch import loaded_cache_artifacts, record_cache_artifact
 from ortable.ir.proto.atomic_files import NEW, write_file
 
 T = TypeVar("T")
-CONVERSION, DECISION, SETTINGS = ".ortable", ".autotune", ".tuned.json"  # suffixes
-_SUFFIXES = (CONVERSION, DECISION, SETTINGS)  # what counts, and may go
-_ARTIFACT_PREFIX = "ortable-"  # before the names of files among those of torch's artifacts
-_ABANDONED_SECONDS = 3600  # seconds: what a process that is gone has not finished writing
-_SCAN_SECONDS = 600  # seconds between two looks at a folder that cannot be too large
+CONVERSION, DECISION, SETTINGS = ".ortable", ".autotune", ".tuned.json"  # file suffixes
+_SUFFIXES = (CONVERSION, DECISION, SETTINGS)  # of the files that limits apply to
+_ARTIFACT_PREFIX = "ortable-"  # marks our files among torch's cache artifacts
+_ABANDONED_SECONDS = 3600  # age at which an unfinished file belongs to a process that has died
+_SCAN_SECONDS = 600  # time between scans of a folder that cannot have reached its size limit
 
-_warned_folders: set[str] = set()  # folders that were warned about
-_folder_sizes: dict[str, tuple[int, float]] = {}  # bytes in a folder, and when they were counted
+_warned_folders: set[str] = set()  # folders with a warning already emitted
+_folder_sizes: dict[str, tuple[int, float]] = {}  # bytes in a folder, and the time of the count
 _stores: weakref.WeakSet[Store[Any]] = weakref.WeakSet()
 
 
 class Uncacheable(Exception):
-    """A graph, or an option, whose content has no digest; the message says which and why."""
+    """A graph or an option whose content has no digest; the message names it and the reason."""
 
 
 @dataclass(frozen=True)
@@ -52,20 +52,20 @@ class Limits:
 
 
 class Store(Generic[T]):
-    """The latest values in memory, and in files by name. Safe for threads.
+    """The latest values in memory, and in files by name. Thread-safe.
 
-    A file with unusable content is a miss and a warning; nothing in it is executed.
+    A file with unusable content is a miss with a warning; its content is never executed.
 
     Args:
         suffix: the suffix of the file names.
-        encode: makes the content of the file of a name.
-        decode: the inverse of `encode`; any exception means that the content cannot be used.
-        made: what happens to a value that is in no file, for warnings.
-        weigh: the bytes that a value takes in memory.
-        count: how many values memory holds.
-        size: how many bytes it holds.
-        carried: the files are part of `torch.compiler.save_cache_artifacts`, and what
-            `load_cache_artifacts` brought is moved into the folder when first looked up.
+        encode: takes a name and a value, and returns the content of its file.
+        decode: the inverse of `encode`; any exception means that the content is unusable.
+        verb: the participle that warnings use for the computation of a value.
+        weigh: returns the bytes that a value takes in memory.
+        count: the maximum number of values in memory.
+        size: the maximum number of bytes in memory.
+        in_artifacts: include the files in `torch.compiler.save_cache_artifacts`, and move those
+            that `load_cache_artifacts` loaded into the folder on their first lookup.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Store(Generic[T]):
         return len(self._values)
 
     def get(self, key: str) -> T | None:
-        """Return the value of a key in memory, which becomes the latest."""
+        """Return the value of a key in memory and mark it as most recently used."""
         with self._lock:
             entry = self._values.get(key)
             if entry is None:
@@ -101,7 +101,7 @@ class Store(Generic[T]):
             return entry[0]
 
     def put(self, key: str, value: T) -> None:
-        """Store a value in memory, and drop the oldest beyond the limits."""
+        """Store a value in memory, and drop the least recently used values beyond the limits."""
         size = self._weigh(value)
         count, largest = self._limits
         with self._lock:
@@ -112,7 +112,7 @@ class Store(Generic[T]):
                 self._discard_key(next(iter(self._values)))
 
     def clear(self) -> None:
-        """Clear the memory."""
+        """Remove all values from memory."""
         with self._lock:
             self._values.clear()
             self._size = 0
@@ -125,8 +125,10 @@ class Store(Generic[T]):
         return Path(folder) / f"{name}{self._suffix}"
 
     def load(self, folder: str | None, name: str, limits: Limits | None = None) -> T | None:
-        """Load the value of a name from a folder; None without one, or, with a warning, if
-        unusable.
+        """Load the value of a name from a folder.
+
+        Returns:
+            The value; None if there is no file or, with a warning, if it is unusable.
         """
         if folder is None or not is_trusted_folder(Path(folder)):
             return None
@@ -137,12 +139,12 @@ class Store(Generic[T]):
                 value = self._decode(name, content)
             except (FileNotFoundError, NotADirectoryError):
                 continue
-            except Exception as error:  # whatever a damaged file makes a reader raise
-                why = str(getattr(error, "message", error)) or type(error).__name__
-                _emit_warning(f"{source} is not used ({why}): it is {self._verb} again.")
+            except Exception as error:  # a damaged file can raise anything
+                reason = str(getattr(error, "message", error)) or type(error).__name__
+                _emit_warning(f"{source} is not used ({reason}): its value is {self._verb} again.")
                 value = None
             with contextlib.suppress(OSError):
-                os.utime(path) if source == path else source.unlink()  # the last use: see `bound`
+                os.utime(path) if source == path else source.unlink()  # for `_prune_folder`
             if value is not None:
                 self._record_artifact(name, content)
                 if source != path:
@@ -154,7 +156,7 @@ class Store(Generic[T]):
         """Write a value if there is a folder; return False, with a warning, if that fails.
 
         Raises:
-            Uncacheable: a file cannot represent it.
+            Uncacheable: if the value cannot be represented in a file.
         """
         if folder is None:
             return False
@@ -175,7 +177,7 @@ class Store(Generic[T]):
         try:
             write_atomically(path, content)
         except OSError as error:
-            _emit_warning(f"{path} cannot be written ({error}): others have it {self._verb} again.")
+            _emit_warning(f"{path} cannot be written ({error}): it is {self._verb} again later.")
             return False
         if limits is not None:
             enforce_limits(path, len(content), limits)
@@ -183,7 +185,7 @@ class Store(Generic[T]):
 
 
 def _reset_locks() -> None:
-    """Replace the locks in a forked child, where a thread that held one does not exist."""
+    """Replace the locks in a forked child: their owner threads do not exist there."""
     for store in list(_stores):
         store._lock = threading.Lock()
 
@@ -193,7 +195,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def encode_measured(_: str, record: Any) -> bytes:
-    """Encode a dataclass as a line of JSON, with the processor for information."""
+    """Encode a dataclass as a line of JSON; the processor is added for information only."""
     return json.dumps({**asdict(record), "processor": describe_processor()}).encode() + b"\n"
 
 
@@ -202,61 +204,64 @@ def _emit_warning(message: str) -> None:
 
 
 def is_trusted_folder(folder: Path) -> bool:
-    """Whether the files of a folder may be used: it belongs to this user or root and is not
-    world-writable. Otherwise warn, once per folder.
+    """Whether a folder belongs to this user or root and is not world-writable.
 
-    What is read from a folder decides what runs and how memory is laid out: whoever can write to it
-    is trusted like the author of the program.
+    Otherwise warn, once per folder. The content of a folder decides what runs and how memory is
+    laid out, so whoever can write to the folder is trusted like the author of the program.
     """
     owner = getattr(os, "getuid", None)
     if owner is None:
-        return True  # Windows, whose folders have no such owner or mode
+        return True  # Windows has no such owner or mode
     try:
         state = folder.stat()
     except OSError:
-        return True  # it is created by the first write
-    wrong = None
+        return True  # the first write creates it
+    reason = None
     if state.st_uid not in (owner(), 0):
-        wrong = "it belongs to another user"
+        reason = "it belongs to another user"
     elif state.st_mode & stat.S_IWOTH:
-        wrong = "everybody may write into it"
-    if wrong is not None and str(folder) not in _warned_folders:
+        reason = "it is world-writable"
+    if reason is not None and str(folder) not in _warned_folders:
         _warned_folders.add(str(folder))
         _emit_warning(
-            f"nothing is read from the folder {str(folder)!r}: {wrong}. Give cache_dir a folder of "
-            "your own."
+            f"nothing is read from the folder {str(folder)!r}: {reason}. Set cache_dir to a folder "
+            "that only you can write to."
         )
-    return wrong is None
+    return reason is None
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file atomically, and create its folder.
 
     Raises:
-        OSError: the folder does not permit it; nothing is left behind.
+        OSError: if the folder does not permit it; no partial file remains.
     """
-    path.parent.mkdir(0o755, parents=True, exist_ok=True)  # not writable by all, as `readable`
+    path.parent.mkdir(0o755, parents=True, exist_ok=True)  # see `is_trusted_folder`
     write_file(path, content)
 
 
-def enforce_limits(written: Path, size: int, limits: Limits) -> None:
-    """Remove what exceeds the limits of a folder into which a file was written.
+def enforce_limits(written_path: Path, size: int, limits: Limits) -> None:
+    """Remove the files beyond the limits of a folder after a file was written_path to it.
 
-    The folder is scanned only now and then, and when it may be too large.
+    The folder is scanned at intervals, and whenever it may be too large.
     """
-    folder = str(written.parent)
-    total, looked = _folder_sizes.get(folder, (0, 0.0))
+    folder = str(written_path.parent)
+    total, scanned_at = _folder_sizes.get(folder, (0, 0.0))
     now = time.time()
-    if looked and now - looked < _SCAN_SECONDS and (not limits.size or total + size <= limits.size):
-        _folder_sizes[folder] = (total + size, looked)
+    if (
+        scanned_at
+        and now - scanned_at < _SCAN_SECONDS
+        and (not limits.size or total + size <= limits.size)
+    ):
+        _folder_sizes[folder] = (total + size, scanned_at)
         return
-    _folder_sizes[folder] = (_prune_folder(written, limits, now), now)
+    _folder_sizes[folder] = (_prune_folder(written_path, limits, now), now)
 
 
-def _prune_folder(written: Path, limits: Limits, now: float) -> int:
-    """Remove old files, and return the bytes that remain in a folder."""
+def _prune_folder(written_path: Path, limits: Limits, now: float) -> int:
+    """Remove old files, and return the bytes that remain in the folder."""
     files: list[tuple[float, int, str]] = []
-    with contextlib.suppress(OSError), os.scandir(written.parent) as entries:
+    with contextlib.suppress(OSError), os.scandir(written_path.parent) as entries:
         for entry in entries:
             with contextlib.suppress(OSError):
                 state = entry.stat()
@@ -265,10 +270,10 @@ def _prune_folder(written: Path, limits: Limits, now: float) -> int:
                 elif entry.name.startswith(NEW) and now - state.st_mtime > _ABANDONED_SECONDS:
                     os.unlink(entry.path)
     total = sum(size for _, size, _ in files)
-    for used, size, path in sorted(files):  # the one that was used longest ago first
-        old = limits.seconds and now - used > limits.seconds
-        much = limits.size and total > limits.size
-        if (old or much) and path != str(written):
+    for used, size, path in sorted(files):  # least recently used first
+        is_expired = limits.seconds and now - used > limits.seconds
+        is_oversized = limits.size and total > limits.size
+        if (is_expired or is_oversized) and path != str(written_path):
             with contextlib.suppress(OSError):
                 os.unlink(path)
                 total -= size
@@ -277,15 +282,13 @@ def _prune_folder(written: Path, limits: Limits, now: float) -> int:
 
 @functools.cache
 def describe_processor() -> str:
-    """Describe the processor model, the number of usable cores, and a digest of the instruction
-    sets.
-    """
+    """Describe the processor model, its usable cores and a digest of its instruction sets."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text().splitlines() if path.exists() else []
     fields = dict(line.split(":", 1) for line in reversed(lines) if ":" in line)
     values = {key.strip(): value.strip() for key, value in fields.items()}
     flags = values.get("flags", values.get("Features", ""))
-    kind = values.get("model name") or platform.processor() or platform.machine()
+    model = values.get("model name") or platform.processor() or platform.machine()
     allowed = getattr(os, "sched_getaffinity", None)
     count = len(allowed(0)) if allowed is not None else os.cpu_count()
-    return f"{count} x {kind}, {hashlib.sha256(flags.encode()).hexdigest()[:12]}"
+    return f"{count} x {model}, {hashlib.sha256(flags.encode()).hexdigest()[:12]}"

@@ -1,5 +1,7 @@
-"""Benchmark equivalent calls by interleaving them in one process. Ratios are formed within a round,
-between calls that are close in time, so that a temporary slowdown affects both.
+"""Benchmark equivalent calls by interleaving them in one process.
+
+Ratios are formed within a round, between calls that are close in time, so that a temporary slowdown
+affects both.
 """
 
 from __future__ import annotations
@@ -12,13 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from ortable.compat.scoped_patch import pause_gc
 
 Call = Callable[[], object]
-# Seconds after which the threads of the previous candidate sleep: OpenMP's and ONNX Runtime's spin
-# for up to 20 ms, on the processors that the next candidate needs.
+# Seconds until the threads of the previous candidate sleep: OpenMP's and ONNX Runtime's threads
+# spin for up to 20 ms on the processors that the next candidate needs.
 SETTLE = 0.025
 
 
 def time_block(call: Call, count: int, warm: bool = True) -> float:
-    """Return the seconds per call of `count` calls in a row, after an uncounted one if `warm`."""
+    """Return the seconds per call of `count` consecutive calls, after an untimed one if `warm`."""
     time.sleep(SETTLE)
     if warm:
         call()
@@ -29,7 +31,7 @@ def time_block(call: Call, count: int, warm: bool = True) -> float:
 
 
 def calls_per_block(once: float, block: float) -> int:
-    """Return how many calls of `once` seconds fill a block."""
+    """Return how many calls of `once` seconds fill `block` seconds."""
     return max(1, min(2000, round(block / max(once, 1e-7))))
 
 
@@ -44,13 +46,13 @@ def time_interleaved(
 
     Args:
         calls: the candidates by name.
-        rounds: how often each is measured.
-        block: seconds that the calls in a row of one candidate should last.
-        once: seconds of one call of each, when they are known; measured otherwise.
+        rounds: how often each candidate is measured.
+        block: seconds that the consecutive calls of one candidate should last.
+        once: seconds of one call of each candidate, measured if not given.
         on_round: called after each round.
     """
     if once is None:
-        once = {n: min(time_block(call, 1) for _ in range(3)) for n, call in calls.items()}
+        once = {key: min(time_block(call, 1) for _ in range(3)) for key, call in calls.items()}
     counts = {name: calls_per_block(once[name], block) for name in calls}
     return measure_round_robin(
         calls, rounds, lambda name: time_block(calls[name], counts[name]), on_round
@@ -63,10 +65,7 @@ def measure_round_robin(
     measure: Callable[[str], float],
     on_round: Call = lambda: None,
 ) -> dict[str, list[float]]:
-    """Measure a figure per candidate and round.
-
-    The order rotates with each round; garbage collection is paused.
-    """
+    """Measure one figure per candidate and round; the order rotates, garbage collection is off."""
     order = list(names)
     samples: dict[str, list[float]] = {name: [] for name in order}
     gc.collect()

@@ -244,7 +244,7 @@ def test_the_backend_runs_what_is_named(rules_file: Path) -> None:
     fused = compiled(rewrites=["default", path])
     assert (kinds(fused), fused["rewrites"]) == (["Mul", "Tanh"], {"add_itself": 1})
     assert compiled(rewrites=[path, "-mine"])["rewrites"] == {}
-    with pytest.raises(Exception, match=r"'rewrites' is .*, and 'optimize' False"):
+    with pytest.raises(Exception, match=r"'rewrites' is .*, but 'optimize' is False"):
         compiled(rewrites=path, optimize=False)
 
 

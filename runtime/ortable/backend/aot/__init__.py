@@ -1,1 +1,1 @@
-"""Entry points of torch.compile, and what compiles the graphs of AOTAutograd."""
+"""Entry points of torch.compile, and the compilation of AOTAutograd's graphs."""

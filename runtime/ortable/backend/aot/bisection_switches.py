@@ -1,5 +1,7 @@
-"""Support for bisection, which disables parts of a compilation: nothing is cached or timed while
-one runs, torch runs nodes in place of their conversion, and earlier steps can be left out.
+"""Support torch's bisector, which disables parts of a compilation to find a fault.
+
+While a bisection runs, nothing is cached or timed, torch can run nodes in place of their
+conversion, and steps before the conversion can be disabled.
 """
 
 from __future__ import annotations
@@ -27,38 +29,38 @@ from ortable.interpreter.tables import generated_tables
 
 from .compilation import Compilation
 
-_WHY = "a search for a fault has switched its conversion off"
+_DISABLED_REASON = "a bisection has disabled its conversion"
 
 
 def is_on(_: Compilation) -> bool:
-    """Register what torch's bisector can disable, and return whether any bisection runs."""
+    """Register the parts that torch's bisector can disable, and return whether a bisection runs."""
     register_subsystems()
     return is_bisecting()
 
 
 def disable_caches(compilation: Compilation) -> None:
-    """Remove from the options what is cached or timed, and what the bisection has disabled."""
+    """Turn off the options for caching and timing, and the options that the bisection disabled."""
     options = replace(compilation.options, cache_dir=None, tune=None, autotune=False)
     if options.freeze != "off" and is_disabled("constants", lambda: Application("freeze")):
         options = replace(options, freeze="off", weights=None)
-    if is_searching("decompositions"):  # what is not decomposed may have no converter
+    if is_searching("decompositions"):  # undecomposed operators may have no converter
         options = replace(options, fallback="eager")
     compilation.options = options
 
 
 def find_disabled_calls(graph: AotGraph) -> dict[Node, str]:
-    """Map the calls that torch runs because their conversion is disabled to the reason."""
+    """Map each call whose conversion is disabled, so that torch runs it, to the reason."""
     if not is_searching("lowerings"):
         return {}
     return {
-        node: _WHY
+        node: _DISABLED_REASON
         for node in graph.module.graph.nodes
         if _is_converted(graph, node) and is_disabled("lowerings", partial(_make_application, node))
     }
 
 
 def _is_converted(graph: AotGraph, node: Node) -> bool:
-    """Whether a node is a call that the conversion has a choice about."""
+    """Whether a node is a call whose conversion may be disabled."""
     if node.op != "call_function" or not isinstance(node.target, OpOverload):
         return False
     if graph.is_mutation(node) or is_rng_call(node):
@@ -73,5 +75,5 @@ def _make_application(node: Node) -> Application:
 
 
 def is_off(step: Callable[..., Any]) -> bool:
-    """Whether a step over the FX graph, before its conversion, is disabled."""
+    """Whether the bisection disabled a step that edits the FX graph before its conversion."""
     return is_disabled("passes", lambda: Application(step.__name__, subject=step))

@@ -66,8 +66,8 @@ def compile_aot_graph(
 ) -> Compiled:
     """Compile one graph of AOTAutograd to a callable that takes a list of arguments and clears it.
 
-    An error in a backward graph is raised when that graph runs: torch compiles some before anybody
-    requests gradients, and logs what that raises with all its frames.
+    An error in a backward graph is raised when that graph runs: torch compiles some backward graphs
+    before gradients are requested, and logs their errors with all frames.
     """
     graph = AotGraph(graph_module)
     static = static_arguments(graph)
@@ -79,8 +79,8 @@ def compile_aot_graph(
         if graph.kind != "backward":
             raise
         log_failed_backward(str(error).partition("\n")[0])
-        again = partial(compile_at_once, AotGraph(graph_module), options, runner, static)
-        return _make_failing_backward(error, again if isinstance(error, ProviderError) else None)
+        retry = partial(compile_at_once, AotGraph(graph_module), options, runner, static)
+        return _make_failing_backward(error, retry if isinstance(error, ProviderError) else None)
     warn_grad_enabled(graph.kind, options)
     return compiled
 
@@ -90,8 +90,8 @@ def _make_failing_backward(
 ) -> Compiled:
     """Return a compiled backward that raises `error`.
 
-    With `compile_it` each call compiles again first: the session may have failed for lack of memory
-    or of file handles.
+    With `compile_it`, each call first compiles again: the session may have failed for lack of
+    memory or file handles.
     """
     compiled: list[Compiled] = []
 
@@ -101,8 +101,8 @@ def _make_failing_backward(
         if not compiled:
             try:
                 compiled.append(compile_it())
-            except OrtableError as again:
-                raise _as_backward_error(again) from None
+            except OrtableError as retry_error:
+                raise _as_backward_error(retry_error) from None
         return compiled[0](args)
 
     call._boxed_call = True  # type: ignore[attr-defined]
@@ -111,9 +111,9 @@ def _make_failing_backward(
 
 
 def _as_backward_error(error: OrtableError) -> OrtableError:
-    raised = copy.copy(error)
-    raised.args = (f"The backward of this graph cannot be compiled. {error.message}",)
-    return raised.with_traceback(None)
+    backward_error = copy.copy(error)
+    backward_error.args = (f"The backward of this graph cannot be compiled. {error.message}",)
+    return backward_error.with_traceback(None)
 
 
 def compile_at_once(
@@ -122,12 +122,12 @@ def compile_at_once(
     """Compile a graph and raise every error at once, also outside of torch's compilation.
 
     Args:
-        graph: one of AOTAutograd, or derived from one.
-        options: those of the backend.
+        graph: a graph of AOTAutograd, or derived from one.
+        options: the options of the backend.
         runner: makes a callable of each converted graph.
         static: `static_arguments` of the graph that torch compiled.
     """
-    # AOTAutograd's fake mode may be on, and the constants of the graph are real tensors.
+    # AOTAutograd's fake mode may be active, but the constants of the graph are real tensors.
     options = resolve_providers(graph.module, options)
     with unset_fake_temporarily():
         if not is_off(recompose_operators):
@@ -140,21 +140,22 @@ def compile_at_once(
 def _compile_with_fallback(
     graph: AotGraph, options: OrtOptions, runner: RunnerFactory, static: frozenset[int]
 ) -> Compiled:
-    """Compile a graph of which torch runs what the specs place there and what cannot be converted.
+    """Compile a graph; torch runs the nodes that the specs place there or that cannot be converted.
 
-    The latter is an error if option `fallback` says so. A size that a converter needs as a number
-    is specialized. Any other node whose conversion fails moves to torch, and the graph is
-    partitioned again: each round removes at least one node from ONNX Runtime.
+    Nodes that cannot be converted are an error if option `fallback` is "error". A size that a
+    converter needs as a number is specialized. Any other node whose conversion fails moves to
+    torch, and the graph is partitioned again; each round removes at least one node from ONNX
+    Runtime.
     """
     unsupported = _find_unsupported(graph, options)
-    left = place_graph_break_fragment(graph)
-    tried: dict[str, int] = {}
+    fragment = place_graph_break_fragment(graph)
+    attempts: dict[str, int] = {}
     while True:
-        placed, in_torch, before = place_nodes(graph, unsupported)
-        if options.fallback == "error" and (in_torch or left):
+        placed, in_torch, original_nodes = place_nodes(graph, unsupported)
+        if options.fallback == "error" and (in_torch or fragment):
             refuse_missing(placed, in_torch)  # one error for all partitions
-        if left:
-            placed, in_torch, before = graph, left, {node: node for node in left}
+        if fragment:
+            placed, in_torch, original_nodes = graph, fragment, {node: node for node in fragment}
         elif in_torch and not is_searching("lowerings"):
             in_torch = absorb_small_partitions(placed, in_torch, everywhere=bool(unsupported))
         converted: list[_ConvertedPartition] = []
@@ -165,39 +166,39 @@ def _compile_with_fallback(
             for partition in _convert_partitions(placed, partitioning, options, static):
                 converted.append(partition)
         except OrtableError as error:
-            strict = options.fallback == "error"
-            if specialize_sizes(graph.module, error, options.verbose, must_convert=strict):
+            must_convert = options.fallback == "error"
+            if specialize_sizes(graph.module, error, options.verbose, must_convert=must_convert):
                 graph = AotGraph(graph.module)  # some sizes are numbers now
                 continue
-            if strict or isinstance(error, OptionError | InputError | ProviderError):
+            if must_convert or isinstance(error, OptionError | InputError | ProviderError):
                 raise
-            failed = partition_graph(placed, in_torch).partitions[len(converted)]
-            causes = find_culprits(error, failed.nodes, tried)
-            unsupported |= {before[node]: why for node, why in causes.items()}
+            failed_partition = partition_graph(placed, in_torch).partitions[len(converted)]
+            causes = find_culprits(error, failed_partition.nodes, attempts)
+            unsupported |= {original_nodes[node]: reason for node, reason in causes.items()}
             continue
-        fell_back = {node for node in in_torch if before.get(node) in unsupported}
+        fell_back = {node for node in in_torch if original_nodes.get(node) in unsupported}
         placement = list_placements(placed.module, in_torch, fell_back)
         return _compile_partitioned(placed, options, runner, placement, partitioning, converted)
 
 
 def _find_unsupported(graph: AotGraph, options: OrtOptions) -> dict[Node, str]:
-    """Map the calls that torch runs to the reasons that are known before a conversion.
+    """Map each call that cannot be converted, or whose conversion is disabled, to the reason.
 
-    A bisection has disabled their conversion, or they cannot be converted.
+    These reasons are known before a conversion; torch runs the calls.
     """
-    off = find_disabled_calls(graph)
+    disabled = find_disabled_calls(graph)
     if options.fallback == "eager":
-        return {**off, **unsupported_nodes(graph, options.raise_on)}
-    refused = refused_error(graph.module, options.raise_on)
-    if refused is not None:
-        raise refused
-    return off
+        return {**disabled, **unsupported_nodes(graph, options.raise_on)}
+    refusal = refused_error(graph.module, options.raise_on)
+    if refusal is not None:
+        raise refusal
+    return disabled
 
 
 def _compile_unpartitioned(
     graph: AotGraph, options: OrtOptions, runner: RunnerFactory, static: frozenset[int]
 ) -> Compiled:
-    """Convert a graph that ONNX Runtime runs entirely, create its callable and record both."""
+    """Convert a graph that ONNX Runtime runs entirely; create its callable and record both."""
     compiled = compile_cached(graph, options, static)
     placement = list_placements(graph.module, {})
     run = _make_callable(compiled, graph.module, options, runner, placement)
@@ -218,7 +219,7 @@ def _compile_partitioned(
     host = HostGraph(partitioning.host, graph.kind, placement)
     text = None
     if graph.device == "cpu" and (options.cache_dir is not None or precompile_mode()):
-        with contextlib.suppress(Unserializable):  # other processes trace again
+        with contextlib.suppress(Unserializable):  # other processes then trace again
             text = encode_host_graph(host, [partition.partition.name for partition in converted])
     conversions = {
         partition.partition.name: (partition.compiled, partition.partition.graph.module)
@@ -226,7 +227,7 @@ def _compile_partitioned(
     }
     callables = _make_callables(host, conversions, graph.module, options, runner)
     output = graph.output.args[0]
-    # the strides are those that were traced: partitions keep them, and so does torch
+    # partitions keep the traced strides, and so does torch
     report_strides([None] * (len(output) if isinstance(output, list | tuple) else 1))
     return join_partitions(host.graph, callables, graph.module, text)
 
@@ -244,16 +245,16 @@ def _convert_partitions(
 ) -> Iterator[_ConvertedPartition]:
     """Convert the partitions one by one.
 
-    Arguments that the host graph writes are no constants there, and neither are those that an
-    inference graph returns.
+    Arguments that the host graph writes to, and those that an inference graph returns, do not
+    become constants.
     """
-    changed = {node.args[0] for node in graph.module.graph.nodes if graph.is_mutation(node)}
+    excluded = {node.args[0] for node in graph.module.graph.nodes if graph.is_mutation(node)}
     if graph.kind == "inference":
-        changed.update(graph.output.all_input_nodes)
-    constant = {graph.inputs.nodes[index] for index in static} - changed
+        excluded.update(graph.output.all_input_nodes)
+    constants = {graph.inputs.nodes[index] for index in static} - excluded
     for partition in partitioning.partitions:
-        fixed = frozenset(i for i, node in enumerate(partition.inputs) if node in constant)
-        compiled = compile_cached(partition.graph, options, fixed, whole=graph)
+        positions = frozenset(i for i, node in enumerate(partition.inputs) if node in constants)
+        compiled = compile_cached(partition.graph, options, positions, parent=graph)
         yield _ConvertedPartition(partition, compiled)
 
 
@@ -269,7 +270,7 @@ def _make_callables(
         print(f"[ortable] {host.kind} in {len(conversions)} partitions")
         print(report_placements(host.placement))
     warn_of_fallback(host.placement, options)
-    if not conversions:  # nothing is left for ONNX Runtime: the record says so
+    if not conversions:  # torch runs all nodes
         append_record(options.storage, make_torch_record(host.kind, graph_module, host.placement))
     callables = {
         name: _make_callable(compiled, module, options, runner, host.placement)
@@ -289,8 +290,10 @@ def load_compiled(
     """Create and record the callable of a CPU graph from torch's cache; nothing was traced.
 
     Args:
-        conversions: that of the graph, or those of its partitions.
-        host: the graph around the partitions, where torch runs a part.
+        conversions: the conversion of the graph, or the conversions of its partitions.
+        host: the graph around the partitions, if torch runs a part.
+        options: the options of the backend.
+        runner: makes a callable of each converted graph.
     """
     options = replace(options, providers=options.providers or CPU)
     if host is None:
@@ -317,7 +320,7 @@ def _make_callable(
     text = "(not traced: found in a cache)" if graph_module is None else str(graph_module.graph)
     path = dump_model(options.dump_prefix, compiled.model, text)
     attach = getattr(callable_graph, "attach", None)
-    if attach is not None:  # the debug backend looks at the FX graph, and dumps inputs
+    if attach is not None:  # the debug backend reads the FX graph and dumps inputs
         attach(graph_module, path)
     if options.verbose:
         print_report(compiled, options.verbose, text)
@@ -331,30 +334,30 @@ def _make_callable(
 def static_arguments(graph: AotGraph) -> frozenset[int]:
     """Find the positions of parameters and buffers, which are the same tensors at every call.
 
-    AOTAutograd's metadata names them. None for a backward graph, and none inside a tensor subclass.
+    AOTAutograd's metadata lists them. The result is empty for a backward graph, and excludes
+    weights inside a tensor subclass.
     """
     context = TracingContext.try_get()
     metadata = context.fw_metadata if context is not None else None
     if metadata is None or graph.kind == "backward":
         return frozenset()
-    tokens = len(getattr(metadata, "tokens", ()))  # effects' tokens are the first arguments
-    # by torch, after the graph has run
-    written = {index + tokens for index in metadata.mutated_inp_runtime_indices or ()}
-    # torch counts the tokens here itself, in graphs without a backward
-    counted = 0 if graph.kind == "inference" else tokens
-    static = {index + counted for index in metadata.static_input_indices or ()}
-    return frozenset(static - written) - subclass_arguments(graph.module)
+    tokens = len(getattr(metadata, "tokens", ()))  # effect tokens are the first arguments
+    # torch writes to these after the graph has run
+    written_positions = {index + tokens for index in metadata.mutated_inp_runtime_indices or ()}
+    # in graphs without a backward, torch's indices already count the tokens
+    offset = 0 if graph.kind == "inference" else tokens
+    static = {index + offset for index in metadata.static_input_indices or ()}
+    return frozenset(static - written_positions) - subclass_arguments(graph.module)
 
 
 def report_strides(result_strides: Sequence[tuple[int, ...] | None]) -> None:
-    """Report the strides of results to AOTAutograd where they differ from the traced ones (else
-    None).
+    """Report the strides of results to AOTAutograd; None means the traced strides.
 
     AOTAutograd then compiles the backward with the true strides.
     """
     context = TracingContext.try_get()
     strides = context.output_strides if context is not None else None
     if context is not None and strides is not None and not strides:
-        # the tokens of effects come first, and are taken off before anybody counts
+        # effect tokens come first; AOTAutograd removes them before it reads the strides
         tokens = len(getattr(context.fw_metadata, "tokens", ()))
         strides.extend(result_strides[tokens:])

@@ -17,12 +17,14 @@ class Compilation:
     """A graph of dynamo, the settings of its compilation, and the results of the steps so far.
 
     `compile_graph` compiles each graph of AOTAutograd, and `runner` makes a callable of each
-    converted graph in it. The steps set the rest: `decompositions` of the user (None: the
-    backend's); `serialize_for`, the kind of file that torch writes (None: no file);
-    `untracked_writes`, positions of arguments that are written without a trace; `names` of
-    arguments; `cut_off` by a graph break; `compiler`, which torch's cache puts around ours;
-    `callables` of graphs; `compiled` graphs, each with AOTAutograd's metadata; `forwards` among
-    them; `wrapped`, what AOTAutograd returned; `applied_steps`, by name with the reason.
+    converted graph in it. The steps set the other fields. `decompositions` is the user's table, or
+    None for the backend's. `serialize_for` is the kind of file that torch writes, or None for no
+    file. `untracked_writes` are positions of arguments that are written without a version change,
+    `names` the names of arguments. `cut_off`: a graph break cut this graph off. `compiler` wraps
+    our compiler for torch's cache. `callables` are the compiled graphs, `compiled` the same with
+    AOTAutograd's metadata, `forwards` the forward graphs that could switch to inference. `wrapped`
+    is the callable that AOTAutograd returned. `applied_steps` maps names of applied steps to
+    reasons.
     """
 
     graph_module: Any
@@ -44,13 +46,13 @@ class Compilation:
 
     @property
     def is_native(self) -> bool:
-        """Whether sessions run the graphs, and nothing observes them."""
+        """Whether sessions run the graphs and no debug backend observes them."""
         return self.runner is run_with_onnxruntime
 
     def release(self) -> None:
-        """Release what a backward graph that is compiled later does not need.
+        """Release the state that a backward graph compiled later does not need.
 
-        Weights and sessions then live no longer than their users.
+        Otherwise weights and sessions would outlive their users.
         """
         self.graph_module = self.wrapped = None
         self.args = ()

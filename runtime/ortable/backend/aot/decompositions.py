@@ -1,5 +1,7 @@
-"""The table of decompositions for AOTAutograd: torch's core ATen table without operators that
-have a converter. One node is faster than the many of its decomposition.
+"""The decomposition table for AOTAutograd.
+
+It is torch's core ATen table without the operators that have a converter: a single node is faster
+than the many nodes of its decomposition.
 """
 
 from __future__ import annotations
@@ -33,13 +35,14 @@ def _build_default_table() -> Table:
     decomposed = set(tables.decompose)
     preserved = {*tables.converters, *tables.place}
     table = {
-        op: fct
-        for op, fct in core_aten_decompositions().items()
-        if isinstance(op, OpOverload) and (op.name() in decomposed or op.name() not in preserved)
+        operator: decomposition
+        for operator, decomposition in core_aten_decompositions().items()
+        if isinstance(operator, OpOverload)
+        and (operator.name() in decomposed or operator.name() not in preserved)
     }
-    for op, fct in decomposition_table.items():
-        if isinstance(op, OpOverload) and op.name() in decomposed:
-            table[op] = fct
+    for operator, decomposition in decomposition_table.items():
+        if isinstance(operator, OpOverload) and operator.name() in decomposed:
+            table[operator] = decomposition
     present = all_operator_names()
     foreach = {
         overload_of(name): function for name, function in tables.foreach.items() if name in present
@@ -48,7 +51,7 @@ def _build_default_table() -> Table:
 
 
 def overload_of(name: str) -> Any:
-    """Return the overload with the name ``aten::add.Tensor``."""
+    """Return the overload with a name such as ``aten::add.Tensor``."""
     packet, _, overload = name.removeprefix("aten::").partition(".")
     return getattr(getattr(torch.ops.aten, packet), overload or "default")
 
@@ -56,7 +59,8 @@ def overload_of(name: str) -> Any:
 def get_decomposition_table() -> Table:
     """Return the recommended decompositions, `OpOverload -> callable`, as a new dict.
 
-    They suit `aot_autograd(decompositions=)`, `ExportedProgram.run_decompositions` and `make_fx`.
+    The table suits `aot_autograd(decompositions=)`, `ExportedProgram.run_decompositions` and
+    `make_fx`.
     """
     return dict(_build_default_table())
 
@@ -68,10 +72,9 @@ def filter_decomposition_table(
     """Return a table without its inefficient entries.
 
     Args:
-        existing_table: the table to filter; every decomposition that torch registers unless
-            given.
-        filter_fct: takes an OpOverload, returns True to keep its decomposition; those of
-            operators that ortable cannot convert are kept unless given.
+        existing_table: the table to filter; by default every decomposition that torch registers.
+        filter_fct: takes an OpOverload and returns True to keep its decomposition; by default True
+            for operators without a converter.
 
     Returns:
         A new dict.
@@ -86,11 +89,11 @@ def filter_decomposition_table(
         def filter_fct(op: Any) -> bool:
             return getattr(op, "name", lambda: None)() not in converters
 
-    return {op: fct for op, fct in existing_table.items() if filter_fct(op)}
+    return {op: function for op, function in existing_table.items() if filter_fct(op)}
 
 
 def user_table(options: OrtOptions) -> Table | None:
-    """Return the decompositions of the user's ExportOptions; None for the backend's own choice."""
+    """Return the decompositions of the user's ExportOptions; None means the backend's table."""
     return None if options.export_options is None else options.export_options.table()
 
 
@@ -100,10 +103,9 @@ def note_user_table(compilation: Compilation) -> None:
 
 
 def select_table(compilation: Compilation) -> Table:
-    """Return the decompositions for AOTAutograd: the user's, or those of operators without
-    converter.
+    """Return the decompositions for AOTAutograd: the user's table or the default.
 
-    While a bisection runs, each can be disabled.
+    While a bisection of decompositions runs, each of them can be disabled.
     """
     table = compilation.decompositions
     table = get_decomposition_table() if table is None else table
@@ -113,7 +115,7 @@ def select_table(compilation: Compilation) -> Table:
     def make_switchable(op: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
             if is_disabled("decompositions", lambda: Application(op.name(), subject=function)):
-                return NotImplemented  # torch does not decompose the operator then
+                return NotImplemented  # torch then does not decompose the operator
             return function(*args, **kwargs)
 
         return call
@@ -126,19 +128,21 @@ def apply_decompositions(
 ) -> GraphModule:
     """Apply `table` to a graph that AOTAutograd made without decompositions.
 
-    Returns the graph itself where it calls none of the operators. Arguments and results keep their
+    The graph itself is returned if it calls none of the operators. Arguments and results keep their
     positions and AOTAutograd's descriptions (`meta["desc"]`).
     """
-    if not any(n.op == "call_function" and n.target in table for n in graph_module.graph.nodes):
+    if not any(
+        node.op == "call_function" and node.target in table for node in graph_module.graph.nodes
+    ):
         return graph_module
     from ortable.compat.torch import make_fx
 
-    values = [n.meta["val"] for n in graph_module.graph.nodes if n.op == "placeholder"]
+    values = [node.meta["val"] for node in graph_module.graph.nodes if node.op == "placeholder"]
     traced = make_fx(graph_module, decomposition_table=dict(table), tracing_mode="real")(*values)
-    for kind in ("placeholder", "output"):
-        before = [n for n in graph_module.graph.nodes if n.op == kind]
-        after = [n for n in traced.graph.nodes if n.op == kind]
-        for old, new in zip(before, after, strict=True):
-            if "desc" in old.meta:
-                new.meta["desc"] = old.meta["desc"]
+    for op in ("placeholder", "output"):
+        before = [node for node in graph_module.graph.nodes if node.op == op]
+        after = [node for node in traced.graph.nodes if node.op == op]
+        for old_node, new_node in zip(before, after, strict=True):
+            if "desc" in old_node.meta:
+                new_node.meta["desc"] = old_node.meta["desc"]
     return traced

@@ -1,6 +1,7 @@
-"""Entry points of torch.compile: `ortable` and `onnxrt`, which the group
-`torch_dynamo_backends` names, and `onnx_custom_backend`. The last one is a backend or a
-compiler of the user's own AOTAutograd: the tracing context and the graph show which.
+"""Entry points of torch.compile: `ortable`, `onnxrt` and `onnx_custom_backend`.
+
+The entry-point group `torch_dynamo_backends` lists the first two. `onnx_custom_backend` is a
+backend or a compiler of the user's own AOTAutograd, depending on the tracing context and the graph.
 """
 
 from __future__ import annotations
@@ -29,20 +30,20 @@ from .decompositions import apply_decompositions, user_table
 from .pipeline import compile_in_steps
 
 _log = logging.getLogger(__name__)
-_TUNES = "means options={'autotune': True} here: each graph runs where it is faster, with ONNX "
-_TUNES += "Runtime or with torch"
-# By mode: the options, and what the mode means here.
+_AUTOTUNE_MEANING = "means options={'autotune': True} in ortable: the faster of ONNX Runtime and "
+_AUTOTUNE_MEANING += "torch runs each graph"
+# By mode: its options, and the text of the log line that explains the mode.
 _MODES: dict[str, tuple[dict[str, Any], str]] = {
     "default": ({}, ""),
     "reduce-overhead": (
         {},
-        "changes nothing here: a call runs no Python between the kernels of a graph, and CUDA "
-        "graphs are inductor's",
+        "has no effect in ortable: a call runs no Python between the kernels of a graph, and only "
+        "inductor has CUDA graphs",
     ),
-    "max-autotune": ({"autotune": True}, _TUNES),
-    "max-autotune-no-cudagraphs": ({"autotune": True}, _TUNES),
+    "max-autotune": ({"autotune": True}, _AUTOTUNE_MEANING),
+    "max-autotune-no-cudagraphs": ({"autotune": True}, _AUTOTUNE_MEANING),
 }
-_logged_modes: set[str] = set()  # modes, in this process
+_logged_modes: set[str] = set()  # modes whose meaning was logged in this process
 
 
 def ortable(
@@ -56,34 +57,36 @@ def ortable(
 
     Args:
         gm: the `torch.fx.GraphModule` that dynamo captured.
-        example_inputs: its inputs.
+        example_inputs: the inputs of `gm`.
         options: option names and values, see `ortable.OrtOptions`.
-        mode: torch.compile's mode, which stands for the options that come nearest to it;
-            `options` take precedence.
+        mode: the mode of torch.compile, which selects the closest options; `options` take
+            precedence.
 
     Returns:
-        What torch calls in place of the graph.
+        The callable that torch calls in place of the graph.
 
     Raises:
-        OptionError: an unknown option, a wrong value, or an unknown mode.
+        OptionError: if an option or the mode is unknown, or a value is wrong.
     """
-    nearest = options_of_mode(mode)
-    nearest = {name: value for name, value in nearest.items() if name not in (options or ())}
-    return compile_with_autograd(gm, example_inputs, OrtOptions.from_mapping(nearest, options))
+    mode_options = options_of_mode(mode)
+    mode_options = {
+        name: value for name, value in mode_options.items() if name not in (options or ())
+    }
+    return compile_with_autograd(gm, example_inputs, OrtOptions.from_mapping(mode_options, options))
 
 
 def options_of_mode(mode: str | None) -> dict[str, Any]:
-    """Get the options that come nearest to a mode of `torch.compile`, and log once what it means.
+    """Return the options closest to a mode of `torch.compile`, and log once what it means.
 
     Raises:
-        OptionError: no mode has this name.
+        OptionError: if no mode has this name.
     """
     if mode is None:
         return {}
     if mode not in _MODES:
         raise OptionError(
-            f"ortable knows no mode {mode!r}. Those of torch.compile that it takes: "
-            f"{', '.join(_MODES)}. Give what else you want to change in options={{...}}."
+            f"ortable has no mode {mode!r}. Supported modes of torch.compile: "
+            f"{', '.join(_MODES)}. Set other options with options={{...}}."
         )
     options, meaning = _MODES[mode]
     if meaning and mode not in _logged_modes:
@@ -95,17 +98,17 @@ def options_of_mode(mode: str | None) -> dict[str, Any]:
 def onnxrt(gm: Any, example_inputs: Sequence[Any], **settings: Any) -> Callable[..., Any]:
     """Compile with `ortable` under the name of PyTorch's former backend.
 
-    accelerate, and with it the Trainer of transformers, still lists the name:
-    `TrainingArguments(torch_compile_backend="onnxrt")`. If another installed distribution registers
-    it, this function calls that one: torch takes whichever it finds first. Backends that torch
-    itself registers come before both.
+    accelerate still lists this name, so the Trainer of transformers accepts
+    `TrainingArguments(torch_compile_backend="onnxrt")`. torch picks one of several installed
+    distributions that register the name; if another distribution does, this function calls its
+    backend. Backends that torch itself registers take precedence over both.
     """
     return _find_onnxrt_backend()(gm, example_inputs, **settings)
 
 
 @functools.cache
 def _find_onnxrt_backend() -> Callable[..., Any]:
-    """Find the backend of another distribution with the name `onnxrt`, or return `ortable`."""
+    """Return the `onnxrt` backend of another distribution, or `ortable` if there is none."""
     for entry_point in entry_points(group="torch_dynamo_backends", name="onnxrt"):
         if entry_point.value.partition(":")[0] != __name__:
             return entry_point.load()  # type: ignore[no-any-return]
@@ -122,18 +125,18 @@ def onnx_custom_backend(
     """Run graphs with ONNX Runtime, as backend of `torch.compile` or as compiler of `aot_autograd`.
 
     Args:
-        graph_module: the graph that dynamo or AOTAutograd hands over (`backend=`, or
-            `fw_compiler=`, `bw_compiler=`, `inference_compiler=`).
-        args: its inputs.
+        graph_module: the graph from dynamo (`backend=`) or AOTAutograd (`fw_compiler=`,
+            `bw_compiler=`, `inference_compiler=`).
+        args: the inputs of the graph.
         options: the same options as a dict.
         keywords: the options by name, those of `ortable.OrtOptions`.
 
     Returns:
-        What torch calls in place of the graph.
+        The callable that torch calls in place of the graph.
 
     Raises:
-        OptionError: an unknown option, a wrong value, or one given twice.
-        OrtableError: it was called outside torch.compile.
+        OptionError: if an option is unknown or given twice, or a value is wrong.
+        OrtableError: if it was called outside torch.compile.
     """
     return compile_from_torch(
         graph_module,
@@ -151,7 +154,7 @@ def compile_from_torch(
     runner: RunnerFactory,
     name: str,
 ) -> Compiled:
-    """Compile a graph of dynamo or AOTAutograd that torch handed to the function called `name`.
+    """Compile a graph of dynamo or AOTAutograd that torch passed to the function called `name`.
 
     `runner` makes a callable of each converted graph.
     """
@@ -170,7 +173,7 @@ def compile_from_torch(
         mark_argument_strides(graph_module, args)
         if options.autotune == "torch":
             return make_torch_callable(graph_module)
-        promise_strides(graph_module)  # anybody may compile the backward
+        promise_strides(graph_module)  # another compiler may compile the backward
         run = compile_aot_graph(graph_module, options, runner)
         if isinstance(run, OrtBackend):
             return tune_part(run, run.compiled, graph_module, options, whole=True)  # type: ignore[no-any-return]
@@ -179,19 +182,19 @@ def compile_from_torch(
 
 
 def _is_aten(graph_module: GraphModule) -> bool:
-    """Return whether AOTAutograd made this graph: its placeholders have fake tensors under `val`.
+    """Whether AOTAutograd made this graph: its placeholders have fake tensors under `val`.
 
-    The metadata of an earlier compilation may still be in the tracing context when a backend is
-    called twice for one graph of dynamo, so it does not suffice.
+    The metadata in the tracing context is not sufficient: if a backend is called twice for one
+    graph of dynamo, the context may still hold the metadata of the earlier compilation.
     """
-    kinds = (OpOverload, HigherOrderOperator)
+    operator_types = (OpOverload, HigherOrderOperator)
     for node in graph_module.graph.nodes:
         if node.op in ("call_method", "call_module"):
             return False
         if node.op == "placeholder" and "val" not in node.meta:
             return False
-        if node.op == "call_function" and not isinstance(node.target, kinds):
-            return "val" in node.meta  # AOTAutograd leaves Python operators on sizes only
+        if node.op == "call_function" and not isinstance(node.target, operator_types):
+            return "val" in node.meta  # AOTAutograd keeps Python operators only for sizes
     return True
 
 
@@ -204,8 +207,8 @@ def compile_with_autograd(
 ) -> Compiled:
     """Compile a graph of dynamo by the steps of `pipeline`.
 
-    AOTAutograd makes forward, backward or inference graphs of it, and `compile_graph` an ONNX model
-    of each.
+    AOTAutograd derives forward, backward or inference graphs from it, and `compile_graph` compiles
+    each of them.
     """
     run = runner or run_with_onnxruntime
     return compile_in_steps(Compilation(graph_module, args, options, run, compile_graph))

@@ -1,5 +1,7 @@
-"""Log lines and TORCH_TRACE records of a compilation. The loggers are those of the modules, below
-"ortable". Nothing is computed while nobody listens.
+"""Log lines and TORCH_TRACE records of a compilation.
+
+The loggers are those of the modules, below "ortable". Nothing is computed unless a handler or
+TORCH_TRACE receives it.
 """
 
 from __future__ import annotations
@@ -38,40 +40,42 @@ class Origin:
 
 
 def current_origin() -> Origin | None:
-    """Return the frame that torch compiles now, or None."""
+    """Return the frame that torch is compiling, or None."""
     code = compiled_code()
     if code is None:
         return None
-    resumed = _RESUMED.search(code.co_qualname)
-    if resumed is None:
+    match = _RESUMED.search(code.co_qualname)
+    if match is None:
         return Origin(code.co_qualname, code.co_filename, code.co_firstlineno)
-    line = int(resumed["line"])
-    return Origin(f"{resumed['name']} after a graph break", code.co_filename, line)
+    line = int(match["line"])
+    return Origin(f"{match['name']} after a graph break", code.co_filename, line)
 
 
 def graph_label(kind: str) -> str:
-    """Name the graph and the function that are compiled now, for messages."""
+    """Return a name for the graph that is being compiled and its function, for messages."""
     origin = current_origin()
     return f"the {kind} graph of {origin}" if origin else f"the {kind} graph"
 
 
 def log_recompile() -> None:
     """Log that a graph of dynamo is compiled again for other arguments."""
-    before = frame_compilation() if _log.isEnabledFor(logging.INFO) else 0
-    if before:
+    previous_compilations = frame_compilation() if _log.isEnabledFor(logging.INFO) else 0
+    if previous_compilations:
         _log.info(
             "compiling %s again, for the %s time: TORCH_LOGS=recompiles names the guard that "
             "failed",
             current_origin() or "a frame",
-            {1: "second", 2: "third"}.get(before, f"{before + 1}th"),
+            {1: "second", 2: "third"}.get(previous_compilations, f"{previous_compilations + 1}th"),
         )
 
 
-def log_failed_backward(why: str) -> None:
+def log_failed_backward(reason: str) -> None:
     """Log that a backward graph will raise when it runs."""
     if _log.isEnabledFor(logging.INFO):
         origin = current_origin() or "a graph"
-        _log.info("the backward of %s cannot be compiled, and fails when it runs: %s", origin, why)
+        _log.info(
+            "the backward of %s cannot be compiled and fails when it runs: %s", origin, reason
+        )
 
 
 def log_compiled(
@@ -80,12 +84,13 @@ def log_compiled(
     callables: Sequence[Any],
     placement: Sequence[Placement],
 ) -> None:
-    """Log a compiled graph, what torch runs of it and its weights, and trace a record.
+    """Log a compiled graph, its placement and its weights, and trace a record.
 
     Args:
-        parts: the conversions of its partitions, or the one of the graph.
-        callables: what runs them.
-        placement: what runs where; empty for a graph that was found in torch's cache.
+        kind: "forward", "backward" or "inference".
+        parts: the conversions of its partitions, or its own conversion if it has no partitions.
+        callables: the callables that run the parts.
+        placement: where each operator runs; empty for a graph from torch's cache.
     """
     if _log.isEnabledFor(logging.INFO):
         _log_summary(kind, parts, placement)
@@ -111,7 +116,9 @@ def _log_summary(
 ) -> None:
     seconds = _sum_seconds(parts)
     counts = Counter(_CACHE_TEXTS[part.cache] for part in parts)
-    where = [text if len(counts) == 1 else f"{count} {text}" for text, count in counts.items()]
+    cache_texts = [
+        text if len(counts) == 1 else f"{count} {text}" for text, count in counts.items()
+    ]
     sessions = sum(bool(part.fetches) for part in parts)
     _log.info(
         "compiled %s: %s -> %d ONNX nodes in %s; %s, %.3f s (%s)",
@@ -119,14 +126,14 @@ def _log_summary(
         _format_count(len(placement), "operator") if placement else "operators not traced",
         sum(len(part.model.graph.node) for part in parts),
         _format_count(sessions, "session"),
-        ", ".join(where) if parts else "all in torch",
+        ", ".join(cache_texts) if parts else "all in torch",
         sum(seconds.values()),
         ", ".join(f"{phase} {duration:.3f}" for phase, duration in seconds.items()),
     )
 
 
-def _log_weights(part: CompiledGraph, run: Any) -> None:
-    frozen = getattr(run, "frozen", None)
+def _log_weights(part: CompiledGraph, callable_graph: Any) -> None:
+    frozen = getattr(callable_graph, "frozen", None)
     weights = sum(role.static and role.name in part.fed for role in part.inputs)
     if isinstance(frozen, tuple):
         _log.info(
@@ -137,7 +144,6 @@ def _log_weights(part: CompiledGraph, run: Any) -> None:
 
 
 def _sum_seconds(parts: Sequence[CompiledGraph]) -> dict[str, float]:
-    """Sum the seconds of all partitions by phase."""
     totals: dict[str, float] = {}
     for part in parts:
         for phase, duration in part.timings.items():
@@ -151,7 +157,6 @@ def _make_report(
     callables: Sequence[Any],
     placement: Sequence[Placement],
 ) -> dict[str, Any]:
-    """Build the TORCH_TRACE record of a compiled graph, as plain values."""
     origin = current_origin()
     return {
         "kind": kind,
@@ -171,9 +176,9 @@ def _make_report(
     }
 
 
-def _describe_session(part: CompiledGraph, run: Any) -> dict[str, Any]:
-    frozen = getattr(run, "frozen", None)
-    session = getattr(run, "session", None)
+def _describe_session(part: CompiledGraph, callable_graph: Any) -> dict[str, Any]:
+    frozen = getattr(callable_graph, "frozen", None)
+    session = getattr(callable_graph, "session", None)
     return {
         "nodes": dict(Counter(node.op_type for node in part.model.graph.node)),
         "inputs": len(part.inputs),
@@ -197,5 +202,5 @@ class _OnnxText:
         return f"# {self.label}\n{pretty_onnx(self.part.model)}\n"
 
 
-def _format_count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _format_count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

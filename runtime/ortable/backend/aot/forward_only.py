@@ -1,11 +1,10 @@
-"""Run forward graphs as inference graphs while nobody differentiates their results, as for a
-module in eval mode that is called with gradients enabled.
+"""Run forward graphs as inference graphs while their results are not differentiated.
 
-A graph that may be differentiated returns what its backward needs, and takes its weights as
-inputs. When the first calls show that no backward comes (the graph of autograd was freed and
-never ran), later calls run the inference graph, with weights as constants of the session. Their
-results can still be differentiated: the backward then runs the forward graph first, on the same
-arguments. It does that once: from then on the forward graph runs at every call.
+A module in eval mode that is called with gradients enabled is an example. A forward graph returns
+the values that its backward needs, and takes its weights as inputs. If the first calls show that no
+backward runs (autograd's graph was freed unused), later calls run the inference graph, with weights
+as constants of the session. Its results can still be differentiated: the backward then first runs
+the forward graph on the same arguments, and the forward graph runs at every later call.
 """
 
 from __future__ import annotations
@@ -41,10 +40,10 @@ from .skip_aot_wrapper import is_idle
 _log = logging.getLogger(__name__)
 _WEIGHT_CHANGED = (
     "one of the variables needed for gradient computation has been modified by an inplace "
-    "operation: a weight of a graph compiled by ortable, whose backward computes the forward "
-    "again. Run the backward before you change weights, or compile with options={'freeze': 'off'}."
+    "operation: a weight of a graph compiled by ortable, whose backward recomputes the forward. "
+    "Run the backward before you change weights, or compile with options={'freeze': 'off'}."
 )
-_MIN_DROPPED_CALLS = 3  # calls in a row whose results were dropped without a backward
+_MIN_DROPPED_CALLS = 3  # consecutive calls without a backward
 
 Run = Callable[..., Any]
 MakeInference = Callable[[AotGraph], Callable[[list[Any]], Any]]
@@ -54,7 +53,7 @@ MakeInference = Callable[[AotGraph], Callable[[list[Any]], Any]]
 class ForwardGraph:
     """A compiled forward graph, its callable, and AOTAutograd's metadata.
 
-    `make` compiles it for inference, `static` are positions of its parameters and buffers.
+    `make` compiles it for inference; `static` are the positions of its parameters and buffers.
     """
 
     graph: AotGraph
@@ -67,26 +66,25 @@ class ForwardGraph:
 def note_forward_graph(
     compilation: Compilation, graph_module: GraphModule, arguments: Sequence[Any]
 ) -> None:
-    """Store what `watch_gradients` needs of the forward graph that was compiled last."""
+    """Store the last compiled graph for `watch_gradients` if it is a forward graph."""
     graph, (compiled, metadata) = AotGraph(graph_module), compilation.compiled[-1]
-    whole = hasattr(compiled, "compiled") or hasattr(compiled, "partitions")
-    if graph.kind == "forward" and whole:
+    is_compiled = hasattr(compiled, "compiled") or hasattr(compiled, "partitions")
+    if graph.kind == "forward" and is_compiled:
         static = static_arguments(graph)
-        again = functools.partial(
+        make_inference = functools.partial(
             compile_at_once, options=compilation.options, runner=compilation.runner, static=static
         )
-        forward = ForwardGraph(graph, compiled, metadata, again, static)
+        forward = ForwardGraph(graph, compiled, metadata, make_inference, static)
         compilation.forwards.append(forward)
 
 
 def run_in_eager(compilation: Compilation, call: Run) -> Run:
-    """Return the graph in eager, with eager's backward, where no operator of it is worth a
-    session.
-    """
-    in_search = bool(compilation.options.raise_on) or is_searching("lowerings")  # of what each does
+    """Return the graph in eager, with eager's backward, if no operator of it needs a session."""
+    # a bisection or a test of failures needs the compiled operators
+    is_debugging = bool(compilation.options.raise_on) or is_searching("lowerings")
     callables = compilation.callables
     if (
-        in_search
+        is_debugging
         or not callables
         or any(getattr(run, "partitions", None) != () for run in callables)
     ):
@@ -95,11 +93,15 @@ def run_in_eager(compilation: Compilation, call: Run) -> Run:
 
 
 def watch_gradients(compilation: Compilation, run: Run) -> Run:
-    """Return `run`, or a callable that also observes whether its results are differentiated."""
+    """Return `run`, or a callable that also observes whether its results are differentiated.
+
+    A graph is observed only if both of its forms return the same results without AOTAutograd's
+    wrapper.
+    """
     forwards, count = compilation.forwards, len(compilation.args)
     if not compilation.is_native or len(forwards) != 1 or compilation.options.freeze != "auto":
         return run
-    forward = forwards.pop()  # the step alone holds it: sessions go with it
+    forward = forwards.pop()  # no other reference may keep its session alive
     compiled = getattr(forward.run, "compiled", None)
     if compiled is not None and compiled.is_partition:
         return run
@@ -113,18 +115,18 @@ def watch_gradients(compilation: Compilation, run: Run) -> Run:
     if any(True for _ in run_time_checks(forward.graph.module.graph)):
         return run
     results = forward.metadata.output_info
-    tensors = all(issubclass(info.raw_type, torch.Tensor) for info in results)
-    if not tensors or not any(info.requires_grad for info in results):
+    all_tensors = all(issubclass(info.raw_type, torch.Tensor) for info in results)
+    if not all_tensors or not any(info.requires_grad for info in results):
         return run
     return run if is_distributed() else _InferenceSwitch(run, forward).caller
 
 
-_alive: weakref.WeakSet[_InferenceSwitch] = weakref.WeakSet()
+_live_switches: weakref.WeakSet[_InferenceSwitch] = weakref.WeakSet()
 
 
 def _reset_locks() -> None:
-    """Replace the locks in a forked child, where a thread that held one does not exist."""
-    for switch in list(_alive):
+    """Replace the locks in a forked child: their owner threads do not exist there."""
+    for switch in list(_live_switches):
         switch._lock = threading.Lock()
 
 
@@ -133,150 +135,146 @@ if hasattr(os, "register_at_fork"):
 
 
 class _InferenceSwitch:
-    """The calls of one forward graph; `caller` is what dynamo calls."""
+    """Switch between the forward and the inference graph; dynamo calls `caller`."""
 
     def __init__(self, run: Run, forward: ForwardGraph) -> None:
-        self.plain = run
-        self.caller: Any = functools.partial(self._call_watched)
+        self.run_forward = run
+        self.caller: Any = functools.partial(self._call_and_watch)
         self._forward: ForwardGraph | None = forward
         self.differentiable = [info.requires_grad for info in forward.metadata.output_info]
         values = [node.meta["val"] for node in forward.graph.inputs.nodes]
         weights = sorted(forward.static)
         tensors = [i for i, value in enumerate(values) if isinstance(value, torch.Tensor)]
         saved = [index for index in tensors if index not in forward.static]
-        rest = [i for i in range(len(values)) if i not in {*weights, *saved}]
-        self.saved, self.weights, self.rest = map(_make_picker, (saved, weights, rest))
-        self.merge_arguments = _make_merger([*saved, *weights, *rest])
-        self._first = self.differentiable.index(True)
-        self._dropped = 0
-        self._watching: set[weakref.ref[Any]] = set()
-        self._waiting: set[weakref.ref[Any]] = set()
+        others = [i for i in range(len(values)) if i not in {*weights, *saved}]
+        self.saved, self.weights, self.others = map(_make_picker, (saved, weights, others))
+        self.merge_arguments = _make_merger([*saved, *weights, *others])
+        self._first_differentiable = self.differentiable.index(True)
+        self._dropped_calls = 0
+        self._watched_results: set[weakref.ref[Any]] = set()
+        self._pending_backwards: set[weakref.ref[Any]] = set()
         self._gradients_required = False
         self._lock = threading.Lock()
         self.inference: Callable[[list[Any]], Any] | None = None
-        _alive.add(self)
+        _live_switches.add(self)
 
-    def _call_watched(self, *args: Any) -> Any:
+    def _call_and_watch(self, *args: Any) -> Any:
         """Call the forward graph, and observe whether its results are differentiated."""
-        if self._dropped >= _MIN_DROPPED_CALLS and self._is_settled():
+        if self._dropped_calls >= _MIN_DROPPED_CALLS and self._can_switch():
             return self._switch_to_inference(args)
-        results = self.plain(*args)
-        node = results[self._first].grad_fn
-        if node is not None:  # with grad mode off AOTAutograd's wrapper makes none
+        results = self.run_forward(*args)
+        node = results[self._first_differentiable].grad_fn
+        if node is not None:  # None if grad mode is off
             node.register_prehook(self.require_gradients)
-            # a node of eager's, where torch runs the graph, has no weak references: its result does
-            watched = node if type(node).__weakrefoffset__ else results[self._first]
-            self._watching.add(weakref.ref(watched, self._count_dropped))
+            # if torch runs the graph, the eager node has no weak references, but its result does
+            watched = node if type(node).__weakrefoffset__ else results[self._first_differentiable]
+            self._watched_results.add(weakref.ref(watched, self._count_dropped))
         return results
 
-    def _is_settled(self) -> bool:
-        """Whether no result waits for a backward, but for one that a loop may hold until the next
-        one.
+    def _can_switch(self) -> bool:
+        """Whether at most one result is pending, which a loop may hold until its next iteration.
 
-        A checkpoint, which counts what a forward saves, does not tolerate even that one.
+        A checkpoint counts the saved values of a forward, so it tolerates no pending result.
         """
-        waiting = len(self._watching)
-        return not waiting or (waiting == 1 and saved_tensors_hooks(True) is None)
+        pending = len(self._watched_results)
+        return not pending or (pending == 1 and saved_tensors_hooks(True) is None)
 
     def _count_dropped(self, reference: weakref.ref[Any]) -> None:
-        """Count a call whose results were freed, so that no backward can come."""
-        self._watching.discard(reference)
-        self._dropped += 1
+        """Count a call whose results were freed, so that no backward can run."""
+        self._watched_results.discard(reference)
+        self._dropped_calls += 1
 
     def require_gradients(self, *_: Any) -> None:
         """Switch back to the forward graph because gradients are requested.
 
-        It runs as soon as no backward of the inference graph is pending: torch.utils.checkpoint,
-        which computes a forward again in the backward, finds what ran before.
+        The switch waits until no backward of the inference graph is pending:
+        torch.utils.checkpoint, which recomputes a forward in the backward, must run the same graph
+        as before.
         """
         if not self._gradients_required and self.inference is not None:
-            _log.info("results of a forward graph are differentiated: it saves what that needs")
+            _log.info("results of a forward graph are differentiated: it runs as a forward graph")
         self._gradients_required = True
         if self.inference is None:
-            self._settle_on(self.plain)
+            self._commit_to(self.run_forward)
 
     def add_pending(self, node: Any) -> weakref.ref[Any]:
         """Track a node of autograd until it is freed or has run."""
-        reference = weakref.ref(node, self._waiting.discard)
-        self._waiting.add(reference)
+        reference = weakref.ref(node, self._pending_backwards.discard)
+        self._pending_backwards.add(reference)
         return reference
 
     def remove_pending(self, reference: weakref.ref[Any]) -> None:
-        """Stop tracking a node whose backward runs."""
-        self._waiting.discard(reference)
+        self._pending_backwards.discard(reference)
 
-    def _settle_on(self, run: Run) -> None:
-        """Choose one candidate for good; the other one is released, with its graph or session.
+    def _commit_to(self, run: Run) -> None:
+        """Select one of the two graphs permanently and release the other one.
 
-        The caller changes first: an interrupt after that only keeps something in memory.
+        The caller is changed first, so that an interrupt afterwards only keeps memory alive.
         """
         self.caller.__setstate__((run, (), {}, None))
         self._forward = None
-        self._watching.clear()
-        if run == self.plain:
+        self._watched_results.clear()
+        if run == self.run_forward:
             self.inference = None
 
     def _switch_to_inference(self, args: Sequence[Any]) -> Any:
-        """Compile the inference graph at the first call after it is clear that nobody
-        differentiates.
+        """Compile the inference graph, once results are known not to be differentiated.
 
-        After an interrupt the next call starts anew.
+        If this is interrupted, the next call starts again.
         """
         with self._lock:
             forward = self._forward
             if forward is not None:
                 self.inference = _compile_inference(forward)
                 if self.inference is None:
-                    self._settle_on(self.plain)
+                    self._commit_to(self.run_forward)
                 else:
-                    self._settle_on(self._call_inference)
+                    self._commit_to(self._call_inference)
         return self.caller(*args)
 
     def _call_inference(self, *args: Any) -> Any:
-        """Call the inference graph; its results can be differentiated nevertheless."""
+        """Call the inference graph; its results can still be differentiated."""
         inference = self.inference
-        if inference is None or (self._gradients_required and not self._waiting):
-            self._settle_on(self.plain)
-            return self.plain(*args)
+        if inference is None or (self._gradients_required and not self._pending_backwards):
+            self._commit_to(self.run_forward)
+            return self.run_forward(*args)
         try:
-            # the base class's `apply`: Function's looks for function transforms first, which dynamo
-            # guards against, and that takes longer than all the rest
+            # Call `apply` of the base class: Function.apply first checks for function transforms,
+            # which dynamo's guards exclude, and the check takes longer than the rest of the call.
             return super(Function, _InferenceFunction).apply(self, inference, *args)
         except OrtableError:
             raise
         except (RuntimeError, TypeError):
             # torch cannot save an argument (made under inference_mode), or a function transform is
-            # active; an error of the graph is raised again
-            self._settle_on(self.plain)
-            return self.plain(*args)
+            # active; an error of the graph itself is raised again by the forward graph
+            self._commit_to(self.run_forward)
+            return self.run_forward(*args)
 
 
 def _compile_inference(forward: ForwardGraph) -> Callable[[list[Any]], Any] | None:
-    """Compile the inference graph; None where that fails, or holds only for some of the sizes."""
-    before = _count_guards(forward.graph.module)
+    """Compile the inference graph; None if that fails or specializes sizes."""
+    guard_count = _count_guards(forward.graph.module)
     module = _extract_inference_graph(forward.graph.module, len(forward.metadata.output_info))
     try:
         inference = forward.make(AotGraph(module))
     except OrtableError as error:
-        _log.info("a forward graph has no form for inference: %s", str(error).partition("\n")[0])
+        _log.info("a forward graph has no inference form: %s", str(error).partition("\n")[0])
         return None
-    if _count_guards(forward.graph.module) != before:
-        _log.info("a forward graph has no form for inference: not for all of its sizes")
+    if _count_guards(forward.graph.module) != guard_count:
+        _log.info("a forward graph has no inference form that works for all of its sizes")
         return None
-    _log.info("results of a forward graph are not differentiated: it runs as one for inference")
+    _log.info("results of a forward graph are not differentiated: it runs as an inference graph")
     return inference
 
 
 def _extract_inference_graph(graph_module: GraphModule, count: int) -> GraphModule:
-    """Copy the first `count` results of a forward graph, and what they depend on, to a new
-    graph.
-    """
+    """Copy the first `count` results of a forward graph, with their producers, to a new graph."""
     graph = Graph()
     copies: dict[Node, Node] = {}
     output = graph_module.graph.output_node()
     for node in graph_module.graph.nodes:
         if node.op == "placeholder":
-            # AOTAutograd's names of arguments tell a forward graph, too
+            # a new name, as AOTAutograd's argument names also mark a forward graph
             copies[node] = graph.placeholder(f"argument_{len(copies)}")
             copies[node].meta = dict(node.meta)
         elif node is not output:
@@ -286,21 +284,21 @@ def _extract_inference_graph(graph_module: GraphModule, count: int) -> GraphModu
     outputs = [copies[result] if isinstance(result, Node) else result for result in results[:count]]
     new_output = graph.output(tuple(outputs))
     new_output.meta = dict(output.meta)
-    described = output.meta.get("desc")
-    if isinstance(described, list | tuple):
-        new_output.meta["desc"] = list(described)[:count]
+    descriptions = output.meta.get("desc")
+    if isinstance(descriptions, list | tuple):
+        new_output.meta["desc"] = list(descriptions)[:count]
     graph.eliminate_dead_code()
     return GraphModule(graph_module, graph)
 
 
 def _count_guards(graph_module: GraphModule) -> int:
-    """Count the guards on the sizes of a graph: later ones are checked by nobody."""
+    """Count the guards on the sizes of a graph; guards added later have no effect."""
     counts: dict[int, int] = {}
     for node in graph_module.graph.nodes:
         for size in _symbolic_sizes(node.meta.get("val")):
-            env = size.node.shape_env
-            if env is not None:
-                counts[id(env)] = len(env.guards) + len(env.replacements)
+            shape_env = size.node.shape_env
+            if shape_env is not None:
+                counts[id(shape_env)] = len(shape_env.guards) + len(shape_env.replacements)
     return sum(counts.values())
 
 
@@ -318,10 +316,10 @@ class _InferenceFunction(Function):
         results = tuple(inference(list(args)))
         ctx.owner = owner
         ctx.set_materialize_grads(False)
-        # Weights are many, and stay: torch would take as long to save them as a small session runs.
+        # Saving the weights takes as long as running a small session, so keep plain references.
         ctx.save_for_backward(*owner.saved(args))
-        ctx.weights, ctx.rest = owner.weights(args), owner.rest(args)
-        ctx.seen = weight_signature(ctx.weights)[:2]
+        ctx.weights, ctx.others = owner.weights(args), owner.others(args)
+        ctx.weight_state = weight_signature(ctx.weights)[:2]
         ctx.reference = owner.add_pending(ctx)
         if not all(owner.differentiable):
             pairs = zip(results, owner.differentiable, strict=True)
@@ -332,9 +330,9 @@ class _InferenceFunction(Function):
     @torch.compiler.disable
     def backward(ctx: Any, *gradients: Any) -> Any:
         owner = ctx.owner
-        # first: where torch.utils.checkpoint computes them again, it runs what it ran before
-        inputs = owner.merge_arguments(ctx.saved_tensors, ctx.weights, ctx.rest)
-        if weight_signature(ctx.weights)[:2] != ctx.seen:
+        # read these before the switch: torch.utils.checkpoint recomputes them with the same graph
+        inputs = owner.merge_arguments(ctx.saved_tensors, ctx.weights, ctx.others)
+        if weight_signature(ctx.weights)[:2] != ctx.weight_state:
             raise RuntimeError(_WEIGHT_CHANGED)
         owner.remove_pending(ctx.reference)
         owner.require_gradients()
@@ -342,10 +340,10 @@ class _InferenceFunction(Function):
         create_graph = torch.is_grad_enabled()
         with torch.enable_grad():
             args = [
-                value.detach().requires_grad_(need) if isinstance(value, torch.Tensor) else value
-                for value, need in zip(inputs, needs_grad, strict=True)
+                value.detach().requires_grad_(needs) if isinstance(value, torch.Tensor) else value
+                for value, needs in zip(inputs, needs_grad, strict=True)
             ]
-            results = owner.plain(*args)
+            results = owner.run_forward(*args)
             pairs = [
                 (result, gradient)
                 for result, gradient in zip(results, gradients, strict=True)
@@ -354,31 +352,29 @@ class _InferenceFunction(Function):
             input_gradients = iter(
                 torch.autograd.grad(
                     [result for result, _ in pairs],
-                    [arg for arg, need in zip(args, needs_grad, strict=True) if need],
+                    [arg for arg, needs in zip(args, needs_grad, strict=True) if needs],
                     [gradient for _, gradient in pairs],
                     create_graph=create_graph,
                     allow_unused=True,
                 )
             )
-        return None, None, *(next(input_gradients) if need else None for need in needs_grad)
+        return None, None, *(next(input_gradients) if needs else None for needs in needs_grad)
 
 
 def _make_picker(positions: Sequence[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
     """Return a function that takes the values at some positions."""
     if len(positions) == 1:
-        (only,) = positions
-        return lambda values: (values[only],)
+        (position,) = positions
+        return lambda values: (values[position],)
     return operator.itemgetter(*positions) if positions else lambda values: ()
 
 
 def _make_merger(order: Sequence[int]) -> Callable[..., list[Any]]:
-    """Return a function that restores the order of values that pickers took, one after the
-    other.
-    """
-    back = [order.index(position) for position in range(len(order))]
+    """Return a function that merges the values of several pickers in their original order."""
+    sources = [order.index(position) for position in range(len(order))]
 
     def merge(*parts: Sequence[Any]) -> list[Any]:
         values = [value for part in parts for value in part]
-        return [values[at] for at in back]
+        return [values[source] for source in sources]
 
     return merge

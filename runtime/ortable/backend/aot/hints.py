@@ -1,5 +1,7 @@
-"""Warnings of option `hints`, each once in a process: operators that torch runs because ortable
-cannot convert them, and eval-mode modules that are compiled with gradients enabled.
+"""Warnings of option `hints`, each once per process.
+
+They report operators that torch runs because ortable cannot convert them, and eval-mode modules
+that are compiled with gradients enabled.
 """
 
 from __future__ import annotations
@@ -25,21 +27,22 @@ _FALLBACK_TEXT = (
     "or warnings.simplefilter('ignore', ortable.errors.FallbackWarning) silences it."
 )
 _DRAFT_TEXT = (
-    "\nortable.load_specs(path) compiles an entry (docs/adding-an-operator.md) that starts from:\n"
+    "\nTo convert it, load an entry with ortable.load_specs(path) (docs/adding-an-operator.md). "
+    "The entry starts from:\n"
 )
-_warned_operators: set[str] = set()  # operators, in this process
+_warned_operators: set[str] = set()  # operators with a warning in this process
 _GRAD_TEXT = (
-    "ortable compiles a {name} in eval mode with gradients on, which keeps what a backward would "
-    "need and its weights as inputs, until some calls show that no backward comes, and then "
-    "compiles again. If you want no gradients, call it under torch.no_grad() or "
-    "torch.inference_mode(): it is fast at once. If you do, options={{'hints': False}} or "
+    "ortable compiles a {name} in eval mode with gradients on. It saves values for a backward and "
+    "keeps its weights as inputs until some calls show that no backward runs, and is then compiled "
+    "again. If you need no gradients, call it under torch.no_grad() or torch.inference_mode(), "
+    "which is fast from the first call. Otherwise options={{'hints': False}} or "
     "warnings.simplefilter('ignore', ortable.errors.GradientsOnWarning) silences this."
 )
-_grad_warned = False  # in this process
+_grad_warned = False  # whether this process has warned
 
 
 def warn_of_fallback(placement: Sequence[Placement], options: OrtOptions) -> None:
-    """Warn of each operator that fell back to torch, with an entry to start from if it has none.
+    """Warn of each operator that fell back to torch; add a draft of an entry if it has none.
 
     A bisection, which disables conversions, does not warn.
     """
@@ -59,9 +62,7 @@ def warn_of_fallback(placement: Sequence[Placement], options: OrtOptions) -> Non
 
 
 def warn_grad_enabled(kind: str, options: OrtOptions) -> None:
-    """Warn once when an eval-mode module is compiled with gradients enabled (kind
-    ``"forward"``).
-    """
+    """Warn once when an eval-mode module is compiled with gradients enabled (`kind` "forward")."""
     global _grad_warned
     if kind != "forward" or _grad_warned or not options.hints:
         return
@@ -84,16 +85,16 @@ def warn_grad_enabled(kind: str, options: OrtOptions) -> None:
 def _called_modules(
     frame: FrameType | None,
 ) -> tuple[list[torch.nn.Module], FrameType] | None:
-    """Return the modules whose calls are on the stack, outermost first, and the outermost's caller.
+    """Return the modules whose calls are on the stack, outermost first, and the caller's frame.
 
-    None for a function that no module calls.
+    The result is None for a function that no module calls.
     """
     modules: list[torch.nn.Module] = []
     caller = None
     while frame is not None:
-        this: Any = frame.f_locals.get("self")
-        if isinstance(this, torch.nn.Module) and type(this) is not GraphModule:
-            modules.append(getattr(this, "_orig_mod", this))
+        receiver: Any = frame.f_locals.get("self")
+        if isinstance(receiver, torch.nn.Module) and type(receiver) is not GraphModule:
+            modules.append(getattr(receiver, "_orig_mod", receiver))
         elif modules and caller is None:
             name = frame.f_globals.get("__name__", "")
             caller = None if name.partition(".")[0] == "torch" else frame

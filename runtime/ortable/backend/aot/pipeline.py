@@ -1,6 +1,7 @@
-"""Compile a graph of dynamo to a callable: the steps in their order, and the function that runs
-them. Each feature has a file of its own; only the rows here call it. Steps run while a graph is
-compiled, never in its calls.
+"""Compile a graph of dynamo to a callable: the list of steps, and the function that runs them.
+
+Each feature is implemented in its own file and called only from the tables below. The steps run
+while a graph is compiled, never during its calls.
 """
 
 from __future__ import annotations
@@ -42,12 +43,13 @@ from .events import log_recompile
 from .preserved_operators import preserve_operators
 from .saved_values import partition_joint
 
+# Reasons of the steps below.
 _TORCH = "option autotune is 'torch'"
-_RECURRENT = "torch's kernels train recurrent networks faster, and drop between their layers"
-_PEFT = "layers of PEFT write their weights without a trace"
+_RECURRENT = "torch's kernels train recurrent networks faster, with dropout between their layers"
+_PEFT = "layers of PEFT write to their weights without a version change"
 _NAMES = "models, errors and profiles name parameters"
-_FRAGMENT = "a graph break cuts it off: a small one is left to torch where it trains"
-_FILE = "torch writes it into a file"
+_FRAGMENT = "a graph break cut off a small graph, which torch runs where it trains"
+_FILE = "torch serializes the compiled function"
 
 
 def _is_always(_: Compilation) -> bool:
@@ -58,8 +60,8 @@ def _is_always(_: Compilation) -> bool:
 class CompileStep:
     """One step: `run` applies it if `when` holds; `why` explains it.
 
-    `ortable.explain` reports steps that have a condition, and steps around the callable that
-    changed it.
+    `ortable.explain` reports the applied steps that have a condition, and the steps of `AROUND`
+    that changed the callable.
     """
 
     name: str
@@ -79,9 +81,9 @@ def _note_untracked_writes(compilation: Compilation) -> None:
         warn_of_constants()
 
 
-def _note_break(compilation: Compilation) -> None:
-    alone = compilation.is_native and not is_distributed()
-    compilation.cut_off = alone and is_graph_break_fragment(compilation.graph_module)
+def _note_graph_break(compilation: Compilation) -> None:
+    is_local = compilation.is_native and not is_distributed()
+    compilation.cut_off = is_local and is_graph_break_fragment(compilation.graph_module)
 
 
 def _compile_graph(compilation: Compilation, graph_module: GraphModule, _: Sequence[Any]) -> None:
@@ -89,19 +91,19 @@ def _compile_graph(compilation: Compilation, graph_module: GraphModule, _: Seque
     compilation.callables.append(run)
 
 
-# `run(compilation)`. A result other than None is called in place of the graph at once.
+# `run(compilation)`. A result other than None replaces the graph, and the rest is skipped.
 BEFORE = (
     CompileStep(
-        "search", "a bisection runs: no caches, no timings",
+        "search", "a bisection runs without caches and timings",
         bisection_switches.disable_caches, bisection_switches.is_on,
     ),
-    CompileStep("providers", "what ONNX Runtime lacks is an error at once", _check_providers),
+    CompileStep("providers", "a missing execution provider is an error at once", _check_providers),
     CompileStep(
         "decompositions", "the user has a table", decompositions.note_user_table,
         lambda c: decompositions.user_table(c.options) is not None,
     ),
     CompileStep("files", _FILE, serialization.decide_serialization, serialization.is_requested),
-    CompileStep("recompilation", "the log tells of it", lambda c: log_recompile()),
+    CompileStep("recompilation", "recompilations are logged", lambda c: log_recompile()),
     CompileStep(
         "autotune", _TORCH,
         lambda c: pin_to_torch(c.graph_module), lambda c: c.options.autotune == "torch",
@@ -115,9 +117,9 @@ BEFORE = (
     CompileStep(
         "argument names", _NAMES, lambda c: setattr(c, "names", argument_names(c.graph_module))
     ),
-    CompileStep("graph breaks", _FRAGMENT, _note_break),
+    CompileStep("graph breaks", _FRAGMENT, _note_graph_break),
 )  # fmt: skip
-# `run(compilation)`: a context in which AOTAutograd traces.
+# `run(compilation)` returns a context in which AOTAutograd traces.
 TRACING = (
     CompileStep(
         "torch's cache",
@@ -125,12 +127,12 @@ TRACING = (
         torch_cache.use_torch_cache,
         torch_cache.is_used,
     ),
-    CompileStep("whole operators", "one node costs less than many", lambda c: preserve_operators()),
+    CompileStep("whole operators", "one node is faster than many", lambda c: preserve_operators()),
 )
 # `run(compilation, graph, arguments)`, for each graph that AOTAutograd makes.
 GRAPH = (
     CompileStep(
-        "strides", "what a forward saves may lie otherwise than it was traced",
+        "strides", "saved tensors may have other strides than the traced ones",
         lambda c, graph, args: mark_argument_strides(graph, args),
     ),
     CompileStep(
@@ -146,14 +148,14 @@ GRAPH = (
         lambda c: c.cut_off,
     ),
     CompileStep(
-        "compilation", "it is placed, partitioned, converted, given to a session", _compile_graph
+        "compilation", "place, partition, convert, create sessions", _compile_graph
     ),
     CompileStep(
         "no wrapper", "AOTAutograd may do nothing in a call", skip_aot_wrapper.note_metadata
     ),
-    CompileStep("forward only", "perhaps no backward comes", forward_only.note_forward_graph),
+    CompileStep("forward only", "a backward may never run", forward_only.note_forward_graph),
 )  # fmt: skip
-# `run(compilation, call)`: what is called in place of `call`, or the same.
+# `run(compilation, call)` returns the callable that replaces `call`, or `call` itself.
 AROUND = (
     CompileStep(
         "no wrapper", "AOTAutograd does nothing in a call", skip_aot_wrapper.remove_wrapper
@@ -162,19 +164,19 @@ AROUND = (
         "files", _FILE, serialization.wrap_for_serialization, lambda c: c.serialize_for is not None
     ),
     CompileStep(
-        "arguments", "they are given one by one",
+        "arguments", "they are passed one by one",
         skip_aot_wrapper.clear_boxed_mark, serialization.stays_in_process,
     ),
     CompileStep(
-        "torch", "nothing in it is worth a session",
+        "torch", "no operator is worth a session",
         forward_only.run_in_eager, serialization.stays_in_process,
     ),
     CompileStep(
-        "forward only", "calls show whether a backward comes",
+        "forward only", "the calls show whether a backward runs",
         forward_only.watch_gradients, serialization.stays_in_process,
     ),
     CompileStep(
-        "autotune", "calls show whether ONNX Runtime or torch is faster",
+        "autotune", "the calls show whether ONNX Runtime or torch is faster",
         lambda c, call: tune_whole(call, c.graph_module, c.args, c.callables, c.options),
         serialization.stays_in_process,
     ),
@@ -182,7 +184,7 @@ AROUND = (
 
 
 def compile_in_steps(compilation: Compilation) -> Compiled:
-    """Run the steps for a graph of dynamo, and return what torch calls in its place."""
+    """Run the steps for a graph of dynamo, and return the callable that replaces it."""
     for step in _select_steps(BEFORE, compilation):
         call = step.run(compilation)
         if call is not None:
@@ -192,8 +194,8 @@ def compile_in_steps(compilation: Compilation) -> Compiled:
             stack.enter_context(step.run(compilation))
         call = compilation.wrapped = _trace_with_autograd(compilation)
     for step in AROUND:
-        before, call = call, step.run(compilation, call) if step.when(compilation) else call
-        if call is not before:
+        previous, call = call, step.run(compilation, call) if step.when(compilation) else call
+        if call is not previous:
             compilation.applied_steps[step.name] = step.why
     compilation.release()
     return call
@@ -222,6 +224,6 @@ def _trace_with_autograd(compilation: Compilation) -> Compiled:
         inference_compiler=compilation.compiler(compile_it),
         partition_fn=partition_joint,
         decompositions=decompositions.select_table(compilation),
-        keep_inference_input_mutations=True,  # what a graph writes into, its call writes into
+        keep_inference_input_mutations=True,  # the graph itself writes to its inputs
     )(compilation.graph_module, compilation.args)
     return traced

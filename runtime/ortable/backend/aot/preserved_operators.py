@@ -1,9 +1,8 @@
-"""Preserve operators that AOTAutograd decomposes regardless of its table of decompositions,
-because torch registers the decomposition as their kernel: while it traces, they have the
-kernels of eager.
+"""Preserve operators that AOTAutograd decomposes although its decomposition table omits them.
 
-Such a decomposition is slower than the operator (a gather for each corner of a pixel), and some
-compute something else.
+torch registers these decompositions as Python kernels of the operators. While AOTAutograd traces,
+the eager kernels replace them: the decompositions are slower (a gather for each corner of a pixel),
+and some compute other results.
 """
 
 from __future__ import annotations
@@ -27,28 +26,28 @@ from ortable.compat.torch import (
 from ortable_generated.aten import traits
 
 _KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
-_TRACING = RLock()
+_tracing_lock = RLock()
 
 Kernels = dict[Any, Callable[..., Any]]
 
 
 @contextmanager
 def preserve_operators() -> Iterator[None]:
-    """Remove torch's Python kernels of the operators to preserve, for a block.
+    """Remove torch's Python kernels of the preserved operators for a block.
 
-    These have the traits `never_decompose` and `whole_when_static`; those of the second one keep
-    them for dynamic sizes.
+    These operators have the trait `never_decompose` or `whole_when_static`; the latter keep their
+    Python kernels for dynamic sizes.
     """
     from .decompositions import get_decomposition_table
 
-    get_decomposition_table()  # torch keeps which operators are composite from its first answer on
+    get_decomposition_table()  # torch caches which operators are composite
     removed: list[tuple[Any, Kernels]] = []
 
-    def put_back() -> None:
+    def restore_kernels() -> None:
         for operator, kernels in removed:
             _replace_kernels(operator, kernels)
 
-    with _TRACING, restore_on_exit(put_back):
+    with _tracing_lock, restore_on_exit(restore_kernels):
         for operator in _preserved_operators():
             kernels = {key: operator.py_kernels[key] for key in _KEYS if key in operator.py_kernels}
             removed.append((operator, kernels))
@@ -57,7 +56,6 @@ def preserve_operators() -> Iterator[None]:
 
 
 def _choose_kernels(operator: Any, kernels: Kernels) -> Kernels:
-    """Choose the kernels of an operator while a graph is traced."""
     if overload_name(operator) == "vec":
         return {key: _call_with_sizes(operator, kernel) for key, kernel in kernels.items()}
     if operator.name() in traits.NEVER_DECOMPOSE:
@@ -72,19 +70,18 @@ def _replace_kernels(operator: Any, kernels: Kernels) -> None:
     clear_dispatch_cache(operator)
 
 
-def _call_with_sizes(vec: Any, decomposition: Callable[..., Any]) -> Callable[..., Any]:
-    """Make the kernel of an overload with a list of scale factors: it calls the overload with
-    sizes.
+def _call_with_sizes(scales_overload: Any, decomposition: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a kernel for an overload with scale factors that calls the overload with sizes.
 
-    C++ would trace the sizes as numbers.
+    The C++ kernel would trace the sizes as numbers.
     """
     from .decompositions import overload_of
 
-    operator = overload_of(vec.name().removesuffix(".vec"))
-    always = operator.name() in traits.NEVER_DECOMPOSE
+    operator = overload_of(scales_overload.name().removesuffix(".vec"))
+    never_decompose = operator.name() in traits.NEVER_DECOMPOSE
 
     def kernel(input: Any, output_size: Sequence[Any] | None, *options: Any) -> Any:
-        if not always and _has_free_sizes((input, output_size)):
+        if not never_decompose and _has_dynamic_sizes((input, output_size)):
             return decomposition(input, output_size, *options)
         *flags, scale_factors = options
         sizes = upsampled_sizes(input.shape, output_size, scale_factors)
@@ -94,12 +91,10 @@ def _call_with_sizes(vec: Any, decomposition: Callable[..., Any]) -> Callable[..
 
 
 def _call_when_static(operator: Any, decomposition: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a kernel that is the decomposition for dynamic sizes, and torch's C++ kernel
-    otherwise.
-    """
+    """Return a kernel that decomposes for dynamic sizes and calls torch's C++ kernel otherwise."""
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        if _has_free_sizes((args, kwargs)):
+        if _has_dynamic_sizes((args, kwargs)):
             return decomposition(*args, **kwargs)
         kernels = {key: operator.py_kernels[key] for key in _KEYS if key in operator.py_kernels}
         _replace_kernels(operator, {})
@@ -111,7 +106,7 @@ def _call_when_static(operator: Any, decomposition: Callable[..., Any]) -> Calla
     return kernel
 
 
-def _has_free_sizes(arguments: Any) -> bool:
+def _has_dynamic_sizes(arguments: Any) -> bool:
     leaves = pytree.tree_leaves(arguments)
     shapes = [leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in leaves]
     return any(isinstance(size, torch.SymInt) for shape in shapes for size in shape)

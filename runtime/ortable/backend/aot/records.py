@@ -1,5 +1,6 @@
-"""Reports of a compiled graph: a record in the caller's dict, dumped files, printed lines. Calls of
-the compiled graph never use them.
+"""Reports of a compiled graph: a record in the caller's dict, dumped files and printed lines.
+
+Calls of the compiled graph never use them.
 """
 
 from __future__ import annotations
@@ -30,15 +31,16 @@ _dump_numbers = itertools.count()
 class CompileRecord(Mapping[str, Any]):
     """One compiled graph, or one partition of a graph that runs partly in torch.
 
-    `record.onnx` and `record["onnx"]` are the same.  `onnx` is the model, None where torch runs all
-    of it; `graph_module` None where nothing was traced; `frozen` are the names of the inputs that
-    become constants, or why none does; `placement` says what ran where; `rewrites` how often each
-    rule fired, `refused` why rules did not; `cases` which case of its entry an FX node took, where
-    an entry has several (`{"addmm": "aten::addmm/2"}`); `cache` where the conversion was found;
-    `timings` are seconds a phase; `tuned` what option `tune` found, once a session is made;
-    `weights` what option `weights` did then: `rounded`, a row for each weight, and the model,
-    `onnx`, whose weights are not in it; for `"keep"` and `"float32"` `model_bytes` and
-    `session_bytes`, what weights take in torch's memory and in the session beside that.
+    `record.onnx` and `record["onnx"]` are the same: the model, None if torch runs all of it.
+    `graph_module` is the FX graph, None if nothing was traced. `frozen` are the names of the inputs
+    that become constants, or the reason why none does. `placement` lists where each operator runs.
+    `rewrites` counts how often each rule fired, `refused` why rules did not fire. `cases` is the
+    case that an FX node took, for entries with several cases (`{"addmm": "aten::addmm/2"}`).
+    `cache` is where the conversion was found; `timings` are seconds per phase. `tuned` and
+    `weights` are the results of options `tune` and `weights`, set when a session is created.
+    `weights` has, for quantized weights, `rounded`, a row for each weight, and `onnx`, the model
+    without its weights; for `"keep"` and `"float32"`, `model_bytes` and `session_bytes`, the size
+    of the weights in torch's memory and additionally in the session.
     """
 
     kind: str
@@ -88,11 +90,14 @@ def make_record(
     """Make the record of a converted graph.
 
     Args:
-        callable_graph: what runs it; may have its session, and the names of constant weights.
-        providers: the names of the requested ones, recorded where there is no session.
+        compiled: the conversion.
+        graph_module: its FX graph, if it was traced.
+        callable_graph: the callable that runs it, which may have a session and constant weights.
+        providers: the names of the requested providers, recorded if there is no session.
+        placement: where each operator runs.
     """
     model = ModelProto()
-    model.CopyFrom(compiled.model)  # the caller's own: conversions are shared
+    model.CopyFrom(compiled.model)  # a copy, because the conversion is shared
     session = getattr(callable_graph, "session", None)
     return CompileRecord(
         kind=compiled.kind,
@@ -135,10 +140,10 @@ def append_record(storage: MutableMapping[str, Any] | None, record: CompileRecor
 def dump_model(prefix: str | None, model: ModelProto, graph_text: str) -> Path | None:
     """Write `<prefix>_<n>.onnx` and `<prefix>_<n>.txt` (the FX graph, then the ONNX graph).
 
-    `n` counts the models dumped by this process. The folder is created.
+    `n` counts the models dumped by this process. The folder is created if it does not exist.
 
     Returns:
-        The path of the model, None when there is no prefix.
+        The path of the model, or None if there is no prefix.
     """
     if prefix is None:
         return None
@@ -154,7 +159,7 @@ def dump_model(prefix: str | None, model: ModelProto, graph_text: str) -> Path |
 def print_report(compiled: CompiledGraph, verbose: int, graph_text: str) -> None:
     """Print one line about a graph; from `verbose` 2 on the FX and the ONNX graph as well."""
     seconds = ", ".join(f"{name} {value:.4f} s" for name, value in compiled.timings.items())
-    bypassed = sum(r.kind is not OutputRoleKind.TENSOR for r in compiled.outputs)
+    bypassed = sum(role.kind is not OutputRoleKind.TENSOR for role in compiled.outputs)
     print(
         f"[ortable] {compiled.kind}: {len(compiled.model.graph.node)} ONNX nodes, "
         f"{len(compiled.inputs)} inputs, {compiled.n_results} outputs ({bypassed} not computed by "

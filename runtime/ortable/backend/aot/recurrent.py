@@ -1,6 +1,7 @@
-"""Recurrent networks in a graph of dynamo. AOTAutograd unrolls them in time for their gradients,
-which takes four times as long as torch's own kernels, and loses the dropout between their
-layers (torch 2.13).
+"""Handle recurrent networks in a graph of dynamo.
+
+AOTAutograd unrolls them in time for their gradients, which takes four times as long as torch's own
+kernels, and loses the dropout between their layers (torch 2.13).
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from .compilation import Compilation
 from .events import log_compiled
 from .records import append_record, make_torch_record
 
-_REASONS = {
-    "forward": "a recurrent network that trains: torch would unroll it in time for ONNX",
+_REASONS_BY_KIND = {
+    "forward": "a recurrent network in training, which torch would unroll in time for ONNX",
     "inference": "dropout between the layers of a recurrent network, which torch's tracing loses",
 }
 
@@ -41,7 +42,7 @@ class _RecurrentCall(NamedTuple):
 
 
 def is_trained(compilation: Compilation) -> bool:
-    """Whether a recurrent network trains or drops in a graph that torch may run entirely."""
+    """Whether torch must run a graph because its recurrent network trains or applies dropout."""
     calls = [call for call in _find_recurrent_calls(compilation.graph_module) if call.train]
     if not calls or compilation.options.raise_on or compilation.serialize_for is not None:
         return False
@@ -53,7 +54,7 @@ def train_in_eager(compilation: Compilation) -> Callable[..., Any]:
     graph_module, options = compilation.graph_module, compilation.options
     kind = "forward" if _is_differentiated(compilation) else "inference"
     placement = list_placements(
-        graph_module, dict.fromkeys(graph_module.graph.nodes, _REASONS[kind])
+        graph_module, dict.fromkeys(graph_module.graph.nodes, _REASONS_BY_KIND[kind])
     )
     if options.verbose:
         print(f"[ortable] {kind}: no partition")
@@ -69,7 +70,7 @@ def has_lost_dropout(compilation: Compilation) -> bool:
 
 
 def refuse_lost_dropout(compilation: Compilation) -> None:
-    """Raise for the operator whose dropout AOTAutograd would lose."""
+    """Raise for the recurrent call whose dropout AOTAutograd would lose."""
     call = next(
         call for call in _find_recurrent_calls(compilation.graph_module) if call.has_dropout
     )
@@ -85,8 +86,8 @@ def _find_recurrent_calls(graph_module: GraphModule) -> Iterator[_RecurrentCall]
     for node in graph_module.graph.nodes:
         name = getattr(node.target, "__name__", str(node.target))
         if node.op == "call_function" and name in recurrent and len(node.args) >= 9:
-            first = 3 if isinstance(node.args[3], bool) else 4  # packed sequences have one more
-            _, layers, dropout, train = node.args[first : first + 4]
+            position = 3 if isinstance(node.args[3], bool) else 4  # 4 for packed sequences
+            _, layers, dropout, train = node.args[position : position + 4]
             yield _RecurrentCall(node, name, layers, dropout, train)
 
 

@@ -1,10 +1,9 @@
-"""Partition a joint graph so that values saved for the backward keep their value.
+"""Partition a joint graph so that the values saved for the backward are not overwritten.
 
-The partitioner prefers to save an argument and to recompute what follows from it. Where the
-graph also writes to that argument, its copy_ is in the forward graph, and the backward would
-compute from the new value: a buffer that counts its calls would be counted twice in gradients.
-aot_eager and inductor of torch 2.13 and 2.15 do that. Here a copy is saved, made before
-anything is written.
+The partitioner prefers to save an argument and to recompute values that depend on it. If the graph
+also writes to that argument, its copy_ is in the forward graph, and the backward would compute from
+the new value: gradients would use a call counter that was incremented twice. aot_eager and inductor
+of torch 2.13 and 2.15 have this error. This module saves a copy made before any write.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def partition_joint(
 
 
 def _save_copies(forward: GraphModule, num_fwd_outputs: int) -> None:
-    """Make every read of an argument that is saved and written read a copy of it."""
+    """Redirect every read of an argument that is saved and written to a copy of it."""
     graph = forward.graph
     saved = _written_results(graph.output_node(), num_fwd_outputs)
     for argument in saved:
@@ -45,15 +44,15 @@ def _save_copies(forward: GraphModule, num_fwd_outputs: int) -> None:
 
 
 def _written_results(output: Node, start: int) -> list[Node]:
-    """Find the arguments that are written, and of which results from ``start`` on are views."""
+    """Find the written arguments that results from position ``start`` on are views of."""
     arguments: dict[Node, None] = {}
     results: Any = output.args[0]
     for result in results[start:]:
-        base = result
-        while isinstance(base, Node) and is_view(base):
-            base = base.args[0]
-        if isinstance(base, Node) and any(_is_write_to(user, base) for user in base.users):
-            arguments[base] = None
+        source = result
+        while isinstance(source, Node) and is_view(source):
+            source = source.args[0]
+        if isinstance(source, Node) and any(_is_write_to(user, source) for user in source.users):
+            arguments[source] = None
     return list(arguments)
 
 

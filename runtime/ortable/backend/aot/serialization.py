@@ -18,16 +18,16 @@ _log = logging.getLogger(__name__)
 
 
 def is_requested(_: Compilation) -> bool:
-    """Return whether torch serializes the functions that it compiles now."""
+    """Whether torch serializes the functions that it is compiling."""
     return precompile_mode() is not None
 
 
 def decide_serialization(compilation: Compilation) -> None:
-    """Set the kind of file for this graph; none if the backend or an option rules it out.
+    """Set the kind of file for this graph; None if the backend or an option rules it out.
 
     Raises:
-        OptionError: a file is requested, and an option works only in the compiling process.
-        PrecompileError: a file is requested, and the backend works only in the compiling process.
+        OptionError: if a file is requested and an option works only in the compiling process.
+        PrecompileError: if a file is requested and the backend works only in the compiling process.
     """
     requested, autotune = precompile_mode(), compilation.options.autotune
     reason = None
@@ -46,18 +46,18 @@ def decide_serialization(compilation: Compilation) -> None:
 
 
 def stays_in_process(compilation: Compilation) -> bool:
-    """Return whether the compiled function is not serialized."""
+    """Whether the compiled function is not serialized."""
     return compilation.serialize_for is None
 
 
 def wrap_for_serialization(compilation: Compilation, run: Callable[..., Any]) -> Callable[..., Any]:
     """Return the callable for dynamo, serializable if possible.
 
-    `run` is the function that AOTAutograd returned. Where that function only calls the single
-    compiled graph, `run` calls the graph directly.
+    `run` is the function that AOTAutograd returned. If that function only calls a single compiled
+    graph, `run` calls the graph directly.
 
     Raises:
-        PrecompileError: a file is requested, and would not contain the weights.
+        PrecompileError: if a file is requested that would not contain the weights.
     """
     from ortable.backend.precompile.artifact import (  # imports inductor
         Precompiled,
@@ -67,7 +67,7 @@ def wrap_for_serialization(compilation: Compilation, run: Callable[..., Any]) ->
 
     graph_module, requested = compilation.graph_module, compilation.serialize_for
     if any(True for _ in (*graph_module.parameters(), *graph_module.buffers())):
-        # torch passes weights before the arguments, but does not once it loaded the file
+        # torch passes weights before the arguments, except after loading the file
         reason = "dynamo left weights in the graph (install_free_tensors), which the file lacks"
         if requested == "aot_compile":
             raise PrecompileError(f"aot_compile: {reason}.").with_advice(
@@ -86,6 +86,6 @@ def wrap_for_serialization(compilation: Compilation, run: Callable[..., Any]) ->
     if backend_id is not None:
         try:
             record_for_dynamo(backend_id, content)
-        except OrtableError as error:  # every process then compiles the function
+        except OrtableError as error:  # other processes then compile the function
             _log.info("%s is not serialized for other processes: %s", backend_id, error)
     return run

@@ -24,7 +24,7 @@ _PLAIN_TENSOR_META = "PlainTensorMeta"
 def note_metadata(
     compilation: Compilation, graph_module: GraphModule, arguments: Sequence[Any]
 ) -> None:
-    """Store the last callable with the metadata of the graph that AOTAutograd is compiling.
+    """Store the last callable with AOTAutograd's metadata of its graph.
 
     The metadata is None if the first call returns fake tensors, as DDPOptimizer requests for each
     submodule: AOTAutograd's wrapper handles that call.
@@ -41,7 +41,7 @@ def remove_wrapper(compilation: Compilation, wrapped: Callable[..., Any]) -> Cal
     The wrapper (torch 2.13, `_create_runtime_wrapper`) is not needed if
 
     - no argument is mutated, removed as a duplicate, or unpacked from a tensor subclass;
-    - no result has dynamic sizes to mark, or is a view to regenerate; views of arguments do not
+    - no result has dynamic sizes to mark or is a view to regenerate; views of arguments do not
       count, as the direct call returns them itself;
     - there are no effect tokens, no RNG states and no change of the grad mode.
 
@@ -97,7 +97,7 @@ def clear_boxed_mark(compilation: Compilation, call: Any) -> Any:
 
 
 def _is_expected_alias(role: OutputRole, output_type: str) -> bool:
-    """Return whether the call makes a result the alias of an argument that AOTAutograd expects."""
+    """Whether a result is the alias of an argument that AOTAutograd expects."""
     if role.kind is OutputRoleKind.INPUT:
         return output_type == "is_input"
     if output_type != "alias_of_input" or role.kind is not OutputRoleKind.VIEW or role.fetch >= 0:
@@ -109,15 +109,15 @@ def _is_expected_alias(role: OutputRole, output_type: str) -> bool:
 def is_idle(
     metadata: Any, argument_count: int, check_dynamic_outputs: bool = True, view_count: int = 0
 ) -> bool:
-    """Return whether AOTAutograd's wrapper of a graph only passes its arguments and results on.
+    """Whether AOTAutograd's wrapper of a graph only passes its arguments and results on.
 
     The wrapper may still record an autograd node if gradients are enabled.
 
     Args:
         metadata: AOTAutograd's metadata of the graph; None counts as work.
         argument_count: the number of arguments of the graph.
-        check_dynamic_outputs: count it as work to mark results with dynamic sizes, which dynamo
-            needs to compile their users with dynamic shapes.
+        check_dynamic_outputs: whether marking results with dynamic sizes counts as work; dynamo
+            needs the marks to compile users of the results with dynamic shapes.
         view_count: the number of results that the call itself returns as views of arguments.
     """
     if metadata is None:

@@ -1,10 +1,10 @@
-"""Store compiled graphs in torch's own cache of AOTAutograd, so that a later process neither
-traces nor converts, forward or backward.
+"""Store compiled graphs in torch's own AOTAutograd cache.
 
-torch pickles into its folder (`TORCHINDUCTOR_CACHE_DIR`) the key of a conversion, or those of
-the partitions of a graph and a description of what torch runs around them. Models are in
-`cache_dir` only, except where torch precompiles: then it pickles all of them. Torch's key
-does not include the backend: an attribute of the graph module adds versions, options and the
+A later process then neither traces nor converts, forward or backward. In its folder
+(`TORCHINDUCTOR_CACHE_DIR`) torch pickles the key of a conversion. For a partitioned graph it
+pickles the keys of all partitions and a description of the host graph, which torch runs around
+them. The models are stored only in `cache_dir`, but precompilation pickles them too. torch's cache
+key does not include the backend: an attribute of the graph module adds versions, options and the
 values of constants, so that no other backend or options reuse an entry.
 """
 
@@ -40,11 +40,9 @@ _SALT = "_ortable_cache_salt"
 
 
 def is_used(compilation: Compilation) -> bool:
-    """Whether torch may store what is compiled: in a file, or in its cache, which needs
-    `cache_dir`.
-    """
+    """Whether torch may store the compiled graphs, in a file or (with `cache_dir`) in its cache."""
     in_folder = compilation.is_native and compilation.options.cache_dir is not None
-    # without a key of a folder in what torch keeps whole: nobody could load it
+    # a precompiled package must not contain keys of a folder that other processes may not have
     return compilation.serialize_for is not None or (in_folder and precompile_mode() is None)
 
 
@@ -52,14 +50,14 @@ def is_used(compilation: Compilation) -> bool:
 def use_torch_cache(compilation: Compilation) -> Iterator[None]:
     """Let AOTAutograd look up a graph of dynamo in torch's cache, and store it there.
 
-    It uses `compilation.compiler`. Torch's settings are restored on leaving.
+    This sets `compilation.compiler`. torch's settings are restored on exit.
     """
     from ortable.backend.precompile.artifact import Loader, loader  # imports inductor
     from ortable.compat.torch import functorch_config
 
     salt = _compute_salt(compilation)
     if salt is None and compilation.serialize_for == "aot_compile":
-        salt = secrets.token_hex(16)  # what goes into a file of the user needs no key
+        salt = secrets.token_hex(16)  # a user's file is not looked up by key
     if salt is None:
         yield
         return
@@ -88,20 +86,19 @@ def _make_serializing_compiler(compile_it: Compiled, compilation: Compilation) -
     from ortable.backend.precompile.artifact import Artifact
     from ortable.compat.torch import SerializableAOTDispatchCompiler
 
-    options, whole = compilation.options, compilation.serialize_for is not None
+    options, is_self_contained = compilation.options, compilation.serialize_for is not None
 
     def compile_graph(graph_module: GraphModule, example_inputs: Sequence[Any]) -> Artifact:
-        return Artifact(compile_it(graph_module, example_inputs), options, whole)
+        return Artifact(compile_it(graph_module, example_inputs), options, is_self_contained)
 
     return SerializableAOTDispatchCompiler(Artifact, compile_graph)
 
 
 def _compute_salt(compilation: Compilation) -> str | None:
-    """Digest versions, options that change a compiled graph, and constants of dynamo's graph.
+    """Return a digest of versions, options and constants for a graph; None for no caching.
 
-    torch's key compares the constants by shape and type only. None for graphs that stay out of
-    torch's cache: functions of the user, which no key compares, change them (transforms,
-    decompositions, operators).
+    torch's key compares the constants by shape and type only. Graphs that user functions change
+    (transforms, decompositions, operators) are not cached, because no key compares the functions.
     """
     graph_module, options = compilation.graph_module, compilation.options
     if (
@@ -110,8 +107,8 @@ def _compute_salt(compilation: Compilation) -> str | None:
         or not _has_torch_operators_only(graph_module)
     ):
         return None
-    whole = [] if compilation.serialize_for is None else ["whole"]
-    settings = [*option_settings(options), sorted(compilation.untracked_writes), *whole]
+    content_settings = [] if compilation.serialize_for is None else ["whole"]
+    settings = [*option_settings(options), sorted(compilation.untracked_writes), *content_settings]
     try:
         with unset_fake_temporarily():
             constants = [

@@ -1,1 +1,1 @@
-"""Option `autotune`: measure ONNX Runtime against torch in the first calls, keep the faster one."""
+"""Option `autotune`: time ONNX Runtime and torch in the first calls and keep the faster one."""

@@ -1,8 +1,8 @@
-"""Measure a graph with both candidates in its first calls.
+"""Measure a graph with both candidates, ONNX Runtime and torch, in its first calls.
 
-Each call runs one candidate, once, so that writes to arguments, random numbers and assertions
-are the same as without measuring. The winner for sizes of one class, from a power of two up to
-the next, stays for the lifetime of the graph.
+Each call runs a single candidate once, so that writes to arguments, random numbers and assertions
+are the same as without measuring. The sizes of calls are grouped into classes, from a power of two
+up to the next; the winner of a class is kept for the lifetime of the graph.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from .trial import Candidate, Decision, TimingTrial
 
 _log = logging.getLogger(__name__)
 Run = Callable[..., Any]
-SizeSource = tuple[int, int | None]  # an argument, and which of its dimensions; None: an int
+SizeSource = tuple[int, int | None]  # argument position, and dimension; None for an int
 
-_MAX_CLASSES = 64  # of sizes of one graph: those beyond run with ONNX Runtime
-_MAX_IDLE_CALLS = 8  # calls in a row whose backward never came
+_MAX_CLASSES = 64  # per graph; calls of further classes use ONNX Runtime
+_MAX_IDLE_CALLS = 8  # consecutive calls without a backward
 
 
 @dataclass(frozen=True)
@@ -42,20 +42,21 @@ class MeasuredCall:
 
 
 class Autotuner:
-    """One graph with two candidates; `run` takes their arguments.
+    """A graph with two candidates; `run` takes its arguments.
 
-    `label` names the graph; `kept` is the candidate that runs it now: None while it is measured, or
-    where the sizes decide; `decisions` maps classes of sizes to decisions (`()` if none is
-    dynamic).
+    `label` names the graph. `kept` is the candidate that runs it; None while it is measured, or if
+    the sizes decide. `decisions` maps classes of sizes to decisions; the only class of a graph
+    without dynamic sizes is `()`.
 
     Args:
         ort_run: runs the graph with ONNX Runtime.
-        make_torch_run: makes what runs it with torch, when that is first needed.
-        decisions: earlier ones.
+        make_torch_run: creates the callable that runs it with torch, on first use.
+        decisions: the stored decisions of earlier runs.
         sizes: where the dynamic sizes are among the arguments.
-        boxed: the arguments come as one list.
-        inner: returns the parts of the graph, which are measured first.
+        boxed: whether the arguments are passed as one list.
+        inner: returns the autotuners of parts of the graph, which are measured first.
         settle: see `TimingTrial`.
+        label: the name of the graph.
     """
 
     def __init__(
@@ -75,17 +76,17 @@ class Autotuner:
         self._ort_run: Run | None = ort_run
         self._make_torch_run: Callable[[], Run] | None = make_torch_run
         self._torch_run: Run | None = None
-        self._stored = decisions
+        self._stored_decisions = decisions
         self._sizes = tuple(sizes)
         self._boxed = boxed
-        self._inner = inner
+        self._list_parts = inner
         self._settle = settle
         self._lock = threading.Lock()
         self._disturbed = False
         self._trials: dict[tuple[int, ...], TimingTrial] = {}
         self._runs: dict[tuple[int, ...], Run] = {}
         self._caller: Any = None
-        self.run: Run = self._run_class if sizes else self._run_measured
+        self.run: Run = self._run_by_sizes if sizes else self._run_measured
 
     def __repr__(self) -> str:
         return f"Autotuner({self})"
@@ -101,12 +102,13 @@ class Autotuner:
 
     @property
     def kept(self) -> Candidate | None:
+        """The candidate that runs every call; None while it is measured or if sizes decide."""
         decision = None if self._sizes else self.decisions.get(())
         return None if decision is None else decision.kept
 
     @property
     def ort_run(self) -> Run | None:
-        """What runs it with ONNX Runtime; None when torch is kept."""
+        """The callable that runs the graph with ONNX Runtime; None when torch is kept."""
         return self._ort_run
 
     @property
@@ -115,10 +117,9 @@ class Autotuner:
         return not self.decisions or bool(self._trials)
 
     def make_caller(self) -> Run:
-        """Return a callable that calls `run`, also when that changes, without a Python frame in
-        between.
+        """Return a callable that always calls the current `run`, without a Python frame in between.
 
-        A frame costs as much as a small operator of torch.
+        A frame costs as much as a small torch operator.
         """
         self._caller = functools.partial(self.run)
         return self._caller
@@ -126,27 +127,27 @@ class Autotuner:
     def _run_measured(self, *args: Any) -> Any:
         return self._measure_call((), args)
 
-    def _run_class(self, *given: Any) -> Any:
+    def _run_by_sizes(self, *call_args: Any) -> Any:
         """Run a call of a graph with dynamic sizes."""
-        args = given[0] if self._boxed else given
+        args = call_args[0] if self._boxed else call_args
         sizes = tuple(
-            (args[at] if axis is None else args[at].shape[axis]).bit_length()
-            for at, axis in self._sizes
+            (args[position] if axis is None else args[position].shape[axis]).bit_length()
+            for position, axis in self._sizes
         )
         run = self._runs.get(sizes)
-        return run(*given) if run is not None else self._measure_call(sizes, given)
+        return run(*call_args) if run is not None else self._measure_call(sizes, call_args)
 
     def _measure_call(self, sizes: tuple[int, ...], args: Sequence[Any]) -> Any:
-        """Run a call of a class of sizes without a decision."""
+        """Run a call of a class of sizes that has no decision yet."""
         if not self._lock.acquire(blocking=False):
-            self._disturbed = True  # the call that has the lock competes with this one
-            return self._choose_run(sizes)(*args)
+            self._disturbed = True  # this call slows down the measured one
+            return self._get_unmeasured_run(sizes)(*args)
         try:
             self._end_call()
             run = self._runs.get(sizes)
             trial = self._find_trial(sizes) if run is None else None
             if trial is None:
-                return self._choose_run(sizes)(*args)
+                return self._get_unmeasured_run(sizes)(*args)
             run = self._get_candidate(trial.turn)
             self._disturbed = False
             begin = time.perf_counter()
@@ -160,22 +161,21 @@ class Autotuner:
     def _end_call(self) -> None:
         """Finish the previous call, before the next one."""
 
-    def _begin_call(self, call: MeasuredCall, given: Sequence[Any], result: Any) -> None:
-        """Record a call that was measured."""
+    def _begin_call(self, call: MeasuredCall, call_args: Sequence[Any], result: Any) -> None:
         self._record_call(call, call.seconds, "calls")
 
-    def _record_call(self, call: MeasuredCall, seconds: float, what: str) -> None:
-        """Record a call, unless another one competed with it."""
+    def _record_call(self, call: MeasuredCall, seconds: float, noun: str) -> None:
+        """Record a measured call, unless a concurrent call disturbed it."""
         if not self._disturbed:
             trial = call.trial
             trial.record_call(call.began, seconds)
             if trial.decision is not None:
                 self._apply_decision(
-                    call.sizes, trial.decision, f"measured in {trial.calls} {what}"
+                    call.sizes, trial.decision, f"measured in {trial.calls} {noun}"
                 )
 
     def _get_candidate(self, name: Candidate) -> Run:
-        """Return what runs the graph; both exist while any trial is open."""
+        """Return the callable of a candidate; torch's is created on first use."""
         if name == "torch" and self._torch_run is None:
             assert self._make_torch_run is not None
             self._torch_run = self._make_torch_run()
@@ -183,92 +183,91 @@ class Autotuner:
         assert run is not None
         return run
 
-    def _choose_run(self, sizes: tuple[int, ...]) -> Run:
-        """Return what runs a call that is not measured."""
+    def _get_unmeasured_run(self, sizes: tuple[int, ...]) -> Run:
         run = self._runs.get(sizes) or self._ort_run or self._torch_run
         assert run is not None
         return run
 
     def _find_trial(self, sizes: tuple[int, ...]) -> TimingTrial | None:
-        """Return the trial of a class; None where nothing is to be measured now."""
-        if any(part.is_open for part in self._inner()):
+        """Return the trial of a class of sizes; None if nothing is to be measured now."""
+        if any(part.is_open for part in self._list_parts()):
             return None
         trial = self._trials.get(sizes)
         if trial is None and len(self._trials) + len(self._runs) < _MAX_CLASSES:
-            stored = self._stored.find_decision(sizes)
+            stored = self._stored_decisions.find_decision(sizes)
             if stored is not None:
                 self._apply_decision(sizes, stored, "measured before")
                 return None
             trial = self._trials[sizes] = TimingTrial(self._settle)
         return trial
 
-    def _apply_decision(self, sizes: tuple[int, ...], decision: Decision, how: str) -> None:
+    def _apply_decision(self, sizes: tuple[int, ...], decision: Decision, origin: str) -> None:
         run = self._get_candidate(decision.kept)
         self.decisions[sizes] = decision
         self._runs[sizes] = run
         self._trials.pop(sizes, None)
-        if how != "measured before":
-            self._stored.store_decision(sizes, decision)
-        where = f" for sizes of class {'x'.join(map(str, sizes))}" if sizes else ""
-        _log.info("autotune: %s%s: %s (%s)", self.label, where, decision, how)
+        if origin != "measured before":
+            self._stored_decisions.store_decision(sizes, decision)
+        size_text = f" for sizes of class {'x'.join(map(str, sizes))}" if sizes else ""
+        _log.info("autotune: %s%s: %s (%s)", self.label, size_text, decision, origin)
         if not self._sizes:
-            self._run_from_now(run)
-            # the other one may go, with its session or its graph
+            self._set_run(run)
+            # release the other candidate, with its session or its graph
             self._ort_run, self._torch_run = (
                 (None, run) if decision.kept == "torch" else (run, None)
             )
             self._make_torch_run = None
-            self._inner = tuple  # and what tells the parts, which are parts of it
+            self._list_parts = tuple  # drop the closure, which refers to the parts
 
-    def _run_from_now(self, run: Run) -> None:
+    def _set_run(self, run: Run) -> None:
         self.run = run
         if self._caller is not None:
             self._caller.__setstate__((run, (), {}, None))
 
 
 class StepAutotuner(Autotuner):
-    """A graph of dynamo that trains, measured as a step, which must not be slower than eager's.
+    """A dynamo graph that trains, measured as a training step and compared with eager.
 
-    The graphs that AOTAutograd makes of it are measured first, against their own operators; those
-    are decomposed, and eager's are not.
+    The graphs that AOTAutograd derives from it are measured first, against their own, decomposed
+    operators; eager runs the original ones.
 
-    Candidates are timed from the call to its return, and from the first gradient that arrives to
-    the last one that leaves; the next call records it. A call without a backward does not count,
-    nor does one that another call follows before its backward; after some of them ONNX Runtime is
-    kept.
+    A candidate's time is that of the call, plus the time from the first gradient of a result to the
+    last gradient of an argument; the next call records it. A call without a backward, or with a
+    second call before its backward, does not count; after several of them ONNX Runtime is kept.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._step: _TimedStep | None = None  # the call whose backward is awaited
-        self._idle = 0  # calls since a backward came
+        self._step: _TimedStep | None = None  # the call whose backward is pending
+        self._idle_calls = 0  # calls since the last backward
 
     def __str__(self) -> str:
-        if self._idle > _MAX_IDLE_CALLS:
+        if self._idle_calls > _MAX_IDLE_CALLS:
             return f"{self.label}: not measured, its calls have no backward of their own"
         return super().__str__()
 
     @property
     def is_open(self) -> bool:
-        return self._idle <= _MAX_IDLE_CALLS and super().is_open
+        """Whether more calls are needed for a decision; False if no backward runs."""
+        return self._idle_calls <= _MAX_IDLE_CALLS and super().is_open
 
     def _find_trial(self, sizes: tuple[int, ...]) -> TimingTrial | None:
         trial = super()._find_trial(sizes)
-        if trial is not None and self._idle > _MAX_IDLE_CALLS and self._ort_run is not None:
-            self._run_from_now(self._ort_run)
+        if trial is not None and self._idle_calls > _MAX_IDLE_CALLS and self._ort_run is not None:
+            self._set_run(self._ort_run)
             return None
         return trial
 
-    def _begin_call(self, call: MeasuredCall, given: Sequence[Any], result: Any) -> None:
+    def _begin_call(self, call: MeasuredCall, call_args: Sequence[Any], result: Any) -> None:
         self._step = _TimedStep(call)
-        self._step.add_hooks(given, result)
+        self._step.add_hooks(call_args, result)
 
     def _end_call(self) -> None:
-        """Record the previous step, whose backward is over if there was one."""
+        """Record the previous step if its backward ran."""
         step, self._step = self._step, None
         if step is not None:
             seconds = step.finish()
-            self._idle = 0 if seconds is not None else self._idle + 1
+            self._idle_calls = 0 if seconds is not None else self._idle_calls + 1
             if seconds is not None:
                 self._record_call(step.call, seconds, "steps")
 
@@ -278,13 +277,13 @@ class _TimedStep:
 
     def __init__(self, call: MeasuredCall) -> None:
         self.call = call
-        self._first: float | None = None  # gradient of a result
-        self._last: float | None = None  # gradient of an argument
+        self._first_gradient_time: float | None = None  # time of the first gradient of a result
+        self._last_gradient_time: float | None = None  # time of the latest gradient of an argument
         self._handles: list[Any] = []
 
     def add_hooks(self, args: Sequence[Any], result: Any) -> None:
         """Time the gradients of the arguments and results of a call."""
-        this = weakref.ref(self)  # the hooks go when the step does
+        step_reference = weakref.ref(self)  # the hooks must not keep the step alive
         for values, method in (
             (pytree.tree_leaves(result), _TimedStep._note_first_gradient),
             (args, _TimedStep._note_last_gradient),
@@ -292,26 +291,28 @@ class _TimedStep:
             for tensor in values:
                 if isinstance(tensor, torch.Tensor) and tensor.requires_grad:
                     self._handles.append(
-                        tensor.register_hook(functools.partial(_call_if_alive, this, method))
+                        tensor.register_hook(
+                            functools.partial(_call_if_alive, step_reference, method)
+                        )
                     )
 
     def finish(self) -> float | None:
         """Return the seconds of both passes; None without a backward."""
         for handle in self._handles:
             handle.remove()
-        if self._first is None or self._last is None:
+        if self._first_gradient_time is None or self._last_gradient_time is None:
             return None
-        return self.call.seconds + self._last - self._first
+        return self.call.seconds + self._last_gradient_time - self._first_gradient_time
 
     def _note_first_gradient(self) -> None:
-        if self._first is None:
-            self._first = time.perf_counter()
+        if self._first_gradient_time is None:
+            self._first_gradient_time = time.perf_counter()
 
     def _note_last_gradient(self) -> None:
-        self._last = time.perf_counter()
+        self._last_gradient_time = time.perf_counter()
 
 
-def _call_if_alive(this: weakref.ref[_TimedStep], method: Any, _: Any) -> None:
-    step = this()
+def _call_if_alive(step_reference: weakref.ref[_TimedStep], method: Any, _: Any) -> None:
+    step = step_reference()
     if step is not None:
         method(step)

@@ -1,4 +1,4 @@
-"""Earlier decisions of `autotune`: by key in this process, in files of `cache_dir` for others."""
+"""Stored decisions of `autotune`: in memory, and in files of `cache_dir` for other processes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Decisions:
     """Decisions about one graph, by the class of its sizes.
 
     Args:
-        parts: keys of what ONNX Runtime runs of it, and the text of the rest; None for a part
-            without a key, so that no decision is stored.
-        folder: where other processes find decisions, too; None: nowhere.
+        parts: the session keys of the parts that ONNX Runtime runs, and a digest of the rest. If a
+            part has no key (None), no decision is stored.
+        folder: a folder that shares decisions with other processes; None for no folder.
     """
 
     def __init__(self, parts: Sequence[str | None], folder: str | None) -> None:
@@ -26,7 +26,7 @@ class Decisions:
         self._parts = None if None in parts else list(parts)
 
     def find_decision(self, sizes: tuple[int, ...]) -> Decision | None:
-        """Find the decision for a class of sizes, of this process or of an earlier one."""
+        """Find the decision for a class of sizes that this process or an earlier one stored."""
         key, name = self.make_keys(sizes)
         decision = STORE.get(key) if key else None
         return STORE.load(self._folder, name) if name and decision is None else decision
@@ -42,7 +42,8 @@ class Decisions:
     def make_keys(self, sizes: tuple[int, ...]) -> tuple[str, str]:
         """Return the key of a class of sizes in this process, and the name of its file.
 
-        The name depends on the installed versions, too. Either is empty where there is none.
+        The name also depends on the installed versions. Both are empty without session keys; the
+        name is empty if other processes could not compare it.
         """
         if self._parts is None:
             return "", ""
@@ -54,15 +55,15 @@ class Decisions:
             return key, ""
 
 
-def _decode_decision(_: str, file: bytes) -> Decision:
-    fields = json.loads(file)
+def _decode_decision(_: str, content: bytes) -> Decision:
+    fields = json.loads(content)
     choice, ort_seconds, torch_seconds = (
         fields["kept"],
         float(fields["onnxruntime"]),
         float(fields["torch"]),
     )
     if choice not in ("onnxruntime", "torch"):
-        raise ValueError(f"{choice!r} is no candidate")
+        raise ValueError(f"{choice!r} is not a candidate")
     return Decision(choice, ort_seconds, torch_seconds)
 
 

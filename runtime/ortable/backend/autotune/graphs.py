@@ -1,9 +1,9 @@
-"""Choose what is measured by option `autotune`: an inference graph of dynamo against itself in
-eager, a training step likewise, and a forward or backward graph of AOTAutograd, or a partition
-of one, against the same operators in torch.
+"""Select the graphs that option `autotune` measures, and create their torch candidates.
 
-torch gets a graph only unchanged: it must consist of operators whose results are those of
-eager, on the CPU, where a call is over when it returns.
+An inference graph of dynamo and a training step are measured against the same graph in eager; a
+forward or backward graph of AOTAutograd, or a partition of it, against the same operators in torch.
+A graph is measured only if torch can run it unchanged with the results of eager, and on the CPU,
+where a call is complete when it returns.
 """
 
 from __future__ import annotations
@@ -39,14 +39,15 @@ _log = logging.getLogger(__name__)
 
 
 class AutotunedGraph:
-    """A graph of AOTAutograd, or a partition, that is measured.
+    """A measured graph of AOTAutograd, or a measured partition.
 
-    Called with a list of arguments, which it clears; returns a list of results. It has the
-    attributes of what runs it with ONNX Runtime, as long as that exists, and always `compiled`.
+    A call takes a list of arguments, clears it and returns a list of results. Attributes are
+    forwarded to the callable that runs the graph with ONNX Runtime while it exists; `compiled`
+    always exists.
     """
 
     def __init__(self, tuned: Autotuner, compiled: CompiledGraph) -> None:
-        self._boxed_call = True  # on the object: dynamo wraps backward graphs, copying `__dict__`
+        self._boxed_call = True  # an instance attribute, because dynamo copies `__dict__`
         self.compiled = compiled
         self.tuned = tuned
 
@@ -59,6 +60,7 @@ class AutotunedGraph:
         raise AttributeError(name)
 
     def __call__(self, args: list[Any]) -> list[Any]:
+        """Run one candidate and clear the list of arguments."""
         return self.tuned.run(args)  # type: ignore[no-any-return]
 
 
@@ -69,10 +71,14 @@ def tune_part(
     options: OrtOptions,
     whole: bool = False,
 ) -> Any:
-    """Return `backend`, which runs a graph or a partition with ONNX Runtime, or an AutotunedGraph.
+    """Return an AutotunedGraph of `backend` and torch, or `backend` if it is not measured.
 
     Args:
-        whole: also measure a graph for inference, which is otherwise left to `tune_whole`.
+        backend: runs a graph or a partition with ONNX Runtime.
+        compiled: its conversion.
+        graph_module: its FX graph, or None if nothing was traced.
+        options: the options of the backend.
+        whole: also measure an inference graph, which `tune_whole` measures otherwise.
     """
     if graph_module is None or options.autotune is not True or not _is_measurable([compiled]):
         return backend
@@ -100,22 +106,25 @@ def tune_whole(
     callables: Sequence[Any],
     options: OrtOptions,
 ) -> Callable[..., Any]:
-    """Return `run`, or what measures it against the graph of dynamo in eager.
+    """Return a callable that measures `run` against eager, or `run` if it is not measured.
 
-    It measures graphs that train, and those of which AOTAutograd made a single inference graph.
+    Graphs that train are measured, and dynamo graphs with a single inference graph.
 
     Args:
-        args: those that the graph is compiled for.
-        callables: what runs the graphs of AOTAutograd; a backward graph may come later.
+        run: the compiled callable for the graph of dynamo.
+        graph_module: the graph of dynamo.
+        args: the arguments that the graph is compiled for.
+        callables: the callables of AOTAutograd's graphs; a backward graph may be added later.
+        options: the options of the backend.
     """
     parts = [part.compiled for part in _ort_callables(callables)]
     if options.autotune is not True or not parts or not _is_measurable(parts):
         return run
     trains = any(part.kind != "inference" for part in parts)
-    whole = trains or (
+    is_measured = trains or (
         len(callables) == 1 and len(parts) == len(list(_flatten_callables(callables)))
     )
-    if not whole or not _has_operators_only(graph_module):
+    if not is_measured or not _has_operators_only(graph_module):
         return run
     keys = [_part_key(part, options) for part in parts]
     tuned = (StepAutotuner if trains else Autotuner)(
@@ -134,27 +143,25 @@ def tune_whole(
 
 
 def _flatten_callables(callables: Sequence[Any]) -> Iterator[Any]:
-    """Yield what runs the graphs, or their partitions."""
     for run in callables:
         yield from getattr(run, "partitions", (run,))
 
 
 def _ort_callables(callables: Sequence[Any]) -> Iterator[Any]:
-    """Return those of `_flatten_callables` that ONNX Runtime runs."""
     return (run for run in _flatten_callables(callables) if hasattr(run, "compiled"))
 
 
 def pin_to_torch(graph_module: GraphModule) -> Callable[..., Any]:
     """Return a graph of dynamo as torch runs it, because option `autotune` is "torch"."""
-    _log.info("autotune: torch runs a graph of %d nodes: pinned", len(graph_module.graph.nodes))
+    _log.info("autotune: torch runs a graph of %d nodes", len(graph_module.graph.nodes))
     return make_eager_callable(graph_module)
 
 
 def make_eager_callable(graph_module: GraphModule) -> Callable[..., Any]:
     """Return a graph of dynamo as a function.
 
-    Its own `forward` may be one that generates the code when called, and checks for that at every
-    call.
+    A new GraphModule is created, because the given one may generate its code lazily, with a check
+    at every call.
     """
     forward: Callable[..., Any] = GraphModule(graph_module, graph_module.graph).forward
     return forward
@@ -166,15 +173,16 @@ def _add_to_storage(tuned: Autotuner, options: OrtOptions) -> None:
 
 
 def _settle_seconds(trains: bool) -> float:
-    """How many seconds threads may wait for work after a call.
+    """Return the seconds for which threads may wait for work after a call.
 
-    A single thread does not wait for others; those of the optimizer wait in every training step.
+    The result is 0 for a single thread, which waits for no other, and for training, where the
+    threads of the optimizer wait in every step anyway.
     """
     return 0.0 if trains or torch.get_num_threads() == 1 else SETTLE
 
 
 def _is_measurable(parts: Sequence[CompiledGraph]) -> bool:
-    """Whether calls have real tensors, return when they are over, and run in a single process."""
+    """Whether calls have real tensors, are complete when they return, and run in one process."""
     context = TracingContext.try_get()
     if context is not None and context.fakify_first_call:
         return False
@@ -182,9 +190,9 @@ def _is_measurable(parts: Sequence[CompiledGraph]) -> bool:
 
 
 def _has_operators_only(graph_module: GraphModule) -> bool:
-    """Whether a graph calls no other graph, and no operator with random numbers drawn for it.
+    """Whether a graph calls no other graph, and no operator with random numbers as inputs.
 
-    torch may want to compile the former itself, and its own operators do not take the latter.
+    torch may compile a called graph itself, and its operators take no random numbers.
     """
     return not any(
         isinstance(node.target, HigherOrderOperator)
@@ -217,7 +225,7 @@ def _graph_digest(graph_module: GraphModule, args: Sequence[Any]) -> str:
 
 
 def _size_sources(args: Sequence[Any]) -> Iterator[SizeSource]:
-    """Find the dynamic sizes among the arguments, each once."""
+    """Yield the position of each dynamic size among the arguments, once per size."""
     seen: set[str] = set()
 
     def is_new(size: Any) -> bool:
@@ -226,15 +234,15 @@ def _size_sources(args: Sequence[Any]) -> Iterator[SizeSource]:
         seen.add(text)
         return is_unseen
 
-    for at, arg in enumerate(args):
+    for index, arg in enumerate(args):
         if is_new(arg):
-            yield at, None
+            yield index, None
         elif isinstance(arg, torch.Tensor):
-            yield from ((at, axis) for axis, size in enumerate(arg.shape) if is_new(size))
+            yield from ((index, axis) for axis, size in enumerate(arg.shape) if is_new(size))
 
 
 def make_torch_callable(graph_module: GraphModule) -> Callable[[list[Any]], list[Any]]:
-    """Return a graph of AOTAutograd as a callable of its arguments in one list, which it clears."""
+    """Return a graph of AOTAutograd as a callable that takes a list of arguments and clears it."""
     calls = [node for node in graph_module.graph.nodes if node.op == "call_function"]
     host = partition_graph(AotGraph(graph_module), calls).host
     return join_partitions(host, {}, graph_module)
@@ -243,9 +251,9 @@ def make_torch_callable(graph_module: GraphModule) -> Callable[[list[Any]], list
 def _make_with_declared_layout(
     graph_module: GraphModule, compiled: CompiledGraph
 ) -> Callable[..., Any]:
-    """Return the torch callable with results that alias and lie in memory as ONNX Runtime's do.
+    """Return the torch callable, with the strides and aliasing of ONNX Runtime's results.
 
-    The graphs around are compiled for that.
+    AOTAutograd compiled the neighboring graphs for these.
     """
     run = make_torch_callable(graph_module)
     repairs = list(_find_layout_repairs(graph_module, compiled))
@@ -254,11 +262,11 @@ def _make_with_declared_layout(
 
     def call(args: list[Any]) -> list[Any]:
         results = list(run(args))
-        for index, viewed, strides in repairs:
+        for index, is_view_result, strides in repairs:
             result = results[index]
             if strides is not None and result.stride() != strides:
                 results[index] = with_strides(result, strides)
-            elif viewed:
+            elif is_view_result:
                 results[index] = as_non_view(result)
         return results
 
@@ -268,15 +276,17 @@ def _make_with_declared_layout(
 def _find_layout_repairs(
     graph_module: GraphModule, compiled: CompiledGraph
 ) -> Iterator[tuple[int, bool, tuple[int, ...] | None]]:
-    """Find results that torch returns as views and ORT does not, and those with other strides.
+    """Find results that only torch returns as views, and results with non-traced strides.
 
-    AOTAutograd was told the latter.
+    The non-traced strides were reported to AOTAutograd.
     """
-    shared = Counter(role.fetch for role in compiled.outputs)
+    fetch_counts = Counter(role.fetch for role in compiled.outputs)
     nodes = graph_module.graph.output_node().args[0]
     for role in compiled.outputs[: compiled.n_results]:
         node = nodes[role.index]  # type: ignore[index]
-        alone = role.alone or (role.kind is OutputRoleKind.TENSOR and shared[role.fetch] == 1)
-        viewed = alone and isinstance(node, Node) and is_view(node)
-        if viewed or role.strides is not None:
-            yield role.index, viewed, role.strides
+        owns_memory = role.alone or (
+            role.kind is OutputRoleKind.TENSOR and fetch_counts[role.fetch] == 1
+        )
+        is_view_result = owns_memory and isinstance(node, Node) and is_view(node)
+        if is_view_result or role.strides is not None:
+            yield role.index, is_view_result, role.strides

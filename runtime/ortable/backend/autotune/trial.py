@@ -1,7 +1,7 @@
-"""Choose which of two candidates runs the next call, and decide when one is clearly faster.
+"""Choose the candidate for the next call, and decide when one candidate is clearly faster.
 
-Each call runs one candidate, so that nothing happens twice, and the two take turns in blocks:
-threads of the one that ran before spin for some 20 ms, on the processors that the other one
+Each call runs one candidate, so that no side effect is repeated. The candidates take turns in
+blocks: for some 20 ms, threads of the previous candidate spin on the processors that the next one
 needs. Measurements during that time, and the first call of a block, do not count.
 """
 
@@ -14,13 +14,13 @@ from ortable.backend.timing import SETTLE
 
 Candidate = Literal["onnxruntime", "torch"]
 
-_WARM = 2  # calls of ONNX Runtime in front: the session is made, then memory grows
-# how much faster one must be after 1, 2, 3, and 4 turns of both to be kept at once
+_WARMUP_CALLS = 2  # uncounted first calls: creating the session, growing its memory
+# The ratio at which a candidate is kept after 1, 2, 3 and 4 turns of both.
 _MARGINS = (1.25, 1.1, 1.05, 1.0)
-_CLEARLY = 0.97  # and torch at the end, at most this much of ONNX Runtime's time
-_OBVIOUS = 1.5  # of ONNX Runtime's time: one long call of torch that took as much decides
-_LONG = 5e-3  # seconds of a long call, which a short interruption does not change much
-_MIN_TURNS = 2  # of torch before it may be kept: one turn may fall into a bad moment
+_MAX_TORCH_RATIO = 0.97  # torch is kept only below this fraction of ONNX Runtime's time
+_OBVIOUS_RATIO = 1.5  # one long torch call of this multiple of ONNX Runtime's time ends the turn
+_LONG_CALL = 5e-3  # seconds; a short interruption changes a call of this length only slightly
+_MIN_TURNS = 2  # turns before torch may be kept: a single one may be disturbed
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,10 @@ def _format_seconds(seconds: float) -> str:
 class TimingTrial:
     """The calls of one graph, for one class of sizes, until one candidate is kept.
 
-    `turn` is the candidate for the next call; `decision` is None as long as the trial is open.
+    `turn` is the candidate for the next call; `decision` is None until the trial ends.
 
     Args:
-        settle: seconds after a turn that do not count; 0 where no candidate has waiting threads.
+        settle: uncounted seconds at the start of a turn; 0 if no candidate has spinning threads.
     """
 
     def __init__(self, settle: float = SETTLE) -> None:
@@ -56,36 +56,36 @@ class TimingTrial:
         self.decision: Decision | None = None
         self.calls = 0
         self._settle = settle
-        self._began: float | None = None  # when the turn began
-        self._counted: list[float] = []  # in this turn
-        self._lows: dict[Candidate, list[float]] = {"onnxruntime": [], "torch": []}
+        self._turn_start: float | None = None  # start of the turn
+        self._timings: list[float] = []  # seconds of the counted calls in this turn
+        self._turn_medians: dict[Candidate, list[float]] = {"onnxruntime": [], "torch": []}
 
-    def record_call(self, began: float, seconds: float) -> None:
-        """Record a call of the current candidate, which began at `began` and took so long."""
+    def record_call(self, start: float, seconds: float) -> None:
+        """Record a call of the current candidate: its start and its duration."""
         self.calls += 1
-        if self.calls <= _WARM:
+        if self.calls <= _WARMUP_CALLS:
             return
-        if self._began is None:
-            self._began = began  # and this call does not count
-        elif began - self._began >= self._settle:
-            self._counted.append(seconds)
-            if self._is_obvious(seconds) or len(self._counted) >= _calls_per_turn(self._counted):
+        if self._turn_start is None:
+            self._turn_start = start  # the first call of a turn does not count
+        elif start - self._turn_start >= self._settle:
+            self._timings.append(seconds)
+            if self._is_obvious(seconds) or len(self._timings) >= _calls_per_turn(self._timings):
                 self._end_turn()
 
     def _is_obvious(self, seconds: float) -> bool:
-        """Whether a call of torch is so much slower that another one is not worth its time.
+        """Whether a call of torch is so slow that further calls in this turn are unnecessary.
 
-        Never the other way round: torch is kept only after turns of both.
+        This never applies to ONNX Runtime: torch is kept only after turns of both.
         """
-        ort_lows = self._lows["onnxruntime"]
-        if self.turn != "torch" or self._lows["torch"] or seconds < _LONG:
+        ort_medians = self._turn_medians["onnxruntime"]
+        if self.turn != "torch" or self._turn_medians["torch"] or seconds < _LONG_CALL:
             return False
-        return seconds > _OBVIOUS * min(ort_lows)
+        return seconds > _OBVIOUS_RATIO * min(ort_medians)
 
     def _end_turn(self) -> None:
-        # the lower median: some calls are interrupted, and threads meet at every other one
-        self._lows[self.turn].append(sorted(self._counted)[(len(self._counted) - 1) // 2])
-        self._counted, self._began = [], None
+        # the lower median: some calls are interrupted, and every other one may wait for threads
+        self._turn_medians[self.turn].append(sorted(self._timings)[(len(self._timings) - 1) // 2])
+        self._timings, self._turn_start = [], None
         if self.turn == "onnxruntime":
             self.turn = "torch"
             return
@@ -93,24 +93,24 @@ class TimingTrial:
         self.decision = self._decide()
 
     def _decide(self) -> Decision | None:
-        """Return the decision after a turn of each, if it is clear by now."""
-        ort_lows, torch_lows = self._lows["onnxruntime"], self._lows["torch"]
-        turns = len(torch_lows)
-        ort_low, torch_low = min(ort_lows), min(torch_lows)
+        """Return the decision after a turn of each candidate, or None if it is not clear yet."""
+        ort_medians, torch_medians = self._turn_medians["onnxruntime"], self._turn_medians["torch"]
+        turns = len(torch_medians)
+        ort_best, torch_best = min(ort_medians), min(torch_medians)
         margin = _MARGINS[turns - 1]
-        ratio = torch_low / ort_low
+        ratio = torch_best / ort_best
         if ratio > margin:
-            return Decision("onnxruntime", ort_low, torch_low)
-        wins = sum(theirs < own for own, theirs in zip(ort_lows, torch_lows, strict=True))
-        clear = ratio < min(1 / margin, _CLEARLY) and 2 * wins > turns
-        if clear and turns >= _MIN_TURNS:
-            return Decision("torch", ort_low, torch_low)
+            return Decision("onnxruntime", ort_best, torch_best)
+        wins = sum(torch < ort for ort, torch in zip(ort_medians, torch_medians, strict=True))
+        is_clear = ratio < min(1 / margin, _MAX_TORCH_RATIO) and 2 * wins > turns
+        if is_clear and turns >= _MIN_TURNS:
+            return Decision("torch", ort_best, torch_best)
         if turns == len(_MARGINS):
-            return Decision("onnxruntime", ort_low, torch_low)
+            return Decision("onnxruntime", ort_best, torch_best)
         return None
 
 
-def _calls_per_turn(counted: list[float]) -> int:
-    """How many calls of a turn count: fewer of long ones, which vary less."""
-    least = min(counted)
-    return 2 if least > _LONG else 5 if least > 5e-4 else 25
+def _calls_per_turn(seconds: list[float]) -> int:
+    """Return the number of counted calls per turn: fewer for long calls, which vary less."""
+    shortest = min(seconds)
+    return 2 if shortest > _LONG_CALL else 5 if shortest > 5e-4 else 25

@@ -1,5 +1,3 @@
-"""Caches of the backend: conversions and sessions in memory, conversions on disk, and what torch's
-own cache of AOTAutograd stores of a compiled graph.
-"""
+"""Caches of the backend in memory, on disk and in torch's own AOTAutograd cache."""
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Encode a CompiledGraph without its model as JSON, and decode it.
 
-Dataclasses of roles are encoded by their fields, dimensions as exact polynomials, view operators
-by name. Decoding executes and imports nothing: names are looked up in fixed tables, and view
-operators among torch's own. Fields of roles must have the declared types, since some become
-source text.
+Role dataclasses are encoded by their fields, dimensions as exact polynomials, view operators by
+name. Decoding executes and imports nothing: names are looked up in fixed tables, and view operators
+among torch's own. The fields of roles must have the declared types, because some become source
+text.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from ortable_generated.aten import traits
 
 @dataclasses.dataclass(frozen=True)
 class NodeRef:
-    """A node of a graph among the arguments of another: its position."""
+    """A reference to a node among the arguments of another node: its position in the graph."""
 
     number: int
 
 
 _RECORDS: dict[str, type] = {
-    kind.__name__: kind
-    for kind in (
+    cls.__name__: cls
+    for cls in (
         Check,
         DimSource,
         Fetch,
@@ -60,16 +60,14 @@ _RECORDS: dict[str, type] = {
         ViewStep,
     )
 }
-_ENUMS: dict[str, type[enum.Enum]] = {
-    kind.__name__: kind for kind in (InputRoleKind, OutputRoleKind)
-}
-_TORCH: dict[str, Any] = {
+_ENUMS: dict[str, type[enum.Enum]] = {cls.__name__: cls for cls in (InputRoleKind, OutputRoleKind)}
+_TORCH_VALUES: dict[str, Any] = {
     str(value): value
     for value in vars(torch).values()
     if isinstance(value, torch.dtype | torch.memory_format | torch.layout)
 }
-_OMITTED = frozenset({"model", "timings", "key", "cache", "label"})
-_VIEW = re.compile(r"aten::(\w+)(?:\.(\w+))?")
+_OMITTED_FIELDS = frozenset({"model", "timings", "key", "cache", "label"})
+_OVERLOAD_NAME = re.compile(r"aten::(\w+)(?:\.(\w+))?")
 
 
 class Unserializable(Exception):
@@ -80,12 +78,12 @@ def encode_graph(compiled: CompiledGraph) -> dict[str, Any]:
     """Return the fields of `compiled`, without model and timings, as plain JSON.
 
     Raises:
-        Unserializable: a Python constant or a view operator that the format cannot represent.
+        Unserializable: if the format cannot represent a Python constant or a view operator.
     """
     return {
-        f.name: encode_value(getattr(compiled, f.name))
-        for f in dataclasses.fields(compiled)
-        if f.name not in _OMITTED
+        field.name: encode_value(getattr(compiled, field.name))
+        for field in dataclasses.fields(compiled)
+        if field.name not in _OMITTED_FIELDS
     }
 
 
@@ -93,7 +91,7 @@ def decode_graph(fields: Mapping[str, Any], **others: Any) -> CompiledGraph:
     """Return the CompiledGraph that `encode_graph` encoded; `others` are the omitted fields.
 
     Raises:
-        Exception: any, when `encode_graph` did not make `fields`.
+        Exception: any type, if `encode_graph` did not create `fields`.
     """
     return CompiledGraph(**_decode_fields(CompiledGraph, fields), **others)
 
@@ -102,39 +100,46 @@ def encode_with_model(compiled: CompiledGraph) -> tuple[dict[str, Any], bytes]:
     """Return the fields of `compiled`, and its model as bytes.
 
     Raises:
-        Unserializable: the message says why no file can hold it.
+        Unserializable: if a file cannot represent it; the message gives the reason.
     """
     try:
         fields = encode_graph(compiled)
         model = compiled.model.SerializeToString()
     except Unserializable as exc:
-        raise Unserializable(f"it holds {exc}") from None
-    except Exception as exc:  # protobuf: more than it holds
+        raise Unserializable(f"it contains {exc}") from None
+    except Exception as exc:  # protobuf raises several types for large models
         raise Unserializable(f"its model cannot be serialized: {exc}") from None
     if not _is_self_contained(compiled.model):
-        raise Unserializable("its model keeps tensors in files of its own")
+        raise Unserializable("its model stores tensors in other files")
     return fields, model
 
 
 def decode_with_model(fields: Mapping[str, Any], content: Any, **others: Any) -> CompiledGraph:
-    """Invert `encode_with_model`, with `others`; raises any exception for other contents."""
+    """Return the graph that `encode_with_model` encoded, with the fields `others`.
+
+    Any exception is raised for other contents.
+    """
     model = ModelProto.FromString(bytes(content))
     if not _is_self_contained(model):
-        raise ValueError("it reads other files")
+        raise ValueError("its model reads other files")
     return decode_graph(fields, model=model, cache="disk", **others)
 
 
 def _is_self_contained(model: ModelProto) -> bool:
     """Whether no tensor of the model is in another file."""
     tensors: list[TensorProto] = list(model.graph.initializer)
-    tensors += [part for s in model.graph.sparse_initializer for part in (s.values, s.indices)]
+    tensors += [
+        part
+        for sparse in model.graph.sparse_initializer
+        for part in (sparse.values, sparse.indices)
+    ]
     stack = [*model.graph.node, *(node for function in model.functions for node in function.node)]
     while stack:
-        for att in stack.pop().attribute:
-            tensors += [att.t, *att.tensors]
-            for inner in (att.g, *att.graphs):
-                tensors += inner.initializer
-                stack += inner.node
+        for attribute in stack.pop().attribute:
+            tensors += [attribute.t, *attribute.tensors]
+            for subgraph in (attribute.g, *attribute.graphs):
+                tensors += subgraph.initializer
+                stack += subgraph.node
     return all(tensor.data_location != TensorProto.EXTERNAL for tensor in tensors)
 
 
@@ -142,30 +147,30 @@ def encode_value(value: Any) -> Any:
     """Return a field of a role, or an argument of an operator, as plain JSON.
 
     Raises:
-        Unserializable: the format cannot represent it.
+        Unserializable: if the format cannot represent it.
     """
-    kind: type = value.__class__
-    if kind in (bool, int, str) or value is None:
+    cls: type = value.__class__
+    if cls in (bool, int, str) or value is None:
         return value
-    if kind is tuple or kind is torch.Size:
+    if cls is tuple or cls is torch.Size:
         return [encode_value(item) for item in value]
-    if isinstance(value, enum.Enum) and kind.__name__ in _ENUMS:
-        return {kind.__name__: value.value}
-    if kind in _RECORDS.values():
-        return {kind.__name__: _encode_record(value)}
-    if kind is SymDim:
+    if isinstance(value, enum.Enum) and cls.__name__ in _ENUMS:
+        return {cls.__name__: value.value}
+    if cls in _RECORDS.values():
+        return {cls.__name__: _encode_record(value)}
+    if cls is SymDim:
         return {"dim": to_picklable(value)}
-    if kind is float:
+    if cls is float:
         return {"float": value.hex()}
     if isinstance(value, list):
         return {"list": [encode_value(item) for item in value]}
     if isinstance(value, Mapping):
         return {"dict": [[encode_value(k), encode_value(v)] for k, v in value.items()]}
-    if kind is frozenset:
+    if cls is frozenset:
         return {"set": sorted(map(encode_value, value))}
-    if kind in (torch.dtype, torch.memory_format, torch.layout):
+    if cls in (torch.dtype, torch.memory_format, torch.layout):
         return {"torch": str(value)}
-    if kind is torch.device:
+    if cls is torch.device:
         return {"device": str(value)}
     return {"view": _view_name(value)}
 
@@ -173,45 +178,41 @@ def encode_value(value: Any) -> Any:
 def _encode_record(value: Any) -> dict[str, Any]:
     """Encode the fields of a role that differ from their defaults."""
     return {
-        f.name: encode_value(item)
-        for f in dataclasses.fields(value)
-        if (item := getattr(value, f.name)) is not f.default
+        field.name: encode_value(item)
+        for field in dataclasses.fields(value)
+        if (item := getattr(value, field.name)) is not field.default
     }
 
 
 def _is_view(op: Any) -> bool:
-    """Whether `op` may be a step from a tensor to a view of it.
-
-    An unsafe view is one although torch does not count it.
-    """
-    overload = isinstance(op, OpOverload)
-    return overload and (op.is_view or op.name() in traits.UNSAFE_VIEW)
+    """Whether `op` returns a view of its first argument; torch's unsafe views count, too."""
+    is_overload = isinstance(op, OpOverload)
+    return is_overload and (op.is_view or op.name() in traits.UNSAFE_VIEW)
 
 
 def _view_name(op: Any) -> str:
     if op is operator.getitem:
         return "getitem"
-    if _is_view(op) and _VIEW.fullmatch(op.name()):
+    if _is_view(op) and _OVERLOAD_NAME.fullmatch(op.name()):
         return str(op.name())
     raise Unserializable(f"{op!r}, a {type(op).__name__}")
 
 
 def _find_view_op(name: str) -> Any:
-    """Find the view operator of torch called `name`."""
     if name == "getitem":
         return operator.getitem
-    match = _VIEW.fullmatch(name)
+    match = _OVERLOAD_NAME.fullmatch(name)
     packet = getattr(torch.ops.aten, match[1], None) if match else None
     op = getattr(packet, (match[2] or "default") if match else "", None)
     if not _is_view(op):
-        raise ValueError(f"{name!r} is no view operator of torch")
+        raise ValueError(f"{name!r} is not a view operator of torch")
     return op
 
 
-def _decode_dim(flat: Any) -> Any:
-    dim = from_picklable(flat)
+def _decode_dim(encoded: Any) -> Any:
+    dim = from_picklable(encoded)
     if not isinstance(dim, SymDim):
-        raise ValueError("a dimension that is no polynomial")
+        raise ValueError("a dimension is not a polynomial")
     return dim
 
 
@@ -221,7 +222,7 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
     "list": lambda items: [decode_value(item) for item in items],
     "dict": lambda items: {decode_value(k): decode_value(v) for k, v in items},
     "set": lambda items: frozenset(decode_value(item) for item in items),
-    "torch": lambda name: _TORCH[name],
+    "torch": lambda name: _TORCH_VALUES[name],
     "device": torch.device,
     "view": _find_view_op,
 }
@@ -230,13 +231,13 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
 def _decode_fields(record: type, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Decode the fields of a record and check that each has the declared type.
 
-    Numbers of these become source text that is run, so that a string instead of one would be code.
+    Otherwise a string in place of a number could become source text that is executed.
     """
     hints = _declared_types(record)
     values = {name: decode_value(value) for name, value in fields.items()}
     for name, value in values.items():
         if name not in hints or not _has_type(value, hints[name]):
-            raise ValueError(f"{record.__name__}.{name} is {value!r:.60}")
+            raise ValueError(f"{record.__name__}.{name} has an unexpected value: {value!r:.60}")
     return values
 
 
@@ -247,26 +248,26 @@ def _declared_types(record: type) -> dict[str, Any]:
 
 def _has_type(value: Any, hint: Any) -> bool:
     """Whether a value has a type as the roles declare it."""
-    origin, inner = get_origin(hint), get_args(hint)
+    origin, args = get_origin(hint), get_args(hint)
     if hint is Any:
         return True
     if origin in (types.UnionType, Union):
-        return any(_has_type(value, option) for option in inner)
+        return any(_has_type(value, option) for option in args)
     if origin is tuple:
-        return isinstance(value, tuple) and all(_has_type(item, inner[0]) for item in value)
+        return isinstance(value, tuple) and all(_has_type(item, args[0]) for item in value)
     if origin is frozenset:
-        return isinstance(value, frozenset) and all(_has_type(item, inner[0]) for item in value)
+        return isinstance(value, frozenset) and all(_has_type(item, args[0]) for item in value)
     if origin in (dict, Mapping):
         return isinstance(value, dict) and all(
-            _has_type(key, inner[0]) and _has_type(item, inner[1]) for key, item in value.items()
+            _has_type(key, args[0]) and _has_type(item, args[1]) for key, item in value.items()
         )
-    if hint is int:  # bool is a subclass of int, accepted everywhere
+    if hint is int:  # bool is a subclass of int
         return type(value) in (int, bool)
     return isinstance(value, hint)
 
 
 def decode_value(value: Any) -> Any:
-    """Invert `encode_value`; raises any exception for other contents."""
+    """Return the value that `encode_value` encoded; any exception is raised for other contents."""
     if isinstance(value, list):
         return tuple(decode_value(item) for item in value)
     if not isinstance(value, dict):

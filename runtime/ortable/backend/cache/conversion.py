@@ -1,4 +1,4 @@
-"""`compile_graph` behind the caches: memory first, then the folder of option `cache_dir`."""
+"""Call `compile_graph` through the caches: first memory, then the folder of option `cache_dir`."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ def compile_cached(
     graph: AotGraph,
     options: OrtOptions,
     static: frozenset[int] = frozenset(),
-    whole: AotGraph | None = None,
+    parent: AotGraph | None = None,
 ) -> CompiledGraph:
-    """Return what `compile_graph` returns, converted now or from a cache.
+    """Return the result of `compile_graph`, from a cache if possible.
 
-    `CompiledGraph.cache` says which (`miss`, `memory`, `disk`). Raises what `compile_graph` raises.
+    `CompiledGraph.cache` is `miss`, `memory` or `disk`. Errors of `compile_graph` are passed on.
     """
     if is_bisecting():  # a bisection disables parts of the conversion
-        return compile_graph(graph, options, static, whole)
+        return compile_graph(graph, options, static, parent)
     begin = time.perf_counter()
     try:
-        key = conversion_key(graph, options, static, whole)
+        key = conversion_key(graph, options, static, parent)
     except Uncacheable as exc:
         _log_and_print(options, f"not cached: {exc}")
-        return compile_graph(graph, options, static, whole)
+        return compile_graph(graph, options, static, parent)
     seconds = {"key": time.perf_counter() - begin}
-    # stored are positions in place of the names of nodes, which differ between equal graphs
-    names = {str(i): node.name for i, node in enumerate(graph.module.graph.nodes)}
+    # stored conversions refer to nodes by position: the names differ between equal graphs
+    names = {str(index): node.name for index, node in enumerate(graph.module.graph.nodes)}
     conversion = _find_conversion(key, options, seconds)
     if conversion is None:
         _log.debug("no conversion of the %s graph is stored under %s", graph.kind, key)
-        compiled = compile_graph(graph, options, static, whole)
+        compiled = compile_graph(graph, options, static, parent)
         seconds |= compiled.timings
         positions = {name: position for position, name in names.items()}
         conversion = _rename_nodes(replace(compiled, key=key), positions)
         conversions.put(key, conversion)
         _save_conversion(key, conversion, options)
-    # timings are those of this graph, and so are the names of nodes
+    # restore this graph's timings and node names
     return _rename_nodes(replace(conversion, timings=seconds), names)
 
 
@@ -65,13 +65,13 @@ def _rename_nodes(compiled: CompiledGraph, names: Mapping[str, str]) -> Compiled
 
 
 def _rename_part(name: str, names: Mapping[str, str]) -> str:
-    """Rename a node, or a part of one: `fft.real`."""
+    """Rename a node, also in the name of a part such as `fft.real`."""
     node, dot, part = name.partition(".")
     return f"{names[node]}{dot}{part}"
 
 
 def load_cached(key: str, options: OrtOptions) -> CompiledGraph | None:
-    """Return the conversion of a key of `compile_cached` in this or another process, or None."""
+    """Return the conversion of a key of `compile_cached` from memory or disk, or None."""
     seconds: dict[str, float] = {}
     conversion = _find_conversion(key, options, seconds)
     return (
@@ -85,7 +85,7 @@ def _find_conversion(
     begin = time.perf_counter()
     conversion = conversions.get(key)
     if conversion is not None:
-        _save_conversion(key, conversion, options, again=False)
+        _save_conversion(key, conversion, options, overwrite=False)
         conversion = replace(conversion, cache="memory")
     elif options.cache_dir is not None:
         with contextlib.suppress(Uncacheable):
@@ -100,23 +100,23 @@ def _find_conversion(
 
 
 def limits_of(options: OrtOptions) -> Limits:
-    """Return the limits of the folder that the options set."""
+    """Return the limits of the cache folder that the options set."""
     return Limits(options.cache_megabytes * 2**20, options.cache_days * 24 * 3600)
 
 
 def _save_conversion(
-    key: str, compiled: CompiledGraph, options: OrtOptions, again: bool = True
+    key: str, compiled: CompiledGraph, options: OrtOptions, overwrite: bool = True
 ) -> None:
-    """Write a conversion into `cache_dir`; an existing file only when `again`."""
+    """Write a conversion to `cache_dir`; replace an existing file only if `overwrite` is set."""
     folder = options.cache_dir
     if folder is None:
         return
     try:
         name = disk_key(key)
-        if again or not conversions.path(folder, name).exists():
+        if overwrite or not conversions.path(folder, name).exists():
             conversions.save(folder, name, compiled, limits_of(options))
     except Uncacheable as exc:
-        _log_and_print(options, f"not written into {folder}: {exc}")
+        _log_and_print(options, f"not written to {folder}: {exc}")
 
 
 def _log_and_print(options: OrtOptions, message: str) -> None:

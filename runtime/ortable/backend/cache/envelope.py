@@ -1,7 +1,7 @@
-"""The format of bytes that other processes read: a magic line, a checksum, the versions that made
-them, a header of plain values, and a content.
+"""Seal bytes for other processes: magic line, checksum, versions, header and content.
 
-The checksum detects damage, not forgery: torch unpickles what it loads before it is checked.
+The header has plain values. The checksum detects damage, not forgery: torch unpickles loaded data
+before it is checked.
 """
 
 from __future__ import annotations
@@ -18,65 +18,64 @@ from .keys import dependency_versions
 _MAGIC = b"ortable precompiled 1\n"
 _LENGTH_SIZE = 8
 _DIGEST_SIZE = hashlib.sha256().digest_size
-_ADVICE = "What to do: compile the model again, in this environment, and save it anew."
+_ADVICE = "What to do: compile the model again in this environment, and save it again."
 
 
 def seal_bytes(kind: str, header: Mapping[str, Any], content: bytes) -> bytes:
     """Return bytes that `unseal_bytes` reads.
 
     Args:
-        kind: what the content is.
+        kind: the kind of the content.
         header: plain values, which JSON can represent.
         content: any bytes.
     """
-    head = {"kind": kind, "versions": dependency_versions(), **header}
-    text = json.dumps(head, separators=(",", ":")).encode()
-    rest = len(text).to_bytes(_LENGTH_SIZE, "big") + text + content
-    return _MAGIC + hashlib.sha256(rest).digest() + rest
+    full_header = {"kind": kind, "versions": dependency_versions(), **header}
+    text = json.dumps(full_header, separators=(",", ":")).encode()
+    body = len(text).to_bytes(_LENGTH_SIZE, "big") + text + content
+    return _MAGIC + hashlib.sha256(body).digest() + body
 
 
 def unseal_bytes(kind: str | None, sealed: bytes) -> tuple[dict[str, Any], memoryview]:
     """Return the header and the content.
 
     Args:
-        kind: the required kind; None: any.
+        kind: the required kind; None for any.
         sealed: the bytes.
 
     Raises:
-        PrecompileError: `seal_bytes` did not write this, or other versions did, or it is damaged.
+        PrecompileError: if the bytes are damaged, or not from `seal_bytes` with the same versions.
     """
-    begin = len(_MAGIC) + _DIGEST_SIZE
+    body_start = len(_MAGIC) + _DIGEST_SIZE
     if not isinstance(sealed, bytes) or not sealed.startswith(_MAGIC):
-        raise _make_error("This is no compiled graph of ortable.")
-    rest = memoryview(sealed)[begin:]
-    if hashlib.sha256(rest).digest() != sealed[len(_MAGIC) : begin]:
-        raise _make_error("A compiled graph is damaged or cut off: its checksum does not fit.")
-    end = _LENGTH_SIZE + int.from_bytes(rest[:_LENGTH_SIZE], "big")
+        raise _make_error("This is not a compiled graph of ortable.")
+    body = memoryview(sealed)[body_start:]
+    if hashlib.sha256(body).digest() != sealed[len(_MAGIC) : body_start]:
+        raise _make_error("A compiled graph is damaged or truncated: its checksum does not match.")
+    content_start = _LENGTH_SIZE + int.from_bytes(body[:_LENGTH_SIZE], "big")
     try:
-        header = json.loads(bytes(rest[_LENGTH_SIZE:end]))
+        header = json.loads(bytes(body[_LENGTH_SIZE:content_start]))
         changes = _describe_version_changes(header["versions"])
-        made_for = str(header["kind"])
+        sealed_kind = str(header["kind"])
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise _make_error(
             f"A compiled graph is damaged: {type(error).__name__} in its header."
         ) from None
     if changes:
-        raise _make_error(f"A compiled graph was made by other versions: {changes}.")
-    if kind is not None and made_for != kind:
-        raise _make_error(f"A compiled graph is of kind {made_for!r}, where {kind!r} was saved.")
-    return header, rest[end:]
+        raise _make_error(f"A compiled graph was saved by other versions: {changes}.")
+    if kind is not None and sealed_kind != kind:
+        raise _make_error(f"A compiled graph is of kind {sealed_kind!r}, not {kind!r}.")
+    return header, body[content_start:]
 
 
-def _describe_version_changes(made_by: Mapping[str, str]) -> str:
-    """List the versions that differ from those of this process."""
-    here = dependency_versions()
+def _describe_version_changes(saved_versions: Mapping[str, str]) -> str:
+    current_versions = dependency_versions()
     changes = []
-    for name in sorted({*made_by, *here}):
-        then, now = made_by.get(name), here.get(name)
-        if then != now and name == "code":
+    for name in sorted({*saved_versions, *current_versions}):
+        saved, current = saved_versions.get(name), current_versions.get(name)
+        if saved != current and name == "code":
             changes.append("other code of ortable")
-        elif then != now:
-            changes.append(f"{name} {then} (here {now})")
+        elif saved != current:
+            changes.append(f"{name} {saved} (here {current})")
     return ", ".join(changes)
 
 

@@ -1,7 +1,8 @@
-"""Compute the key of a conversion: a digest of what affects it in the graph, the options and this
-process. A graph counts as the conversion sees it: operators, arguments, types, layouts and
-constants. Names of nodes and of symbols do not matter, nor do source lines: equal layers of a
-model share one conversion, whose nodes name the source lines of the first.
+"""Compute the key of a conversion: a digest of all its inputs.
+
+These are the graph, the options and the state of this process. The digest of a graph covers
+operators, arguments, types, layouts and constants, but not names of nodes and symbols or source
+lines. Equal layers of a model share one conversion, whose nodes have the first layer's lines.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from ortable.passes.rewrite.rule_selection import content_key
 
 from .keys import digest_of_lines, text_of
 
-MAX_CONSTANT_BYTES = 2**31 - 1  # bytes; what protobuf holds
-_TRUSTED = ("_operator", "builtins", "math", "operator", "torch")
+MAX_CONSTANT_BYTES = 2**31 - 1  # the limit of protobuf
+_TRUSTED_MODULES = ("_operator", "builtins", "math", "operator", "torch")
 _SCALARS = frozenset({int, bool, str, complex, float, type(None), type(Ellipsis)})
 _TORCH_SCALARS = frozenset({torch.dtype, torch.device, torch.layout, torch.memory_format})
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -44,16 +45,16 @@ def conversion_key(
     graph: AotGraph,
     options: OrtOptions,
     static: frozenset[int],
-    whole: AotGraph | None = None,
+    parent: AotGraph | None = None,
 ) -> str:
-    """Digest everything that `compile_graph` reads of these arguments, in this process.
+    """Digest everything that affects `compile_graph` with these arguments in this process.
 
     Raises:
-        Uncacheable: part of the graph has no content to compare, or the options have functions that
-            change the model.
+        Uncacheable: if part of the graph has no content to compare, or the options have functions
+            that change the model.
     """
     if options.pre_ort_model_transforms:
-        raise Uncacheable("pre_ort_model_transforms may do anything")
+        raise Uncacheable("pre_ort_model_transforms have no content to compare")
     settings = [
         target_opset(options.target_opset, provider_names(options.providers)),
         options.optimize,
@@ -62,9 +63,9 @@ def conversion_key(
         sorted(options.raise_on),
         provider_names(options.providers),
         sorted(static),
-        None if whole is None else whole.kind,
+        None if parent is None else parent.kind,
         str(torch.get_default_dtype()),
-        torch.are_deterministic_algorithms_enabled(),  # what new memory holds
+        torch.are_deterministic_algorithms_enabled(),  # decides the content of new memory
         getattr(torch.utils.deterministic, "fill_uninitialized_memory", True),
         len(LOADED),
     ]
@@ -72,12 +73,12 @@ def conversion_key(
 
 
 def graph_text(graph_module: GraphModule) -> list[str]:
-    """Return the lines that determine a conversion of `graph_module`; equal lines, equal models.
+    """Return the lines that determine a conversion of `graph_module`.
 
-    Its constants are read: call it outside a fake tensor mode.
+    Equal lines give equal models. Call this outside a fake tensor mode, because it reads constants.
 
     Raises:
-        Uncacheable: an argument, a target or a constant that has no content to compare.
+        Uncacheable: if an argument, a target or a constant has no content to compare.
     """
     writer = _GraphWriter()
     writer.write_graph(graph_module)
@@ -85,14 +86,14 @@ def graph_text(graph_module: GraphModule) -> list[str]:
 
 
 class _GraphWriter:
-    """Lines of one graph and of the graphs inside it; symbols are numbered as they appear."""
+    """Write the lines of one graph and of its subgraphs; symbols are numbered as they appear."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.symbols = 0  # numbered as they appear
-        self.expressions: dict[Any, str] = {}
-        self.tensors: dict[Any, str] = {}  # of static shape
-        self.constants = 0  # bytes
+        self.symbol_count = 0
+        self.expressions: dict[Any, str] = {}  # texts by expression
+        self.tensors: dict[Any, str] = {}  # texts by layout and type, for static shapes
+        self.constant_bytes = 0
 
     def write_graph(self, graph_module: GraphModule) -> None:
         numbers: dict[Node, int] = {}
@@ -105,10 +106,10 @@ class _GraphWriter:
     def node_text(self, node: Node, owner: GraphModule, numbers: dict[Node, int]) -> str:
         op = node.op
         if op == "placeholder":
-            written = "written " if has_untracked_writes(node) else ""
-            memory = f" as {argument_strides(node)}" if has_other_strides(node) else ""
+            writes = "written " if has_untracked_writes(node) else ""
+            strides = f" as {argument_strides(node)}" if has_other_strides(node) else ""
             desc = type(node.meta.get("desc")).__name__
-            return f"in {written}{desc} {self.result_text(node)}{memory}"
+            return f"in {writes}{desc} {self.result_text(node)}{strides}"
         if op == "get_attr":
             return f"attr {self.attribute_text(find_attribute(owner, str(node.target), None))}"
         if op == "call_module":
@@ -117,10 +118,10 @@ class _GraphWriter:
         args = self.sequence_text(node.args, numbers)
         kwargs = self.argument_text(node.kwargs, numbers) if node.kwargs else ""
         if op == "output":
-            described = node.meta.get("desc") or ()
-            described = described if isinstance(described, list | tuple) else (described,)
+            descs = node.meta.get("desc") or ()
+            descs = descs if isinstance(descs, list | tuple) else (descs,)
             promised = "promised " if has_promised_strides(node) else ""
-            return f"out {promised}{args} {' '.join(type(d).__name__ for d in described)}"
+            return f"out {promised}{args} {' '.join(type(item).__name__ for item in descs)}"
         return f"{op} {target} {args} {kwargs} {self.result_text(node)}"
 
     def result_text(self, node: Node) -> str:
@@ -141,43 +142,45 @@ class _GraphWriter:
         if value.layout is not torch.strided:
             return f"T {value.dtype} {value.device} {value.layout} {self.dims(value.shape)}"
         layout = (value.shape, value.stride(), value.storage_offset())
-        kind = (value.dtype, value.device, value.is_conj(), value.is_neg())
+        properties = (value.dtype, value.device, value.is_conj(), value.is_neg())
         try:
-            text = self.tensors.get((layout, kind))
+            text = self.tensors.get((layout, properties))
         except TypeError:  # symbolic sizes have no hash
-            return self.format_tensor(layout, kind)
+            return self.format_tensor(layout, properties)
         if text is None:
-            text = self.tensors[layout, kind] = self.format_tensor(layout, kind)
+            text = self.tensors[layout, properties] = self.format_tensor(layout, properties)
         return text
 
-    def format_tensor(self, layout: tuple[Any, Any, Any], kind: tuple[Any, ...]) -> str:
+    def format_tensor(self, layout: tuple[Any, Any, Any], properties: tuple[Any, ...]) -> str:
         sizes, strides, offset = layout
-        words = " ".join(map(str, kind))
-        return f"T {words} {self.dims(sizes)} {self.dims(strides)} {self.dims((offset,))}"
+        texts = " ".join(map(str, properties))
+        return f"T {texts} {self.dims(sizes)} {self.dims(strides)} {self.dims((offset,))}"
 
-    def dims(self, values: Iterable[Any]) -> str:
-        return ",".join([str(v) if v.__class__ is int else self.number_text(v) for v in values])
+    def dims(self, sizes: Iterable[Any]) -> str:
+        return ",".join(
+            [str(size) if size.__class__ is int else self.number_text(size) for size in sizes]
+        )
 
     def argument_text(self, value: Any, numbers: dict[Node, int]) -> str:
-        kind = value.__class__
-        if kind is Node:
+        cls = value.__class__
+        if cls is Node:
             return f"%{numbers[value]}"
-        if kind in _SCALARS:
-            return repr(value)  # exact, and 1, 1.0, True and '1' differ
-        if kind in _TORCH_SCALARS:
+        if cls in _SCALARS:
+            return repr(value)  # exact; 1, 1.0, True and '1' differ
+        if cls in _TORCH_SCALARS:
             return f"<{value}>"
         if isinstance(value, list | tuple):
-            # FX makes its own kinds of list and dict of arguments
+            # FX uses its own list and dict types for arguments
             return f"{'l' if isinstance(value, list) else 't'}{self.sequence_text(value, numbers)}"
         if isinstance(value, dict):
             items = (
-                f"{self.argument_text(k, numbers)}:{self.argument_text(value[k], numbers)}"
-                for k in value
+                f"{self.argument_text(key, numbers)}:{self.argument_text(value[key], numbers)}"
+                for key in value
             )
             return f"{{{' '.join(items)}}}"
         if isinstance(value, _NUMBERS):
             return self.number_text(value)
-        if kind is slice:
+        if cls is slice:
             return f"s{self.sequence_text((value.start, value.stop, value.step), numbers)}"
         if isinstance(value, torch.Tensor):
             return self.tensor_text(value)
@@ -187,50 +190,50 @@ class _GraphWriter:
         return f"({' '.join([self.argument_text(value, numbers) for value in values])})"
 
     def target_text(self, target: Any) -> str:
-        """Name an operator; a Python function only when it is torch's or Python's."""
+        """Name an operator, or a Python function of torch or the standard library."""
         if isinstance(target, OpOverload | HigherOrderOperator):
             return target.name()
         if isinstance(target, types.FunctionType | types.BuiltinFunctionType | type):
             module = target.__module__ or ""
-            if module.partition(".")[0] in _TRUSTED and "<" not in target.__qualname__:
+            if module.partition(".")[0] in _TRUSTED_MODULES and "<" not in target.__qualname__:
                 return f"{module}.{target.__qualname__}"
         raise Uncacheable(f"{target!r}, a {type(target).__name__}, has no content to compare")
 
     def number_text(self, value: Any) -> str:
         if not isinstance(value, _NUMBERS):
             return repr(value)
-        env = getattr(value.node, "shape_env", None)
-        return f"{type(value).__name__}:{self.expression_text(value.node.expr, env)}"
+        shape_env = getattr(value.node, "shape_env", None)
+        return f"{type(value).__name__}:{self.expression_text(value.node.expr, shape_env)}"
 
-    def expression_text(self, expression: Any, env: Any) -> str:
+    def expression_text(self, expression: Any, shape_env: Any) -> str:
         """Describe a sympy expression, with its symbols by number and properties."""
         key = (type(expression), expression)
         text = self.expressions.get(key)
         if text is None:
-            text = self.expressions[key] = self.format_expression(expression, env)
+            text = self.expressions[key] = self.format_expression(expression, shape_env)
         return text
 
-    def format_expression(self, expression: Any, env: Any) -> str:
+    def format_expression(self, expression: Any, shape_env: Any) -> str:
         args = getattr(expression, "args", ())
         if args:
-            parts = [self.expression_text(arg, env) for arg in args]
-            kind = type(expression).__name__
-            if kind in ("Add", "Mul", "Max", "Min"):  # sympy orders them by the names of symbols
+            parts = [self.expression_text(arg, shape_env) for arg in args]
+            class_name = type(expression).__name__
+            if class_name in ("Add", "Mul", "Max", "Min"):  # sympy orders them by symbol name
                 parts.sort()
-            return f"{kind}({' '.join(parts)})"
+            return f"{class_name}({' '.join(parts)})"
         if getattr(expression, "is_Float", False):
-            return f"Float {float(expression)!r}"  # sympy writes 15 digits
+            return f"Float {float(expression)!r}"  # sympy prints only 15 digits
         if not getattr(expression, "is_Symbol", False):
             return f"{type(expression).__name__} {expression!r}"
-        value_range = getattr(env, "var_to_range", {}).get(expression)
+        value_range = getattr(shape_env, "var_to_range", {}).get(expression)
         facts = (
             None if value_range is None else bool(value_range.lower >= 0),
             expression.is_integer,
             expression.is_nonnegative,
             expression.name[:1] == "u",
         )
-        self.symbols += 1
-        return f"${self.symbols}{facts}"
+        self.symbol_count += 1
+        return f"${self.symbol_count}{facts}"
 
     def attribute_text(self, value: Any) -> str:
         """Describe an attribute of the graph module by its content; a graph is written inline."""
@@ -239,8 +242,8 @@ class _GraphWriter:
             return "graph"
         if not isinstance(value, torch.Tensor):
             return self.argument_text(value, {})
-        self.constants += value.numel() * value.element_size()
-        if self.constants > MAX_CONSTANT_BYTES:
+        self.constant_bytes += value.numel() * value.element_size()
+        if self.constant_bytes > MAX_CONSTANT_BYTES:
             raise Uncacheable("constants of more than 2 GB")
         return constant_text(value)
 
@@ -249,7 +252,7 @@ def constant_text(tensor: torch.Tensor) -> str:
     """Describe a real tensor by type, layout and content.
 
     Raises:
-        Uncacheable: its content cannot be read as bytes.
+        Uncacheable: if its content cannot be read as bytes.
     """
     if type(tensor) not in _PLAIN_TENSORS or tensor.layout is not torch.strided:
         raise Uncacheable(f"a constant is a {type(tensor).__name__} of layout {tensor.layout}")

@@ -1,5 +1,7 @@
-"""Keys of sessions and files, and the versions that all keys depend on: strings of 64 hex digits,
-the same in every process. Needed without conversions, too; `graph_key` has the rest.
+"""Keys of sessions and files, and the versions that all keys depend on.
+
+A key has 64 hex digits, the same in every process. Unlike `graph_key`, this module does not import
+the conversion.
 """
 
 from __future__ import annotations
@@ -20,11 +22,9 @@ from ortable.interpreter.tables import LOADED
 
 
 def option_settings(options: OrtOptions) -> list[Any]:
-    """Return the options that change a compiled graph as plain values, without the user's
-    functions.
-    """
+    """Return the options that change a compiled graph, without functions, as plain values."""
     rewrites: Any = options.rewrites
-    if not set(rewrites) <= {"default", "none"}:  # these depend on the version only
+    if not set(rewrites) <= {"default", "none"}:  # these two depend on the version only
         from ortable.passes.rewrite.rule_selection import content_key
 
         rewrites = content_key(rewrites)
@@ -41,10 +41,10 @@ def option_settings(options: OrtOptions) -> list[Any]:
 
 
 def session_key(compiled: CompiledGraph, options: OrtOptions, *extra: Any) -> str | None:
-    """Compute the key of a session for `compiled`.
+    """Return the key of a session for `compiled`, or None if sessions cannot be compared.
 
-    It covers the options that sessions read, torch's number of threads, and `extra` (plain values:
-    flags, a device). None when sessions cannot be compared: the conversion has no key, or
+    The key covers the options that sessions read, torch's number of threads, and `extra` (plain
+    values: flags, a device). Sessions cannot be compared if the conversion has no key or
     `session_options` is an object of ONNX Runtime.
     """
     if compiled.key is None:
@@ -53,19 +53,19 @@ def session_key(compiled: CompiledGraph, options: OrtOptions, *extra: Any) -> st
     if settings is not None and not isinstance(settings, Mapping):
         return None
     try:
-        # equal conversions of graphs with other names have separate sessions
+        # the input names keep sessions of equal graphs with different names apart
         names = [role.name for role in compiled.inputs]
         text = text_of([options.providers, settings, torch.get_num_threads(), names, extra])
-    except TypeError:  # an object among the options of a provider
+    except TypeError:  # the options of a provider contain an object
         return None
     return digest_of_lines([compiled.key, text])
 
 
 def disk_key(key: str) -> str:
-    """Compute the key of a conversion for other processes: with versions, and the user's specs.
+    """Return the key of a conversion on disk, which also covers versions and the user's specs.
 
     Raises:
-        Uncacheable: `load_specs` was given functions, whose content cannot be compared.
+        Uncacheable: if `load_specs` received functions, whose content cannot be compared.
     """
     for specs in LOADED:
         if specs.lowerings:
@@ -79,7 +79,7 @@ def disk_key(key: str) -> str:
 def dependency_versions() -> dict[str, str]:
     """Return the versions that a conversion depends on.
 
-    `code` is a digest of ortable's own sources, the generated tables included.
+    `code` is a digest of ortable's own sources, including the generated tables.
     """
     import onnx
     import onnxruntime

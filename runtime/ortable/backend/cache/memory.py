@@ -1,5 +1,7 @@
-"""Caches of this process: the latest conversions, which hold no weights, in memory and in the
-folder of option `cache_dir`; and sessions, for as long as they are in use.
+"""Caches of this process: conversions and sessions.
+
+The latest conversions, which contain no weights, are stored in memory and in the folder of option
+`cache_dir`. Sessions are shared while they are in use.
 """
 
 from __future__ import annotations
@@ -23,23 +25,23 @@ def _encode_conversion(name: str, compiled: CompiledGraph) -> bytes:
     try:
         fields, model = encode_with_model(compiled)
     except Unserializable as exc:
-        raise Uncacheable(f"a file cannot hold the graph: {exc}") from None
+        raise Uncacheable(f"the graph cannot be stored in a file: {exc}") from None
     return seal_bytes("conversion", {"key": name, "graph": fields}, model)
 
 
 def _decode_conversion(name: str, content: bytes) -> CompiledGraph:
     header, model = unseal_bytes("conversion", content)
     if header["key"] != name:
-        raise ValueError("it is another graph's")
+        raise ValueError("it belongs to another graph")
     return decode_with_model(header["graph"], model)
 
 
 def new_conversions(count: int = 256, size: int = 64 * 2**20) -> Store[CompiledGraph]:
-    """Create a store of conversions by key; those of a folder have no `key` and no `timings`.
+    """Create a store of conversions by key; those from a folder have no `key` and no `timings`.
 
     Args:
-        count: how many memory holds.
-        size: how many bytes their models have.
+        count: the maximum number of conversions in memory.
+        size: the maximum total size of their models in bytes.
     """
     return Store(
         CONVERSION,
@@ -56,7 +58,7 @@ def new_conversions(count: int = 256, size: int = 64 * 2**20) -> Store[CompiledG
 class _SessionSlot:
     """One shared session while it lives, the lock for its creation, and the memory of its weights.
 
-    The memory is held so that no other tensor gets the same address.
+    Holding the memory prevents other tensors from being allocated at the same address.
     """
 
     def __init__(self) -> None:
@@ -66,7 +68,7 @@ class _SessionSlot:
 
 
 class Sessions:
-    """Sessions in use, by key; each lives as long as its users."""
+    """Sessions in use, by key. The table does not keep them alive."""
 
     def __init__(self) -> None:
         self._slots: dict[Any, _SessionSlot] = {}
@@ -81,52 +83,50 @@ class Sessions:
         make: Callable[[], Any],
         stamp: Any = None,
     ) -> Any:
-        """Return the session in use for the same model, options and weights, or make one.
+        """Return the session in use for the same model, options and weights, or create one.
 
         Args:
-            key: of `session_key`; None: never shared.
-            weights: tensors whose values are constants of the session; sessions are shared for the
-                same tensors, at the same address and of the same version.
-            make: makes the session (any object that weak references can point to).
-            stamp: a hashable value that differs when weights changed in a way that their versions
-                do not show.
+            key: a key of `session_key`; None for a session that is not shared.
+            weights: tensors whose values are constants of the session. Sessions are shared for the
+                same tensors, at the same address and with the same version.
+            make: creates the session, or any other object that supports weak references.
+            stamp: a hashable value that differs after changes of weights without a version change.
         """
         states = _weight_states(weights)
         if key is None or states is None:
             return make()
-        full = (key, stamp, states)
-        # `setdefault` is atomic; the slot's own lock makes two threads wait for one session
-        slot = self._slots.setdefault(full, _SessionSlot())
+        slot_key = (key, stamp, states)
+        # `setdefault` is atomic; with the slot's lock, two threads wait for a single session
+        slot = self._slots.setdefault(slot_key, _SessionSlot())
         with slot.lock:
             session = slot.session() if slot.session is not None else None
             if session is None:
                 try:
                     session = make()
                 except BaseException:
-                    self._slots.pop(full, None)
+                    self._slots.pop(slot_key, None)
                     raise
-                slot.session = weakref.ref(session, lambda dead: self._remove_dead(full, dead))
-                # not the tensors, nor weak references: they have owners, who may swap them
+                slot.session = weakref.ref(session, lambda dead: self._remove_dead(slot_key, dead))
+                # hold the storages, not the tensors: their owners may swap tensors
                 slot.memory = [weight.untyped_storage() for weight in weights]
-                self._slots[full] = slot  # the death of an earlier session may have removed it
+                self._slots[slot_key] = slot  # an earlier session's callback may have removed it
         return session
 
     def clear(self) -> None:
-        """Clear the table: threads of sessions do not exist in a forked process."""
+        """Clear the table in a forked process, where the threads of sessions do not exist."""
         self._slots = {}
 
-    def _remove_dead(self, full: Any, dead: Any) -> None:
-        """Remove the slot of a dead session; any thread may call this, so it takes no lock."""
-        slot = self._slots.get(full)
-        if slot is not None and slot.session is dead:
-            self._slots.pop(full, None)
+    def _remove_dead(self, slot_key: Any, reference: Any) -> None:
+        """Remove the slot of a dead session; takes no lock, because any thread may call it."""
+        slot = self._slots.get(slot_key)
+        if slot is not None and slot.session is reference:
+            self._slots.pop(slot_key, None)
 
 
 def _weight_states(weights: Sequence[torch.Tensor]) -> tuple[tuple[int, int, int], ...] | None:
-    """Return identity, address and version of each tensor.
+    """Return identity, address and version of each tensor, or None if a tensor has no version.
 
-    None when one has no version (made under `torch.inference_mode`): a write to it could not be
-    detected.
+    A write to such a tensor, created under `torch.inference_mode`, could not be detected.
     """
     if any(weight.is_inference() for weight in weights):
         return None
@@ -141,6 +141,6 @@ if hasattr(os, "register_at_fork"):
 
 
 def clear_caches() -> None:
-    """Clear both tables; what is in use lives on, unshared."""
+    """Clear both tables; sessions in use stay alive but are no longer shared."""
     conversions.clear()
     _sessions.clear()

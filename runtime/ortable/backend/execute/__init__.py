@@ -1,1 +1,1 @@
-"""Run a compiled graph: feeds, weights, the generated source of the call, results."""
+"""Run a compiled graph: feeds, weights, the generated source of the call, and results."""

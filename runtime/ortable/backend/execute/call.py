@@ -1,7 +1,6 @@
-"""The compiled graph as a callable: selects a session with weights as constants or as inputs.
+"""The callable of a compiled graph; it selects a session with weights as constants or as inputs.
 
-The code of a call is source text generated from the roles. Calls share none of the values that
-they use.
+The source text of a call is generated from the roles. Concurrent calls share no feeds or results.
 """
 
 from __future__ import annotations
@@ -65,28 +64,28 @@ MakeSession = Callable[..., Any]
 class OrtBackend:
     """One compiled graph as a callable: takes a list of arguments and returns a list of results.
 
-    A call clears the list of arguments. Tensors are on the CPU and dense; ints stand for symbolic
-    dimensions.  Safe to call from several threads: a call owns its feeds, and ONNX Runtime
-    allocates its results.
+    A call clears the list of arguments. Tensors are on the CPU and dense; ints are values of
+    symbolic dimensions. Calls are thread-safe: a call owns its feeds, and ONNX Runtime allocates
+    its results.
 
-    `compiled` holds the ONNX model and the roles; `session` is the `onnxruntime.InferenceSession`
-    that ran last or will run (None if no node is left, or before the first call of a graph whose
-    weights become constants); `source` is the text of the function that runs; `frozen` names the
-    inputs that become constants at the first call, or says why none does.
+    `compiled` holds the ONNX model and the roles. `session` is the `onnxruntime.InferenceSession`
+    that ran last or will run next; it is None if the graph has no nodes, or before the first call
+    if weights become constants. `source` is the text of the current call function. `frozen` lists
+    the inputs that become constants at the first call, or gives the reason why none does.
 
     Args:
         compiled: the ONNX model, and the roles of its inputs and outputs.
-        session: runs the model with all weights as inputs; None: created by `make` when needed.
+        session: runs the model with all weights as inputs; None to create it with `make` on demand.
         run_options: an `onnxruntime.RunOptions`, or None.
         make: `make(model, constants)` creates a session.
-        execute: makes the run function of a session (a `DeviceRun`); None: `run_with_ort_values`.
-        frozen: positions of arguments that become constants, or why none does.
-        key: sessions of graphs with the same key are shared; None: none is.
-        resizable: results are copied into memory of torch, which can be resized.
-        trusted: writes into constants take effect after `refresh` only.
-        copies: how many sessions may have these weights as constants; None: any number.
-        rounding: constants are weights as integer codes: no call takes them as inputs.
-        codes: weights that are integer codes go to kernels for them once they are constants.
+        execute: makes the run function of a session; None for `run_with_ort_values`.
+        frozen: positions of arguments that become constants, or the reason why none does.
+        key: graphs with the same key share sessions; None for no sharing.
+        resizable: results are copied into torch's memory, which can be resized.
+        trusted: writes to constants take effect only after `refresh`.
+        copies: how many sessions may have these weights as constants; None for no limit.
+        rounding: the quantization of the weights; calls then never pass weights as inputs.
+        codes: whether constant weights that are integer codes are repacked for quantized kernels.
     """
 
     def __init__(
@@ -97,7 +96,7 @@ class OrtBackend:
         *,
         make: MakeSession | None = None,
         execute: Callable[[Any], Callable[..., Any]] | None = None,
-        frozen: Sequence[int] | str = "no session is made for them",
+        frozen: Sequence[int] | str = "the graph has no session",
         key: str | None = None,
         resizable: bool = False,
         trusted: bool = False,
@@ -105,15 +104,15 @@ class OrtBackend:
         rounding: WeightOptions | None = None,
         codes: bool = False,
     ) -> None:
-        # On the object, not on the class: dynamo wraps backward graphs and copies `__dict__` only.
+        # An instance attribute, because dynamo wraps backward graphs and copies only `__dict__`.
         self._boxed_call = True
         self.compiled = compiled
-        self.tuned: dict[str, Any] = {}  # what option `tune` found, once a session is made
-        self.weights: dict[str, Any] = {}  # what option `weights` rounded, likewise
+        self.tuned: dict[str, Any] = {}  # set by option `tune` with the first session
+        self.weights: dict[str, Any] = {}  # set by option `weights` with the first session
         self.session = session
         self.run_options = run_options
-        self._constant = () if isinstance(frozen, str) else tuple(frozen)
-        names = tuple(compiled.inputs[i].name for i in self._constant)
+        self._constant_positions = () if isinstance(frozen, str) else tuple(frozen)
+        names = tuple(compiled.inputs[i].name for i in self._constant_positions)
         self.frozen = frozen if isinstance(frozen, str) else names
         self._make = make
         self._key = key
@@ -123,15 +122,13 @@ class OrtBackend:
         self._plain_session = session
         self._dimensions = DimensionValues()
         self._memory_checked = False
-        self._unfrozen: CompiledCall | None = None
+        self._unfrozen_compiled: CompiledCall | None = None
         self._call: CompiledCall | None = None
-        self._fixed: tuple[Any, ...] = ()
-        self._short: CompiledCall | None = None  # a call without the arguments that are fixed
+        self._fixed_tensors: tuple[Any, ...] = ()
+        self._short: CompiledCall | None = None  # a call without the fixed arguments
         self._lock = threading.RLock()
         self._sets: dict[tuple[int, ...], FrozenWeights] = {}
-        self._unwatchable: set[tuple[int, ...]] = (
-            set()
-        )  # sets of weights none of which can be watched
+        self._unwatchable: set[tuple[int, ...]] = set()  # keys of sets without a watchable weight
         self._back_off = BackOff()
         self._source: CallSource | None = None
         register_for_fork(self)
@@ -150,51 +147,55 @@ class OrtBackend:
             args: the arguments; the list is cleared.
 
         Raises:
-            InputError: an argument that cannot be passed to ONNX Runtime.
-            ProviderError: ONNX Runtime fails, on an index out of range for example.
+            InputError: if an argument cannot be passed to ONNX Runtime.
+            ProviderError: if ONNX Runtime fails, on an index out of range for example.
         """
         call = self._call
         return call(args) if call is not None else self._select_and_call(args)
 
     def with_fixed(self, tensors: Sequence[Any]) -> Callable[..., list[Any]]:
-        """Return a function of the remaining arguments; the leading ones are always these tensors.
+        """Return a function of the remaining arguments; the leading arguments are fixed.
 
-        While they are constants, the call omits them.
+        While the fixed tensors are constants of the session, the call omits them.
 
         Args:
             tensors: the leading arguments.
         """
-        self._fixed = tuple(tensors)
+        self._fixed_tensors = tuple(tensors)
 
         def call_with_fixed(*rest: Any) -> list[Any]:
-            short = self._short
+            short_call = self._short
             return (
-                short(list(rest)) if short is not None else self._select_and_call([*tensors, *rest])
+                short_call(list(rest))
+                if short_call is not None
+                else self._select_and_call([*tensors, *rest])
             )
 
         return call_with_fixed
 
     @property
     def held(self) -> tuple[FrozenWeights, ...]:
-        """The sets of weights that are constants of a session now."""
+        """The sets of weights that are currently constants of a session."""
         return tuple(self._sets.values())
 
     @property
     def source(self) -> str:
-        """The source text of what a call does now."""
+        """The source text of the current call."""
         if self._source is None:
-            self._source = self._call_source(self._constant, self._bindable_positions())
+            self._source = self._call_source(self._constant_positions, self._bindable_positions())
         return self._source.text
 
     def _select_and_call(self, args: list[Any]) -> list[Any]:
-        """Select a call and run it, while no session is known to have the current weights."""
-        if not self._memory_checked:  # dynamo's guards ensure it for all later calls
+        """Select a call and run it, unless a session is known to have the current weights."""
+        if not self._memory_checked:  # dynamo's guards check all later calls
             check_memory(self.compiled.inputs, args)
             self._memory_checked = True
         with self._lock:
-            call = self._select_call(args) if self._constant else self._use_unfrozen_call()
+            call = (
+                self._select_call(args) if self._constant_positions else self._use_unfrozen_call()
+            )
             if call is self._short:
-                del args[: len(self._fixed)]
+                del args[: len(self._fixed_tensors)]
         return call(args)
 
     def _use_unfrozen_call(self) -> CompiledCall:
@@ -202,8 +203,8 @@ class OrtBackend:
         return self._call
 
     def _select_call(self, args: list[Any]) -> CompiledCall:
-        """The frozen call of these weights, or the unfrozen one until they are stable."""
-        tensors = [args[i] for i in self._constant]
+        """Return the frozen call of these weights, or the unfrozen call until they are stable."""
+        tensors = [args[i] for i in self._constant_positions]
         key = tuple(map(id, tensors))
         frozen = self._sets.get(key)
         if frozen is not None:
@@ -230,24 +231,24 @@ class OrtBackend:
         return call
 
     def _quantized_call(self, key: tuple[int, ...], args: Sequence[Any]) -> CompiledCall:
-        """The call with these weights as codes, created again whenever they have changed.
+        """Return the call with these weights as codes, recreated after each change of a weight.
 
-        A call with unquantized weights would compute something else.
+        A call with unquantized weights would return other results.
         """
-        if len(self._watchable_positions(args)) < len(self._constant):
+        if len(self._watchable_positions(args)) < len(self._constant_positions):
             raise needs_constants_error(
-                "a write into one of them would not be noticed (it was created under "
-                "torch.inference_mode(), say, or its memory is shared with another process)"
+                "a write to one of them would not be detected (a weight was created under "
+                "torch.inference_mode(), for example, or shares memory with another process)"
             )
         call = self._freeze_weights(key, args) or self._freeze_weights(key, args)
         if call is None:
-            raise needs_constants_error("they were written while their session was created")
+            raise needs_constants_error("they changed while their session was created")
         return call
 
     def _freeze_weights(self, key: tuple[int, ...], args: Sequence[Any]) -> CompiledCall | None:
         """Create a session with these weights as constants.
 
-        None if a write into them would go unnoticed, or one came while the session was created.
+        The result is None if writes to the weights could not be detected, or happened meanwhile.
         """
         positions = self._watchable_positions(args)
         self._back_off.clear_weights(key)
@@ -260,32 +261,36 @@ class OrtBackend:
         release_abandoned()
         weights = [args[i] for i in positions]
         if self._copies is not None and count_sessions_with(weights) >= self._copies:
-            _log.info("%s reads its weights as inputs: option weight_copies", self)
+            _log.info("%s reads its weights as inputs because of option weight_copies", self)
             return self._use_unfrozen_call()
-        seen = weight_signature(weights)
+        signature = weight_signature(weights)
         windows = sample_windows(weights)
         sample = b"".join(windows)
         begin = time.perf_counter()
         roles = [self.compiled.inputs[i] for i in positions]
-        named = {r.name: (r, t) for r, t in zip(roles, weights, strict=True)}
-        stamp = (tuple(positions), seen[2], sha256(sample).digest())
+        weights_by_name = {
+            role.name: (role, tensor) for role, tensor in zip(roles, weights, strict=True)
+        }
+        stamp = (tuple(positions), signature[2], sha256(sample).digest())
         session = shared_session(
-            self._key, weights, lambda: make(*self._make_constant_model(named)), stamp
+            self._key, weights, lambda: make(*self._make_constant_model(weights_by_name)), stamp
         )
         record_shared_session(session, self.weights)
         trim_freed_memory()
         cost = time.perf_counter() - begin
-        this = weakref.ref(self)
+        backend_reference = weakref.ref(self)
 
         def on_release(frozen: FrozenWeights) -> None:
-            backend = this()
+            backend = backend_reference()
             if backend is not None:
                 backend._drop_frozen(key, frozen)
 
-        frozen = FrozenWeights(session, positions, weights, seen, cost, on_release, windows, sample)
-        # from here on optimizers' steps invalidate `frozen`
-        if weight_signature(weights) != seen or not frozen.is_current(args):
-            _log.info("weights of %s changed while its session was made", self)
+        frozen = FrozenWeights(
+            session, positions, weights, signature, cost, on_release, windows, sample
+        )
+        # from here on, optimizer steps invalidate `frozen`
+        if weight_signature(weights) != signature or not frozen.is_current(args):
+            _log.info("weights of %s changed while its session was created", self)
             return None
         _log.info(
             "%d weights of %s (%d bytes) are constants of its session now, made in %.3f s",
@@ -300,35 +305,41 @@ class OrtBackend:
         return call
 
     def _make_constant_model(
-        self, named: Mapping[str, tuple[InputRole, torch.Tensor]]
+        self, weights: Mapping[str, tuple[InputRole, torch.Tensor]]
     ) -> tuple[ModelProto, dict[str, Any]]:
         if self._rounding is None:
-            if self._codes and has_codes(role for role, _ in named.values()):
-                return with_prequantized_codes(self.compiled.model, named, self.weights)
-            return with_constants(self.compiled.model, named)
-        return with_quantized_constants(self.compiled.model, named, self._rounding, self.weights)
+            if self._codes and has_codes(role for role, _ in weights.values()):
+                return with_prequantized_codes(self.compiled.model, weights, self.weights)
+            return with_constants(self.compiled.model, weights)
+        return with_quantized_constants(self.compiled.model, weights, self._rounding, self.weights)
 
     def _frozen_function(
         self, frozen: FrozenWeights, session: Any, positions: Sequence[int]
     ) -> CompiledCall:
-        """The call with weights as constants; calls `_select_and_call` once they have changed."""
-        this = weakref.ref(self)
-        fixed = self._fixed if self._can_omit_fixed(positions) else ()
+        """Return the call with constant weights; it calls `_select_and_call` once they change."""
+        backend_reference = weakref.ref(self)
+        fixed = self._fixed_tensors if self._can_omit_fixed(positions) else ()
 
         def select_again(args: list[Any]) -> list[Any]:
-            backend = this()
-            assert backend is not None  # it is on the stack
+            backend = backend_reference()
+            assert backend is not None  # the caller holds a reference
             args[:0] = fixed
             return backend._select_and_call(args)
 
         frozen.leaves_out = len(fixed)
         values = {"changed": select_again, **frozen.check_globals()}
-        rest = tuple(i for i in self._bindable_positions() if i not in positions)
-        return self._make_function(self._call_source(positions, rest, len(fixed)), session, values)
+        bindable = tuple(i for i in self._bindable_positions() if i not in positions)
+        return self._make_function(
+            self._call_source(positions, bindable, len(fixed)), session, values
+        )
 
     def _watchable_positions(self, args: Sequence[Any]) -> list[int]:
         gathered = fsdp_parameter_ids()
-        return [i for i in self._constant if is_watchable(args[i]) and id(args[i]) not in gathered]
+        return [
+            i
+            for i in self._constant_positions
+            if is_watchable(args[i]) and id(args[i]) not in gathered
+        ]
 
     def _use_frozen_call(self, frozen: FrozenWeights) -> None:
         self.session = frozen.session
@@ -338,12 +349,16 @@ class OrtBackend:
             self._call = frozen.call
 
     def _can_omit_fixed(self, positions: Sequence[int]) -> bool:
-        """Whether a call needs none of the fixed arguments if these positions are constants."""
-        compiled, count = self.compiled, len(self._fixed)
-        read = {r.index for r in compiled.inputs[:count] if r.name in compiled.fed}
-        sources = [r.source for r in compiled.outputs] + [m.source for m in compiled.mutations]
+        """Whether a call needs no fixed argument if the arguments at `positions` are constants."""
+        compiled, count = self.compiled, len(self._fixed_tensors)
+        read_positions = {
+            role.index for role in compiled.inputs[:count] if role.name in compiled.fed
+        }
+        sources = [output.source for output in compiled.outputs] + [
+            mutation.source for mutation in compiled.mutations
+        ]
         return (
-            read <= set(positions)
+            read_positions <= set(positions)
             and not compiled.checks
             and not compiled.sources
             and all(source < 0 or source >= count for source in sources)
@@ -352,7 +367,7 @@ class OrtBackend:
     def _drop_frozen(self, key: tuple[int, ...], frozen: FrozenWeights) -> None:
         """Drop a session whose weights were freed or changed.
 
-        Also called by the garbage collector, so it waits for no lock.
+        The garbage collector also calls this, so it must not wait for a lock.
         """
         if self._sets.get(key) is frozen:
             self._sets.pop(key, None)
@@ -377,8 +392,8 @@ class OrtBackend:
         )
 
     def _unfrozen_call(self) -> CompiledCall:
-        """The call with all weights as inputs; its session is created on first use."""
-        if self._unfrozen is None:
+        """Return the call with all weights as inputs; its session is created on first use."""
+        if self._unfrozen_compiled is None:
             if self._plain_session is None and self.compiled.fetches:
                 make = self._make
                 assert make is not None, "a graph with nodes needs a session"
@@ -386,9 +401,9 @@ class OrtBackend:
                     self._key, (), lambda: make(self.compiled.model, None)
                 )
             source = self._call_source((), self._bindable_positions())
-            self._unfrozen = self._make_function(source, self._plain_session, {})
+            self._unfrozen_compiled = self._make_function(source, self._plain_session, {})
         self.session = self._plain_session
-        return self._unfrozen
+        return self._unfrozen_compiled
 
     def _call_source(
         self, constants: Sequence[int], bound: Sequence[int], fixed: int = 0
@@ -409,8 +424,8 @@ class OrtBackend:
     ) -> CompiledCall:
         """Compile the function `call` of a source text, with its globals.
 
-        They never include this object, which has the function: both are freed without a garbage
-        collection.
+        The globals must not refer to this object, which owns the function: both are then freed
+        without a garbage collection.
         """
         scope: dict[str, Any] = {"__builtins__": builtins, **source.values, **values}
         scope.update(
@@ -428,7 +443,7 @@ class OrtBackend:
         return FunctionType(code_of(source.text), scope, "call")
 
     def _session_runner(self, session: Any, in_place: Mapping[int, str]) -> Callable[..., Any]:
-        """The function `run(feeds, names, options)` of a session."""
+        """Return the function `run(feeds, names, options)` of a session."""
         if self._execute is not None:
             return self._execute(session)
         if not in_place:
@@ -439,15 +454,15 @@ class OrtBackend:
         return in_place_runner(session, dict(zip(in_place.values(), sources, strict=True)))
 
     def after_fork(self) -> list[Any]:
-        """Forget the sessions in a forked child, where their threads do not exist, and return them.
+        """Drop the sessions in a forked child, where their threads do not exist, and return them.
 
-        The next call creates new ones.
+        The next call creates new sessions.
         """
         self._lock = threading.RLock()
         sessions = [self._plain_session, *(frozen.session for frozen in self._sets.values())]
         if self._make is None or not any(map(_has_threads, sessions)):
             return []
-        self._sets, self._unfrozen, self._call, self._short = {}, None, None, None
+        self._sets, self._unfrozen_compiled, self._call, self._short = {}, None, None, None
         self.session = self._plain_session = None
         return [session for session in sessions if session is not None]
 
@@ -456,24 +471,27 @@ _DIVISIONS_BY_ZERO = ("Integer division by zero", "Integer modulo by zero")
 
 
 def _run_error(compiled: CompiledGraph, error: Exception) -> Exception:
-    """The error for a failed run; torch's own error if it would reject the arguments, too."""
-    words, lines = locate_error(error, compiled.model)
-    if any(text in words for text in _DIVISIONS_BY_ZERO):
-        return RuntimeError(
-            f"ZeroDivisionError{source_suffix(lines)}"
-        )  # the text of torch's kernels
+    """Return the error for a failed run; torch's error if torch rejects the arguments, too."""
+    message, lines = locate_error(error, compiled.model)
+    if any(text in message for text in _DIVISIONS_BY_ZERO):
+        # the text of torch's kernels
+        return RuntimeError(f"ZeroDivisionError{source_suffix(lines)}")
     headline = (
-        f"ONNX Runtime cannot run the graph with these arguments{source_suffix(lines)}: {words}"
+        f"ONNX Runtime cannot run the graph with these arguments{source_suffix(lines)}: {message}"
     )
     return ProviderError("\n".join([headline, *lines]), details=str(error)).with_advice(
-        "What to do: call the model without torch.compile: eager says what is wrong with them."
+        "What to do: call the model without torch.compile; torch's error explains what is wrong "
+        "with the arguments."
     )
 
 
 def _violation_error(
     compiled: CompiledGraph, make: MakeSession | None, error: Exception, args: Sequence[Any]
 ) -> Exception:
-    """The error for a failed run of a graph with assertions or data checks, which come first."""
+    """Return the error for a failed run of a graph with assertions or data checks.
+
+    A failed assertion or check takes precedence over ONNX Runtime's error.
+    """
     violation = find_violation(compiled, args, make) if make is not None else None
     return _run_error(compiled, error) if violation is None else violation
 
@@ -482,11 +500,11 @@ def _has_threads(session: Any) -> bool:
     if session is None:
         return False
     options = session.get_session_options()
-    serial = options.intra_op_num_threads == 1 and options.inter_op_num_threads in (0, 1)
-    return not serial
+    is_serial = options.intra_op_num_threads == 1 and options.inter_op_num_threads in (0, 1)
+    return not is_serial
 
 
 def freezable_positions(compiled: CompiledGraph) -> tuple[int, ...]:
-    """Positions of the arguments that may become constants."""
+    """Return the positions of the arguments that may become constants."""
     fed = compiled.fed
-    return tuple(r.index for r in compiled.inputs if is_freezable(r) and r.name in fed)
+    return tuple(role.index for role in compiled.inputs if is_freezable(role) and role.name in fed)

@@ -1,7 +1,7 @@
-"""Generate the source text of one call from the roles of a graph.
+"""Generate the source text of a call from the roles of a graph.
 
-It is a straight line from a list of arguments to a list of results, without loops or lookups by
-name or kind.
+The generated function has no loops and no lookups by name or kind: it is straight-line code from a
+list of arguments to a list of results.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .feeds import as_bytes, as_pairs, float8_tensor, float8_value, number_value
 from .results import SymbolValues, as_non_view, with_declared_layout
 
 _LITERAL_TYPES = (int, bool, str, type(None))
-_METHODS = {
+_VIEW_METHODS = {
     torch.ops.aten.permute.default: "permute",
     torch.ops.aten.view.default: "view",
     torch.ops.aten.alias.default: "",
@@ -49,7 +49,7 @@ _METHODS = {
 def code_of(text: str) -> CodeType:
     """Compile the function `call` of a source text, once per text.
 
-    Tracebacks show its lines as long as it lives.
+    Tracebacks show its lines while the code object lives.
     """
     name = f"<ortable call {abs(hash(text)):x}>"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
@@ -63,16 +63,16 @@ def code_of(text: str) -> CodeType:
 class CallSource:
     """Source text and globals of the call of one graph.
 
-    `values` are the globals that depend on the graph only; `run`, `failed`, `names`, `options`,
-    `take`, `dlpack`, `feed` and those that check the weights come from the caller.
+    `values` are the globals that depend only on the graph. The caller adds `run`, `failed`,
+    `names`, `options`, `take`, `dlpack`, `feed` and the globals that check the weights.
 
     Args:
         compiled: the graph.
-        constants: positions of arguments that the session has as constants.
+        constants: positions of arguments that are constants of the session.
         bound: positions of arguments whose OrtValues are kept between calls.
-        resizable: outputs are copied into memory of torch.
-        fixed: how many leading arguments are always the same tensors, which the call does not get;
-            those that are not among `constants` are not read.
+        resizable: outputs are copied into torch's memory.
+        fixed: the number of leading arguments that are always the same tensors; the call does not
+            receive them, and reads those in `constants` only.
         trusted: the call does not check whether the constants were written.
         in_place: positions of mutations whose results the session writes into the arguments.
     """
@@ -95,8 +95,8 @@ class CallSource:
         self.bound = tuple(bound)
         self.resizable = resizable
         self.values: dict[str, Any] = {}
-        self._pieces: dict[tuple[Any, ...], str] = {}  # names of lists of views
-        self._lists: list[str] = []  # lines that make them
+        self._list_names: dict[tuple[Any, ...], str] = {}  # names of shared lists of views
+        self._list_lines: list[str] = []  # lines that assign these lists
         self.symbolic = False
         self.text = self._make_text()
 
@@ -116,12 +116,11 @@ class CallSource:
         return "\n".join(["def call(args):", *head, *feeds, *fetches, *results, ""])
 
     def _check_lines(self) -> list[str]:
-        """Check that the objects, memory and versions of the weights are those of the session.
+        """Generate the check that objects, memory and versions of the weights are unchanged.
 
-        Their values are compared too: small weights completely, of large ones samples, which miss a
-        write elsewhere that torch does not count (`weights.refresh` is for that).
-
-        One loop in C reads all pointers; versions are read faster one by one.
+        The check also compares the values: small weights completely, large weights by samples. It
+        misses a write outside the samples if torch does not count it (see `weights.refresh`). One C
+        loop reads all pointers; reading versions one by one is faster.
         """
         passed = [i for i in self.constants if i >= self.fixed]
         lines = [f"        {' and '.join(['valid[0]', *(f'a{i} is w{i}' for i in passed)])}"]
@@ -137,40 +136,40 @@ class CallSource:
         return ["    if not (", *lines, "    ):", "        return changed(args)"]
 
     def _feed_lines(self) -> list[str]:
-        """`feeds = {...}`, with a general path for layouts that torch did not trace."""
+        """Generate `feeds = {...}`, with a fallback for layouts that torch did not trace."""
         if not self.compiled.fetches:
             return []
-        lines, fixed, fast, general = [], [], [], []
+        lines, feeds, fast_entries, general_entries = [], [], [], []
         for role in self.compiled.inputs:
             index = role.index
             if not role.name or role.name not in self.compiled.fed or index in self.constants:
                 continue
             if role.kind is InputRoleKind.DIMENSION:
-                fixed.append(f"{role.name!r}: dimension(a{index})")
+                feeds.append(f"{role.name!r}: dimension(a{index})")
             elif role.kind is InputRoleKind.NUMBER:
                 self.values["number"] = number_value
-                fixed.append(f"{role.name!r}: number(a{index}, {role.elem_type == dtypes.boolean})")
+                feeds.append(f"{role.name!r}: number(a{index}, {role.elem_type == dtypes.boolean})")
             elif index not in self.bound:
-                before, entry = self._tensor_feed(role)
-                lines += before
-                fast.append(entry)
+                setup, entry = self._tensor_feed(role)
+                lines += setup
+                fast_entries.append(entry)
                 self.values[f"role{index}"] = role
-                general.append(f"{role.name!r}: feed_any(role{index}, a{index})")
+                general_entries.append(f"{role.name!r}: feed_any(role{index}, a{index})")
         if self.bound:
             arguments = ", ".join(f"a{i}" for i in self.bound)
             pointers = ", ".join(f"a{i}.data_ptr()" for i in self.bound)
             lines.append("    kept, base = bound.now")
             lines.append(f"    if [{pointers}] != kept:")
             lines.append(f"        base = bound.bind(({arguments},))")
-            fixed.insert(0, "**base")
-        if not fast:
-            return [*lines, f"    feeds = {{{', '.join(fixed)}}}"]
+            feeds.insert(0, "**base")
+        if not fast_entries:
+            return [*lines, f"    feeds = {{{', '.join(feeds)}}}"]
         return [
             *lines,
             "    try:",
-            f"        feeds = {{{', '.join(fixed + fast)}}}",
+            f"        feeds = {{{', '.join(feeds + fast_entries)}}}",
             "    except RuntimeError:  # a layout that torch did not trace",
-            f"        feeds = {{{', '.join(fixed + general)}}}",
+            f"        feeds = {{{', '.join(feeds + general_entries)}}}",
         ]
 
     def _tensor_feed(self, role: InputRole) -> tuple[list[str], str]:
@@ -194,7 +193,7 @@ class CallSource:
         return lines, f"{role.name!r}: {dlpack_source(value, is_bool)}"
 
     def _fetch_lines(self) -> list[str]:
-        """`f0`, `f1`, ...: tensors of torch over the memory of ONNX Runtime's outputs."""
+        """Generate `f0`, `f1`, ...: torch tensors over the memory of ONNX Runtime's outputs."""
         fetches = self.compiled.fetches
         if not fetches:
             return []
@@ -214,28 +213,28 @@ class CallSource:
                 f"    f{i} = {self._output_text(i, fetch)}" for i, fetch in enumerate(fetches)
             ]
         else:
-            listed = ", ".join(f"f{i}" for i in range(len(fetches)))
-            lines.append(f"    {listed} = out.to_dlpacks(take)")
+            names = ", ".join(f"f{i}" for i in range(len(fetches)))
+            lines.append(f"    {names} = out.to_dlpacks(take)")
         for check in self.compiled.checks:
             lines.append(f"    if not f{check.fetch}.item():")
             lines.append(f"        raise RuntimeError({check.message!r})")
-        handed_out = self._returned_outputs() if self.resizable else set()
+        returned = self._returned_outputs() if self.resizable else set()
         for index, fetch in enumerate(fetches):
-            if index in handed_out:
+            if index in returned:
                 lines.append(f"    f{index} = f{index}.clone()")
-            changed = self._layout_text(index, fetch)
-            if changed:
-                lines.append(f"    f{index} = {changed}")
+            converted = self._layout_text(index, fetch)
+            if converted:
+                lines.append(f"    f{index} = {converted}")
         return lines
 
     def _all_arguments(self) -> str:
-        """All arguments as a tuple, to find the cause of an error.
+        """Return all arguments as the text of a tuple, to find the cause of an error.
 
-        Those that the call does not get are constants, or are not read.
+        Arguments that the call does not receive are constants, or are not read.
         """
         fixed = [f"w{i}" if i in self.constants else "None" for i in range(self.fixed)]
-        rest = [f"a{i}" for i in range(self.fixed, len(self.compiled.inputs))]
-        return "".join(f"{name}, " for name in (*fixed, *rest))
+        passed = [f"a{i}" for i in range(self.fixed, len(self.compiled.inputs))]
+        return "".join(f"{name}, " for name in (*fixed, *passed))
 
     def _output_text(self, index: int, fetch: Fetch) -> str:
         if fetch.float8 is None:
@@ -246,7 +245,7 @@ class CallSource:
         return f"as_non_view(float8_tensor(out[{index}], dtype{index}))"
 
     def _returned_outputs(self) -> set[int]:
-        """Outputs whose memory the caller gets: no assertions, numbers or mutations."""
+        """Return the outputs whose memory the caller gets: no assertions, numbers or mutations."""
         tensors = (OutputRoleKind.TENSOR, OutputRoleKind.VIEW)
         results = self.compiled.outputs[: self.compiled.n_results]
         return {role.fetch for role in results if role.kind in tensors and role.fetch >= 0}
@@ -269,37 +268,43 @@ class CallSource:
     def _returns_outputs_unchanged(self) -> bool:
         """Whether the outputs of the session, unchanged and in order, are the results."""
         fetches, roles = self.compiled.fetches, self.compiled.outputs
-        plain = all(
-            not (f.is_bool or f.is_complex or f.float8 or f.permutation or f.strides is not None)
-            for f in fetches
+        all_unchanged = all(
+            not (
+                fetch.is_bool
+                or fetch.is_complex
+                or fetch.float8
+                or fetch.permutation
+                or fetch.strides is not None
+            )
+            for fetch in fetches
         )
         return (
-            plain
+            all_unchanged
             and not self.compiled.mutations
             and not self.compiled.checks
-            and [(r.kind, r.fetch) for r in roles]
+            and [(role.kind, role.fetch) for role in roles]
             == [(OutputRoleKind.TENSOR, i) for i in range(len(fetches))]
         )
 
     def _result_lines(self) -> list[str]:
         if self.compiled.fetches and self._returns_outputs_unchanged():
             return []
-        lines = [f"    r{r.index} = {self._result_text(r)}" for r in self.compiled.outputs]
+        lines = [f"    r{role.index} = {self._result_text(role)}" for role in self.compiled.outputs]
         for index, mutation in enumerate(self.compiled.mutations):
-            written, result = f"a{mutation.source}", f"r{mutation.result}"
+            argument, result = f"a{mutation.source}", f"r{mutation.result}"
             if index not in self.in_place:
-                lines.append(f"    {written}.copy_({result})")
+                lines.append(f"    {argument}.copy_({result})")
                 continue
             self.values["increment_version"] = increment_version
             lines += [
-                f"    if {result}.data_ptr() == {written}.data_ptr():",
-                f"        if not {written}.is_inference():",
-                f"            increment_version({written})",
+                f"    if {result}.data_ptr() == {argument}.data_ptr():",
+                f"        if not {argument}.is_inference():",
+                f"            increment_version({argument})",
                 "    else:  # the argument had to be copied",
-                f"        {written}.copy_({result})",
+                f"        {argument}.copy_({result})",
             ]
-        listed = ", ".join(f"r{i}" for i in range(self.compiled.n_results))
-        return [*self._lists, *lines, f"    return [{listed}]"]
+        names = ", ".join(f"r{i}" for i in range(self.compiled.n_results))
+        return [*self._list_lines, *lines, f"    return [{names}]"]
 
     def _result_text(self, role: OutputRole) -> str:
         kind = role.kind
@@ -335,17 +340,17 @@ class CallSource:
         return f"values({name})"
 
     def _share_pieces(self, text: str, role: OutputRole, count: int) -> str:
-        """Name a list of views that `text` makes, once for all results that take an item."""
+        """Assign a list of views to a name, shared by all results that take an item of the list."""
         key = (role.fetch, role.source, repr(role.steps[:count]))
-        if key not in self._pieces:
-            self._pieces[key] = f"pieces{len(self._pieces)}"
-            self._lists.append(f"    {self._pieces[key]} = {text}")
-        return self._pieces[key]
+        if key not in self._list_names:
+            self._list_names[key] = f"pieces{len(self._list_names)}"
+            self._list_lines.append(f"    {self._list_names[key]} = {text}")
+        return self._list_names[key]
 
     def _view_text(self, text: str, suffix: str, step: ViewStep) -> str:
         if _is_getitem(step):
             return f"{text}[{step.args[0]}]"
-        method = _METHODS.get(step.op)
+        method = _VIEW_METHODS.get(step.op)
         if method and not step.symbolic and not step.kwargs:
             return f"{text}.{method}({tuple(step.args[0])!r})"
         args = f"args{suffix}"
@@ -354,8 +359,8 @@ class CallSource:
         operands = f"*values({args})" if step.symbolic else f"*{args}"
         if step.kwargs:
             self.values[f"kwargs{suffix}"] = step.kwargs
-            named = f"kwargs{suffix}"
-            operands += f", **values({named})" if step.symbolic else f", **{named}"
+            kwargs_name = f"kwargs{suffix}"
+            operands += f", **values({kwargs_name})" if step.symbolic else f", **{kwargs_name}"
         self.symbolic = self.symbolic or step.symbolic
         return f"view{suffix}({text}, {operands})"
 
@@ -365,13 +370,14 @@ def _is_getitem(step: ViewStep) -> bool:
 
 
 def find_in_place_writes(compiled: CompiledGraph) -> dict[int, str]:
-    """Find the mutations whose result may use the memory of the argument, with their output's name.
+    """Find the mutations whose result may use the argument's memory, and map them to output names.
 
-    Empty if the graph has assertions: they must be checked before anything is written.
+    The result is empty if the graph has assertions, which must be checked before any write.
 
-    A KV cache gets new rows without a copy: ONNX Runtime accepts memory for a result from the
-    caller, and a kernel with the trait `in_place` that finds its first input there copies nothing.
-    That is safe if only this kernel reads the argument: no other sees it half written.
+    This lets a KV cache gain rows without a copy: ONNX Runtime accepts the caller's memory for a
+    result, and a kernel with the trait `in_place` copies nothing if its first input is in that
+    memory. This is safe if only this kernel reads the argument, since no other kernel can see a
+    partial write.
     """
     if not compiled.mutations or compiled.checks or compiled.device != "cpu":
         return {}
@@ -382,29 +388,31 @@ def find_in_place_writes(compiled: CompiledGraph) -> dict[int, str]:
         if result.kind is not OutputRoleKind.TENSOR or not role.dense or role.permutation:
             continue
         fetch = compiled.fetches[result.fetch]
-        plain = not (fetch.permutation or fetch.strides or fetch.is_complex or fetch.float8)
-        if plain and writers.get(role.name) == fetch.name:
+        is_plain = not (fetch.permutation or fetch.strides or fetch.is_complex or fetch.float8)
+        if is_plain and writers.get(role.name) == fetch.name:
             outputs[index] = fetch.name
     return outputs
 
 
 def _sole_writers(model: ModelProto) -> Mapping[str, str]:
-    """Map inputs that a single, in-place node reads to the result of that node."""
-    readers = Counter([*names_read(model.graph.node), *(v.name for v in model.graph.output)])
+    """Map each input that a single, in-place node reads to the result of that node."""
+    readers = Counter(
+        [*names_read(model.graph.node), *(output.name for output in model.graph.output)]
+    )
     inputs = {value.name for value in model.graph.input}
     writers = {}
     for node in model.graph.node:
         key = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-        first = node.input[0] if node.input else ""
-        if key in IN_PLACE and first in inputs and readers[first] == 1:
-            writers[first] = node.output[0]
+        source = node.input[0] if node.input else ""
+        if key in IN_PLACE and source in inputs and readers[source] == 1:
+            writers[source] = node.output[0]
     return writers
 
 
 def in_place_runner(session: Any, sources: Mapping[str, str]) -> Callable[..., Any]:
-    """The function `run(feeds, names, options)` of a session that writes into arguments.
+    """Return the function `run(feeds, names, options)` of a session that writes into arguments.
 
-    `sources` maps outputs to the inputs whose memory they get.
+    `sources` maps outputs to the inputs whose memory they use.
     """
     bound = bound_session(session)
 

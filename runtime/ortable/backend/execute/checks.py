@@ -1,6 +1,6 @@
-"""Find the assertion or data check that made ONNX Runtime stop.
+"""Find the assertion or data check that made a run of ONNX Runtime fail.
 
-torch raises for these first, so their errors replace ONNX Runtime's.
+torch would raise the error of the assertion or check, so it replaces ONNX Runtime's error.
 """
 
 from __future__ import annotations
@@ -34,19 +34,20 @@ def find_violation(
 ) -> Exception | None:
     """Return the error that torch raises for these arguments.
 
-    None if all assertions and demands hold, or if the values they check cannot be computed.
-
     Args:
         compiled: the graph.
         args: the arguments of the failed call.
         make: `make(model, constants)` creates a session.
+
+    Returns:
+        The error; None if all assertions and data checks hold, or cannot be evaluated.
     """
     for assertion in compiled.checks:
         name = compiled.fetches[assertion.fetch].name
-        holds = _compute_results(compiled, args, make, {name})
-        if holds is None:
-            return None  # the error of the graph says as much
-        if not holds[name].item():
+        results = _compute_results(compiled, args, make, {name})
+        if results is None:
+            return None  # report the error of the graph instead
+        if not results[name].item():
             return RuntimeError(assertion.message)
     if not compiled.data_checks:
         return None
@@ -66,7 +67,7 @@ def find_violation(
 
 
 def _range_error(check: RangeCheck, low: int, high: int, sizes: SymbolValues) -> Exception:
-    """The error that torch raises for a tensor with a negative distance to one of its bounds."""
+    """Return the error that torch raises for a tensor with a negative distance to a bound."""
     bounds = {"low": sizes(check.low), "high": sizes(check.high)}
     value = bounds["low"] + low if low < 0 else bounds["high"] - 1 - high
     text = check.message.format(value=value, **bounds)
@@ -74,9 +75,9 @@ def _range_error(check: RangeCheck, low: int, high: int, sizes: SymbolValues) ->
 
 
 def _slack_names(compiled: CompiledGraph) -> list[tuple[str, str]]:
-    """The results that hold the distances of each check to its two bounds, "" if there is none.
+    """Return the names of the results with each check's distances to its bounds; "" for none.
 
-    `lower.data_checks` joins them in one node, whose result is an index of the output.
+    `lower.data_checks` joins them in one node, whose result is an index into the output.
     """
     producers = {
         slack_name: node for node in compiled.model.graph.node for slack_name in node.output
@@ -120,9 +121,9 @@ def _make_feed(role: InputRole, value: Any) -> Any:
 
 
 def _extract_upstream(model: ModelProto, names: Collection[str]) -> ModelProto:
-    """Extract the nodes and inputs on which some results of a model depend, as its outputs.
+    """Extract the nodes and inputs that some results depend on; the results become the outputs.
 
-    A result that is no output of the model is an int64.
+    A result that is not an output of the model is an int64.
     """
     result = ModelProto()
     result.CopyFrom(model)

@@ -1,6 +1,6 @@
 """Pass torch arguments to ONNX Runtime as OrtValues over the same memory, through dlpack.
 
-Dense tensors are not copied; 8-bit floats, which dlpack does not support there, are.
+Dense tensors are not copied, except 8-bit floats, which dlpack does not support there.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _HOST = capi.OrtDevice(capi.OrtDevice.cpu(), capi.OrtDevice.default_memory(), 0)
 
 
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """View booleans as ONNX Runtime 1.31 takes them from dlpack."""
+    """View booleans as bytes, which ONNX Runtime 1.31 requires for dlpack."""
     return tensor.view(torch.uint8)
 
 
 def float8_value(tensor: torch.Tensor, elem_type: int) -> Any:
-    """An OrtValue with a copy of 8-bit floats.
+    """Return an OrtValue with a copy of 8-bit floats.
 
-    numpy would read memory of the tensor itself, which could not be resized afterwards.
+    A numpy array over the tensor's memory would prevent the tensor from being resized later.
     """
     value = OrtValue.ortvalue_from_shape_and_onnx_type(list(tensor.shape), elem_type, _HOST)
     _bytes_of(value, tensor.numel()).copy_(tensor.detach().view(torch.uint8).reshape(-1))
@@ -40,13 +40,13 @@ def float8_value(tensor: torch.Tensor, elem_type: int) -> Any:
 
 
 def float8_tensor(value: Any, dtype: torch.dtype) -> torch.Tensor:
-    """The memory of an OrtValue of 8-bit floats as a tensor."""
+    """Return the memory of an OrtValue of 8-bit floats as a tensor."""
     shape = value.shape()
     return _bytes_of(value, math.prod(shape)).view(dtype).view(shape)
 
 
 def _bytes_of(value: Any, count: int) -> torch.Tensor:
-    """The ``count`` bytes of an OrtValue, which lives as long as the tensor."""
+    """Return the ``count`` bytes of an OrtValue as a tensor that keeps it alive."""
     if count == 0:
         return torch.empty(0, dtype=torch.uint8)
     buffer = (ctypes.c_uint8 * count).from_address(value.data_ptr())
@@ -60,9 +60,9 @@ def as_pairs(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def to_input_layout(role: InputRole, tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor in the memory order of the graph's input, dense and real.
+    """Return a tensor in the memory order of the graph's input, dense and real.
 
-    It is the tensor itself, a view of it, or a copy if nothing else is dense.
+    The result is the tensor itself or a view if that is dense, otherwise a copy.
     """
     if role.permutation is not None:
         tensor = tensor.permute(role.permutation)
@@ -73,37 +73,37 @@ def to_input_layout(role: InputRole, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def check_memory(roles: Sequence[InputRole], args: Sequence[Any]) -> None:
-    """Check what dynamo's examples do not show: mkldnn's layouts, and fake tensors without memory.
+    """Check for mkldnn layouts and fake tensors, which dynamo's example inputs do not show.
 
     Args:
-        roles: those of the arguments.
+        roles: the roles of the arguments.
         args: the arguments.
 
     Raises:
-        InputError: an argument whose elements ONNX Runtime cannot read.
+        InputError: if ONNX Runtime cannot read the elements of an argument.
     """
     for role in roles:
         value = args[role.index]
         if not isinstance(value, torch.Tensor):
             continue
-        if not role.name and not value.is_mkldnn:  # its to_dense() is nothing for dynamo
+        if not role.name and not value.is_mkldnn:  # dynamo drops to_dense() of an mkldnn tensor
             continue
-        where = f"Argument {role.index} ({role.name})"
+        label = f"Argument {role.index} ({role.name})"
         if isinstance(value, FakeTensor):
             raise InputError(
-                f"{where} is a fake tensor, which has no data, and ONNX Runtime computes with "
-                "data: call the compiled model outside of FakeTensorMode, with weights and inputs "
-                "that have values."
+                f"{label} is a fake tensor, which has no data, and ONNX Runtime needs data. Call "
+                "the compiled model outside of FakeTensorMode, with weights and inputs that have "
+                "values."
             )
         if value.layout is not torch.strided:
             raise InputError(
-                f"{where} has layout {value.layout}; ONNX Runtime takes dense tensors only: call "
-                "to_dense() before the model."
+                f"{label} has layout {value.layout}, but ONNX Runtime accepts only dense tensors. "
+                "Call to_dense() before the model."
             )
 
 
 def feed_any(role: InputRole, tensor: torch.Tensor) -> Any:
-    """An OrtValue for an argument in any layout."""
+    """Return an OrtValue for an argument in any layout."""
     return _make_value(role, to_input_layout(role, tensor))
 
 
@@ -114,7 +114,7 @@ def _make_value(role: InputRole, tensor: torch.Tensor) -> Any:
 
 
 def number_value(value: float | bool, is_bool: bool) -> Any:
-    """A Python float or bool as a 0-d OrtValue."""
+    """Return a Python float or bool as a 0-d OrtValue."""
     dtype = torch.bool if is_bool else torch.float64
     return ort_value(torch.tensor(value, dtype=dtype, device="cpu"))
 
@@ -131,7 +131,7 @@ class DimensionValues:
         if cached is None:
             if not isinstance(value, int):
                 raise InputError(
-                    f"The graph expects an int where it got {value!r}, a {type(value).__name__}."
+                    f"The graph expects an int, but got {value!r} of type {type(value).__name__}."
                 )
             if len(self._values) >= _CACHED_DIMS:
                 self._values.clear()
@@ -143,10 +143,10 @@ class DimensionValues:
 class BoundWeights(WeightSet):
     """OrtValues of weights that are inputs, kept between calls.
 
-    `now` holds the data pointers of the weights and their feeds.  A kept OrtValue holds the memory,
-    so no other tensor can begin there: the same pointer is the same memory, and the next call reads
-    what is written into it; no value is kept.  All are released when nothing else refers to one of
-    them.
+    `now` holds the data pointers of the weights and their feeds. An OrtValue holds the memory of
+    its weight, so no other tensor can be allocated there: the same pointer is the same memory.
+    Values are not cached, so the next call reads later writes. All OrtValues are released when
+    nothing else refers to one of the weights.
     """
 
     def __init__(self, roles: Sequence[InputRole]) -> None:
@@ -156,14 +156,13 @@ class BoundWeights(WeightSet):
             watch_weights(self)
 
     def bind(self, tensors: Sequence[torch.Tensor]) -> dict[str, Any]:
-        """The feeds of these weights, kept if they use the weights' own memory."""
+        """Return the feeds of these weights, cached if they use the weights' own memory."""
         pointers = [tensor.data_ptr() for tensor in tensors]
         feeds: dict[str, Any] = {}
         is_alias = True
         for role, tensor, pointer in zip(self.roles, tensors, pointers, strict=True):
-            ordered = to_input_layout(
-                role, tensor.data
-            )  # an alias without a reference to the tensor
+            # `data` is an alias without a reference to the tensor
+            ordered = to_input_layout(role, tensor.data)
             is_alias = is_alias and ordered.data_ptr() == pointer  # a copy would become stale
             feeds[role.name] = _make_value(role, ordered)
         if is_alias:
@@ -172,4 +171,5 @@ class BoundWeights(WeightSet):
         return feeds
 
     def release(self) -> None:
+        """Release the weights and their OrtValues."""
         self.now, self.tensors = (None, {}), ()

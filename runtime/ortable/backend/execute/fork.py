@@ -1,7 +1,7 @@
 """Reset sessions in forked processes, where the threads of ONNX Runtime do not exist.
 
 A session with threads would wait for them forever. The child creates its own sessions, never
-destroys the inherited ones, and waits for no threads when it exits.
+destroys the inherited ones, and does not wait for threads when it exits.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ def _reset_in_child() -> None:
     weights.after_fork()
     for backend in list(_backends):
         for session in backend.after_fork():
-            # Never destroyed: its destructor would join threads that are not there.
+            # Leak the session: its destructor would join threads that do not exist.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(bound_session(session)))
 
 
 def _exit_without_destructors() -> None:
     """Make the child exit before C++ destroys ONNX Runtime's process-wide state.
 
-    That waits forever for threads of the parent (1.31 and 1.32, as soon as onnxruntime is
-    imported). Python has ended by then, and C buffers are flushed.
+    The destructors wait forever for threads of the parent (1.31 and 1.32, as soon as onnxruntime is
+    imported). The exit handler runs after Python has shut down and C buffers are flushed.
     """
     libc = ctypes.CDLL(None)
-    if not hasattr(libc, "on_exit"):  # of glibc, which gives the exit status to the handler
+    if not hasattr(libc, "on_exit"):  # glibc only; it passes the exit status to the handler
         return
     libc.on_exit(libc["_exit"], None)
     libc.__cxa_atexit(libc.fflush, None, None)  # the handler that is added last runs first
 
 
-# When this is imported, so is onnxruntime: a child that compiles its first model must end as well.
+# Register on import: onnxruntime is then imported, and any child must be able to exit.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_reset_in_child)

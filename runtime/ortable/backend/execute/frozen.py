@@ -1,4 +1,4 @@
-"""Weights as constants of a session: the model, when freezing pays, and how a change is noticed."""
+"""Weights as constants of a session: the model, the back-off, and the detection of changes."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from .weights import (
     watched_sets,
 )
 
-# Small tensors are written into the model, where shape inference reads them.
+# Tensors up to this size are stored in the model, where shape inference can read them.
 _EMBEDDED_BYTES = 1024
-# Sets of weights of one graph that are constants at the same time: equal layers share a graph.
+# Limit of weight sets that one graph holds as constants; equal layers share a graph.
 MAX_FROZEN_SETS = 256
 
 
 def is_freezable(role: InputRole) -> bool:
     """Whether an argument may become a constant.
 
-    It is a weight that the graph only reads, whose writes are noticed, of a type that sessions take
-    as constants.
+    It must be a weight that the graph only reads, whose writes are tracked, with a type that
+    sessions accept for constants.
     """
     return (
         role.static
@@ -49,53 +49,54 @@ def is_freezable(role: InputRole) -> bool:
 
 
 class BackOff:
-    """How many calls weights must be unchanged before they become constants again.
+    """The number of calls that weights must be unchanged before they become constants again.
 
-    The number doubles each time that constants are dropped before they were worth their cost.
+    It doubles each time that constants are dropped before they repaid their cost.
     """
 
-    _WORTH_FACTOR = 20  # a session that lived that many times as long as it took to make
+    _WORTH_FACTOR = 20  # a session pays off after this multiple of its creation time
     _MAX_CALLS = 1 << 14
 
     def __init__(self) -> None:
         self.given_up = 0
-        # by set of weights: their signature at the last call, and for how many calls in a row
+        # by weight set: the signature at the last call, and the number of unchanged calls in a row
         self._stable_calls: dict[tuple[int, ...], tuple[WeightSignature, int]] = {}
 
     @property
     def required_calls(self) -> int:
+        """The number of unchanged calls in a row after which weights count as stable."""
         return min(2 << self.given_up, self._MAX_CALLS)
 
-    def is_stable(self, key: tuple[int, ...], now: WeightSignature) -> bool:
-        """Record a call; whether these weights were the same in `required_calls` calls in a row."""
-        last, calls = self._stable_calls.get(key, (None, 0))
-        if last is None and len(self._stable_calls) >= MAX_FROZEN_SETS:
+    def is_stable(self, key: tuple[int, ...], signature: WeightSignature) -> bool:
+        """Record a call; return whether the weights were unchanged for `required_calls` calls."""
+        last_signature, calls = self._stable_calls.get(key, (None, 0))
+        if last_signature is None and len(self._stable_calls) >= MAX_FROZEN_SETS:
             self._stable_calls.clear()
-        calls = calls + 1 if now == last else 0
-        self._stable_calls[key] = now, calls
+        calls = calls + 1 if signature == last_signature else 0
+        self._stable_calls[key] = signature, calls
         return calls >= self.required_calls
 
     def clear_weights(self, key: tuple[int, ...]) -> None:
-        """Forget weights that become constants."""
+        """Remove the state of weights that become constants."""
         self._stable_calls.pop(key, None)
 
     def note_dropped(self, frozen: FrozenWeights) -> None:
         """Record that a set of constants is dropped."""
-        lived = time.perf_counter() - frozen.created
+        lifetime = time.perf_counter() - frozen.created
         self.given_up = (
-            1 if lived > self._WORTH_FACTOR * frozen.cost else min(self.given_up + 1, 20)
+            1 if lifetime > self._WORTH_FACTOR * frozen.cost else min(self.given_up + 1, 20)
         )
 
 
 class FrozenWeights(WeightSet):
     """One set of weights, arguments at `positions`, as constants of a session.
 
-    `call` runs the session, and selects another call if a weight has changed.  When nothing else
+    `call` runs the session, and selects another call if a weight has changed. When nothing else
     refers to the weights, or the constants are dropped, `on_release` is called and the session is
-    released.  `cost` is the time that the session took to create, in seconds.
+    released. `cost` is the creation time of the session in seconds.
     """
 
-    references = 3  # one here, two in the globals of `call`
+    references = 3  # one in this object, two in the globals of `call`
 
     def __init__(
         self,
@@ -111,14 +112,14 @@ class FrozenWeights(WeightSet):
         """Watch the weights.
 
         Args:
-            session: has them as constants.
-            positions: of the arguments.
+            session: a session that has the weights as constants.
+            positions: the positions of the weights among the arguments.
             tensors: the weights.
             seen: the signature of the weights before the session was created.
-            cost: the seconds that took.
+            cost: the creation time of the session in seconds.
             on_release: called when the set is released.
             windows: `sample_windows` of the weights.
-            sample: what these read then.
+            sample: the bytes of the windows before the session was created.
         """
         self.session = session
         self.windows, self.sample = tuple(windows), sample
@@ -127,11 +128,11 @@ class FrozenWeights(WeightSet):
         self.positions = tuple(positions)
         self.pointers, self.versions = seen[0], seen[1]
         self.call: Callable[[list[Any]], list[Any]] | None = None
-        self.leaves_out = 0  # how many arguments in front `call` is not given
+        self.leaves_out = 0  # number of leading arguments that `call` does not take
         self.tensors = list(tensors)
         self.weights = tuple(tensors)
-        # Holds the memory: another tensor at the same address would look unchanged.
-        # Not by an alias, which refers to the tensor: `torch.utils.swap_tensors` would refuse it.
+        # Hold the memory: another tensor at the same address would look unchanged. Hold storages
+        # rather than aliases, because `torch.utils.swap_tensors` refuses tensors with an alias.
         self._memory = [tensor.untyped_storage() for tensor in tensors]
         self.storages = frozenset(map(storage_of, tensors))
         self._on_release = on_release
@@ -143,14 +144,16 @@ class FrozenWeights(WeightSet):
         return (
             self.valid[0]
             and all(map(operator.is_, tensors, self.tensors))
-            and [t.data_ptr() for t in tensors] == self.pointers
+            and [tensor.data_ptr() for tensor in tensors] == self.pointers
             and versions_of(tensors) == self.versions
             and b"".join(self.windows) == self.sample
         )
 
     def check_globals(self) -> dict[str, Any]:
-        """The globals that the generated check of the weights reads."""
-        named = {f"w{i}": tensor for i, tensor in zip(self.positions, self.tensors, strict=True)}
+        """Return the globals that the generated check of the weights reads."""
+        weights_by_name = {
+            f"w{i}": tensor for i, tensor in zip(self.positions, self.tensors, strict=True)
+        }
         return {
             "valid": self.valid,
             "weights": self.weights,
@@ -159,7 +162,7 @@ class FrozenWeights(WeightSet):
             "join": b"".join,
             "windows": self.windows,
             "sample": self.sample,
-            **named,
+            **weights_by_name,
         }
 
     def invalidate(self) -> None:
@@ -175,7 +178,7 @@ class FrozenWeights(WeightSet):
 
 
 def count_sessions_with(weights: Sequence[torch.Tensor]) -> int:
-    """Count the sessions with these weights as constants, by the largest of them."""
+    """Count the sessions with these weights as constants; only the largest weight is compared."""
     storage = storage_of(max(weights, key=lambda weight: weight.nbytes))
     sets = [
         weight_set
@@ -195,9 +198,9 @@ def _find_malloc_trim() -> Callable[[int], int] | None:
 
 
 def trim_freed_memory() -> None:
-    """Return memory that the creation of a session freed to the system.
+    """Return memory that was freed during the creation of a session to the system.
 
-    glibc keeps it, about a third of the size of the weights for each session.
+    glibc would keep it: about a third of the size of the weights for each session.
     """
     trim = _find_malloc_trim()
     if trim is not None:
@@ -209,12 +212,12 @@ def with_constants(
     weights: Mapping[str, tuple[InputRole, torch.Tensor]],
     values: bool = True,
 ) -> tuple[ModelProto, dict[str, Any]]:
-    """A copy of the model in which inputs are initializers, and the OrtValues of external ones.
+    """Return a copy of the model with inputs as initializers, and OrtValues of the external ones.
 
     Args:
         model: the model.
         weights: role and tensor by name of the input.
-        values: False: no OrtValue is made.
+        values: whether to create the OrtValues.
     """
     result = ModelProto()
     result.CopyFrom(model)
@@ -225,7 +228,7 @@ def with_constants(
     constants: dict[str, Any] = {}
     for name, (role, tensor) in weights.items():
         proto = graph.initializer.add()
-        host = tensor.data.cpu()  # the same memory, but for weights on an accelerator
+        host = tensor.data.cpu()  # a copy only for weights on an accelerator
         ordered = to_input_layout(role, host)
         proto.name, proto.data_type = name, int(role.elem_type or 0)
         proto.dims.extend(ordered.shape)
@@ -246,5 +249,5 @@ def _bytes_of(tensor: torch.Tensor) -> bytes:
     flat = tensor.reshape(-1)
     if flat.dtype is torch.bool:
         flat = as_bytes(flat)
-    # Of a copy: numpy() marks the memory as shared for good, and FSDP could not free it.
+    # Clone: numpy() marks memory as shared permanently, and FSDP could not free it.
     return bytes(flat.view(torch.uint8).clone().numpy().tobytes())

@@ -1,6 +1,6 @@
 """Make quantized weights constants of a session.
 
-Either option `weights` quantizes them, or the model already has quantized weights.
+Either option `weights` quantizes the weights, or the model already has quantized weights.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .frozen import with_constants
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder
 
-# Quantized weights: one 8-bit code or two 4-bit codes per byte, or eight 4-bit codes per int32.
+# Types of quantized weights: one 8-bit or two 4-bit codes per byte, or eight 4-bit codes per int32.
 _CODE_DTYPES = frozenset({dtypes.int8, dtypes.uint8, dtypes.int32})
-# The quantization record of each live session.
+# The quantization records of the live sessions.
 _session_records: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 
 def has_codes(roles: Iterable[InputRole]) -> bool:
-    """Return whether an input may be a quantized weight: a matrix of 8-bit or packed integers."""
+    """Whether an input may be a quantized weight: a matrix of 8-bit or packed integers."""
     return any(role.elem_type in _CODE_DTYPES and len(role.shape or ()) > 1 for role in roles)
 
 
@@ -46,7 +46,7 @@ def with_prequantized_codes(
     Args:
         model: the model.
         weights: role and tensor by name of the input.
-        record: receives the model, if any weight was repacked.
+        record: receives the model if any weight was repacked.
     """
     from ortable.passes.quantize_weights import pack_weight_codes  # lazy: only conversion needs it
 
@@ -81,11 +81,11 @@ def with_quantized_constants(
 
 
 def record_shared_session(session: Any, record: dict[str, Any]) -> None:
-    """Copy the quantization record of a session to a graph that shares the session.
+    """Share the quantization record of a session with each graph that uses the session.
 
     Args:
         session: the session, created for this graph or for another one with the same weights.
-        record: the record of this graph, filled if the session was created for it, otherwise empty.
+        record: the record of this graph: filled if the session was created for it, otherwise empty.
     """
     session_record = _session_records.get(session)
     if session_record is None:
@@ -97,7 +97,6 @@ def record_shared_session(session: Any, record: dict[str, Any]) -> None:
 def _make_builder(
     model: ModelProto, weights: Mapping[str, tuple[InputRole, torch.Tensor]]
 ) -> GraphBuilder:
-    """Make a graph builder of the model with its weights as initializers."""
     from ortable.builder import GraphBuilder  # lazy: only conversion needs it
 
     without_values, _ = with_constants(model, weights, values=False)
@@ -131,9 +130,9 @@ def needs_constants_error(reason: str) -> OptionError:
         reason: why they cannot, as the end of a sentence.
     """
     return OptionError(
-        "Option 'weights' rounds weights that are constants of a session, and those of this graph "
-        f"are not: {reason}."
+        "Option 'weights' quantizes or casts weights that are constants of a session, but the "
+        f"weights of this graph are not constants: {reason}."
     ).with_advice(
-        "What to do: call the model under torch.no_grad(), with weights that do not change; or "
-        "leave the option out."
+        "What to do: call the model under torch.no_grad(), with weights that do not change, or "
+        "remove the option."
     )

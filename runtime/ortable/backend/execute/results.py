@@ -15,7 +15,7 @@ from ortable.compat.torch import reinterpret_tensor
 
 
 class SymbolValues:
-    """Values of symbolic dimensions in one call, read from its arguments on first use."""
+    """The values of symbolic dimensions in one call, read from its arguments on first use."""
 
     __slots__ = ("args", "sources", "values")
 
@@ -25,10 +25,10 @@ class SymbolValues:
         self.values: dict[str, int] | None = None
 
     def __call__(self, value: Any) -> Any:
-        """Replace every dimension in `value`, containers included, by its int."""
+        """Replace every dimension in `value`, including those in containers, by its int."""
         if isinstance(value, dims.SymDim):
             if self.values is None:
-                self.values = {s.symbol: self._read_size(s) for s in self.sources}
+                self.values = {source.symbol: self._read_size(source) for source in self.sources}
             return dims.evaluate_dim(value, self.values)
         if isinstance(value, list | tuple):
             return type(value)(self(item) for item in value)
@@ -42,18 +42,18 @@ class SymbolValues:
 
 
 def as_non_view(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor over the memory of `tensor` that is no view of it.
+    """Return a tensor over the memory of `tensor` that is not a view of it.
 
     Autograd forbids in-place updates of views that a compiled function returns.
     """
-    # 0: further, from where it begins. torch 2.15 takes exact tuples only, and a Size is none.
+    # The offset 0 is relative to `tensor`. torch 2.15 accepts exact tuples only, not a Size.
     return reinterpret_tensor(tensor, tuple(tensor.shape), tensor.stride(), 0)
 
 
 def with_declared_layout(
     tensor: torch.Tensor, fetch: Fetch, values: Callable[[Any], Any]
 ) -> torch.Tensor:
-    """A contiguous output with the dtype and strides that torch declared."""
+    """Convert a contiguous output to the dtype and strides that torch declared."""
     if fetch.is_complex:
         tensor = as_complex(tensor)
         if fetch.permutation is None:

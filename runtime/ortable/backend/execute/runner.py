@@ -35,16 +35,14 @@ from .quantized_constants import needs_constants_error
 
 Run = Callable[..., Any]
 
-_PAUSE_SOFT = (
-    1  # omp_pause_soft: torch's next operator starts new threads, and the state is preserved
-)
-# Seconds of a run. Ending the threads and starting others costs 0.05 to 0.1 ms, and much more if a
-# new one shares a processor with a thread that computes; while they spin, a run takes up to a sixth
-# longer.
+# omp_pause_soft: torch's next operator starts new threads; the OpenMP state is preserved
+_PAUSE_SOFT = 1
+# Run time in seconds above which spinning threads are ended. Ending and restarting them costs 0.05
+# to 0.1 ms, and much more if a new thread shares a processor with a computing one; while they spin,
+# a run takes up to a sixth longer.
 _LONG_RUN = 6e-3
-_RULES_WITHOUT_CODES = frozenset(
-    {"none", "-ort_codes", "-ort_weights"}
-)  # without these rules kernels read no codes
+# without these rules no kernel reads integer codes
+_RULES_WITHOUT_CODES = frozenset({"none", "-ort_codes", "-ort_weights"})
 _MAX_EMBEDDED_BYTES = 1_500_000_000  # protobuf serializes less than 2 GB
 _NO_WEIGHTS = "the graph reads no parameter and no buffer"
 
@@ -54,13 +52,13 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
 
     Args:
         compiled: the converted graph.
-        options: with the providers that run it.
+        options: the options, with the providers that run the graph.
 
     Raises:
-        ProviderError: a provider is missing, or ONNX Runtime refuses the model.
+        ProviderError: if a provider is missing, or ONNX Runtime refuses the model.
     """
     providers, stream = session_providers(options.providers or (), compiled.device)
-    frozen = frozen_weights(compiled, options)
+    frozen = select_frozen_positions(compiled, options)
     requested = _requested_weights(compiled, options, frozen)
     rounding = requested if isinstance(requested, WeightOptions) else None
     if not compiled.fetches:
@@ -74,10 +72,10 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
         if requested == "keep":
             model = with_late_casts(model)
 
-        def make_with(more: Mapping[str, Any]) -> Any:
+        def make_with(tuned: Mapping[str, Any]) -> Any:
             settings = options.session_options
-            if more:
-                settings = {**more, **(settings or {})}
+            if tuned:
+                settings = {**tuned, **(settings or {})}
             return make_session(
                 model,
                 providers,
@@ -93,7 +91,7 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
     session = None
     if isinstance(frozen, str):
         session = shared_session(key, (), lambda: make_tuned_session(compiled.model))
-    execute: Callable[[Any], Callable[..., Any]] | None = _run_alone if training else None
+    execute: Callable[[Any], Callable[..., Any]] | None = _make_paused_run if training else None
     if stream is not None:
         devices = [fetch.device for fetch in compiled.fetches]
         execute = functools.partial(DeviceRun, stream=stream, devices=devices)
@@ -132,8 +130,8 @@ def _requested_weights(
     return None
 
 
-def _run_alone(session: Any) -> Callable[..., Any]:
-    """The run function of a session beside torch operators, whose spinning threads are ended."""
+def _make_paused_run(session: Any) -> Callable[..., Any]:
+    """Return the run function of a session; it ends the spinning threads of torch operators."""
     run: Callable[..., Any] = bound_session(session).run_with_ort_values
     if session.get_session_options().intra_op_num_threads == 1:
         return run
@@ -147,9 +145,9 @@ def _tune_settings(
     record: dict[str, Any],
     label: str,
 ) -> Mapping[str, Any]:
-    """The settings that option `tune`, if given, finds for a model.
+    """Return the settings that option `tune`, if set, finds for a model.
 
-    Fills ``record``, and warns if a graph cannot be tuned.
+    This fills ``record``, and warns if a graph cannot be tuned.
     """
     settings: Mapping[str, Any] = {}
     if not options.tune:
@@ -160,31 +158,32 @@ def _tune_settings(
         record.update(asdict(tuning))
         settings = tuning.settings
     else:
-        record["found"] = "not tuned: only sessions on the CPU are"
+        record["found"] = "not tuned: only sessions on the CPU are tuned"
     if options.hints and record["found"].startswith("not tuned"):
         warn_not_tuned(label, record["found"])
     return settings
 
 
-def frozen_weights(compiled: CompiledGraph, options: OrtOptions) -> tuple[int, ...] | str:
-    """Positions of the arguments that become constants at the first call, or why none does."""
+def select_frozen_positions(compiled: CompiledGraph, options: OrtOptions) -> tuple[int, ...] | str:
+    """Return the arguments that become constants at the first call, or the reason why none does."""
     if options.freeze == "off":
         return "option freeze is 'off'"
     if compiled.kind == "backward":
-        return "a backward graph: its weights train"
+        return "it is a backward graph, whose weights are trained"
     if compiled.kind == "forward" and options.freeze in ("auto", "trust"):
         return (
-            "grad mode was on when it was compiled: a forward graph that trains, its weights "
-            "change; without training, use torch.no_grad()"
+            "grad mode was on when it was compiled, so it is a forward graph whose weights may be "
+            "trained; use torch.no_grad() if they are not"
         )
     if not compiled.fetches:
-        return "nothing is left for ONNX Runtime to compute"
-    reason = _why_no_constants(options)
+        return "the graph has no nodes for ONNX Runtime"
+    reason = _find_constants_obstacle(options)
     if reason:
         return reason
     if options.freeze == "auto" and is_distributed():
         return (
-            "collectives of torch.distributed may write into weights without a trace: freeze='on'"
+            "collectives of torch.distributed may write to weights without a version change; "
+            "set freeze='on' to ignore this"
         )
     positions = freezable_positions(compiled)
     if type(options.session_options).__name__ == "SessionOptions":
@@ -195,33 +194,33 @@ def frozen_weights(compiled: CompiledGraph, options: OrtOptions) -> tuple[int, .
                 f"{_MAX_EMBEDDED_BYTES / 1e9:g} GB of constants: give a dict of settings"
             )
     if positions and options.weights == "keep":
-        return without_matrices(compiled, positions) or "option weights is 'keep'"
+        return exclude_half_matrices(compiled, positions) or "option weights is 'keep'"
     return positions or _NO_WEIGHTS
 
 
-def _why_no_constants(options: OrtOptions) -> str:
-    """Why the providers take no constants; empty if they do.
+def _find_constants_obstacle(options: OrtOptions) -> str:
+    """Return the reason why the providers accept no constants; empty if they do.
 
-    On CUDA only `freeze='trust'` allows them: to check for writes that torch does not count, a call
-    would have to wait for the device.
+    On CUDA only `freeze='trust'` allows constants: to check for writes that torch does not count, a
+    call would have to wait for the device.
     """
     names = provider_names(options.providers)
     if names == (CPU,):
         return ""
     if set(names) != {CUDA, CPU}:
-        return "only the providers of CPU and CUDA take constants from torch's memory"
+        return "only the CPU and CUDA providers accept constants in torch's memory"
     if options.weights is not None:
-        return "option weights is for the CPU"
+        return "option weights works only on the CPU"
     if options.freeze != "trust":
-        return "on CUDA a call cannot look for writes into weights: freeze='trust' does without"
+        return "on CUDA a call cannot check weights for writes; freeze='trust' omits the check"
     return ""
 
 
 def is_distributed() -> bool:
     """Whether torch.distributed runs several processes.
 
-    `broadcast` and the like write into tensors without a new version, and DistributedDataParallel
-    calls it.
+    Collectives such as `broadcast`, which DistributedDataParallel calls, write to tensors without
+    changing their version.
     """
     distributed = torch.distributed
     if not distributed.is_available() or not distributed.is_initialized():
@@ -232,10 +231,10 @@ def is_distributed() -> bool:
 def without_waiting_threads(run: Run) -> Run:
     """Wrap `run` so that torch's OpenMP threads are ended if the previous run was long.
 
-    After an operator of torch they spin for some 20 ms on the processors that ONNX Runtime's
-    threads need: the forward pass of a training step, which follows the optimizer, computes on one
-    processor fewer. Nothing is ended without an OpenMP library that has `omp_pause_resource_all`
-    (OpenMP 5.0, section 3.2.43).
+    After an operator of torch these threads spin for some 20 ms on the processors that ONNX
+    Runtime's threads need: the forward pass of a training step, which follows the optimizer, has
+    one processor less. The threads keep spinning if the OpenMP library has no
+    `omp_pause_resource_all` (OpenMP 5.0, section 3.2.43).
     """
     pause = _find_omp_pause()
     if pause is None:
@@ -245,7 +244,7 @@ def without_waiting_threads(run: Run) -> Run:
     def timed_run(*arguments: Any) -> Any:
         nonlocal seconds
         if seconds > _LONG_RUN:
-            pause(_PAUSE_SOFT)  # of this thread's own parallel regions; refused inside one
+            pause(_PAUSE_SOFT)  # ends this thread's team; refused inside a parallel region
         begin = time.perf_counter()
         result = run(*arguments)
         seconds = time.perf_counter() - begin
@@ -258,13 +257,13 @@ def without_waiting_threads(run: Run) -> Run:
 def _find_omp_pause() -> Callable[[int], int] | None:
     try:
         function: Callable[[int], int] = ctypes.CDLL(None).omp_pause_resource_all
-    except (AttributeError, OSError, TypeError):  # the library or system has no such function
+    except (AttributeError, OSError, TypeError):  # not available in this library or system
         return None
     return function
 
 
-def without_matrices(compiled: CompiledGraph, positions: Sequence[int]) -> tuple[int, ...]:
-    """The positions without matrices of half floats, which a session would keep in float32."""
+def exclude_half_matrices(compiled: CompiledGraph, positions: Sequence[int]) -> tuple[int, ...]:
+    """Return the positions without half-float matrices, which a session would store in float32."""
     matrices = {role.index for role in compiled.inputs if _is_matrix(role)}
     return tuple(index for index in positions if index not in matrices)
 
@@ -276,9 +275,9 @@ def _is_matrix(role: InputRole) -> bool:
 def with_late_casts(model: ModelProto) -> ModelProto:
     """Move the casts of inputs to the front of the model, so that ONNX Runtime runs them last.
 
-    It orders nodes backwards from the results, and of what a node reads takes the latest in the
-    file first. Beside their readers, all casts would run before anything else, and all weights
-    would be float32 at the same time.
+    ONNX Runtime orders nodes backwards from the results; among the producers of a node's inputs it
+    visits the last one in the file first. If casts were next to their readers, all of them would
+    run first, and all weights would exist in float32 at the same time.
     """
     result = ModelProto()
     result.CopyFrom(model)
@@ -288,23 +287,23 @@ def with_late_casts(model: ModelProto) -> ModelProto:
         for graph_input in result.graph.input
         if graph_input.type.tensor_type.elem_type in HALVES
     }
-    early = [len(node.input) == 1 and node.input[0] in halves for node in nodes]
+    is_cast = [len(node.input) == 1 and node.input[0] in halves for node in nodes]
     del result.graph.node[:]
-    for is_early in (True, False):
+    for wanted in (True, False):
         result.graph.node.extend(
-            node for node, first in zip(nodes, early, strict=True) if first is is_early
+            node for node, flag in zip(nodes, is_cast, strict=True) if flag is wanted
         )
     return result
 
 
 def compute_weight_memory(compiled: CompiledGraph, constants: Sequence[int]) -> dict[str, int]:
-    """Bytes of the weights that a graph reads.
+    """Return the bytes of the weights that a graph reads.
 
-    ``model_bytes`` is what torch keeps, ``session_bytes`` what a session with these constants keeps
-    in addition, in which half floats that operators compute with are float32.
+    ``model_bytes`` is their size in torch, ``session_bytes`` the additional size in a session with
+    these constants, which stores half floats that operators compute with as float32.
     """
     frozen, memory = set(constants), {"model_bytes": 0, "session_bytes": 0}
-    wide = _inputs_computed_with(compiled)
+    computed = _inputs_computed_with(compiled)
     for role in compiled.inputs:
         if not role.static or role.name not in compiled.fed:
             continue
@@ -314,18 +313,18 @@ def compute_weight_memory(compiled: CompiledGraph, constants: Sequence[int]) -> 
             continue
         memory["model_bytes"] += count * size
         if role.index in frozen:
-            grown = role.elem_type in HALVES and role.name in wide
-            memory["session_bytes"] += count * (4 if grown else size)
+            is_widened = role.elem_type in HALVES and role.name in computed
+            memory["session_bytes"] += count * (4 if is_widened else size)
     return memory
 
 
 def _inputs_computed_with(compiled: CompiledGraph) -> set[str]:
-    """Inputs that some node reads other than by gathering from them with indices of the call."""
+    """Return the inputs that some node reads, except by gathering with indices of the call."""
     graph = compiled.model.graph
     constants = {initializer.name for initializer in graph.initializer}
     names: set[str] = set()
     for node in graph.node:
-        by_call = len(node.input) > 1 and constants.isdisjoint(node.input[1:])
-        is_gather = node.op_type in GATHERS and by_call
+        has_call_indices = len(node.input) > 1 and constants.isdisjoint(node.input[1:])
+        is_gather = node.op_type in GATHERS and has_call_indices
         names.update(node.input[1:] if is_gather else node.input)
     return names

@@ -1,11 +1,11 @@
-"""Notice that a weight has changed, or that nothing else refers to it.
+"""Detect that a weight has changed, or that nothing else refers to it.
 
-The evidence is its memory, its version, samples of its values, an optimizer's step, `refresh`,
-and its reference count.
+A change is detected by the weight's memory, its version, samples of its values, an optimizer's step
+or `refresh`; an unused weight by its reference count.
 
-Writes that torch does not count (`weight.data[3] = 0`) show in the values only, and of a weight
-of more than 4 KB a call compares samples: four windows of 64 bytes. A write that changes none
-of them is missed, and the constants are stale until `refresh`.
+Writes that torch does not count (`weight.data[3] = 0`) change only the values. Of a weight of more
+than 4 KB a call compares samples: four windows of 64 bytes. A write outside of them is missed, and
+the constants are stale until `refresh`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from ortable.compat.torch import fsdp_parameters, is_traceable_wrapper_subclass
 
-_CODES = (torch.int8, torch.uint8, torch.int32)
+_CODE_DTYPES = (torch.int8, torch.uint8, torch.int32)
 WeightSignature = tuple[list[int], list[int], int]
 
 
 class WeightSet:
-    """Something that keeps `tensors` between calls, with `references` references to each.
+    """An object that keeps `tensors` between calls and refers to each `references` times.
 
-    `storages` are those whose values it keeps.
+    `storages` are the storages whose values it keeps.
     """
 
     references = 1
@@ -42,16 +42,16 @@ class WeightSet:
     tensors: Sequence[torch.Tensor] = ()
 
     def release(self) -> None:
-        """Release the tensors: nothing else refers to one of them."""
+        """Release the tensors, because nothing else refers to one of them."""
 
     def invalidate(self) -> None:
-        """Note that the values may have changed."""
+        """Mark the values as possibly changed."""
 
 
 def is_watchable(tensor: Any) -> bool:
-    """Whether writes into the tensor are noticed.
+    """Whether writes to the tensor can be detected.
 
-    Tensors made under inference_mode count no versions, and other processes write into shared
+    Tensors created under inference_mode count no versions, and other processes write to shared
     memory. torch reports all CUDA tensors as shared.
     """
     return (
@@ -63,31 +63,31 @@ def is_watchable(tensor: Any) -> bool:
 
 
 def versions_of(tensors: Sequence[torch.Tensor]) -> list[int]:
-    """How often each tensor was written, -1 if torch does not count."""
-    return [-1 if t.is_inference() else t._version for t in tensors]
+    """Return how often each tensor was written, -1 if torch does not count."""
+    return [-1 if tensor.is_inference() else tensor._version for tensor in tensors]
 
 
 def storage_of(tensor: torch.Tensor) -> int:
-    """The address of the storage of the tensor and all views of it."""
+    """Return the address of the storage that the tensor shares with all its views."""
     return tensor.untyped_storage().data_ptr()
 
 
 def weight_signature(tensors: Sequence[torch.Tensor]) -> WeightSignature:
-    """The addresses and versions of the tensors, and the number of optimizer steps."""
-    return [t.data_ptr() for t in tensors], versions_of(tensors), _steps[0]
+    """Return the addresses and versions of the tensors, and the number of optimizer steps."""
+    return [tensor.data_ptr() for tensor in tensors], versions_of(tensors), _steps[0]
 
 
-_MAX_WHOLE_BYTES = 4096  # larger weights are compared in windows
-_WINDOW, _WINDOWS = 64, 4  # bytes, and number, of the windows of a larger weight
+_MAX_FULLY_COMPARED_BYTES = 4096  # larger weights are compared in windows
+_WINDOW_BYTES, _WINDOW_COUNT = 64, 4  # of a larger weight
 
 
 def sample_windows(tensors: Sequence[torch.Tensor]) -> list[memoryview]:
-    """The memory of weights that a call compares: small ones completely, of others a few windows.
+    """Return the memory of weights that a call compares: small weights fully, others in windows.
 
-    `weight.data += delta` leaves no trace in torch, but changes the memory.  A write between the
-    windows only is missed: single elements, rows or columns, up to a third of a large weight in one
-    piece.  `b"".join` reads them all faster than their versions are read.  They do not hold the
-    memory: compare pointers first.  Memory of an accelerator is not read.
+    `weight.data += delta` changes the memory without a version change. A write that is entirely
+    between the windows is missed: single elements, rows or columns, or up to a third of a large
+    weight in one piece. `b"".join` reads all windows faster than torch reads the versions. The
+    windows do not hold the memory, so compare pointers first. Memory of an accelerator is not read.
     """
     windows = []
     for tensor in tensors:
@@ -97,34 +97,34 @@ def sample_windows(tensors: Sequence[torch.Tensor]) -> list[memoryview]:
         span = (1 + sum((size - 1) * step for size, step in axes)) * tensor.element_size()
         span = span if tensor.numel() else 0
         parts = [(0, span)]
-        if span > _MAX_WHOLE_BYTES:
-            last = span - _WINDOW
-            parts = [(last * i // (_WINDOWS - 1), _WINDOW) for i in range(_WINDOWS)]
+        if span > _MAX_FULLY_COMPARED_BYTES:
+            last = span - _WINDOW_BYTES
+            parts = [(last * i // (_WINDOW_COUNT - 1), _WINDOW_BYTES) for i in range(_WINDOW_COUNT)]
         for start, size in parts:
             memory = (ctypes.c_char * size).from_address(tensor.data_ptr() + start)
             windows.append(memoryview(memory).cast("B"))
     return windows
 
 
-# Plain references, not a WeakSet: that cannot be read while another thread adds to it.
+# Plain references, because a WeakSet cannot be read while another thread adds to it.
 _weight_sets: set[weakref.ref[Any]] = set()
 _steps = [0]
 _optimizer_hooks: list[Any] = []
 _lock = threading.Lock()
-# Without the global lock all automatic collections are of everything and say generation 0; those of
-# Python 3.14.0 to 3.14.4 go on from where the last one stopped and say 1.
+# A free-threaded Python reports every automatic collection as generation 0 although it is full;
+# Python 3.14.0 to 3.14.4 collect incrementally and report generation 1.
 _REPORTS_FULL_COLLECTIONS = not (
     sysconfig.get_config_var("Py_GIL_DISABLED") or (3, 14) <= sys.version_info[:3] < (3, 14, 5)
 )
 _SWEEP_INTERVAL = 1.0  # seconds
-_last_sweep = 0.0  # when, of `time.monotonic`
+_last_sweep = 0.0  # time of the last sweep, by `time.monotonic`
 
 
 def watch_weights(weight_set: WeightSet) -> None:
-    """Notify `weight_set` from now on when its weights change or are abandoned.
+    """Notify `weight_set` when its weights change or are abandoned.
 
-    The two hooks for it, on optimizers and on full garbage collections, are installed once and
-    stay: they cost nothing while nothing is watched.
+    This installs two hooks once, on optimizers and on full garbage collections. They cost nothing
+    while nothing is watched.
     """
     with _lock:
         if _on_collection not in gc.callbacks:
@@ -135,51 +135,51 @@ def watch_weights(weight_set: WeightSet) -> None:
 
 
 def watched_sets() -> list[WeightSet]:
-    """All watched sets that are alive."""
+    """Return all watched sets that are alive."""
     return [
         weight_set for reference in list(_weight_sets) if (weight_set := reference()) is not None
     ]
 
 
 def after_fork() -> None:
-    """Replace the lock in a forked child, where its owner may not exist."""
+    """Replace the lock in a forked child: its owner thread may not exist there."""
     global _lock
     _lock = threading.Lock()
 
 
 def _count_change() -> None:
-    """Count one more step or refresh.
+    """Increment the count of steps and refreshes.
 
-    Without the lock two threads of a free-threaded Python could count as one, and a session created
-    between them would stay in use.
+    Without the lock, two threads of a free-threaded Python could count as one, and a session
+    created between them would stay in use.
     """
     with _lock:
         _steps[0] += 1
 
 
 def _on_optimizer_step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-    """Handle a step: fused optimizers and those that write through `.data` count no version."""
+    """Invalidate constants after a step: fused optimizers and `.data` change no version."""
     _count_change()
-    sets = [h for h in watched_sets() if h.storages]
+    sets = [candidate for candidate in watched_sets() if candidate.storages]
     if not sets:
         return
-    written = {
+    written_storages = {
         storage_of(part)
         for group in optimizer.param_groups
-        for p in group["params"]
-        for part in plain_tensors(p)
+        for parameter in group["params"]
+        for part in unwrap_tensors(parameter)
         if part.layout is torch.strided
     }
     for weight_set in sets:
-        if not written.isdisjoint(weight_set.storages):
+        if not written_storages.isdisjoint(weight_set.storages):
             weight_set.invalidate()
 
 
 def _on_collection(phase: str, info: dict[str, Any]) -> None:
-    """Release weights after a full collection.
+    """Release abandoned weights after a full collection.
 
-    If this Python does not report which are full: after any, at most every `_SWEEP_INTERVAL`
-    seconds.
+    If this Python does not report which collections are full, weights are released after any
+    collection, at most every `_SWEEP_INTERVAL` seconds.
     """
     global _last_sweep
     if phase != "stop":
@@ -194,8 +194,8 @@ def _on_collection(phase: str, info: dict[str, Any]) -> None:
 def release_abandoned() -> None:
     """Release weights that only their sets refer to.
 
-    Weak references would notify immediately, but `torch.utils.swap_tensors`, and with it
-    `module.to` of some modules, refuses tensors that have any.
+    Weak references would be notified immediately, but `torch.utils.swap_tensors`, and with it
+    `module.to` of some modules, refuses tensors that have weak references.
     """
     sets = watched_sets()
     references: Counter[int] = Counter()
@@ -205,7 +205,7 @@ def release_abandoned() -> None:
     for weight_set in sets:
         tensors = list(weight_set.tensors)
         counts = zip(tensors, _reference_counts(tensors), strict=True)
-        if any(count <= references[id(t)] + _COUNTING_OVERHEAD for t, count in counts):
+        if any(count <= references[id(held)] + _COUNTING_OVERHEAD for held, count in counts):
             weight_set.release()
 
 
@@ -213,31 +213,31 @@ def _reference_counts(objects: list[Any]) -> list[int]:
     return [sys.getrefcount(item) for item in objects]
 
 
-# What counting adds, which differs between versions of Python: the list, its loop, the call.
+# References that the count itself adds (the list, its loop, the call); Python versions differ.
 _COUNTING_OVERHEAD = _reference_counts([object()])[0]
 
 
 def refresh(target: torch.nn.Module | torch.Tensor | None = None) -> None:
     """Make compiled graphs read their weights again at the next call.
 
-    Call it after writes that torch does not count, through `p.data`, numpy or dlpack, into a part
-    of a weight of more than 4 KB: `p.data[3] = 0`, `p.data *= mask`.  Of such a weight a call
-    compares four samples of 64 bytes, from the first element to the last; without `refresh` a write
-    that changes none of them is not noticed, and results are those of the old weight. Changes that
-    torch counts, assignments, optimizers' steps, and writes that change an entire weight are
-    noticed without it, unless rounding leaves all four samples unchanged.
+    Call this after writes that torch does not count, through `p.data`, numpy or dlpack, to a part
+    of a weight of more than 4 KB: `p.data[3] = 0`, `p.data *= mask`. A call compares four samples
+    of 64 bytes of such a weight, from the first element to the last; a write that changes none of
+    the samples is not detected without `refresh`, and results are those of the old weight. Writes
+    that torch counts, assignments, optimizer steps, and writes that change an entire weight are
+    detected without `refresh`, unless rounding leaves all four samples unchanged.
 
     Args:
-        target: a module, compiled or not, or a tensor: refresh only graphs that have its memory as
-            constants; None: all graphs.
+        target: a module, compiled or not, or a tensor: refresh only the graphs that have its memory
+            as constants. None: refresh all graphs.
 
     Raises:
-        TypeError: `target` is something else.
+        TypeError: if `target` is something else.
     """
     _count_change()  # shared sessions hold the old values
     written = None
     if target is not None:
-        parts = [part for tensor in _tensors_of(target) for part in plain_tensors(tensor)]
+        parts = [part for tensor in _tensors_of(target) for part in unwrap_tensors(tensor)]
         written = {storage_of(part) for part in parts if part.layout is torch.strided}
     for weight_set in watched_sets():
         if written is None or not written.isdisjoint(weight_set.storages):
@@ -250,33 +250,33 @@ def _tensors_of(target: Any) -> list[torch.Tensor]:
     if isinstance(target, torch.nn.Module):
         return [*target.parameters(), *target.buffers()]
     raise TypeError(
-        f"refresh() takes a module, a tensor or nothing, not a {type(target).__name__}; "
-        "refresh() without an argument concerns every compiled graph."
+        f"refresh() takes a module, a tensor or no argument, not a {type(target).__name__}; "
+        "refresh() without an argument refreshes every compiled graph."
     )
 
 
-# -- weights that torch.distributed shards: writes into them leave no trace on the tensors that a
-# graph gets
+# -- weights that torch.distributed shards: a graph gets inner tensors, which do not count writes
 
 
 def subclass_arguments(graph_module: GraphModule) -> frozenset[int]:
-    """Positions of the arguments inside tensor subclasses that are not quantized.
+    """Return the positions of arguments that are inside a non-quantized tensor subclass.
 
-    The local part of a DTensor is one.
-
-    A write into the outer tensor counts no version on the inner one.  Quantized tensors are written
-    completely, if ever, and the values show it.
+    The local part of a DTensor is an example. A write to the outer tensor does not change the
+    version of the inner one. Quantized tensors are written as a whole, if at all, which a
+    comparison of the values detects.
     """
-    placeholders = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
-    outer: dict[Any, list[int]] = {}
+    placeholders = [
+        candidate for candidate in graph_module.graph.nodes if candidate.op == "placeholder"
+    ]
+    positions_by_base: dict[Any, list[int]] = {}
     for index, node in enumerate(placeholders):
         desc = node.meta.get("desc")
         if type(desc).__name__.startswith("Subclass"):
-            outer.setdefault(getattr(desc, "base", None), []).append(index)
+            positions_by_base.setdefault(getattr(desc, "base", None), []).append(index)
     values = [node.meta.get("val") for node in placeholders]
     return frozenset(
         index
-        for parts in outer.values()
+        for parts in positions_by_base.values()
         if not _are_quantized([values[part] for part in parts])
         for index in parts
     )
@@ -284,25 +284,25 @@ def subclass_arguments(graph_module: GraphModule) -> frozenset[int]:
 
 def _are_quantized(parts: Sequence[Any]) -> bool:
     tensors = [part for part in parts if isinstance(part, torch.Tensor)]
-    codes = any(part.dtype in _CODES and part.dim() > 1 for part in tensors)
-    return codes and any(part.dtype.is_floating_point for part in tensors)
+    has_codes = any(part.dtype in _CODE_DTYPES and part.dim() > 1 for part in tensors)
+    return has_codes and any(part.dtype.is_floating_point for part in tensors)
 
 
-def plain_tensors(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Yield the tensor, or those inside a subclass without memory."""
+def unwrap_tensors(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Yield the tensor, or the tensors inside a subclass without memory."""
     if not is_traceable_wrapper_subclass(tensor):
         yield tensor
         return
     for name in tensor.__tensor_flatten__()[0]:
-        part = getattr(tensor, name)  # a DTensor lists its mesh besides
+        part = getattr(tensor, name)  # a DTensor also lists its mesh
         if isinstance(part, torch.Tensor):
-            yield from plain_tensors(part)
+            yield from unwrap_tensors(part)
 
 
 def fsdp_parameter_ids() -> frozenset[int]:
-    """Ids of the parameters that FSDP2 gathers before each use and frees after it.
+    """Return the ids of the parameters that FSDP2 gathers before each use and frees after it.
 
-    They are the same objects each time, often at the same address, and FSDP keeps their version
-    when it writes into them.
+    They are the same objects each time, often at the same address, and FSDP preserves their version
+    when it writes to them.
     """
     return frozenset(map(id, fsdp_parameters()))

@@ -1,6 +1,6 @@
 """A graph of AOTAutograd with cached analyses: its kind, arguments and device.
 
-A graph whose sizes became known is analysed anew.
+When sizes of a graph have been specialized, a new AotGraph analyses it again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _COPIES = (torch.ops.aten.copy_.default, torch.ops.aten.copy_)
 
 
 def writes_argument(node: Node) -> bool:
-    """Whether a node copies a result into an argument, which the call does: it is not converted."""
+    """Whether a node writes a result to an argument, which the call does after the run."""
     return (
         node.op == "call_function"
         and node.target in _COPIES
@@ -28,7 +28,7 @@ def writes_argument(node: Node) -> bool:
 
 
 class AotGraph:
-    """A graph with what several steps read from it, computed on first use.
+    """A graph with analyses that several steps read, computed on first use.
 
     Passes that add nodes in place preserve the arguments and results, so the caches stay valid.
     """
@@ -41,27 +41,31 @@ class AotGraph:
 
     @cached_property
     def kind(self) -> str:
-        """`forward`, `backward` or `inference`, from AOTAutograd's descriptions."""
+        """The kind by AOTAutograd's descriptions: `forward`, `backward` or `inference`."""
         results = self.output.meta.get("desc") or []
         placeholders = self.module.graph.find_nodes(op="placeholder")
-        described = [type(node.meta.get("desc")).__name__ for node in placeholders]
-        if "TangentAOTInput" in described:
+        description_names = [type(node.meta.get("desc")).__name__ for node in placeholders]
+        if "TangentAOTInput" in description_names:
             return "backward"
-        names = [type(d).__name__ for d in results] if isinstance(results, list | tuple) else []
-        if "GradAOTOutput" in names:
+        result_names = (
+            [type(description).__name__ for description in results]
+            if isinstance(results, list | tuple)
+            else []
+        )
+        if "GradAOTOutput" in result_names:
             return "backward"
         if any(node.name.startswith("primals_") for node in placeholders):
             return "forward"
-        return "forward" if "SavedForBackwardsAOTOutput" in names else "inference"
+        return "forward" if "SavedForBackwardsAOTOutput" in result_names else "inference"
 
     @cached_property
     def inputs(self) -> InputPlan:
-        """The arguments, and which of them give the values of symbols."""
+        """The arguments, and the sources of the symbols' values among them."""
         return InputPlan(self.module)
 
     @cached_property
     def device(self) -> str:
-        """Where the graph runs: `cpu`, or the accelerator of its tensors, `cuda:0`."""
+        """The device of the graph: `cpu`, or the accelerator of its tensors, such as `cuda:0`."""
         return graph_device(self.module)
 
     @property
@@ -70,5 +74,5 @@ class AotGraph:
         return self.module.graph.output_node()
 
     def is_mutation(self, node: Node) -> bool:
-        """Whether a node writes a result into an argument at the end."""
+        """Whether a node writes a result to an argument at the end of the graph."""
         return writes_argument(node) and node.args[0] in self.inputs.position

@@ -1,10 +1,10 @@
 """Marks on the arguments of a graph: user-facing name, true strides, untracked writes.
 
-Steps of `aot.pipeline` and `partition` set them; inputs, results and the graph key read them.
+Steps of `aot.pipeline` and `partition` set the marks; inputs, results and the graph key read them.
 
-Names are those of the parameter, buffer or function argument that dynamo took a value from;
-equal graphs share one conversion, which has the names of the first. PEFT merges and swaps
-adapters with `weight.data`, which torch does not count as a write.
+The name of an argument is that of the parameter, buffer or function argument that dynamo read it
+from; equal graphs share one conversion, which has the names of the first graph. Untracked writes
+occur in PEFT, which swaps adapters through `weight.data`; torch does not count such writes.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ import torch
 from torch.fx import GraphModule, Node
 
 _NAME, _STRIDES, _WRITTEN = "ortable_argument", "ortable_strides", "ortable_untracked_writes"
-_PARTS = ("._modules[", "._parameters[", "._buffers[")
-# parts of dynamo's sources, and of the names for users
-_SPELLINGS = (
+_MODULE_ACCESSES = ("._modules[", "._parameters[", "._buffers[")
+# replacements from dynamo's sources to user-facing names
+_REPLACEMENTS = (
     ("._modules['", "."), ("._parameters['", "."), ("._buffers['", "."), ("['", "."), ("']", ""),
     ('["', "."), ('"]', ""), ("[", "."), ("]", ""),
 )  # fmt: skip
 _ROOTS = ("L.self.", "L.", "G.")
-_WRAPPED = "._modules['base_layer']"  # the layer inside every PEFT layer
+_BASE_LAYER = "._modules['base_layer']"  # the layer inside every PEFT layer
 _STALE_WARNING = (
-    "ortable: freeze='on' (or 'trust') makes constants of weights of PEFT's layers, which PEFT "
-    "writes without a trace (merge_adapter, hotswap_adapter): call ortable.refresh(model) after "
-    "that, or leave freeze at 'auto', which keeps these weights inputs."
+    "ortable: freeze='on' (or 'trust') makes constants of weights of PEFT layers, which PEFT "
+    "writes without a version change (merge_adapter, hotswap_adapter). Call ortable.refresh(model) "
+    "after such a write, or set freeze to 'auto', which keeps these weights as inputs."
 )
 
 
@@ -39,8 +39,8 @@ _STALE_WARNING = (
 def argument_names(graph_module: GraphModule) -> tuple[str, ...]:
     """Name the arguments of a dynamo graph: `layers.0.weight`, `x`, `batch.mask`.
 
-    Names in a single module are those of its state_dict; with several modules they start with the
-    variable that holds the module.
+    The names of weights in a single module are those of its state_dict; with several modules they
+    start with the variable that holds the module.
     """
     nodes = graph_module.graph.find_nodes(op="placeholder")
     sources = [_source_of(node) for node in nodes]
@@ -54,7 +54,7 @@ def argument_names(graph_module: GraphModule) -> tuple[str, ...]:
 
 
 def mark_argument_names(graph_module: GraphModule, names: Sequence[str]) -> None:
-    """Give the arguments of an AOTAutograd graph the names of dynamo's.
+    """Mark the arguments of an AOTAutograd graph with the names of dynamo's arguments.
 
     Gradients and saved values keep their names in the graph.
     """
@@ -69,18 +69,18 @@ def mark_inner_name(node: Node, arguments: Sequence[Node]) -> None:
 
 
 def argument_name(node: Node) -> str | None:
-    """The name of an argument; None if it has no mark."""
+    """Return the name of an argument; None if it has no mark."""
     return node.meta.get(_NAME)
 
 
 def _module_of(source: str) -> str:
-    """The outermost module that holds a parameter, as dynamo writes it; empty if there is none."""
-    indices = [index for part in _PARTS if (index := source.find(part)) > 0]
+    """Return the source of the outermost module of a parameter; empty if there is none."""
+    indices = [index for part in _MODULE_ACCESSES if (index := source.find(part)) > 0]
     return source[: min(indices)] if indices else ""
 
 
 def _name_of_description(description: object, names: Sequence[str]) -> str | None:
-    target = getattr(description, "target", None)  # of a parameter or buffer
+    target = getattr(description, "target", None)  # set for a parameter or buffer
     if isinstance(target, str):
         return target
     index = getattr(description, "idx", None)
@@ -89,26 +89,26 @@ def _name_of_description(description: object, names: Sequence[str]) -> str | Non
         name = _name_of_description(base, names)
         part = getattr(description, "attr", index)
         return None if name is None else f"{name}.{part}"
-    plain = type(description).__name__.startswith("Plain")
-    return names[index] if plain and isinstance(index, int) and index < len(names) else None
+    is_plain = type(description).__name__.startswith("Plain")
+    return names[index] if is_plain and isinstance(index, int) and index < len(names) else None
 
 
 def _format_source(source: str) -> str:
-    """Turn `L['self']._modules['fc']._parameters['weight']` into `fc.weight`.
+    """Convert `L['self']._modules['fc']._parameters['weight']` to `fc.weight`.
 
-    Empty for a value that dynamo computes.
+    The result is empty for a value that dynamo computes.
     """
     if "(" in source:
         return ""
-    for written, read in _SPELLINGS:
-        source = source.replace(written, read)
+    for old, new in _REPLACEMENTS:
+        source = source.replace(old, new)
     for root in _ROOTS:
         source = source.removeprefix(root)
     return source.strip(".")
 
 
 def _source_of(node: Node) -> str:
-    """Where dynamo found an argument, as Python text: `L['self']._modules['q']...`."""
+    """Return dynamo's source of an argument as Python text: `L['self']._modules['q']...`."""
     argument: Any = node.meta.get("grapharg")
     name = getattr(getattr(argument, "source", None), "name", "")
     return str(name() if callable(name) else name)
@@ -120,16 +120,19 @@ def _source_of(node: Node) -> str:
 def mark_argument_strides(graph_module: GraphModule, arguments: Sequence[Any]) -> None:
     """Mark the arguments whose true strides differ from those of their nodes.
 
-    They are tensors that a forward graph saves, and whose strides it reports.
+    These are tensors that a forward graph saves and whose strides it reports.
 
     Args:
         graph_module: the graph of AOTAutograd.
-        arguments: what AOTAutograd compiles it for, with the true strides.
+        arguments: the example arguments of AOTAutograd, with the true strides.
     """
     nodes = graph_module.graph.find_nodes(op="placeholder")
     for node, argument in zip(nodes, arguments, strict=False):
         pair = (node.meta.get("val"), argument)
-        if any(not isinstance(t, torch.Tensor) or t.layout is not torch.strided for t in pair):
+        if any(
+            not isinstance(value, torch.Tensor) or value.layout is not torch.strided
+            for value in pair
+        ):
             continue
         traced, strides = (tensor.stride() for tensor in pair)
         if all(isinstance(step, int) for step in (*strides, *traced)) and strides != traced:
@@ -147,7 +150,7 @@ def has_other_strides(node: Node) -> bool:
 
 
 def argument_strides(node: Node) -> tuple[int, ...] | None:
-    """The true strides of an argument; None where they are those of its node, or unknown."""
+    """Return the true strides of an argument; None if they are unknown, or those of its node."""
     return node.meta.get(_STRIDES)
 
 
@@ -155,14 +158,14 @@ def argument_strides(node: Node) -> tuple[int, ...] | None:
 
 
 def find_untracked_writes(graph_module: GraphModule) -> frozenset[int]:
-    """Positions of the arguments of a dynamo graph that are weights of PEFT layers or adapters.
+    """Return the positions of the arguments of a dynamo graph that PEFT may write to.
 
-    Empty unless PEFT is imported, whatever the layers are called.
+    They are weights of PEFT layers or adapters. The result is empty unless PEFT is imported.
     """
     if "peft" not in sys.modules:
         return frozenset()
     names = [_source_of(node) for node in graph_module.graph.find_nodes(op="placeholder")]
-    owners = tuple({name.partition(_WRAPPED)[0] for name in names if _WRAPPED in name})
+    owners = tuple({name.partition(_BASE_LAYER)[0] for name in names if _BASE_LAYER in name})
     return frozenset(i for i, name in enumerate(names) if owners and name.startswith(owners))
 
 
@@ -174,10 +177,10 @@ def mark_untracked_writes(graph_module: GraphModule, positions: frozenset[int]) 
 
 
 def warn_of_constants() -> None:
-    """Warn that option `freeze` makes constants of weights that PEFT writes."""
+    """Warn that option `freeze` makes constants of weights that PEFT writes to."""
     warnings.warn(_STALE_WARNING, RuntimeWarning, stacklevel=2)
 
 
 def has_untracked_writes(node: Node) -> bool:
-    """Whether PEFT may write into an argument without torch counting it."""
+    """Whether PEFT may write to an argument without a version change."""
     return _WRITTEN in node.meta

@@ -1,6 +1,6 @@
 """Convert one ATen graph to one ONNX model, with the roles of its arguments and results.
 
-Runs inside AOTAutograd's compilers; reads shapes and types, never values.
+This runs inside AOTAutograd's compilers. It reads shapes and types, never values.
 """
 
 from __future__ import annotations
@@ -57,16 +57,16 @@ def compile_graph(
 
     Args:
         graph: the graph.
-        options: with the providers that run the graph (`resolve_providers`).
+        options: the options, with the providers that run the graph (`resolve_providers`).
         static: positions of arguments that are parameters or buffers.
-        parent: the graph of which `graph` is a partition, if it is one.
+        parent: the graph that `graph` is a partition of, if any.
 
     Raises:
-        FunctionNotFoundError: operators without a converter, all of them.
-        ConversionError: an argument, a result or an operator that cannot be converted.
-        ProviderError: tensors on a device that no provider of the options serves.
+        FunctionNotFoundError: if operators have no converter; the error lists all of them.
+        ConversionError: if an argument, a result or an operator cannot be converted.
+        ProviderError: if tensors are on a device that no provider of the options supports.
     """
-    assert options.providers is not None, "resolve_providers comes first"
+    assert options.providers is not None, "call resolve_providers first"
     begin = time.perf_counter()
     refuse_effects(graph.module)
     providers = provider_names(options.providers)
@@ -85,7 +85,7 @@ def compile_graph(
         if options.weights == "keep":
             rewrite_graph(builder, rule_selection.select_rules("ort_half_products"), rewrites)
     optimized = time.perf_counter()
-    # the options select all passes
+    # the passes have already run
     proto = builder.to_onnx(optimize=False)
     model = _apply_transforms(proto, options.pre_ort_model_transforms)
     serialized = time.perf_counter()
@@ -98,7 +98,7 @@ def compile_graph(
         fetches=fetches,
         mutations=tuple(outputs.mutations),
         sources=graph.inputs.sources,
-        fed=frozenset([*names_read(model.graph.node), *(v.name for v in model.graph.output)]),
+        fed=frozenset([*names_read(model.graph.node), *(out.name for out in model.graph.output)]),
         device=graph.device,
         is_partition=parent is not None,
         is_short=graph.device == "cpu" and is_short(graph.module.graph.nodes),
@@ -123,15 +123,15 @@ def _convert_graph(
 ]:
     """Convert the part of a graph that ONNX Runtime runs into `builder`.
 
-    Returns the roles of the arguments, the outputs in order, `_map_fx_names`, the case that each FX
-    node took, and the checks of data.
+    Returns the roles of the arguments, the fetched outputs in order, the result of `_map_fx_names`,
+    the case that each FX node took, and the data checks.
     """
     body, copies = _extract_live_graph(graph.module, outputs)
     interpreter = CheckingInterpreter(builder, module=graph.module)
     for name in (*outputs.names, DATA_CHECKS):
-        builder.unique_name(name)  # reserved: no argument gets it
+        builder.unique_name(name)  # reserve the name: no argument may use it
     roles = declare_inputs(builder, graph.inputs, interpreter, copies)
-    interpreter.run(body, outputs=False)  # they are declared below
+    interpreter.run(body, outputs=False)  # outputs are declared below
     values = interpreter.values
     fetches = tuple(
         _declare_output(
@@ -145,7 +145,7 @@ def _convert_graph(
         for node, name in zip(outputs.fetched, outputs.names, strict=True)
     )
     data_checks: tuple[RangeCheck, ...] = ()
-    if graph.device == "cpu":  # on a GPU eager stops the process, some time later
+    if graph.device == "cpu":  # on a GPU, eager aborts the process asynchronously
         data_checks = add_checks(interpreter, graph.kind == "backward")
     cases_by_copy = interpreter.cases
     cases = {
@@ -158,11 +158,11 @@ def _convert_graph(
 def _mark_weights(
     roles: Iterable[InputRole], graph: AotGraph, static: frozenset[int], outputs: OutputPlan
 ) -> tuple[InputRole, ...]:
-    written = {mutation.source for mutation in outputs.mutations}
+    mutated = {mutation.source for mutation in outputs.mutations}
     return tuple(
         replace(
             role,
-            static=role.index in static and role.index not in written,
+            static=role.index in static and role.index not in mutated,
             untracked_writes=has_untracked_writes(graph.inputs.nodes[role.index]),
         )
         for role in roles
@@ -175,10 +175,10 @@ def _map_fx_names(
     outputs: OutputPlan,
     fetches: Sequence[Fetch],
 ) -> dict[str, str]:
-    """Map names of ONNX results to names of the FX nodes whose values they are.
+    """Map names of ONNX results to names of the FX nodes with the same values.
 
     Some results may be optimized away. Complex values have `name.real` and `name.imag`. An output
-    may have another name and layout than the result it is made of.
+    may differ in name and layout from the result that it is computed from.
     """
     names: dict[str, str] = {}
     for node, copy in copies.items():
@@ -197,7 +197,7 @@ def _map_fx_names(
 def target_opset(
     requested: int | Mapping[str, int] | None, providers: Sequence[str]
 ) -> int | dict[str, int]:
-    """The requested opsets, or the newest that ortable and the providers fully support."""
+    """Return the requested opsets, or the newest that ortable and the providers fully support."""
     if requested is None:
         from ortable.ir.versions import ORT_CUDA_OPSET, ORT_MAX_OPSET
 
@@ -208,9 +208,9 @@ def target_opset(
 def _extract_live_graph(
     graph_module: GraphModule, outputs: OutputPlan
 ) -> tuple[GraphModule, dict[Node, Node]]:
-    """Extract what `outputs.fetched` depends on, as a graph without results.
+    """Extract the nodes that `outputs.fetched` depend on, as a graph without other results.
 
-    Returns it and the copies of the original nodes.
+    Returns the graph, and a mapping from the original nodes to their copies.
     """
     live: set[Node] = set()
     stack = list(outputs.fetched)
@@ -223,17 +223,17 @@ def _extract_live_graph(
     copies: dict[Node, Node] = {}
     for node in graph_module.graph.nodes:
         if node in live:
-            copies[node] = graph.node_copy(node, lambda n: copies[n])
+            copies[node] = graph.node_copy(node, lambda source: copies[source])
     graph.output(tuple(copies[node] for node in outputs.fetched))
     return GraphModule(graph_module, graph), copies
 
 
 def _declare_output(
-    builder: Any, node: Node, name: str, result: Any, keep_strides: bool, sized: Container[str]
+    builder: Any, node: Node, name: str, result: Any, keep_strides: bool, known: Container[str]
 ) -> Fetch:
     """Make the ONNX output `name` for `node`, in torch's memory order if `keep_strides`.
 
-    `sized` are the symbols whose values follow from the arguments.
+    `known` are the symbols whose values can be computed from the arguments.
     """
     value = node.meta["val"]
     builder.origin = node
@@ -257,15 +257,15 @@ def _declare_output(
     if order is not None and order != identity:
         result = transpose_parts(builder, result, order)
         shape = tuple(shape[axis] for axis in order)
-    full = shape
+    sizes = shape
     if is_complex:
-        result, full, elem_type = join_pair(builder, result), (*shape, 2), part_type(elem_type)
+        result, sizes, elem_type = join_pair(builder, result), (*shape, 2), part_type(elem_type)
     _name_output(builder, result, name)
-    builder.make_tensor_output(name, elem_type, full, indexed=False)
+    builder.make_tensor_output(name, elem_type, sizes, indexed=False)
     device = device_of(value)
     float8 = elem_type if elem_type in dtypes.FLOAT8_TYPES else None
-    # an empty result as long as data says keeps the strides that it comes with
-    is_known = all(name in sized for stride in strides for name in dims.free_symbols(stride))
+    # an empty result whose size depends on data keeps its own strides
+    is_known = all(symbol in known for stride in strides for symbol in dims.free_symbols(stride))
     loses_strides = empty_loses_strides and 0 in shape and is_known
     if loses_strides or (order is None and strides != contiguous_strides(shape)):
         return Fetch(name, is_bool, None, strides, is_complex, device, float8)
@@ -274,19 +274,19 @@ def _declare_output(
 
 
 def _name_output(builder: Any, result: str, name: str) -> None:
-    """Give a result the name of an output; the identity pass removes the Identity where it can."""
+    """Give a result the name of an output; the identity pass removes the Identity if possible."""
     builder.make_node("Identity", [result], [name])
 
 
 def _apply_transforms(model: ModelProto, transforms: Sequence[Any]) -> ModelProto:
     for transform in transforms:
-        changed = transform(model)
-        if changed is None:
+        transformed = transform(model)
+        if transformed is None:
             continue
-        if not isinstance(changed, ModelProto):
+        if not isinstance(transformed, ModelProto):
             raise OptionError(
-                f"pre_ort_model_transforms: {transform!r} returned a {type(changed).__name__}; "
-                "return a ModelProto, or None after changing it in place."
+                f"pre_ort_model_transforms: {transform!r} returned a {type(transformed).__name__}; "
+                "return a ModelProto, or None after editing the argument in place."
             )
-        model = changed
+        model = transformed
     return model

@@ -1,6 +1,6 @@
 """Cost model of nodes, and whether torch can call them unchanged.
 
-Used by `partition` to decide what is worth a session, and by `compile` for the thread count.
+`partition` uses it to decide which partitions need a session, and `compile` for the thread count.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from ortable.compat.torch import OpOverload, pytree
 from ortable.interpreter.operator_cost import traced_size
 from ortable_generated.aten import traits
 
-MAX_SMALL_OPS = 24  # more small operators than this cost more in torch's dispatcher than a session
-# Floating point operations of products that take several times as long as the threads of torch
-# and ONNX Runtime wait for each other at the two ends of a session.
+MAX_SMALL_OPS = 24  # beyond this count, torch's dispatcher costs more than a session
+# Floating point operations of products that take several times as long as the threads of torch and
+# ONNX Runtime wait for each other at the two ends of a session.
 LONG_FLOPS = 2e7
-_MAX_SHORT_ELEMENTS = (
-    2.5e5  # numbers in arguments and results, of which all cost a few tenths of a millisecond
-)
+# Elements of arguments and results: memory traffic of a few tenths of a millisecond.
+_MAX_SHORT_ELEMENTS = 2.5e5
 _ITEM = "operator.getitem"
 
 
 def torch_operator_key(node: Node) -> str:
-    """The key of an operator; "" for what torch cannot call by itself.
+    """Return the key of an operator; "" for a node that torch cannot call by itself.
 
-    That is a Python function, or the rest of an operator whose random numbers another node draws.
+    Such a node calls a Python function, or is the converted rest of an operator whose random
+    numbers another node draws.
     """
     if "drawn" in node.kwargs:
         return ""
@@ -44,30 +44,30 @@ def torch_operator_key(node: Node) -> str:
 
 
 def count_operators(names: Iterable[str]) -> int:
-    """Count operators other than views."""
+    """Count the operators, without views."""
     return sum(name not in traits.VIEW and name != _ITEM for name in names)
 
 
 def count_flops(nodes: Iterable[Node]) -> int:
     """Count the floating point operations of products; dynamic sizes count as traced."""
-    counts = _flop_formulas()
+    formulas = _flop_formulas()
     total: int = 0
     for node in nodes:
-        count = counts.get(_formula_name(node))
-        if count is not None:
+        formula = formulas.get(_formula_name(node))
+        if formula is not None:
             args, kwargs = map_arg(
-                (node.args, node.kwargs), lambda n: _traced_shapes(n.meta["val"])
+                (node.args, node.kwargs), lambda source: _traced_shapes(source.meta["val"])
             )
-            total += count(*args, **kwargs, out_val=_traced_shapes(node.meta["val"]))
+            total += formula(*args, **kwargs, out_val=_traced_shapes(node.meta["val"]))
     return total
 
 
 def _flop_formulas() -> dict[str, Any]:
-    return {str(operator): count for operator, count in flop_registry.items()}
+    return {str(operator): formula for operator, formula in flop_registry.items()}
 
 
 def _formula_name(node: Node) -> str:
-    """The key of torch's FLOP formula; "" for overloads, whose arguments it does not take."""
+    """Return the key of torch's FLOP formula; "" for overloads, which it does not accept."""
     name, _, overload = str(node.target).rpartition(".")
     return name if overload == "default" else ""
 
@@ -75,21 +75,25 @@ def _formula_name(node: Node) -> str:
 def is_short(nodes: Iterable[Node]) -> bool:
     """Whether one thread computes nodes about as fast as two, which must synchronize.
 
-    Operators without a FLOP formula in torch (fused attention, say) count as long.
+    Compute-bound operators without a FLOP formula in torch (fused attention) count as long.
     """
     ignored = {*traits.VIEW, _ITEM}
-    calls = [n for n in nodes if n.op == "call_function" and torch_operator_key(n) not in ignored]
+    calls = [
+        candidate
+        for candidate in nodes
+        if candidate.op == "call_function" and torch_operator_key(candidate) not in ignored
+    ]
     arguments = [node for node in nodes if node.op == "placeholder"]
     values = pytree.tree_leaves([node.meta.get("val") for node in (*arguments, *calls)])
     if (
-        sum(math.prod(_traced_shape(v)) for v in values if isinstance(v, torch.Tensor))
+        sum(math.prod(_traced_shape(value)) for value in values if isinstance(value, torch.Tensor))
         > _MAX_SHORT_ELEMENTS
     ):
         return False
     formulas = _flop_formulas()
     if any(
-        _formula_name(x) not in formulas and torch_operator_key(x) in traits.COMPUTE_BOUND
-        for x in calls
+        _formula_name(call) not in formulas and torch_operator_key(call) in traits.COMPUTE_BOUND
+        for call in calls
     ):
         return False
     return count_flops(calls) <= LONG_FLOPS

@@ -1,8 +1,8 @@
 """Check the data of a call in the ONNX graph, where eager raises for an index out of range.
 
-A check costs two reductions of its tensor, and no work in Python: the smallest distance to a
-bound is the index of a Gather from a tensor of one element, which ONNX Runtime refuses where
-the distance is negative. `execute.checks` then finds the violated demand.
+A check costs two reductions of its tensor, and no work in Python. The smallest distance to a bound,
+the slack, is the index of a Gather from a tensor of one element, which ONNX Runtime refuses if the
+slack is negative. `execute.checks` then finds the violated data check.
 """
 
 from __future__ import annotations
@@ -26,34 +26,35 @@ from ortable.prelude.shapes import as_flat
 from ortable.prelude.values import as_scalar, as_vec, cast, reshape_to
 from ortable_generated.onnx.traits import MOVES_ELEMENTS
 
-_REDUCED = (dtypes.int32, dtypes.int64)
-_FARTHEST = 1 << 62  # half of what int64 holds, so that differences to bounds fit
+_REDUCIBLE = (dtypes.int32, dtypes.int64)
+_MAX_DISTANCE = 1 << 62  # half of the int64 range, so that differences to bounds fit
 
 
 class CheckingInterpreter(DynamoInterpreter):
-    """Convert a graph, and record in `demands` what its operators demand of their data."""
+    """Convert a graph, and record the data checks of its operators in `demands`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.demands: list[tuple[Node, DataCheck]] = []
 
     def convert(self, node: Node, converter: Any, args: Any, kwargs: Any, of: Any = None) -> Any:
-        returned = super().convert(node, converter, args, kwargs, of)
+        """Convert a node and record its data checks."""
+        result = super().convert(node, converter, args, kwargs, of)
         key = of or operator_key(node)
         check = self.tables.checks.get(key)
         if check is not None and key not in self.tables.given:
             self.demands += [(node, demand) for demand in check(self.graph, *args, **kwargs)]
-        return returned
+        return result
 
 
 def add_checks(interpreter: CheckingInterpreter, is_backward: bool) -> tuple[RangeCheck, ...]:
-    """Add nodes that stop the session where a demand is not met.
+    """Add nodes that fail the session if a data check fails.
 
-    Skips demands that the graph itself proves, and in a backward graph those on arguments: the
-    forward graph has checked what it saved.
+    Checks that the graph itself proves are skipped, and in a backward graph those of arguments: the
+    forward graph has checked the values that it saved.
 
     Args:
-        interpreter: after it has run.
+        interpreter: the interpreter after its run.
         is_backward: whether the graph computes gradients.
 
     Returns:
@@ -88,24 +89,24 @@ def _add_group(
 ) -> list[RangeCheck]:
     """Add the checks of tensors with equally many elements and bounds on the same sides.
 
-    Appends the distances to each side, one vector for all tensors, to `slacks`.
+    This appends the slacks of each side, one vector for all tensors, to `slacks`.
     """
     graph.origin = members[0][0]
     demands = [demand for _, demand in members]
     open_sides = [
-        any(sides) for sides in zip(*(_open_bounds(graph, d) for d in demands), strict=True)
+        any(sides) for sides in zip(*(_open_bounds(graph, check) for check in demands), strict=True)
     ]
-    at = [-1, -1]
+    slack_positions = [-1, -1]
     for side, operator in enumerate(("ReduceMin", "ReduceMax")):
         if open_sides[side]:
             extremes = _reduce_extremes(graph, operator, [demand.values for demand in demands])
             bounds = [demand.low if side == 0 else demand.high for demand in demands]
-            at[side] = len(slacks)
+            slack_positions[side] = len(slacks)
             slacks.append(_SLACK[side](graph, extremes, bounds))
     return [
         RangeCheck(
-            at[0] if demand.low is not None else -1,
-            at[1] if demand.high is not None else -1,
+            slack_positions[0] if demand.low is not None else -1,
+            slack_positions[1] if demand.high is not None else -1,
             element if len(members) > 1 else -1,
             demand.low,
             demand.high,
@@ -118,7 +119,7 @@ def _add_group(
 
 
 def _open_bounds(graph: Graph, demand: DataCheck) -> tuple[bool, bool]:
-    """Whether the lower and the upper bound of a demand must be checked."""
+    """Return whether the lower and the upper bound must be checked at run time."""
     low = demand.low is not None and not _is_above(graph, demand.values, demand.low)
     high = demand.high is not None and not _is_below(graph, demand.values, demand.high)
     return low, high
@@ -149,28 +150,28 @@ def _is_argument(graph: Graph, name: str) -> bool:
 
 
 def _is_above(graph: Graph, values: str, low: Dim) -> bool:
-    least = lower_bound(graph, values)
-    return least is not None and (least >= low if isinstance(low, int) else least >= 0)
+    minimum = lower_bound(graph, values)
+    return minimum is not None and (minimum >= low if isinstance(low, int) else minimum >= 0)
 
 
 def _is_below(graph: Graph, values: str, high: Dim) -> bool:
-    most = upper_bound(graph, values)
-    distance = None if most is None else high - most
+    maximum = upper_bound(graph, values)
+    distance = None if maximum is None else high - maximum
     return isinstance(distance, int) and distance > 0
 
 
-def _slack_above(graph: Graph, least: str, lows: Sequence[Dim]) -> str:
+def _slack_above(graph: Graph, minimum: str, lows: Sequence[Dim]) -> str:
     if list(lows) == [0]:
-        return least
-    near = graph.make_node("Min", [least, as_scalar(graph, _FARTHEST)])
-    return _smallest_difference(graph, "Sub", near, _bounds_tensor(graph, lows), len(lows))
+        return minimum
+    clamped = graph.make_node("Min", [minimum, as_scalar(graph, _MAX_DISTANCE)])
+    return _smallest_difference(graph, "Sub", clamped, _bounds_tensor(graph, lows), len(lows))
 
 
-def _slack_below(graph: Graph, most: str, highs: Sequence[Dim]) -> str:
-    """Distances of the largest elements below the last values that their bounds allow."""
-    near = graph.make_node("Max", [most, as_scalar(graph, -_FARTHEST)])
+def _slack_below(graph: Graph, maximum: str, highs: Sequence[Dim]) -> str:
+    """Return the distances of the largest elements from the last values below their bounds."""
+    clamped = graph.make_node("Max", [maximum, as_scalar(graph, -_MAX_DISTANCE)])
     return _smallest_difference(
-        graph, "Sub", _bounds_tensor(graph, [high - 1 for high in highs]), near, len(highs)
+        graph, "Sub", _bounds_tensor(graph, [high - 1 for high in highs]), clamped, len(highs)
     )
 
 
@@ -184,8 +185,8 @@ def _bounds_tensor(graph: Graph, bounds: Sequence[Dim]) -> str:
 
 
 def _reduce_extremes(graph: Graph, operator: str, tensors: Sequence[str]) -> str:
-    """The smallest or largest element of each tensor, as int64; a scalar for one tensor."""
-    if graph.get_type(tensors[0]) not in _REDUCED:
+    """Return the smallest or largest element of each tensor, as int64; a scalar for one tensor."""
+    if graph.get_type(tensors[0]) not in _REDUCIBLE:
         tensors = [cast(graph, values, dtypes.int32) for values in tensors]
     if len(tensors) > 1:
         flat = graph.make_node("Concat", [as_flat(graph, values) for values in tensors], axis=0)
@@ -198,9 +199,9 @@ def _reduce_extremes(graph: Graph, operator: str, tensors: Sequence[str]) -> str
 
 
 def _stop_below_zero(graph: Graph, slacks: list[str]) -> None:
-    """Make the output whose computation fails if a slack is negative."""
-    least = graph.make_node("Min", [*slacks, as_scalar(graph, 0)])
-    index = graph.make_node("Sub", [least, as_scalar(graph, 1)])  # -1 is the last element
+    """Add the output whose computation fails if a slack is negative."""
+    minimum = graph.make_node("Min", [*slacks, as_scalar(graph, 0)])
+    index = graph.make_node("Sub", [minimum, as_scalar(graph, 1)])  # -1 and 0 are valid indices
     single = graph.make_initializer("", np.zeros(1, np.int64))
     graph.make_node("Gather", [single, index], [DATA_CHECKS])
     graph.make_tensor_output(DATA_CHECKS, dtypes.int64, (), indexed=False)

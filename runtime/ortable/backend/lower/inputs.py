@@ -1,4 +1,4 @@
-"""Roles of the placeholders of an ATen graph, and the ONNX inputs that they become."""
+"""Roles of the placeholders of an ATen graph, and the ONNX inputs declared for them."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _NO_DLPACK = (torch.complex32,)
 
 
 def shape_of(value: torch.Tensor) -> tuple[Dim, ...]:
-    """Shape of a fake tensor: ints and symbolic dimensions."""
+    """Return the shape of a fake tensor: ints and symbolic dimensions."""
     return tuple(dims.from_torch(size) for size in value.shape)
 
 
 def strides_of(value: torch.Tensor) -> tuple[Dim, ...]:
-    """Strides of a fake tensor: ints and symbolic dimensions."""
+    """Return the strides of a fake tensor: ints and symbolic dimensions."""
     return tuple(dims.from_torch(stride) for stride in value.stride())
 
 
@@ -42,7 +42,9 @@ class InputPlan:
     """
 
     def __init__(self, graph_module: GraphModule) -> None:
-        self.nodes: list[Node] = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
+        self.nodes: list[Node] = [
+            arg for arg in graph_module.graph.nodes if arg.op == "placeholder"
+        ]
         self.position = {node: index for index, node in enumerate(self.nodes)}
         self.sources: dict[str, DimSource] = {}
         values = [node.meta.get("val") for node in self.nodes]
@@ -74,11 +76,11 @@ def check_inputs(plan: InputPlan, provider_names: tuple[str, ...]) -> None:
 
     Args:
         plan: the arguments.
-        provider_names: those that run the graph.
+        provider_names: the providers that run the graph.
 
     Raises:
-        ConversionError: layout, dtype or kind of an argument, or one without data.
-        ProviderError: a tensor on a device that no provider takes.
+        ConversionError: if layout, dtype or kind of an argument is unsupported, or it has no data.
+        ProviderError: if a tensor is on a device that no provider supports.
     """
     for index, node in enumerate(plan.nodes):
         value = node.meta.get("val")
@@ -86,35 +88,35 @@ def check_inputs(plan: InputPlan, provider_names: tuple[str, ...]) -> None:
             continue
         if value.layout is not torch.strided:
             raise ConversionError(
-                f"Argument {index} ({node.name}) has layout {value.layout}; ONNX Runtime takes "
-                "dense tensors only: call to_dense() before the model."
+                f"Argument {index} ({node.name}) has layout {value.layout}, but ONNX Runtime "
+                "accepts only dense tensors. Call to_dense() before the model."
             )
-        where = f"Argument {index} ({node.name})"
+        location = f"Argument {index} ({node.name})"
         if value.device.type == "meta" and any(user.op != "output" for user in node.users):
-            raise no_data_error(where)
-        check_type(where, value)
-        check_argument(where, value.device, provider_names)
+            raise no_data_error(location)
+        check_type(location, value)
+        check_argument(location, value.device, provider_names)
 
 
-def no_data_error(where: str) -> ConversionError:
-    """The error for a tensor on the device meta, which has no data."""
+def no_data_error(location: str) -> ConversionError:
+    """Return the error for a tensor on the device meta, which has no data."""
     return ConversionError(
-        f"{where} is on device meta, which has no data, and ONNX Runtime computes with data: move "
-        'model and inputs to the CPU, or give options={"fallback": "eager"}.'
+        f"{location} is on device meta, which has no data, and ONNX Runtime needs data. Move model "
+        'and inputs to the CPU, or set options={"fallback": "eager"}.'
     )
 
 
-def check_type(where: str, value: torch.Tensor) -> None:
-    """Raise ConversionError for a dtype that ONNX Runtime does not take on the tensor's device."""
+def check_type(location: str, value: torch.Tensor) -> None:
+    """Raise ConversionError if ONNX Runtime does not support a dtype on the tensor's device."""
     if value.dtype in _NO_DLPACK or value.dtype not in ELEMENT_TYPES:
         raise ConversionError(
-            f"{where} has dtype {value.dtype}, which ONNX Runtime cannot take; convert the tensor "
-            "outside of the model."
+            f"{location} has dtype {value.dtype}, which ONNX Runtime does not support. Convert the "
+            "tensor outside of the model."
         )
     if ELEMENT_TYPES[value.dtype] in dtypes.FLOAT8_TYPES and value.device.type != "cpu":
         raise ConversionError(
-            f"{where} has dtype {value.dtype} on {value.device}, and ortable hands 8-bit floats to "
-            "ONNX Runtime on the CPU only; convert the tensor outside of the model."
+            f"{location} has dtype {value.dtype} on {value.device}, but ortable can pass 8-bit "
+            "floats to ONNX Runtime only on the CPU. Convert the tensor outside of the model."
         )
 
 
@@ -123,26 +125,26 @@ def declare_inputs(
 ) -> tuple[InputRole, ...]:
     """Make the ONNX inputs, bind the converted placeholders to them, and return the roles in order.
 
-    Tensors that no converted node reads get no ONNX input.  A tensor whose memory is a permutation
-    of a contiguous one is taken in that permutation and transposed in the graph, without a copy.
+    Tensors that no converted node reads get no ONNX input. A tensor whose memory is a permutation
+    of a contiguous tensor is fed in that permutation and transposed in the graph, without a copy.
 
     Args:
-        builder: the graph that gets the inputs.
+        builder: the graph in which the inputs are declared.
         plan: the arguments.
-        interpreter: gets the values of the placeholders.
+        interpreter: receives the values of the placeholders.
         copies: the converted copies of the original placeholders.
     """
     roles = []
     for index, node in enumerate(plan.nodes):
         builder.origin = node
-        role, bound = _declare_role(builder, index, node, node in copies)
+        role, converted = _declare_role(builder, index, node, node in copies)
         roles.append(role)
         if node in copies:
-            interpreter.values[copies[node]] = interpreter.note_complex(bound)
+            interpreter.values[copies[node]] = interpreter.note_complex(converted)
     return tuple(roles)
 
 
-def _declare_role(builder: Any, index: int, node: Node, live: bool) -> tuple[InputRole, Any]:
+def _declare_role(builder: Any, index: int, node: Node, is_read: bool) -> tuple[InputRole, Any]:
     value = node.meta.get("val")
     if isinstance(value, torch.SymInt):
         dim = dims.from_torch(value)
@@ -153,9 +155,9 @@ def _declare_role(builder: Any, index: int, node: Node, live: bool) -> tuple[Inp
         return InputRole(index, InputRoleKind.DIMENSION, name, dtypes.int64, (1,), dim), dim
     if isinstance(value, torch.SymFloat | torch.SymBool):
         name = f"input_number_{index}"
-        kind = dtypes.boolean if isinstance(value, torch.SymBool) else dtypes.float64
-        builder.make_tensor_input(name, kind, ())
-        return InputRole(index, InputRoleKind.NUMBER, name, kind, ()), adopt_number(
+        number_type = dtypes.boolean if isinstance(value, torch.SymBool) else dtypes.float64
+        builder.make_tensor_input(name, number_type, ())
+        return InputRole(index, InputRoleKind.NUMBER, name, number_type, ()), adopt_number(
             builder, name, value
         )
     if is_token(node):
@@ -163,24 +165,24 @@ def _declare_role(builder: Any, index: int, node: Node, live: bool) -> tuple[Inp
     if not isinstance(value, torch.Tensor):
         return InputRole(index, InputRoleKind.CONSTANT, "", value=value), value
     elem_type, shape, device = dtypes.from_torch(value.dtype), shape_of(value), device_of(value)
-    if not live:
+    if not is_read:
         return InputRole(index, InputRoleKind.UNUSED, "", elem_type, shape, device=device), None
     name = builder.unique_name(argument_name(node) or f"input{index}")
     order = dense_order(shape, argument_strides(node) or strides_of(value))
     if order is None or order == tuple(range(len(shape))):
-        bound = declare_input(builder, name, elem_type, shape)
-        dense = order is not None
+        converted = declare_input(builder, name, elem_type, shape)
+        is_dense = order is not None
         role = InputRole(
-            index, InputRoleKind.TENSOR, name, elem_type, shape, dense=dense, device=device
+            index, InputRoleKind.TENSOR, name, elem_type, shape, dense=is_dense, device=device
         )
-        return role, bound
+        return role, converted
     declared = declare_input(builder, name, elem_type, tuple(shape[axis] for axis in order))
-    bound = transpose_parts(builder, declared, inverse_permutation(order))
-    if isinstance(bound, str):
-        readable = builder.unique_name(f"{name}.transpose")
-        editing.rename_new(builder, bound, readable, len(builder.nodes) - 1)
-        bound = readable
+    converted = transpose_parts(builder, declared, inverse_permutation(order))
+    if isinstance(converted, str):
+        readable_name = builder.unique_name(f"{name}.transpose")
+        editing.rename_new(builder, converted, readable_name, len(builder.nodes) - 1)
+        converted = readable_name
     role = InputRole(
         index, InputRoleKind.TENSOR, name, elem_type, shape, permutation=order, device=device
     )
-    return role, bound
+    return role, converted

@@ -27,16 +27,16 @@ from .views import DETACH, is_view, trace_views
 
 aten = torch.ops.aten
 _ALIAS = (ViewStep(aten.alias.default, (), {}),)
-_PROMISED = "ortable_promised_strides"
-_SAVED = "SavedForBackwardsAOTOutput"
+_PROMISED_MARK = "ortable_promised_strides"
+_SAVED_DESCRIPTION = "SavedForBackwardsAOTOutput"
 
 
 @dataclass
 class OutputPlan:
-    """Roles of the results, then of the values that `mutations` copy into arguments.
+    """Roles of the results, followed by the values that `mutations` copy into arguments.
 
-    `checks` are the assertions; `fetched` are the nodes that ONNX Runtime must return, in order;
-    `promised` are those whose strides are promised.
+    `checks` are the assertions. `fetched` are the nodes that ONNX Runtime must return, in order.
+    `promised` are the nodes that must have their traced strides.
     """
 
     roles: list[OutputRole] = field(default_factory=list)
@@ -49,41 +49,45 @@ class OutputPlan:
 
 
 def promise_strides(graph_module: GraphModule) -> None:
-    """Keep the traced strides of all results, also of those saved for the backward.
+    """Keep the traced strides of all results, including those saved for the backward.
 
     The backward may be compiled by a backend that relies on them.
     """
-    graph_module.graph.output_node().meta[_PROMISED] = True
+    graph_module.graph.output_node().meta[_PROMISED_MARK] = True
 
 
 def has_promised_strides(output: Node) -> bool:
     """Whether all results of a graph keep their traced strides."""
-    return _PROMISED in output.meta
+    return _PROMISED_MARK in output.meta
 
 
 def plan_outputs(graph: AotGraph) -> OutputPlan:
     """Decide the role of every result and of every `copy_` into an argument.
 
     Raises:
-        ConversionError: a result that is neither a tensor, an int, a Python constant nor None.
-        UnsupportedCase: a view of an argument whose offset depends on data.
+        ConversionError: if a result is not a tensor, an int, a Python constant or None.
+        UnsupportedCase: if a view of an argument has an offset that depends on data.
     """
     _refuse_other_writes(graph)
     plan, inputs = OutputPlan(), graph.inputs
     results: Any = graph.output.args[0]
     results = list(results) if isinstance(results, list | tuple) else [results]
-    described = graph.output.meta.get("desc") or []
-    described = described if isinstance(described, list | tuple) else ()
-    kinds = [type(description).__name__ for description in described]
-    # read only by the compiled backward, or by a copy into an argument
-    saved = [kind in (_SAVED, "InputMutationAOTOutput") for kind in kinds] + [False] * len(results)
-    copies = {n: n.args[0] for n in graph.module.graph.nodes if graph.is_mutation(n)}
+    descriptions = graph.output.meta.get("desc") or []
+    descriptions = descriptions if isinstance(descriptions, list | tuple) else ()
+    description_names = [type(description).__name__ for description in descriptions]
+    # these are read only by the compiled backward, or by a copy into an argument
+    saved = [
+        name in (_SAVED_DESCRIPTION, "InputMutationAOTOutput") for name in description_names
+    ] + [False] * len(results)
+    copies = {copy: copy.args[0] for copy in graph.module.graph.nodes if graph.is_mutation(copy)}
     builder = _RoleBuilder(plan, inputs, copies)
     builder.collect_bases(results)
     builder.keeps_strides = has_promised_strides(graph.output)
     if not builder.keeps_strides:
-        pairs = zip(results, kinds, strict=False)
-        builder.dense = {n for n, kind in pairs if isinstance(n, Node) and kind == _SAVED}
+        pairs = zip(results, description_names, strict=False)
+        builder.dense = {
+            value for value, name in pairs if isinstance(value, Node) and name == _SAVED_DESCRIPTION
+        }
     for index, result in enumerate(results):
         plan.roles.append(builder.make_role(index, result, promised=not saved[index]))
     plan.roles = [_with_true_strides(role, plan) for role in plan.roles]
@@ -95,10 +99,10 @@ def plan_outputs(graph: AotGraph) -> OutputPlan:
     for number, assertion in enumerate(run_time_checks(graph.module.graph)):
         fetch = builder.add_fetch(assertion.condition, f"assertion_{number}")
         plan.checks.append(Check(fetch, assertion.message))
-    shared = Counter(role.fetch for role in plan.roles)
+    fetch_counts = Counter(role.fetch for role in plan.roles)
     plan.roles = [
         replace(role, alone=True)
-        if role.kind is OutputRoleKind.VIEW and role.fetch >= 0 and shared[role.fetch] == 1
+        if role.kind is OutputRoleKind.VIEW and role.fetch >= 0 and fetch_counts[role.fetch] == 1
         else role
         for role in plan.roles
     ]
@@ -110,29 +114,29 @@ def _refuse_other_writes(graph: AotGraph) -> None:
         schema = getattr(node.target, "_schema", None) if node.op == "call_function" else None
         if schema is None or not schema.is_mutable or graph.is_mutation(node):
             continue
-        written = node.args[0] if node.args else None
-        if isinstance(written, Node) and written in graph.inputs.position:
+        target = node.args[0] if node.args else None
+        if isinstance(target, Node) and target in graph.inputs.position:
             name = str(schema.name).partition("::")[2]
             raise UnsupportedCase(
-                f"{name} on a graph input, {written.name}: the memory of an argument would be "
-                "another one after the call; assign outside of the compiled function"
+                f"{name} on a graph input, {target.name}: it would replace the memory of an "
+                "argument; assign outside of the compiled function"
             )
 
 
 def _with_true_strides(role: OutputRole, plan: OutputPlan) -> OutputRole:
-    """Set the strides of a contiguous result that torch traced with other, unpromised strides."""
+    """Set the strides of a contiguous result whose traced strides differ and are not promised."""
     if role.kind is not OutputRoleKind.TENSOR or plan.fetched[role.fetch] in plan.promised:
         return role
     traced = strides_of(plan.fetched[role.fetch].meta["val"])
     assert role.shape is not None
-    true = contiguous_strides(role.shape)
-    if true == traced:
+    dense = contiguous_strides(role.shape)
+    if dense == traced:
         return role
-    return replace(role, strides=tuple(int(stride) for stride in true))  # type: ignore[arg-type]
+    return replace(role, strides=tuple(int(stride) for stride in dense))  # type: ignore[arg-type]
 
 
 class _RoleBuilder:
-    """The running state of `plan_outputs`: the values returned so far, by position."""
+    """The running state of `plan_outputs`; `seen` has the positions of earlier results."""
 
     def __init__(self, plan: OutputPlan, inputs: InputPlan, copies: dict[Node, Any]) -> None:
         self.plan = plan
@@ -140,12 +144,12 @@ class _RoleBuilder:
         self.copies = copies
         self.seen: dict[Node, int] = {}
         self.results: set[Node] = set()
-        self.dense: set[Node] = set()  # what a session of the backward takes: without gaps
+        self.dense: set[Node] = set()  # results saved for the backward, without gaps
         self.keeps_strides = False
-        self.shared: Counter[Node] = Counter()  # results by the tensor that they are, or view
+        self.shared: Counter[Node] = Counter()  # number of results per base tensor
 
     def collect_bases(self, results: Sequence[Any]) -> None:
-        """Collect the bases of all results before their roles are decided one by one."""
+        """Collect the bases of all results before their roles are decided individually."""
         self.results = {self.copies.get(node, node) for node in results if isinstance(node, Node)}
         for result in self.results:
             if isinstance(result.meta.get("val"), torch.Tensor):
@@ -188,7 +192,7 @@ class _RoleBuilder:
         if not isinstance(value, torch.SymInt):
             raise ConversionError(
                 f"Result {index} ({result.name}) of the graph is a {type(value).__name__}; ortable "
-                "returns tensors, numbers and None."
+                "can return only tensors, numbers and None."
             )
         dim = dims.from_torch(value)
         name = f"output_dim_{index}"
@@ -209,13 +213,13 @@ class _RoleBuilder:
         if views is None:
             self._check_offset(result, value)
         base = self.copies.get(base, base)
-        dense = not promised and result in self.dense
-        if dense and base not in self.inputs.position and has_gaps(value):
-            base, steps = result, ()  # ONNX Runtime copies a part sooner than torch would for it
+        needs_dense = not promised and result in self.dense
+        if needs_dense and base not in self.inputs.position and has_gaps(value):
+            base, steps = result, ()  # ONNX Runtime copies the part faster than torch
         is_argument = base in self.inputs.position and not has_other_strides(base)
         if base in self.inputs.position and not is_argument:
-            base, steps = result, ()  # a view of other memory has other strides, or cannot be made
-        # saved results need not alias others; AOTAutograd recreates views of arguments
+            base, steps = result, ()  # a view of memory with other strides would differ
+        # saved results need not be aliases; AOTAutograd recreates views of arguments
         if not promised or is_argument:
             steps = tuple(step for step in steps if step.op is not DETACH)
         if is_argument:
@@ -224,7 +228,7 @@ class _RoleBuilder:
             source = self.inputs.position[base]
             return OutputRole(index, kind, name, -1, source, None, steps, elem_type, shape)
         if result is not base and all(step.op is DETACH for step in steps):
-            # an alias of the base: a view, if the base or another alias is a result too
+            # an alias of the base: a view only if the base or another alias is a result, too
             is_shared = base in self.results or self.shared[base] > 1
             steps = (steps or _ALIAS) if is_shared else ()
         fetch = self.add_fetch(base, name)
@@ -237,8 +241,8 @@ class _RoleBuilder:
     def _check_offset(self, result: Node, value: torch.Tensor) -> None:
         """Refuse a view of an argument with a symbolic offset.
 
-        AOTAutograd recreates such a view from the offset of the result in its memory, and a result
-        that ONNX Runtime computes begins at 0.
+        AOTAutograd recreates such a view from the result's offset in memory, but a result that ONNX
+        Runtime computes has offset 0.
         """
         base = result
         while is_view(base):
@@ -246,11 +250,11 @@ class _RoleBuilder:
         offset = value.storage_offset()
         if base in self.inputs.position and not (isinstance(offset, int) and offset == 0):
             raise UnsupportedCase(
-                f"{result.name}: a view of an argument that begins where only the data say"
+                f"{result.name}: a view of an argument whose storage offset depends on data"
             )
 
     def add_fetch(self, node: Node, name: str) -> int:
-        """Return the position of a node among those that ONNX Runtime returns; add new ones."""
+        """Return the position of a node among the fetched nodes; append it if it is new."""
         if node not in self.plan.fetched:
             self.plan.fetched.append(node)
             self.plan.names.append(name)

@@ -1,15 +1,15 @@
-"""Recompose operators that AOTAutograd decomposes whatever its decomposition table says.
+"""Recompose operators that AOTAutograd decomposes regardless of its decomposition table.
 
-Bilinear upsampling by whole factors is traced as indices into the image and is one Resize in
-ONNX; a match compares the indices and weights themselves, computed from the graph, with those
-of the operator. One-dimensional max pooling, differences of neighbors and rrelu in evaluation
-are traced as operators that take several times longer.
+Bilinear upsampling by integer factors is traced as indices into the image and is one Resize in
+ONNX; a match computes the indices and weights from the graph and compares them with those of the
+operator. One-dimensional max pooling, differences of neighbors and rrelu in evaluation are traced
+as operators that take several times longer.
 
-`linear` without bias, and `matmul`, of more than two dimensions are traced as view, mm, view:
-one MatMul does that without the two Reshapes, and fusions of attention and of gates match it.
-For inference graphs only: training saves the flat matrices for the backward. `linear` with a
-bias stays flat: Gemm adds the bias, and ONNX Runtime would make Reshape, Gemm, Reshape of a
-MatMul and an Add.
+`linear` without bias, and `matmul`, of more than two dimensions are traced as view, mm, view: one
+MatMul avoids the two Reshapes, and fusions of attention and of gates match it. This applies to
+inference graphs only, because training saves the flat matrices for the backward. `linear` with a
+bias stays flat: Gemm adds the bias, and ONNX Runtime would replace a MatMul and an Add by Reshape,
+Gemm, Reshape.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from .inputs import shape_of
 
 aten = torch.ops.aten
 _OperatorCall = tuple[Any, tuple[Any, ...]]  # an operator and its arguments
-# what torch computes indices and weights with
-_CONSTANT = frozenset(
+# the operators with which torch computes indices and weights
+_FOLDABLE_OPERATORS = frozenset(
     {
         aten._to_copy.default,
         aten.add.Tensor,
@@ -47,10 +47,7 @@ _CONSTANT = frozenset(
 
 
 def recompose_operators(graph_module: GraphModule) -> int:
-    """Replace decomposed operators in an ATen graph, in place.
-
-    Returns the number of replacements.
-    """
+    """Replace decomposed operators in an ATen graph, and return the number of replacements."""
     constants = _Constants()
     count = 0
     for node in list(graph_module.graph.nodes):
@@ -84,7 +81,7 @@ class _Constants:
         self._values: dict[Node, torch.Tensor | None] = {}
 
     def value_of(self, node: Any) -> torch.Tensor | None:
-        """The value of a node; None if it depends on an argument or on an unlisted operator."""
+        """Return the value of a node; None if it depends on an argument or unlisted operator."""
         if not isinstance(node, Node):
             return None
         if node not in self._values:
@@ -93,16 +90,18 @@ class _Constants:
 
     def _compute_value(self, node: Node) -> torch.Tensor | None:
         value = node.meta.get("val")
-        fixed = isinstance(value, torch.Tensor) and all(isinstance(n, int) for n in value.shape)
-        if node.target not in _CONSTANT or not fixed:
+        is_static = isinstance(value, torch.Tensor) and all(
+            isinstance(dim, int) for dim in value.shape
+        )
+        if node.target not in _FOLDABLE_OPERATORS or not is_static:
             return None
         inputs = {argument: self.value_of(argument) for argument in node.all_input_nodes}
         if any(argument is None for argument in inputs.values()):
             return None
         arguments = map_arg(node.args, lambda argument: inputs[argument])
-        settings = map_arg(node.kwargs, lambda argument: inputs[argument])
-        settings = {**settings, "device": "cpu"} if "device" in settings else settings
-        return node.target(*arguments, **settings)  # type: ignore[operator, no-any-return]
+        kwargs = map_arg(node.kwargs, lambda argument: inputs[argument])
+        kwargs = {**kwargs, "device": "cpu"} if "device" in kwargs else kwargs
+        return node.target(*arguments, **kwargs)  # type: ignore[operator, no-any-return]
 
     def is_row(self, node: Any, expected: torch.Tensor) -> bool:
         """Whether a node has exactly these values along the last axis."""
@@ -110,17 +109,17 @@ class _Constants:
         return value is not None and torch.equal(value, expected)
 
     def is_column(self, node: Any, expected: torch.Tensor) -> bool:
-        """Whether a node has exactly these values along the last but one of two axes."""
+        """Whether a node has exactly these values along the first of two axes."""
         return self.is_row(node, expected.unsqueeze(1))
 
 
 def _scale_factors(image: Node, result: Node) -> tuple[int, int] | None:
-    """By which factors a float32 `image` is upsampled to `result`; None if they are not whole."""
+    """Return the factors by which `image` is upsampled; None unless float32 and integer factors."""
     small, large = image.meta.get("val"), result.meta.get("val")
     if not isinstance(small, torch.Tensor) or not isinstance(large, torch.Tensor):
         return None
-    plain = small.dim() == large.dim() == 4 and small.dtype == large.dtype == torch.float32
-    if not plain or not all(isinstance(n, int) for n in (*small.shape[2:], *large.shape[2:])):
+    valid = small.dim() == large.dim() == 4 and small.dtype == large.dtype == torch.float32
+    if not valid or not all(isinstance(dim, int) for dim in (*small.shape[2:], *large.shape[2:])):
         return None
     pairs = list(zip(small.shape[2:], large.shape[2:], strict=True))
     if any(not small_size or large_size % small_size for small_size, large_size in pairs):
@@ -156,10 +155,10 @@ def _is_call(node: Any, target: Any) -> bool:
 
 
 def _match_bilinear(node: Node, constants: _Constants) -> _OperatorCall | None:
-    """Match `lerp(lerp(a, b, x), lerp(c, d, x), y)` of four neighbours.
+    """Match `lerp(lerp(a, b, x), lerp(c, d, x), y)` of four neighbors.
 
-    The factors must be powers of two: for these ONNX and torch compute the same coordinates to the
-    last bit.
+    The factors must be powers of two: only then do ONNX and torch compute exactly the same
+    coordinates.
     """
     vertical = _match_lerp(node)
     upper = _match_lerp(vertical[0]) if vertical is not None else None
@@ -174,8 +173,8 @@ def _match_bilinear(node: Node, constants: _Constants) -> _OperatorCall | None:
     if factors is None or not all(factor > 1 and factor & (factor - 1) == 0 for factor in factors):
         return None
     height, width = image.meta["val"].shape[2:]
-    *rows, down = _interpolation_points(height, factors[0])
-    *columns, right = _interpolation_points(width, factors[1])
+    *rows, y_weights = _interpolation_points(height, factors[0])
+    *columns, x_weights = _interpolation_points(width, factors[1])
     for index, corner in enumerate(corners):
         if corner is None or corner[0] is not image:
             return None
@@ -183,8 +182,8 @@ def _match_bilinear(node: Node, constants: _Constants) -> _OperatorCall | None:
             return None
         if not constants.is_row(corner[2], columns[index % 2]):
             return None
-    weights = constants.is_row(upper[2], right) and constants.is_row(lower[2], right)
-    if not weights or not constants.is_column(vertical[2], down):
+    matches_x = constants.is_row(upper[2], x_weights) and constants.is_row(lower[2], x_weights)
+    if not matches_x or not constants.is_column(vertical[2], y_weights):
         return None
     sizes = [height * factors[0], width * factors[1]]
     return aten.upsample_bilinear2d.default, (image, sizes, False)
@@ -192,20 +191,20 @@ def _match_bilinear(node: Node, constants: _Constants) -> _OperatorCall | None:
 
 def _match_diff(node: Node, constants: _Constants) -> _OperatorCall | None:
     """Match `x[1:] - x[:-1]` along one axis."""
-    if not _is_call(node, aten.sub.Tensor) or not all(isinstance(x, Node) for x in node.args):
+    if not _is_call(node, aten.sub.Tensor) or not all(isinstance(arg, Node) for arg in node.args):
         return None
     later, earlier = (_match_slice(operand) for operand in node.args)
     if later is None or earlier is None or later[:2] != earlier[:2]:
         return None
     x, dim = later[:2]
-    last = x.meta["val"].shape[dim]
-    if (later[2], earlier[2]) != ((1, last), (0, last - 1)):
+    size = x.meta["val"].shape[dim]
+    if (later[2], earlier[2]) != ((1, size), (0, size - 1)):
         return None
     return aten.diff.default, (x, 1, dim)
 
 
 def _match_slice(node: Any) -> tuple[Node, int, tuple[int, int]] | None:
-    """Match a slice with step 1 along an axis of known size: its source, axis and bounds."""
+    """Match a slice with step 1 along an axis of static size: its source, axis and bounds."""
     if node.target is not aten.slice.Tensor or len(node.args) != 4 or node.kwargs:
         return None
     x, dim, *bounds = node.args
@@ -217,11 +216,13 @@ def _match_slice(node: Any) -> tuple[Node, int, tuple[int, int]] | None:
 
 
 def _match_max_pool1d(node: Node, constants: _Constants) -> _OperatorCall | None:
-    """Match two-dimensional pooling of one row, without its indices."""
-    pieces: Any = node.args[0]
-    if node.args[1:] != (-2,) or not _is_first_result(pieces, aten.max_pool2d_with_indices.default):
+    """Match two-dimensional pooling of one row whose indices are unused."""
+    pooling: Any = node.args[0]
+    if node.args[1:] != (-2,) or not _is_first_result(
+        pooling, aten.max_pool2d_with_indices.default
+    ):
         return None
-    row, *settings = pieces.args[0].args
+    row, *settings = pooling.args[0].args
     if row.target is not aten.unsqueeze.default or row.args[1:] != (-2,):
         return None
     windows = [setting for setting in settings if not isinstance(setting, bool)]
@@ -235,7 +236,7 @@ def _match_max_pool1d(node: Node, constants: _Constants) -> _OperatorCall | None
 
 
 def _match_rrelu(node: Node, constants: _Constants) -> _OperatorCall | None:
-    """Match the result of rrelu in evaluation, which reads no noise."""
+    """Match the result of rrelu in evaluation, whose noise is unused."""
     if not _is_first_result(node, aten.rrelu_with_noise_functional.default):
         return None
     call: Any = node.args[0]
@@ -246,23 +247,23 @@ def _match_rrelu(node: Node, constants: _Constants) -> _OperatorCall | None:
 
 
 def _is_first_result(node: Any, target: Any) -> bool:
-    """Whether a node is the only used result of a call, the first."""
+    """Whether a node is the first result of a call whose other results are unused."""
     if node.target is not operator.getitem or node.args[1] != 0:
         return False
     return node.args[0].target is target and list(node.args[0].users) == [node]
 
 
 def _arange_on_cpu(size: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
-    """0, 1, ... on the CPU, whatever torch's default device is."""
+    """Return 0, 1, ... on the CPU, regardless of torch's default device."""
     return torch.arange(size, dtype=dtype, device="cpu")
 
 
 def _interpolation_points(
     size: int, factor: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Interpolation along an axis that is upsampled by `factor`.
+    """Return the interpolation points along an axis that is upsampled by `factor`.
 
-    For every index: the element before, the one after, and the weight of the latter.
+    For every index, these are the elements before and after it, and the weight of the latter.
     """
     position = ((_arange_on_cpu(size * factor, torch.float32) + 0.5) / factor - 0.5).clamp(min=0)
     before = position.to(torch.int64)
@@ -277,28 +278,25 @@ _MATCHERS: dict[Any, Callable[[Node, _Constants], _OperatorCall | None]] = {
 }
 
 _VIEWS = (aten.view.default, aten._unsafe_view.default)
-_TRANSPOSES = (aten.t.default, aten.permute.default)  # the latter swaps the axes of a matrix
+_TRANSPOSES = (aten.t.default, aten.permute.default)  # permute of a matrix must swap its axes
 
 
 def fuse_batched_matmul(graph_module: GraphModule) -> int:
-    """Replace view, mm, view by one operator, in place.
-
-    Returns the number of replacements.
-    """
+    """Replace view, mm, view by one operator, in place; return the number of replacements."""
     graph = graph_module.graph
     count = 0
     for node in graph.find_nodes(op="call_function", target=aten.mm.default, sort=False):
         result = _sole_view_reader(node)
-        factor = _batched_operand(node.args[0], result) if result is not None else None
-        if factor is None:
+        operand = _batched_operand(node.args[0], result) if result is not None else None
+        if operand is None:
             continue
         assert result is not None
         weight = _transposed_weight(node.args[1])
         with graph.inserting_before(result):
             if weight is None:
-                replacement = graph.call_function(aten.matmul.default, (factor, node.args[1]))
+                replacement = graph.call_function(aten.matmul.default, (operand, node.args[1]))
             else:
-                replacement = graph.call_function(aten.linear.default, (factor, weight))
+                replacement = graph.call_function(aten.linear.default, (operand, weight))
         replacement.meta = dict(result.meta)
         result.replace_all_uses_with(replacement)
         graph.erase_node(result)
@@ -315,15 +313,17 @@ def _sole_view_reader(node: Node) -> Node | None:
 
 
 def _batched_operand(rows: Any, result: Node) -> Node | None:
-    """The tensor that `rows` flattens to its last axis, if `result` restores its leading axes."""
+    """Return the tensor that `rows` flattens to its last axis, if `result` restores its shape."""
     if not isinstance(rows, Node) or rows.target not in _VIEWS:
         return None
-    factor = rows.args[0]
-    assert isinstance(factor, Node)
-    full, flat, result_shape = (shape_of(node.meta["val"]) for node in (factor, rows, result))
-    same_rank = len(full) == len(result_shape) > 2 and dims.always_equal(full[-1], flat[-1])
-    same_shape = same_rank and all(map(dims.always_equal, full[:-1], result_shape[:-1]))
-    return factor if same_shape else None
+    operand = rows.args[0]
+    assert isinstance(operand, Node)
+    shape, rows_shape, result_shape = (
+        shape_of(node.meta["val"]) for node in (operand, rows, result)
+    )
+    same_rank = len(shape) == len(result_shape) > 2 and dims.always_equal(shape[-1], rows_shape[-1])
+    same_shape = same_rank and all(map(dims.always_equal, shape[:-1], result_shape[:-1]))
+    return operand if same_shape else None
 
 
 def _transposed_weight(matrix: Any) -> Node | None:

@@ -32,7 +32,7 @@ def is_view(node: Node) -> bool:
     if not isinstance(target, OpOverload):
         return False
     if target.name() in traits.UNSAFE_VIEW:
-        # promises new storage: shares memory with a tensor that only this view reads
+        # its schema declares new storage, but it shares memory with a tensor that only it reads
         source = node.args[0]
         return source.op == "call_function" and len(source.users) == 1 and not is_view(source)
     return bool(target.is_view)
@@ -43,8 +43,8 @@ def trace_views(
 ) -> tuple[Node, tuple[ViewStep, ...]] | None:
     """Find the base that `node` views and the steps from it to `node`.
 
-    Returns `(node, ())` for a tensor that is computed, and None if an argument of a step is unknown
-    at call time.
+    Returns `(node, ())` for a tensor that is not a view, and None if an argument of a step is
+    unknown at call time.
     """
     steps: list[ViewStep] = []
     while is_view(node):
@@ -60,24 +60,24 @@ def _make_step(node: Node, is_known: Callable[[dims.Dim], bool]) -> ViewStep | N
     permutation = _find_permutation(node)
     if permutation is not None:
         return ViewStep(aten.permute.default, (permutation,), {})
-    symbolic = False
-    missing = False
+    is_symbolic = False
+    is_unknown = False
 
     def value_of(arg: Node) -> Any:
-        nonlocal symbolic, missing
+        nonlocal is_symbolic, is_unknown
         value = arg.meta.get("val")
         if not isinstance(value, int | torch.SymInt):
-            missing = True
+            is_unknown = True
             return None
         dim = dims.from_torch(value)
         if not isinstance(dim, int):
-            symbolic = True
-            missing = missing or not is_known(dim)
+            is_symbolic = True
+            is_unknown = is_unknown or not is_known(dim)
         return dim
 
     args = map_arg(node.args[1:], value_of)
     kwargs = map_arg(node.kwargs, value_of)
-    return None if missing else ViewStep(node.target, tuple(args), dict(kwargs), symbolic)
+    return None if is_unknown else ViewStep(node.target, tuple(args), dict(kwargs), is_symbolic)
 
 
 def _find_permutation(node: Node) -> tuple[int, ...] | None:
@@ -107,8 +107,8 @@ def _simplify_steps(steps: list[ViewStep]) -> tuple[ViewStep, ...]:
         if step.op is DETACH and result and result[-1].op is DETACH:
             continue
         if step.op is aten.permute.default and result and result[-1].op is aten.permute.default:
-            inner = result.pop().args[0]
-            step = ViewStep(step.op, (tuple(inner[axis] for axis in step.args[0]),), {})
+            permutation = result.pop().args[0]
+            step = ViewStep(step.op, (tuple(permutation[axis] for axis in step.args[0]),), {})
         if step.op is aten.permute.default and step.args[0] == tuple(range(len(step.args[0]))):
             continue
         result.append(step)

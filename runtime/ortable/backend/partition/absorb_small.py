@@ -1,9 +1,8 @@
 """Move partitions to torch that are too small to be worth a session.
 
-They are a few cheap operators between operators that the tables place in torch, and small
-training graphs at graph breaks (the embedding before a recurrent network that dynamo leaves to
-eager, the head after it). The threads of torch and ONNX Runtime would wait for each other at
-their ends.
+These are a few cheap operators between operators that the tables place in torch, and small training
+graphs at graph breaks (the embedding before a recurrent network that dynamo runs in eager, or the
+head after it). In a session there, the threads of torch and ONNX Runtime would wait for each other.
 """
 
 from __future__ import annotations
@@ -30,70 +29,74 @@ from ortable_generated.aten import traits
 from .partition import Partition, partition_graph
 from .placement import has_mixed_floats, is_placed_by_choice, is_rng_call
 
-_LONG_FLOPS_OF_MANY = 2e8  # as LONG, for one of many partitions
-_FEW_PARTITIONS = 2
+_LONG_FLOPS_OF_MANY = 2e8  # as LONG_FLOPS, if there are many partitions
+_MAX_FEW_PARTITIONS = 2
 _MARK = "ortable_cut_off"
 _RESUMED = "torch_dynamo_resume_in_"
-_BETWEEN = "too little between operators that run in torch to be worth a session"
-_BESIDE = "too little beside a graph break to be worth a session while it trains"
+_BETWEEN_REASON = "too little work between operators that run in torch to be worth a session"
+_FRAGMENT_REASON = "too little work at a graph break to be worth a session during training"
 
 
 def absorb_small_partitions(
     graph: AotGraph, in_torch: Mapping[Node, str], everywhere: bool = False
 ) -> dict[Node, str]:
-    """Add the partitions that are too small to `in_torch`, with the reason.
+    """Add the nodes of partitions that are too small for a session to `in_torch`, with a reason.
 
-    Considers only neighbours of operators that torch runs because it is faster, unless
-    `everywhere`: around those that torch must run the user wants sessions, and around RNG calls,
-    too.  Partitions merge and vanish as nodes change sides, so this repeats until nothing changes;
-    each round removes at least one partition.
+    Only partitions next to operators that torch runs by choice, because it is faster, are
+    considered, unless `everywhere` is set: next to RNG calls and operators that torch must run, the
+    user expects sessions. Partitions merge and vanish as nodes move, so this repeats until nothing
+    changes; each round removes at least one partition.
 
     Args:
         graph: the graph.
         in_torch: nodes that torch runs, with reasons.
-        everywhere: consider partitions next to any of them.
+        everywhere: consider partitions next to any node that torch runs, except RNG calls.
 
     Returns:
         All nodes that torch runs, with reasons.
     """
     reasons = dict(in_torch)
-    faster = {
+    neighbors = {
         node
         for node in reasons
         if not is_rng_call(node) and (everywhere or is_placed_by_choice(node))
     }
-    trains = graph.kind != "inference" and graph.device == "cpu"
-    by_choice = {node for node in faster if is_placed_by_choice(node)} if trains else set()
-    while faster:
+    is_training = graph.kind != "inference" and graph.device == "cpu"
+    by_choice = {node for node in neighbors if is_placed_by_choice(node)} if is_training else set()
+    while neighbors:
         small: set[Node] = set()
         partitions = partition_graph(graph, reasons).partitions
-        min_flops = LONG_FLOPS if len(partitions) <= _FEW_PARTITIONS else _LONG_FLOPS_OF_MANY
+        min_flops = LONG_FLOPS if len(partitions) <= _MAX_FEW_PARTITIONS else _LONG_FLOPS_OF_MANY
         for partition in partitions:
-            trains_here = _is_adjacent(partition, by_choice)
-            if _is_adjacent(partition, faster) and not _is_worth_a_session(
-                partition, trains_here, min_flops
+            is_next_to_choice = _is_adjacent(partition, by_choice)
+            if _is_adjacent(partition, neighbors) and not _is_worth_a_session(
+                partition, is_next_to_choice, min_flops
             ):
                 small.update(partition.nodes)
-                by_choice.update(partition.nodes if trains_here else ())
+                by_choice.update(partition.nodes if is_next_to_choice else ())
         if not small:
             break
-        reasons.update(dict.fromkeys(small, _BETWEEN))
-        faster.update(small)
+        reasons.update(dict.fromkeys(small, _BETWEEN_REASON))
+        neighbors.update(small)
     return reasons
 
 
-def _is_adjacent(partition: Partition, faster: set[Node]) -> bool:
-    ends = [n for node in (*partition.inputs, *partition.outputs) for n in (node, *node.users)]
+def _is_adjacent(partition: Partition, neighbors: set[Node]) -> bool:
+    ends = [end for node in (*partition.inputs, *partition.outputs) for end in (node, *node.users)]
     sources = [node.args[0] for node in partition.inputs if node.target is operator.getitem]
-    return not faster.isdisjoint([*ends, *(n for n in sources if isinstance(n, Node))])
+    return not neighbors.isdisjoint(
+        [*ends, *(source for source in sources if isinstance(source, Node))]
+    )
 
 
-def _is_worth_a_session(partition: Partition, trains: bool, min_flops: float) -> bool:
+def _is_worth_a_session(partition: Partition, is_training: bool, min_flops: float) -> bool:
     """Whether a partition is heavy, large, only for ONNX Runtime, or worth waits in training."""
     names = [torch_operator_key(node) for node in partition.nodes]
-    if "" in names or any("drawn" in n.kwargs or has_mixed_floats(n) for n in partition.nodes):
+    if "" in names or any(
+        "drawn" in member.kwargs or has_mixed_floats(member) for member in partition.nodes
+    ):
         return True
-    if trains:
+    if is_training:
         return count_flops(partition.nodes) > min_flops
     return not traits.COMPUTE_BOUND.isdisjoint(names) or count_operators(names) > MAX_SMALL_OPS
 
@@ -102,8 +105,8 @@ def is_graph_break_fragment(graph_module: GraphModule) -> bool:
     """Whether a graph of dynamo ends at a graph break, or resumes after one."""
     reason = getattr(graph_module, "compile_subgraph_reason", None)
     code = compiled_code()
-    resumed = code is not None and code.co_name.startswith(_RESUMED)
-    return resumed or bool(getattr(reason, "graph_break", False))
+    is_resumed = code is not None and code.co_name.startswith(_RESUMED)
+    return is_resumed or bool(getattr(reason, "graph_break", False))
 
 
 def mark_graph_break_fragment(graph_module: GraphModule) -> None:
@@ -112,7 +115,7 @@ def mark_graph_break_fragment(graph_module: GraphModule) -> None:
 
 
 def place_graph_break_fragment(graph: AotGraph) -> dict[Node, str]:
-    """The calls of a fragment, with the reason, if torch runs all of them; otherwise empty."""
+    """Return the calls of a fragment, with the reason, if torch runs all; otherwise empty."""
     if _MARK not in graph.module.meta or graph.kind == "inference" or graph.device != "cpu":
         return {}
     calls = [node for node in graph.module.graph.nodes if node.op == "call_function"]
@@ -121,11 +124,11 @@ def place_graph_break_fragment(graph: AotGraph) -> dict[Node, str]:
         or count_operators(map(torch_operator_key, calls)) > MAX_SMALL_OPS
     ):
         return {}
-    return {} if count_flops(calls) > LONG_FLOPS else dict.fromkeys(calls, _BESIDE)
+    return {} if count_flops(calls) > LONG_FLOPS else dict.fromkeys(calls, _FRAGMENT_REASON)
 
 
 def _can_run_in_torch(node: Node) -> bool:
     target: Any = node.target
-    number = isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool))
-    is_operator = isinstance(target, OpOverload) or target is operator.getitem or number
+    is_number = isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool))
+    is_operator = isinstance(target, OpOverload) or target is operator.getitem or is_number
     return is_operator and not has_mixed_floats(node)

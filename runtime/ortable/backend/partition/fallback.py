@@ -1,7 +1,7 @@
-"""Find what ONNX Runtime cannot run, before or during a conversion, and leave it to torch.
+"""Find nodes that ONNX Runtime cannot run, before or during a conversion, for torch to run.
 
-With `fallback="error"` it is an error. If a conversion needs the value of a symbolic size,
-torch guards on that value, and dynamo recompiles for another one.
+With `fallback="error"` such nodes are an error. If a conversion needs the value of a symbolic size,
+torch guards on that value, and dynamo recompiles for other values.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ from ortable_generated.aten import traits
 
 _log = logging.getLogger(__name__)
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
-_MAX_FAILURES = 3  # calls of one operator that may fail before all its calls are left to torch
+_MAX_FAILURES = 3  # failing calls of one operator after which torch runs all its calls
 
 
 def unsupported_nodes(graph: AotGraph, raise_on: Sequence[str]) -> dict[Node, str]:
-    """Map the calls that cannot be converted to reasons known before a conversion."""
+    """Map the calls that cannot be converted to reasons, as far as known before a conversion."""
     reasons: dict[Node, str] = {}
     for node in graph.module.graph.nodes:
         if node.op == "call_function" and not graph.is_mutation(node):
-            why = _unsupported_reason(graph.module, node, raise_on)
-            if why is not None:
-                reasons[node] = why
+            reason = _unsupported_reason(graph.module, node, raise_on)
+            if reason is not None:
+                reasons[node] = reason
     return reasons
 
 
 def refused_error(graph_module: GraphModule, raise_on: Sequence[str]) -> OrtableError | None:
-    """The error for a graph that calls an operator in option `raise_on`; None if it calls none."""
+    """Return the error for a graph that calls an operator in option `raise_on`; None otherwise."""
     for node in graph_module.graph.nodes if raise_on else ():
         if node.op == "call_function" and _is_named(node, raise_on):
             return FunctionNotFoundError(
-                f"Operator {operator_key(node)} is refused: option raise_on names it. Remove it "
-                "there to convert this graph."
+                f"Operator {operator_key(node)} is refused because option raise_on names it. "
+                "Remove it from the option to convert this graph."
             )
     return None
 
@@ -69,7 +69,7 @@ def refuse_missing(graph: AotGraph, in_torch: Collection[Node]) -> None:
     """Raise one error for all operators without a converter that are not in `in_torch`."""
     tables = generated_tables()
     missing = missing_nodes(graph.module, tables, _find_converter, lambda module: module)
-    missing = [n for n in missing if n not in in_torch and not graph.is_mutation(n)]
+    missing = [node for node in missing if node not in in_torch and not graph.is_mutation(node)]
     if missing:
         raise not_found_error(group_missing(missing), tables, "")
 
@@ -77,24 +77,24 @@ def refuse_missing(graph: AotGraph, in_torch: Collection[Node]) -> None:
 def find_culprits(
     error: OrtableError, nodes: Sequence[Node], failures: dict[str, int]
 ) -> dict[Node, str]:
-    """The nodes of a partition to move to torch after `error`, with the reason.
+    """Return the nodes of a partition to move to torch after `error`, with the reason.
 
-    It is the node that the error names; after a few failures all calls of its operator; and all
+    This is the node that the error names; after a few failures all calls of its operator; and all
     nodes if the error names none.
 
     Args:
-        error: the failed conversion.
-        nodes: those of the partition.
-        tried: failures by operator, updated here.
+        error: the error of the failed conversion.
+        nodes: the nodes of the partition.
+        failures: failures by operator, updated here.
     """
-    why = error.message.strip().splitlines()[0]
+    reason = error.message.strip().splitlines()[0]
     for node in nodes:
         if node.name == error.fx_node:
             name = operator_key(node)
             failures[name] = failures.get(name, 0) + 1
-            same = [candidate for candidate in nodes if operator_key(candidate) == name]
-            return dict.fromkeys(same if failures[name] >= _MAX_FAILURES else [node], why)
-    return dict.fromkeys(nodes, why)
+            same_calls = [candidate for candidate in nodes if operator_key(candidate) == name]
+            return dict.fromkeys(same_calls if failures[name] >= _MAX_FAILURES else [node], reason)
+    return dict.fromkeys(nodes, reason)
 
 
 def _find_converter(target: Any) -> Any:
@@ -108,19 +108,19 @@ def _unsupported_reason(
     if _is_named(node, raise_on):
         return "option raise_on names it"
     if name in tables.place and name not in tables.converters:
-        return None  # the tables leave it to torch
+        return None  # the tables place it in torch
     if name in traits.CARRIES_TOKEN:
-        called: Any = node.args[1]
-        if called.name() not in CHECKS:
-            return f"{called.name()} has an effect, which an ONNX graph would lose"
-    written = mutation.write_reason(node, tables.mutates)
-    if written is not None:
-        return f"it writes to its argument: {written}"
+        called_operator: Any = node.args[1]
+        if called_operator.name() not in CHECKS:
+            return f"{called_operator.name()} has a side effect, which an ONNX graph would lose"
+    write_reason = mutation.write_reason(node, tables.mutates)
+    if write_reason is not None:
+        return f"it writes to its argument: {write_reason}"
     if not is_known(node, tables, _find_converter):
         return "no entry of the specs converts it"
-    for inner in _inner_graphs(graph_module, node):
+    for subgraph in _subgraphs(graph_module, node):
         missing = group_missing(
-            missing_nodes(inner, tables, _find_converter, lambda module: module)
+            missing_nodes(subgraph, tables, _find_converter, lambda module: module)
         )
         if missing:
             return f"no entry of the specs converts {missing[0].name} in a graph that it calls"
@@ -128,20 +128,20 @@ def _unsupported_reason(
         [value_node.meta.get("val") for value_node in (node, *node.all_input_nodes)]
     ):
         if value.layout is not torch.strided:
-            return f"a tensor with layout {value.layout}, and ONNX Runtime takes dense ones"
+            return f"ONNX Runtime accepts only dense tensors, not the layout {value.layout}"
         if value.dtype not in ELEMENT_TYPES or value.dtype is torch.complex32:
-            return f"a tensor of {value.dtype}, which ONNX Runtime cannot take"
+            return f"ONNX Runtime does not support the dtype {value.dtype}"
         if value.device.type == "meta":
-            return "a tensor without memory (device meta)"
+            return "a tensor is on device meta, which has no data"
     return None
 
 
-def _inner_graphs(graph_module: GraphModule, node: Node) -> Iterator[GraphModule]:
+def _subgraphs(graph_module: GraphModule, node: Node) -> Iterator[GraphModule]:
     for input_node in node.all_input_nodes:
         if input_node.op == "get_attr":
-            inner = find_attribute(graph_module, str(input_node.target), None)
-            if isinstance(inner, GraphModule):
-                yield inner
+            subgraph = find_attribute(graph_module, str(input_node.target), None)
+            if isinstance(subgraph, GraphModule):
+                yield subgraph
 
 
 def specialize_sizes(
@@ -149,39 +149,40 @@ def specialize_sizes(
 ) -> bool:
     """Guard on the sizes that made a conversion fail.
 
-    These are the sizes that the error names, otherwise all that its node reads.
+    These are the sizes that the error names, otherwise all sizes that its node reads.
 
     Args:
         graph_module: the graph.
-        error: why its conversion failed.
-        verbose: print what is specialized.
-        must_convert: only ONNX Runtime may run the node. Otherwise sizes that the user marked as
-            dynamic stay dynamic, and so do those of tensors unless the error names them.
+        error: the error of the failed conversion.
+        verbose: print the specialized sizes if greater than 0.
+        must_convert: whether only ONNX Runtime may run the node. Otherwise sizes that the user
+            marked as dynamic stay dynamic, and sizes of tensors are specialized only if the error
+            names them.
 
     Returns:
-        False if there is no such size, or none that torch knows before the call.
+        False if there is no such size, or none whose value torch knows before the call.
     """
     if not isinstance(error, UnsupportedCase | ConversionError):
         return False
-    node = next((n for n in graph_module.graph.nodes if n.name == error.fx_node), None)
+    node = next((item for item in graph_module.graph.nodes if item.name == error.fx_node), None)
     if node is None:
         return False
     requested = {name for dim in error.sizes for name in dims.free_symbols(dim)}
     specialized = False
     for symbol, value in _symbols_to_specialize(graph_module, node, requested, must_convert):
-        env = value.node.shape_env
-        if env.frozen or symbol not in env.backed_var_to_val:
+        shape_env = value.node.shape_env
+        if shape_env.frozen or symbol not in shape_env.backed_var_to_val:
             continue
-        if not must_convert and symbol in marked_symbols(env):
+        if not must_convert and symbol in marked_symbols(shape_env):
             continue
-        # evaluates the symbol: torch guards on its value, and replaces it
+        # evaluating the symbol makes torch guard on its value and replace the symbol
         size = float(value) if isinstance(value, torch.SymFloat) else int(value)
-        if env.replace(symbol) == symbol:
-            continue  # the next conversion would find what this one found
-        why = str(error).partition("\n")[0]
-        _log.info("specialized %s = %s, recompiling for other values: %s", symbol, size, why)
+        if shape_env.replace(symbol) == symbol:
+            continue  # not replaced: the next conversion would fail the same way
+        reason = str(error).partition("\n")[0]
+        _log.info("specialized %s = %s, recompiling for other values: %s", symbol, size, reason)
         if verbose:
-            print(f"[ortable] specialized {symbol} = {size}: {why}")
+            print(f"[ortable] specialized {symbol} = {size}: {reason}")
         specialized = True
     return specialized
 
@@ -189,18 +190,18 @@ def specialize_sizes(
 def _symbols_to_specialize(
     graph_module: GraphModule, node: Node, requested: set[str], must_convert: bool
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield the symbols to specialize, each with a number whose expression it is."""
+    """Yield the symbols to specialize, each with a number that consists of the symbol only."""
     symbols: set[Any] = set()
     nodes = [node, *node.all_input_nodes]
     if not requested and not must_convert:
         nodes = [item for item in nodes if isinstance(item.meta.get("val"), _SYMBOLIC)]
     for number in _symbolic_numbers(nodes):
-        free = getattr(number.node.expr, "free_symbols", ())
-        symbols.update(item for item in free if not requested or item.name in requested)
-    alone = {n.node.expr: n for n in _symbolic_numbers(graph_module.graph.nodes)}
+        free_symbols = getattr(number.node.expr, "free_symbols", ())
+        symbols.update(item for item in free_symbols if not requested or item.name in requested)
+    by_symbol = {value.node.expr: value for value in _symbolic_numbers(graph_module.graph.nodes)}
     for symbol in sorted(symbols, key=str):
-        if symbol in alone:
-            yield symbol, alone[symbol]
+        if symbol in by_symbol:
+            yield symbol, by_symbol[symbol]
 
 
 def _symbolic_numbers(nodes: Any) -> Iterator[Any]:

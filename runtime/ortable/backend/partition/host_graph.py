@@ -1,6 +1,6 @@
-"""The host graph of a partitioned graph: code around its partitions, as a callable and as JSON.
+"""The host graph of a partitioned graph: the code around its partitions, as callable or JSON.
 
-Operators are stored by name. Reading executes and imports nothing: names are looked up among
+Operators are stored by name. Decoding executes and imports nothing: names are looked up among
 torch's operators and in a table of Python functions.
 """
 
@@ -23,23 +23,23 @@ from ortable.backend.lower.strides import with_strides
 from ortable.backend.roles import Placement
 from ortable.compat.torch import BoxedCodeGen, OpOverload, OpOverloadPacket
 
-NAMESPACES = ("aten", "prim", "prims")  # operators that torch's version describes
+NAMESPACES = ("aten", "prim", "prims")  # operators that torch's version determines
 _OPERATORS = (
     "getitem", "add", "sub", "mul", "floordiv", "truediv", "mod", "neg", "pow", "abs",
     "eq", "ne", "lt", "le", "gt", "ge", "and_", "or_", "not_",
 )  # fmt: skip
-_SYMBOLIC = ("sym_int", "sym_float", "sym_max", "sym_min", "sym_not", "sym_ite", "sym_sum")
-_PYTHON: dict[str, Callable[..., Any]] = {
+_SYM_FUNCTIONS = ("sym_int", "sym_float", "sym_max", "sym_min", "sym_not", "sym_ite", "sym_sum")
+_PYTHON_FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{f"operator.{name}": getattr(operator, name) for name in _OPERATORS},
-    **{f"torch.{name}": getattr(torch, name) for name in _SYMBOLIC},
+    **{f"torch.{name}": getattr(torch, name) for name in _SYM_FUNCTIONS},
     "ortable.with_strides": with_strides,
 }
-_NAMES = {function: name for name, function in _PYTHON.items()}
+_PYTHON_NAMES = {function: name for name, function in _PYTHON_FUNCTIONS.items()}
 
 
 @dataclass(frozen=True)
 class HostGraph:
-    """The code that calls the partitions of a graph, the graph's kind, and what runs where."""
+    """The graph that calls the partitions, the kind of the original graph, and its placement."""
 
     graph: Graph
     kind: str
@@ -49,10 +49,10 @@ class HostGraph:
 class PartitionedGraph:
     """One compiled graph of sessions and torch operators.
 
-    Called with a list of arguments, which it clears; returns a list of results.
+    A call takes a list of arguments, clears it and returns a list of results.
 
     `partitions` are the callables of its partitions; a call is thread-safe if theirs are. `text` is
-    what other processes rebuild the code from, None if they cannot.
+    the encoded host graph for other processes, or None if it cannot be encoded.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class PartitionedGraph:
         partitions: tuple[Any, ...],
         text: str | None = None,
     ) -> None:
-        self._boxed_call = True  # on the object: dynamo wraps backward graphs, copying `__dict__`
+        self._boxed_call = True  # an instance attribute, because dynamo copies `__dict__`
         self._forward = forward
         self.partitions = partitions
         self.text = text
@@ -70,6 +70,7 @@ class PartitionedGraph:
         return f"PartitionedGraph({len(self.partitions)} partitions)"
 
     def __call__(self, args: list[Any]) -> list[Any]:
+        """Run the graph and clear the list of arguments."""
         return self._forward(args)
 
 
@@ -84,8 +85,8 @@ def join_partitions(
     Args:
         host: the host graph.
         callables: the partitions by name.
-        constants: the module with what the host graph reads besides its arguments.
-        text: what other processes rebuild the host graph from.
+        constants: the module with the attributes that the host graph reads.
+        text: the encoded host graph, or None.
     """
     root = torch.nn.Module()
     for node in host.nodes:
@@ -97,12 +98,12 @@ def join_partitions(
         object.__setattr__(root, name, function)
     host.set_codegen(BoxedCodeGen())
     code: Any = type(GraphModule(root, host, "HostGraph")).forward
-    # bound to the constants and partitions only, so that the graph and its fake tensors are freed
+    # holds only constants and partitions, so that the graph and its fake tensors are freed
     return PartitionedGraph(functools.partial(code, root), tuple(callables.values()), text)
 
 
 def partition_name(index: int) -> str:
-    """The attribute by which a rebuilt graph calls its partition `index`."""
+    """Return the attribute by which a rebuilt graph calls its partition `index`."""
     return f"partition_{index}"
 
 
@@ -114,7 +115,7 @@ def encode_host_graph(host: HostGraph, partitions: Sequence[str]) -> str:
         partitions: names of the partitions in the graph, in their order.
 
     Raises:
-        Unserializable: a constant, operator or argument that cannot be stored.
+        Unserializable: if a constant, operator or argument cannot be stored.
     """
     numbers: dict[Node, int] = {}
     rows = []
@@ -137,21 +138,21 @@ def encode_host_graph(host: HostGraph, partitions: Sequence[str]) -> str:
 
 
 def decode_host_graph(text: str, partitions: int) -> HostGraph:
-    """Rebuild what `encode_host_graph` encoded; partitions are named by `partition_name`.
+    """Return the graph that `encode_host_graph` encoded; partitions are named by `partition_name`.
 
     Nodes have no `meta`.
 
     Args:
         text: the encoded graph.
-        partitions: how many there are.
+        partitions: the number of partitions.
 
     Raises:
-        Exception: any, if `encode_host_graph` did not make the text for so many partitions.
+        Exception: any type, if the text is not an encoded graph with this number of partitions.
     """
     content = json.loads(text)
     if content["partitions"] != partitions:
         expected = content["partitions"]
-        raise ValueError(f"code for {expected} partitions, of which {partitions} are there")
+        raise ValueError(f"the code calls {expected} partitions, not {partitions}")
     graph = Graph()
     nodes: list[Node] = []
 
@@ -170,7 +171,7 @@ def decode_host_graph(text: str, partitions: int) -> HostGraph:
 def _add_node(
     graph: Graph, kind: str, target: Any, values: Any, number: int, partitions: int
 ) -> Node:
-    """Add a node; names are chosen here, since they become source text."""
+    """Add a node; its name is chosen here, because names become source text."""
     if kind == "in":
         return graph.placeholder(f"arg{number}")
     args, kwargs = values
@@ -179,7 +180,7 @@ def _add_node(
     if kind == "call":
         return graph.call_function(_find_function(target), args, kwargs)
     if kind != "partition" or target not in range(partitions):
-        raise ValueError(f"{kind!r} {target!r} is no node")
+        raise ValueError(f"{kind!r} {target!r} is not a node")
     return graph.call_module(partition_name(int(target)), args)
 
 
@@ -200,21 +201,21 @@ def _function_name(target: Any) -> str:
         name = str(target)
         if name.partition(".")[0] in NAMESPACES:
             return name
-    elif target in _NAMES:
-        return _NAMES[target]
+    elif target in _PYTHON_NAMES:
+        return _PYTHON_NAMES[target]
     raise Unserializable(f"{target!r}, a {type(target).__name__}")
 
 
 def _find_function(name: str) -> Callable[..., Any]:
-    if name in _PYTHON:
-        return _PYTHON[name]
+    if name in _PYTHON_FUNCTIONS:
+        return _PYTHON_FUNCTIONS[name]
     namespace, *path = name.split(".")
     if namespace in NAMESPACES and len(path) in (1, 2):
         function: Any = getattr(torch.ops, namespace)
         for part in path:
             function = getattr(function, part, None)
-        # an attribute of another kind, or an alias, has another name
-        kinds = OpOverload | OpOverloadPacket
-        if isinstance(function, kinds) and str(function) == name:
+        # an alias, or an attribute that is not an operator, has another name
+        operator_types = OpOverload | OpOverloadPacket
+        if isinstance(function, operator_types) and str(function) == name:
             return function
-    raise ValueError(f"{name!r} is no operator of torch")
+    raise ValueError(f"{name!r} is not an operator of torch")

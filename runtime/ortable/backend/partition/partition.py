@@ -40,7 +40,7 @@ _STRIDE_TAGS = {
     torch.Tag.needs_exact_strides,
     torch.Tag.needs_contiguous_strides,
     torch.Tag.needs_fixed_stride_order,
-    torch.Tag.nondeterministic_seeded,  # numbers are drawn in the order of the memory
+    torch.Tag.nondeterministic_seeded,  # numbers are drawn in memory order
 }
 _NUMBER_TYPES = (torch.SymInt, torch.SymFloat, torch.SymBool, bool, int, float)
 
@@ -49,8 +49,8 @@ _NUMBER_TYPES = (torch.SymInt, torch.SymFloat, torch.SymBool, bool, int, float)
 class Partition:
     """A part of a graph for ONNX Runtime: its name in the host graph and its own graph.
 
-    `nodes` are the original nodes that it computes, `inputs` and `outputs` those that it takes and
-    returns.
+    `nodes` are the original nodes that it computes; `inputs` and `outputs` are the original nodes
+    that it takes and returns.
     """
 
     name: str
@@ -73,7 +73,7 @@ def partition_graph(graph: AotGraph, in_torch: Collection[Node]) -> Partitioning
 
     Args:
         graph: the graph.
-        in_torch: nodes that torch runs; those that draw random numbers or have effects keep their
+        in_torch: nodes that torch runs; nodes that draw random numbers or have effects keep their
             order.
     """
     return _Partitioner(graph, in_torch).make_partitioning()
@@ -82,10 +82,10 @@ def partition_graph(graph: AotGraph, in_torch: Collection[Node]) -> Partitioning
 class _Partitioner:
     """The running state of `partition_graph`.
 
-    Every node has a phase: torch runs the even ones, each odd one is a partition.  A node is as
-    early as its arguments allow, so an edge never leads back and partitions are few; nodes of the
-    first partition that only later ones read move to their first reader, so that no value is kept
-    in between.
+    Every node has a phase: torch runs the even phases, and each odd phase is a partition. A node
+    gets the earliest phase that its arguments allow, so no edge leads back and there are few
+    partitions. Nodes of the first partition that only later phases read move to their first reader,
+    so that no value must be kept in between.
     """
 
     def __init__(self, graph: AotGraph, in_torch: Collection[Node]) -> None:
@@ -94,24 +94,24 @@ class _Partitioner:
         self.checks = {check.node for check in run_time_checks(graph.module.graph)}
         self.in_torch = in_torch
         self.sizes = self._find_sizes()
-        self.last = [n for n in self.nodes if graph.is_mutation(n)]
+        self.mutations = [candidate for candidate in self.nodes if graph.is_mutation(candidate)]
         self.phases = self._assign_phases({node for node in in_torch if is_ordered(node)})
-        # Products are not moved if the first partition remains: often they would be all that a
-        # later session has, which begins while the threads of torch's preceding operator still
+        # Products are not moved if the first partition remains. Often a later session would contain
+        # only products, and it would start while the threads of torch's preceding operator still
         # occupy the processors.
-        sunk = self._sink_nodes(set())
-        if 1 in sunk.values():
-            sunk = self._sink_nodes(
+        phases = self._sink_nodes(set())
+        if 1 in phases.values():
+            phases = self._sink_nodes(
                 {node for node in self.nodes if torch_operator_key(node) in traits.COMPUTE_BOUND}
             )
-        self.phases = sunk
+        self.phases = phases
         self.host = Graph()
-        self.host_nodes: dict[Node, Node] = {}  # nodes of the original graph -> of the host graph
-        # nodes whose strides may differ from the traced ones: their strides, where known
+        self.host_nodes: dict[Node, Node] = {}  # by node of the original graph
+        # nodes whose strides may differ from the traced ones, with their strides if known
         self.other_strides = {
             node: argument_strides(node) for node in graph.inputs.nodes if has_other_strides(node)
         }
-        self.restored: dict[Node, Node] = {}  # their copies with the traced strides
+        self.restored: dict[Node, Node] = {}  # copies of these nodes with the traced strides
         self.symbols = SymbolNodes(self.host, graph.inputs, self.host_nodes)
 
     def make_partitioning(self) -> Partitioning:
@@ -119,7 +119,7 @@ class _Partitioner:
             self.host_nodes[node] = self.host.node_copy(node)
         partitions: list[Partition] = []
         for phase in range(max(self.phases.values(), default=0) + 1):
-            nodes = [n for n in self.nodes if self.phases.get(n) == phase]
+            nodes = [candidate for candidate in self.nodes if self.phases.get(candidate) == phase]
             if phase % 2 == 0:
                 for node in nodes:
                     self.host_nodes[node] = self._emit_torch_node(node)
@@ -127,7 +127,7 @@ class _Partitioner:
                 partition = self._make_partition(f"partition_{len(partitions)}", nodes)
                 if partition is not None:
                     partitions.append(partition)
-        for node in self.last:
+        for node in self.mutations:
             self.host_nodes[node] = self.host.node_copy(node, self._host_node)
         self._emit_torch_node(self.graph.output)
         return Partitioning(self.host, tuple(partitions))
@@ -135,45 +135,47 @@ class _Partitioner:
     # -- phases
 
     def _find_sizes(self) -> set[Node]:
-        """Numbers computed from arguments only, which every reader computes immediately."""
+        """Find numbers computed only from arguments, which every reader computes immediately."""
         sizes: set[Node] = set()
         for node in self.nodes:
             is_number = isinstance(node.meta.get("val"), _NUMBER_TYPES)
             if node.op == "call_function" and is_number and node not in self.in_torch:
                 inputs = node.all_input_nodes
-                if all(n.op == "placeholder" or n in sizes for n in inputs):
+                if all(source.op == "placeholder" or source in sizes for source in inputs):
                     sizes.add(node)
         return sizes
 
     def _assign_phases(self, ordered: set[Node]) -> dict[Node, int]:
         phases: dict[Node, int] = {}
-        reached = 0
-        skipped = self.sizes.union(self.last)
+        last_ordered_phase = 0
+        skipped = self.sizes.union(self.mutations)
         for node in self.nodes:
             if node.op != "call_function" or node in skipped:
                 continue
-            phase = max((phases.get(n, 0) for n in node.all_input_nodes), default=0)
+            phase = max((phases.get(source, 0) for source in node.all_input_nodes), default=0)
             if node in ordered:
-                phase = max(phase, reached)
+                phase = max(phase, last_ordered_phase)
             phase += phase % 2 == (node in self.in_torch)
             if node in ordered:
-                reached = phase
+                last_ordered_phase = phase
             phases[node] = phase
         return phases
 
-    def _sink_nodes(self, stay: Collection[Node]) -> dict[Node, int]:
-        """Move nodes of the first partition, except `stay`, to their first reader."""
+    def _sink_nodes(self, fixed: Collection[Node]) -> dict[Node, int]:
+        """Move nodes of the first partition, except `fixed`, to their first reader."""
         phases = dict(self.phases)
         for node in reversed(self.nodes):
-            if phases.get(node) != 1 or node in self.in_torch or node in stay or _is_getitem(node):
+            if phases.get(node) != 1 or node in self.in_torch or node in fixed or _is_getitem(node):
                 continue
-            items = [user for user in node.users if _is_getitem(user)]
-            users = {u for n in (node, *items) for u in n.users if u not in items}
-            # 1 for the output and for writes: moving to the end gains nothing
-            reader_phases = [phases.get(u, 1) - (u in self.in_torch) for u in users]
-            later = min(reader_phases, default=1)
-            for moved in (node, *items):
-                phases[moved] = max(later, 1)
+            items = [item for item in node.users if _is_getitem(item)]
+            users = {
+                user for source in (node, *items) for user in source.users if user not in items
+            }
+            # 1 for the output and for mutations: moving a node to the end has no advantage
+            reader_phases = [phases.get(user, 1) - (user in self.in_torch) for user in users]
+            first_reader_phase = min(reader_phases, default=1)
+            for moved_node in (node, *items):
+                phases[moved_node] = max(first_reader_phase, 1)
         return phases
 
     # -- the host graph and the partitions
@@ -186,20 +188,22 @@ class _Partitioner:
     def _emit_torch_node(self, node: Node) -> Node:
         """Add a node that torch runs to the host graph.
 
-        Its arguments get their traced strides, unless it computes the same with any.
+        Arguments get their traced strides, unless the node gives the same results for any strides.
         """
-        others = {source for source in node.all_input_nodes if source in self.other_strides}
+        restrided = {source for source in node.all_input_nodes if source in self.other_strides}
         if _is_redundant_detach(node):
-            if others:
-                self.other_strides[node] = self.other_strides[others.pop()]
+            if restrided:
+                self.other_strides[node] = self.other_strides[restrided.pop()]
             return self._host_node(node.args[0])  # type: ignore[arg-type]
-        traced = others
-        if others and _has_known_strides(node):
-            traced = {n for n in others if not _accepts_strides(node, n, self.other_strides[n])}
-            if traced != others:
+        traced = restrided
+        if restrided and _has_known_strides(node):
+            traced = {
+                arg for arg in restrided if not _accepts_strides(node, arg, self.other_strides[arg])
+            }
+            if traced != restrided:
                 self.other_strides[node] = None
         copy = self.host.node_copy(
-            node, lambda n: self._restore_strides(n) if n in traced else self._host_node(n)
+            node, lambda arg: self._restore_strides(arg) if arg in traced else self._host_node(arg)
         )
         if node in self.other_strides:
             copy.target = _layout_free_target(node)
@@ -216,7 +220,7 @@ class _Partitioner:
 
     def _make_partition(self, name: str, nodes: list[Node]) -> Partition | None:
         inside = set(nodes)
-        outputs = [n for n in nodes if any(user not in inside for user in n.users)]
+        outputs = [member for member in nodes if any(user not in inside for user in member.users)]
         if not outputs and inside.isdisjoint(self.checks):
             return None
         graph = Graph()
@@ -228,30 +232,32 @@ class _Partitioner:
             mark_inner_name(copies[node], self.graph.inputs.nodes)
             if node in self.other_strides:
                 mark_any_strides(copies[node])
-        passed = [self._host_node(node) for node in inputs]
+        call_arguments = [self._host_node(node) for node in inputs]
         for symbol, value in self._missing_symbols(inputs, nodes):
-            passed.append(value)
+            call_arguments.append(value)
             graph.placeholder(f"size_{symbol}").meta = {"val": value.meta["val"]}
 
         def copy_operand(node: Node) -> Node:
-            if node not in copies:  # a constant, or a number that is no int
+            if node not in copies:  # a constant, or a number that is not an int
                 copies[node] = graph.node_copy(node, copy_operand)
             return copies[node]
 
         for node in nodes:
             copies[node] = graph.node_copy(node, copy_operand)
         graph.output([copies[node] for node in outputs])
-        call = self.host.call_module(name, (passed,))
+        call = self.host.call_module(name, (call_arguments,))
         for index, node in enumerate(outputs):
             self.host_nodes[node] = self.host.call_function(operator.getitem, (call, index))
             self.host_nodes[node].meta = dict(node.meta)
-        inner = AotGraph(GraphModule(self.graph.module, graph))
-        return Partition(name, inner, tuple(nodes), tuple(inputs), tuple(outputs))
+        partition_subgraph = AotGraph(GraphModule(self.graph.module, graph))
+        return Partition(name, partition_subgraph, tuple(nodes), tuple(inputs), tuple(outputs))
 
     def _find_inputs(self, nodes: Iterable[Node], inside: Collection[Node]) -> list[Node]:
-        """The tensors and ints that a partition takes; it copies other numbers and constants."""
+        """Return the tensors and ints that a partition takes; it copies numbers and constants."""
         inputs: dict[Node, None] = {}
-        stack = [n for node in reversed(list(nodes)) for n in reversed(node.all_input_nodes)]
+        stack = [
+            source for node in reversed(list(nodes)) for source in reversed(node.all_input_nodes)
+        ]
         while stack:
             node = stack.pop()
             if node in inside or node in inputs or node.op == "get_attr":
@@ -265,29 +271,35 @@ class _Partitioner:
     def _missing_symbols(
         self, inputs: Iterable[Node], nodes: Iterable[Node]
     ) -> list[tuple[str, Node]]:
-        """Symbols of a partition that are no size of its inputs, with host nodes for them."""
+        """Return the symbols of a partition that are not sizes of its inputs, with host nodes."""
         inputs = list(inputs)
         needed: dict[str, None] = {}
-        own: set[str] = set()
+        available: set[str] = set()
         for node in (*inputs, *nodes):
             for dim in _symbolic_dims(node.meta.get("val")):
                 needed.update(dict.fromkeys(sorted(dims.free_symbols(dim))))
-        # a tensor of which a partition returns views alone is no input of its session
-        read = {n for node in nodes if not is_view(node) for n in node.all_input_nodes}
+        # a tensor is not an input of the session if only views of it are returned
+        used = {source for node in nodes if not is_view(node) for source in node.all_input_nodes}
         for node in inputs:
             value = node.meta.get("val")
-            if isinstance(value, torch.Tensor) and node not in read:
+            if isinstance(value, torch.Tensor) and node not in used:
                 continue
             sizes = value.shape if isinstance(value, torch.Tensor) else [value]
-            symbolic = [dims.from_torch(s) for s in sizes if isinstance(s, torch.SymInt)]
-            own.update(str(d) for d in symbolic if isinstance(d, SymDim) and dims.is_symbol(d))
-        return [(s, self.symbols[s]) for s in needed if s not in own and s in self.symbols]
+            symbolic = [dims.from_torch(size) for size in sizes if isinstance(size, torch.SymInt)]
+            available.update(
+                str(item) for item in symbolic if isinstance(item, SymDim) and dims.is_symbol(item)
+            )
+        return [
+            (symbol, self.symbols[symbol])
+            for symbol in needed
+            if symbol not in available and symbol in self.symbols
+        ]
 
 
 def _is_redundant_detach(node: Node) -> bool:
-    """Whether a node detaches a value that autograd does not track, and is no result."""
-    detaches = node.target is torch.ops.aten.detach.default
-    return detaches and all(user.op != "output" for user in node.users)
+    """Whether a node detaches a value that autograd does not track, and is not a result."""
+    is_detach = node.target is torch.ops.aten.detach.default
+    return is_detach and all(user.op != "output" for user in node.users)
 
 
 def _is_getitem(node: Node) -> bool:
@@ -295,7 +307,6 @@ def _is_getitem(node: Node) -> bool:
 
 
 def _symbolic_dims(value: Any) -> list[Dim]:
-    """Symbolic sizes and strides of the value of a node."""
     if isinstance(value, list | tuple):
         return [dim for item in value for dim in _symbolic_dims(item)]
     sizes: list[Any] = [value]
@@ -307,10 +318,10 @@ def _symbolic_dims(value: Any) -> list[Dim]:
 
 
 def _accepts_strides(node: Node, argument: Node, strides: tuple[int, ...] | None) -> bool:
-    """Whether an operator computes the same if an argument has other strides than traced.
+    """Whether an operator computes the same result if an argument has other strides than traced.
 
-    True for a view (with the target of `_layout_free_target`) and for pointwise operators, and for
-    contiguous arguments for every operator with a converter.
+    This holds for a view (with the target of `_layout_free_target`), for pointwise operators, and,
+    if the argument is contiguous, for every operator with a converter.
     """
     if node.target is operator.getitem:
         return True
@@ -327,7 +338,7 @@ def _accepts_strides(node: Node, argument: Node, strides: tuple[int, ...] | None
 
 
 def _layout_free_target(node: Node) -> Any:
-    """The target of a node for any layout of its arguments: `reshape` for `view`."""
+    """Return the target of a node for any layout of its arguments: `reshape` for `view`."""
     if node.target is aten.view.default or operator_key(node) in traits.UNSAFE_VIEW:
         return aten.reshape.default
     return node.target

@@ -22,17 +22,17 @@ from ortable_generated.aten import traits
 
 from .rng import emit_rng_calls
 
-_TRAINING_REASON = "its weights change, and torch's kernel is the faster one then"
+_TRAINING_REASON = "its weights change, and torch's kernel is then faster"
 # ONNX has no node that raises, and a branch that is not taken has no output
 _ASSERTION_REASON = "a graph that it calls has an assertion, which ONNX cannot raise"
-_COLLECTIVES = ("_c10d_functional", "c10d", "fsdp")
+_COLLECTIVE_NAMESPACES = ("_c10d_functional", "c10d", "fsdp")
 
 
 def _placed_by_table(graph: AotGraph) -> dict[Node, str]:
     """Map the nodes that the tables place in torch to the reasons.
 
-    They are entries with `place: torch`, operators with trait `trained_in_torch`, and calls that
-    cost more than torch's kernel.
+    The tables list entries with `place: torch`, operators with trait `trained_in_torch`, and calls
+    that cost more than torch's kernel.
     """
     placed = dict(generated_tables().place)
     on_cpu = graph.device == "cpu"
@@ -63,11 +63,17 @@ def _is_nonoverlapping_conv(node: Node) -> bool:
     if not all(isinstance(size, int) for size in (*kernel, *sizes)):
         return False
     stride = list(call["stride"]) * (len(kernel) if len(call["stride"]) == 1 else 1)
-    plain = not call.get("transposed") and call["groups"] == 1
-    nonoverlapping = stride == kernel and not any(call["padding"])
-    dense = all(step == 1 for step in call["dilation"])
-    fits = not any(size % step for step, size in zip(kernel, sizes, strict=True))
-    return plain and nonoverlapping and dense and fits and not call.get("output_mask", [False])[0]
+    is_plain = not call.get("transposed") and call["groups"] == 1
+    is_nonoverlapping = stride == kernel and not any(call["padding"])
+    is_undilated = all(step == 1 for step in call["dilation"])
+    is_divisible = not any(size % step for step, size in zip(kernel, sizes, strict=True))
+    return (
+        is_plain
+        and is_nonoverlapping
+        and is_undilated
+        and is_divisible
+        and not call.get("output_mask", [False])[0]
+    )
 
 
 def is_placed_by_choice(node: Node) -> bool:
@@ -78,10 +84,10 @@ def is_placed_by_choice(node: Node) -> bool:
 
 
 def _called_operator_key(node: Node) -> str:
-    """The key of the operator that a node calls, behind an effect token."""
+    """Return the key of the operator that a node calls, directly or behind an effect token."""
     key = operator_key(node)
-    operator_called: Any = node.args[1] if key in traits.CARRIES_TOKEN else None
-    return key if operator_called is None else str(operator_called.name())
+    called_operator: Any = node.args[1] if key in traits.CARRIES_TOKEN else None
+    return key if called_operator is None else str(called_operator.name())
 
 
 def place_nodes(
@@ -97,22 +103,28 @@ def place_nodes(
         The graph with its RNG calls emitted; its nodes that torch runs, with reasons; the original
         node of each node.
     """
-    hops = [n for n in graph.module.graph.nodes if isinstance(n.target, HigherOrderOperator)]
-    asserting = [node for node in hops if asserts_inside(graph.module, node)]
-    more = _with_items({**dict.fromkeys(asserting, _ASSERTION_REASON), **(unsupported or {})})
-    graph, in_torch, before = emit_rng_calls(graph, more)
-    return graph, _with_items({**_placed_by_table(graph), **in_torch}), before
+    higher_order_calls = [
+        call for call in graph.module.graph.nodes if isinstance(call.target, HigherOrderOperator)
+    ]
+    asserting = [node for node in higher_order_calls if asserts_inside(graph.module, node)]
+    torch_only = _with_items({**dict.fromkeys(asserting, _ASSERTION_REASON), **(unsupported or {})})
+    graph, in_torch, original_nodes = emit_rng_calls(graph, torch_only)
+    return graph, _with_items({**_placed_by_table(graph), **in_torch}), original_nodes
 
 
 def has_mixed_floats(node: Node) -> bool:
-    """Whether a converted operator takes floats of several dtypes, as autocast leaves them.
+    """Whether a converted operator takes floats of several dtypes, which autocast can cause.
 
     torch's own kernel may refuse them, because tracing reports some saved dtypes wrongly (batch
     norm's statistics are float32, not the bfloat16 of the input).
     """
-    values = [n.meta.get("val") for n in node.all_input_nodes]
-    kinds = {v.dtype for v in values if isinstance(v, torch.Tensor) and v.is_floating_point()}
-    return len(kinds) > 1 and operator_key(node) in generated_tables().converters
+    values = [source.meta.get("val") for source in node.all_input_nodes]
+    dtypes = {
+        value.dtype
+        for value in values
+        if isinstance(value, torch.Tensor) and value.is_floating_point()
+    }
+    return len(dtypes) > 1 and operator_key(node) in generated_tables().converters
 
 
 def _with_items(in_torch: Mapping[Node, str]) -> dict[Node, str]:
@@ -128,13 +140,13 @@ def _with_items(in_torch: Mapping[Node, str]) -> dict[Node, str]:
 
 
 def is_ordered(node: Node) -> bool:
-    """Whether a node must keep its order: it draws random numbers, or has an effect."""
+    """Whether a node must keep its order because it draws random numbers or has an effect."""
     target: Any = node.target
     if target is torch.ops.aten.empty_strided.default or target is operator.getitem:
         return False
     if isinstance(target, OpOverload):
-        changes = target._schema.is_mutable or target.namespace in _COLLECTIVES
-        return changes or is_rng_call(node)
+        has_effect = target._schema.is_mutable or target.namespace in _COLLECTIVE_NAMESPACES
+        return has_effect or is_rng_call(node)
     return is_rng_call(node) or getattr(target, "__name__", "") in traits.ORDERED
 
 
@@ -144,11 +156,11 @@ def is_rng_call(node: Node) -> bool:
     if target is operator.getitem:
         return isinstance(node.args[0], Node) and is_rng_call(node.args[0])
     if isinstance(target, OpOverloadPacket):
-        return True  # a draw: no other node is called by a packet
+        return True  # only draws call a packet
     if not isinstance(target, OpOverload):
         return False
-    room = target is torch.ops.aten.empty_strided.default
-    return room or (
+    is_allocation = target is torch.ops.aten.empty_strided.default
+    return is_allocation or (
         torch.Tag.nondeterministic_seeded in target.tags and not _has_zero_dropout(node)
     )
 
@@ -171,14 +183,14 @@ def list_placements(
     Args:
         graph_module: the graph.
         in_torch: the nodes that torch runs, with reasons.
-        fell_back: those of `in_torch` that cannot be converted.
+        fell_back: the nodes of `in_torch` that cannot be converted.
     """
     placements = []
     for node in graph_module.graph.nodes:
         if node.op != "call_function" or node.target is operator.getitem or writes_argument(node):
             continue
-        name, why = operator_key(node), in_torch.get(node)
-        if why is None:
+        name, reason = operator_key(node), in_torch.get(node)
+        if reason is None:
             placements.append(Placement(node.name, name, "onnx"))
         else:
             line = str(source_line(node) or "")
@@ -186,23 +198,25 @@ def list_placements(
                 draft = (
                     "" if name in generated_tables().converters else "\n".join(draft_entry(node))
                 )
-                placements.append(Placement(node.name, name, "torch", why, line, "fallback", draft))
+                placements.append(
+                    Placement(node.name, name, "torch", reason, line, "fallback", draft)
+                )
             else:
-                placements.append(Placement(node.name, name, "torch", why, line))
+                placements.append(Placement(node.name, name, "torch", reason, line))
     return placements
 
 
 def report_placements(placements: Sequence[Placement]) -> str:
-    """Lines that report what runs in torch and why, grouped; empty if nothing does."""
+    """Return lines that report the operators in torch and why, grouped; empty if there are none."""
     groups: dict[tuple[str, str], list[Placement]] = {}
     for placement in placements:
         if placement.where == "torch":
             groups.setdefault((placement.operator, placement.why), []).append(placement)
     lines = []
-    for (name, why), calls in groups.items():
+    for (name, reason), calls in groups.items():
         count = "1 call" if len(calls) == 1 else f"{len(calls)} calls"
         sources = list(dict.fromkeys(call.line for call in calls if call.line))
-        where = f" at {sources[0]}" if sources else ""
-        more = f" and {len(sources) - 1} more lines" if len(sources) > 1 else ""
-        lines.append(f"[ortable]   torch: {name}, {count}{where}{more}: {why}")
+        location = f" at {sources[0]}" if sources else ""
+        further_lines = f" and {len(sources) - 1} more lines" if len(sources) > 1 else ""
+        lines.append(f"[ortable]   torch: {name}, {count}{location}{further_lines}: {reason}")
     return "\n".join(lines)

@@ -1,6 +1,6 @@
 """Split random operators into a torch node that draws the numbers and a converted rest.
 
-The torch node reads sizes only. `torch.manual_seed` then gives the same numbers as eager.
+The torch node reads only sizes, so `torch.manual_seed` gives the same numbers as in eager.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SymbolNodes:
     Args:
         graph: the new graph.
         inputs: the arguments of the original graph.
-        copies: their copies in `graph`.
+        copies: the copies of the arguments in `graph`.
     """
 
     def __init__(self, graph: Graph, inputs: InputPlan, copies: Mapping[Node, Node]) -> None:
@@ -60,13 +60,13 @@ class SymbolNodes:
 def emit_rng_calls(
     graph: AotGraph, in_torch: Mapping[Node, str]
 ) -> tuple[AotGraph, dict[Node, str], dict[Node, Node]]:
-    """Emit the random numbers of a graph's operators as torch nodes.
+    """Emit torch nodes that draw the random numbers of a graph's operators.
 
-    A node that only draws is replaced; any other gets the drawn tensor as its argument `drawn`,
-    which its converter reads.
+    A node that only draws is replaced; any other node gets the drawn tensor as its argument
+    `drawn`, which its converter reads.
 
     Args:
-        graph: the graph; returned itself if it draws nothing.
+        graph: the graph; returned unchanged if it draws nothing.
         in_torch: nodes of `graph` that torch runs entirely, with reasons.
 
     Returns:
@@ -86,13 +86,13 @@ def emit_rng_calls(
             writer.write_rng_call(node, draws[node])
         else:
             writer.copy_node(node)
-    in_torch = writer.in_torch | {writer.copies[node]: why for node, why in in_torch.items()}
-    before = {copy: node for node, copy in writer.copies.items()}
-    return AotGraph(GraphModule(graph.module, writer.graph)), in_torch, before
+    in_torch = writer.in_torch | {writer.copies[node]: reason for node, reason in in_torch.items()}
+    original_nodes = {copy: node for node, copy in writer.copies.items()}
+    return AotGraph(GraphModule(graph.module, writer.graph)), in_torch, original_nodes
 
 
 def _find_rng_call(node: Node) -> RngCall | None:
-    """What torch draws for a node; None if nothing, or if it has a generator of its own."""
+    """Return the draw of a node; None if it draws nothing, or has a generator as argument."""
     if not isinstance(node.target, OpOverload) or node.kwargs.get("generator"):
         return None
     function = generated_tables().draws.get(operator_key(node))
@@ -117,15 +117,17 @@ class _RngWriter:
         return self.copies[node]
 
     def write_rng_call(self, node: Node, draw: RngCall) -> None:
-        """Write the RNG call of a node in front of what is left of the node."""
+        """Write the RNG call of a node, followed by the remainder of the node."""
         value = node.meta["val"]
         result = value[0] if isinstance(value, list | tuple) else value
         like = result if draw.like is node else draw.like.meta["val"]
         shape = like.shape
-        same = shape_of(like) == shape_of(result)
-        strides = result.stride() if same else result.new_empty(shape).stride()
+        is_same_shape = shape_of(like) == shape_of(result)
+        strides = result.stride() if is_same_shape else result.new_empty(shape).stride()
         if not all(self.inputs.is_computable(dims.from_torch(item)) for item in (*shape, *strides)):
-            self.in_torch[self.copy_node(node)] = "the size of what it draws depends on data"
+            self.in_torch[self.copy_node(node)] = (
+                "the number of values that it draws depends on data"
+            )
             return
         dtype = result.dtype if draw.dtype is None else dtypes.to_torch(draw.dtype)
         sizes = (
@@ -136,24 +138,24 @@ class _RngWriter:
         empty = self.graph.call_function(aten.empty_strided.default, sizes, options)
         name, _, overload = draw.fill.partition(".")
         fill = getattr(aten, name)
-        if not keyword.iskeyword(overload):  # random_.from cannot be written as Python
+        if not keyword.iskeyword(overload):  # `random_.from` is not valid Python
             fill = getattr(fill, overload or "default")
         args = [self.copies[item] if isinstance(item, Node) else item for item in draw.args]
         drawn = self.graph.call_function(fill, (empty, *args))
-        for new in (empty, drawn):
-            new.meta = {key: node.meta[key] for key in _ORIGIN_KEYS if key in node.meta}
-            new.meta["val"] = result.new_empty_strided(shape, strides, dtype=dtype)
-            self.in_torch[new] = f"torch's generator draws the numbers of {operator_key(node)}"
+        for new_node in (empty, drawn):
+            new_node.meta = {key: node.meta[key] for key in _ORIGIN_KEYS if key in node.meta}
+            new_node.meta["val"] = result.new_empty_strided(shape, strides, dtype=dtype)
+            self.in_torch[new_node] = f"torch's generator draws the numbers of {operator_key(node)}"
         if draw.is_result:
             self.copies[node] = drawn
         else:
-            rest = self.copy_node(node)
-            rest.kwargs = {**rest.kwargs, "drawn": drawn}
+            remainder = self.copy_node(node)
+            remainder.kwargs = {**remainder.kwargs, "drawn": drawn}
 
     def _make_int(self, value: Any) -> Any:
         if not isinstance(value, torch.SymInt):
             return int(value)
-        last = next(reversed(self.graph.nodes))
+        last_node = next(reversed(self.graph.nodes))
         tracer = GraphAppendingTracer(self.graph)
         result = sympy_interp(
             PythonReferenceAnalysis,
@@ -163,10 +165,10 @@ class _RngWriter:
         )
         if not isinstance(result, Proxy):
             return int(result)  # specialized by a guard
-        node = last.next
+        node = last_node.next
         while node.op != "root":
             if "val" not in node.meta:
-                values = map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
+                values = map_arg((node.args, node.kwargs), lambda source: source.meta["val"])
                 node.meta["val"] = node.target(*values[0], **values[1])  # type: ignore[operator]
             node = node.next
         return result.node

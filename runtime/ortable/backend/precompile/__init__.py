@@ -1,1 +1,1 @@
-"""Compiled graphs for other processes: what torch's caches and precompiled files store."""
+"""Serialize compiled graphs for torch's caches and precompiled files."""

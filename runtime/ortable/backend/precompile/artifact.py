@@ -1,9 +1,9 @@
-"""What torch stores of a compiled graph, and loads in a process that neither traces nor converts.
+"""Artifacts of compiled graphs that torch stores, and that other processes load without tracing.
 
-`aot.torch_cache` makes an Artifact for torch's cache of AOTAutograd: pickled it is the keys of
-conversions in `cache_dir`, or, where torch precompiles, the entire graph as bytes.
-`aot.serialization` makes a Precompiled of what AOTAutograd returned: torch gets it instead of a
-compiled function where it writes files (`aot_compile`, TORCH_CACHING_PRECOMPILE).
+`aot.torch_cache` creates an `Artifact` for torch's AOTAutograd cache. Its pickle contains the keys
+of conversions in `cache_dir`, or, if torch precompiles, the entire graph as bytes.
+`aot.serialization` creates a `Precompiled` from AOTAutograd's result; torch receives it instead of
+a compiled function when it writes files (`aot_compile`, TORCH_CACHING_PRECOMPILE).
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ Compiled = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Loader:
-    """How a compilation in progress restores a graph from torch's cache.
+    """The means by which a running compilation restores a graph from torch's cache.
 
-    `run` makes a callable of its conversions and of the graph around them.
+    `run` makes a callable of the conversions and the host graph around them.
     """
 
     options: OrtOptions
@@ -59,18 +59,19 @@ loader: ContextVar[Loader | None] = ContextVar("ortable_loader", default=None)
 
 
 class Artifact(OutputCode):
-    """A compiled graph that torch can store: pickled it is keys and a text, or `packed` bytes.
+    """A compiled graph that torch can store, pickled as keys and a text or as `packed` bytes.
 
-    `keys` are those of its conversions, None where one has none; `text` describes a graph that runs
-    partly in torch. `whole` says that other processes have no `cache_dir` to read.
+    `keys` are the keys of its conversions, or None if a conversion has none. `text` is the encoded
+    host graph of a graph that runs partly in torch. `whole`: other processes cannot read a
+    `cache_dir`.
     """
 
-    kept_by_torch = True  # for picklers, which need not import this module
+    kept_by_torch = True  # lets a pickler recognize the class without an import
 
     def __init__(self, run: Compiled, options: OrtOptions, whole: bool = False) -> None:
         super().__init__()
-        self._time_taken_ns = 0  # torch subtracts it
-        self._boxed_call = True  # on the object: dynamo copies `__dict__` only
+        self._time_taken_ns = 0  # torch reads it
+        self._boxed_call = True  # an instance attribute, because dynamo copies only `__dict__`
         self.run: Compiled | None = run
         self.options: OrtOptions | None = options
         self.whole = whole
@@ -78,15 +79,16 @@ class Artifact(OutputCode):
         self.keys, self.text = (None, None) if whole else _keys_and_text(run)
 
     def __call__(self, inputs: Sequence[Any]) -> Any:
+        """Run the graph."""
         return self.run(inputs)  # type: ignore[misc]
 
     def prepare_for_serialization(self) -> None:
         """Reduce a copy to the keys and the text, or to the bytes.
 
         Raises:
-            BypassAOTAutogradCache: a conversion is in no file, or the rest of the graph has no
-                description, so that it could not be loaded.
-            PrecompileError: the same, where torch was asked for bytes and for nothing else.
+            BypassAOTAutogradCache: if a conversion is in no file, or the host graph cannot be
+                encoded.
+            PrecompileError: instead, if the user requested only the bytes.
         """
         options = self.options
         assert options is not None
@@ -104,15 +106,15 @@ class Artifact(OutputCode):
         if folder is None or names is None:
             raise BypassAOTAutogradCache("ortable cannot describe this graph in a file")
         if not all(conversions.path(folder, name).exists() for name in names):
-            raise BypassAOTAutogradCache("ortable keeps this graph in no file")
+            raise BypassAOTAutogradCache("cache_dir has no file of this graph")
 
     def post_compile(self, example_inputs: Any, constants: Any, graph_kwargs: Any) -> None:
-        """Make the graph run again, in the compilation that found it, or from its bytes anywhere.
+        """Restore the callable, from the cache of the running compilation or from the bytes.
 
         Raises:
-            FXGraphCacheMiss: the folder has lost a model, or the text is not one of this version:
-                torch compiles again.
-            PrecompileError: the bytes are damaged, or of other versions.
+            FXGraphCacheMiss: if the folder has lost a model, or another version wrote the text;
+                torch then compiles again.
+            PrecompileError: if the bytes are damaged, or of other versions.
         """
         active = loader.get()
         packed = self.packed
@@ -128,19 +130,19 @@ class Artifact(OutputCode):
             return
         if active is None:
             raise OrtableError(
-                "A graph that ortable compiled was loaded outside torch.compile: only the key of "
-                "its model is in torch's cache. Compile with backend='ortable' and the same "
+                "A graph that ortable compiled was loaded outside torch.compile, but torch's cache "
+                "has only the key of its model. Compile with backend='ortable' and the same "
                 "cache_dir."
             )
         self._load_cached(active)
 
     def _load_cached(self, active: Loader) -> None:
-        from ortable.backend.cache.conversion import load_cached  # imports what converts
+        from ortable.backend.cache.conversion import load_cached  # lazy: imports the conversion
 
         keys = self.keys or ()
         try:
             host = None if self.text is None else decode_host_graph(self.text, len(keys))
-        except Exception as exc:  # whatever a damaged text makes a reader raise
+        except Exception as exc:  # a damaged text can raise anything
             raise FXGraphCacheMiss(f"not a description of a graph: {exc!r}") from exc
         graphs = [load_cached(key, active.options) for key in keys]
         if None in graphs:
@@ -155,7 +157,7 @@ class Artifact(OutputCode):
 
 
 def _pack_or_bypass(run: Any, options: OrtOptions) -> bytes:
-    """Pack a graph; a failure is an error where torch wants only the bytes, else a cache bypass."""
+    """Pack a graph; on failure bypass the cache, or raise if torch needs the bytes."""
     try:
         return pack_graph(run, options)
     except OrtableError as exc:
@@ -165,9 +167,9 @@ def _pack_or_bypass(run: Any, options: OrtOptions) -> bytes:
 
 
 def _keys_and_text(run: Compiled) -> tuple[tuple[str, ...] | None, str | None]:
-    """Return the keys of the conversions of a callable, and the text of the graph around them.
+    """Return the keys of the conversions of a callable, and the text of its host graph.
 
-    No keys (None) where another process could not make the callable from these.
+    The keys are None if another process could not restore the callable from them.
     """
     try:
         graphs, text = converted_graphs(run)
@@ -178,13 +180,14 @@ def _keys_and_text(run: Compiled) -> tuple[tuple[str, ...] | None, str | None]:
 
 
 class Precompiled(SerializableCallable):
-    """One graph of dynamo, compiled, forward and backward; `content()` are its bytes."""
+    """One compiled graph of dynamo, forward and backward; `content()` returns its bytes."""
 
     def __init__(self, run: Callable[..., Any], content: Callable[[], bytes]) -> None:
         self.run = run
         self.content = content
 
     def __call__(self, *args: Any) -> Any:
+        """Run the graph."""
         return self.run(*args)
 
     @classmethod
@@ -192,7 +195,7 @@ class Precompiled(SerializableCallable):
         """Return the bytes of a Precompiled.
 
         Raises:
-            PrecompileError: the graph or an option cannot be stored in a file.
+            PrecompileError: if the graph or an option cannot be stored in a file.
         """
         return bytes(fn.content())
 
@@ -201,7 +204,7 @@ class Precompiled(SerializableCallable):
         """Return the function with these bytes.
 
         Raises:
-            PrecompileError: ortable did not write this, or other versions did, or it is damaged.
+            PrecompileError: if the bytes are damaged, or not from ortable with the same versions.
         """
         return cls(_load_function(data), lambda: data)
 
@@ -212,9 +215,9 @@ def precompiled_content(
     """Return a function that makes the bytes of a compiled function.
 
     Args:
-        direct: the OrtBackend that the function only calls, None where AOTAutograd wraps it.
-        serialize: makes the entry of AOTAutograd's cache that describes all that.
-        options: those of the backend.
+        direct: the OrtBackend that the function only calls; None if AOTAutograd wraps it.
+        serialize: makes the entry of AOTAutograd's cache for the function.
+        options: the options of the backend.
     """
 
     def make_content() -> bytes:
@@ -222,9 +225,9 @@ def precompiled_content(
             return pack_graph(direct, options)
         if serialize is None:
             raise PrecompileError(
-                "torch kept nothing of this graph that another process could load."
+                "torch stored nothing of this graph that another process could load."
             ).with_advice(
-                "What to do: leave torch's caches on (TORCHINDUCTOR_FORCE_DISABLE_CACHES, "
+                "What to do: leave torch's caches enabled (TORCHINDUCTOR_FORCE_DISABLE_CACHES, "
                 "torch._functorch.config.enable_autograd_cache)."
             )
         pickled = io.BytesIO()
@@ -235,26 +238,25 @@ def precompiled_content(
 
 
 def _of_torch(name: str) -> Any:
-    """Return the attribute of torch with a name."""
     return getattr(torch, name)
 
 
 class _Pickler(pickle.Pickler):
-    """Reject graphs that were not prepared for pickling: torch continues without these if it can.
+    """Pickle memory formats by name, and reject graphs that were not prepared for pickling.
 
-    Memory formats have no module, and pickle would name any that has imported torch.
+    If a graph is rejected, torch continues without it if possible. Memory formats have no module,
+    so pickle would write that of an arbitrary module that has imported torch.
     """
 
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, torch.memory_format | torch.layout):
             return _of_torch, (str(value).removeprefix("torch."),)
         if getattr(type(value), "kept_by_torch", False) and value.run is not None:
-            raise PrecompileError("A graph of this function cannot be kept for another process.")
+            raise PrecompileError("A graph of this function cannot be serialized.")
         return NotImplemented
 
 
 def _load_function(data: bytes) -> Callable[..., Any]:
-    """Return the function with these bytes."""
     header, content = unseal_bytes(None, data)
     if header["kind"] == "graph":
         backend = unpack_graph(data).make_callable()
@@ -270,47 +272,47 @@ def _load_function(data: bytes) -> Callable[..., Any]:
 
 @dataclass
 class PrecompiledGraph(BackendCacheArtifact):  # type: ignore[misc]
-    """A compiled function in dynamo's package: `content` are its bytes.
+    """A compiled function in dynamo's package; `content` are its bytes.
 
-    They are checked while torch reads the package: an error there is a warning, and torch compiles
-    again; an error when a package is put to use ends the program.
+    The bytes are checked while torch reads the package, where an error is a warning and torch
+    compiles again. An error when a package is used would end the program.
     """
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         """Check the bytes.
 
         Raises:
-            PrecompileError: they are damaged, of other versions, or made with other options than
-                those of the backend for which torch reads them.
+            PrecompileError: if the bytes are damaged, of other versions, or made with other options
+                than the backend for which torch reads them.
         """
         self.__dict__.update(state)
         header, _ = unseal_bytes(None, self.content)
         options = _options_of_install()
         if options is not None and header.get("made_with") != made_with(options):
-            raise PrecompileError("A compiled graph was made with other options of the backend.")
+            raise PrecompileError("A compiled graph has other options of the backend.")
 
     def __deepcopy__(self, memo: Any) -> PrecompiledGraph:
         return self  # immutable
 
     def after_deserialization(self) -> Callable[..., Any]:
-        """Return what runs the function."""
+        """Return a callable that runs the function."""
         return Precompiled(_load_function(self.content), lambda: self.content)
 
 
 def _options_of_install() -> OrtOptions | None:
-    """Return the options of the backend for which torch loads a package now, None if unknown."""
+    """Return the options of the backend for which torch loads a package; None if unknown."""
     backend = find_installing_backend()
     if backend is None:
         return None
     function, settings = backend
-    home = getattr(function, "__module__", "") or ""
-    if home.partition(".")[0] != "ortable":
+    module = getattr(function, "__module__", "") or ""
+    if module.partition(".")[0] != "ortable":
         raise PrecompileError(
-            f"ortable compiled this function, and the backend now is {function!r}."
+            f"ortable compiled this function, but it is loaded for the backend {function!r}."
         )
     return OrtOptions.from_mapping(settings.get("options"))
 
 
 def record_for_dynamo(backend_id: str, content: Callable[[], bytes]) -> None:
-    """Store these bytes in dynamo's package of the function that is compiled now."""
+    """Store these bytes in dynamo's package of the function that is being compiled."""
     PrecompileContext.record_artifact(PrecompiledGraph(backend_id, content()))

@@ -1,8 +1,7 @@
-"""Serialize a compiled graph to bytes: its conversions, the code around them where torch runs a
-part, and the options that a run reads.
+"""Serialize a compiled graph to bytes: conversions, host graph, and options of a run.
 
-Weights are in no conversion, so they are not in the bytes either: the caller passes them at each
-call. Constants of the graph are in the model, once.
+Conversions contain no weights, so the bytes have none either: the caller passes them at each call.
+The model contains the constants of the graph, once.
 """
 
 from __future__ import annotations
@@ -47,8 +46,8 @@ _COMPILE_TIME_OPTIONS = frozenset(
     }
 )  # fmt: skip
 _ADVICE = (
-    "What to do: torch.compile without aot_compile and without TORCH_CACHING_PRECOMPILE takes "
-    "this model; the option cache_dir keeps its conversions for other processes."
+    "What to do: compile this model without aot_compile and without TORCH_CACHING_PRECOMPILE; "
+    "option cache_dir stores its conversions for other processes."
 )
 
 
@@ -57,33 +56,33 @@ def pack_graph(run: Any, options: OrtOptions) -> bytes:
 
     Args:
         run: an OrtBackend or a PartitionedGraph.
-        options: those of the backend.
+        options: the options of the backend.
 
     Raises:
-        PrecompileError: bytes cannot represent the graph or an option.
+        PrecompileError: if bytes cannot represent the graph or an option.
     """
     conversions, text = converted_graphs(run)
-    described, models = [], []
+    entries, models = [], []
     for compiled in conversions:
         try:
-            fields_, model = encode_with_model(compiled)
+            graph_fields, model = encode_with_model(compiled)
         except Unserializable as exc:
             raise _make_error(str(exc)) from None
         models.append(model)
-        about = {
-            "graph": fields_,
+        entry = {
+            "graph": graph_fields,
             "key": compiled.key,
             "label": compiled.label,
             "bytes": len(model),
         }
-        described.append(about)
-    header = {"options": serialize_options(options), "text": text, "graphs": described}
+        entries.append(entry)
+    header = {"options": serialize_options(options), "text": text, "graphs": entries}
     return seal_bytes("graph", {"made_with": made_with(options), **header}, b"".join(models))
 
 
 @dataclass(frozen=True)
-class Unpacked:
-    """Contents of a packed graph: the conversions, the code around them, the options."""
+class UnpackedGraph:
+    """The contents of a packed graph: the conversions, the host graph and the options."""
 
     conversions: list[CompiledGraph]
     host: HostGraph | None
@@ -91,23 +90,21 @@ class Unpacked:
     options: OrtOptions
 
     def make_callable(self) -> Any:
-        """Make what runs the graph: an OrtBackend or a PartitionedGraph."""
+        """Make the callable of the graph: an OrtBackend or a PartitionedGraph."""
         callables = [run_with_onnxruntime(compiled, self.options) for compiled in self.conversions]
         for compiled in self.conversions:
-            _log.info(
-                "%s was loaded: %d ONNX nodes", compiled.label, len(compiled.model.graph.node)
-            )
+            _log.info("loaded %s: %d ONNX nodes", compiled.label, len(compiled.model.graph.node))
         if self.host is None:
             return callables[0]
-        named = {partition_name(index): run for index, run in enumerate(callables)}
-        return join_partitions(self.host.graph, named, text=self.text)
+        callables_by_name = {partition_name(index): run for index, run in enumerate(callables)}
+        return join_partitions(self.host.graph, callables_by_name, text=self.text)
 
 
-def unpack_graph(packed: bytes) -> Unpacked:
-    """Invert `pack_graph`.
+def unpack_graph(packed: bytes) -> UnpackedGraph:
+    """Return the contents of the bytes that `pack_graph` returned.
 
     Raises:
-        PrecompileError: `pack_graph` did not write the bytes in this environment.
+        PrecompileError: if `pack_graph` did not write the bytes in this environment.
     """
     header, content = unseal_bytes("graph", packed)
     conversions = []
@@ -119,15 +116,14 @@ def unpack_graph(packed: bytes) -> Unpacked:
         begin = end
     text = header["text"]
     host = None if text is None else decode_host_graph(text, len(conversions))
-    return Unpacked(conversions, host, text, deserialize_options(header["options"]))
+    return UnpackedGraph(conversions, host, text, deserialize_options(header["options"]))
 
 
 def converted_graphs(run: Any) -> tuple[list[CompiledGraph], str | None]:
-    """Return the conversions of a callable, and the text of the graph around them if torch runs a
-    part.
+    """Return the conversions of a callable, and the text of its host graph if there is one.
 
     Raises:
-        PrecompileError: other processes could not make the callable from these.
+        PrecompileError: if other processes could not restore the callable from these.
     """
     text = None
     callables: tuple[Any, ...] = (run,)
@@ -135,19 +131,19 @@ def converted_graphs(run: Any) -> tuple[list[CompiledGraph], str | None]:
         text, callables = run.text, run.partitions
         if text is None:
             raise _make_error(
-                "torch runs a part of it that reads a constant or calls a higher-order operator"
+                "torch runs a part that reads a constant or calls a higher-order operator"
             )
     graphs = []
     for part in callables:
-        failed = getattr(part, "error", None)
-        if isinstance(failed, Exception):
-            raise failed
+        error = getattr(part, "error", None)
+        if isinstance(error, Exception):
+            raise error
         compiled = getattr(part, "compiled", None)
         if not isinstance(compiled, CompiledGraph):
-            raise _make_error(f"a {type(part).__name__} runs it")
+            raise _make_error(f"its callable is a {type(part).__name__}")
         if compiled.device != "cpu":
             raise _make_error(
-                f"it runs on {compiled.device}, and only graphs for the CPU can be kept"
+                f"it runs on {compiled.device}, and only CPU graphs can be serialized"
             )
         graphs.append(compiled)
     return graphs, text
@@ -157,7 +153,7 @@ def serialize_options(options: OrtOptions) -> dict[str, Any]:
     """Return the options that a run reads, without defaults, as plain values.
 
     Raises:
-        PrecompileError: an object that the format cannot represent.
+        PrecompileError: if the format cannot represent a value.
     """
     default = OrtOptions()
     values = {}
@@ -171,13 +167,13 @@ def serialize_options(options: OrtOptions) -> dict[str, Any]:
             values[option.name] = encode_value(value)
         except Unserializable as exc:
             raise PrecompileError(
-                f"Option {option.name!r} cannot be kept in a file: {exc}."
+                f"Option {option.name!r} cannot be stored in a file: {exc}."
             ).with_advice(f"What to do: give {option.name} as a dict of settings.") from None
     return values
 
 
 def deserialize_options(serialized: Mapping[str, Any]) -> OrtOptions:
-    """Invert `serialize_options`."""
+    """Return the options that `serialize_options` serialized."""
     values = {name: decode_value(value) for name, value in serialized.items()}
     return OrtOptions(**{"providers": CPU, **values})
 
@@ -188,7 +184,7 @@ def made_with(options: OrtOptions) -> str:
     return hashlib.sha256(json.dumps(settings, default=repr).encode()).hexdigest()
 
 
-def _make_error(why: str) -> PrecompileError:
-    return PrecompileError(f"This graph cannot be kept for another process: {why}.").with_advice(
-        _ADVICE
-    )
+def _make_error(reason: str) -> PrecompileError:
+    return PrecompileError(
+        f"This graph cannot be serialized for another process: {reason}."
+    ).with_advice(_ADVICE)

@@ -1,6 +1,6 @@
 """Run a session on an accelerator that shares memory and streams with torch.
 
-Unused at call time on the CPU.
+CPU graphs do not use this module in their calls.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from .providers import SERVES
 
 
 def session_providers(providers: Sequence[Any], device: str) -> tuple[list[Any], Any]:
-    """The providers of a new session with the stream of `device` to run on, and that stream.
+    """Return the providers of a new session with the stream of `device`, and that stream.
 
-    The stream is torch's current one, None for a CPU graph.  The default stream cannot be passed:
-    its handle, 0, means none to ONNX Runtime.  A stream of torch's pool replaces it, the same for
-    all sessions.  `user_compute_stream` in the user's options is kept.
+    The stream is torch's current stream, or None for a CPU graph. The default stream cannot be
+    passed: ONNX Runtime takes its handle, 0, for no stream. A stream of torch's pool, the same for
+    all sessions, replaces it. `user_compute_stream` in the user's options takes precedence.
 
     Args:
-        providers: those that run the graph.
-        device: where it runs.
+        providers: the providers that run the graph.
+        device: the device of the graph.
 
     Raises:
-        ProviderError: a provider is missing.
+        ProviderError: if a provider is missing.
     """
     check_providers(providers)
     if device == "cpu":
@@ -41,9 +41,9 @@ def session_providers(providers: Sequence[Any], device: str) -> tuple[list[Any],
             stream = stream or _session_stream(settings, device)
             settings = {**settings, "user_compute_stream": str(stream.cuda_stream)}
         if name == CUDA:
-            # ONNX Runtime uses TF32 by default: allow it only where torch does
-            tf32 = torch.backends.cuda.matmul.fp32_precision == "tf32"
-            settings = {"use_tf32": "1" if tf32 else "0", **settings}
+            # ONNX Runtime uses TF32 by default: allow it only if torch does
+            allows_tf32 = torch.backends.cuda.matmul.fp32_precision == "tf32"
+            settings = {"use_tf32": "1" if allows_tf32 else "0", **settings}
         result.append((name, dict(settings)) if settings else name)
     return result, stream
 
@@ -62,17 +62,16 @@ def _pool_stream(device: str) -> Any:
 
 
 class DeviceRun:
-    """Run a session on its stream, in order with the streams of torch that call it.
+    """Run a session on its stream, ordered with the calling streams of torch.
 
-    Results are on the devices that the graph declares.  The session waits for the calling stream,
-    which has written the arguments, and for every earlier calling stream: those may still read
-    results whose memory ONNX Runtime has freed, and it reuses memory in the order of its own
-    stream.  The calling stream waits for the session.  If it is the session's stream, nothing
-    waits.
+    Results are on the devices that the graph declares. The session waits for the calling stream,
+    which has written the arguments, and for every earlier calling stream: these may still read
+    results whose memory ONNX Runtime has freed and reuses in the order of its own stream. The
+    calling stream waits for the session. Nothing waits if both streams are the same.
 
-    The host waits for each run.  Run option `disable_synchronize_execution_providers` prevents
-    that, but ONNX Runtime 1.31 then keeps the pinned memory of kernels that pass tables of pointers
-    to the device (Split, products with vectors) until the session is destroyed, where processes
+    The host waits for each run. Run option `disable_synchronize_execution_providers` prevents that,
+    but ONNX Runtime 1.31 then keeps the pinned memory of kernels that pass tables of pointers to
+    the device (Split, products with vectors) until the session is destroyed, where processes
     aborted.
     """
 
@@ -84,9 +83,10 @@ class DeviceRun:
         self.session = session
         self.stream = stream
         self.devices = [ort_device(name) for name in devices]
-        self._callers: dict[int, Any] = {}  # streams other than the session's own, by handle
+        self._callers: dict[int, Any] = {}  # calling streams by handle, without the session's
 
     def __call__(self, feeds: Mapping[str, Any], names: Sequence[str], run_options: Any) -> Any:
+        """Run the session and order it with the calling streams."""
         current = torch.cuda.current_stream(self.stream.device)
         is_same_stream = current.cuda_stream == self.stream.cuda_stream
         if not is_same_stream:

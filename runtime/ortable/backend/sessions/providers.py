@@ -1,7 +1,7 @@
 """Select the execution providers of a graph, and the kernels that they have.
 
-They are the requested ones, or those for the device of the graph's tensors, checked against the
-installed ONNX Runtime.
+The providers are the requested ones, or those for the device of the graph's tensors, checked
+against the installed ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -20,11 +20,9 @@ from ortable.compat.providers import CUDA, PACKAGES, provider_names
 from ortable.errors import ProviderError
 
 CPU = ("CPUExecutionProvider",)
-_CPU_KERNEL_PROVIDERS = (
-    "CPUExecutionProvider",
-    "AzureExecutionProvider",
-)  # their kernels are those of the CPU
-# Providers that take torch's memory on a device as it is, and run on a stream of torch's.
+# Providers with the kernels of the CPU provider.
+_CPU_KERNEL_PROVIDERS = ("CPUExecutionProvider", "AzureExecutionProvider")
+# Providers by device that accept torch's memory there unchanged, and run on a torch stream.
 SERVES = {
     "cuda": (
         "CUDAExecutionProvider",
@@ -44,7 +42,7 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
 
 
 def _find_accelerators(graph_module: GraphModule) -> dict[torch.device, str]:
-    """Devices other than the CPU in a graph, each with the first place where it occurs."""
+    """Return the devices of a graph except the CPU, each with its first location."""
     accelerators: dict[torch.device, str] = {}
     position = 0
     for node in graph_module.graph.nodes:
@@ -57,112 +55,115 @@ def _find_accelerators(graph_module: GraphModule) -> dict[torch.device, str]:
 
 
 def graph_device(graph_module: GraphModule) -> str:
-    """Where a graph runs: `cpu`, or the accelerator of its tensors, `cuda:0`."""
+    """Return the device of a graph: `cpu`, or the accelerator of its tensors, such as `cuda:0`."""
     return next((device_text(device) for device in _find_accelerators(graph_module)), "cpu")
 
 
 def resolve_providers(graph_module: GraphModule, options: OrtOptions) -> OrtOptions:
     """Return the options with the providers of this graph.
 
-    These are the requested ones, or those for the device of its tensors. A provider of an
+    These are the requested providers, or those for the device of its tensors. A provider of an
     accelerator gets the index of the tensors' device.
 
     Args:
         graph_module: the graph.
-        options: those of the backend.
+        options: the options of the backend.
 
     Raises:
-        ProviderError: tensors on two accelerators, or on one that no provider serves.
+        ProviderError: if tensors are on two accelerators, or on one that no provider supports.
     """
     devices = _find_accelerators(graph_module)
     if not devices:
         return options if options.providers is not None else replace(options, providers=CPU)
     if len(devices) > 1:
-        listed = ", ".join(f"{where} on {device}" for device, where in devices.items())
+        locations = ", ".join(f"{location} on {device}" for device, location in devices.items())
         raise ProviderError(
-            f"A graph runs on one accelerator, and this one has {listed}. Compile the part of each "
-            "device by itself."
+            f"A graph can run on only one accelerator, but this graph has {locations}. Compile the "
+            "parts for each device separately."
         )
-    [(device, where)] = devices.items()
+    [(device, location)] = devices.items()
     providers = options.providers
     if providers is None:
-        _need_provider(device, where)
+        _require_provider(device, location)
         providers = (SERVES[device.type][0], *CPU)
-    check_argument(where, device, provider_names(providers))
-    served = SERVES[device.type]
+    check_argument(location, device, provider_names(providers))
+    supported = SERVES[device.type]
     return replace(
         options,
         providers=tuple(
-            _with_index(provider, device, where)
-            if provider_names([provider])[0] in served
+            _with_index(provider, device, location)
+            if provider_names([provider])[0] in supported
             else provider
             for provider in providers
         ),
     )
 
 
-def _need_provider(device: torch.device, where: str) -> None:
+def _require_provider(device: torch.device, location: str) -> None:
     """Raise ProviderError if the installed ONNX Runtime has no provider for a device."""
     import onnxruntime
 
-    served = SERVES.get(device.type)
-    if served is None:
-        check_argument(where, device, CPU)
+    supported = SERVES.get(device.type)
+    if supported is None:
+        check_argument(location, device, CPU)
         return
     available = onnxruntime.get_available_providers()
-    if served[0] not in available:
+    if supported[0] not in available:
         raise ProviderError(
-            f"{where} is on {device}, and the installed onnxruntime {onnxruntime.__version__} has "
-            f"only: {', '.join(available)}. Install the package {PACKAGES[served[0]]!r} in place "
-            "of 'onnxruntime', or move model and inputs to the CPU."
+            f"{location} is on {device}, but the installed onnxruntime {onnxruntime.__version__} "
+            f"has only the providers {', '.join(available)}. Install the package "
+            f"{PACKAGES[supported[0]]!r} in place of 'onnxruntime', or move model and inputs to "
+            "the CPU."
         )
 
 
-def check_argument(where: str, device: torch.device, names: Sequence[str]) -> None:
-    """Raise ProviderError if no provider in `names` takes memory of `device`."""
+def check_argument(location: str, device: torch.device, names: Sequence[str]) -> None:
+    """Raise ProviderError if no provider in `names` accepts memory of `device`."""
     if device.type in ("cpu", "meta"):
         return
     served = SERVES.get(device.type, ())
     if not set(served) & set(names):
         remedy = (
-            f"Add {served[0]!r} to option 'providers' (or leave the option out)"
+            f"Add {served[0]!r} to option 'providers' (or remove the option)"
             if served
-            else "ortable hands ONNX Runtime tensors of the CPU and of CUDA: move them there"
+            else "ortable passes only CPU and CUDA tensors to ONNX Runtime: move the tensors there"
         )
         raise ProviderError(
-            f"{where} is on {device}, and this graph runs with {', '.join(names)}, which takes "
-            f"no memory of that device. {remedy}."
+            f"{location} is on {device}, but this graph runs with {', '.join(names)}, which cannot "
+            f"access memory of that device. {remedy}."
         )
 
 
-def _with_index(provider: Any, device: torch.device, where: str) -> Any:
+def _with_index(provider: Any, device: torch.device, location: str) -> Any:
     name, settings = (provider, {}) if isinstance(provider, str) else provider
     index = device.index or 0
     if int(settings.get("device_id", index)) != index:
         raise ProviderError(
-            f"{where} is on {device}, and option providers gives {name} device_id "
-            f"{settings['device_id']}. Leave device_id out: it is that of the tensors."
+            f"{location} is on {device}, but option providers sets device_id "
+            f"{settings['device_id']} for {name}. Remove device_id; the device of the tensors is "
+            "used."
         )
     return name, {**settings, "device_id": str(index)}
 
 
 def device_of(value: Any) -> str:
-    """The device of an argument or result: `cpu`, `cuda:0`, ..."""
+    """Return the device of an argument or result: `cpu`, `cuda:0`, ..."""
     return device_text(value.device) if isinstance(value, torch.Tensor) else "cpu"
 
 
 def device_text(device: torch.device) -> str:
+    """Return the name of a device; `cpu` also for the device meta."""
     if device.type in ("cpu", "meta"):
         return "cpu"
     return f"{device.type}:{device.index or 0}"
 
 
 def kernel_table(names: Sequence[str]) -> Mapping[str, Any]:
-    """The kernels that decide where casts are needed.
+    """Return the kernels that decide where casts are needed.
 
-    They are those of the CPU, those of CUDA with the CPU's as fallback, or, for another provider
-    with kernels of its own, the CPU's with 16-bit floats wherever there is float32. ONNX Runtime
-    refuses a node without any kernel, by name.
+    They are the kernels of the CPU, those of CUDA with the CPU's as fallback, or, for another
+    provider with its own kernels, the CPU's with 16-bit floats wherever float32 is supported. ONNX
+    Runtime refuses a node without any kernel, by name.
     """
     from ortable_generated.kernels import KERNELS_CPU
 
@@ -185,7 +186,10 @@ def _accelerator_kernels() -> Mapping[str, Any]:
         kernel: Mapping[str, Any], legal: Mapping[str, Any]
     ) -> dict[str, tuple[int, ...]]:
         return {
-            param: (*types, *(h for h in halves if h in legal.get(param, ()) and h not in types))
+            param: (
+                *types,
+                *(half for half in halves if half in legal.get(param, ()) and half not in types),
+            )
             if dtypes.float32 in types
             else tuple(types)
             for param, types in kernel.items()

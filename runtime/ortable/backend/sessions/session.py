@@ -17,20 +17,20 @@ from ortable.compat.scoped_patch import restore_on_exit
 from ortable.errors import OptionError, ProviderError
 from ortable.interpreter.diagnostics.runtime_errors import locate_error
 
-# Providers that report all their options; others may report a part of them.
+# Providers that report all their options; other providers may report only some.
 _REPORTING_PROVIDERS = ("AzureExecutionProvider", "CPUExecutionProvider", "CUDAExecutionProvider")
 
 
 def check_session(session: Any, providers: Sequence[Any]) -> None:
-    """Refuse what ONNX Runtime only warns of or ignores.
+    """Raise for provider problems that ONNX Runtime only warns of or ignores.
 
     Args:
         session: the new session.
-        providers: the requested ones.
+        providers: the requested providers.
 
     Raises:
-        ProviderError: a provider did not start (its libraries are missing).
-        OptionError: an option that a provider does not have.
+        ProviderError: if a provider did not start (its libraries are missing).
+        OptionError: if a provider does not have one of its options.
     """
     running = session.get_providers()
     for provider in providers:
@@ -38,17 +38,17 @@ def check_session(session: Any, providers: Sequence[Any]) -> None:
         if name not in running:
             raise ProviderError(
                 f"Execution provider {name!r} could not start; the session has "
-                f"{', '.join(running)}. Its libraries are missing or of another version, or there "
-                "is no such device: what ONNX Runtime wrote to the error stream tells which. "
+                f"{', '.join(running)}. Its libraries or its device may be missing, or the "
+                "libraries may be of another version: see ONNX Runtime's messages on stderr. "
                 "onnxruntime.preload_dlls() loads CUDA and cuDNN from their Python packages."
             )
         reported = session.get_provider_options().get(name, {})
         _check_stream(name, settings, reported)
         unknown = sorted(set(settings) - set(reported))
         if unknown and name in _REPORTING_PROVIDERS:
-            listed = f"known: {', '.join(sorted(reported))}" if reported else "it has none"
+            known = f"known: {', '.join(sorted(reported))}" if reported else "it has none"
             raise OptionError(
-                f"Execution provider {name!r} has no option {', '.join(unknown)}; {listed}."
+                f"Execution provider {name!r} has no option {', '.join(unknown)}; {known}."
             )
 
 
@@ -64,7 +64,7 @@ def _check_stream(name: str, settings: Mapping[str, Any], reported: Mapping[str,
 
 
 def make_run_options(settings: Any) -> Any:
-    """The RunOptions of every call: the user's object, or a new one with the user's settings."""
+    """Return the RunOptions of every call: the user's object, or one with the user's settings."""
     import onnxruntime
 
     if settings is None or isinstance(settings, Mapping):
@@ -77,7 +77,7 @@ def make_run_options(settings: Any) -> Any:
 def _has_double(part: GraphProto | FunctionProto) -> bool:
     """Whether a graph or function has a float64 value, whose factors MatMulScaleFusion would round.
 
-    A cast, a constant or a random operator may make it.
+    A cast, a constant or a random operator may create it.
     """
     if isinstance(part, GraphProto):
         values = [*part.input, *part.output, *part.value_info]
@@ -87,7 +87,7 @@ def _has_double(part: GraphProto | FunctionProto) -> bool:
             *(initializer.data_type for initializer in part.initializer),
         ):
             return True
-    return any(_makes_double(att) for node in part.node for att in node.attribute)
+    return any(_makes_double(attribute) for node in part.node for attribute in node.attribute)
 
 
 def _makes_double(attribute: AttributeProto) -> bool:
@@ -95,18 +95,18 @@ def _makes_double(attribute: AttributeProto) -> bool:
         return _has_double(attribute.g)
     if attribute.type == AttributeProto.TENSOR:
         return bool(attribute.t.data_type == TensorProto.DOUBLE)
-    # `to` of Cast, `dtype` of EyeLike and of what draws random numbers
+    # `to` of Cast, `dtype` of EyeLike and of random operators
     return attribute.name in ("to", "dtype") and attribute.i == TensorProto.DOUBLE
 
 
 def _unsafe_optimizers(model: ModelProto) -> list[str]:
-    """Names of the optimizers of ONNX Runtime that are wrong for this model: docs/optimizers.md."""
+    """Return the names of ONNX Runtime's optimizers that break a model (docs/optimizers.md)."""
     from ortable_generated.optimizers import DISABLED, DISABLED_FOR
 
     names = list(DISABLED)
     if any(map(_has_double, (model.graph, *model.functions))):
         names += DISABLED_FOR["float64"]
-    # The passes leave no signed codes of activations; without them they are there.
+    # The passes remove signed codes of activations, but they may be disabled.
     if _has_int8_activations(model):
         names += DISABLED_FOR["int8 activations"]
     return names
@@ -120,7 +120,7 @@ def _has_int8_activations(model: ModelProto) -> bool:
         dtypes[value.name] = value.type.tensor_type.elem_type
     for node in graph.node:
         if node.op_type == "Constant":
-            dtypes.update((node.output[0], att.t.data_type) for att in node.attribute)
+            dtypes.update((node.output[0], attribute.t.data_type) for attribute in node.attribute)
     return any(
         _code_dtype(node, dtypes) in (TensorProto.INT8, TensorProto.UNDEFINED)
         for node in graph.node
@@ -129,10 +129,10 @@ def _has_int8_activations(model: ModelProto) -> bool:
 
 
 def _code_dtype(node: NodeProto, dtypes: Mapping[str, int]) -> int:
-    """The dtype of the codes of a QuantizeLinear: `output_dtype`, or that of its zero point."""
-    for att in node.attribute:
-        if att.name == "output_dtype" and att.i:
-            return int(att.i)
+    """Return the dtype of the codes of a QuantizeLinear: `output_dtype`, or its zero point's."""
+    for attribute in node.attribute:
+        if attribute.name == "output_dtype" and attribute.i:
+            return int(attribute.i)
     if len(node.input) < 3 or not node.input[2]:
         return int(TensorProto.UINT8)
     return dtypes.get(node.input[2], TensorProto.UNDEFINED)
@@ -149,20 +149,21 @@ def make_session(
 ) -> Any:
     """Create an `onnxruntime.InferenceSession` from the bytes of `model`.
 
-    It has as many threads as torch.  They spin for microseconds only: torch needs the processors in
-    between.  The defaults apply to what a SessionOptions object of the user leaves unset, too.
+    The session has as many threads as torch. They spin for microseconds only, because torch needs
+    the processors between runs. These defaults also apply to what a SessionOptions object of the
+    user leaves unset.
 
     Args:
         model: the model.
-        providers: those that run it.
+        providers: the providers that run it.
         session_options: the user's object or settings.
-        training: use the defaults for training.
-        single_thread: one thread, unless the user requests more: others would start too late for
-            the little work there is, behind threads of torch that still spin.
+        training: whether to use the defaults for training.
+        single_thread: use one thread, unless the user requests more: for little work, other threads
+            would start too late, behind threads of torch that still spin.
         constants: OrtValues of the initializers whose data are not in the model.
 
     Raises:
-        ProviderError: a provider is missing, or ONNX Runtime refuses the model.
+        ProviderError: if a provider is missing, or ONNX Runtime refuses the model.
     """
     import onnxruntime
 
@@ -207,25 +208,25 @@ def _embed_constants(model: ModelProto, constants: Mapping[str, Any]) -> ModelPr
 
 
 _MEMORY_ADVICE = (
-    "What to do: option freeze='off' keeps weights in torch alone, weights='int8' or 'int4' makes "
-    "them smaller; or give the process more memory and call again."
+    "What to do: use option freeze='off', which stores weights only in torch, or weights='int8' "
+    "or 'int4', which makes them smaller; or give the process more memory and call again."
 )
 
 
 def _session_error(model: ModelProto, providers: Sequence[Any], error: Exception) -> ProviderError:
     import onnxruntime
 
-    words, lines = locate_error(error, model)
-    if isinstance(error, MemoryError) or "bad_alloc" in words or "bad allocation" in words:
-        missing = "There is not enough memory for a session of ONNX Runtime"
-        cause = words or type(error).__name__
-        return ProviderError(f"{missing}: {cause}", details=str(error)).with_advice(_MEMORY_ADVICE)
+    message, lines = locate_error(error, model)
+    if isinstance(error, MemoryError) or "bad_alloc" in message or "bad allocation" in message:
+        summary = "There is not enough memory for a session of ONNX Runtime"
+        cause = message or type(error).__name__
+        return ProviderError(f"{summary}: {cause}", details=str(error)).with_advice(_MEMORY_ADVICE)
     headline = (
         f"ONNX Runtime {onnxruntime.__version__} refuses the model converted for opset "
-        f"{model.opset_import[0].version} with providers {list(providers)}: {words}"
+        f"{model.opset_import[0].version} with providers {list(providers)}: {message}"
     )
     return ProviderError("\n".join([headline, *lines]), details=str(error)).with_advice(
-        "What to do: option dump_prefix keeps the model, target_opset tries another opset."
+        "What to do: save the model with option dump_prefix, or set target_opset to another opset."
     )
 
 
@@ -245,7 +246,7 @@ def _session_options(user_options: Any, training: bool, single_thread: bool) -> 
             yield user_options
         return
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # what fails is raised, with the same words
+    options.log_severity_level = 4  # errors are raised with the same message
     if share_arena():
         settings["session.use_env_allocators"] = "1"
     settings.update(user_options or {})
@@ -276,9 +277,9 @@ def _complete_options(options: Any, settings: Mapping[str, Any]) -> Iterator[Non
 
 @functools.cache
 def share_arena() -> bool:
-    """Register one arena for the whole process, which sessions share instead of growing their own.
+    """Register one process-wide arena, which sessions share instead of growing their own.
 
-    False if ONNX Runtime has none to share.  An arena that other code registered is used as well.
+    Returns False if ONNX Runtime has none. An arena that other code registered is used.
     """
     from ortable.compat.onnxruntime import register_arena
 

@@ -1,4 +1,4 @@
-"""Search the session settings that run one model fastest on this machine, by measuring."""
+"""Search for the session settings that run a model fastest on this machine, by measuring."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from ortable.backend.timing import median_ratio, time_block, time_interleaved
 
 _log = logging.getLogger("ortable.tune")
 
-_BLOCK_SECONDS = 0.01  # seconds that calls in a row take
-_FEW_ROUNDS, _MANY_ROUNDS = 3, 9  # rounds that a candidate needs to go on, and to be taken
-_MAX_RATIO = 0.97  # of the time of what is best so far
-_TOLERANCE = 1e-4  # of the largest value of an output
+_BLOCK_SECONDS = 0.01  # duration of consecutive calls
+_FEW_ROUNDS, _MANY_ROUNDS = 3, 9  # rounds for the first test of a candidate, and for the second
+_MAX_RATIO = 0.97  # of the time of the best settings so far, for a candidate to replace them
+_TOLERANCE = 1e-4  # relative to the largest value of an output
 
 Make = Callable[[Mapping[str, Any]], Any]
 Call = Callable[[], list[Any]]
@@ -32,10 +32,10 @@ Call = Callable[[], list[Any]]
 
 @dataclass(frozen=True)
 class SessionTuning:
-    """The result of a search: ``settings`` beside the usual ones, and ``ratio`` of the usual time.
+    """The result of a search: ``settings`` to add, and their ``ratio`` of the usual time.
 
-    ``tried`` counts candidates; ``found`` is as in a record: searched, memory, disk, or why nothing
-    was tried.
+    ``tried`` counts candidates. ``found`` is as in a record: searched, memory, disk, or the reason
+    why nothing was tried.
     """
 
     settings: dict[str, int]
@@ -44,7 +44,7 @@ class SessionTuning:
     found: str
 
 
-_warned = False  # in this process
+_warned = False  # whether this process has warned
 
 
 def tuned_settings(
@@ -54,13 +54,13 @@ def tuned_settings(
     seconds: float,
     folder: str | None = None,
 ) -> SessionTuning:
-    """Search the best settings for a model within a time limit.
+    """Search for the best settings for a model within a time limit.
 
     Args:
-        model: what the sessions run; its weights may be outside.
-        make: makes a session with these settings beside the usual ones.
-        given: the user's own settings, which are not searched.
-        seconds: how long to search.
+        model: the model of the sessions; its weights may be stored outside.
+        make: creates a session with additional settings.
+        user_settings: the user's own settings, which are not searched.
+        seconds: the duration of the search.
         folder: where processes share results.
     """
     feeds = make_sample_inputs(model)
@@ -83,34 +83,34 @@ def _log_tuning(tuning: SessionTuning) -> SessionTuning:
     return tuning
 
 
-def warn_not_tuned(label: str, why: str) -> None:
+def warn_not_tuned(label: str, reason: str) -> None:
     """Warn once per process that a graph with option `tune` was not searched."""
     global _warned
     if _warned:
         return
     _warned = True
     warnings.warn(
-        f"Option 'tune' has no effect on {label or 'a graph'}, which is {why}. Sizes are fixed "
-        "with torch.compile(..., dynamic=False); options={'hints': False} silences this.",
+        f"Option 'tune' has no effect on {label or 'a graph'}, which is {reason}. "
+        "torch.compile(..., dynamic=False) fixes sizes; options={'hints': False} silences this.",
         UserWarning,
         stacklevel=2,
     )
 
 
 def make_sample_inputs(model: ModelProto) -> dict[str, np.ndarray] | str:
-    """Make inputs of the model's sizes, or say why that is impossible.
+    """Return inputs of the model's sizes, or the reason why that is impossible.
 
     Floats are random, integers 0 (a valid index everywhere), bools True.
     """
-    inner = {initializer.name for initializer in model.graph.initializer}
+    initializer_names = {initializer.name for initializer in model.graph.initializer}
     random = np.random.default_rng(0)
     inputs: dict[str, np.ndarray] = {}
     for value in model.graph.input:
-        if value.name in inner:
+        if value.name in initializer_names:
             continue
         tensor = value.type.tensor_type
         if not tensor.HasField("shape") or any(
-            d.WhichOneof("value") != "dim_value" for d in tensor.shape.dim
+            axis.WhichOneof("value") != "dim_value" for axis in tensor.shape.dim
         ):
             return f"not tuned: {value.name} has a size that is not fixed"
         shape = [dim.dim_value for dim in tensor.shape.dim]
@@ -122,7 +122,7 @@ def make_sample_inputs(model: ModelProto) -> dict[str, np.ndarray] | str:
         elif dtype.kind == "b":
             inputs[value.name] = np.ones(shape, dtype)
         else:
-            return f"not tuned: {value.name} is of {dtype}"
+            return f"not tuned: {value.name} has dtype {dtype}"
     return inputs
 
 
@@ -138,39 +138,39 @@ def _search_settings(
     """
     from ortable_generated.sessions import SEARCHED
 
-    end = time.monotonic() + seconds
-    usual = _bind_session(make, {}, feeds)
-    expected = usual()
-    best, tried = usual, 0
+    deadline = time.monotonic() + seconds
+    baseline = _bind_session(make, {}, feeds)
+    expected = baseline()
+    best, tried = baseline, 0
     settings: dict[str, int] = {}
     steps = [
         (name, candidate) for name in SEARCHED if name not in fixed for candidate in SEARCHED[name]
     ]
     order = np.random.default_rng(0)
     improved = True
-    while improved and time.monotonic() < end:
+    while improved and time.monotonic() < deadline:
         improved = False
         for index in order.permutation(len(steps)):
             name, value = steps[index]
-            if time.monotonic() >= end:
+            if time.monotonic() >= deadline:
                 break
             if settings.get(name) == value:
                 continue
             tried += 1
-            with contextlib.suppress(Exception):  # a value that this ONNX Runtime does not take
-                other = _bind_session(make, {**settings, name: value}, feeds)
-                better = (
-                    _are_close(other(), expected)
-                    and _time_ratio(other, best, _FEW_ROUNDS) <= _MAX_RATIO
+            with contextlib.suppress(Exception):  # this ONNX Runtime may refuse a value
+                candidate_call = _bind_session(make, {**settings, name: value}, feeds)
+                is_better = (
+                    _are_close(candidate_call(), expected)
+                    and _time_ratio(candidate_call, best, _FEW_ROUNDS) <= _MAX_RATIO
                 )
                 if (
-                    better
-                    and time.monotonic() < end
-                    and _time_ratio(other, best, _MANY_ROUNDS) < _MAX_RATIO
+                    is_better
+                    and time.monotonic() < deadline
+                    and _time_ratio(candidate_call, best, _MANY_ROUNDS) < _MAX_RATIO
                 ):
-                    best, settings, improved = other, {**settings, name: value}, True
-    ratio = _time_ratio(best, usual, _MANY_ROUNDS) if settings else 1.0
-    if ratio > _MAX_RATIO:  # chance, or gains that do not add up
+                    best, settings, improved = candidate_call, {**settings, name: value}, True
+    ratio = _time_ratio(best, baseline, _MANY_ROUNDS) if settings else 1.0
+    if ratio > _MAX_RATIO:  # gains by chance, or gains that do not add up
         return SessionTuning({}, 1.0, tried, "searched")
     return SessionTuning(settings, ratio, tried, "searched")
 
@@ -181,10 +181,10 @@ def _bind_session(make: Make, settings: Mapping[str, int], feeds: Mapping[str, A
     return functools.partial(session.run, None, {name: feeds[name] for name in names})
 
 
-def _time_ratio(other: Call, base: Call, rounds: int) -> float:
-    """The median ratio over rounds in which both run first alternately."""
+def _time_ratio(candidate: Call, base: Call, rounds: int) -> float:
+    """Return the median ratio over rounds that alternate which call runs first."""
     once = dict.fromkeys(("base", "other"), time_block(base, 1))
-    times = time_interleaved({"base": base, "other": other}, rounds, _BLOCK_SECONDS, once)
+    times = time_interleaved({"base": base, "other": candidate}, rounds, _BLOCK_SECONDS, once)
     return median_ratio(times, "other", "base")
 
 
@@ -203,7 +203,7 @@ def _are_close(values: list[Any], expected: list[Any]) -> bool:
     return True
 
 
-# -- results of other times
+# -- stored results
 
 
 def _tuning_key(model: ModelProto, user_settings: Mapping[str, Any]) -> str:
@@ -215,7 +215,7 @@ def _tuning_key(model: ModelProto, user_settings: Mapping[str, Any]) -> str:
     digest = hashlib.sha256()
     for proto in (*model.graph.node, *model.graph.input, *model.opset_import):
         digest.update(proto.SerializeToString(deterministic=True))
-    for weight in model.graph.initializer:  # their location differs between processes
+    for weight in model.graph.initializer:  # skip the location, which differs between processes
         digest.update(repr((weight.name, list(weight.dims), weight.data_type)).encode())
     versions = (onnxruntime.__version__, torch.get_num_threads(), describe_processor())
     tables = (sorted(SEARCHED.items()), sorted(INFERENCE.items()), sorted(TRAINING.items()))
@@ -223,15 +223,15 @@ def _tuning_key(model: ModelProto, user_settings: Mapping[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def _decode_tuning(_: str, file: bytes) -> SessionTuning:
+def _decode_tuning(_: str, content: bytes) -> SessionTuning:
     from ortable_generated.sessions import RANGES
 
-    content = json.loads(file)
-    settings = {str(name): int(value) for name, value in content["settings"].items()}
+    fields = json.loads(content)
+    settings = {str(name): int(value) for name, value in fields["settings"].items()}
     for name, value in settings.items():
         if not RANGES[name][0] <= value <= RANGES[name][1]:
             raise ValueError(f"{name} is {value}")
-    return SessionTuning(settings, float(content["ratio"]), int(content["tried"]), "disk")
+    return SessionTuning(settings, float(fields["ratio"]), int(fields["tried"]), "disk")
 
 
 STORE: Store[SessionTuning] = Store(SETTINGS, encode_measured, _decode_tuning)
