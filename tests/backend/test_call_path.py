@@ -194,7 +194,7 @@ def test_products_of_float64_inside_a_float32_graph_keep_their_precision(run_bot
 
 def test_one_arena_is_registered_for_all_sessions(backends):
     call(lambda x: x + 1, torch.randn(3))
-    assert session_module.share_arena() is True
+    assert session_module.register_shared_arena() is True
     options = backends[0].session.get_session_options()
     assert options.get_session_config_entry("session.use_env_allocators") == "1"
 

@@ -81,7 +81,9 @@ def test_a_backward_after_many_forwards_is_right(pair, caplog):
     assert not infers(run(x))  # from now on what the backward needs is saved
     assert_close(gradients(run, model, x), gradients(eager, eager, x))
     told = [each.message for each in caplog.records if "forward_only" in each.name]
-    assert len(told) == 2 and "not differentiated" in told[0] and "runs as a forward graph" in told[1]
+    assert (
+        len(told) == 2 and "not differentiated" in told[0] and "runs as a forward graph" in told[1]
+    )
 
 
 def test_changed_weights_are_seen_at_once(pair):

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from ortable.backend.execute import runner
-from ortable.backend.execute.runner import without_waiting_threads
+from ortable.backend.execute.runner import pause_openmp_threads
 from tests.backend.against_eager import assert_close
 from tests.backend.threads import in_threads
 
@@ -40,21 +40,21 @@ def threads_of_process():
 
 
 def test_a_run_after_a_long_one_ends_the_threads_first(pauses):
-    run = without_waiting_threads(lambda seconds: time.sleep(seconds) or seconds)
+    run = pause_openmp_threads(lambda seconds: time.sleep(seconds) or seconds)
     assert run(0.02) == 0.02 and pauses == []
     assert run(0.0) == 0.0 and pauses == [1]
     assert run(0.0) == 0.0 and pauses == [1]
 
 
 def test_an_error_of_the_run_comes_through(pauses):
-    run = without_waiting_threads(lambda: 1 / 0)
+    run = pause_openmp_threads(lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run()
 
 
 def test_without_such_a_function_nothing_changes(monkeypatch):
     monkeypatch.setattr(runner, "_find_omp_pause", lambda: None)
-    assert without_waiting_threads(len) is len
+    assert pause_openmp_threads(len) is len
 
 
 @LINUX

@@ -288,7 +288,9 @@ def test_a_model_with_files_of_its_own_is_not_kept():
         weight.external_data.add(key="location", value="w.bin")
         model.graph.initializer.append(weight)
 
-    with pytest.raises(PrecompileError, match=r"cannot be serialized .* stores tensors in other files"):
+    with pytest.raises(
+        PrecompileError, match=r"cannot be serialized .* stores tensors in other files"
+    ):
         sealed(pre_ort_model_transforms=move)
 
 

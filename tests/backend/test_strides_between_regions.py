@@ -21,7 +21,7 @@ from ortable.backend.autotune.graphs import make_torch_callable
 from ortable.backend.cache.graph_key import graph_text
 from ortable.backend.execute import call
 from ortable.backend.lower.argument_marks import mark_argument_strides
-from ortable.backend.lower.outputs import promise_strides
+from ortable.backend.lower.outputs import require_traced_strides
 from ortable.backend.lower.strides import with_strides
 from ortable.backend.partition.host_graph import (
     HostGraph,
@@ -327,7 +327,7 @@ def test_torch_runs_a_backward_that_is_measured(monkeypatch):
     def tune(backend, compiled, graph_module, options, whole=False):
         return make_torch_callable(graph_module) if compiled.kind == "backward" else backend
 
-    monkeypatch.setattr(build, "tune_part", tune)
+    monkeypatch.setattr(build, "autotune_partition", tune)
     monkeypatch.setattr(build, "absorb_small_partitions", lambda graph, in_torch, **_: in_torch)
     assert_trains(attention_net(), torch.randint(9, (2, 16)))
 
@@ -370,7 +370,7 @@ def test_strides_of_arguments_are_part_of_the_key_of_a_graph():
     before = graph_text(module)
     mark_argument_strides(module, [torch.empty(3, 2)])
     assert graph_text(module) != before
-    promise_strides(module)
+    require_traced_strides(module)
     assert len({*before, *graph_text(module)}) == len(before) + 2
 
 

@@ -101,7 +101,9 @@ def test_some_weights_stay() -> None:
 def test_gradients_are_refused() -> None:
     model = net()
     run, _ = compiled(model, "int4")
-    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="'weights' quantizes or casts"):
+    with pytest.raises(
+        torch._dynamo.exc.BackendCompilerFailed, match="'weights' quantizes or casts"
+    ):
         run(IDS)
 
 

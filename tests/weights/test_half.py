@@ -11,7 +11,7 @@ import torch
 import transformers
 
 import ortable
-from ortable.backend.execute.runner import with_late_casts
+from ortable.backend.execute.runner import move_casts_to_front
 from ortable.errors import OptionError
 
 from .models import NAMES, build, distance, linears, operators
@@ -124,7 +124,7 @@ def test_kept_weights_are_cast_one_after_the_other(dtype) -> None:
     storage: dict = {}
     with torch.no_grad():
         compiled(model, storage, weights="keep")(**kwargs)
-    late = with_late_casts(storage["instance"][0].onnx)
+    late = move_casts_to_front(storage["instance"][0].onnx)
     readers = {n for node in late.graph.node if node.op_type != "Cast" for n in node.input}
     matrices = {
         each.name

@@ -194,7 +194,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_reset_locks)
 
 
-def encode_measured(_: str, record: Any) -> bytes:
+def encode_as_json(_: str, record: Any) -> bytes:
     """Encode a dataclass as a line of JSON; the processor is added for information only."""
     return json.dumps({**asdict(record), "processor": describe_processor()}).encode() + b"\n"
 

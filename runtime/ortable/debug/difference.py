@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from onnx import ModelProto
 
-from ortable.backend.aot.decompositions import get_decomposition_table, user_table
+from ortable.backend.aot.decompositions import get_decomposition_table, user_decompositions
 from ortable.backend.aot.entry import compile_with_autograd
 from ortable.backend.options import OrtOptions
 from ortable.compat.torch_explain import original_callable
@@ -134,7 +134,7 @@ class _ComparisonRun:
         return self.call.record_compiled(backend)
 
     def decomposition_table(self) -> Mapping[Any, Any]:
-        table = user_table(OrtOptions.from_mapping(self.options))
+        table = user_decompositions(OrtOptions.from_mapping(self.options))
         return get_decomposition_table() if table is None else table
 
 

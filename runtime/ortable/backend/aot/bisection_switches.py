@@ -32,7 +32,7 @@ from .compilation import Compilation
 _DISABLED_REASON = "a bisection has disabled its conversion"
 
 
-def is_on(_: Compilation) -> bool:
+def is_bisection_running(_: Compilation) -> bool:
     """Register the parts that torch's bisector can disable, and return whether a bisection runs."""
     register_subsystems()
     return is_bisecting()
@@ -74,6 +74,6 @@ def _make_application(node: Node) -> Application:
     return Application(name, file, (node.name,), node, node)
 
 
-def is_off(step: Callable[..., Any]) -> bool:
+def is_step_disabled(step: Callable[..., Any]) -> bool:
     """Whether the bisection disabled a step that edits the FX graph before its conversion."""
     return is_disabled("passes", lambda: Application(step.__name__, subject=step))

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch.fx import GraphModule, Node
 
-from ortable.backend.autotune.graphs import tune_part
+from ortable.backend.autotune.graphs import autotune_partition
 from ortable.backend.cache.codec import Unserializable
 from ortable.backend.cache.conversion import compile_cached
 from ortable.backend.execute.weights import subclass_arguments
@@ -24,9 +24,9 @@ from ortable.backend.partition.absorb_small import (
     place_graph_break_fragment,
 )
 from ortable.backend.partition.fallback import (
-    find_culprits,
-    refuse_missing,
-    refused_error,
+    find_failed_nodes,
+    make_raise_on_error,
+    raise_for_missing_converters,
     specialize_sizes,
     unsupported_nodes,
 )
@@ -52,7 +52,7 @@ from ortable.compat.torch_logging import timeline_event
 from ortable.errors import InputError, OptionError, OrtableError, ProviderError
 from ortable.interpreter.diagnostics.advice import attach_advice
 
-from .bisection_switches import find_disabled_calls, is_off
+from .bisection_switches import find_disabled_calls, is_step_disabled
 from .compilation import Compiled
 from .events import graph_label, log_compiled, log_failed_backward
 from .hints import warn_grad_enabled, warn_of_fallback
@@ -130,9 +130,9 @@ def compile_at_once(
     # AOTAutograd's fake mode may be active, but the constants of the graph are real tensors.
     options = resolve_providers(graph.module, options)
     with unset_fake_temporarily():
-        if not is_off(recompose_operators):
+        if not is_step_disabled(recompose_operators):
             recompose_operators(graph.module)
-        if graph.kind == "inference" and not is_off(fuse_batched_matmul):
+        if graph.kind == "inference" and not is_step_disabled(fuse_batched_matmul):
             fuse_batched_matmul(graph.module)
         return _compile_with_fallback(graph, options, runner, static)
 
@@ -153,7 +153,7 @@ def _compile_with_fallback(
     while True:
         placed, in_torch, original_nodes = place_nodes(graph, unsupported)
         if options.fallback == "error" and (in_torch or fragment):
-            refuse_missing(placed, in_torch)  # one error for all partitions
+            raise_for_missing_converters(placed, in_torch)  # one error for all partitions
         if fragment:
             placed, in_torch, original_nodes = graph, fragment, {node: node for node in fragment}
         elif in_torch and not is_searching("lowerings"):
@@ -173,7 +173,7 @@ def _compile_with_fallback(
             if must_convert or isinstance(error, OptionError | InputError | ProviderError):
                 raise
             failed_partition = partition_graph(placed, in_torch).partitions[len(converted)]
-            causes = find_culprits(error, failed_partition.nodes, attempts)
+            causes = find_failed_nodes(error, failed_partition.nodes, attempts)
             unsupported |= {original_nodes[node]: reason for node, reason in causes.items()}
             continue
         fell_back = {node for node in in_torch if original_nodes.get(node) in unsupported}
@@ -189,7 +189,7 @@ def _find_unsupported(graph: AotGraph, options: OrtOptions) -> dict[Node, str]:
     disabled = find_disabled_calls(graph)
     if options.fallback == "eager":
         return {**disabled, **unsupported_nodes(graph, options.raise_on)}
-    refusal = refused_error(graph.module, options.raise_on)
+    refusal = make_raise_on_error(graph.module, options.raise_on)
     if refusal is not None:
         raise refusal
     return disabled
@@ -328,7 +328,7 @@ def _make_callable(
         providers = provider_names(options.providers)
         record = make_record(compiled, graph_module, callable_graph, providers, placement)
         append_record(options.storage, record)
-    return tune_part(callable_graph, compiled, graph_module, options)
+    return autotune_partition(callable_graph, compiled, graph_module, options)
 
 
 def static_arguments(graph: AotGraph) -> frozenset[int]:

@@ -45,12 +45,14 @@ def _build_default_table() -> Table:
             table[operator] = decomposition
     present = all_operator_names()
     foreach = {
-        overload_of(name): function for name, function in tables.foreach.items() if name in present
+        get_aten_overload(name): function
+        for name, function in tables.foreach.items()
+        if name in present
     }
     return {**foreach, **table}
 
 
-def overload_of(name: str) -> Any:
+def get_aten_overload(name: str) -> Any:
     """Return the overload with a name such as ``aten::add.Tensor``."""
     packet, _, overload = name.removeprefix("aten::").partition(".")
     return getattr(getattr(torch.ops.aten, packet), overload or "default")
@@ -92,17 +94,17 @@ def filter_decomposition_table(
     return {op: function for op, function in existing_table.items() if filter_fct(op)}
 
 
-def user_table(options: OrtOptions) -> Table | None:
+def user_decompositions(options: OrtOptions) -> Table | None:
     """Return the decompositions of the user's ExportOptions; None means the backend's table."""
     return None if options.export_options is None else options.export_options.table()
 
 
-def note_user_table(compilation: Compilation) -> None:
+def store_user_decompositions(compilation: Compilation) -> None:
     """Store the user's decompositions in the compilation."""
-    compilation.decompositions = user_table(compilation.options)
+    compilation.decompositions = user_decompositions(compilation.options)
 
 
-def select_table(compilation: Compilation) -> Table:
+def select_decompositions(compilation: Compilation) -> Table:
     """Return the decompositions for AOTAutograd: the user's table or the default.
 
     While a bisection of decompositions runs, each of them can be disabled.

@@ -14,11 +14,11 @@ from typing import Any, Unpack
 
 from torch.fx import GraphModule
 
-from ortable.backend.autotune.graphs import make_torch_callable, tune_part
+from ortable.backend.autotune.graphs import autotune_partition, make_torch_callable
 from ortable.backend.execute.call import OrtBackend
 from ortable.backend.execute.runner import run_with_onnxruntime
 from ortable.backend.lower.argument_marks import mark_argument_strides
-from ortable.backend.lower.outputs import promise_strides
+from ortable.backend.lower.outputs import require_traced_strides
 from ortable.backend.options import OrtOptions, OrtOptionsDict
 from ortable.compat.torch import HigherOrderOperator, OpOverload, TracingContext
 from ortable.compat.versions import check_versions
@@ -26,7 +26,7 @@ from ortable.errors import OptionError, OrtableError
 
 from .build import Compiled, RunnerFactory, compile_aot_graph
 from .compilation import Compilation
-from .decompositions import apply_decompositions, user_table
+from .decompositions import apply_decompositions, user_decompositions
 from .pipeline import compile_in_steps
 
 _log = logging.getLogger(__name__)
@@ -167,16 +167,16 @@ def compile_from_torch(
             "ortable.to_onnx converts a model without running it."
         )
     if context.fw_metadata is not None and _is_aten(graph_module):
-        table = user_table(options)
+        table = user_decompositions(options)
         if table is not None:
             graph_module = apply_decompositions(graph_module, table)
         mark_argument_strides(graph_module, args)
         if options.autotune == "torch":
             return make_torch_callable(graph_module)
-        promise_strides(graph_module)  # another compiler may compile the backward
+        require_traced_strides(graph_module)  # another compiler may compile the backward
         run = compile_aot_graph(graph_module, options, runner)
         if isinstance(run, OrtBackend):
-            return tune_part(run, run.compiled, graph_module, options, whole=True)  # type: ignore[no-any-return]
+            return autotune_partition(run, run.compiled, graph_module, options, whole=True)  # type: ignore[no-any-return]
         return run
     return compile_with_autograd(graph_module, args, options, runner)
 

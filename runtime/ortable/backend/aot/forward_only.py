@@ -35,7 +35,7 @@ from ortable.interpreter.assertions import run_time_checks
 
 from .build import compile_at_once, static_arguments
 from .compilation import Compilation
-from .skip_aot_wrapper import is_idle
+from .skip_aot_wrapper import is_wrapper_idle
 
 _log = logging.getLogger(__name__)
 _WEIGHT_CHANGED = (
@@ -63,7 +63,7 @@ class ForwardGraph:
     static: frozenset[int] = frozenset()
 
 
-def note_forward_graph(
+def store_forward_graph(
     compilation: Compilation, graph_module: GraphModule, arguments: Sequence[Any]
 ) -> None:
     """Store the last compiled graph for `watch_gradients` if it is a forward graph."""
@@ -110,7 +110,7 @@ def watch_gradients(compilation: Compilation, run: Run) -> Run:
         return run
     if len(graph.inputs.nodes) != count or any(graph.is_mutation(node) for node in nodes):
         return run
-    if not is_idle(forward.metadata, count, check_dynamic_outputs=False):
+    if not is_wrapper_idle(forward.metadata, count, check_dynamic_outputs=False):
         return run
     if any(True for _ in run_time_checks(forward.graph.module.graph)):
         return run

@@ -13,7 +13,7 @@ from typing import Any
 
 from torch.fx import GraphModule
 
-from ortable.backend.autotune.graphs import pin_to_torch, tune_whole
+from ortable.backend.autotune.graphs import autotune_graph, run_entirely_in_torch
 from ortable.backend.execute.runner import is_distributed
 from ortable.backend.lower.argument_marks import (
     argument_names,
@@ -21,7 +21,7 @@ from ortable.backend.lower.argument_marks import (
     mark_argument_names,
     mark_argument_strides,
     mark_untracked_writes,
-    warn_of_constants,
+    warn_of_frozen_peft_weights,
 )
 from ortable.backend.partition.absorb_small import (
     is_graph_break_fragment,
@@ -78,7 +78,7 @@ def _check_providers(compilation: Compilation) -> None:
 def _note_untracked_writes(compilation: Compilation) -> None:
     compilation.untracked_writes = find_untracked_writes(compilation.graph_module)
     if compilation.untracked_writes and compilation.options.freeze in ("on", "trust"):
-        warn_of_constants()
+        warn_of_frozen_peft_weights()
 
 
 def _note_graph_break(compilation: Compilation) -> None:
@@ -95,20 +95,26 @@ def _compile_graph(compilation: Compilation, graph_module: GraphModule, _: Seque
 BEFORE = (
     CompileStep(
         "search", "a bisection runs without caches and timings",
-        bisection_switches.disable_caches, bisection_switches.is_on,
+        bisection_switches.disable_caches, bisection_switches.is_bisection_running,
     ),
     CompileStep("providers", "a missing execution provider is an error at once", _check_providers),
     CompileStep(
-        "decompositions", "the user has a table", decompositions.note_user_table,
-        lambda c: decompositions.user_table(c.options) is not None,
+        "decompositions", "the user has a table", decompositions.store_user_decompositions,
+        lambda c: decompositions.user_decompositions(c.options) is not None,
     ),
-    CompileStep("files", _FILE, serialization.decide_serialization, serialization.is_requested),
+    CompileStep(
+        "files", _FILE,
+        serialization.decide_serialization, serialization.is_serialization_requested,
+    ),
     CompileStep("recompilation", "recompilations are logged", lambda c: log_recompile()),
     CompileStep(
         "autotune", _TORCH,
-        lambda c: pin_to_torch(c.graph_module), lambda c: c.options.autotune == "torch",
+        lambda c: run_entirely_in_torch(c.graph_module), lambda c: c.options.autotune == "torch",
     ),
-    CompileStep("recurrent networks", _RECURRENT, recurrent.train_in_eager, recurrent.is_trained),
+    CompileStep(
+        "recurrent networks", _RECURRENT,
+        recurrent.train_in_eager, recurrent.must_run_in_torch,
+    ),
     CompileStep(
         "lost dropout", "AOTAutograd would lose it between recurrent layers",
         recurrent.refuse_lost_dropout, recurrent.has_lost_dropout,
@@ -151,9 +157,9 @@ GRAPH = (
         "compilation", "place, partition, convert, create sessions", _compile_graph
     ),
     CompileStep(
-        "no wrapper", "AOTAutograd may do nothing in a call", skip_aot_wrapper.note_metadata
+        "no wrapper", "AOTAutograd may do nothing in a call", skip_aot_wrapper.store_metadata
     ),
-    CompileStep("forward only", "a backward may never run", forward_only.note_forward_graph),
+    CompileStep("forward only", "a backward may never run", forward_only.store_forward_graph),
 )  # fmt: skip
 # `run(compilation, call)` returns the callable that replaces `call`, or `call` itself.
 AROUND = (
@@ -165,20 +171,20 @@ AROUND = (
     ),
     CompileStep(
         "arguments", "they are passed one by one",
-        skip_aot_wrapper.clear_boxed_mark, serialization.stays_in_process,
+        skip_aot_wrapper.clear_boxed_mark, serialization.is_not_serialized,
     ),
     CompileStep(
         "torch", "no operator is worth a session",
-        forward_only.run_in_eager, serialization.stays_in_process,
+        forward_only.run_in_eager, serialization.is_not_serialized,
     ),
     CompileStep(
         "forward only", "the calls show whether a backward runs",
-        forward_only.watch_gradients, serialization.stays_in_process,
+        forward_only.watch_gradients, serialization.is_not_serialized,
     ),
     CompileStep(
         "autotune", "the calls show whether ONNX Runtime or torch is faster",
-        lambda c, call: tune_whole(call, c.graph_module, c.args, c.callables, c.options),
-        serialization.stays_in_process,
+        lambda c, call: autotune_graph(call, c.graph_module, c.args, c.callables, c.options),
+        serialization.is_not_serialized,
     ),
 )  # fmt: skip
 
@@ -223,7 +229,7 @@ def _trace_with_autograd(compilation: Compilation) -> Compiled:
         bw_compiler=compilation.compiler(compile_it),
         inference_compiler=compilation.compiler(compile_it),
         partition_fn=partition_joint,
-        decompositions=decompositions.select_table(compilation),
+        decompositions=decompositions.select_decompositions(compilation),
         keep_inference_input_mutations=True,  # the graph itself writes to its inputs
     )(compilation.graph_module, compilation.args)
     return traced

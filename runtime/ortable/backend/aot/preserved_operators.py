@@ -75,9 +75,9 @@ def _call_with_sizes(scales_overload: Any, decomposition: Callable[..., Any]) ->
 
     The C++ kernel would trace the sizes as numbers.
     """
-    from .decompositions import overload_of
+    from .decompositions import get_aten_overload
 
-    operator = overload_of(scales_overload.name().removesuffix(".vec"))
+    operator = get_aten_overload(scales_overload.name().removesuffix(".vec"))
     never_decompose = operator.name() in traits.NEVER_DECOMPOSE
 
     def kernel(input: Any, output_size: Sequence[Any] | None, *options: Any) -> Any:
@@ -113,8 +113,8 @@ def _has_dynamic_sizes(arguments: Any) -> bool:
 
 
 def _preserved_operators() -> list[Any]:
-    from .decompositions import overload_of
+    from .decompositions import get_aten_overload
 
     present = all_operator_names()
     names = sorted(traits.NEVER_DECOMPOSE | traits.WHOLE_WHEN_STATIC)
-    return [overload_of(name) for name in names if name in present]
+    return [get_aten_overload(name) for name in names if name in present]

@@ -41,7 +41,7 @@ class _RecurrentCall(NamedTuple):
         return bool(self.dropout) and self.train and self.layers > 1
 
 
-def is_trained(compilation: Compilation) -> bool:
+def must_run_in_torch(compilation: Compilation) -> bool:
     """Whether torch must run a graph because its recurrent network trains or applies dropout."""
     calls = [call for call in _find_recurrent_calls(compilation.graph_module) if call.train]
     if not calls or compilation.options.raise_on or compilation.serialize_for is not None:

@@ -17,7 +17,7 @@ from .compilation import Compilation
 _log = logging.getLogger(__name__)
 
 
-def is_requested(_: Compilation) -> bool:
+def is_serialization_requested(_: Compilation) -> bool:
     """Whether torch serializes the functions that it is compiling."""
     return precompile_mode() is not None
 
@@ -45,7 +45,7 @@ def decide_serialization(compilation: Compilation) -> None:
     _log.info("not serialized for other processes: %s", reason)
 
 
-def stays_in_process(compilation: Compilation) -> bool:
+def is_not_serialized(compilation: Compilation) -> bool:
     """Whether the compiled function is not serialized."""
     return compilation.serialize_for is None
 

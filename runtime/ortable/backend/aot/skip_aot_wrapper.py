@@ -21,7 +21,7 @@ from .compilation import Compilation
 _PLAIN_TENSOR_META = "PlainTensorMeta"
 
 
-def note_metadata(
+def store_metadata(
     compilation: Compilation, graph_module: GraphModule, arguments: Sequence[Any]
 ) -> None:
     """Store the last callable with AOTAutograd's metadata of its graph.
@@ -63,7 +63,9 @@ def remove_wrapper(compilation: Compilation, wrapped: Callable[..., Any]) -> Cal
     view_count = sum(
         _is_expected_alias(role, info.output_type.name) for role, info in described_outputs
     )
-    if len(compiled_graph.inputs) != count or not is_idle(metadata, count, view_count=view_count):
+    if len(compiled_graph.inputs) != count or not is_wrapper_idle(
+        metadata, count, view_count=view_count
+    ):
         return wrapped
     if free_tensors:
         return compiled.with_fixed(free_tensors)
@@ -106,7 +108,7 @@ def _is_expected_alias(role: OutputRole, output_type: str) -> bool:
     return all(step.op not in (DETACH, torch.ops.aten.alias.default) for step in role.steps)
 
 
-def is_idle(
+def is_wrapper_idle(
     metadata: Any, argument_count: int, check_dynamic_outputs: bool = True, view_count: int = 0
 ) -> bool:
     """Whether AOTAutograd's wrapper of a graph only passes its arguments and results on.

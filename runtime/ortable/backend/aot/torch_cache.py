@@ -52,7 +52,7 @@ def use_torch_cache(compilation: Compilation) -> Iterator[None]:
 
     This sets `compilation.compiler`. torch's settings are restored on exit.
     """
-    from ortable.backend.precompile.artifact import Loader, loader  # imports inductor
+    from ortable.backend.precompile.artifact import GraphLoader, active_loader  # imports inductor
     from ortable.compat.torch import functorch_config
 
     salt = _compute_salt(compilation)
@@ -71,7 +71,7 @@ def use_torch_cache(compilation: Compilation) -> Iterator[None]:
     settings = {"bundled_autograd_cache": True, "force_non_lazy_backward_lowering": True}
     with (
         restore_on_exit(lambda: vars(graph_module).pop(_SALT, None)),
-        set_context_var(loader, Loader(compilation.options, load_graph)),
+        set_context_var(active_loader, GraphLoader(compilation.options, load_graph)),
         functorch_config.patch(settings),
     ):
         setattr(graph_module, _SALT, salt)

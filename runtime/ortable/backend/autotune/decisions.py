@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 
 from ortable.backend.cache.keys import disk_key
-from ortable.backend.store import DECISION, Store, Uncacheable, describe_processor, encode_measured
+from ortable.backend.store import DECISION, Store, Uncacheable, describe_processor, encode_as_json
 
 from .trial import Decision
 
@@ -67,4 +67,4 @@ def _decode_decision(_: str, content: bytes) -> Decision:
     return Decision(choice, ort_seconds, torch_seconds)
 
 
-STORE: Store[Decision] = Store(DECISION, encode_measured, _decode_decision)
+STORE: Store[Decision] = Store(DECISION, encode_as_json, _decode_decision)

@@ -64,7 +64,7 @@ class AutotunedGraph:
         return self.tuned.run(args)  # type: ignore[no-any-return]
 
 
-def tune_part(
+def autotune_partition(
     backend: Any,
     compiled: CompiledGraph,
     graph_module: GraphModule | None,
@@ -78,7 +78,7 @@ def tune_part(
         compiled: its conversion.
         graph_module: its FX graph, or None if nothing was traced.
         options: the options of the backend.
-        whole: also measure an inference graph, which `tune_whole` measures otherwise.
+        whole: also measure an inference graph, which `autotune_graph` measures otherwise.
     """
     if graph_module is None or options.autotune is not True or not _is_measurable([compiled]):
         return backend
@@ -99,7 +99,7 @@ def tune_part(
     return AutotunedGraph(tuned, compiled)
 
 
-def tune_whole(
+def autotune_graph(
     run: Callable[..., Any],
     graph_module: GraphModule,
     args: Sequence[Any],
@@ -151,7 +151,7 @@ def _ort_callables(callables: Sequence[Any]) -> Iterator[Any]:
     return (run for run in _flatten_callables(callables) if hasattr(run, "compiled"))
 
 
-def pin_to_torch(graph_module: GraphModule) -> Callable[..., Any]:
+def run_entirely_in_torch(graph_module: GraphModule) -> Callable[..., Any]:
     """Return a graph of dynamo as torch runs it, because option `autotune` is "torch"."""
     _log.info("autotune: torch runs a graph of %d nodes", len(graph_module.graph.nodes))
     return make_eager_callable(graph_module)

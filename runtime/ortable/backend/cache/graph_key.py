@@ -18,11 +18,11 @@ from torch.fx import GraphModule, Node
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.argument_marks import (
     argument_strides,
-    has_other_strides,
+    has_untraced_strides,
     has_untracked_writes,
 )
 from ortable.backend.lower.compile import target_opset
-from ortable.backend.lower.outputs import has_promised_strides
+from ortable.backend.lower.outputs import requires_traced_strides
 from ortable.backend.options import OrtOptions
 from ortable.backend.store import Uncacheable
 from ortable.compat.providers import provider_names
@@ -31,7 +31,7 @@ from ortable.interpreter.modules import find_attribute
 from ortable.interpreter.tables import LOADED
 from ortable.passes.rewrite.rule_selection import content_key
 
-from .keys import digest_of_lines, text_of
+from .keys import digest_of_lines, to_canonical_json
 
 MAX_CONSTANT_BYTES = 2**31 - 1  # the limit of protobuf
 _TRUSTED_MODULES = ("_operator", "builtins", "math", "operator", "torch")
@@ -69,7 +69,9 @@ def conversion_key(
         getattr(torch.utils.deterministic, "fill_uninitialized_memory", True),
         len(LOADED),
     ]
-    return digest_of_lines([text_of(settings), f"kind {graph.kind}", *graph_text(graph.module)])
+    return digest_of_lines(
+        [to_canonical_json(settings), f"kind {graph.kind}", *graph_text(graph.module)]
+    )
 
 
 def graph_text(graph_module: GraphModule) -> list[str]:
@@ -107,7 +109,7 @@ class _GraphWriter:
         op = node.op
         if op == "placeholder":
             writes = "written " if has_untracked_writes(node) else ""
-            strides = f" as {argument_strides(node)}" if has_other_strides(node) else ""
+            strides = f" as {argument_strides(node)}" if has_untraced_strides(node) else ""
             desc = type(node.meta.get("desc")).__name__
             return f"in {writes}{desc} {self.result_text(node)}{strides}"
         if op == "get_attr":
@@ -120,7 +122,7 @@ class _GraphWriter:
         if op == "output":
             descs = node.meta.get("desc") or ()
             descs = descs if isinstance(descs, list | tuple) else (descs,)
-            promised = "promised " if has_promised_strides(node) else ""
+            promised = "promised " if requires_traced_strides(node) else ""
             return f"out {promised}{args} {' '.join(type(item).__name__ for item in descs)}"
         return f"{op} {target} {args} {kwargs} {self.result_text(node)}"
 

@@ -55,7 +55,9 @@ def session_key(compiled: CompiledGraph, options: OrtOptions, *extra: Any) -> st
     try:
         # the input names keep sessions of equal graphs with different names apart
         names = [role.name for role in compiled.inputs]
-        text = text_of([options.providers, settings, torch.get_num_threads(), names, extra])
+        text = to_canonical_json(
+            [options.providers, settings, torch.get_num_threads(), names, extra]
+        )
     except TypeError:  # the options of a provider contain an object
         return None
     return digest_of_lines([compiled.key, text])
@@ -71,7 +73,7 @@ def disk_key(key: str) -> str:
         if specs.lowerings:
             raise Uncacheable(f"{specs.path} was loaded with lowerings, which are functions")
     return digest_of_lines(
-        [key, text_of(dependency_versions()), *(specs.source for specs in LOADED)]
+        [key, to_canonical_json(dependency_versions()), *(specs.source for specs in LOADED)]
     )
 
 
@@ -101,7 +103,7 @@ def dependency_versions() -> dict[str, str]:
     }
 
 
-def text_of(value: Any) -> str:
+def to_canonical_json(value: Any) -> str:
     """Serialize plain values; equal values give equal strings."""
     return json.dumps(value, sort_keys=True)
 

@@ -37,16 +37,16 @@ from .frozen import (
     BackOff,
     FrozenWeights,
     count_sessions_with,
+    embed_weights,
     is_freezable,
     trim_freed_memory,
-    with_constants,
 )
 from .quantized_constants import (
+    embed_prequantized_weights,
+    embed_quantized_weights,
     has_codes,
-    needs_constants_error,
+    make_missing_constants_error,
     record_shared_session,
-    with_prequantized_codes,
-    with_quantized_constants,
 )
 from .weights import (
     fsdp_parameter_ids,
@@ -236,13 +236,13 @@ class OrtBackend:
         A call with unquantized weights would return other results.
         """
         if len(self._watchable_positions(args)) < len(self._constant_positions):
-            raise needs_constants_error(
+            raise make_missing_constants_error(
                 "a write to one of them would not be detected (a weight was created under "
                 "torch.inference_mode(), for example, or shares memory with another process)"
             )
         call = self._freeze_weights(key, args) or self._freeze_weights(key, args)
         if call is None:
-            raise needs_constants_error("they changed while their session was created")
+            raise make_missing_constants_error("they changed while their session was created")
         return call
 
     def _freeze_weights(self, key: tuple[int, ...], args: Sequence[Any]) -> CompiledCall | None:
@@ -309,9 +309,9 @@ class OrtBackend:
     ) -> tuple[ModelProto, dict[str, Any]]:
         if self._rounding is None:
             if self._codes and has_codes(role for role, _ in weights.values()):
-                return with_prequantized_codes(self.compiled.model, weights, self.weights)
-            return with_constants(self.compiled.model, weights)
-        return with_quantized_constants(self.compiled.model, weights, self._rounding, self.weights)
+                return embed_prequantized_weights(self.compiled.model, weights, self.weights)
+            return embed_weights(self.compiled.model, weights)
+        return embed_quantized_weights(self.compiled.model, weights, self._rounding, self.weights)
 
     def _frozen_function(
         self, frozen: FrozenWeights, session: Any, positions: Sequence[int]

@@ -207,7 +207,7 @@ def trim_freed_memory() -> None:
         trim(0)
 
 
-def with_constants(
+def embed_weights(
     model: ModelProto,
     weights: Mapping[str, tuple[InputRole, torch.Tensor]],
     values: bool = True,

@@ -20,7 +20,7 @@ from ortable.ir import initializers
 from ortable.passes.weight_quantization import WeightOptions
 
 from .feeds import feed_any, to_input_layout
-from .frozen import with_constants
+from .frozen import embed_weights
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder
@@ -36,7 +36,7 @@ def has_codes(roles: Iterable[InputRole]) -> bool:
     return any(role.elem_type in _CODE_DTYPES and len(role.shape or ()) > 1 for role in roles)
 
 
-def with_prequantized_codes(
+def embed_prequantized_weights(
     model: ModelProto,
     weights: Mapping[str, tuple[InputRole, torch.Tensor]],
     record: dict[str, Any],
@@ -52,11 +52,11 @@ def with_prequantized_codes(
 
     builder = _make_builder(model, weights)
     if not pack_weight_codes(builder):
-        return with_constants(model, weights)
+        return embed_weights(model, weights)
     return _make_session_model(builder, weights, record)
 
 
-def with_quantized_constants(
+def embed_quantized_weights(
     model: ModelProto,
     weights: Mapping[str, tuple[InputRole, torch.Tensor]],
     options: WeightOptions,
@@ -99,7 +99,7 @@ def _make_builder(
 ) -> GraphBuilder:
     from ortable.builder import GraphBuilder  # lazy: only conversion needs it
 
-    without_values, _ = with_constants(model, weights, values=False)
+    without_values, _ = embed_weights(model, weights, values=False)
     builder = GraphBuilder(without_values, target="onnxruntime")
     for name, (role, tensor) in weights.items():
         builder.initializers_dict[name] = to_input_layout(role, tensor.data)
@@ -123,7 +123,7 @@ def _make_session_model(
     return exported.session_proto(), constants
 
 
-def needs_constants_error(reason: str) -> OptionError:
+def make_missing_constants_error(reason: str) -> OptionError:
     """Make the error for option `weights` on a graph whose weights cannot become constants.
 
     Args:

@@ -31,7 +31,7 @@ from ortable.passes.weight_quantization import Stored, WeightOptions
 from ortable_generated.onnx.traits import GATHERS
 
 from .call import OrtBackend, freezable_positions
-from .quantized_constants import needs_constants_error
+from .quantized_constants import make_missing_constants_error
 
 Run = Callable[..., Any]
 
@@ -70,7 +70,7 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
 
     def make_tuned_session(model: ModelProto, constants: dict[str, Any] | None = None) -> Any:
         if requested == "keep":
-            model = with_late_casts(model)
+            model = move_casts_to_front(model)
 
         def make_with(tuned: Mapping[str, Any]) -> Any:
             settings = options.session_options
@@ -126,7 +126,7 @@ def _requested_weights(
     if requested in (None, "keep") or not isinstance(frozen, str):
         return requested
     if frozen != _NO_WEIGHTS:
-        raise needs_constants_error(frozen)
+        raise make_missing_constants_error(frozen)
     return None
 
 
@@ -135,7 +135,7 @@ def _make_paused_run(session: Any) -> Callable[..., Any]:
     run: Callable[..., Any] = bound_session(session).run_with_ort_values
     if session.get_session_options().intra_op_num_threads == 1:
         return run
-    return without_waiting_threads(run)
+    return pause_openmp_threads(run)
 
 
 def _tune_settings(
@@ -228,7 +228,7 @@ def is_distributed() -> bool:
     return distributed.get_world_size() > 1
 
 
-def without_waiting_threads(run: Run) -> Run:
+def pause_openmp_threads(run: Run) -> Run:
     """Wrap `run` so that torch's OpenMP threads are ended if the previous run was long.
 
     After an operator of torch these threads spin for some 20 ms on the processors that ONNX
@@ -272,7 +272,7 @@ def _is_matrix(role: InputRole) -> bool:
     return role.elem_type in HALVES and len(role.shape or ()) > 1
 
 
-def with_late_casts(model: ModelProto) -> ModelProto:
+def move_casts_to_front(model: ModelProto) -> ModelProto:
     """Move the casts of inputs to the front of the model, so that ONNX Runtime runs them last.
 
     ONNX Runtime orders nodes backwards from the results; among the producers of a node's inputs it

@@ -62,7 +62,7 @@ def mark_argument_names(graph_module: GraphModule, names: Sequence[str]) -> None
         node.meta[_NAME] = _name_of_description(node.meta.get("desc"), names) or node.name
 
 
-def mark_inner_name(node: Node, arguments: Sequence[Node]) -> None:
+def mark_partition_argument_name(node: Node, arguments: Sequence[Node]) -> None:
     """Name an argument of a partition after its value, if the arguments of the graph have names."""
     if arguments and _NAME in arguments[0].meta:
         node.meta.setdefault(_NAME, node.name)
@@ -139,12 +139,12 @@ def mark_argument_strides(graph_module: GraphModule, arguments: Sequence[Any]) -
             node.meta[_STRIDES] = strides
 
 
-def mark_any_strides(node: Node) -> None:
+def mark_unknown_strides(node: Node) -> None:
     """Mark an argument of a partition whose strides are unknown before the call."""
     node.meta.setdefault(_STRIDES, None)
 
 
-def has_other_strides(node: Node) -> bool:
+def has_untraced_strides(node: Node) -> bool:
     """Whether the strides of an argument may differ from those of its node."""
     return _STRIDES in node.meta
 
@@ -176,7 +176,7 @@ def mark_untracked_writes(graph_module: GraphModule, positions: frozenset[int]) 
             node.meta[_WRITTEN] = True
 
 
-def warn_of_constants() -> None:
+def warn_of_frozen_peft_weights() -> None:
     """Warn that option `freeze` makes constants of weights that PEFT writes to."""
     warnings.warn(_STALE_WARNING, RuntimeWarning, stacklevel=2)
 

@@ -10,7 +10,7 @@ from torch.fx import GraphModule, Node
 
 from ortable import dims, dtypes
 from ortable.backend.roles import DimSource, InputRole, InputRoleKind
-from ortable.backend.sessions.providers import check_argument, device_of
+from ortable.backend.sessions.providers import check_device_supported, device_of
 from ortable.dims import Dim, SymDim
 from ortable.errors import ConversionError
 from ortable.interpreter.complex_numbers import declare_input, transpose_parts
@@ -95,7 +95,7 @@ def check_inputs(plan: InputPlan, provider_names: tuple[str, ...]) -> None:
         if value.device.type == "meta" and any(user.op != "output" for user in node.users):
             raise no_data_error(location)
         check_type(location, value)
-        check_argument(location, value.device, provider_names)
+        check_device_supported(location, value.device, provider_names)
 
 
 def no_data_error(location: str) -> ConversionError:

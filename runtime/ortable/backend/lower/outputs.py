@@ -20,7 +20,7 @@ from ortable.interpreter.assertions import run_time_checks
 from ortable.interpreter.control_flow import is_token_result
 
 from .aot_graph import AotGraph
-from .argument_marks import has_other_strides
+from .argument_marks import has_untraced_strides
 from .inputs import InputPlan, no_data_error, shape_of, strides_of
 from .strides import contiguous_strides, has_gaps
 from .views import DETACH, is_view, trace_views
@@ -48,7 +48,7 @@ class OutputPlan:
     promised: set[Node] = field(default_factory=set)
 
 
-def promise_strides(graph_module: GraphModule) -> None:
+def require_traced_strides(graph_module: GraphModule) -> None:
     """Keep the traced strides of all results, including those saved for the backward.
 
     The backward may be compiled by a backend that relies on them.
@@ -56,7 +56,7 @@ def promise_strides(graph_module: GraphModule) -> None:
     graph_module.graph.output_node().meta[_PROMISED_MARK] = True
 
 
-def has_promised_strides(output: Node) -> bool:
+def requires_traced_strides(output: Node) -> bool:
     """Whether all results of a graph keep their traced strides."""
     return _PROMISED_MARK in output.meta
 
@@ -82,7 +82,7 @@ def plan_outputs(graph: AotGraph) -> OutputPlan:
     copies = {copy: copy.args[0] for copy in graph.module.graph.nodes if graph.is_mutation(copy)}
     builder = _RoleBuilder(plan, inputs, copies)
     builder.collect_bases(results)
-    builder.keeps_strides = has_promised_strides(graph.output)
+    builder.keeps_strides = requires_traced_strides(graph.output)
     if not builder.keeps_strides:
         pairs = zip(results, description_names, strict=False)
         builder.dense = {
@@ -216,7 +216,7 @@ class _RoleBuilder:
         needs_dense = not promised and result in self.dense
         if needs_dense and base not in self.inputs.position and has_gaps(value):
             base, steps = result, ()  # ONNX Runtime copies the part faster than torch
-        is_argument = base in self.inputs.position and not has_other_strides(base)
+        is_argument = base in self.inputs.position and not has_untraced_strides(base)
         if base in self.inputs.position and not is_argument:
             base, steps = result, ()  # a view of memory with other strides would differ
         # saved results need not be aliases; AOTAutograd recreates views of arguments

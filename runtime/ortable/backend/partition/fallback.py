@@ -48,7 +48,7 @@ def unsupported_nodes(graph: AotGraph, raise_on: Sequence[str]) -> dict[Node, st
     return reasons
 
 
-def refused_error(graph_module: GraphModule, raise_on: Sequence[str]) -> OrtableError | None:
+def make_raise_on_error(graph_module: GraphModule, raise_on: Sequence[str]) -> OrtableError | None:
     """Return the error for a graph that calls an operator in option `raise_on`; None otherwise."""
     for node in graph_module.graph.nodes if raise_on else ():
         if node.op == "call_function" and _is_named(node, raise_on):
@@ -65,7 +65,7 @@ def _is_named(node: Node, raise_on: Sequence[str]) -> bool:
     return name in raise_on or name.partition(".")[0] in raise_on
 
 
-def refuse_missing(graph: AotGraph, in_torch: Collection[Node]) -> None:
+def raise_for_missing_converters(graph: AotGraph, in_torch: Collection[Node]) -> None:
     """Raise one error for all operators without a converter that are not in `in_torch`."""
     tables = generated_tables()
     missing = missing_nodes(graph.module, tables, _find_converter, lambda module: module)
@@ -74,7 +74,7 @@ def refuse_missing(graph: AotGraph, in_torch: Collection[Node]) -> None:
         raise not_found_error(group_missing(missing), tables, "")
 
 
-def find_culprits(
+def find_failed_nodes(
     error: OrtableError, nodes: Sequence[Node], failures: dict[str, int]
 ) -> dict[Node, str]:
     """Return the nodes of a partition to move to torch after `error`, with the reason.

@@ -17,9 +17,9 @@ from ortable import dims
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.argument_marks import (
     argument_strides,
-    has_other_strides,
-    mark_any_strides,
-    mark_inner_name,
+    has_untraced_strides,
+    mark_partition_argument_name,
+    mark_unknown_strides,
 )
 from ortable.backend.lower.cost_model import torch_operator_key
 from ortable.backend.lower.inputs import shape_of
@@ -109,7 +109,9 @@ class _Partitioner:
         self.host_nodes: dict[Node, Node] = {}  # by node of the original graph
         # nodes whose strides may differ from the traced ones, with their strides if known
         self.other_strides = {
-            node: argument_strides(node) for node in graph.inputs.nodes if has_other_strides(node)
+            node: argument_strides(node)
+            for node in graph.inputs.nodes
+            if has_untraced_strides(node)
         }
         self.restored: dict[Node, Node] = {}  # copies of these nodes with the traced strides
         self.symbols = SymbolNodes(self.host, graph.inputs, self.host_nodes)
@@ -229,9 +231,9 @@ class _Partitioner:
         for node in inputs:
             copies[node] = graph.placeholder(node.name)
             copies[node].meta = dict(node.meta)
-            mark_inner_name(copies[node], self.graph.inputs.nodes)
+            mark_partition_argument_name(copies[node], self.graph.inputs.nodes)
             if node in self.other_strides:
-                mark_any_strides(copies[node])
+                mark_unknown_strides(copies[node])
         call_arguments = [self._host_node(node) for node in inputs]
         for symbol, value in self._missing_symbols(inputs, nodes):
             call_arguments.append(value)

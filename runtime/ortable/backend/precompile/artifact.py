@@ -39,13 +39,13 @@ from ortable.compat.torch import (
 )
 from ortable.errors import OrtableError, PrecompileError
 
-from .pack import converted_graphs, made_with, pack_graph, unpack_graph
+from .pack import digest_options, get_conversions, pack_graph, unpack_graph
 
 Compiled = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class Loader:
+class GraphLoader:
     """The means by which a running compilation restores a graph from torch's cache.
 
     `run` makes a callable of the conversions and the host graph around them.
@@ -55,7 +55,7 @@ class Loader:
     run: Callable[[Sequence[CompiledGraph], HostGraph | None], Compiled]
 
 
-loader: ContextVar[Loader | None] = ContextVar("ortable_loader", default=None)
+active_loader: ContextVar[GraphLoader | None] = ContextVar("ortable_loader", default=None)
 
 
 class Artifact(OutputCode):
@@ -116,7 +116,7 @@ class Artifact(OutputCode):
                 torch then compiles again.
             PrecompileError: if the bytes are damaged, or of other versions.
         """
-        active = loader.get()
+        active = active_loader.get()
         packed = self.packed
         if packed is not None:
             parts = unpack_graph(packed)
@@ -136,7 +136,7 @@ class Artifact(OutputCode):
             )
         self._load_cached(active)
 
-    def _load_cached(self, active: Loader) -> None:
+    def _load_cached(self, active: GraphLoader) -> None:
         from ortable.backend.cache.conversion import load_cached  # lazy: imports the conversion
 
         keys = self.keys or ()
@@ -172,7 +172,7 @@ def _keys_and_text(run: Compiled) -> tuple[tuple[str, ...] | None, str | None]:
     The keys are None if another process could not restore the callable from them.
     """
     try:
-        graphs, text = converted_graphs(run)
+        graphs, text = get_conversions(run)
     except OrtableError:
         return None, None
     keys = tuple(graph.key for graph in graphs if graph.key is not None)
@@ -232,7 +232,7 @@ def precompiled_content(
             )
         pickled = io.BytesIO()
         _Pickler(pickled).dump(serialize())
-        return seal_bytes("entry", {"made_with": made_with(options)}, pickled.getvalue())
+        return seal_bytes("entry", {"digest_options": digest_options(options)}, pickled.getvalue())
 
     return make_content
 
@@ -288,7 +288,7 @@ class PrecompiledGraph(BackendCacheArtifact):  # type: ignore[misc]
         self.__dict__.update(state)
         header, _ = unseal_bytes(None, self.content)
         options = _options_of_install()
-        if options is not None and header.get("made_with") != made_with(options):
+        if options is not None and header.get("digest_options") != digest_options(options):
             raise PrecompileError("A compiled graph has other options of the backend.")
 
     def __deepcopy__(self, memo: Any) -> PrecompiledGraph:

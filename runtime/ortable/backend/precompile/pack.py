@@ -61,7 +61,7 @@ def pack_graph(run: Any, options: OrtOptions) -> bytes:
     Raises:
         PrecompileError: if bytes cannot represent the graph or an option.
     """
-    conversions, text = converted_graphs(run)
+    conversions, text = get_conversions(run)
     entries, models = [], []
     for compiled in conversions:
         try:
@@ -77,7 +77,9 @@ def pack_graph(run: Any, options: OrtOptions) -> bytes:
         }
         entries.append(entry)
     header = {"options": serialize_options(options), "text": text, "graphs": entries}
-    return seal_bytes("graph", {"made_with": made_with(options), **header}, b"".join(models))
+    return seal_bytes(
+        "graph", {"digest_options": digest_options(options), **header}, b"".join(models)
+    )
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ def unpack_graph(packed: bytes) -> UnpackedGraph:
     return UnpackedGraph(conversions, host, text, deserialize_options(header["options"]))
 
 
-def converted_graphs(run: Any) -> tuple[list[CompiledGraph], str | None]:
+def get_conversions(run: Any) -> tuple[list[CompiledGraph], str | None]:
     """Return the conversions of a callable, and the text of its host graph if there is one.
 
     Raises:
@@ -178,7 +180,7 @@ def deserialize_options(serialized: Mapping[str, Any]) -> OrtOptions:
     return OrtOptions(**{"providers": CPU, **values})
 
 
-def made_with(options: OrtOptions) -> str:
+def digest_options(options: OrtOptions) -> str:
     """Digest the options that change a compiled graph or how it runs."""
     settings = [option_settings(options), serialize_options(options)]
     return hashlib.sha256(json.dumps(settings, default=repr).encode()).hexdigest()

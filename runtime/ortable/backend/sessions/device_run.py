@@ -13,7 +13,7 @@ import torch
 
 from ortable.compat.providers import CUDA, check_providers
 
-from .providers import SERVES
+from .providers import PROVIDERS_BY_DEVICE
 
 
 def session_providers(providers: Sequence[Any], device: str) -> tuple[list[Any], Any]:
@@ -37,7 +37,7 @@ def session_providers(providers: Sequence[Any], device: str) -> tuple[list[Any],
     result: list[Any] = []
     for provider in providers:
         name, settings = (provider, {}) if isinstance(provider, str) else provider
-        if name in SERVES["cuda"]:
+        if name in PROVIDERS_BY_DEVICE["cuda"]:
             stream = stream or _session_stream(settings, device)
             settings = {**settings, "user_compute_stream": str(stream.cuda_stream)}
         if name == CUDA:

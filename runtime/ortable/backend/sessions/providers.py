@@ -23,7 +23,7 @@ CPU = ("CPUExecutionProvider",)
 # Providers with the kernels of the CPU provider.
 _CPU_KERNEL_PROVIDERS = ("CPUExecutionProvider", "AzureExecutionProvider")
 # Providers by device that accept torch's memory there unchanged, and run on a torch stream.
-SERVES = {
+PROVIDERS_BY_DEVICE = {
     "cuda": (
         "CUDAExecutionProvider",
         "TensorrtExecutionProvider",
@@ -85,9 +85,9 @@ def resolve_providers(graph_module: GraphModule, options: OrtOptions) -> OrtOpti
     providers = options.providers
     if providers is None:
         _require_provider(device, location)
-        providers = (SERVES[device.type][0], *CPU)
-    check_argument(location, device, provider_names(providers))
-    supported = SERVES[device.type]
+        providers = (PROVIDERS_BY_DEVICE[device.type][0], *CPU)
+    check_device_supported(location, device, provider_names(providers))
+    supported = PROVIDERS_BY_DEVICE[device.type]
     return replace(
         options,
         providers=tuple(
@@ -103,9 +103,9 @@ def _require_provider(device: torch.device, location: str) -> None:
     """Raise ProviderError if the installed ONNX Runtime has no provider for a device."""
     import onnxruntime
 
-    supported = SERVES.get(device.type)
+    supported = PROVIDERS_BY_DEVICE.get(device.type)
     if supported is None:
-        check_argument(location, device, CPU)
+        check_device_supported(location, device, CPU)
         return
     available = onnxruntime.get_available_providers()
     if supported[0] not in available:
@@ -117,11 +117,11 @@ def _require_provider(device: torch.device, location: str) -> None:
         )
 
 
-def check_argument(location: str, device: torch.device, names: Sequence[str]) -> None:
+def check_device_supported(location: str, device: torch.device, names: Sequence[str]) -> None:
     """Raise ProviderError if no provider in `names` accepts memory of `device`."""
     if device.type in ("cpu", "meta"):
         return
-    served = SERVES.get(device.type, ())
+    served = PROVIDERS_BY_DEVICE.get(device.type, ())
     if not set(served) & set(names):
         remedy = (
             f"Add {served[0]!r} to option 'providers' (or remove the option)"

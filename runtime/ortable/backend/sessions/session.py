@@ -247,7 +247,7 @@ def _session_options(user_options: Any, training: bool, single_thread: bool) -> 
         return
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # errors are raised with the same message
-    if share_arena():
+    if register_shared_arena():
         settings["session.use_env_allocators"] = "1"
     settings.update(user_options or {})
     apply_settings(options, settings, "session_options", options.add_session_config_entry)
@@ -276,7 +276,7 @@ def _complete_options(options: Any, settings: Mapping[str, Any]) -> Iterator[Non
 
 
 @functools.cache
-def share_arena() -> bool:
+def register_shared_arena() -> bool:
     """Register one process-wide arena, which sessions share instead of growing their own.
 
     Returns False if ONNX Runtime has none. An arena that other code registered is used.

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, helper
 
-from ortable.backend.store import SETTINGS, Store, describe_processor, encode_measured
+from ortable.backend.store import SETTINGS, Store, describe_processor, encode_as_json
 from ortable.backend.timing import median_ratio, time_block, time_interleaved
 
 _log = logging.getLogger("ortable.tune")
@@ -234,4 +234,4 @@ def _decode_tuning(_: str, content: bytes) -> SessionTuning:
     return SessionTuning(settings, float(fields["ratio"]), int(fields["tried"]), "disk")
 
 
-STORE: Store[SessionTuning] = Store(SETTINGS, encode_measured, _decode_tuning)
+STORE: Store[SessionTuning] = Store(SETTINGS, encode_as_json, _decode_tuning)
