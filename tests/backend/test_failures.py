@@ -306,7 +306,7 @@ def test_an_error_of_onnx_runtime_names_the_line_of_the_model():
         ": indices element out of data bounds, idx=9 must be within the inclusive range [-4,3]"
     )
     assert source.endswith(": return torch.ops.aten._unsafe_index(self.weight, [x]).relu()")
-    assert "made of aten._unsafe_index.Tensor, in module table" in node
+    assert "made from aten._unsafe_index.Tensor, in module table" in node
     assert "without torch.compile" in advice
     assert "[ONNXRuntimeError]" in error.value.details
 

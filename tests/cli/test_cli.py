@@ -121,8 +121,8 @@ def test_draw_without_a_viewer(model_path, monkeypatch, refused):
     ("flags", "said"),
     [
         (["--module", "encoder"], "no module 'encoder'"),
-        (["--depth", "-1"], "depth is None or a number from 0 on"),
-        (["--overlay", "dtype"], "overlays are for a .json"),
+        (["--depth", "-1"], "depth must be None or an int of at least 0"),
+        (["--overlay", "dtype"], "overlays require a .json"),
     ],
 )
 def test_draw_says_what_it_cannot_draw(model_path, tmp_path, refused, flags, said):

@@ -66,10 +66,10 @@ def test_debug_raises(factory: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["show", "text.onnx"], "'text.onnx' is no ONNX model"),
+        (["show", "text.onnx"], "'text.onnx' is not an ONNX model"),
         (["show", "."], "'.' is a folder"),
         (["show", "none.onnx"], "no file 'none.onnx'"),
-        (["draw", "text.onnx", "-o", "x.dot"], "'text.onnx' is no ONNX model"),
+        (["draw", "text.onnx", "-o", "x.dot"], "'text.onnx' is not an ONNX model"),
         (["draw", ".", "-o", "x.dot"], "'.' is a folder"),
         (["draw", "none.onnx", "-o", "x.dot"], "no file 'none.onnx'"),
         (["ops", "--missing", "text.onnx"], "is an ONNX model already"),

@@ -566,5 +566,5 @@ def test_what_cannot_be_profiled_is_refused_by_name(tmp_path):
     with pytest.raises(InputError, match="no file"):
         ortable.profile(tmp_path / "none.onnx")
     (tmp_path / "text.onnx").write_text("this is no model")
-    with pytest.raises(InputError, match="is no ONNX model"):
+    with pytest.raises(InputError, match=r"is no(t an)? ONNX model"):
         ortable.profile(tmp_path / "text.onnx")

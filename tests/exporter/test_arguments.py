@@ -55,10 +55,10 @@ class Untouched(torch.nn.Module):
         ({"target_opset": 17}, "opset 17 is not supported; supported are 18 to 26"),
         ({"target_opset": 99}, "opset 99 is not supported"),
         ({"target_opset": "18"}, "target_opset is an int"),
-        ({"target_opset": {"com.microsoft": 1}}, "needs the main domain ''"),
+        ({"target_opset": {"com.microsoft": 1}}, "must contain the main domain ''"),
         (
             {"target_opset": {"": 20, "ai.onnx": 21}},
-            "target_opset has 20 for '' and 21 for 'ai.onnx', which are one domain: give one",
+            "target_opset has 20 for '' and 21 for 'ai.onnx', which are the same domain: give only",
         ),
         ({"target_opset": {"ai.onnx": 21, "": 20}}, "has 20 for '' and 21 for 'ai.onnx'"),
         ({"input_names": True}, "input_names is a list of non-empty strings .*, not True"),
@@ -143,7 +143,7 @@ def test_a_text_among_the_results(strict) -> None:
         def forward(self, x):
             return {"sum": x + 1, "name": "hello"}
 
-    words = r"result 1 of the model is 'hello' \(str\): an ONNX model returns tensors and numbers"
+    words = r"result 1 of the model is 'hello' \(str\): an ONNX model can only return tensors"
     with pytest.raises(ConversionError, match=words):
         to_onnx(Named(), (X,), export_options=ExportOptions(strict=strict))
 

@@ -329,7 +329,7 @@ def test_an_operator_that_writes_and_has_no_converter_is_named() -> None:
     assert "ortable_custom::swap_" in str(raised.value)
     text = raised.value.details
     assert "ortable_custom::swap_, 1 call" in text
-    assert "it writes into x, y: an entry returns results, then the new values" in text
+    assert "it writes to x, y: an entry returns results, then the new values" in text
     same = "{shape: same(x), dtype: same(x)}"
     assert f"out: [{same}, {same}, {same}]" in text
 

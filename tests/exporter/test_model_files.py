@@ -130,7 +130,7 @@ def test_a_disk_that_is_full_leaves_what_was_there(tmp_path, large) -> None:
 def test_room_on_the_disk_is_asked_for_first(tmp_path, monkeypatch) -> None:
     usage = type("Usage", (), {"free": 1000})
     monkeypatch.setattr("shutil.disk_usage", lambda folder: usage)
-    with pytest.raises(ExportError, match=r"weights take 0.00 GB, the disk has 0.00 GB left"):
+    with pytest.raises(ExportError, match=r"weights take 0.00 GB, but the disk has 0.00 GB left"):
         to_onnx(Stack(), X, large_model=True, filename=tmp_path / "m.onnx")
     assert files(tmp_path) == []
 
@@ -156,7 +156,7 @@ def test_strings_and_lost_files_are_refused(tmp_path) -> None:
         run_onnx(path, {"x": X[0].numpy()}),
     )
     (tmp_path / "sub").mkdir()
-    with pytest.raises(BuilderError, match=r"is in '.*m.onnx.data', which is no file"):
+    with pytest.raises(BuilderError, match=r"is in '.*m.onnx.data', which is not a file"):
         again.save(tmp_path / "sub" / "other.onnx")
     large = to_onnx(Stack(), X, large_model=True)
     large.tensors[called(large.proto, "first.weight")] = np.array(["a"], dtype=object)
@@ -176,7 +176,7 @@ def test_strings_and_lost_files_are_refused(tmp_path) -> None:
         ("", "not in the folder of the model"),
         ("link.data", "not in the folder of the model"),
         ("missing.data", "is no file"),
-        ("short.data", r"has 4096 bytes, its file 'short.data' has 7 of 4096 at 0"),
+        ("short.data", r"has 4096 bytes, but its file 'short.data' has 7 of 4096 at 0"),
     ],
 )
 def test_files_outside_of_the_folder_are_not_read(tmp_path, location, message) -> None:

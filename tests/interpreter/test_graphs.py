@@ -126,7 +126,7 @@ def test_a_name_chosen_for_an_output_is_not_taken_by_an_intermediate_result() ->
 
 def test_the_number_of_output_names_is_checked() -> None:
     program = export(Function(torch.relu), torch.rand(2))
-    with pytest.raises(ConversionError, match="2 output names were given for 1 outputs"):
+    with pytest.raises(ConversionError, match="2 output names are given for 1 outputs"):
         interpret(program.graph_module, output_names=["a", "b"])
 
 
@@ -162,7 +162,7 @@ def test_an_input_without_metadata_is_refused_by_name() -> None:
     graph = torch.fx.Graph()
     x = graph.placeholder("x")
     graph.output(graph.call_function(torch.ops.aten.relu.default, (x,)))
-    with pytest.raises(ConversionError, match=r"input 'x' .* nothing is known about it"):
+    with pytest.raises(ConversionError, match=r"input 'x' .* its type and shape are unknown"):
         interpret(torch.fx.GraphModule({}, graph))
 
 

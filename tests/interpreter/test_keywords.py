@@ -23,14 +23,14 @@ RELU = torch.ops.aten.hardtanh
 def test_only_what_says_nothing_is_left_out(
     given: dict[str, object], found: dict[str, object]
 ) -> None:
-    assert calls._schema_names(given, RELU) == found
+    assert calls._rename_to_schema(given, RELU) == found
 
 
 def test_a_call_that_writes_into_its_argument_is_refused() -> None:
     with pytest.raises(UnsupportedCase, match=r"inplace=True writes .* give example inputs"):
-        calls._schema_names({"inplace": True}, RELU)
+        calls._rename_to_schema({"inplace": True}, RELU)
 
 
 def test_a_flag_has_the_name_of_the_schema() -> None:
-    found = calls._schema_names({"training": False, "p": 0.5}, torch.ops.aten.dropout)
+    found = calls._rename_to_schema({"training": False, "p": 0.5}, torch.ops.aten.dropout)
     assert found == {"train": False, "p": 0.5}

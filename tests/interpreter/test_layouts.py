@@ -13,7 +13,7 @@ import ortable
 from ortable.errors import UnsupportedCase
 
 _X = torch.rand(3, 3)
-_DENSE = r"an ONNX model holds and takes dense tensors; make it one before \(`to_dense`"
+_DENSE = r"an ONNX model only has dense tensors; convert it before \(`to_dense`"
 _LAYOUTS = {
     "sparse_coo": lambda: torch.eye(3).to_sparse(),
     "sparse_csr": lambda: torch.eye(3).to_sparse_csr(),

@@ -58,7 +58,7 @@ def _traced(function: Callable[..., Any], *shapes: tuple[int, ...]) -> torch.fx.
         (lambda x, y: torch.einsum("ij,jk,kl->il", x, y), [(3, 4), (4, 5)],
          "einsum 'ij,jk,kl->il' names 3 operands, 2 are given"),
         (lambda x: _ATEN.is_contiguous(x), [(3, 3)],
-         "torch takes aten::is_contiguous for this call, which has no converter"),
+         "torch resolves this call to aten::is_contiguous, which has no converter"),
     ],
 )  # fmt: skip
 def test_what_is_not_known_is_refused(
@@ -99,7 +99,7 @@ def test_a_call_that_torch_would_refuse_is_an_error_that_says_what_does_not_fit(
 def test_results_in_one_are_refused_and_their_parts_asked_for(
     function: Callable[..., Any], count: int, node: str
 ) -> None:
-    words = rf"is all {count} results of node '{node}' in one: return its parts, one by one"
+    words = rf"is a sequence of all {count} results of node '{node}'"
     with pytest.raises(ConversionError, match=words):
         ortable.to_onnx(_traced(function, (3, 3)))
 
@@ -124,10 +124,10 @@ class _Branches(torch.nn.Module):
 @pytest.mark.parametrize(
     ("args", "kwargs", "words"),
     [
-        ("", "", r"the submodule takes the arguments \(input\), and is called without input"),
-        ("xxx", "", r"the submodule takes .*, and is called with too many by place: 3"),
-        ("x", "y", r"the submodule takes .*, and is called with the unknown y"),
-        ("x", "input", r"the submodule takes .*, and is called twice with input"),
+        ("", "", r"the submodule has the arguments \(input\), but is called without input"),
+        ("xxx", "", r"the submodule has .*, but is called with too many positional arguments: 3"),
+        ("x", "y", r"the submodule has .*, but is called with the unknown y"),
+        ("x", "input", r"the submodule has .*, but is called twice with input"),
     ],
 )
 def test_a_submodule_that_is_called_wrongly_is_an_error_that_names_the_call(
@@ -213,7 +213,7 @@ class _Sum(torch.nn.Module):
 
 
 def test_a_submodule_of_any_number_of_arguments_is_refused() -> None:
-    words = r"the submodule takes any number of arguments \(\*parts\)"
+    words = r"the submodule has variadic arguments \(\*parts\)"
     with pytest.raises(UnsupportedCase, match=words):
         ortable.to_onnx(_calling(_Sum(), "x", ""))
 
@@ -230,7 +230,7 @@ def test_an_attribute_that_the_module_lost_is_an_error_that_names_it() -> None:
 
 def test_an_input_of_which_nothing_is_known_is_refused() -> None:
     traced = torch.fx.symbolic_trace(lambda x, y: x + y)
-    words = r"input 'x' of the graph cannot become an ONNX input: nothing is known about it"
+    words = r"input 'x' of the graph cannot become an ONNX input: its type and shape"
     with pytest.raises(ConversionError, match=words):
         ortable.to_onnx(traced)
     next(iter(traced.graph.nodes)).meta["val"] = object()

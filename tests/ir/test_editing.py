@@ -120,7 +120,7 @@ def test_replace_uses_leaves_outputs_and_refuses_what_it_cannot_change(gr: Graph
         [helper.make_tensor_value_info("o", FLOAT, None)],
     )
     gr.make_node("Optional", ["x"], domain="mine", body=body)
-    with pytest.raises(BuilderError, match="'r' cannot be replaced, a subgraph given as GraphP"):
+    with pytest.raises(BuilderError, match="'r' cannot be replaced: a subgraph given as GraphP"):
         gr.replace_uses("r", "x")
     assert len(gr.uses("r")) == 3
 
@@ -129,9 +129,9 @@ def test_erase_takes_away_nodes_whose_results_nobody_reads(gr: GraphBuilder) -> 
     gr.make_node("Exp", ["r"], ["e"], name="exp")
     gr.make_node("Log", ["e"], ["l"], name="log")
     relu, _, _, exp, log = gr.nodes
-    with pytest.raises(BuilderError, match=r"'exp' \(Exp\) cannot be erased, nodes \['log'\] read"):
+    with pytest.raises(BuilderError, match=r"'exp' \(Exp\) cannot be erased: nodes \['log'\] read"):
         gr.erase(exp)
-    with pytest.raises(BuilderError, match="cannot be erased, the graph returns its result 'n'"):
+    with pytest.raises(BuilderError, match="cannot be erased: the graph returns its result 'n'"):
         gr.erase(gr.nodes[1])
     gr.erase(exp, log)  # together
     assert names(gr.nodes) == ["relu", "neg", "add"] and gr.nodes[0] is relu
@@ -199,7 +199,7 @@ def test_rename_follows_everything_that_has_the_name(gr: GraphBuilder, ort) -> N
 def test_rename_gives_every_result_a_name_of_its_own(gr: GraphBuilder) -> None:
     before = str(gr.nodes)
     for renamed in ({"r": ""}, {"r": "z1", "y": "z1"}, {"r": "y"}):
-        with pytest.raises(BuilderError, match=r"'r' cannot be renamed '.*of this name|of its own"):
+        with pytest.raises(BuilderError, match=r"'r' cannot be renamed to|non-empty name"):
             gr.rename(renamed)
     assert str(gr.nodes) == before and gr.has_name("r")
 

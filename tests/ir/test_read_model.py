@@ -143,9 +143,9 @@ def test_parts_of_the_last_axis_have_the_other_sizes():
 @pytest.mark.parametrize(
     ("nodes", "message"),
     [
-        ([("Relu", ["z"], ["y"])], "Input 'z' of node .* is computed by no node before it"),
+        ([("Relu", ["z"], ["y"])], "Input 'z' of node .* is not computed by a node before it"),
         ([("Relu", ["x"], ["y"]), ("Neg", ["x"], ["y"])], "two results called 'y'"),
-        ([("Relu", ["x"], ["other"])], "output 'y' is computed by no node"),
+        ([("Relu", ["x"], ["other"])], "output 'y' is not computed by any node"),
     ],
 )
 def test_models_that_are_no_graphs_are_refused(nodes, message):
@@ -241,7 +241,7 @@ def test_constants_that_have_no_value_here():
     ones = builder.make_initializer("ones", np.ones(2, np.float32))
     made = builder.make_node("SequenceConstruct", [ones, ones])
     with pytest.raises(
-        BuilderError, match="is a sequence or an optional, no tensor: SequenceConst"
+        BuilderError, match="is a sequence or an optional, not a tensor: SequenceConst"
     ):
         builder.get_constant(made)
     negative = builder.make_node("Neg", [ones])

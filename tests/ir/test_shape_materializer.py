@@ -148,12 +148,12 @@ def test_dimension_inputs_hold_their_symbol(ort):
     builder.make_tensor_output(name)
     feeds = {"n": np.array([3]), "m_input": np.array([4]), "s": np.array(5)}
     assert ort(builder, feeds)[0].tolist() == [3, 5, 5]
-    with pytest.raises(BuilderError, match="is a dimension, its type must be int64, not float32"):
+    with pytest.raises(BuilderError, match="is a dimension: its type must be int64, not float32"):
         builder.make_tensor_input("f", dtypes.float32, (1,), is_dimension=True)
     with pytest.raises(BuilderError, match=r"its shape must be \(1,\) or \(\), not \(1, 1\)"):
         builder.make_tensor_input("g", dtypes.int64, (1, 1), is_dimension=True)
     result = builder.make_node("Cast", ["n"], to=dtypes.float32)
-    with pytest.raises(BuilderError, match="is a dimension, its type must be int64"):
+    with pytest.raises(BuilderError, match="is a dimension: its type must be int64"):
         builder.make_tensor_output(result, is_dimension=True)
 
 

@@ -42,7 +42,7 @@ def test_names_are_unique_across_the_graphs():
     assert not gr.has_name(names[1])
     with pytest.raises(BuilderError, match=f"Input '{names[1]}' does not exist"):
         gr.op.Neg(names[1])
-    with pytest.raises(BuilderError, match="is the name of another result"):
+    with pytest.raises(BuilderError, match="is already the name of a result"):
         child.make_node("Neg", ["x"], [names[0]])
 
 
@@ -158,7 +158,7 @@ def test_make_nodes_refuses_what_does_not_agree():
     other.make_tensor_output("y", dtypes.float32)
     gr = start()
     gr.make_tensor_input("c", dtypes.boolean, ())
-    with pytest.raises(BuilderError, match=r"given as GraphProto that reads results .* renamed"):
+    with pytest.raises(BuilderError, match=r"given as GraphProto reads results .* renames"):
         gr.make_nodes(other, ["x", "c"], ["z"])
     assert gr.make_tensor_input("a", dtypes.float32, (2, 2)) == "a"
     assert gr.make_nodes(other, ["a", "c"], ["z"]) == "z"  # nothing is renamed
@@ -168,7 +168,7 @@ def test_a_branch_that_is_no_graph():
     gr = start()
     gr.make_tensor_input("c", dtypes.boolean, ())
     with pytest.raises(
-        BuilderError, match=r"then_branch=3 of node If.* must be GRAPH: 3 is no graph"
+        BuilderError, match=r"then_branch=3 of node If.* must be GRAPH: 3 is not a graph"
     ):
         gr.make_node("If", ["c"], then_branch=3, else_branch=gr.subgraph("else"))
 

@@ -93,7 +93,7 @@ def test_attributes_of_foreign_operators_have_the_kind_of_their_value(value, kin
     [
         (
             {"axis": dims.make_symbol("n")},
-            "n is a symbolic dimension, an attribute must be a static",
+            "n is a symbolic dimension, but an attribute must be a static",
         ),
         ({"axis": 1.5}, "1.5 is not an integer"),
         ({"axis": np.array(1.5)}, r"array\(1.5\) is not an integer"),
@@ -102,12 +102,12 @@ def test_attributes_of_foreign_operators_have_the_kind_of_their_value(value, kin
         ({"axis": 2**70}, "axis=1180591620717411303424 .* must be INT: Value out of range"),
         (
             {"alpha": dims.make_symbol("n")},
-            "n is a symbolic dimension, an attribute must be a static",
+            "n is a symbolic dimension, but an attribute must be a static",
         ),
         ({"alpha": "0.5"}, "'0.5' is not a number"),
-        ({"alpha": -1e60}, "-1e[+]60 is too large for an attribute, a float of 32 bits"),
+        ({"alpha": -1e60}, "-1e[+]60 is too large for an attribute, which is a float32"),
         ({"mode": 3}, "Attribute mode=3 of node Resize.*: 3 is not a string"),
-        ({"activations": "Tanh"}, "'Tanh' is a string, where a list of strings is needed"),
+        ({"activations": "Tanh"}, "'Tanh' is a string, but a list of strings is required"),
         ({"sparse_value": 3}, "sparse_value=3 of node Constant.* must be SPARSE_TENSOR"),
     ],
 )
@@ -148,10 +148,10 @@ def test_an_attribute_of_a_node_in_a_subgraph_is_named_alone():
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([], "the kind of an empty list is not known; give an AttributeProto"),
-        ({"a": 1}, "no attribute is of type dict"),
-        ([1, "a"], "the elements of the list are of different kinds"),
-        ([[1], [2]], "no attribute is a list of lists"),
+        ([], "the attribute type of an empty list is unknown; give an AttributeProto"),
+        ({"a": 1}, "an attribute cannot be a dict"),
+        ([1, "a"], "the elements of the list have different types"),
+        ([[1], [2]], "an attribute cannot be a list of lists"),
     ],
 )
 def test_what_no_schema_describes_and_no_attribute_can_be(value, message):
@@ -304,5 +304,5 @@ def test_a_graph_becomes_a_local_function(ort):
     inlined = builder.to_onnx(inline=True)
     assert not inlined.functions
     assert {"Relu", "Add"} <= {n.op_type for n in inlined.graph.node}
-    with pytest.raises(BuilderError, match=r"has a function mine.plus already"):
+    with pytest.raises(BuilderError, match=r"already has a function mine.plus"):
         builder.add_function(inner.to_function("plus", "mine"))

@@ -199,7 +199,7 @@ def test_rename_result_reaches_readers_outputs_and_subgraphs(gr, ort):
     assert child.nodes[0].inputs == ["relu"]
     assert [info.name for info in gr.outputs] == ["result"]
     assert ort(gr, {"x": X})[0].tolist() == [0, -2]
-    with pytest.raises(BuilderError, match="cannot be renamed 'x'"):
+    with pytest.raises(BuilderError, match="cannot be renamed to 'x'"):
         gr.rename({"relu": "x"})
     with pytest.raises(BuilderError, match="no result 'zzz'"):
         gr.rename({"zzz": "y"})

@@ -1,6 +1,6 @@
-"""Find the run-time checks that torch leaves in a graph (`assert`, `torch._check`): their
-conditions and messages. ONNX has no operator that raises: the backend returns the conditions beside
-the results and tests them; an exported model reports which checks it lost.
+"""Find the run-time checks of an FX graph (`assert`, `torch._check`), which ONNX cannot express.
+
+The backend tests their conditions as additional results; the exporter reports lost checks.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from ortable_generated.aten import traits
 from .calls import qualified_name
 from .modules import find_attribute
 
-_UNNAMED = "Expected Tensor with single nonzero value, but got zero"  # what torch says then
+# torch's message for a check without a message
+_DEFAULT_MESSAGE = "Expected Tensor with single nonzero value, but got zero"
 
 
 @dataclass(frozen=True)
 class Assertion:
-    """A check of a graph: the node, the one whose value must be true, and the message."""
+    """A run-time check: its node, the node of the condition, and the error message."""
 
     node: Node
     condition: Node
@@ -34,26 +35,24 @@ class Assertion:
 
 
 def run_time_checks(graph: Graph) -> list[Assertion]:
-    """The checks of one graph that some input may fail, in order.
+    """Return the checks of one graph that may fail for some input, in order.
 
-    Not those that tracing settled (types and strides of tensors, conditions that torch knew), and
-    not that a size is at least 0.
+    Static conditions and checks that a size is not negative are left out.
     """
     targets = {node.target for node in graph.nodes if node.op == "call_function"}
     checks = {target for target in targets if _target_name(target) in traits.CONDITION}
     nodes = [node for node in graph.nodes if node.target in checks] if checks else []
     assertions = [check for check in map(_make_assertion, nodes) if check is not None]
-    return [assertion for assertion in assertions if not _is_settled(assertion)]
+    return [assertion for assertion in assertions if not _can_ignore(assertion)]
 
 
 def asserts_inside(graph_module: GraphModule, node: Node) -> bool:
-    """Whether a graph that a higher-order operator calls has a check that may fail."""
-    return any(run_time_checks(inner.graph) for inner in _graphs_of(graph_module, node))
+    """Whether a subgraph of a higher-order operator has a check that may fail."""
+    return any(run_time_checks(subgraph.graph) for subgraph in _subgraphs_of(graph_module, node))
 
 
 def lost_assertions(graph_module: GraphModule) -> list[str]:
-    """What an ONNX model made of a graph, and of the graphs inside it, does not check, in words
-    with the lines of the model."""
+    """Return the messages of all checks of a graph and its subgraphs, with source lines."""
     messages = []
     for module in graph_module.modules():
         checks = run_time_checks(module.graph) if isinstance(module, GraphModule) else []
@@ -68,20 +67,21 @@ def _target_name(target: Any) -> str:
 
 
 def _make_assertion(node: Node) -> Assertion | None:
-    """The check that a node is; None for one of a value that torch knew: it raises while it traces
-    where that is false."""
+    """Return the check of a node, or None if torch evaluated the condition during tracing."""
     values = [*node.args, *node.kwargs.values()]
     if not isinstance(values[0], Node):
         return None
-    message = values[1] if len(values) > 1 else _UNNAMED
+    message = values[1] if len(values) > 1 else _DEFAULT_MESSAGE
     return Assertion(node, values[0], str(message() if callable(message) else message))
 
 
-def _is_settled(assertion: Assertion) -> bool:
-    """Whether a condition holds for every input: torch knew it, or it bounds a size as every size
-    is bounded, from below by 0, or that of what is chosen by what there is. Or whether torch made
-    it up: it takes for granted that what a mask chooses is no more than its tensor has, which a
-    mask of more axes does."""
+def _can_ignore(assertion: Assertion) -> bool:
+    """Whether the condition of a check holds for all inputs, or is a wrong assumption of torch.
+
+    It holds if it is statically true, bounds a size from below by 0 or less, or bounds the number
+    of selected elements by the number of all elements. Torch assumes that a mask never selects more
+    elements than the tensor has, which is wrong for a mask with more axes.
+    """
     condition = assertion.condition
     if condition.meta.get("val") is True:
         return True
@@ -103,35 +103,34 @@ def _is_settled(assertion: Assertion) -> bool:
         or size.args[1:] != (0,)
     ):
         return False
-    chosen_from = [operand.meta["val"] for operand in source.args if isinstance(operand, Node)]
-    max_elements = _count_elements(chosen_from)
+    operands = [argument.meta["val"] for argument in source.args if isinstance(argument, Node)]
+    max_elements = _count_elements(operands)
     if max_elements is not None and max_elements <= bound:
         return True
     return (
-        bound == _count_elements(chosen_from[:1])
-        and source.stack_trace == assertion.node.stack_trace
+        bound == _count_elements(operands[:1]) and source.stack_trace == assertion.node.stack_trace
     )
 
 
 def _has_trait(node: Node, keys: set[str]) -> bool:
-    """Whether a node calls an operator of a trait."""
+    """Whether a node calls an overload in the table of a trait."""
     return isinstance(node.target, OpOverload) and node.target.name() in keys
 
 
 def _count_elements(tensors: list[Any]) -> int | None:
-    """How many elements tensors have that are broadcast to each other, where that is known."""
+    """Return the number of elements after broadcasting tensors, or None if a size is dynamic."""
     sizes = [tensor.shape for tensor in tensors]
     if not all(isinstance(size, int) for shape in sizes for size in shape):
         return None
     return math.prod(torch.broadcast_shapes(*sizes))
 
 
-def _graphs_of(graph_module: GraphModule, node: Node) -> Iterator[GraphModule]:
+def _subgraphs_of(graph_module: GraphModule, node: Node) -> Iterator[GraphModule]:
     for operand in node.all_input_nodes:
-        inner = (
+        subgraph = (
             find_attribute(graph_module, str(operand.target), None)
             if operand.op == "get_attr"
             else None
         )
-        if isinstance(inner, GraphModule):
-            yield from (module for module in inner.modules() if isinstance(module, GraphModule))
+        if isinstance(subgraph, GraphModule):
+            yield from (module for module in subgraph.modules() if isinstance(module, GraphModule))

@@ -1,6 +1,8 @@
-"""Which converter a target of FX stands for: ATen overloads by name, torch functions, Python
-operators and methods through the generated alias tables, where torch itself chooses the overload.
-Each target is resolved once per interpreter."""
+"""Find the converter for the target of an FX node.
+
+Overloads are looked up by name. For torch functions, Python operators and methods, the alias tables
+contain the operator, and torch resolves the overload.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ from .. import dims, dtypes
 from ..errors import UnsupportedCase
 from .tables import ConverterTables
 
-# Python's `x += y` and the like, as graphs of Python functions hold them.
+# Functions for augmented assignments such as `x += y` in graphs of Python functions.
 ASSIGNING = frozenset(
     getattr(operator, f"i{name}")
     for name in (
@@ -50,27 +52,25 @@ _PUBLIC_MODULES: tuple[tuple[str, Any], ...] = (
     ("builtins", builtins),
 )
 
-# What Python calls an argument that the schema calls otherwise.
-_SPELLINGS = {"input": "self", "axis": "dim", "keepdims": "keepdim", "training": "train"}
+# Python's name of an argument -> its name in the schema.
+_SCHEMA_NAMES = {"input": "self", "axis": "dim", "keepdims": "keepdim", "training": "train"}
 
 
 def qualified_name(target: Any) -> str:
-    """The public name of a Python callable: ``operator.add``, ``torch.nn.functional.relu``,
-    ``torch.add``."""
+    """Return the public name of a callable: ``operator.add``, ``torch.nn.functional.relu``."""
     name = getattr(target, "__name__", None)
     if name is not None:
-        for home, module in _PUBLIC_MODULES:
-            # torch.special.erfcx calls itself special_erfcx
-            for public in (name, name.removeprefix(home.rpartition(".")[2] + "_")):
-                if getattr(module, public, None) is target:
-                    return f"{home}.{public}"
+        for module_prefix, module in _PUBLIC_MODULES:
+            # the __name__ of torch.special.erfcx is special_erfcx
+            for public_name in (name, name.removeprefix(module_prefix.rpartition(".")[2] + "_")):
+                if getattr(module, public_name, None) is target:
+                    return f"{module_prefix}.{public_name}"
     module_name = getattr(target, "__module__", None) or "?"
     return f"{module_name}.{getattr(target, '__qualname__', None) or name or repr(target)}"
 
 
 def operator_key(node: Node) -> str:
-    """The key under which the target of ``node`` is looked up; that of the operator which a call
-    that writes stands for."""
+    """Return the key of a node's target, or of the operator that a functionalized call wraps."""
     target = node.target
     if isinstance(target, OpOverload):
         return target.name()
@@ -82,8 +82,10 @@ def operator_key(node: Node) -> str:
 
 
 def converter_name(tables: ConverterTables, node: Node) -> str:
-    """The name under which a Dispatcher takes a converter of what ``node`` calls; empty where no
-    converter would be asked for: the function or method stands for no operator that is known."""
+    """Return the name under which a Dispatcher registers a converter for the target of a node.
+
+    The name is empty if the interpreter never looks for a converter of the target.
+    """
     key = operator_key(node)
     if "::" in key or node.op not in ("call_function", "call_method"):
         return key if "::" in key else ""
@@ -95,25 +97,26 @@ def converter_name(tables: ConverterTables, node: Node) -> str:
 
 
 class PacketCall(NamedTuple):
-    """A call of an operator without an overload, in the form of the generated call targets."""
+    """Call target of an operator without an overload; see the generated call targets."""
 
     packet: str
     fixed: dict[str, Any]
     pack: str | None
-    python_only: dict[str, Any] = {}  # noqa: RUF012 (a NamedTuple's default, never written)
+    python_only: dict[str, Any] = {}  # noqa: RUF012 (a default that is never changed)
 
 
 def check_dtype_unchanged(graph: Graph, written: Any, returned: Any) -> None:
-    """Raise UnsupportedCase when ``x += y`` would give ``x`` another dtype, which torch keeps."""
+    """Raise UnsupportedCase if the result of ``x += y`` has another dtype than ``x``."""
     if isinstance(written, str) and isinstance(returned, str):
-        kinds = [dtypes.name(graph.get_type(name)) for name in (written, returned)]
-        if kinds[0] != kinds[1]:
-            raise UnsupportedCase(f"an assignment of {kinds[1]} to a tensor of {kinds[0]}")
+        dtype_names = [dtypes.name(graph.get_type(name)) for name in (written, returned)]
+        if dtype_names[0] != dtype_names[1]:
+            raise UnsupportedCase(
+                f"an assignment of {dtype_names[1]} to a tensor of {dtype_names[0]}"
+            )
 
 
 def alias_of(tables: ConverterTables, target: Any) -> Any:
-    """The call target of a Python function, or of an operator without an overload; None if
-    unknown."""
+    """Return the call target of a Python function or an operator packet, or None."""
     if isinstance(target, OpOverloadPacket):
         return PacketCall(qualified_op_name(target), {}, None)
     return tables.callables.get(qualified_name(target))
@@ -122,27 +125,26 @@ def alias_of(tables: ConverterTables, target: Any) -> Any:
 def resolve_overload(
     graph: Graph, node: Node, call: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[Any, list[Any], dict[str, Any]]:
-    """The ATen overload that torch takes for a Python call with these converted arguments of
-    ``node``, and its own arguments.
+    """Resolve the ATen overload that torch calls for a Python call; return it with its arguments.
 
-    Results stand for tensors of their dtype and rank, symbolic dimensions for integers.
-    Raises UnsupportedCase when no overload fits.
+    Results represent tensors of their dtype and rank, symbolic dimensions represent integers.
+    Raises UnsupportedCase if torch has no overload for the arguments.
     """
-    namespace, _, rest = call.packet.partition("::")
-    packet_name, _, overload = rest.partition(".")
+    namespace, _, qualified = call.packet.partition("::")
+    packet_name, _, overload = qualified.partition(".")
     packet = getattr(getattr(torch.ops, namespace), packet_name)
-    # torch.dtype is a number here, and no size: x.view(torch.int32)
+    # converted dtypes are numbers, which must not be packed as sizes: x.view(torch.int32)
     is_dtype = any(map(_is_dtype, node.args))
-    packed = list(args) if is_dtype else pack_arguments(call.pack, args, packet)
+    call_args = list(args) if is_dtype else pack_arguments(call.pack, args, packet)
     schema_kwargs = _without_python_only(call, kwargs)
-    named = {**call.fixed, **_schema_names(schema_kwargs, packet)}
+    call_kwargs = {**call.fixed, **_rename_to_schema(schema_kwargs, packet)}
     if not overload:
-        overload, packed, named = _resolve_arguments(graph, packet, packed, named)
-    return getattr(packet, overload or "default"), packed, named
+        overload, call_args, call_kwargs = _resolve_arguments(graph, packet, call_args, call_kwargs)
+    return getattr(packet, overload or "default"), call_args, call_kwargs
 
 
 def _is_dtype(value: Any) -> bool:
-    """Whether an argument of a node is a dtype, or that of a tensor."""
+    """Whether an argument of a node is a dtype or ``x.dtype``."""
     if isinstance(value, Node):
         return value.target is getattr and value.args[1:] == ("dtype",)
     return isinstance(value, torch.dtype)
@@ -151,12 +153,11 @@ def _is_dtype(value: Any) -> bool:
 def _resolve_arguments(
     graph: Graph, packet: Any, packed: list[Any], named: dict[str, Any]
 ) -> tuple[str, list[Any], dict[str, Any]]:
-    """The name of the overload that torch chooses, and its arguments: as they are given, or with
-    lists for the numbers that Python takes for them."""
+    """Return the name of the overload, and its arguments with lists where Python allows numbers."""
     name = qualified_op_name(packet)
 
-    def resolve_values(values: Sequence[Any], words: Mapping[str, Any]) -> str:
-        stand_ins = {key: stand_in(graph, value) for key, value in words.items()}
+    def resolve_values(values: Sequence[Any], keywords: Mapping[str, Any]) -> str:
+        stand_ins = {key: stand_in(graph, value) for key, value in keywords.items()}
         return str(
             resolve_packet(
                 name, *(stand_in(graph, positional) for positional in values), **stand_ins
@@ -166,43 +167,45 @@ def _resolve_arguments(
     try:
         overload = resolve_values(packed, named)
     except RuntimeError as error:
-        for values, words in _with_lists(packet, packed, named):
+        for values, keywords in _with_lists(packet, packed, named):
             with contextlib.suppress(RuntimeError):
-                return resolve_values(values, words), values, words
+                return resolve_values(values, keywords), values, keywords
         raise UnsupportedCase(
-            f"torch has no overload of {name} for these arguments, which Python's function may "
-            "rewrite before it calls one: write them as the operator takes them, or give example "
-            "inputs (args)",
+            f"torch has no overload of {name} for these arguments, which the Python function may "
+            "convert before it calls the operator: pass arguments of the operator's types, or give "
+            "example inputs (args)",
             details=str(error),
         ) from error
-    axes = _numbers_as_lists(getattr(packet, overload or "default"), packed)
-    if axes is not None:
-        with contextlib.suppress(RuntimeError):  # no other overload: the number is a flag
-            overload = resolve_values(axes, named)
+    with_axes = _numbers_as_lists(getattr(packet, overload or "default"), packed)
+    if with_axes is not None:
+        with contextlib.suppress(RuntimeError):  # without such an overload, it is a flag
+            overload = resolve_values(with_axes, named)
     return overload, packed, named
 
 
 def _with_lists(
-    packet: Any, values: Sequence[Any], words: Mapping[str, Any]
+    packet: Any, values: Sequence[Any], keywords: Mapping[str, Any]
 ) -> Iterator[tuple[list[Any], dict[str, Any]]]:
-    """The arguments with lists where an overload has them and Python takes a number, or None, as
-    in ``conv2d(x, w, None, 1)``: those of one overload after the other."""
+    """Yield for each overload the arguments, with numbers and None converted to its list types.
+
+    An example is ``conv2d(x, w, None, 1)``.
+    """
     for overload in packet.overloads():
         arguments = getattr(packet, overload)._schema.arguments
         by_name = {argument.name: argument for argument in arguments}
-        if len(values) <= len(arguments) and by_name.keys() >= words.keys():
+        if len(values) <= len(arguments) and by_name.keys() >= keywords.keys():
             yield (
                 [_as_list(*pair) for pair in zip(arguments, values, strict=False)],
-                {name: _as_list(by_name[name], value) for name, value in words.items()},
+                {name: _as_list(by_name[name], value) for name, value in keywords.items()},
             )
 
 
 def _as_list(argument: Any, value: Any) -> Any:
-    """A number, or None, as the list that an argument of a schema is; other values as they are."""
-    kind = argument.type
-    if kind.kind() == "OptionalType":
-        kind = kind.getElementType()
-    if kind.kind() != "ListType":
+    """Convert a number or None to a list if the argument of the schema is a list."""
+    argument_type = argument.type
+    if argument_type.kind() == "OptionalType":
+        argument_type = argument_type.getElementType()
+    if argument_type.kind() != "ListType":
         return value
     if value is None and argument.has_default_value():
         return argument.default_value
@@ -211,9 +214,11 @@ def _as_list(argument: Any, value: Any) -> Any:
 
 
 def _numbers_as_lists(overload: Any, values: Sequence[Any]) -> list[Any] | None:
-    """Positional values with each int, or None, that ``overload`` takes for a flag as a list; None
-    when there is none. Python takes neither for a bool: ``x.std(0)`` is that of dimension 0, which
-    the schemas alone would read as ``unbiased=False``."""
+    """Convert ints and None to lists if ``overload`` has bool parameters for them.
+
+    Python functions do not accept them as bools: ``x.std(0)`` reduces dimension 0, but resolution
+    by schemas alone gives ``unbiased=False``. Returns None if there is no such value.
+    """
     flags = [
         index
         for index, (value, argument) in enumerate(
@@ -228,10 +233,7 @@ def _numbers_as_lists(overload: Any, values: Sequence[Any]) -> list[Any] | None:
 
 
 def _without_python_only(call: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Keyword arguments without those that ATen lacks and that change nothing.
-
-    Raises UnsupportedCase when one of them has a value that would change the result.
-    """
+    """Remove keyword arguments that ATen lacks; raise UnsupportedCase if they have an effect."""
     accepted = getattr(call, "python_only", {})
     for name, value in kwargs.items():
         allowed = accepted.get(name, "any")
@@ -240,11 +242,11 @@ def _without_python_only(call: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]
     return {name: value for name, value in kwargs.items() if name not in accepted}
 
 
-def _schema_names(kwargs: Mapping[str, Any], packet: Any) -> dict[str, Any]:
-    """Keyword arguments under the names of the schema: Python's ``input`` is ``self`` there,
-    numpy's ``axis`` is ``dim``; ``inplace=False`` says nothing.
+def _rename_to_schema(kwargs: Mapping[str, Any], packet: Any) -> dict[str, Any]:
+    """Rename keyword arguments to the names of the schema, and remove ``inplace=False``.
 
-    An argument that no overload has is kept, so that torch refuses it by name.
+    Examples are Python's ``input`` for ``self`` and numpy's ``axis`` for ``dim``. Arguments that no
+    overload has are not removed, so that torch rejects them.
     """
     arguments = [
         argument
@@ -252,7 +254,7 @@ def _schema_names(kwargs: Mapping[str, Any], packet: Any) -> dict[str, Any]:
         for argument in getattr(packet, overload)._schema.arguments
     ]
     schema_names = {argument.name for argument in arguments}
-    # Python writes None for a list that it may leave out: F.max_pool2d(x, 2, stride=None)
+    # Python functions accept None for a list with a default: F.max_pool2d(x, 2, stride=None)
     defaulted = {
         argument.name
         for argument in arguments
@@ -260,34 +262,34 @@ def _schema_names(kwargs: Mapping[str, Any], packet: Any) -> dict[str, Any]:
     }
     renamed = {}
     for name, value in kwargs.items():
-        spelled = _SPELLINGS.get(name, name) if name not in schema_names else name
-        if spelled not in schema_names and name == "inplace" and value is False:
+        schema_name = _SCHEMA_NAMES.get(name, name) if name not in schema_names else name
+        if schema_name not in schema_names and name == "inplace" and value is False:
             continue
-        if spelled not in schema_names and name == "inplace":
+        if schema_name not in schema_names and name == "inplace":
             raise UnsupportedCase(
-                f"inplace={value} writes into the input of the call, which others may read: leave "
-                "it out, or give example inputs (args)"
+                f"inplace={value} writes into the input of the call, which other operators may "
+                "read: remove it, or give example inputs (args)"
             )
-        if value is None and spelled in defaulted:
+        if value is None and schema_name in defaulted:
             continue
-        renamed[spelled if spelled in schema_names else name] = value
+        renamed[schema_name if schema_name in schema_names else name] = value
     return renamed
 
 
 def pack_arguments(pack: str | None, args: Sequence[Any], packet: Any) -> list[Any]:
-    """Python varargs (``x.view(2, 3)``) gathered into the list argument that ``pack`` names."""
+    """Pack variadic arguments (``x.view(2, 3)``) into the list argument that ``pack`` names."""
     if not pack:
         return list(args)
     names = [argument.name for argument in getattr(packet, packet.overloads()[0])._schema.arguments]
     position = names.index(pack)
-    rest = args[position:]
-    if not rest or (len(rest) == 1 and isinstance(rest[0], (list, tuple))):
+    variadic = args[position:]
+    if not variadic or (len(variadic) == 1 and isinstance(variadic[0], (list, tuple))):
         return list(args)
-    return [*args[:position], list(rest)]
+    return [*args[:position], list(variadic)]
 
 
 def stand_in(graph: Graph, value: Any) -> Any:
-    """A Python value of the kind that torch sees in place of a converted argument."""
+    """Return a placeholder value for a converted argument, with which torch resolves overloads."""
     if isinstance(value, str):
         info = graph.values.get(value)
         if info is None:
@@ -306,20 +308,16 @@ def stand_in(graph: Graph, value: Any) -> Any:
     return value
 
 
-# Modules of Python functions that are simply called when no argument is a result.
+# Prefixes of Python functions that the interpreter evaluates if no argument is a result.
 PYTHON = ("operator.", "builtins.", "math.")
 
-# Properties and methods that ask for a size, which the graph knows: nothing is emitted.
+# Properties and methods that the interpreter evaluates from known facts, without nodes.
 SIZE_PROPERTIES = frozenset({"shape", "ndim", "dtype"})
 SIZE_METHODS = frozenset({"size", "dim", "ndimension", "numel"})
 
 
 def known_size(graph: Graph, name: str, args: Sequence[Any]) -> Any:
-    """``x.shape``, ``x.ndim``, ``x.dtype``, ``x.size()``, ``x.size(1)``, ``x.dim()``,
-    ``x.numel()``.
-
-    Raises BuilderError when the graph does not know the shape or type.
-    """
+    """Evaluate a property or method of a tensor, such as ``x.shape`` or ``x.size(1)``."""
     result = args[0]
     if name == "dtype":
         return result.dtype if isinstance(result, ComplexValue) else graph.get_type(result)
@@ -334,17 +332,22 @@ def known_size(graph: Graph, name: str, args: Sequence[Any]) -> Any:
 
 
 class Dispatcher(Protocol):
-    """Chooses converters in the place of the tables."""
+    """Interface of objects that choose the converters of operators."""
 
     def find(self, name: str, target: Any, native: Converter | None) -> Converter | None:
-        """The converter of overload ``name``; ``native`` is the tables'. None: there is none."""
+        """Return the converter of overload ``name``, or None.
+
+        Args:
+            name: name of the overload.
+            target: the overload or higher-order operator.
+            native: converter of the tables, or None.
+        """
         ...
 
 
 def find_converter(
     tables: ConverterTables, name: str, target: Any, dispatcher: Dispatcher | None
 ) -> Converter | None:
-    """The converter of an overload or of a higher-order operator: a dispatcher, if given, sees the
-    generated one and may return another."""
+    """Return the converter of an operator from the dispatcher, if there is one, or the tables."""
     native = tables.converters.get(name) or tables.hops.get(name)
     return dispatcher.find(name, target, native) if dispatcher is not None else native

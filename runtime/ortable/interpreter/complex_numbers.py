@@ -1,5 +1,4 @@
-"""Complex tensors in a graph: which converter takes them, how they cross the boundary of the graph,
-and the refusal of an operator that has no complex form."""
+"""Convert complex tensors: select converters, split inputs, and join outputs."""
 
 from __future__ import annotations
 
@@ -34,22 +33,22 @@ def select_converter(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> Converter | None:
-    """The converter for complex tensors when an argument or a result is one, else None.
+    """Return the converter of a call with complex arguments or results; None for real calls.
 
-    A converter that a dispatcher put in the place of the tables' own is kept.
-    Raises UnsupportedCase, with the lines to add, when the entry has no complex form.
+    A converter that a dispatcher chose is returned unchanged. Raises UnsupportedCase if the spec of
+    the operator has no complex form.
     """
-    result = not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes)
-    if not (result or contains_complex(args) or contains_complex(kwargs.values())):
+    has_complex_result = not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes)
+    if not (has_complex_result or contains_complex(args) or contains_complex(kwargs.values())):
         return None
-    native = tables.converters.get(key) or tables.hops.get(key)
-    if converter is complex_getitem or converter is not native:
+    table_converter = tables.converters.get(key) or tables.hops.get(key)
+    if converter is complex_getitem or converter is not table_converter:
         return converter
     complex_converter = tables.complex_converters.get(key)
     if complex_converter is None:
         raise UnsupportedCase(
-            f"{key} has no form for complex tensors. Give its entry one:\n"
-            "      complex: parts(self)    # when the real lowering serves both parts\n"
+            f"{key} has no form for complex tensors. Add one to its entry:\n"
+            "      complex: parts(self)    # if the real lowering applies to both parts\n"
             "  or  complex: |              # re(x) and im(x) are the parts of an argument\n"
             "        a = ...\n"
             "        b = ...\n"
@@ -59,8 +58,10 @@ def select_converter(
 
 
 def declare_input(graph: Graph, name: str, dtype: int, shape: tuple[Any, ...]) -> Any:
-    """An ONNX input of the graph: its name, or a pair that is read from a real input with a last
-    dimension of 2."""
+    """Declare an ONNX input and return its name, or a ComplexValue for a complex dtype.
+
+    A complex input is declared as a real input with a last dimension of 2.
+    """
     if not dtypes.is_complex_type(dtype):
         graph.make_tensor_input(name, dtype, shape, is_dimension=False)
         return name
@@ -69,24 +70,25 @@ def declare_input(graph: Graph, name: str, dtype: int, shape: tuple[Any, ...]) -
 
 
 def transpose_parts(graph: Graph, value: Any, perm: Sequence[int]) -> Any:
-    """A result, or both parts of a pair, with permuted axes."""
+    """Transpose a result, or both parts of a ComplexValue."""
     if value.__class__ is ComplexValue:
         parts = [
-            graph.make_node("Transpose", [p], perm=list(perm)) for p in (value.real, value.imag)
+            graph.make_node("Transpose", [part], perm=list(perm))
+            for part in (value.real, value.imag)
         ]
         return ComplexValue(parts[0], parts[1], value.dtype)
     return graph.make_node("Transpose", [value], perm=list(perm))
 
 
 def real_tensor(tensor: Any) -> Any:
-    """A tensor as ONNX holds it: complex ones as torch.view_as_real shows them."""
+    """Convert a complex tensor with torch.view_as_real; return other values unchanged."""
     if isinstance(tensor, torch.Tensor) and tensor.is_complex():
         return torch.view_as_real(tensor.detach().resolve_conj().resolve_neg())
     return tensor
 
 
 def join_outputs(graph: Graph, values: list[Any]) -> list[Any]:
-    """The values of outputs with every complex one joined; the same one twice is one result."""
+    """Replace each ComplexValue among the output values by a real result of both parts."""
     joined_values: dict[ComplexValue, str] = {}
     for value in values:
         if value.__class__ is ComplexValue and value not in joined_values:
@@ -95,25 +97,26 @@ def join_outputs(graph: Graph, values: list[Any]) -> list[Any]:
 
 
 def complex_getitem(graph: Graph, res: ResultSpec, self: Any, index: Any) -> Any:
-    """``x[...]`` of a complex tensor in a graph of Python functions, part by part."""
+    """Convert ``x[...]`` of a complex tensor by converting it for both parts."""
     return each_part(graph, res, lower_getitem, {"self": self}, index=index)
 
 
 def compare_parts(graph: Graph, res: ResultSpec, values: Sequence[Any]) -> list[Any]:
-    """Compare the parts of complex results with torch; the list that is left has None in their
-    places.
+    """Compare complex results with torch's types and shapes; replace them by None in the values.
 
-    Raises BuilderError when a type or shape differs, or when a converter returns a pair where torch
-    has a real tensor, or the other way round.
+    Raises BuilderError if a type or shape differs, or if only torch or the converter returns a
+    complex result.
     """
     remaining = list(values)
     for index, (value, dtype) in enumerate(zip(values, res.dtypes, strict=False)):
         is_pair = value.__class__ is ComplexValue
         if dtype is None or not (is_pair or dtypes.is_complex_type(dtype)) or not value:
-            continue  # without a dtype it may be a size, whose truth is not known
+            continue  # a value without a dtype may be a symbolic size, which has no truth value
         if is_pair != dtypes.is_complex_type(dtype):
-            computed = dtypes.name(value.dtype) if is_pair else "one real result"
-            raise BuilderError(f"the ONNX graph computes {computed}, torch {dtypes.name(dtype)}")
+            computed_text = dtypes.name(value.dtype) if is_pair else "one real result"
+            raise BuilderError(
+                f"the ONNX graph computes {computed_text}, torch {dtypes.name(dtype)}"
+            )
         for name in (value.real, value.imag):
             difference = check_and_complete(graph, name, part_type(dtype), res.shapes[index])
             if difference is not None:

@@ -1,8 +1,10 @@
-"""Graphs inside graphs, and functionalised calls. Regions that only set a mode (no_grad) and
-submodules are converted in place. An operator of a library that writes into its arguments is one
-call that returns the results and then the new values, converted through a converter of the user's;
-control flow, whose graphs end in ``copy_`` into their own inputs, becomes the same control flow
-with graphs that return what they would have written."""
+"""Convert higher-order operators: transparent regions, functionalized calls, and control flow.
+
+Regions that only set a mode (such as no_grad) are inlined. A functionalized call of a custom
+operator returns its results and then the new values of the arguments that it writes to; it needs a
+converter of the user. In functionalized control flow, subgraphs write to their inputs with
+``copy_``; it is converted to control flow whose subgraphs return the new values.
+"""
 
 from __future__ import annotations
 
@@ -23,22 +25,21 @@ from .outputs import flatten_output
 
 
 class Call(NamedTuple):
-    """Where a higher-order operator has the graph that it calls once: the number of arguments
-    before it, of those between it and the operands, and whether the operands are one tuple."""
+    """Positions of the called graph and its operands among the arguments of an operator."""
 
-    before: int = 0
-    between: int = 0
-    packed: bool = False
+    before: int = 0  # number of arguments before the graph
+    between: int = 0  # number of arguments between the graph and the operands
+    packed: bool = False  # whether the operands are one tuple
 
 
 def call_of(name: str) -> Call | None:
-    """Where a higher-order operator has the graph that it calls once; None for any other one."""
+    """Return the layout of a higher-order operator that calls a graph once, else None."""
     layout = traits.TRANSPARENT.get(name)
     return None if layout is None else Call(*layout)
 
 
 def is_token(node: Node) -> bool:
-    """Whether an input only orders effects: torch calls the compiled graph with None for it."""
+    """Whether an input is an effect token, for which torch passes None to the compiled graph."""
     users = list(node.users)
     return bool(users) and all(
         getattr(user.target, "__name__", "") in traits.CARRIES_TOKEN and user.args[0] is node
@@ -47,15 +48,14 @@ def is_token(node: Node) -> bool:
 
 
 def refuse_effects(graph_module: GraphModule) -> None:
-    """Raise UnsupportedCase for an effect that an ONNX graph would lose; also where nothing that
-    the graph returns depends on it."""
+    """Raise UnsupportedCase if the graph has an effect, which an ONNX graph would lose."""
     for node in graph_module.graph.nodes:
         if getattr(node.target, "__name__", "") in traits.CARRIES_TOKEN:
             refuse_effect(node.args[1])
 
 
 def is_token_result(node: Node) -> bool:
-    """Whether a node takes the token out of the results of an operator with an effect."""
+    """Whether a node extracts the token from the results of an operator with an effect."""
     source = node.args[0] if len(node.args) == 2 and node.args[1] == 0 else None
     return (
         isinstance(source, Node) and getattr(source.target, "__name__", "") in traits.CARRIES_TOKEN
@@ -63,10 +63,10 @@ def is_token_result(node: Node) -> bool:
 
 
 def transparent_call(node: Node, args: Sequence[Any]) -> tuple[GraphModule, list[Any]] | None:
-    """The graph and the operands of a higher-order operator that calls it once; None for any other
-    node.
+    """Return graph and operands of a higher-order operator that calls a graph once, else None.
 
-    Raises UnsupportedCase for a region of autocast, whose casts are not written in the graph.
+    Raises:
+        UnsupportedCase: the operator is an autocast region, whose graph does not contain the casts.
     """
     target: Any = node.target
     name = target.name()
@@ -75,31 +75,28 @@ def transparent_call(node: Node, args: Sequence[Any]) -> tuple[GraphModule, list
         return None
     if name in traits.CASTS and args[traits.CASTS[name]]:
         raise UnsupportedCase(
-            "autocast casts operands where the graph does not show it; `run_decompositions({})` of "
-            "the exported program writes the casts out, and to_onnx calls it"
+            "autocast casts operands without nodes in the graph; `run_decompositions({})` of the "
+            "exported program makes the casts explicit, and to_onnx calls it"
         )
     operands = args[call.before + 1 + call.between :]
     return args[call.before], list(operands[0] if call.packed else operands)
 
 
 def transparent_result(name: str, args: Sequence[Any]) -> Any:
-    """What a higher-order operator that computes nothing returns."""
-    kind = traits.RETURNS[name]
-    return list(args) if kind == "all" else args[0] if kind == "first" else None
+    """Return the value of a higher-order operator that only returns some of its arguments."""
+    returns = traits.RETURNS[name]
+    return list(args) if returns == "all" else args[0] if returns == "first" else None
 
 
 def graph_placeholders(graph_module: GraphModule) -> list[Node]:
-    """Inputs of a graph, in order."""
+    """Return the placeholders of a graph, in order."""
     return [node for node in graph_module.graph.nodes if node.op == "placeholder"]
 
 
 def bind_placeholders(
     graph_module: GraphModule, operands: Sequence[Any], values: dict[Node, Any]
 ) -> None:
-    """Give the placeholders of a graph the values that it is called with.
-
-    Raises ConversionError when the numbers differ.
-    """
+    """Set the values of the placeholders of a graph to the operands of a call."""
     inputs = graph_placeholders(graph_module)
     if len(inputs) != len(operands):
         raise ConversionError(
@@ -110,7 +107,7 @@ def bind_placeholders(
 
 
 def result_of(graph_module: GraphModule, values: dict[Node, Any]) -> Any:
-    """What a graph converted in place returns, with nodes replaced by what they became."""
+    """Return the output value of an inlined graph, in which nodes are replaced by their values."""
     returned = graph_module.graph.output_node().args[0]
     if isinstance(returned, Node):
         return values[returned]
@@ -118,99 +115,107 @@ def result_of(graph_module: GraphModule, values: dict[Node, Any]) -> Any:
 
 
 def count_outputs(graph_module: GraphModule) -> int:
-    """Number of entries of the flattened output of a graph."""
+    """Return the number of leaves of the flattened output of a graph."""
     return sum(1 for _ in flatten_output(graph_module.graph.output_node().args[0]))
 
 
-# -- functionalised calls
+# -- functionalized calls
 
-# The functionalised call that torch puts around control flow.
+# The higher-order operator in which torch wraps functionalized control flow.
 WRAPPER = "auto_functionalized_v2"
 
 
 def operator_call(
     find: Callable[[Any], Converter | None], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[Converter, list[Any], dict[str, Any]] | None:
-    """A converter of the call and its arguments, from the overload's own; None when ``find`` has
-    none.
+    """Return converter and arguments for a functionalized call of a custom operator, or None.
 
-    The overload's converter is called with the arguments of its schema. It returns the results and
-    then the new value of each argument that is written, in the order of the schema.
-    Raises UnsupportedCase for a write into a part of a tensor.
+    The converter of the overload is called with the arguments of the schema, and returns the
+    results followed by the new value of each written argument, in the order of the schema. Raises
+    UnsupportedCase if the operator writes into a part of a tensor.
     """
     overload = args[0]
     converter = find(overload) if hasattr(overload, "_schema") else None
     if converter is None:
         return None
-    arguments, order, rest = functional_arguments(overload._schema, kwargs)
+    arguments, order, view_arguments = functional_arguments(overload._schema, kwargs)
     bases = kwargs.get("_all_bases")
-    if rest or (bases is not None and sorted(order) != list(range(len(bases)))):
+    if view_arguments or (bases is not None and sorted(order) != list(range(len(bases)))):
         raise UnsupportedCase(
-            f"{overload.name()} writes into a part of a tensor, or twice into one, which a "
-            "converter does not see; copy the part before the call (x[0].clone())"
+            f"{overload.name()} writes into a part of a tensor, or twice into one tensor, which a "
+            "converter does not support; copy the part before the call (x[0].clone())"
         )
     return _reorder_results(converter, bool(overload._schema.returns), order), [], arguments
 
 
 def written_overload(node: Node) -> OpOverload | None:
-    """The operator that writes into its arguments for which ``node`` is the functional call."""
+    """Return the overload with written arguments that a functionalized call wraps, or None."""
     target = node.target
     if not isinstance(target, HigherOrderOperator):
         return None
     if target.name() in traits.FUNCTIONALIZED_CALL and node.args:
-        first = node.args[0]
-        return first if isinstance(first, OpOverload) else None
+        overload = node.args[0]
+        return overload if isinstance(overload, OpOverload) else None
     return None
 
 
 def written_arguments(overload: Any) -> list[str]:
-    """Names of the arguments that an overload writes into."""
+    """Return the names of the arguments that an overload writes to."""
     arguments = overload._schema.arguments
-    return [a.name for a in arguments if a.alias_info is not None and a.alias_info.is_write]
+    return [
+        argument.name
+        for argument in arguments
+        if argument.alias_info is not None and argument.alias_info.is_write
+    ]
 
 
 def functional_arguments(
     schema: Any, kwargs: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[int], dict[str, Any]]:
-    """The arguments of a schema in those of its functional call; for each one that is written,
-    which of the new values it is; what is left: sizes and places of views."""
-    rest = dict(kwargs)
-    bases = rest.pop("_all_bases", None)
+    """Convert the keyword arguments of a functionalized call to those of the schema.
+
+    Returns them, the index of each written argument among the new values, and the remaining keyword
+    arguments, which describe views.
+    """
+    remaining = dict(kwargs)
+    bases = remaining.pop("_all_bases", None)
     arguments: dict[str, Any] = {}
     order: list[int] = []
     for argument in schema.arguments:
         name = argument.name
         if argument.alias_info is None or not argument.alias_info.is_write:
-            if name in rest:
-                arguments[name] = rest.pop(name)
+            if name in remaining:
+                arguments[name] = remaining.pop(name)
             continue
         if bases is None:
-            arguments[name] = rest.pop(name, None)
+            arguments[name] = remaining.pop(name, None)
             if arguments[name] is not None:
                 order.append(len(order))
             continue
-        index = rest.pop(f"_{name}_base_index", None)
-        rest.pop(f"_{name}_alias", None)
+        index = remaining.pop(f"_{name}_base_index", None)
+        remaining.pop(f"_{name}_alias", None)
         arguments[name] = None if index is None else bases[index]
         if index is not None:
             order.append(index)
-    return arguments, order, rest
+    return arguments, order, remaining
 
 
 def _reorder_results(converter: Converter, has_results: bool, order: Sequence[int]) -> Converter:
-    """``converter``, with its new values in torch's order; torch has a None in front when the
-    operator returns nothing."""
+    """Wrap a converter so that its new values are in torch's order.
+
+    Torch's results start with None if the operator returns nothing.
+    """
 
     def convert(graph: Any, res: ResultSpec, **arguments: Any) -> list[Any]:
         count = len(res) - len(order)
         slots = [*range(count)] if has_results else []
         slots += [count + index for index in order]
-        own = ResultSpec(
-            [res.outputs[i] for i in slots],
-            [res.dtypes[i] for i in slots],
-            [res.shapes[i] for i in slots],
+        converter_res = ResultSpec(
+            [res.outputs[position] for position in slots],
+            [res.dtypes[position] for position in slots],
+            [res.shapes[position] for position in slots],
         )
-        returned = converter(graph, own, **arguments)
+        returned = converter(graph, converter_res, **arguments)
         names = list(returned) if isinstance(returned, (list, tuple)) else [returned]
         results: list[Any] = [None] * len(res)
         for slot, name in zip(slots, names, strict=True):
@@ -224,23 +229,21 @@ def _reorder_results(converter: Converter, has_results: bool, order: Sequence[in
 
 
 def wraps_control_flow(args: Sequence[Any]) -> bool:
-    """Whether the first argument of the wrapper is control flow of ``control_flow_call``."""
-    return isinstance(args[0], HigherOrderOperator) and args[0].name() in _CALLS
+    """Whether the first argument of a wrapper is an operator that `control_flow_call` supports."""
+    return isinstance(args[0], HigherOrderOperator) and args[0].name() in _CONTROL_FLOW
 
 
 def control_flow_call(args: Sequence[Any], arguments: dict[str, Any]) -> tuple[str, list[Any]]:
-    """Name and arguments of the control flow that returns its own results, then the new values of
-    ``_all_bases``.
+    """Return operator and arguments for control flow that also returns new ``_all_bases``.
 
-    Raises UnsupportedCase when a graph writes into a view, or into a carry of a loop.
+    Raises UnsupportedCase if a subgraph writes into a view, or into a carried tensor of a loop.
     """
     name = args[0].name()
-    return name, _CALLS[name](arguments)
+    return name, _CONTROL_FLOW[name](arguments)
 
 
 def holds_writes(node: Node) -> bool:
-    """Whether a graph that ``node`` names belongs to wrapped control flow only: its ``copy_`` are
-    results."""
+    """Whether a node is a subgraph of wrapped control flow, which `control_flow_call` supports."""
     users = list(node.users)
     return bool(users) and all(
         getattr(user.target, "__name__", "") == WRAPPER
@@ -250,79 +253,90 @@ def holds_writes(node: Node) -> bool:
 
 
 def _convert_cond(arguments: dict[str, Any]) -> list[Any]:
-    operands, places = _split_operands(arguments, "operand")
+    operands, written_indices = _split_operands(arguments, "operand")
     inputs = range(len(operands))
     branches = [
-        _return_written(arguments[key], inputs, [places[base] for base in sorted(places)])
+        _return_written(
+            arguments[key], inputs, [written_indices[base] for base in sorted(written_indices)]
+        )
         for key in ("true_fn", "false_fn")
     ]
     return [arguments["pred"], *branches, operands]
 
 
-def _while_loop(arguments: dict[str, Any]) -> list[Any]:
-    carried, written = _split_operands(arguments, "carried_input")
-    if written:
+def _convert_while_loop(arguments: dict[str, Any]) -> list[Any]:
+    carried, written_carries = _split_operands(arguments, "carried_input")
+    if written_carries:
         raise UnsupportedCase(
             "the body of a while_loop writes into a carried tensor: return the new value instead"
         )
-    captured, places = _split_operands(arguments, "additional_input")
-    mutated = [places[base] for base in sorted(places)]
-    read = [index for index in range(len(captured)) if index not in mutated]
-    inputs = [*range(len(carried)), *(len(carried) + index for index in [*mutated, *read])]
+    captured, written_indices = _split_operands(arguments, "additional_input")
+    written_captures = [written_indices[base] for base in sorted(written_indices)]
+    read_captures = [index for index in range(len(captured)) if index not in written_captures]
+    inputs = [
+        *range(len(carried)),
+        *(len(carried) + index for index in [*written_captures, *read_captures]),
+    ]
     condition = _return_written(arguments["cond_fn"], inputs, [])
     body = _return_written(
-        arguments["body_fn"], inputs, [len(carried) + index for index in mutated]
+        arguments["body_fn"], inputs, [len(carried) + index for index in written_captures]
     )
-    both = [[captured[index] for index in places] for places in (mutated, read)]
-    return [condition, body, [*carried, *both[0]], both[1]]
+    captures = [
+        [captured[index] for index in indices] for indices in (written_captures, read_captures)
+    ]
+    return [condition, body, [*carried, *captures[0]], captures[1]]
 
 
-_CALLS = {"cond": _convert_cond, "while_loop": _while_loop}
+_CONTROL_FLOW = {"cond": _convert_cond, "while_loop": _convert_while_loop}
 
 
-def _split_operands(arguments: dict[str, Any], word: str) -> tuple[list[Any], dict[int, int]]:
-    """The operands called ``word0``, ``word1``..., and the place of each written one by the index
-    of its base."""
+def _split_operands(arguments: dict[str, Any], prefix: str) -> tuple[list[Any], dict[int, int]]:
+    """Return the operands named ``prefix0``, ``prefix1``, ..., and the indices of written ones.
+
+    The indices are keyed by the index of the written tensor in ``_all_bases``.
+    """
     operands: list[Any] = []
-    places: dict[int, int] = {}
+    written_indices: dict[int, int] = {}
     bases = arguments["_all_bases"]
     while True:
-        name = f"{word}{len(operands)}"
+        name = f"{prefix}{len(operands)}"
         base = arguments.get(f"_{name}_base_index")
         if base is not None:
-            view = any(f"_{name}_{kind}" in arguments for kind in ("slice_dim", "storage_offset"))
-            if view or base in places:
+            is_view = any(
+                f"_{name}_{suffix}" in arguments for suffix in ("slice_dim", "storage_offset")
+            )
+            if is_view or base in written_indices:
                 raise UnsupportedCase(
-                    "a branch or a body writes into a view of a tensor: write into the whole "
+                    "a branch or a loop body writes into a view of a tensor: write into the whole "
                     "tensor, or return the new value"
                 )
-            places[base] = len(operands)
+            written_indices[base] = len(operands)
             operands.append(bases[base])
         elif name in arguments:
             operands.append(arguments[name])
         else:
-            return operands, places
+            return operands, written_indices
 
 
 def _return_written(
     graph_module: GraphModule, inputs: Sequence[int], written: Sequence[int]
 ) -> GraphModule:
-    """A copy of a graph with its inputs in another order, which returns the last values of the
-    inputs ``written`` after its own results."""
+    """Copy a graph with reordered inputs that also returns final values of written inputs."""
     graph = Graph()
     nodes = list(graph_module.graph.nodes)
     graph_inputs = [node for node in nodes if node.op == "placeholder"]
     copies = {graph_inputs[index]: graph.node_copy(graph_inputs[index]) for index in inputs}
-    last: dict[Node, Node] = {}
+    last_values: dict[Node, Node] = {}
     for node in nodes:
         if node.target is torch.ops.aten.copy_.default and node.args[0] in graph_inputs:
-            last[node.args[0]] = copies[node.args[1]]
+            last_values[node.args[0]] = copies[node.args[1]]
         elif node.op == "output":
             leaves = [copies.get(leaf, leaf) for leaf in flatten_output(node.args[0])]
-            finals = [
-                last.get(graph_inputs[index], copies[graph_inputs[index]]) for index in written
+            final_values = [
+                last_values.get(graph_inputs[index], copies[graph_inputs[index]])
+                for index in written
             ]
-            graph.output((*leaves, *finals))
+            graph.output((*leaves, *final_values))
         elif node.op != "placeholder":
             copies[node] = graph.node_copy(node, copies.__getitem__)
     return GraphModule(graph_module, graph)

@@ -1,7 +1,9 @@
-"""DynamoInterpreter: one pass over the nodes of a torch.fx graph, one look-up and one plain call
-for each. Shapes and types come from FX metadata, from the generated rules where FX has none, and
-are compared with those of the graph under construction. Called by `export` and `backend.lower`;
-calls the converters, which reach it through ``graph.ctx``."""
+"""Convert a torch.fx graph in one pass, with one look-up and one converter call for each node.
+
+Expected shapes and types come from FX metadata, or from the generated rules if there is none, and
+are compared with those inferred from the ONNX nodes. Converters of control flow call the
+interpreter through ``graph.ctx``.
+"""
 
 from __future__ import annotations
 
@@ -45,60 +47,38 @@ Retriever = Callable[[Node], Any]
 
 
 class DynamoInterpreter:
-    """Convert a ``torch.fx.GraphModule`` into nodes of a graph, mostly a GraphBuilder.
+    """Convert a ``torch.fx.GraphModule`` into nodes of a graph, usually a GraphBuilder.
 
-    After ``run``: ``inputs`` and ``outputs``, a record for each with its role (a tensor, a
-    dimension, None...); ``values``, the result or number of each FX node.
+    After ``run``, ``inputs`` and ``outputs`` contain a record with the role of each input and
+    output, and ``values`` the result or number of each FX node.
 
     Args:
-        builder: the graph that receives the nodes. Its ``rename_dims`` maps torch's symbols to
+        builder: the graph to which nodes are added. Its ``rename_dims`` maps torch's symbols to
             names of dimensions.
-        retriever: ``retriever(placeholder) -> tensor or None``; the tensor becomes an
-            initializer, None an input.
-        dispatcher: an object with ``find(name, target, native) -> converter or None``, called for
-            every overload.
-        module: where ``get_attr`` and ``call_module`` look; the graph module itself by default.
-        tables: converters and rules; the generated ones by default.
-        converters: more converters, ``f(graph, res, *args, **kwargs)`` by overload name, in
-            front of the tables'.
-        input_names: FX placeholder target -> name of the ONNX input.
-        initializer_names: FX placeholder target -> name of the initializer; the target by default.
-        output_names: name of each entry of the flattened output, in FX order; ``output_0``... by
-            default.
-        output_order: the order in which ONNX outputs are declared, as indices of the flattened
-            output.
-        bypass_outputs: leave numbers, dimensions, None, inputs, initializers and duplicates out
-            of the ONNX outputs: the records describe them, and the caller returns them.
+        retriever: a function of a placeholder, called as ``retriever(node)``. If it returns a
+            tensor, the placeholder becomes an initializer; if None, an input.
+        dispatcher: an object whose ``find(name, target, native)`` returns the converter of an
+            overload, or None.
+        module: the module that ``get_attr`` and ``call_module`` nodes refer to; defaults to the
+            graph module.
+        tables: converters and rules; defaults to the generated tables.
+        converters: converters ``f(graph, res, *args, **kwargs)`` by overload name, which take
+            precedence over ``tables``.
+        input_names: names of ONNX inputs by placeholder target.
+        initializer_names: names of initializers by placeholder target; default to the target.
+        output_names: names of the leaves of the flattened output, in FX order; default to
+            ``output_0``, ``output_1``, ...
+        output_order: order in which ONNX outputs are declared, as indices of the flattened output.
+        bypass_outputs: make no ONNX outputs for numbers, dimensions, None, inputs, initializers and
+            duplicates. The caller returns them as described by the records.
         verbose: 2 prints each node.
 
     Raises:
-        FunctionNotFoundError: operators without a converter, all of them, before anything is
-            converted.
+        FunctionNotFoundError: the graph has operators without a converter; the error lists all of
+            them before any node is converted.
         UnsupportedCase: a converter rejects its arguments.
-        ConversionError: a converter failed or computes another type or shape than torch, or the
-            graph writes in place.
-
-    Arguments of methods:
-        node: the FX node that is converted.
-        target, key: what it calls, and the name of that overload.
-        call: the function of torch that torch itself takes apart.
-        args, kwargs: its arguments, as results, numbers and dimensions.
-        write: how it writes, where nobody else sees that.
-        converter: what converts it.
-        function: a step of a conversion.
-        error: what it raised.
-        res: the names, dtypes and shapes that its results are to have.
-        value, returned: what it became, and what torch says of it.
-        graph_module: a graph of FX nodes.
-        nodes: its nodes.
-        operands: the results, numbers and dimensions of a call.
-        outputs: whether its outputs are declared.
-        graph, child: the graph that receives the ONNX nodes.
-        kind, options: the class of an interpreter for an inner graph, and its arguments.
-        module: where attributes of the FX graph are looked up.
-        prefix: how names in it begin.
-        rename: names that its symbols have in the graph that receives the nodes.
-        name, tensor: of a weight or of a graph, and the weight.
+        ConversionError: a converter fails, or its results have another type or shape than torch's,
+            or the graph writes in place.
     """
 
     def __init__(
@@ -129,46 +109,54 @@ class DynamoInterpreter:
         self.bypass_outputs = bypass_outputs
         self.verbose = verbose
         self.values: dict[Node, Any] = {}
-        self.cases: dict[Node, str] = {}  # of nodes whose entries have several: the one taken
+        self.cases: dict[Node, str] = {}  # the chosen case of each node whose entry has cases
         self.inputs: list[InputRecord] = []
         self.outputs: list[OutputRecord] = []
         self.graph_module: GraphModule | None = None
         self.rename: Mapping[str, str] | None = builder.rename_dims or None
-        self.has_complex = False  # whether a result so far is a ComplexValue
+        self.has_complex = False  # whether any result so far is a ComplexValue
         self._prefix = ""
         self._converters: dict[Any, Converter | None] = {}
         self._leaves: dict[int, GraphModule | None] = {}
-        self.elidable: dict[Node, ElidableMutation] = {}  # of the graphs entered so far
+        self.elidable: dict[Node, ElidableMutation] = {}  # of all graphs entered so far
         self._elidable_in: dict[GraphModule, dict[Node, ElidableMutation]] = {}
 
     @property
     def builder(self) -> Graph:
-        """The graph that receives the nodes, under the name of the argument."""
+        """The graph to which nodes are added; an alias of ``graph``."""
         return self.graph
 
     # -- the whole graph
 
     def run(self, graph_module: GraphModule, *, outputs: bool = True) -> list[OutputRecord]:
-        """Convert every node of ``graph_module``; returns the records of its outputs, none of which
-        is declared with ``outputs=False``."""
+        """Convert all nodes of a graph module.
+
+        Args:
+            graph_module: the graph module.
+            outputs: convert the output node and declare the ONNX outputs.
+
+        Returns:
+            The records of the outputs.
+        """
         self.enter(graph_module)
         self.check(graph_module)
         self.graph.origin_metadata = metadata_reader()
         for name in [*self.input_names.values(), *(self.output_names or ())]:
             if name:
-                self.graph.unique_name(name)  # taken, so that no intermediate result gets it
-        self.convert_graph([n for n in graph_module.graph.nodes if outputs or n.op != "output"])
+                self.graph.unique_name(name)  # reserves the name, so that no other result gets it
+        self.convert_graph(
+            [node for node in graph_module.graph.nodes if outputs or node.op != "output"]
+        )
         self.graph.origin = None
         return self.outputs
 
     def convert_graph(self, nodes: Sequence[Node]) -> None:
-        """Convert the nodes of the whole graph, in order."""
+        """Convert nodes in order; subclasses override this."""
         for node in nodes:
             self.run_node(node)
 
     def enter(self, graph_module: GraphModule) -> None:
-        """Make ``graph_module`` the graph that is converted, and this interpreter the one that
-        lowerings of control flow call back."""
+        """Start the conversion of ``graph_module`` and register this interpreter for callbacks."""
         self.graph_module = graph_module
         self.elidable.update(self.elidable_in(graph_module))
         self.rename = self.rename or self.graph.rename_dims or None
@@ -179,7 +167,7 @@ class DynamoInterpreter:
         return failures.graph_text(self.graph_module, self.graph.origin, self.values)
 
     def answer(self, graph: Graph) -> None:
-        """Make this interpreter the one that lowerings of ``graph`` call back."""
+        """Register this interpreter for callbacks of lowerings that edit ``graph``."""
         graph.ctx = replace(
             graph.ctx,
             convert_subgraph=self.convert_subgraph,
@@ -188,8 +176,7 @@ class DynamoInterpreter:
         )
 
     def check(self, graph_module: GraphModule) -> None:
-        """Raise for in-place writes, and for every operator without a converter, before anything is
-        converted."""
+        """Raise if the graph has unsupported in-place writes or operators without a converter."""
         unsupported.check_writes(graph_module, self.tables, self.owner, self.elidable_in)
         missing = unsupported.group_missing(
             unsupported.missing_nodes(
@@ -206,9 +193,9 @@ class DynamoInterpreter:
             raise unsupported.not_found_error(missing, self.tables, self.graph.get_debug_msg())
 
     def run_node(self, node: Node) -> Any:
-        """Convert one node; what it became is returned and kept in ``values``."""
+        """Convert a node, store its converted value in ``values``, and return the value."""
         if node in self.values:
-            return self.values[node]  # bound by the caller of a subgraph
+            return self.values[node]  # a placeholder of a subgraph that is already bound
         self.graph.origin = node
         if self.verbose > 1:
             print(f"[DynamoInterpreter] {node.op} {node.name} target={node.target}")
@@ -227,16 +214,15 @@ class DynamoInterpreter:
             value = self.call_module(node)
         else:
             raise ConversionError(
-                f"node '{node.name}' has the kind '{op}', which torch.fx does not define"
+                f"node '{node.name}' has the op '{op}', which torch.fx does not define"
             )
         self.values[node] = value
         return value
 
-    # -- one method per kind of node
+    # -- one method for each FX op
 
     def placeholder(self, node: Node) -> Any:
-        """An input: a result, an initializer (when the retriever has a tensor), a dimension, or a
-        number."""
+        """Convert a placeholder to an input, an initializer, a dimension, or a number."""
         tensor = self.retriever(node) if self.retriever is not None else None
         if tensor is not None:
             target = str(node.target)
@@ -258,7 +244,7 @@ class DynamoInterpreter:
             return self._add_record(node, "dimension", name, dim, dim)
         if not results.is_tensor_like(value):
             reason = (
-                "nothing is known about it"
+                "its type and shape are unknown"
                 if value is results.UNKNOWN
                 else f"it is a {type(value).__name__}"
             )
@@ -274,8 +260,7 @@ class DynamoInterpreter:
         return self._add_record(node, "tensor", name, None, self.note_complex(declared))
 
     def get_attr(self, node: Node) -> Any:
-        """An attribute: graphs are returned as they are, tensors become initializers named after
-        their path."""
+        """Convert a tensor attribute to an initializer; return other attributes unchanged."""
         path = str(node.target)
         value = find_attribute(self.owner, path, results.UNKNOWN)
         if value is results.UNKNOWN:
@@ -287,13 +272,13 @@ class DynamoInterpreter:
         return self._make_weight(node, self._prefix + path, value) if node.users else None
 
     def call_function(self, node: Node) -> Any:
-        """An ATen overload (one look-up), a higher-order operator, or a Python function."""
+        """Convert a call of an ATen overload, a higher-order operator, or a Python function."""
         target = node.target
         if target.__class__ is OpOverload:
             if node in self.elidable:
                 return self.call_in_place(node, self.elidable[node])
             if not node.users:
-                return None  # nothing reads it, and overloads that write were refused
+                return None  # the result is unused, and overloads that write were rejected
             converter = self._converters.get(target)
             if converter is None:
                 return self.call_special(node)
@@ -306,11 +291,10 @@ class DynamoInterpreter:
         return self.call_python(node)
 
     def call_in_place(self, node: Node, write: ElidableMutation) -> Any:
-        """A write that nobody else sees: the functional operator, whose result every name of the
-        written tensor stands for from now on."""
+        """Convert an unobservable write as a functional call whose result replaces all aliases."""
         args, kwargs = convert_arguments(node, self.values, self.rename)
         converter = self.find_converter(write.overload)
-        if converter is None:  # the user's dispatcher took it away
+        if converter is None:  # the user's dispatcher removed it
             raise self.not_found(node)
         value = self.convert(node, converter, args, kwargs, write.overload.name())
         for alias in write.aliases:
@@ -318,8 +302,7 @@ class DynamoInterpreter:
         return value
 
     def call_special(self, node: Node) -> Any:
-        """An ATen overload seen for the first time, or one that needs no converter: sizes and
-        run-time checks."""
+        """Convert the first call of an overload, or sizes and checks, which need no converter."""
         target: Any = node.target
         name = target.name()
         converter = self.find_converter(target)
@@ -336,8 +319,7 @@ class DynamoInterpreter:
         raise self.not_found(node)
 
     def call_higher_order(self, node: Node) -> Any:
-        """Control flow through its converter; regions that call one graph once are converted in
-        place."""
+        """Convert a higher-order operator by its converter, or inline the graph that it calls."""
         args, kwargs = convert_arguments(node, self.values, self.rename)
         target: Any = node.target
         if target.name() in traits.FUNCTIONALIZED_CALL:
@@ -348,10 +330,10 @@ class DynamoInterpreter:
                 return self.convert(node, *call)
         converter = self.find_converter(target)
         if converter is not None and converter is not self.tables.hops.get(target.name()):
-            return self.convert(node, converter, args, kwargs)  # the user's
-        called = self.call_guarded(node, control_flow.transparent_call, node, args)
-        if called is not None:
-            return self.inline(*called)
+            return self.convert(node, converter, args, kwargs)  # a converter of the user
+        transparent = self.call_guarded(node, control_flow.transparent_call, node, args)
+        if transparent is not None:
+            return self.inline(*transparent)
         name = target.name()
         if name in traits.RETURNS:
             return control_flow.transparent_result(name, args)
@@ -363,8 +345,7 @@ class DynamoInterpreter:
         return self.convert(node, converter, args, kwargs)
 
     def call_python(self, node: Node) -> Any:
-        """Python operators: on integers from metadata, ``getitem`` on containers; the rest through
-        the alias table."""
+        """Convert a call of a Python function, by evaluation or through the alias table."""
         target: Any = node.target
         value = results.node_value(node)
         args, kwargs = convert_arguments(node, self.values, self.rename)
@@ -391,7 +372,7 @@ class DynamoInterpreter:
         return returned
 
     def call_method(self, node: Node) -> Any:
-        """A tensor method, through the table of methods."""
+        """Convert a call of a tensor method through the table of methods."""
         name = str(node.target)
         args, kwargs = convert_arguments(node, self.values, self.rename)
         if name in calls.SIZE_METHODS and name not in self.tables.methods:
@@ -399,8 +380,7 @@ class DynamoInterpreter:
         return self.call_alias(node, self.tables.methods.get(name), args, kwargs)
 
     def call_module(self, node: Node) -> Any:
-        """A submodule: graphs are converted in place, leaf modules are traced into torch functions
-        first."""
+        """Convert a call of a submodule by inlining its graph, which is traced if necessary."""
         module = find_attribute(self.owner, str(node.target), None)
         if is_guard(module) or not node.users:
             return None
@@ -412,7 +392,7 @@ class DynamoInterpreter:
         return self.inline(graph_module, operands, prefix=f"{self._prefix}{node.target}.")
 
     def output(self, node: Node) -> list[OutputRecord]:
-        """The outputs of the graph, declared; see ``outputs.OutputRecord``."""
+        """Declare the outputs of the graph and return their records."""
         leaves = list(outputs.flatten_output(node.args[0]))
         values = [convert_argument(leaf, self.values, self.rename) for leaf in leaves]
         if self.has_complex:
@@ -432,10 +412,9 @@ class DynamoInterpreter:
         kwargs: dict[str, Any],
         of: str | None = None,
     ) -> Any:
-        """Call ``converter`` for ``node`` and compare each result with what torch says of it.
+        """Call a converter for a node, compare the results with FX metadata, and return them.
 
-        Args:
-            of: the operator that is converted, where that is not the node's.
+        ``of`` is the key of the converted operator if the node calls another one.
         """
         self.graph.case = 0
         value = results.node_value(node)
@@ -455,21 +434,21 @@ class DynamoInterpreter:
                 )
                 self.has_complex = self.has_complex or complex_converter is not None
                 converter = complex_converter or converter
-            first = len(self.graph.nodes)
+            node_count = len(self.graph.nodes)
             returned = converter(self.graph, res, *args, **kwargs)
             if self.graph.case:
                 self.cases[node] = f"{key}/{self.graph.case}"
-            returned = results.use_torch_names(self.graph, node, res, returned, first)
+            returned = results.use_torch_names(self.graph, node, res, returned, node_count)
             if value.__class__ is torch.SymInt:
                 return results.adopted_integer(self.graph, value, self.rename, returned)
             if value.__class__ in (torch.SymFloat, torch.SymBool) and isinstance(returned, str):
                 return numbers.adopt_number(self.graph, returned, value)
             if value.__class__ in (list, tuple) and isinstance(returned, (list, tuple)):
                 returned = [
-                    results.adopted_integer(self.graph, expected, self.rename, complex_converter)
+                    results.adopted_integer(self.graph, expected, self.rename, item)
                     if expected.__class__ is torch.SymInt
-                    else complex_converter
-                    for expected, complex_converter in itertools.zip_longest(value, returned)
+                    else item
+                    for expected, item in itertools.zip_longest(value, returned)
                 ]
         except Exception as error:
             raise self.failure(error, node) from error
@@ -477,8 +456,10 @@ class DynamoInterpreter:
         return returned
 
     def call_alias(self, node: Node, call: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        """A torch function or method through its entry of the alias tables; torch chooses the
-        overload."""
+        """Convert a call of a torch function or method with the overload that torch resolves.
+
+        ``call`` is the entry of the alias tables.
+        """
         if call is None:
             raise self.not_found(node)
         overload, args, kwargs = self.call_guarded(
@@ -486,13 +467,12 @@ class DynamoInterpreter:
         )
         converter = self.find_converter(overload)
         if converter is None:
-            text = f"torch takes {overload.name()} for this call, which has no converter"
+            text = f"torch resolves this call to {overload.name()}, which has no converter"
             raise self.failure(UnsupportedCase(text), node)
         return self.convert(node, converter, args, kwargs, overload.name())
 
     def compare(self, node: Node, res: ResultSpec, returned: Any) -> None:
-        """Raise ConversionError when a result has another type, rank or static dimension than
-        torch's."""
+        """Raise ConversionError if type, rank or a static size of a result differs from torch's."""
         names = returned if isinstance(returned, (list, tuple)) else (returned,)
         if self.has_complex or any(name.__class__ is ComplexValue for name in names):
             names = self.call_guarded(node, complex_numbers.compare_parts, self.graph, res, names)
@@ -504,20 +484,19 @@ class DynamoInterpreter:
                 raise self.failure(BuilderError(difference), node) from None
 
     def find_converter(self, target: Any) -> Converter | None:
-        """The converter of an overload, remembered for the next node with the same target."""
+        """Return the converter of an overload, which is cached by target."""
         if target in self._converters:
             return self._converters[target]
         converter = calls.find_converter(self.tables, target.name(), target, self.dispatcher)
         self._converters[target] = converter
         return converter
 
-    # -- graphs inside the graph
+    # -- subgraphs
 
     def child(
         self, graph: Graph, kind: type[DynamoInterpreter] | None = None, **options: Any
     ) -> DynamoInterpreter:
-        """An interpreter for a graph inside this one, which writes into ``graph``: it has the same
-        tables, dispatcher and names of dimensions, and knows what this one has looked up."""
+        """Return an interpreter that adds nodes to ``graph`` and shares tables and caches."""
         inner = (kind or type(self))(
             graph,
             dispatcher=self.dispatcher,
@@ -535,18 +514,19 @@ class DynamoInterpreter:
     def inside(
         self, graph_module: GraphModule, module: torch.nn.Module | None, prefix: str = ""
     ) -> Iterator[None]:
-        """The block converts nodes of ``graph_module``, whose attributes are in ``module``. What an
-        error leaves is not put back: its message shows the graph in which it happened."""
-        outer = self.graph_module, self.module, self._prefix
+        """Set the current graph module, owner of attributes and name prefix for a block.
+
+        They are not restored after an error, because its message shows the current graph.
+        """
+        outer_state = self.graph_module, self.module, self._prefix
         self.graph_module, self.module = graph_module, module
         self._prefix = prefix or self._prefix
         self.elidable.update(self.elidable_in(graph_module))
         yield
-        self.graph_module, self.module, self._prefix = outer
+        self.graph_module, self.module, self._prefix = outer_state
 
     def inline(self, graph_module: GraphModule, operands: Sequence[Any], prefix: str = "") -> Any:
-        """Convert ``graph_module`` in place, called with ``operands``; returns what its output node
-        returns."""
+        """Convert a call of ``graph_module`` into the current graph and return its output value."""
         with self.inside(graph_module, graph_module, prefix):
             for node in graph_module.graph.nodes:
                 self.values.pop(node, None)  # the same submodule may have been called before
@@ -564,10 +544,17 @@ class DynamoInterpreter:
         name: str = "subgraph",
         child: Graph | None = None,
     ) -> Graph:
-        """A branch or a body as a child graph whose outputs are those of ``graph_module``.
+        """Convert a branch or loop body to a child graph with the outputs of ``graph_module``.
 
-        ``operands`` are results of the outer graph (visible inside) or inputs that the caller
-        declared on ``child``.
+        Args:
+            graph_module: the branch or body.
+            operands: values of its placeholders: results of the outer graph, or inputs that the
+                caller declared in ``child``.
+            name: name of a new child graph.
+            child: an existing child graph; None makes one.
+
+        Returns:
+            The child graph.
         """
         child = child if child is not None else self.graph.subgraph(name)
         inner = self.child(child)
@@ -586,21 +573,27 @@ class DynamoInterpreter:
         operands: Sequence[Any],
         rename: Mapping[str, str] | None = None,
     ) -> list[Any]:
-        """What ``graph_module`` returns for ``operands``, computed by nodes of ``graph``:
-        results, numbers and dimensions; no output is declared.
+        """Convert a call of ``graph_module`` into nodes of ``graph``, without declaring outputs.
 
-        ``rename`` gives symbols of the inner graph names of their own in ``graph``.
+        Args:
+            graph: the graph to which nodes are added.
+            graph_module: the called graph.
+            operands: values of its placeholders.
+            rename: names in ``graph`` of symbols of the graph module.
+
+        Returns:
+            The returned values: results, numbers and dimensions.
         """
         inner = self.child(graph)
         inner.rename = {**(self.rename or {}), **(rename or {})} or None
-        outer = graph.ctx, graph.origin
+        outer_state = graph.ctx, graph.origin
         inner.enter(graph_module)
         converted = inner.inline(graph_module, operands)
-        graph.ctx, graph.origin = outer
+        graph.ctx, graph.origin = outer_state
         return converted if isinstance(converted, list) else [converted]
 
     def elidable_in(self, graph_module: GraphModule) -> dict[Node, ElidableMutation]:
-        """The writes of a graph that nobody else sees, looked for once."""
+        """Return the unobservable in-place writes of a graph, which are cached."""
         elidable = self._elidable_in.get(graph_module)
         if elidable is None:
             elidable = elidable_mutations(graph_module, self.tables.converters.__contains__)
@@ -609,11 +602,11 @@ class DynamoInterpreter:
 
     @property
     def owner(self) -> Any:
-        """Where ``get_attr`` and ``call_module`` look."""
+        """The module that ``get_attr`` and ``call_module`` nodes refer to."""
         return self.module if self.module is not None else self.graph_module
 
     def leaf(self, module: Any) -> GraphModule | None:
-        """``module`` as a graph, remembered; None when it cannot be one without example inputs."""
+        """Return a leaf module as a graph (cached), or None if it cannot be traced."""
         key = id(module)
         if key not in self._leaves:
             self._leaves[key] = (
@@ -624,24 +617,26 @@ class DynamoInterpreter:
     # -- inputs and initializers
 
     def input_name(self, node: Node) -> str:
-        """Name of the ONNX input of a placeholder: the caller's choice, else the name of forward's
-        parameter."""
+        """Return the name of the ONNX input of a placeholder; it defaults to the target."""
         name = self.input_names.get(str(node.target))
         return name if name is not None else str(self.graph.unique_name(str(node.target)))
 
     def note_complex(self, value: Any) -> Any:
-        """``value``; from the first pair on, arguments are looked at."""
+        """Return ``value`` after recording in ``has_complex`` whether it is a ComplexValue."""
         self.has_complex = self.has_complex or value.__class__ is ComplexValue
         return value
 
     def _make_weight(self, node: Node, name: str, tensor: Any) -> Any:
-        """The initializer of a weight; UnsupportedCase for one that ONNX cannot hold."""
+        """Make the initializer of a weight; raise UnsupportedCase if ONNX cannot represent it."""
         self.call_guarded(node, results.check_weight, tensor)
         return self.make_initializer(name, tensor)
 
     def make_initializer(self, name: str, tensor: Any) -> Any:
-        """An initializer that shares memory with ``tensor``; the graph makes tied weights one.
-        A complex tensor is a real one, split."""
+        """Make an initializer that references ``tensor``; return its name.
+
+        Tied weights become one initializer. A complex tensor becomes a real initializer, which is
+        split into a ComplexValue.
+        """
         real = complex_numbers.real_tensor(tensor)
         initializer = self.graph.make_initializer(self.graph.unique_name(name), real)
         return (
@@ -661,16 +656,16 @@ class DynamoInterpreter:
     def call_guarded(
         self, node: Node, function: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> Any:
-        """Call ``function``; whatever it raises is raised again with what ``node`` is."""
+        """Call ``function``; describe ``node`` in any error that it raises."""
         try:
             return function(*args, **kwargs)
         except Exception as error:
             raise self.failure(error, node) from error
 
     def failure(self, error: Exception, node: Node) -> OrtableError:
-        """``error`` with node, operator, arguments, module and source line."""
+        """Wrap an error with node, operator, arguments, module and source line."""
         failure = failures.wrap_error(error, node, self.tables.spec_files, self.graph)
-        failure.fx_node = node.name  # of a graph inside the graph: the node that calls it, at last
+        failure.fx_node = node.name  # an outer interpreter replaces it by the calling node
         if node.op.startswith("call_"):
             failure.operator = getattr(error, "operator", "")
             failure.converter_name = getattr(error, "converter_name", "")
@@ -680,6 +675,6 @@ class DynamoInterpreter:
         return failure
 
     def not_found(self, node: Node) -> OrtableError:
-        """The error for one node that the first look at the graph could not judge."""
+        """Return the error for a node without a converter that `check` could not find."""
         missing = unsupported.group_missing([node])
         return unsupported.not_found_error(missing, self.tables, self.graph.get_debug_msg())

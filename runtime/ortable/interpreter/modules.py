@@ -1,6 +1,8 @@
-"""Leaf modules in graphs of torch.fx.symbolic_trace: their forward is traced once more, this time
-through torch's own modules, into torch functions that the alias tables know.  Nothing of
-torch.export is involved, so no sizes are needed."""
+"""Convert leaf modules of `torch.fx.symbolic_trace` to graphs of torch functions.
+
+Tracing forward again without leaf modules gives calls that the alias tables contain. Unlike
+torch.export, it needs no example inputs.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,7 @@ class _ThroughModules(Tracer):
 
 
 def functional_form(module: torch.nn.Module) -> GraphModule | None:
-    """``module`` as a graph of torch functions; None when its forward depends on values or sizes.
-
-    A GraphModule, or a module of ``torch.export.unflatten``, already is a graph.
-    """
+    """Return a module as a graph of torch functions, or None if it cannot be traced."""
     if isinstance(module, GraphModule):
         return module
     graph = getattr(module, "graph", None)
@@ -32,56 +31,55 @@ def functional_form(module: torch.nn.Module) -> GraphModule | None:
         return GraphModule(module, graph)
     try:
         traced = _ThroughModules().trace(module)
-    except (
-        Exception
-    ):  # forward is any Python code: whatever it raises, it cannot be traced without example inputs
+    except Exception:  # forward may raise any error if it depends on values or sizes
         return None
     return GraphModule(module, traced)
 
 
 def is_guard(module: Any) -> bool:
-    """True for the module that ``ExportedProgram.module()`` adds to check its inputs: it computes
-    nothing."""
+    """Whether a module is the input check that ``ExportedProgram.module()`` adds."""
     return type(module).__name__ == "GuardsFn"
 
 
 def module_operands(
     graph_module: GraphModule, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> list[Any]:
-    """Operands of a submodule, one per placeholder: positional, by name, else the default of its
-    forward.
+    """Return the values of the placeholders of a submodule for a call, including defaults.
 
-    Raises ConversionError when an argument is missing, or is one too many, and UnsupportedCase for
-    a forward of any number of arguments: FX has one placeholder for all of them.
+    Raises ConversionError if an argument is missing, unknown, or given twice, and UnsupportedCase
+    if forward has variadic arguments, for which FX has a single placeholder.
     """
     inputs = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
     names = [str(node.target) for node in inputs]
     variadic = [name for name in names if name.startswith("*")]
     if variadic:
         raise UnsupportedCase(
-            f"the submodule takes any number of arguments ({', '.join(variadic)}), which its graph "
-            "does not tell apart; give example inputs (args)"
+            f"the submodule has variadic arguments ({', '.join(variadic)}), for which its graph "
+            "has one placeholder; give example inputs (args)"
         )
     operands: dict[str, Any] = {str(node.target): node.args[0] for node in inputs if node.args}
     operands.update(zip(names, args, strict=False))
-    wrong = {
+    mistakes = {
         "without": [name for name in names if name not in operands and name not in kwargs],
         "with the unknown": [name for name in kwargs if name not in names],
         "twice with": [name for name in kwargs if name in names[: len(args)]],
-        "with too many by place:": [str(len(args))] if len(args) > len(names) else [],
+        "with too many positional arguments:": [str(len(args))] if len(args) > len(names) else [],
     }
     operands.update(kwargs)
-    if any(wrong.values()):
-        text = "; ".join(f"{how} {', '.join(which)}" for how, which in wrong.items() if which)
+    if any(mistakes.values()):
+        text = "; ".join(
+            f"{mistake} {', '.join(argument_names)}"
+            for mistake, argument_names in mistakes.items()
+            if argument_names
+        )
         raise ConversionError(
-            f"the submodule takes the arguments ({', '.join(names)}), and is called {text}"
+            f"the submodule has the arguments ({', '.join(names)}), but is called {text}"
         )
     return [operands[name] for name in names]
 
 
 def find_attribute(module: Any, path: str, default: Any = ...) -> Any:
-    """The attribute at a dotted path of ``module``; ``default`` when there is none, if one is
-    given."""
+    """Return the attribute at a dotted path, or the default; raise AttributeError without one."""
     value = module
     for part in path.split("."):
         if not hasattr(value, part):

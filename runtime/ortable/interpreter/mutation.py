@@ -1,7 +1,8 @@
-"""In-place writes of an FX graph. ONNX has no such operators: a write that somebody can see makes
-torch functionalise the graph before it is converted, which costs more than the whole conversion. A
-write that nobody can see (``relu_`` of a tensor that the graph has just made and of which no view
-exists) is converted as the functional operator."""
+"""Find in-place writes of an FX graph, and those that can be converted as functional operators.
+
+A graph with observable writes must be functionalized by torch first, which takes longer than the
+conversion. A write is unobservable if the graph made the tensor and no view of it exists.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from ortable_generated.aten import traits
 
 @dataclass(frozen=True)
 class ElidableMutation:
-    """A write that is converted as ``overload``; ``aliases`` are the nodes that name the tensor."""
+    """An unobservable write: its functional overload, and the nodes whose value is the tensor."""
 
     overload: Any
     aliases: tuple[Node, ...]
@@ -37,10 +38,10 @@ ElidableIn = Callable[[GraphModule], Mapping[Node, ElidableMutation]]
 def elidable_mutations(
     graph_module: GraphModule, has_converter: Callable[[str], bool]
 ) -> dict[Node, ElidableMutation]:
-    """The writes of a graph that can be converted as the functional operator.
+    """Return the writes of a graph that can be converted as functional operators.
 
-    The written tensor was made in the graph, was only read before, has the dtype of every operand,
-    and the functional overload has a converter (``has_converter("aten::relu")``).
+    The graph must make the written tensor and only read it before the write. The tensor must have
+    the dtype of all operands, and the functional overload must have a converter.
     """
     mutations: dict[Node, ElidableMutation] = {}
     order: dict[Node, int] = {}
@@ -55,45 +56,63 @@ def elidable_mutations(
 
 def _make_elidable(
     node: Node,
-    found: dict[Node, ElidableMutation],
+    elidable: dict[Node, ElidableMutation],
     order: dict[Node, int],
     has_converter: Callable[[str], bool],
 ) -> ElidableMutation | None:
     overload = _functional_overload(node.target)
     if overload is None or not has_converter(overload.name()):
         return None
-    written = node.args[0] if node.args else None
-    if not isinstance(written, Node) or not _same_dtype(node) or not _keeps_dtype(node, overload):
+    written_node = node.args[0] if node.args else None
+    if (
+        not isinstance(written_node, Node)
+        or not _same_dtype(node)
+        or not _keeps_dtype(node, overload)
+    ):
         return None
-    aliases = (*found[written].aliases, written) if written in found else (written,)
+    aliases = (
+        (*elidable[written_node].aliases, written_node)
+        if written_node in elidable
+        else (written_node,)
+    )
     if not _is_fresh(aliases[0]):
         return None
     for alias in aliases:
         for user in alias.users:
-            if user in order and user is not node and user not in found and not _only_reads(user):
+            if (
+                user in order
+                and user is not node
+                and user not in elidable
+                and not _is_read_only_call(user)
+            ):
                 return None
     return ElidableMutation(overload, aliases)
 
 
 def _functional_overload(target: Any) -> Any:
-    """``aten.relu`` for ``aten.relu_``: same name and arguments, nothing written; None if torch has
-    none, or if more than the first argument is written."""
+    """Return the functional overload of an in-place one (``relu`` for ``relu_``), or None."""
     schema = target._schema
     name, overload = schema.name, schema.overload_name
-    written = [a for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+    written = [
+        argument
+        for argument in schema.arguments
+        if argument.alias_info is not None and argument.alias_info.is_write
+    ]
     if len(written) != 1 or written[0].name != schema.arguments[0].name or not name.endswith("_"):
         return None
-    namespace, _, plain = name.partition("::")
-    packet = getattr(getattr(torch.ops, namespace), plain[:-1], None)
+    namespace, _, inplace_name = name.partition("::")
+    packet = getattr(getattr(torch.ops, namespace), inplace_name[:-1], None)
     functional = getattr(packet, overload or "default", None)
     if functional is None or functional._schema.is_mutable:
         return None
-    same = [a.name for a in functional._schema.arguments] == [a.name for a in schema.arguments]
-    return functional if same else None
+    has_same_arguments = [argument.name for argument in functional._schema.arguments] == [
+        argument.name for argument in schema.arguments
+    ]
+    return functional if has_same_arguments else None
 
 
 def _same_dtype(node: Node) -> bool:
-    """Every tensor operand has the dtype of the result, so that no cast is due on the way back."""
+    """Whether all tensor operands have the dtype of the result, so that no cast is needed."""
     result = node.meta.get("val")
     if not isinstance(result, torch.Tensor):
         return False
@@ -107,12 +126,15 @@ def _same_dtype(node: Node) -> bool:
     )
 
 
-_DTYPE_KEPT: dict[tuple[Any, torch.dtype], bool] = {}  # by overload and dtype of the written tensor
+# cache of `_keeps_dtype` by overload and dtype of the written tensor
+_DTYPE_KEPT: dict[tuple[Any, torch.dtype], bool] = {}
 
 
 def _keeps_dtype(node: Node, overload: Any) -> bool:
-    """Whether the functional operator gives the dtype of its operands: a comparison gives bools,
-    which the write casts."""
+    """Whether the result of the functional overload has the dtype of the written tensor.
+
+    The result of a comparison is bool, which an in-place comparison casts.
+    """
     dtype = node.meta["val"].dtype
     if (overload, dtype) not in _DTYPE_KEPT:
         _DTYPE_KEPT[overload, dtype] = _makes_bools(node, overload) == (dtype == torch.bool)
@@ -120,8 +142,7 @@ def _keeps_dtype(node: Node, overload: Any) -> bool:
 
 
 def _makes_bools(node: Node, overload: Any) -> bool:
-    """Whether the operator, of single numbers, gives a bool; operators that do not take these are
-    no comparisons."""
+    """Whether the functional overload returns bool for 0-d operands, as comparisons do."""
 
     def scalar_operand(operand: Node) -> Any:
         value = operand.meta.get("val")
@@ -138,12 +159,12 @@ def _makes_bools(node: Node, overload: Any) -> bool:
 
 
 def _is_fresh(node: Node) -> bool:
-    """``node`` makes one tensor whose memory nothing else shares, or takes one of several."""
+    """Whether the value of a node is a new tensor that shares memory with no other value."""
     if node.target is operator.getitem:
         source = node.args[0]
         return (
             isinstance(source, Node)
-            and _only_reads(source)
+            and _is_read_only_call(source)
             and all(
                 user is node or (user.target is node.target and user.args[1] != node.args[1])
                 for user in source.users
@@ -154,7 +175,7 @@ def _is_fresh(node: Node) -> bool:
         isinstance(node.target, OpOverload)
         and not node.target._schema.is_mutable
         and len(node.target._schema.returns) == 1
-        and _only_reads(node)
+        and _is_read_only_call(node)
     )
 
 
@@ -162,36 +183,35 @@ def _is_list(result: Any) -> bool:
     return isinstance(result.type, torch.ListType)
 
 
-def _only_reads(node: Node) -> bool:
-    """``node`` neither writes to its arguments nor returns one of them, or a view."""
-    return isinstance(node.target, OpOverload) and only_reads(node.target)
+def _is_read_only_call(node: Node) -> bool:
+    """Whether a node calls an overload for which `is_read_only` holds."""
+    return isinstance(node.target, OpOverload) and is_read_only(node.target)
 
 
-def only_reads(target: Any) -> bool:
-    """Whether an overload neither writes to its arguments nor returns one of them, or a view."""
+def is_read_only(target: Any) -> bool:
+    """Whether an overload neither writes to its arguments nor returns an argument or a view."""
     if target._schema.is_mutable:
         return False
     if any(result.alias_info is not None for result in target._schema.returns):
         return False
     if target.name() in traits.UNMARKED_VIEW:
         return False
-    # Composite operators hide what they return (dropout in eval mode returns its input), so only
-    # those known to make a new tensor count.
+    # The schema of a composite operator does not state whether it returns its input (dropout in
+    # eval mode does), so only operators with the trait are accepted.
     return target.name() in traits.RETURNS_NEW_STORAGE or not is_composite(target)
 
 
 def find_elidable(
     graph_module: GraphModule, tables: ConverterTables, elidable_in: ElidableIn | None
 ) -> Mapping[Node, ElidableMutation]:
-    """The writes of a graph that nobody else sees: asked of ``elidable_in``, if there is one."""
+    """Return the unobservable writes of a graph, from ``elidable_in`` if it is given."""
     if elidable_in is not None:
         return elidable_in(graph_module)
     return elidable_mutations(graph_module, tables.converters.__contains__)
 
 
 def write_reason(node: Node, mutates: Mapping[str, str]) -> str | None:
-    """Why ``node`` writes to an argument (the schema, or the argument that says so); None when it
-    does not."""
+    """Return why a node writes to an argument, or None if it does not."""
     target = node.target
     if not isinstance(target, OpOverload):
         return None
@@ -202,41 +222,40 @@ def write_reason(node: Node, mutates: Mapping[str, str]) -> str | None:
     if (
         flag is not None
         and _argument_value(node, target._schema, flag) is True
-        and _has_running(node)
+        and _has_running_statistics(node)
     ):
         return f"{flag}=True makes it update its running statistics in place"
     return None
 
 
 def _may_write(target: Any, mutates: Mapping[str, str]) -> bool:
-    """Whether a function writes to an argument of some call of it."""
+    """Whether a function may write to an argument, depending on the call."""
     if not isinstance(target, OpOverload):
         return target in ASSIGNING
     return target._schema.is_mutable or target.name() in mutates
 
 
-def _is_unseen(node: Node, tables: ConverterTables) -> bool:
-    """Whether ``x += 1`` and the like write to a number, or to a tensor that the graph just made
-    and that nobody else reads."""
+def _is_unobservable_assignment(node: Node, tables: ConverterTables) -> bool:
+    """Whether ``x += 1`` and the like change a number, or a new tensor without other users."""
     value = node_value(node)
     if value is not UNKNOWN and not is_tensor_like(value):
         return True
     written = node.args[0] if node.args else None
     if not isinstance(written, Node) or set(written.users) != {node}:
         return False
-    return _is_new(written, tables)
+    return _makes_new_tensor(written, tables)
 
 
-def _is_new(node: Node, tables: ConverterTables) -> bool:
-    """Whether a node of a graph of Python functions makes memory of its own."""
+def _makes_new_tensor(node: Node, tables: ConverterTables) -> bool:
+    """Whether the value of a node in a graph of Python functions has new memory."""
     if node.op == "call_method":
         call = tables.methods.get(str(node.target))
     elif node.op != "call_function":
         return False
     elif isinstance(node.target, OpOverload):
-        return only_reads(node.target)
+        return is_read_only(node.target)
     elif node.target in ASSIGNING:
-        return _is_unseen(node, tables)
+        return _is_unobservable_assignment(node, tables)
     else:
         call = alias_of(tables, node.target)
     if call is None:
@@ -246,8 +265,12 @@ def _is_new(node: Node, tables: ConverterTables) -> bool:
     packet = getattr(getattr(torch.ops, namespace), packet_name)
     for overload_name in [overload] if overload else packet.overloads():
         schema = getattr(packet, overload_name)._schema
-        of_tensors = bool(schema.arguments) and schema.arguments[0].type.kind() == "TensorType"
-        if of_tensors and not schema.is_mutable and not only_reads(getattr(packet, overload_name)):
+        takes_tensor = bool(schema.arguments) and schema.arguments[0].type.kind() == "TensorType"
+        if (
+            takes_tensor
+            and not schema.is_mutable
+            and not is_read_only(getattr(packet, overload_name))
+        ):
             return False
     return True
 
@@ -258,41 +281,40 @@ def first_write(
     owner: Any = None,
     elidable_in: ElidableIn | None = None,
 ) -> tuple[Node, str] | None:
-    """The first node of the graph, or of a graph inside it, that writes to an argument that
-    somebody else can see, and why.
+    """Return the first observable write of a graph or its subgraphs with its reason, or None.
 
-    ``owner`` holds the attributes that the graph reads, when that is not ``graph_module`` itself;
-    ``elidable_in`` answers for the writes of a graph that nobody else sees, where they are known.
+    ``owner`` has the attributes that the graph reads (default: ``graph_module``). ``elidable_in``
+    returns the unobservable writes of a graph from a cache.
     """
-    holder = graph_module if owner is None else owner
+    attribute_owner = graph_module if owner is None else owner
     elidable: Mapping[Node, ElidableMutation] | None = None
-    reading: set[Any] = set()  # functions that write nothing, whatever their arguments
+    read_only: set[Any] = set()  # functions that never write to an argument
     for node in graph_module.graph.nodes:
         if node.op == "call_function":
-            if node.target in reading:
+            if node.target in read_only:
                 continue
-            if node.target in ASSIGNING and not _is_unseen(node, tables):
-                return node, "it may be an input, or be read by others"
-            why = write_reason(node, tables.mutates)
-            if why is None:
+            if node.target in ASSIGNING and not _is_unobservable_assignment(node, tables):
+                return node, "it may be an input, or other nodes may read it"
+            reason = write_reason(node, tables.mutates)
+            if reason is None:
                 if not _may_write(node.target, tables.mutates):
-                    reading.add(node.target)
+                    read_only.add(node.target)
                 continue
             if elidable is None:
                 elidable = find_elidable(graph_module, tables, elidable_in)
             if node not in elidable:
-                return node, why
+                return node, reason
         elif node.op == "get_attr" or node.op == "call_module":
-            inner = find_attribute(holder, str(node.target), None)
-            if isinstance(inner, GraphModule) and not holds_writes(node):
-                inner_write = first_write(inner, tables, elidable_in=elidable_in)
+            subgraph = find_attribute(attribute_owner, str(node.target), None)
+            if isinstance(subgraph, GraphModule) and not holds_writes(node):
+                inner_write = first_write(subgraph, tables, elidable_in=elidable_in)
                 if inner_write is not None:
                     return inner_write
     return None
 
 
-def _has_running(node: Node) -> bool:
-    """Whether a normalisation was given running statistics that it would update."""
+def _has_running_statistics(node: Node) -> bool:
+    """Whether a normalization has running statistics, which it would update."""
     schema: Any = node.target._schema  # type: ignore[union-attr]
     names = [argument.name for argument in schema.arguments if argument.name.startswith("running_")]
     return not names or any(_argument_value(node, schema, name) is not None for name in names)

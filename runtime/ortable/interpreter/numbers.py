@@ -1,8 +1,10 @@
-"""Numbers of an FX graph. Integers that torch keeps as expressions need no node: the metadata says
-what they are. Booleans over them become a comparison when something reads them. What only the
-running model knows (floats over symbolic sizes, items of tensors) is a 0-d result, float64, int64
-or bool as Python's; the graph remembers that it stands for a Python number, which has the lowest
-priority in promotion."""
+"""Convert Python numbers of an FX graph.
+
+Symbolic integers become dimensions, and conditions on them become comparison nodes if they are
+used. Numbers that are only known at run time (floats of symbolic sizes, items of tensors) become
+0-d results of float64, int64 or bool. The graph records that these represent Python numbers, which
+have the lowest priority in type promotion.
+"""
 
 from __future__ import annotations
 
@@ -24,127 +26,129 @@ from ortable.prelude.values import as_scalar, as_tensor, cast
 from ortable_generated.aten import traits
 
 _NUMBERS = frozenset({bool, int, float, dims.SymDim})
-_DECIMALS = range(23)  # digits for which the power of ten is a float64
-_SPLIT = 2.0**27 + 1
+_DECIMALS = range(23)  # numbers of digits n for which float64 represents 10**n exactly
+_SPLIT = 2.0**27 + 1  # factor of Dekker's splitting of a float64 into two halves
 
 
 def adopt_number(graph: Graph, name: str, value: Any) -> str:
-    """Remember that a 0-d result stands for the Python number ``value`` (a SymFloat or SymBool)."""
-    kind = dtypes.float64 if isinstance(value, torch.SymFloat) else dtypes.boolean
-    if graph.get_type(name) != kind:
-        name = cast(graph, name, kind)
-    else:  # the name may be that of a tensor, which is no number
+    """Record that a 0-d result represents a Python number; return it with the number's dtype."""
+    dtype = dtypes.float64 if isinstance(value, torch.SymFloat) else dtypes.boolean
+    if graph.get_type(name) != dtype:
+        name = cast(graph, name, dtype)
+    else:  # the result may also be used as a tensor, which must not be recorded as a number
         name = graph.make_node("Identity", [name])
-    graph.numbers[name] = default_float() if kind == dtypes.float64 else kind
+    graph.numbers[name] = default_float() if dtype == dtypes.float64 else dtype
     return name
 
 
 def as_tensor_argument(graph: Graph, target: Any, args: Sequence[Any]) -> Any:
-    """The first argument of an operator: a number in the place of a tensor as a 0-d result, unless
-    another argument is a tensor, to which operators adapt a number themselves. ``torch.vmap`` calls
-    ``_to_copy(1, dtype=...)`` for the number of ``a + 1``."""
-    first = args[0]
-    if first.__class__ not in _NUMBERS or any(other.__class__ is str for other in args[1:]):
-        return first
+    """Return the first argument of an operator; a number for a tensor becomes a 0-d result.
+
+    If another argument is a tensor, the number is not converted, because converters adapt numbers
+    to tensors. For example, ``torch.vmap`` calls ``_to_copy(1, dtype=...)`` for ``a + 1``.
+    """
+    argument = args[0]
+    if argument.__class__ not in _NUMBERS or any(arg.__class__ is str for arg in args[1:]):
+        return argument
     parameters = target._schema.arguments
     if not parameters or not isinstance(parameters[0].type, torch.TensorType):
-        return first
-    if isinstance(first, dims.SymDim):
-        return as_scalar(graph, first)
-    return as_tensor(graph, first)
+        return argument
+    if isinstance(argument, dims.SymDim):
+        return as_scalar(graph, argument)
+    return as_tensor(graph, argument)
 
 
 def compute_number(graph: Graph, node: Node, args: Sequence[Any]) -> str:
-    """The number that a Python function on numbers gives, as a 0-d result of float64 or int64.
-
-    Raises ConversionError for a function without an ONNX form.
-    """
+    """Compute a Python function of numbers; raise ConversionError if it has no ONNX form."""
     target: Any = node.target
     if target is operator.getitem:
         return as_number(graph, args[0][args[1]])
-    word, value = word_of(target), node.meta["val"]
+    function_key, value = function_key_of(target), node.meta["val"]
     result = None
-    if word == "round" and len(args) == 2 and args[1] in _DECIMALS:
-        x = cast(graph, as_number(graph, args[0]), dtypes.float64)
-        result = _to_decimals(graph, x, args[1])
+    if function_key == "round" and len(args) == 2 and args[1] in _DECIMALS:
+        number = cast(graph, as_number(graph, args[0]), dtypes.float64)
+        result = _round_to_decimals(graph, number, args[1])
     else:
         operands = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
-        operands = [item for item in operands if item is not None]
-        result = apply_function(graph, "number", word, operands, isinstance(value, torch.SymFloat))
+        operands = [operand for operand in operands if operand is not None]
+        result = apply_function(
+            graph, "number", function_key, operands, isinstance(value, torch.SymFloat)
+        )
     if result is None:
         raise ConversionError(
-            f"node '{node.name}' computes {node.meta.get('val')} from sizes by "
-            f"'{getattr(target, '__name__', target)}', which has no ONNX form here; make the size "
-            "static, or compute with tensors"
+            f"node '{node.name}' computes {node.meta.get('val')} from sizes with "
+            f"'{getattr(target, '__name__', target)}', which has no ONNX form; make the "
+            "size static, or compute with tensors"
         )
     return cast(graph, result, _number_dtype(value))
 
 
-def word_of(target: Any) -> str:
-    """What a Python function is known by in the tables: ``sqrt`` for ``math.sqrt`` and for
-    ``torch._sym_sqrt``."""
+def function_key_of(target: Any) -> str:
+    """Return the key of a Python function in the tables: ``sqrt`` for ``torch._sym_sqrt``."""
     return getattr(target, "__name__", "?").removeprefix("_").removeprefix("sym_")
 
 
 def apply_function(
-    graph: Graph, table: str, word: str, args: Sequence[Any], is_float: bool = False
+    graph: Graph, table: str, function_key: str, args: Sequence[Any], is_float: bool = False
 ) -> str | None:
-    """What a ``number`` or a ``condition`` of the specs gives for these arguments; None where there
-    is none for so many.
+    """Apply a ``number`` or ``condition`` function of the specs.
 
-    ``is_float`` makes floats of its numbers, as one float among them does.
+    Numbers are cast to a common dtype, which is float64 if ``is_float`` is set or one of them is a
+    float. Returns None if the specs have no such function with this number of arguments.
     """
     from ortable_generated.aten import dispatch
 
     functions = dispatch.NUMBERS if table == "number" else dispatch.CONDITIONS
-    parameters = dispatch.PARAMETERS.get(f"{table} {word}", "")
-    folds = parameters == "nn+"
-    if folds:
+    parameters = dispatch.PARAMETERS.get(f"{table} {function_key}", "")
+    is_fold = parameters == "nn+"
+    if is_fold:
         parameters = "n" * len(args)
     if not args or len(parameters) != len(args):
         return None
-    function = functions[word]
+    function = functions[function_key]
     operands = [as_number(graph, arg) for arg in args]
-    numbers = [name for name, item in zip(operands, parameters, strict=True) if item != "b"]
-    kinds = {graph.get_type(name) for name in numbers}
-    if is_float or len(kinds) > 1:
-        kind = dtypes.float64 if is_float or dtypes.float64 in kinds else dtypes.int64
+    numbers = [name for name, letter in zip(operands, parameters, strict=True) if letter != "b"]
+    number_dtypes = {graph.get_type(name) for name in numbers}
+    if is_float or len(number_dtypes) > 1:
+        dtype = dtypes.float64 if is_float or dtypes.float64 in number_dtypes else dtypes.int64
         operands = [
-            name if item == "b" else cast(graph, name, kind)
-            for name, item in zip(operands, parameters, strict=True)
+            name if letter == "b" else cast(graph, name, dtype)
+            for name, letter in zip(operands, parameters, strict=True)
         ]
-    if folds:
+    if is_fold:
         return reduce(partial(function, graph), operands)
     return str(function(graph, *operands))
 
 
-def _to_decimals(graph: Graph, x: str, digits: int) -> str:
-    """Python's ``round(x, digits)`` of a float64: the nearest decimal of the exact value.
+def _round_to_decimals(graph: Graph, value: str, digits: int) -> str:
+    """Compute Python's ``round(value, digits)`` of a float64, which rounds the exact value.
 
-    The product with the power of ten is rounded; where it ends at a tie, what rounding took away
-    tells the side (Dekker's product, both factors split into halves of 26 bits).
+    The product of ``value`` and the power of ten is rounded to an integer. If the product is a tie,
+    its rounding error (computed by Dekker's product) decides the direction.
     """
     power = 10.0**digits
     make, number = graph.make_node, partial(as_number, graph)
-    high, halves = make("Mul", [x, number(_SPLIT)]), _SPLIT * power
-    high = make("Sub", [high, make("Sub", [high, x])])
-    low = make("Sub", [x, high])
-    top = halves - (halves - power)
-    product = make("Mul", [x, number(power)])
-    lost = make("Sub", [make("Mul", [high, number(top)]), product])
-    lost = make("Add", [lost, make("Mul", [high, number(power - top)])])
-    lost = make("Add", [lost, make("Mul", [low, number(top)])])
-    lost = make("Add", [lost, make("Mul", [low, number(power - top)])])
+    high, scaled_split = make("Mul", [value, number(_SPLIT)]), _SPLIT * power
+    high = make("Sub", [high, make("Sub", [high, value])])
+    low = make("Sub", [value, high])
+    high_power = scaled_split - (scaled_split - power)
+    product = make("Mul", [value, number(power)])
+    rounding_error = make("Sub", [make("Mul", [high, number(high_power)]), product])
+    rounding_error = make("Add", [rounding_error, make("Mul", [high, number(power - high_power)])])
+    rounding_error = make("Add", [rounding_error, make("Mul", [low, number(high_power)])])
+    rounding_error = make("Add", [rounding_error, make("Mul", [low, number(power - high_power)])])
     below = make("Floor", [product])
-    tie = make("Equal", [make("Sub", [product, below]), number(0.5)])
-    up = make("And", [tie, make("Greater", [lost, number(0.0)])])
-    down = make("And", [tie, make("Less", [lost, number(0.0)])])
-    whole = make("Where", [up, make("Add", [below, number(1.0)]), make("Round", [product])])
-    return make("Div", [make("Where", [down, below, whole]), number(power)])
+    is_tie = make("Equal", [make("Sub", [product, below]), number(0.5)])
+    rounds_up = make("And", [is_tie, make("Greater", [rounding_error, number(0.0)])])
+    rounds_down = make("And", [is_tie, make("Less", [rounding_error, number(0.0)])])
+    rounded = make(
+        "Where", [rounds_up, make("Add", [below, number(1.0)]), make("Round", [product])]
+    )
+    return make("Div", [make("Where", [rounds_down, below, rounded]), number(power)])
 
 
 def as_number(graph: Graph, value: Any) -> str:
-    """A number, a dimension or a result as a 0-d result of its own dtype."""
+    """Return a number, a dimension or a result as a 0-d result without a cast."""
     if isinstance(value, dims.SymDim):
         return as_scalar(graph, value)
     if isinstance(value, (bool, int, float)):
@@ -159,15 +163,14 @@ def _number_dtype(value: Any) -> int:
 
 
 def is_size_target(target: Any) -> bool:
-    """True for a Python function on integers, and for the ATen operators that read a size."""
+    """Whether a target is a Python function or an ATen operator that reads a size."""
     if isinstance(target, OpOverload):
         return target.name() in traits.SIZE
     return not isinstance(target, (HigherOrderOperator, OpOverloadPacket))
 
 
-def only_assertions(node: Node) -> bool:
-    """True when nothing but torch's run-time checks reads ``node``, directly or through other
-    conditions."""
+def is_only_asserted(node: Node) -> bool:
+    """Whether only run-time checks of torch use a node, directly or through other conditions."""
     for user in node.users:
         target = user.target
         if isinstance(target, OpOverload):
@@ -176,7 +179,7 @@ def only_assertions(node: Node) -> bool:
         elif (
             user.op != "call_function"
             or not isinstance(user.meta.get("val"), (torch.SymBool, bool))
-            or not only_assertions(user)
+            or not is_only_asserted(user)
         ):
             return False
     return True
@@ -185,18 +188,18 @@ def only_assertions(node: Node) -> bool:
 def convert_number(
     graph: Graph, node: Node, value: Any, args: list[Any], rename: Mapping[str, str] | None
 ) -> Any:
-    """What a Python operator on numbers became: metadata has the value, only conditions may need
-    nodes.
+    """Convert a call of a Python function of numbers with the value ``value`` in metadata.
 
-    Raises ConversionError for a float or a condition over symbolic sizes that has no ONNX form.
+    Returns a number, a dimension, or a 0-d result. Raises ConversionError if a float or condition
+    of symbolic sizes has no ONNX form.
     """
     if isinstance(value, torch.SymInt):
         return convert_integer(graph, node, value, args, rename)
     if isinstance(value, torch.SymBool):
-        return symbolic_bool(graph, node, args)
+        return convert_condition(graph, node, args)
     if isinstance(value, torch.SymFloat):
-        static = static_value(value)
-        if static is not None or only_assertions(node):
+        static = find_static_value(value)
+        if static is not None or is_only_asserted(node):
             return static
         return adopt_number(graph, compute_number(graph, node, args), value)
     return value
@@ -205,15 +208,14 @@ def convert_number(
 def convert_integer(
     graph: Graph, node: Node, value: Any, args: list[Any], rename: Mapping[str, str] | None
 ) -> Any:
-    """An integer: the dimension that metadata spells out, or one that nodes compute when it is made
-    by a function that dimensions do not know."""
+    """Convert a SymInt to a dimension; add nodes if dimensions cannot express its function."""
     try:
         dim = dims.from_torch(value, rename)
     except BuilderError:
         dim = None
     if dim is not None and (isinstance(dim, int) or graph.materializer.can_compute(dim, True)):
         return dim
-    if node.target is operator.getitem or only_assertions(node):
+    if node.target is operator.getitem or is_only_asserted(node):
         return dim
     result = compute_number(graph, node, args)
     if dim is None:
@@ -222,22 +224,21 @@ def convert_integer(
     return dim
 
 
-def symbolic_bool(graph: Graph, node: Node, args: list[Any]) -> Any:
-    """Value of a condition over symbolic integers: a bool where torch knows it, else a 0-d bool
-    result.
+def convert_condition(graph: Graph, node: Node, args: list[Any]) -> Any:
+    """Convert a condition on symbolic sizes to a bool if it is static, else to a 0-d bool result.
 
-    Raises ConversionError for a condition that is not a comparison or a logical combination of
-    comparisons.
+    Raises:
+        ConversionError: the condition is neither a comparison nor a combination of comparisons.
     """
-    static = static_value(node.meta["val"])
+    static = find_static_value(node.meta["val"])
     if static is not None:
         return static
-    if only_assertions(node):
+    if is_only_asserted(node):
         return None
     target = node.target
     if target is operator.getitem:
         return args[0][args[1]]
-    result = apply_function(graph, "condition", word_of(target), args)
+    result = apply_function(graph, "condition", function_key_of(target), args)
     if result is not None:
         return result
     raise ConversionError(
@@ -247,16 +248,15 @@ def symbolic_bool(graph: Graph, node: Node, args: list[Any]) -> Any:
     )
 
 
-def static_value(value: Any) -> Any:
-    """The Python value of a symbolic bool or float that torch has already decided; None when it
-    depends on sizes."""
-    inner = getattr(value, "node", None)
-    if inner is None:
+def find_static_value(value: Any) -> Any:
+    """Return the value of a SymBool or SymFloat if it is static, or None if it depends on sizes."""
+    sym_node = getattr(value, "node", None)
+    if sym_node is None:
         return value
-    expression = inner.expr
-    kind = type(expression).__name__
-    if kind in ("BooleanTrue", "BooleanFalse"):
-        return kind == "BooleanTrue"
+    expression = sym_node.expr
+    expression_type = type(expression).__name__
+    if expression_type in ("BooleanTrue", "BooleanFalse"):
+        return expression_type == "BooleanTrue"
     if isinstance(expression, (bool, float)):
         return expression
     if isinstance(value, torch.SymFloat) and getattr(expression, "is_number", False):

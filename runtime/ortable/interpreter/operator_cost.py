@@ -1,6 +1,6 @@
-"""Look up what a call costs next to torch's kernel, in the measured table of operators.
+"""Look up the cost of a call relative to torch's kernel in the table of measured operators.
 
-The backend leaves costly calls to torch (`partition.placement`), reports of exports name them.
+The backend leaves costly calls to torch (see `partition.placement`), and export reports list them.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ from ortable_generated.operator_cost import COSTS
 
 from .calls import operator_key
 
-# A dtype that was not measured costs what its neighbor costs: half floats run through float32.
-_NEIGHBORS = {
+# Measured dtypes whose cost is used for other dtypes: for example, half floats run through float32.
+_MEASURED_DTYPES = {
     "float16": "float32", "bfloat16": "float32", "float64": "float32", "complex128": "complex64",
     "int32": "int64", "int16": "int64", "int8": "int64", "uint8": "int64",
 }  # fmt: skip
 
 
 def find_cost_ratio(node: Node) -> int | None:
-    """Return the time of a call's ONNX nodes over that of torch's CPU kernel, at large sizes.
-
-    None for a call that costs at most twice what torch's does, or is too small to matter.
+    """Return the time of a call's ONNX nodes divided by that of torch's CPU kernel.
 
     Args:
-        node: a call whose arguments carry `meta["val"]`; dynamic sizes count as they were traced.
+        node: a call whose arguments have `meta["val"]`; dynamic sizes have their traced values.
+
+    Returns:
+        The ratio at large sizes, or None if it is at most two or the tensors are too small.
     """
     tensors = _find_tensors(node)
     cost = _find_cost(node, tensors)
@@ -40,22 +41,22 @@ def find_cost_ratio(node: Node) -> int | None:
 
 
 def is_costly_somewhere(node: Node) -> bool:
-    """Tell whether the table has a row for a call's operator and dtype, at whatever size."""
+    """Whether the table has a row for the operator and dtype of a call, regardless of sizes."""
     return _find_cost(node, _find_tensors(node)) is not None
 
 
 def _find_cost(node: Node, tensors: Sequence[torch.Tensor]) -> tuple[int, int] | None:
-    """Return the elements from which a call is costly, and the ratio of its times."""
+    """Return the number of elements from which a call is costly, and the ratio, or None."""
     key = operator_key(node)
     if not tensors or key in traits.VIEW:  # a view costs nothing in torch
         return None
     name = _name_dtype(tensors[0])
-    names = [name, *([_NEIGHBORS[name]] if name in _NEIGHBORS else [])]
+    names = [name, *([_MEASURED_DTYPES[name]] if name in _MEASURED_DTYPES else [])]
     result = node.meta.get("val")
     if isinstance(result, torch.Tensor):
         names = [*(f"{name} to {_name_dtype(result)}" for name in names), *names]
-    general = COSTS.get("*", {}) if isinstance(node.target, OpOverload) else {}
-    rows = COSTS.get(key, {}), general
+    default_costs = COSTS.get("*", {}) if isinstance(node.target, OpOverload) else {}
+    rows = COSTS.get(key, {}), default_costs
     return next((row[name] for row in rows for name in names if name in row), None)
 
 
@@ -78,7 +79,7 @@ def _count_elements(tensor: torch.Tensor) -> int:
 
 
 def traced_size(size: int | torch.SymInt) -> int:
-    """Return the size that a dimension had when it was traced; 1 where only the data say."""
+    """Return the traced value of a size, or 1 if it depends on data."""
     if isinstance(size, int):
         return size
     return int(size.node.hint) if size.node.has_hint() else 1

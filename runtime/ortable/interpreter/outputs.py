@@ -1,7 +1,8 @@
-"""What inputs and outputs of an FX graph became, as typed records; and the output node: nested
-structures flattened, each entry classified, and ONNX outputs made for those that need one. A result
-keeps its own name inside; an Identity gives it the output's, and the identity pass removes that
-where it may."""
+"""Convert the output node of an FX graph, and record the roles of inputs and outputs.
+
+The output is flattened, each leaf is classified, and ONNX outputs are made for leaves that need
+one. An Identity node gives each output its name; the identity pass may remove the node later.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +26,10 @@ OutputRole = Literal["tensor", "dimension", "constant", "none", "input", "initia
 
 @dataclass(frozen=True)
 class InputRecord:
-    """Placeholder number ``index`` of the FX graph.
+    """Role of a placeholder of the FX graph.
 
-    ``name`` is the ONNX input (roles ``tensor`` and ``dimension``) or initializer, None when the
-    graph has neither; ``value`` is the dimension of a ``dimension`` and the number of a
-    ``constant``.
+    ``name`` is the ONNX input (roles ``tensor`` and ``dimension``) or initializer, or None.
+    ``value`` is the dimension (role ``dimension``) or number (role ``constant``).
     """
 
     index: int
@@ -41,12 +41,11 @@ class InputRecord:
 
 @dataclass(frozen=True)
 class OutputRecord:
-    """Entry number ``index`` of the flattened FX output.
+    """Role of a leaf of the flattened FX output.
 
-    ``name`` is the ONNX output that holds it, None when the ONNX graph has none; ``source`` is the
-    result, input or initializer it comes from (for a ``duplicate``, the first result returned);
-    ``value`` is the number of a ``constant`` or the dimension of a ``dimension``; ``fx_name`` is
-    the FX node, None for a literal.
+    ``name`` is the ONNX output, or None. ``source`` is the returned result, input or initializer.
+    ``value`` is the dimension (role ``dimension``) or number (role ``constant``). ``fx_name`` is
+    the FX node, or None for a literal.
     """
 
     index: int
@@ -58,8 +57,7 @@ class OutputRecord:
 
 
 def flatten_output(value: Any) -> Iterator[Any]:
-    """Leaves of the argument of an output node: tuples, lists and dicts are opened, everything else
-    is a leaf."""
+    """Yield the leaves of nested tuples, lists and dicts."""
     if isinstance(value, (list, tuple)):
         for item in value:
             yield from flatten_output(item)
@@ -71,9 +69,13 @@ def flatten_output(value: Any) -> Iterator[Any]:
 
 
 def classify_output(
-    graph: Graph, index: int, leaf: Any, value: Any, seen: dict[str, int]
+    graph: Graph, index: int, leaf: Any, value: Any, first_outputs: dict[str, int]
 ) -> OutputRecord:
-    """The record of output ``index``, before it has an ONNX name."""
+    """Return the record of output ``index``, without the name of an ONNX output.
+
+    ``first_outputs`` has the index of the first output of each result, and is updated. Raises
+    ConversionError if an ONNX model cannot return the value.
+    """
     fx_name = leaf.name if isinstance(leaf, Node) else None
     if value is None:
         return OutputRecord(index, "none", fx_name=fx_name)
@@ -84,34 +86,34 @@ def classify_output(
     if not isinstance(leaf, Node):
         raise ConversionError(
             f"result {index} of the model is {leaf!r:.80} ({type(leaf).__name__}): an ONNX model "
-            "returns tensors and numbers. Leave it out of what forward returns"
+            "can only return tensors and numbers. Do not return it from forward"
         )
     if isinstance(value, (list, tuple)):
         raise ConversionError(
-            f"result {index} of the model is all {len(value)} results of node '{leaf.name}' in "
-            "one: return its parts, one by one, or give example inputs (`args`)"
+            f"result {index} of the model is a sequence of all {len(value)} results of node "
+            f"'{leaf.name}': return them one by one, or give example inputs (`args`)"
         )
     role: OutputRole = "tensor"
-    if value in seen:
+    if value in first_outputs:
         role = "duplicate"
     elif value in graph.initializers_dict:
         role = "initializer"
     elif any(info.name == value for info in graph.inputs):
         role = "input"
-    seen.setdefault(value, index)
+    first_outputs.setdefault(value, index)
     return OutputRecord(index, role, source=value, fx_name=fx_name)
 
 
 def emit_output(graph: Graph, record: OutputRecord, name: str) -> str:
-    """Make the ONNX output ``name`` for one record, and return its name.
+    """Make the ONNX output ``name`` for a record, and return its name.
 
-    Numbers and dimensions are 0-d tensors: int64 for int, bool for bool, float64 for float (torch's
-    Python scalars).
+    Numbers and dimensions become 0-d tensors of int64 (for int), bool, or float64 (for float).
     """
     result = record.source
     if record.role == "constant":
-        others = isinstance(record.value, bool | float | complex)  # numpy's dtypes are torch's
-        dtype = None if others else np.int64
+        # numpy's default dtypes equal torch's, except for int, which depends on the platform
+        is_default = isinstance(record.value, bool | float | complex)
+        dtype = None if is_default else np.int64
         result = graph.make_initializer("", np.array(record.value, dtype))
     elif record.role == "dimension":
         result = as_scalar(graph, record.value)
@@ -122,7 +124,7 @@ def emit_output(graph: Graph, record: OutputRecord, name: str) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Python numbers and torch's symbolic ones."""
+    """Whether a value is a Python number or a symbolic number of torch."""
     return isinstance(
         value, (bool, int, float, complex, torch.SymInt, torch.SymFloat, torch.SymBool)
     )
@@ -136,27 +138,30 @@ def declare_outputs(
     order: Sequence[int] | None,
     bypass: bool,
 ) -> list[OutputRecord]:
-    """Classify every leaf of the output and declare the ONNX outputs, in ``order``; returns the
-    records in FX order.
+    """Classify the leaves of the FX output and declare the ONNX outputs.
 
-    With ``bypass`` only computed tensors that were not returned before become ONNX outputs.
-    Raises ConversionError when the number of names is another one than that of outputs.
+    ``order`` is the order of the ONNX outputs. With ``bypass``, only computed tensors without
+    duplicates become outputs. Returns the records in the order of the leaves. Raises
+    ConversionError if the number of names differs from the number of leaves.
     """
-    seen: dict[str, int] = {}
+    first_outputs: dict[str, int] = {}
     records = [
-        classify_output(graph, index, leaf, value, seen)
+        classify_output(graph, index, leaf, value, first_outputs)
         for index, (leaf, value) in enumerate(zip(leaves, values, strict=True))
     ]
-    labels = names if names is not None else [f"output_{index}" for index in range(len(records))]
-    if len(labels) != len(records):
+    output_names = (
+        names if names is not None else [f"output_{index}" for index in range(len(records))]
+    )
+    if len(output_names) != len(records):
         raise ConversionError(
-            f"{len(labels)} output names were given for {len(records)} outputs: {list(labels)}"
+            f"{len(output_names)} output names are given for {len(records)} outputs: "
+            f"{list(output_names)}"
         )
     for index in order if order is not None else range(len(records)):
         record = records[index]
         if record.role == "none" or (bypass and record.role != "tensor"):
             continue
-        name = labels[index]
+        name = output_names[index]
         if graph.has_name(name):
             name = graph.unique_name(name)
         records[index] = replace(record, name=emit_output(graph, record, name))

@@ -1,7 +1,8 @@
-"""What a converter is given and what it returns. In: the arguments of an FX node as result names,
-numbers, dimensions and ONNX types, and what torch says about its results. Out: the comparison of
-these with what the graph inferred from the ONNX nodes: the two must agree, or the converter is
-wrong."""
+"""Convert the arguments of converters, and check their results against FX metadata.
+
+Types and shapes that the graph infers from the ONNX nodes must agree with torch's; otherwise the
+converter is wrong.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +22,14 @@ from ortable.prelude.complex_value import ComplexValue, part_type
 from .. import dims, dtypes
 from ..errors import UnsupportedCase
 
-# Every torch dtype that ONNX can name, looked up once.
+# ONNX element types of the torch dtypes that ONNX supports.
 ELEMENT_TYPES: dict[torch.dtype, int] = {}
 for _name in dir(torch):
     _value = getattr(torch, _name)
     if isinstance(_value, torch.dtype) and _value not in ELEMENT_TYPES:
         try:
             ELEMENT_TYPES[_value] = dtypes.from_torch(_value)
-        except ValueError:  # torch has types, such as the quantized ones, that ONNX lacks
+        except ValueError:  # ONNX lacks some dtypes, such as torch's quantized ones
             continue
 del _name, _value
 
@@ -40,8 +41,7 @@ _QUANTIZED = frozenset({torch.qint8, torch.quint8, torch.qint32, torch.quint4x2,
 
 
 def node_value(node: Node) -> Any:
-    """What FX knows of the value of ``node``: a fake tensor, a number, None, a container of these;
-    else ``UNKNOWN``."""
+    """Return a node's value in metadata (fake tensor, number, None, container) or ``UNKNOWN``."""
     meta = node.meta
     if "val" in meta:
         return meta["val"]
@@ -53,21 +53,20 @@ def node_value(node: Node) -> Any:
 def convert_argument(
     value: Any, values: Mapping[Node, Any], rename: Mapping[str, str] | None
 ) -> Any:
-    """One argument: nodes become what they were converted to, torch dtypes become ONNX types,
-    containers are rebuilt."""
-    kind = value.__class__
-    if kind is Node:
+    """Convert nodes to their values, dtypes to ONNX types, and SymInts to dimensions."""
+    value_type = value.__class__
+    if value_type is Node:
         return values[value]
-    if kind in PLAIN:
+    if value_type in PLAIN:
         return value
     if isinstance(value, (list, tuple)):
         items = [convert_argument(item, values, rename) for item in value]
         return items if isinstance(value, list) else tuple(items)
-    if kind is torch.dtype:
+    if value_type is torch.dtype:
         return ELEMENT_TYPES.get(value, value)
-    if kind is torch.SymInt:
+    if value_type is torch.SymInt:
         return dims.from_torch(value, rename)
-    if kind is slice:
+    if value_type is slice:
         return slice(
             convert_argument(value.start, values, rename),
             convert_argument(value.stop, values, rename),
@@ -81,8 +80,7 @@ def convert_argument(
 def convert_arguments(
     node: Node, values: Mapping[Node, Any], rename: Mapping[str, str] | None
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Arguments and keyword arguments of ``node`` for a converter; ``from`` is called ``from_``
-    there."""
+    """Convert arguments and keyword arguments; append ``_`` to keywords such as ``from``."""
     args = [convert_argument(arg, values, rename) for arg in node.args]
     kwargs = {
         (name + "_" if keyword.iskeyword(name) else name): convert_argument(arg, values, rename)
@@ -92,7 +90,7 @@ def convert_arguments(
 
 
 def contains_result(values: Sequence[Any]) -> bool:
-    """True when a converted argument is, or holds, the name of a result."""
+    """Whether a converted argument is, or contains, the name of a result."""
     return any(
         isinstance(value, (str, ComplexValue))
         or (isinstance(value, (list, tuple)) and contains_result(value))
@@ -101,15 +99,12 @@ def contains_result(values: Sequence[Any]) -> bool:
 
 
 def is_tensor_like(value: Any) -> bool:
-    """True for tensors and for the ``TensorMetadata`` that shape propagation leaves."""
+    """Whether a value is a tensor or the ``TensorMetadata`` of shape propagation."""
     return isinstance(value, torch.Tensor) or (hasattr(value, "dtype") and hasattr(value, "shape"))
 
 
 def tensor_type(value: Any, rename: Mapping[str, str] | None) -> tuple[int, tuple[Any, ...]]:
-    """Element type and shape of a fake tensor.
-
-    Raises BuilderError for a dtype that ONNX lacks, UnsupportedCase for torch's quantized ones.
-    """
+    """Return the ONNX element type and the shape of a fake tensor."""
     dtype = ELEMENT_TYPES.get(value.dtype)
     if dtype is None:
         if value.dtype in _QUANTIZED:
@@ -119,24 +114,23 @@ def tensor_type(value: Any, rename: Mapping[str, str] | None) -> tuple[int, tupl
             )
         dtype = dtypes.from_torch(value.dtype)
     return dtype, tuple(
-        d if d.__class__ is int else dims.from_torch(d, rename) for d in value.shape
+        size if size.__class__ is int else dims.from_torch(size, rename) for size in value.shape
     )
 
 
 def check_dense(tensor: Any) -> None:
-    """Raise UnsupportedCase for an input or a weight that is sparse, nested or packed: its elements
-    do not lie as its shape says."""
+    """Raise UnsupportedCase if an input or weight is sparse, nested or packed."""
     layout = getattr(tensor, "layout", torch.strided)
     if layout is not torch.strided or getattr(tensor, "is_nested", False):
-        kind = "torch.nested" if layout is torch.strided else str(layout)
+        layout_name = "torch.nested" if layout is torch.strided else str(layout)
         raise UnsupportedCase(
-            f"a tensor of the layout {kind}: an ONNX model holds and takes dense tensors; make it "
-            "one before (`to_dense`, `torch.nested.to_padded_tensor`)"
+            f"a tensor of the layout {layout_name}: an ONNX model only has dense tensors; convert "
+            "it before (`to_dense`, `torch.nested.to_padded_tensor`)"
         )
 
 
 def check_weight(tensor: Any) -> None:
-    """Raise for a weight that no initializer can hold, as for an input of its kind."""
+    """Raise if an initializer cannot represent a weight, because of its layout or dtype."""
     if isinstance(tensor, torch.Tensor):
         check_dense(tensor)
         if tensor.dtype not in ELEMENT_TYPES:
@@ -144,14 +138,14 @@ def check_weight(tensor: Any) -> None:
 
 
 def record_of(graph: Graph, node: Node, value: Any, rename: Mapping[str, str] | None) -> ResultSpec:
-    """The record of the results of ``node``, from what FX knows of its value.
+    """Make the result spec of a node from its metadata.
 
-    A result has the name of the FX node (with its number when there are several); one that nobody
-    reads, or that is no tensor, has the name ``""``.
+    Results are named after the FX node, with a number if there are several. Unused results, and
+    results that are not tensors, have the name ``""``.
     """
     if is_tensor_like(value):
-        single, sizes = tensor_type(value, rename)
-        return ResultSpec((graph.unique_name(node.name),), (single,), (sizes,))
+        result_dtype, result_shape = tensor_type(value, rename)
+        return ResultSpec((graph.unique_name(node.name),), (result_dtype,), (result_shape,))
     if not isinstance(value, (list, tuple)):
         return ResultSpec((graph.unique_name(node.name),), (None,), (None,))
     used = used_results(node, len(value))
@@ -159,8 +153,8 @@ def record_of(graph: Graph, node: Node, value: Any, rename: Mapping[str, str] | 
     types: list[int | None] = []
     shapes: list[tuple[Any, ...] | None] = []
     for index, item in enumerate(value):
-        dtype_and_shape: Any = tensor_type(item, rename) if is_tensor_like(item) else (None, None)
-        dtype, shape = dtype_and_shape
+        item_type: Any = tensor_type(item, rename) if is_tensor_like(item) else (None, None)
+        dtype, shape = item_type
         names.append(graph.unique_name(f"{node.name}_{index}") if used[index] and dtype else "")
         types.append(dtype)
         shapes.append(shape)
@@ -174,21 +168,21 @@ def record_from_rule(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> ResultSpec:
-    """The record of a node without metadata: what the generated rule says, unknown where it says
-    nothing."""
+    """Make the result spec of a node without metadata from the generated rule, if there is one."""
     entries = list(rule(graph, *args, **kwargs)) if rule is not None else [(None, None)]
     if len(entries) == 1:
         names = [graph.unique_name(node.name)]
     else:
         used = used_results(node, len(entries))
         names = [
-            graph.unique_name(f"{node.name}_{i}") if flag else "" for i, flag in enumerate(used)
+            graph.unique_name(f"{node.name}_{index}") if is_used else ""
+            for index, is_used in enumerate(used)
         ]
     return ResultSpec(names, [entry[0] for entry in entries], [entry[1] for entry in entries])
 
 
 def are_empty(res: ResultSpec) -> bool:
-    """Whether torch gives tensors without elements, of known sizes, and nothing else."""
+    """Whether all results are tensors of static shape without elements."""
     for shape in res.shapes:
         if shape is None or 0 not in shape or any(size.__class__ is not int for size in shape):
             return False
@@ -196,52 +190,58 @@ def are_empty(res: ResultSpec) -> bool:
 
 
 def make_empty(graph: Graph, res: ResultSpec, several: bool) -> Any:
-    """Constants without elements. Nothing is computed for them: kernels refuse sizes of 0 that
-    torch takes, and torch's own rules of shapes have exceptions there."""
+    """Make constants without elements for the results.
+
+    Some ONNX kernels reject sizes of 0, and some operators of torch have special shape rules for
+    them.
+    """
     constants: list[Any] = []
     for name, dtype, shape in zip(res.outputs, res.dtypes, res.shapes, strict=True):
         if not name or dtype is None or shape is None:
             constants.append(None)
             continue
-        part = graph.make_initializer("", np.empty(shape, dtypes.to_numpy(part_type(dtype))))
-        constants.append(ComplexValue(part, part, dtype) if dtypes.is_complex_type(dtype) else part)
+        constant = graph.make_initializer("", np.empty(shape, dtypes.to_numpy(part_type(dtype))))
+        constants.append(
+            ComplexValue(constant, constant, dtype) if dtypes.is_complex_type(dtype) else constant
+        )
     return constants if several else constants[0]
 
 
-def use_torch_names(graph: Graph, node: Node, res: ResultSpec, returned: Any, first: int) -> Any:
-    """What a converter returned; results that it made (in the nodes from place ``first`` on) have
-    the names that torch has for them: lowerings name only what they return directly."""
+def use_torch_names(graph: Graph, node: Node, res: ResultSpec, returned: Any, start: int) -> Any:
+    """Rename results to the names in ``res`` if the converter made them, in ``nodes[start:]``.
+
+    Returns the results with the new names.
+    """
     if returned.__class__ is str:
         torch_name = res.outputs[0]
         return (
             returned
             if returned == torch_name
-            else _rename_result(graph, node, torch_name, returned, first)
+            else _rename_result(graph, node, torch_name, returned, start)
         )
     if returned.__class__ in (tuple, list) and len(returned) == len(res.outputs):
         named = [
-            _rename_result(graph, node, torch_name, name, first) if name.__class__ is str else name
+            _rename_result(graph, node, torch_name, name, start) if name.__class__ is str else name
             for torch_name, name in zip(res.outputs, returned, strict=True)
         ]
         return tuple(named) if returned.__class__ is tuple else named
     return returned
 
 
-def _rename_result(graph: Graph, node: Node, torch_name: str, name: str, first: int) -> str:
+def _rename_result(graph: Graph, node: Node, torch_name: str, name: str, start: int) -> str:
     if name == torch_name or not torch_name or not name.startswith(f"{node.name}."):
-        return name  # it has a name of its own, that of an earlier node for instance
+        return name  # an earlier node made the result, or the converter chose its name
     if not graph.is_own(name) or torch_name in graph.values:
         return name
     producer = graph.values[name].producer
-    if producer is None or producer not in graph.nodes[first:]:
+    if producer is None or producer not in graph.nodes[start:]:
         return name
-    editing.rename_new(graph, name, torch_name, first)
+    editing.rename_new(graph, name, torch_name, start)
     return torch_name
 
 
 def used_results(node: Node, count: int) -> list[bool]:
-    """Which of the ``count`` results of ``node`` somebody reads; all of them when one user is not a
-    plain getitem."""
+    """Return which results of a node are used; assume all if a user is not a ``getitem``."""
     used = [False] * count
     for user in node.users:
         if user.target is not operator.getitem or user.args[0] is not node:
@@ -256,8 +256,7 @@ def used_results(node: Node, count: int) -> list[bool]:
 def adopted_integer(
     graph: Graph, value: Any, rename: Mapping[str, str] | None, returned: Any
 ) -> Any:
-    """An integer that the graph computes (``item()``), as a dimension: its symbol is read from the
-    result that holds it."""
+    """Return a computed integer (``item()``) as a dimension whose source is the result."""
     dim = dims.from_torch(value, rename)
     if isinstance(returned, str):
         if graph.get_type(returned) != dtypes.int64:
@@ -269,10 +268,10 @@ def adopted_integer(
 def check_and_complete(
     graph: Graph, name: str, dtype: int | None, shape: tuple[Any, ...] | None
 ) -> str | None:
-    """Compare result ``name`` with torch's type and shape, then tell the graph what torch knows
-    better.
+    """Compare a result with torch's type and shape, and set the facts that the graph lacks.
 
-    Returns the difference in words, or None. Symbolic dimensions differ only when provably so.
+    Returns a description of the difference, or None. Symbolic dimensions only differ if they can
+    never be equal.
     """
     info = graph.values.get(name)
     if info is None:
@@ -295,8 +294,8 @@ def check_and_complete(
     return None
 
 
-def _dims_differ(a: Any, b: Any) -> bool:
-    return a is not b and dims.always_differ(a, b)
+def _dims_differ(inferred: Any, expected: Any) -> bool:
+    return inferred is not expected and dims.always_differ(inferred, expected)
 
 
 def _describe_difference(computed: str, expected: str) -> str:
@@ -304,18 +303,21 @@ def _describe_difference(computed: str, expected: str) -> str:
 
 
 def text_of(shape: Sequence[Any] | None) -> str:
-    """A shape for people: ``5x3``, ``batchx3``, ``scalar``, ``?``."""
+    """Format a shape as ``5x3``, ``batchx3``, ``scalar`` or ``?``."""
     if shape is None:
         return "?"
-    return "x".join(str(d) for d in shape) or "scalar"
+    return "x".join(str(size) for size in shape) or "scalar"
 
 
 def describe_value(value: Any) -> str:
-    """FX metadata for people: ``float32[5x3]``, ``s0``, ``None``, ``(float32[2], ...)``."""
+    """Format FX metadata as ``float32[5x3]``, ``s0``, ``None`` or ``(float32[2], ...)``."""
     if value is UNKNOWN:
         return "?"
     if is_tensor_like(value):
-        return f"{str(value.dtype).removeprefix('torch.')}[{'x'.join(str(d) for d in value.shape)}]"
+        return (
+            f"{str(value.dtype).removeprefix('torch.')}["
+            f"{'x'.join(str(dim) for dim in value.shape)}]"
+        )
     if isinstance(value, (list, tuple)):
         return "(" + ", ".join(describe_value(item) for item in value) + ")"
     return str(value)

@@ -1,6 +1,4 @@
-"""The generated look-up tables that the interpreter walks with, as one value that callers may
-extend. A user's specs, a dispatcher or a test replaces entries here; nothing else in the
-interpreter knows where converters live."""
+"""Look-up tables of the interpreter: the generated tables, which callers can extend."""
 
 from __future__ import annotations
 
@@ -16,18 +14,26 @@ from ortable.ir.context import Converter
 
 @dataclass(frozen=True)
 class ConverterTables:
-    """What the interpreter can convert, keyed as the generated dispatch tables are.
+    """Converters and facts of operators.
 
-    ``converters``: ``"aten::add.Tensor"`` -> generated function; ``complex_converters``: the same
-    keys -> the function for complex arguments or results; ``rules``: the same keys -> shape
-    and dtype rule; ``callables``: ``"torch.nn.functional.relu"`` -> call target; ``methods``:
-    ``"sum"`` -> call target; ``hops``: ``"cond"`` -> converter; ``mutates``: overload -> the bool
-    argument that makes it write its inputs; ``spec_files``: overload -> spec file; ``decompose``:
-    overloads that are decomposed by torch when asked for; ``foreach``: overloads on lists of
-    tensors -> what calls the operators of one tensor in their place; ``place``: overload -> why
-    the backend leaves its calls to torch; ``draws``: overload -> function of a call, what torch
-    draws for it; ``checks``: overload -> function of a call, what torch demands of its data;
-    ``given``: those of ``converters`` that the caller gave.
+    Keys are names of overloads, such as ``"aten::add.Tensor"``, unless stated otherwise.
+
+    Attributes:
+        converters: converters of overloads.
+        complex_converters: converters for calls with complex arguments or results.
+        rules: shape and dtype rules.
+        callables: call targets by public function name, such as ``"torch.nn.functional.relu"``.
+        methods: call targets by the name of a tensor method, such as ``"sum"``.
+        hops: converters by the name of a higher-order operator, such as ``"cond"``.
+        mutates: name of the bool argument with which the overload writes to its inputs.
+        spec_files: path of the spec file.
+        decompose: overloads that torch decomposes on request.
+        foreach: for overloads on lists of tensors, a function that calls the operator on each
+            tensor.
+        place: for overloads that the backend leaves to torch, the reason.
+        draws: for random overloads, a function that returns the random numbers of a call.
+        checks: for overloads with requirements on data, a function that checks a call.
+        given: the converters that the caller added.
     """
 
     converters: Mapping[str, Converter]
@@ -46,18 +52,16 @@ class ConverterTables:
     given: Mapping[str, Converter] = field(default_factory=dict)
 
     def native_converter(self, key: str) -> Converter | None:
-        """The generated converter of an overload or higher order operator; None where the caller
-        gave one."""
+        """Return the generated converter of an operator, or None if the caller replaced it."""
         if key in self.given:
             return None
         return self.converters.get(key) or self.hops.get(key)
 
     def with_converters(self, converters: Mapping[str, Converter]) -> ConverterTables:
-        """The same tables with ``converters`` added, or put in the place of the entries they
-        name."""
+        """Return a copy of the tables in which ``converters`` are added or replace entries."""
         if not converters:
             return self
-        # one function of the caller takes every call of its operator, complex tensors included
+        # a converter of the caller also converts calls with complex tensors
         overrides = dict(converters)
         return replace(
             self,
@@ -69,7 +73,7 @@ class ConverterTables:
 
 @lru_cache(maxsize=1)
 def generated_tables() -> ConverterTables:
-    """The tables of ``ortable_generated``, imported at the first call."""
+    """Return the tables of ``ortable_generated``, which are imported at the first call."""
     from ortable_generated import decompositions, foreach
     from ortable_generated.aten import dispatch
 
@@ -90,5 +94,5 @@ def generated_tables() -> ConverterTables:
     )
 
 
-# What `load_specs` added in this process, in order: `LoadedSpecs`, which caches compare.
+# `LoadedSpecs` of the calls of `load_specs` in this process, in order; caches compare them.
 LOADED: list[Any] = []

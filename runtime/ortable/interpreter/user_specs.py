@@ -1,5 +1,4 @@
-"""A user's own specs, compiled at run time by the same compiler with the same checks; and the list
-of supported operators."""
+"""Compile spec files of users at run time with the compiler of ortable, and list operators."""
 
 from __future__ import annotations
 
@@ -16,16 +15,15 @@ _ABSENT = object()
 
 @dataclass(frozen=True)
 class LoadedSpecs:
-    """What ``load_specs`` made: the operators it added, the Python text they were compiled to,
-    and the names of the user's functions that it calls.
+    """Result of `load_specs`.
 
     Attributes:
-        path: the file.
-        operators: overloads that have a converter now.
-        source: the Python text.
+        path: name of the file for messages.
+        operators: overloads that the file added or replaced.
+        source: Python text that the file was compiled to.
         lowerings: names of the user's functions.
-        file: where the file is, absolute.
-        lines: by operator, the line of its entry, then those of its cases.
+        file: absolute path of the file.
+        lines: for each operator, the line of its entry followed by those of its cases.
     """
 
     path: str
@@ -38,11 +36,11 @@ class LoadedSpecs:
 
 @dataclass(frozen=True)
 class SupportedOp:
-    """One converter: ``aten::add.Tensor``, and the spec file that it comes from.
+    """An operator with a converter.
 
     Attributes:
-        name: the overload.
-        spec_file: a path in the repository, or the user's file.
+        name: the overload, for example ``aten::add.Tensor``.
+        spec_file: the spec file, as a path in the repository or the name of a user's file.
     """
 
     name: str
@@ -55,20 +53,22 @@ def load_specs(
     lowerings: Mapping[str, Callable[..., Any]] | None = None,
     override: bool = False,
 ) -> LoadedSpecs:
-    """Compile a spec file and add its operators to every later conversion of this process.
+    """Compile a spec file and use its operators in all later conversions of this process.
 
     Args:
-        path: a YAML file of ``op`` and ``alias`` entries; their operators must be registered with
-            torch already. An alias means an operator of the file or any supported one. An entry of
-            ``traits`` alone adds no converter: it says what is true of an operator. ``number`` and
-            ``condition`` entries are Python functions on numbers of the graph.
-        lowerings: functions ``f(graph, res, **arguments)`` by the name that ``python:`` uses. A
-            user's file never imports a dotted path.
-        override: let an entry take the place of a converter that exists.
+        path: a YAML file. ``op`` and ``alias`` entries are for operators that must be registered
+            with torch; an alias refers to an operator of the file or any supported operator.
+            Entries of ``traits`` state facts about an operator without adding a converter.
+            ``number`` and ``condition`` entries are for Python functions of numbers.
+        lowerings: functions ``f(graph, res, **arguments)`` by the names that ``python:`` in the
+            file refers to. A user's file cannot import functions.
+        override: allow the file to replace existing converters.
+
+    Returns:
+        The added operators and their compiled text.
 
     Raises:
-        SpecError: everything that is wrong with the file, in codegen's format; nothing is added
-            then.
+        SpecError: the file has errors, which are all listed; nothing is added.
     """
     from ortable_generated.aten import dispatch
 
@@ -77,7 +77,7 @@ def load_specs(
         specs, display, existing, source = _compile_file(path, frozenset(functions))
     except SpecError as error:
         error.max_lines = MAX_LINES
-        if error.message.count("\n") >= MAX_LINES:  # else all of them are here
+        if error.message.count("\n") >= MAX_LINES:  # the message is cut
             command = f"`ortable specs check {path}`"
             error.with_advice(f"What to do: {command} shows every error of the file.")
         raise
@@ -86,16 +86,15 @@ def load_specs(
     clashes += sorted(item.name for item in specs.numbers if item.key in dispatch.PARAMETERS)
     if clashes and not override:
         raise SpecError(
-            f"{display}: converters exist for {', '.join(clashes)}; pass override=True to replace"
-            " them"
+            f"{display}: converters already exist for {', '.join(clashes)}; pass override=True to"
+            " replace them"
         )
     namespace: dict[str, Any] = {
         "__name__": f"ortable_specs_{Path(path).stem}",
         **_functions_of(existing),
         **functions,
     }
-    # the text comes from the compiler alone: no text of the file reaches it other than through the
-    # checked language
+    # safe, because the compiler makes the text from checked expressions of the spec language only
     exec(compile(source, f"<{display}, compiled>", "exec"), namespace)
     operators = tuple(entry.key for entry in entries)
     lines = {item.key: (item.span.line,) for item in specs.aliases} | {
@@ -104,28 +103,31 @@ def load_specs(
     }
     file = str(Path(path).resolve())
     loaded = LoadedSpecs(display, operators, source, tuple(sorted(functions)), file, lines)
-    added = _Added()
-    apply_or_undo(lambda: _add_specs(specs, loaded, namespace, added), added.take_back)
+    added = _TableChanges()
+    apply_or_undo(lambda: _add_specs(specs, loaded, namespace, added), added.undo)
     return loaded
 
 
-class _Added:
-    """What a file puts into tables, so that it can be taken back. Half a file would not be among
-    the loaded ones, by which caches tell conversions apart."""
+class _TableChanges:
+    """Changes of tables by a spec file, which are undone if loading the file fails.
+
+    A partially loaded file would change conversions without being listed in `tables.LOADED`, which
+    is part of cache keys.
+    """
 
     def __init__(self) -> None:
-        self.before: list[tuple[Any, str, Any]] = []
+        self.old_entries: list[tuple[Any, str, Any]] = []
         self.loaded: list[Any] = []
 
     def put(self, table: Any, key: str, value: Any) -> None:
-        """``value`` is _ABSENT where nothing is to be there."""
-        self.before.append((table, key, _table_entry(table, key)))
+        """Set an entry of a table and record the old one; the value _ABSENT removes the entry."""
+        self.old_entries.append((table, key, _table_entry(table, key)))
         _set_entry(table, key, value)
 
-    def take_back(self) -> None:
+    def undo(self) -> None:
         from .tables import LOADED
 
-        for table, key, value in reversed(self.before):
+        for table, key, value in reversed(self.old_entries):
             _set_entry(table, key, value)
         LOADED[:] = [loaded for loaded in LOADED if loaded not in self.loaded]
 
@@ -145,22 +147,26 @@ def _set_entry(table: Any, key: str, value: Any) -> None:
         table[key] = value
 
 
-def _add_specs(specs: Any, made: LoadedSpecs, namespace: Mapping[str, Any], added: _Added) -> None:
-    """Put a compiled file into the generated tables."""
+def _add_specs(
+    specs: Any, loaded: LoadedSpecs, namespace: Mapping[str, Any], added: _TableChanges
+) -> None:
+    """Add the operators of a compiled file to the generated tables."""
     from ortable_generated.aten import dispatch
 
     from .tables import LOADED
 
     for entry in specs.operator_entries():
         function = entry.schema.function_name
-        in_complex = namespace.get("complex_" + function)
-        added.put(dispatch.CONVERTERS, entry.key, namespace.get(function, in_complex))
+        complex_function = namespace.get("complex_" + function)
+        added.put(dispatch.CONVERTERS, entry.key, namespace.get(function, complex_function))
         added.put(
-            dispatch.COMPLEX_CONVERTERS, entry.key, _ABSENT if in_complex is None else in_complex
+            dispatch.COMPLEX_CONVERTERS,
+            entry.key,
+            _ABSENT if complex_function is None else complex_function,
         )
         added.put(dispatch.RULES, entry.key, namespace["rule_" + function])
         added.put(dispatch.CHECKS, entry.key, namespace.get("check_" + function, _ABSENT))
-        added.put(dispatch.SPEC_FILES, entry.key, made.path)
+        added.put(dispatch.SPEC_FILES, entry.key, loaded.path)
     for number in specs.numbers:
         table = dispatch.NUMBERS if number.kind == "number" else dispatch.CONDITIONS
         added.put(table, number.short_name, namespace[number.function_name])
@@ -168,12 +174,12 @@ def _add_specs(specs: Any, made: LoadedSpecs, namespace: Mapping[str, Any], adde
     _add_traits(specs.traits, added)
     for placed in specs.placed:
         added.put(dispatch.PLACE, placed.name, placed.why)
-    added.loaded.append(made)
-    LOADED.append(made)
+    added.loaded.append(loaded)
+    LOADED.append(loaded)
 
 
-def _add_traits(entries: Iterable[Any], added: _Added) -> None:
-    """Put the traits of a file into the generated tables."""
+def _add_traits(entries: Iterable[Any], added: _TableChanges) -> None:
+    """Add the traits of a file to the generated tables."""
     from ortable_generated.aten import traits
     from ortablegen.aten.traits import table_value
 
@@ -184,26 +190,26 @@ def _add_traits(entries: Iterable[Any], added: _Added) -> None:
 
 
 def _traits_text(entries: Iterable[Any]) -> str:
-    """The traits of a file as comments, by which caches tell files apart."""
+    """Format the traits of a file as comments, so that cache keys depend on them."""
     rows = ((entry.name, use.name, use.values) for entry in entries for use in entry.uses)
     return "".join(f"# {name!r}: {trait} {values}\n" for name, trait, values in rows)
 
 
 def check_spec_file(path: str | Path, lowerings: frozenset[str] = frozenset()) -> tuple[str, ...]:
-    """Check a spec file without adding anything; returns its operators.
+    """Check a spec file without adding its operators, and return the operators.
 
     Raises:
-        SpecError: everything that is wrong with the file.
+        SpecError: the file has errors, which are all listed.
     """
     specs, _, _ = _check_file(path, lowerings)
     return tuple(entry.key for entry in specs.operator_entries())
 
 
 def compiled_specs(path: str | Path, lowerings: frozenset[str] = frozenset()) -> str:
-    """The Python text that `load_specs` makes of a spec file; nothing is run or added.
+    """Return the Python text that `load_specs` compiles a spec file to, without executing it.
 
     Raises:
-        SpecError: everything that is wrong with the file.
+        SpecError: the file has errors, which are all listed.
     """
     return _compile_file(path, lowerings)[3]
 
@@ -211,7 +217,7 @@ def compiled_specs(path: str | Path, lowerings: frozenset[str] = frozenset()) ->
 def _compile_file(
     path: str | Path, lowerings: frozenset[str]
 ) -> tuple[Any, str, dict[str, Any], str]:
-    """What `_checked` returns, and the text that is compiled of it."""
+    """Return the result of `_check_file`, followed by the compiled Python text."""
     from ortablegen.aten.emit import family_text
 
     specs, display, existing = _check_file(path, lowerings)
@@ -220,17 +226,17 @@ def _compile_file(
 
 
 def checked_specs(path: str | Path, lowerings: frozenset[str] = frozenset()) -> Any:
-    """The entries of a spec file (`ortablegen.aten.model.Specs`), those for the installed torch.
+    """Return the entries of a spec file for the installed torch (`ortablegen.aten.model.Specs`).
 
     Raises:
-        SpecError: everything that is wrong with the file.
+        SpecError: the file has errors, which are all listed.
     """
     specs, _, _ = _check_file(path, lowerings)
     return specs
 
 
 def supported_ops() -> tuple[SupportedOp, ...]:
-    """Every operator with a converter, sorted by name; loaded specs included."""
+    """Return all operators with a converter, including those of loaded specs, sorted by name."""
     from ortable_generated.aten import dispatch
 
     return tuple(
@@ -239,8 +245,7 @@ def supported_ops() -> tuple[SupportedOp, ...]:
 
 
 def _check_file(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str, dict[str, Any]]:
-    """The specs of a file, the file's name for messages, and the supported operators that its
-    aliases mean."""
+    """Return the specs of a file, its name for messages, and the result of `_existing_targets`."""
     from ortable_generated.kernels import KERNELS_CPU, WIDER
     from ortable_generated.onnx.traits import DTYPE_SENSITIVE
     from ortablegen.aten.check import check_specs
@@ -258,14 +263,14 @@ def _check_file(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str, 
     kernels = Kernels(KERNELS_CPU, WIDER, DTYPE_SENSITIVE)
     check_specs(specs, diagnostics, user_lowerings=lowerings, existing=existing, kernels=kernels)
     for span in [*(call.span for call in specs.calls), *(hop.span for hop in specs.hops)]:
-        text = "a user's file holds op, alias, number and condition entries, and traits"
+        text = "a user's file may contain only op, alias, number, condition and traits entries"
         diagnostics.error(span, text)
     diagnostics.raise_if_any()
     return _for_installed_torch(specs), display, existing
 
 
 def _for_installed_torch(specs: Any) -> Any:
-    """The specs without the entries that are for other versions of torch."""
+    """Return the specs without the entries for other versions of torch."""
     from ortablegen.schemas.registry import installed_torch
 
     installed = installed_torch()
@@ -278,19 +283,21 @@ def _for_installed_torch(specs: Any) -> Any:
 
 
 def _existing_targets(specs: Any, file: str) -> dict[str, Any]:
-    """Entries, without rules of their own, for the supported operators that aliases of the file
-    mean or blocks call. (Not for random ones: what torch draws is written for each operator.)"""
+    """Return stub entries for the supported operators to which aliases or blocks of a file refer.
+
+    Random operators are excluded, because each operator needs its own entry for random numbers.
+    """
     from ortable_generated.aten import dispatch
     from ortablegen.aten.model import ComplexForm, LowerCase, OpEntry, operators_called
     from ortablegen.schemas.registry import schema_of_key
 
-    own = {entry.key for entry in specs.ops}
+    own_keys = {entry.key for entry in specs.ops}
     targets = [(alias.of, alias.of_span) for alias in specs.aliases]
     targets += operators_called(specs, dispatch.CONVERTERS)
     entries = {}
     for name, span in targets:
-        random = name in dispatch.DRAWS or name in dispatch.PLACE
-        if name in own or random or name not in dispatch.CONVERTERS:
+        is_random = name in dispatch.DRAWS or name in dispatch.PLACE
+        if name in own_keys or is_random or name not in dispatch.CONVERTERS:
             continue
         has_complex = name in dispatch.COMPLEX_CONVERTERS
         entries[name] = OpEntry(
@@ -306,7 +313,7 @@ def _existing_targets(specs: Any, file: str) -> dict[str, Any]:
 
 
 def _functions_of(existing: Mapping[str, Any]) -> dict[str, Any]:
-    """Converters and rules of supported operators, by the names that compiled text calls them."""
+    """Return converters and rules of existing operators by their names in compiled text."""
     from ortable_generated.aten import dispatch
 
     functions = {}

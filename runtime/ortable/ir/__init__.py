@@ -1,6 +1,7 @@
 """The graph under construction: results, nodes, inputs, outputs and initializers.
 
-Lowerings and passes edit it, `ir.proto` reads and writes models, and `builder` is its public face.
+Lowerings and passes edit the graph, `ir.proto` reads and writes models, and `builder` is the public
+interface.
 """
 
 from __future__ import annotations

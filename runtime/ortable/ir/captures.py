@@ -17,12 +17,12 @@ _GRAPHS = (GraphState, GraphProto)
 
 
 def find_subgraphs(node: Node) -> list[Any]:
-    """Return the graphs among the attributes of a node: builders or GraphProtos."""
+    """Return the subgraphs of a node, which are builders or GraphProtos."""
     graphs: list[Any] = []
     if not node.domain and node.op_type not in HAS_SUBGRAPH:
         return graphs  # hot path: other ONNX operators have no graph attributes
     for value in node.attrs.values():
-        if isinstance(value, list | tuple):  # a list has elements of one kind
+        if isinstance(value, list | tuple):  # all elements of a list have the same type
             if value and isinstance(value[0], _GRAPHS):
                 graphs += value
         elif isinstance(value, _GRAPHS):
@@ -31,7 +31,7 @@ def find_subgraphs(node: Node) -> list[Any]:
 
 
 def captured_names(node: Node) -> set[str]:
-    """Return names that the subgraphs of a node use and do not define."""
+    """Return the names that the subgraphs of a node read from enclosing graphs."""
     names: set[str] = set()
     for graph in find_subgraphs(node) if node.attrs else ():
         names |= free_names(graph) if isinstance(graph, GraphProto) else _free_of_builder(graph)
@@ -39,7 +39,7 @@ def captured_names(node: Node) -> set[str]:
 
 
 def captured_by_protos(nodes: Iterable[Node]) -> set[str]:
-    """Return names used inside GraphProtos, which are never rewritten."""
+    """Return the names that subgraphs given as GraphProto read; these are never edited."""
     names: set[str] = set()
     for node in nodes:
         for graph in find_subgraphs(node) if node.attrs else ():
@@ -62,13 +62,13 @@ def _free_of_builder(graph: GraphState) -> set[str]:
 
 
 def inner_graphs(node: Node) -> list[Any]:
-    """Return the builders among the subgraphs of a node: passes edit them, but not GraphProtos."""
+    """Return the subgraphs of a node that passes can edit, which excludes GraphProtos."""
     graphs = find_subgraphs(node)
     return [graph for graph in graphs if isinstance(graph, GraphState)] if graphs else graphs
 
 
 def read_names(node: Node) -> set[str]:
-    """Return names that a node or the graphs inside it read."""
+    """Return the names that a node or its subgraphs read."""
     names = set(node.inputs)
     names.discard("")
     if node.attrs and find_subgraphs(node):
@@ -77,7 +77,7 @@ def read_names(node: Node) -> set[str]:
 
 
 def rename_captured(graph: GraphState, names: Mapping[str, str]) -> None:
-    """Rename what a subgraph (a builder) reads from outside, and in the graphs inside it."""
+    """Rename the results that a subgraph, and the subgraphs inside it, read."""
     graph.use_index = None
     for node in graph.nodes:
         node.inputs = [names.get(name, name) for name in node.inputs]

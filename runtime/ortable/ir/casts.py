@@ -16,8 +16,8 @@ KernelTable: TypeAlias = "Mapping[str, Sequence[tuple[Any, ...]]]"
 Moves: TypeAlias = "dict[int, int]"  # input index -> element type to cast it to
 
 NO_MOVES: Moves = {}
-# torch computes them in float32 and rounds once, so a schema version that does not allow them
-# (bfloat16 before opset 22, for many operators) is one without a kernel for them.
+# torch computes half floats in float32 and rounds once. A schema version that does not allow them
+# (bfloat16 before opset 22, for many operators) is therefore treated as a missing kernel.
 HALVES = (dtypes.float16, dtypes.bfloat16)
 
 
@@ -28,39 +28,42 @@ def choose_casts(
     inputs: Sequence[int | None],
     outputs: Sequence[int | None],
 ) -> Moves | None:
-    """Choose the casts of a node; ``{}`` when a kernel takes it unchanged (or nothing is known).
+    """Choose the input casts of a node so that a kernel supports its types.
 
-    ``inputs`` are element types, 0 for an omitted one, None for an unknown one. A half float that
-    ONNX does not allow at this opset is cast, too. Returns None when neither a kernel nor an exact
-    cast to one exists.
+    ``inputs`` and ``outputs`` are element types: 0 for an omitted input, None for an unknown type.
+    Half floats that ONNX does not allow at this opset are cast, too.
+
+    Returns:
+        ``{}`` if a kernel supports the node without casts or too little is known; None if there is
+        no kernel that value-preserving casts can reach.
     """
     entry = _find_entry(table, key, opset)
     if entry is None:
         return NO_MOVES
     _, formal_inputs, formal_outputs, legal, kernels = entry
-    bound: dict[str, int] = {}
-    where: dict[str, list[int]] = {}
+    param_types: dict[str, int] = {}
+    indices: dict[str, list[int]] = {}
     for index, dtype in enumerate(inputs):
         param = _type_param(formal_inputs, index)
         if not param or dtype == 0:
             continue
         if dtype is None:
-            return NO_MOVES  # cannot choose without knowing
+            return NO_MOVES  # no choice is safe without the type
         if dtype not in legal.get(param, ()) and dtype not in HALVES:
             return NO_MOVES  # the schema check reports it
-        bound[param] = dtype
-        where.setdefault(param, []).append(index)
-    from_inputs = frozenset(bound)
+        param_types[param] = dtype
+        indices.setdefault(param, []).append(index)
+    input_params = frozenset(param_types)
     for index, dtype in enumerate(outputs):
         param = _type_param(formal_outputs, index)
-        if param and dtype and param not in bound:
-            bound[param] = dtype
-    best = _find_cheapest(bound, from_inputs, legal, kernels)
+        if param and dtype and param not in param_types:
+            param_types[param] = dtype
+    best = _find_cheapest(param_types, input_params, legal, kernels)
     if best is None:
         return None
     if best and key in DTYPE_SENSITIVE:
         return None
-    return {index: dtype for param, dtype in best.items() for index in where[param]}
+    return {index: dtype for param, dtype in best.items() for index in indices[param]}
 
 
 def _find_entry(table: KernelTable, key: str, opset: int) -> tuple[Any, ...] | None:
@@ -72,8 +75,7 @@ def _find_entry(table: KernelTable, key: str, opset: int) -> tuple[Any, ...] | N
 
 
 def _type_param(formals: Sequence[Any], index: int) -> str | None:
-    """Type parameter of an actual input or output; the last formal repeats when it ends with
-    ``*``."""
+    """Return the type parameter of an input or output; a last formal with ``*`` is variadic."""
     if index < len(formals):
         formal = formals[index]
     else:
@@ -84,7 +86,7 @@ def _type_param(formals: Sequence[Any], index: int) -> str | None:
 
 
 def _find_cheapest(
-    bound: dict[str, int],
+    param_types: dict[str, int],
     movable: frozenset[str],
     legal: Mapping[str, Sequence[int]],
     kernels: Sequence[Mapping[str, Sequence[int]]],
@@ -94,18 +96,25 @@ def _find_cheapest(
     for kernel in kernels:
         moves: dict[str, int] = {}
         cost = 0
-        for param, dtype in bound.items():
+        for param, dtype in param_types.items():
             allowed = kernel.get(param)
             if allowed is None or dtype in allowed:
                 continue
-            target = None
+            wider_type = None
             if param in movable:
                 wider = WIDER.get(dtype, ())
-                target = next((t for t in wider if t in allowed and t in legal[param]), None)
-            if target is None:
+                wider_type = next(
+                    (
+                        candidate
+                        for candidate in wider
+                        if candidate in allowed and candidate in legal[param]
+                    ),
+                    None,
+                )
+            if wider_type is None:
                 break
-            moves[param] = target
-            cost += wider.index(target) + 1
+            moves[param] = wider_type
+            cost += wider.index(wider_type) + 1
         else:
             if not moves:
                 return {}

@@ -1,4 +1,4 @@
-"""Constant results, and their values computed lazily by onnx's reference implementation."""
+"""Find constant results and compute their values with onnx's reference implementation."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .node import Node
 from .proto.node_proto import node_proto
 from .state import GraphState
 
-_MAX_CACHED_BYTES = 4096  # of a serialized node whose evaluator is cached
+_MAX_CACHED_BYTES = 4096  # evaluators of larger serialized nodes are not cached
 
 
 class GatherElements(OpRun):
-    """GatherElements of onnx.reference for more cases.
+    """GatherElements for two cases that onnx.reference does not support.
 
     These are indices smaller than the data along other axes, and axes of more than 64 elements.
     """
@@ -47,12 +47,12 @@ class LazyConstant:
         self._name = name
 
     def tolist(self) -> Any:
-        """The value as Python numbers in nested lists."""
+        """Return the value as nested lists of Python numbers."""
         return get_constant(self._graph, self._name).tolist()
 
 
 def is_constant(graph: GraphState | None, name: str) -> bool:
-    """Return True for an initializer or a result of constants, in this graph or around it."""
+    """Whether this graph or an enclosing one holds the result as a constant."""
     while graph is not None:
         if name in graph.constant_names:
             return True
@@ -61,7 +61,7 @@ def is_constant(graph: GraphState | None, name: str) -> bool:
 
 
 def is_constant_node(graph: GraphState, node: Node) -> bool:
-    """Return True when all outputs are the same at every run and can be computed here."""
+    """Whether all outputs of a node are the same in each run and can be computed in advance."""
     if node.domain or node.op_type in RANDOM:
         return False
     if not node.inputs:
@@ -70,11 +70,11 @@ def is_constant_node(graph: GraphState, node: Node) -> bool:
     for name in node.inputs:
         if name and name not in constants and not is_constant(graph.parent, name):
             return False
-    return not any(isinstance(v, (GraphState, GraphProto)) for v in node.attrs.values())
+    return not any(isinstance(value, (GraphState, GraphProto)) for value in node.attrs.values())
 
 
 def get_constant(graph: GraphState, name: str) -> np.ndarray:
-    """Return the value of a constant; computed ones are cached.
+    """Return the value of a constant, and cache it if it had to be computed.
 
     Raises:
         BuilderError: the result is not constant.
@@ -94,61 +94,63 @@ def get_constant(graph: GraphState, name: str) -> np.ndarray:
 
 
 def _compute_constant(graph: GraphState, name: str) -> None:
-    """Compute the nodes that lead to a constant, in order and without recursion."""
+    """Evaluate the nodes that a constant depends on, in order and without recursion."""
     stack = [graph.values[name].producer]
     while stack:
         node = stack[-1]
         pending = [
-            graph.values[n].producer
-            for n in node.inputs
-            if n in graph.constant_names
-            and n not in graph.initializers_dict
-            and n not in graph.computed_constants
+            graph.values[input_name].producer
+            for input_name in node.inputs
+            if input_name in graph.constant_names
+            and input_name not in graph.initializers_dict
+            and input_name not in graph.computed_constants
         ]
         if pending:
             stack.extend(pending)
             continue
         stack.pop()
-        values = [get_constant(graph, n) if n else None for n in node.inputs]
+        values = [
+            get_constant(graph, input_name) if input_name else None for input_name in node.inputs
+        ]
         try:
             evaluator = _get_evaluator(graph, node)
-            with np.errstate(all="ignore"):  # log(0) is -inf here, as it is when the model runs
+            with np.errstate(all="ignore"):  # log(0) is -inf in ONNX, without a warning
                 results = _run_node(evaluator, values)
-        except Exception as error:  # the reference implementation raises anything
+        except Exception as error:  # onnx.reference may raise any error
             raise BuilderError(
                 f"Constant {name!r} cannot be computed by onnx.reference: {node!r}: {error}"
             ) from error
         for output, result in zip(filter(None, node.outputs), results, strict=True):
             if not isinstance(result, np.ndarray | np.generic):
                 raise BuilderError(
-                    f"Constant {name!r} is a sequence or an optional, no tensor: {node!r}"
+                    f"Constant {name!r} is a sequence or an optional, not a tensor: {node!r}"
                 )
             graph.computed_constants[output] = _check_dtype(graph, output, np.asarray(result))
 
 
 def _get_evaluator(graph: GraphState, node: Node) -> ReferenceEvaluator:
-    """Return an evaluator of one node at the model's opset, with inputs i0, i1, ...
+    """Return an evaluator of one node at the model's opset, with inputs named i0, i1, ...
 
-    Nodes that differ only in names share one.
+    Nodes that differ only in names share a cached evaluator.
     """
     inputs = [f"i{index}" if name else "" for index, name in enumerate(node.inputs)]
     outputs = [f"o{index}" if name else "" for index, name in enumerate(node.outputs)]
     renamed = Node(node.op_type, inputs, outputs, node.domain, attrs=node.attrs)
     serialized = node_proto(graph, renamed).SerializeToString(deterministic=True)
     opsets = tuple(sorted(graph.opsets.items()))
-    build = _cached_evaluator if len(serialized) <= _MAX_CACHED_BYTES else _new_evaluator
-    return build(serialized, opsets)
+    make_evaluator = _cached_evaluator if len(serialized) <= _MAX_CACHED_BYTES else _new_evaluator
+    return make_evaluator(serialized, opsets)
 
 
 def compute_node(graph: GraphState, node: Node, values: Sequence[np.ndarray | None]) -> np.ndarray:
-    """Evaluate a node of one result on other values than those of its inputs.
+    """Evaluate a node with one result on the given input values.
 
     Raises:
         BuilderError: onnx's reference implementation lacks the operator or rejects the values.
     """
     try:
         (result,) = _run_node(_get_evaluator(graph, node), list(values))
-    except Exception as error:  # the reference implementation raises anything
+    except Exception as error:  # onnx.reference may raise any error
         raise BuilderError(f"{node!r} cannot be computed by onnx.reference: {error}") from error
     return np.asarray(result)
 
@@ -156,8 +158,8 @@ def compute_node(graph: GraphState, node: Node, values: Sequence[np.ndarray | No
 def _run_node(evaluator: ReferenceEvaluator, values: list[np.ndarray | None]) -> Sequence[Any]:
     """Run an evaluator of one node.
 
-    Calls the operator directly where it has one result and no graph: the evaluator's own checks of
-    names and types take longer than most operators.
+    An operator with one result and no subgraph is called directly, because the evaluator's checks
+    of names and types take longer than most operators.
     """
     operator = evaluator.rt_nodes_[0]
     if len(operator.output) == 1 and not operator.need_context():
@@ -171,9 +173,8 @@ def _run_node(evaluator: ReferenceEvaluator, values: list[np.ndarray | None]) ->
 def _new_evaluator(serialized: bytes, opsets: tuple[tuple[str, int], ...]) -> ReferenceEvaluator:
     """Build the evaluator of a serialized node.
 
-    The node is wrapped in a graph: for a bare node the evaluator would use the newest opset. Raises
-    NotImplementedError for an operator that has changed since and that onnx.reference implements
-    only in its present form: up to opset 12 Softmax normalizes over several axes.
+    The node is wrapped in a graph, because for a bare node the evaluator uses the newest opset.
+    Raises NotImplementedError if onnx.reference only implements a newer version of the operator.
     """
     node = NodeProto.FromString(serialized)
     graph = GraphProto(node=[node])
@@ -200,6 +201,6 @@ def _check_dtype(graph: GraphState, name: str, array: np.ndarray) -> np.ndarray:
     if expected and dtypes.from_numpy(array.dtype) != expected:
         raise BuilderError(
             f"onnx.reference computes {array.dtype} for {name!r}, "
-            f"the graph says {dtypes.name(expected)}."
+            f"but its type in the graph is {dtypes.name(expected)}."
         )
     return array

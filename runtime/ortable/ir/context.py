@@ -1,7 +1,7 @@
-"""What lowerings get besides the graph: target, converters, and the record of the conversion.
+"""Context of lowerings besides the graph: target, converters, and the record of the conversion.
 
-`interpreter` fills it in, the exporter adds its record; lowerings read it as ``graph.ctx``, which
-the children of a graph share.
+The interpreter makes a `LoweringContext` and the exporter adds its record. Lowerings read the
+context as ``graph.ctx``; a graph and its subgraphs share one context.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ortable.compat.torch import HigherOrderOperator, OpOverload
 
-# The class of graph, which imports this module.
+# The type of graph: `Graph` imports this module, which therefore cannot import `Graph`.
 G = TypeVar("G")
 G_co = TypeVar("G_co", covariant=True)
 G_contra = TypeVar("G_contra", contravariant=True)
@@ -28,21 +28,23 @@ Converter = Callable[..., Any]
 
 
 class ConvertSubgraph(Protocol[G_co]):
-    """Makes a branch: a child graph whose outputs are those of ``graph_module`` for ``operands``.
+    """Converts ``graph_module``, applied to ``operands``, into a new child graph.
 
-    Operands are results of the graph around it, numbers and dimensions.
+    Operands are results of the enclosing graph, numbers and dimensions.
     """
 
     def __call__(
         self, graph_module: GraphModule, operands: Sequence[Any], *, name: str = "subgraph"
-    ) -> G_co: ...
+    ) -> G_co:
+        """Return the child graph."""
+        ...
 
 
 class ConvertInto(Protocol[G_contra]):
-    """Converts ``graph_module`` on ``operands`` into nodes of ``graph``; declares no output.
+    """Converts ``graph_module``, applied to ``operands``, into nodes of ``graph``.
 
-    Operands and results are results, numbers and dimensions. ``rename`` maps symbols of the graph
-    module to names in ``graph``.
+    The call declares no graph outputs. Operands and returned values are results of ``graph``,
+    numbers and dimensions. ``rename`` maps symbols of the graph module to names in ``graph``.
     """
 
     def __call__(
@@ -51,17 +53,21 @@ class ConvertInto(Protocol[G_contra]):
         graph_module: GraphModule,
         operands: Sequence[Any],
         rename: Mapping[str, str] | None = None,
-    ) -> list[Any]: ...
+    ) -> list[Any]:
+        """Return the values of the graph module's outputs."""
+        ...
 
 
 class FindConverter(Protocol):
-    """Finds the converter of an operator that is an argument of another one, or None."""
+    """Finds the converter of an operator that another operator takes as an argument, or None."""
 
-    def __call__(self, target: OpOverload | HigherOrderOperator) -> Converter | None: ...
+    def __call__(self, target: OpOverload | HigherOrderOperator) -> Converter | None:
+        """Return the converter of ``target``, or None."""
+        ...
 
 
 class ConversionRecord(Protocol):
-    """What the exporter wrote down (``export.request.record.ExportRecord`` says what each is)."""
+    """Part of the exporter's record, `ExportRecord`, that the conversion fills in."""
 
     strategy: str
     steps: list[str]
@@ -69,26 +75,29 @@ class ConversionRecord(Protocol):
     assertions: list[str]
 
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """Adds the seconds of the block to a phase."""
+        """Add the seconds that the block takes to a phase."""
         ...
 
     def log_phase(self, phase: str, *parts: str) -> None:
-        """Prints a line about a phase that has ended, when the user asked for it."""
+        """Print a line about a phase that has ended, if logging is enabled."""
         ...
 
 
 def _not_converting(*args: object, **kwargs: object) -> NoReturn:
     raise BuilderError(
-        "This graph is not being converted from a torch graph, so nothing can convert a graph "
-        "inside it or find the converter of a torch operator; DynamoInterpreter does both."
+        "This graph is not being converted from a torch graph, so it has no converters for torch "
+        "subgraphs and operators; convert it with DynamoInterpreter."
     )
 
 
 @dataclass(frozen=True)
 class LoweringContext(Generic[G]):
-    """``target`` is what the model is made for (None: any runtime). The three callables are the
-    interpreter's; they raise BuilderError on a graph that no interpreter fills. ``record`` is the
-    exporter's account, None elsewhere."""
+    """Target, converters and record of one conversion.
+
+    ``target`` is the runtime that the model is for (None: any runtime). The interpreter sets the
+    three callables; they raise BuilderError in a graph that no interpreter fills. ``record`` is set
+    by the exporter only.
+    """
 
     target: str | None = None
     convert_subgraph: ConvertSubgraph[G] = _not_converting

@@ -1,7 +1,7 @@
-"""Text of the graph built so far, for error messages: known facts, then every step in order.
+"""Format the graph built so far for error messages: known facts, then all build steps in order.
 
-`[##:#]` marks what was known of the inputs and outputs of a node: `#` type and shape, `U` type and
-rank, `-` nothing. The text is built only when an error is.
+Flags such as `[##:#]` tell how much is known about each input and output of a node: `#` type and
+shape, `U` type and rank, `-` less than that. The text is built only when an error is raised.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from . import initializers
 from .node import Node
 from .state import GraphState, describe_value
 
-_MAX_LINES = 1000  # of steps in one message; a longer graph keeps its last ones
-_MAX_FACTS = 400  # entries of a table of known facts
+_MAX_LINES = 1000  # steps in one message; only the last ones of a larger graph are printed
+_MAX_FACTS = 400  # printed entries of a table of known facts
 
 
 def debug_message(graph: GraphState) -> str:
-    """The message, starting with a line of its own."""
+    """Return the text to append to an error message, with a leading newline."""
     counts = (
         f"there are {len(graph.initializers_dict)} initializers, {len(graph.nodes)} nodes, "
         f"{len(graph.inputs)} inputs, {len(graph.outputs)} outputs."
@@ -49,7 +49,7 @@ def debug_message(graph: GraphState) -> str:
     for section in graph.debug_sections:
         rows.append(section())
     rows.append("--ONNX--")
-    steps = [_format_step(graph, kind, item) for kind, item in _build_steps(graph)]
+    steps = [_format_step(graph, step_name, subject) for step_name, subject in _build_steps(graph)]
     if len(steps) > _MAX_LINES:
         rows.append(f"({len(steps) - _MAX_LINES} earlier steps are left out)")
     rows.extend(steps[-_MAX_LINES:])
@@ -62,15 +62,15 @@ def _function_names(graph: GraphState) -> list[str]:
 
 
 def _dim_sources(graph: GraphState) -> dict[str, str]:
-    table = getattr(graph, "materializer", None)
-    return {} if table is None else table.describe_sources()
+    materializer = getattr(graph, "materializer", None)
+    return {} if materializer is None else materializer.describe_sources()
 
 
 def _format_facts(facts: dict[str, Any]) -> str:
     if len(facts) <= _MAX_FACTS:
         return pformat(facts)
-    last = dict(list(facts.items())[-_MAX_FACTS:])
-    return f"(last {_MAX_FACTS} of {len(facts)}) " + pformat(last)
+    last_facts = dict(list(facts.items())[-_MAX_FACTS:])
+    return f"(last {_MAX_FACTS} of {len(facts)}) " + pformat(last_facts)
 
 
 def _build_steps(graph: GraphState) -> list[tuple[str, Any]]:
@@ -84,17 +84,17 @@ def _build_steps(graph: GraphState) -> list[tuple[str, Any]]:
     ]
 
 
-def _format_step(graph: GraphState, kind: str, item: Any) -> str:
-    prefix = f"[GraphBuilder-{graph.tag}.{kind}]"
-    if kind == "make_node":
-        return f"{prefix} {node_text(graph, item)}"
-    if kind == "make_initializer":
-        return f"{prefix} {item}[{_initializer_text(graph.initializers_dict.get(item))}]"
-    return f"{prefix} {item}[{_type_text(graph.values.get(item))}]"
+def _format_step(graph: GraphState, step_name: str, subject: Any) -> str:
+    prefix = f"[GraphBuilder-{graph.tag}.{step_name}]"
+    if step_name == "make_node":
+        return f"{prefix} {node_text(graph, subject)}"
+    if step_name == "make_initializer":
+        return f"{prefix} {subject}[{_initializer_text(graph.initializers_dict.get(subject))}]"
+    return f"{prefix} {subject}[{_type_text(graph.values.get(subject))}]"
 
 
 def node_text(graph: GraphState, node: Node) -> str:
-    """``N1 [##:#] MatMul:['X', 'w']->['_onx_matmul0']``"""
+    """Format a node as ``N1 [##:#] MatMul:['X', 'w']->['_onx_matmul0']``."""
     inputs = "".join(knowledge_flag(graph.values.get(name)) for name in node.inputs if name)
     outputs = "".join(knowledge_flag(graph.values.get(name)) for name in node.outputs if name)
     name = f"{node.name} " if node.name else ""
@@ -102,7 +102,7 @@ def node_text(graph: GraphState, node: Node) -> str:
 
 
 def knowledge_flag(info: ValueInfo | None) -> str:
-    """``#`` type and shape known, ``U`` type and rank, ``-`` otherwise."""
+    """Return ``#`` if type and shape are known, ``U`` if type and rank are, else ``-``."""
     if info is None or not info.dtype:
         return "-"
     if info.shape is not None:
@@ -120,15 +120,17 @@ def _type_text(info: ValueInfo | None) -> str:
 def _initializer_text(value: Any) -> str:
     if value is None:
         return "removed"
-    kind = value.dtype if hasattr(value, "dtype") else dtypes.name(initializers.dtype_of(value))
-    text = f"{kind}:{kind}:"
+    dtype_text = (
+        value.dtype if hasattr(value, "dtype") else dtypes.name(initializers.dtype_of(value))
+    )
+    text = f"{dtype_text}:{dtype_text}:"
     if initializers.size_of(value) <= 10 and initializers.is_readable(value):
         return text + str(initializers.to_numpy(value).ravel().tolist())
     return text + "x".join(str(dim) for dim in initializers.shape_of(value))
 
 
 def typed_names(graph: GraphState, names: list[str]) -> str:
-    """``X: float32[a, 3], (none), w: ?`` for a message about the inputs of a node."""
+    """Format names with type and shape for a message, as in ``X: float32[a, 3]; (none); w``."""
     parts = []
     for name in names:
         info = graph.values.get(name)

@@ -1,7 +1,7 @@
-"""Edit a graph in place: rename results, redirect readers, remove nodes, drop dead facts.
+"""Edit a graph in place: rename results, redirect readers, remove nodes, drop stale facts.
 
-`Uses` indexes the readers of results. It is built at the first query, so that adding nodes costs
-nothing. `Graph`, passes and rewrite rules call these functions.
+`Uses` indexes the readers of results. The graph builds it at the first query, so that adding nodes
+costs nothing. `Graph`, passes and rewrite rules call these functions.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from .node import Node
 
 
 class Uses:
-    """Readers of the results of one graph, in the order of its nodes.
+    """Index of the nodes that read each result of a graph, in the order of the nodes.
 
-    A node that reads a result twice, or inside a graph of its own, is one reader.
+    A node whose subgraph reads a result is a reader; no node is listed twice for a result.
     """
 
     __slots__ = ("_counted", "_last", "is_managed", "query_count", "readers")
 
     def __init__(self, nodes: Iterable[Node] = (), is_managed: bool = False) -> None:
         self.readers: dict[str, dict[Node, None]] = {}
-        self.is_managed = is_managed  # the owner adds and removes nodes itself
-        self.query_count = 0  # of readers
+        self.is_managed = is_managed  # the owner calls add_node and remove_node, not sync_nodes
+        self.query_count = 0  # number of calls of find_readers
         self._counted = 0
         self._last: Node | None = None
         for node in nodes:
@@ -38,7 +38,7 @@ class Uses:
             self._last = node
 
     def sync_nodes(self, nodes: list[Node]) -> bool:
-        """Add nodes appended to the list; return False when the list changed otherwise."""
+        """Index the nodes appended to ``nodes``; return False if the list changed otherwise."""
         if self.is_managed:
             return True
         count = self._counted
@@ -50,12 +50,12 @@ class Uses:
         return True
 
     def mark_synced(self, nodes: list[Node]) -> None:
-        """Mark all of these nodes as indexed."""
+        """Mark all nodes of the list as indexed."""
         self._counted = len(nodes)
         self._last = nodes[-1] if nodes else None
 
     def add_node(self, node: Node) -> None:
-        """Index what a node reads now."""
+        """Index a node as reader of its inputs and of the results that its subgraphs read."""
         readers = self.readers
         for name in node.inputs:
             node_readers = readers.get(name)
@@ -67,7 +67,7 @@ class Uses:
             readers.setdefault(name, {})[node] = None
 
     def remove_node(self, node: Node) -> None:
-        """Remove a node; call this before its inputs change."""
+        """Remove a node from the index; must be called before the inputs of the node change."""
         readers = self.readers
         for name in (*node.inputs, *captured_names(node)) if node.attrs else node.inputs:
             node_readers = readers.get(name)
@@ -75,7 +75,7 @@ class Uses:
                 node_readers.pop(node, None)
 
     def redirect_readers(self, old: str, new: str) -> list[Node]:
-        """Make every reader of ``old`` read ``new``, except the node that makes ``new``.
+        """Make all readers of ``old``, except the node that makes ``new``, read ``new``.
 
         Returns the redirected readers.
         """
@@ -93,18 +93,18 @@ class Uses:
 
 
 def replace_inputs(node: Node, names: Mapping[str, str]) -> None:
-    """Make the node, and the graphs inside it, read other results."""
+    """Replace results that a node or its subgraphs read."""
     if not names.keys().isdisjoint(node.inputs):
         node.inputs = [names.get(name, name) for name in node.inputs]
     for inner in inner_graphs(node) if node.attrs else ():
         rename_captured(inner, names)
 
 
-# -- who reads what
+# -- readers of results
 
 
 def use_index(graph: GraphInterface) -> Uses:
-    """Return the up-to-date index of readers."""
+    """Return the index of readers, brought up to date."""
     index: Uses | None = graph.use_index
     if index is None or not index.sync_nodes(graph.nodes):
         index = graph.use_index = Uses(graph.nodes)
@@ -112,49 +112,50 @@ def use_index(graph: GraphInterface) -> Uses:
 
 
 def find_readers(graph: GraphInterface, name: str) -> list[Node]:
-    """Return nodes that read a result, themselves or in a graph inside them, in order."""
+    """Return the nodes that read a result directly or in a subgraph, in order."""
     index = use_index(graph)
     index.query_count += 1
     return list(index.readers.get(name, ()))
 
 
 def is_output(graph: GraphInterface, name: str) -> bool:
-    """Return whether the result is an output of the graph."""
+    """Whether the result is an output of the graph."""
     return any(info.name == name for info in graph.outputs)
 
 
 def replace_uses(graph: GraphInterface, old: str, new: str) -> list[Node]:
-    """Make every reader of ``old`` read ``new``, except the node that makes ``new``; return them.
+    """Make all readers of ``old``, except the node that makes ``new``, read ``new``.
 
-    Graphs inside nodes are included; outputs of the graph stay.
+    Readers in subgraphs are included. Outputs of the graph do not change. Returns the redirected
+    readers.
 
     Raises:
-        BuilderError: a subgraph given as GraphProto, which is never changed, reads it.
+        BuilderError: a subgraph given as GraphProto, which is never changed, reads ``old``.
     """
     if old == new:
         return []
     index = use_index(graph)
-    holders = [node for node in index.readers.get(old, ()) if node.attrs]
-    if holders and old in captured_by_protos(holders):
+    readers_with_attrs = [node for node in index.readers.get(old, ()) if node.attrs]
+    if readers_with_attrs and old in captured_by_protos(readers_with_attrs):
         raise BuilderError(
-            f"{old!r} cannot be replaced, a subgraph given as GraphProto reads it ({graph.tag})"
+            f"{old!r} cannot be replaced: a subgraph given as GraphProto reads it ({graph.tag})"
         )
     readers = index.redirect_readers(old, new)
-    _outdate_around(graph)
+    _outdate_parent_uses(graph)
     return readers
 
 
 def set_inputs(graph: GraphInterface, node: Node, inputs: list[str]) -> None:
-    """Replace the inputs of a node."""
+    """Replace the inputs of a node and update the index of readers."""
     index = use_index(graph)
     index.remove_node(node)
     node.inputs = inputs
     index.add_node(node)
-    _outdate_around(graph)
+    _outdate_parent_uses(graph)
 
 
-def _outdate_around(graph: GraphInterface) -> None:
-    """Invalidate the index of the graph around a subgraph that was edited."""
+def _outdate_parent_uses(graph: GraphInterface) -> None:
+    """Invalidate the index of the graph that encloses an edited subgraph."""
     if graph.parent is not None:
         graph.parent.outdate_uses()
 
@@ -163,7 +164,7 @@ def _outdate_around(graph: GraphInterface) -> None:
 
 
 def remove_nodes(graph: GraphInterface, nodes: Collection[Node]) -> None:
-    """Remove nodes; facts of their results stay until `drop_dead_results`."""
+    """Remove nodes; `drop_dead_results` must remove the facts of their results later."""
     removed = set(nodes)
     index: Uses | None = graph.use_index
     if index is not None and index.sync_nodes(graph.nodes):
@@ -174,14 +175,14 @@ def remove_nodes(graph: GraphInterface, nodes: Collection[Node]) -> None:
     else:
         graph.nodes[:] = [node for node in graph.nodes if node not in removed]
         graph.use_index = None
-    _outdate_around(graph)
+    _outdate_parent_uses(graph)
 
 
 def erase_nodes(graph: GraphInterface, nodes: Collection[Node]) -> None:
     """Remove nodes and the facts of their results.
 
     Raises:
-        BuilderError: a result is an output, or a node that stays reads it.
+        BuilderError: a result of a removed node is an output, or a remaining node reads it.
     """
     removed = set(nodes)
     for node in nodes:
@@ -192,9 +193,9 @@ def erase_nodes(graph: GraphInterface, nodes: Collection[Node]) -> None:
                 else []
             )
             if readers or (name and is_output(graph, name)):
-                why = f"nodes {readers} read" if readers else "the graph returns"
+                reason = f"nodes {readers} read" if readers else "the graph returns"
                 raise BuilderError(
-                    f"Node {node.name!r} ({node.op_type}) cannot be erased, {why} its result "
+                    f"Node {node.name!r} ({node.op_type}) cannot be erased: {reason} its result "
                     f"{name!r} ({graph.tag})"
                 )
     remove_nodes(graph, removed)
@@ -202,7 +203,7 @@ def erase_nodes(graph: GraphInterface, nodes: Collection[Node]) -> None:
 
 
 def place_after(graph: GraphInterface, node: Node, after: Node) -> None:
-    """Put a node, new or of the graph, after another one, as producer of its results."""
+    """Insert or move ``node`` behind ``after`` and make it the producer of its outputs."""
     index = use_index(graph)
     if node in graph.nodes:
         graph.nodes.remove(node)
@@ -212,21 +213,17 @@ def place_after(graph: GraphInterface, node: Node, after: Node) -> None:
     for name in node.outputs:
         if name:
             graph.values[name].producer = node
-    _outdate_around(graph)
+    _outdate_parent_uses(graph)
 
 
 def check_before(graph: GraphInterface, names: Collection[str], node: Node) -> None:
-    """Check that results are made before the node.
-
-    Raises:
-        BuilderError: one is made by the node or after it.
-    """
-    for later in graph.nodes[graph.nodes.index(node) :]:
-        for name in later.outputs:
+    """Raise BuilderError if one of the results is made by ``node`` or a later node."""
+    for later_node in graph.nodes[graph.nodes.index(node) :]:
+        for name in later_node.outputs:
             if name and name in names:
                 raise BuilderError(
                     f"{name!r} is not made before node {node.name!r} ({node.op_type}), "
-                    f"a node there cannot read it ({graph.tag})"
+                    f"so a node inserted there cannot read it ({graph.tag})"
                 )
 
 
@@ -239,7 +236,7 @@ def rename_results(graph: GraphInterface, names: Mapping[str, str]) -> None:
     for old in names:
         if old in fixed:
             raise BuilderError(
-                f"{old!r} cannot be renamed, a subgraph given as GraphProto reads it ({graph.tag})"
+                f"{old!r} cannot be renamed: a subgraph given as GraphProto reads it ({graph.tag})"
             )
     infos = {old: graph.values.pop(old) for old in names}
     for old, info in infos.items():
@@ -251,12 +248,12 @@ def rename_results(graph: GraphInterface, names: Mapping[str, str]) -> None:
         if any(name in names for name in node.outputs):
             node.outputs = [names.get(name, name) for name in node.outputs]
     graph.outdate_uses()
-    graph.initializers_dict = _renamed_keys(graph.initializers_dict, names)
-    graph.declared_shapes = _renamed_keys(graph.declared_shapes, names)
-    graph.computed_constants = _renamed_keys(graph.computed_constants, names)
+    graph.initializers_dict = _rename_keys(graph.initializers_dict, names)
+    graph.declared_shapes = _rename_keys(graph.declared_shapes, names)
+    graph.computed_constants = _rename_keys(graph.computed_constants, names)
     graph.constant_names = {names.get(name, name) for name in graph.constant_names}
-    graph.small_initializers = _renamed_values(graph.small_initializers, names)
-    graph.tied_initializers = _renamed_values(graph.tied_initializers, names)
+    graph.small_initializers = _rename_values(graph.small_initializers, names)
+    graph.tied_initializers = _rename_values(graph.tied_initializers, names)
     graph.materializer.rename_results(names)
     for old, info in infos.items():
         if isinstance(info.constant, LazyConstant):
@@ -265,7 +262,7 @@ def rename_results(graph: GraphInterface, names: Mapping[str, str]) -> None:
 
 
 def rename_new(graph: GraphInterface, old: str, new: str, first: int) -> None:
-    """Give an unused name to a result that only nodes from index ``first`` on read."""
+    """Rename a result that only ``graph.nodes[first:]`` make or read; ``new`` must be unused."""
     info = graph.values.pop(old)
     info.name = new
     graph.values[new] = info
@@ -289,41 +286,41 @@ def rename_new(graph: GraphInterface, old: str, new: str, first: int) -> None:
     graph.materializer.rename_new(old, new, info.shape, holds_sizes)
 
 
-def _renamed_keys(table: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+def _rename_keys(table: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     return {names.get(name, name): value for name, value in table.items()}
 
 
-def _renamed_values(table: dict[Any, str], names: Mapping[str, str]) -> dict[Any, str]:
+def _rename_values(table: dict[Any, str], names: Mapping[str, str]) -> dict[Any, str]:
     return {key: names.get(name, name) for key, name in table.items()}
 
 
 def replace_output(graph: GraphInterface, old: str, new: str) -> None:
-    """Replace an output of the graph; the old result's name becomes unused."""
-    before, after = graph.values.pop(old), graph.values[new]
-    graph.outputs[:] = [after if info is before else info for info in graph.outputs]
+    """Make ``new`` an output of the graph in place of ``old``, whose name becomes unused."""
+    old_info, new_info = graph.values.pop(old), graph.values[new]
+    graph.outputs[:] = [new_info if info is old_info else info for info in graph.outputs]
     graph.constant_names.discard(old)
     graph.computed_constants.pop(old, None)
 
 
-# -- knowledge
+# -- known facts
 
 
 def merge_knowledge(graph: GraphInterface, name: str, copy: str) -> None:
-    """Copy facts of an equal result to the original where the original lacks them."""
-    info, other = graph.values[name], graph.values[copy]
-    info.dtype = info.dtype or other.dtype
-    if info.shape is None:
-        info.shape = other.shape
-    if info.rank is None:
-        info.rank = other.rank
-    if info.value is None:
-        info.value = other.value
+    """Copy the known facts of ``copy``, a result equal to ``name``, where ``name`` lacks them."""
+    target, source = graph.values[name], graph.values[copy]
+    target.dtype = target.dtype or source.dtype
+    if target.shape is None:
+        target.shape = source.shape
+    if target.rank is None:
+        target.rank = source.rank
+    if target.value is None:
+        target.value = source.value
 
 
 def drop_dead_results(graph: GraphInterface) -> None:
-    """Drop facts of results that no longer exist, and caches that refer to them."""
+    """Remove the facts and cache entries of results that no longer exist."""
     alive = {info.name for info in graph.inputs} | set(graph.initializers_dict)
-    alive.update(t.values.name for t in graph.sparse_initializers)
+    alive.update(sparse.values.name for sparse in graph.sparse_initializers)
     for node in graph.nodes:
         alive.update(node.outputs)
     for name in [name for name in graph.values if name not in alive]:
@@ -337,6 +334,6 @@ def drop_dead_results(graph: GraphInterface) -> None:
 
 
 def outdate_history(graph: GraphInterface) -> None:
-    """Mark the graph as edited: messages then list its present state."""
+    """Mark the graph as edited, so that messages list its current nodes instead of the history."""
     graph.edited = True
     graph.history.clear()

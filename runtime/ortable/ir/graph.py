@@ -1,7 +1,7 @@
-"""The graph under construction that converters, rules and passes see.
+"""The graph under construction that converters, rules and passes edit.
 
-Nodes are added one by one, and type and shape of every result are known at once.
-`builder.GraphBuilder` adds what users call: reading a model, the passes, writing.
+The graph infers type and shape of each result when its node is added. `builder.GraphBuilder`
+subclasses `Graph` and adds the public methods that read a model, run the passes and write it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,19 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 class Graph(NodeMaker):
     """A graph under construction. Results are names (``str``); shapes are tuples of dims.
 
-    ``target_opset``: an opset, or ``{domain: opset}``.
-    ``ir_version``: None takes the smallest one that the opsets allow.
-    ``target``: ``"onnxruntime"`` refuses what ONNX Runtime cannot load or has no kernel for.
-    ``origin_metadata``: turns ``Node.origin`` into the node's metadata when the model is written.
-    ``kernel_table``: kernels to cast for (None: the CPU provider's), ``{}`` never casts.
+    Args:
+        target_opset: an opset of the main domain, or ``{domain: opset}``.
+        ir_version: IR version to write; None takes the smallest that the opsets allow.
+        target: ``"onnxruntime"`` rejects what ONNX Runtime cannot load or has no kernel for.
+        origin_metadata: turns ``Node.origin`` into the node's metadata when the model is written.
+        kernel_table: kernels that inputs are cast for; None takes those of the CPU provider, ``{}``
+            disables the casts.
+        parent: the enclosing graph, if this is a subgraph.
+        name: name of the graph.
 
-    Raises BuilderError for an opset that onnx, or the target, does not know."""
+    Raises:
+        BuilderError: onnx, or the target, does not support the opset.
+    """
 
     def __init__(
         self,
@@ -58,10 +64,10 @@ class Graph(NodeMaker):
         self.ir_version = ir_version
         self.kernel_table = KERNELS_CPU if kernel_table is None else kernel_table
         self.origin_metadata = origin_metadata
-        # what lowerings get besides the graph; the interpreter and the exporter replace it
+        # the interpreter and the exporter replace the context
         self.ctx: LoweringContext[Graph] = LoweringContext(target) if parent is None else parent.ctx
         self.is_model = parent is None  # not the body of a local function
-        # index (from 1) of the case of the current converter's entry; 0: it has only one
+        # index (from 1) of the case that the current converter chose; 0 if its entry has no cases
         self.case = 0
         self.materializer = ShapeMaterializer(self, None if parent is None else parent.materializer)
         if parent is not None:
@@ -82,23 +88,25 @@ class Graph(NodeMaker):
             (self.initializers_dict, "initializer"),
         )
         parts = [f"{len(items)} {name}{'s' * (len(items) != 1)}" for items, name in counts]
-        where = "" if self.parent is None else f"{self.name!r}, "
-        return f"{type(self).__name__}({where}opset {self.opset}: {', '.join(parts)})"
+        name_prefix = "" if self.parent is None else f"{self.name!r}, "
+        return f"{type(self).__name__}({name_prefix}opset {self.opset}: {', '.join(parts)})"
 
     # -- opsets
 
     @property
     def opset(self) -> int:
-        """Version of the main domain."""
+        """Opset of the main domain."""
         return self.opsets[""]
 
     @property
     def target(self) -> str | None:
-        """What the model is made for; None: any runtime."""
+        """Runtime that the model is for; None for any runtime."""
         return self.ctx.target
 
     def subgraph(self, name: str) -> Self:
-        """A child graph for an attribute of If, Loop or Scan; it sees the results of this one.
+        """Return a new child graph for an attribute of If, Loop or Scan.
+
+        Nodes of the child graph can read the results of this graph.
 
         Args:
             name: the name of the child graph.
@@ -111,16 +119,20 @@ class Graph(NodeMaker):
         )
 
     def add_function(self, function: FunctionProto) -> None:
-        """Adds a local function; nodes call it by its name and domain, with a domain version of
-        1.
+        """Add a local function, which nodes call by its name and domain.
+
+        The version of the domain is 1 unless the model imports the domain already.
 
         Args:
-            function: a FunctionProto.
+            function: the function.
+
+        Raises:
+            BuilderError: the model has a function of this name and domain.
         """
         key = (function.domain, function.name)
         if key in self.functions:
             raise BuilderError(
-                f"The model has a function {function.domain}.{function.name} already."
+                f"The model already has a function {function.domain}.{function.name}."
             )
         self.functions[key] = function
         self.opsets.setdefault(function.domain, 1)
@@ -130,33 +142,40 @@ class Graph(NodeMaker):
     # -- editing
 
     def uses(self, name: str) -> list[Node]:
-        """Nodes of this graph that read a result, themselves or in a graph inside them. Outputs of
-        the graph are not among them.
+        """Return the nodes of this graph that read a result directly or in one of their subgraphs.
 
-        Who changes ``node.inputs`` or ``nodes`` by hand calls `outdate_uses` afterwards."""
+        Outputs of the graph are not readers. Code that changes ``node.inputs`` or ``nodes`` without
+        `editing` must call `outdate_uses` afterwards.
+        """
         return editing.find_readers(self, name)
 
     def replace_uses(self, old: str, new: str) -> list[Node]:
-        """Every node that reads ``old``, graphs inside nodes included, reads ``new``; these nodes.
-        The node that makes ``new`` goes on reading ``old``; an output of the graph stays what it
-        is.
+        """Make every node that reads ``old``, in subgraphs too, read ``new`` instead.
 
-        BuilderError when a result is unknown, or a subgraph given as GraphProto reads ``old``.
+        The node that makes ``new`` still reads ``old``. Outputs of the graph do not change.
 
         Args:
-            old: the result that nobody is to read any more.
+            old: the result to replace.
             new: the result to read in its place.
+
+        Returns:
+            The changed nodes.
+
+        Raises:
+            BuilderError: a result is unknown, or a subgraph given as GraphProto reads ``old``.
         """
         self._get_info(old)
         self._get_info(new)
         return editing.replace_uses(self, old, new)
 
     def erase(self, *nodes: Node) -> None:
-        """Takes nodes out of the graph. BuilderError when a result of one is an output, or is read
-        by a node that stays.
+        """Remove nodes from the graph.
 
         Args:
             nodes: nodes of this graph.
+
+        Raises:
+            BuilderError: a result of a removed node is an output, or a remaining node reads it.
         """
         editing.erase_nodes(self, nodes)
 
@@ -170,15 +189,24 @@ class Graph(NodeMaker):
         name: str | None = None,
         **attrs: Any,
     ) -> Any:
-        """`make_node`, but what it makes stands before ``node``. BuilderError also when an input is
-        not made before it.
+        """Add a node, and its casts, before ``node``.
 
         Args:
-            op_type, inputs, outputs: as in `make_node`.
+            node: a node of this graph.
+            op_type: as in `make_node`, like all arguments that follow.
+            inputs: names of the inputs.
+            outputs: names or number of the outputs.
+            domain: domain of the operator.
             name: the name of the new node.
-            attrs: as in `make_node`.
+            attrs: attributes.
+
+        Returns:
+            The name of the output, or a tuple of names.
+
+        Raises:
+            BuilderError: as in `make_node`, or an input is not made before ``node``.
         """
-        names = [inputs] if isinstance(inputs, str) else [n or "" for n in inputs]
+        names = [inputs] if isinstance(inputs, str) else [input_name or "" for input_name in inputs]
         editing.check_before(self, read_names(Node(op_type, names, [], attrs=attrs)), node)
         index = self.nodes.index(node)
         later = self.nodes[index:]
@@ -190,91 +218,100 @@ class Graph(NodeMaker):
             self.outdate_uses()
 
     def rename(self, names: Mapping[str, str]) -> None:
-        """Renames results, here and in the graphs inside nodes, in one walk.
-
-        BuilderError when a result is unknown, a new name is empty, taken, or that of two results,
-        or a subgraph given as GraphProto reads the result.
+        """Rename results in this graph and in the subgraphs of its nodes.
 
         Args:
-            names: new names by old ones.
+            names: new names by old names.
+
+        Raises:
+            BuilderError: a result is unknown, a new name is empty, taken or given twice, or a
+                subgraph given as GraphProto reads the result.
         """
         counts = Counter(names.values())
         for old, new in names.items():
             self._get_info(old)
             if not new or counts[new] > 1:
                 raise BuilderError(
-                    f"{old!r} cannot be renamed {new!r}: every result needs a name of its own "
-                    f"({self.tag})"
+                    f"{old!r} cannot be renamed to {new!r}: every result needs a different, "
+                    f"non-empty name ({self.tag})"
                 )
             if new in self.values and new not in names:
                 raise BuilderError(
-                    f"{old!r} cannot be renamed {new!r}, "
-                    f"the graph has a result of this name ({self.tag})"
+                    f"{old!r} cannot be renamed to {new!r}: "
+                    f"the graph already has a result of this name ({self.tag})"
                 )
         editing.rename_results(self, dict(names))
 
     # -- constants
 
     def is_constant(self, name: str) -> bool:
-        """True for an initializer, or a result computed from constants only."""
+        """Whether a result is an initializer or is computed from constants only."""
         return constants.is_constant(self, name)
 
     def get_constant(self, name: str) -> np.ndarray:
-        """Value of a constant result, computed when it is not an initializer, and kept.
+        """Return the value of a constant result, computed (and cached) if it is no initializer.
 
-        Raises BuilderError when the result is not constant."""
+        Raises:
+            BuilderError: the result is not constant.
+        """
         return constants.get_constant(self, name)
 
     # -- dimensions
 
     def add_dim_source(self, symbol: str | SymDim, result: str, axis: int | None) -> None:
-        """Says that a dimension is axis ``axis`` of a result, or (None) the content of an int64
-        result.
+        """Record that a dimension can be read from the shape or the value of a result.
 
         Args:
             symbol: the dimension, or its name.
             result: the name of the result.
-            axis: None: the dimension is the content of the result.
+            axis: axis of the result whose size is the dimension; None if the dimension is the value
+                of the result, an int64 of one element.
 
         Raises:
-            BuilderError: the result is unknown, has no such axis, or is no single int64.
+            BuilderError: the result is unknown, has no such axis, or is not a single int64.
         """
         info = self._get_info(result)
         if axis is None:
-            what = "the content"
+            source_text = "the content"
             is_vector = (info.rank or 0) > 1 or any(
-                type(d) is int and d != 1 for d in info.shape or ()
+                type(size) is int and size != 1 for size in info.shape or ()
             )
-            wrong = is_vector or info.dtype not in (None, dtypes.int64)
+            is_invalid = is_vector or info.dtype not in (None, dtypes.int64)
         else:
-            what = f"axis {axis}"
-            wrong = axis < 0 or (info.rank is not None and axis >= info.rank)
-        if wrong:
+            source_text = f"axis {axis}"
+            is_invalid = axis < 0 or (info.rank is not None and axis >= info.rank)
+        if is_invalid:
             raise BuilderError(
-                f"Dimension {str(symbol)!r} cannot be {what} of {typed_names(self, [result])} "
-                f"({self.tag})"
+                f"Dimension {str(symbol)!r} cannot be {source_text} of "
+                f"{typed_names(self, [result])} ({self.tag})"
             )
         self.materializer.add_source(symbol, result, axis)
 
     def dim_as_vector(self, dim: Any) -> str:
-        """Name of an int64[1] result that holds a dimension. BuilderError when nothing has its
-        symbols."""
+        """Return the name of an int64[1] result that holds a dimension.
+
+        Raises:
+            BuilderError: no result of the graph has a symbol of the dimension.
+        """
         return self.materializer.dim_vector(self.to_dim(dim))
 
     def shape_as_vector(self, shape: Sequence[Any]) -> str:
-        """Name of an int64[n] result that holds all the dimensions."""
+        """Return the name of an int64[n] result that holds all the dimensions."""
         return self.materializer.shape_vector([self.to_dim(dim) for dim in shape])
 
     def make_shape_from_results(self, shape: Sequence[Any]) -> str:
-        """Name of an int64[n] result made of ints, dimensions, SymInts, and names of integer
-        results."""
+        """Make an int64[n] result from ints, dimensions, SymInts and names of integer results.
+
+        Returns:
+            The name of the result.
+        """
         return self.materializer.from_results(tuple(shape))
 
 
 def _graph_tag(number: int) -> str:
-    """Return three letters that distinguish builders in messages."""
+    """Return three letters that identify a graph in messages."""
     letters = []
     for _ in range(3):
-        number, rest = divmod(number, 26)
-        letters.append(_LETTERS[rest])
+        number, remainder = divmod(number, 26)
+        letters.append(_LETTERS[remainder])
     return "".join(reversed(letters))

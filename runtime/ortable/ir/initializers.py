@@ -1,6 +1,7 @@
-"""Values of initializers: numpy arrays, TensorProtos, or torch tensors by reference.
+"""Values of initializers: numpy arrays, TensorProtos, or references to torch tensors.
 
-Only this module reads torch memory, by duck typing, and never copies it before serialization.
+Only this module reads torch memory. It detects tensors by their methods, so that torch is not
+imported, and does not copy their data before serialization.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from ortable.errors import BuilderError
 Value: TypeAlias = Any  # np.ndarray | TensorProto | torch.Tensor | Deferred
 
 SMALL = 128  # elements up to which equal initializers are merged
-VALUE_LIMIT = 64  # elements up to which an integer vector is known as a shape
+VALUE_LIMIT = 64  # elements up to which rules may use an integer vector as a shape
 _NAMED_INTS = 5  # elements up to which integers appear in the initializer's name
 
 
 class Deferred:
-    """A tensor of known type and shape that is loaded on demand and not cached.
+    """A tensor of known type and shape whose data is loaded on demand and not cached.
 
     ``load()`` returns a numpy array or torch tensor of this type and shape.
     """
@@ -37,14 +38,14 @@ class Deferred:
 
 
 def is_torch(value: object) -> bool:
-    """Return True for a torch tensor, detected by its protocol so that torch is not imported."""
+    """Whether a value has the methods of a torch tensor; the check does not import torch."""
     return hasattr(value, "untyped_storage") and hasattr(value, "detach")
 
 
 def as_value(value: Any) -> Value:
-    """Normalize a value: arrays, protos and torch tensors stay, numbers and lists become arrays.
+    """Convert numbers and lists to numpy arrays; return arrays, protos and tensors unchanged.
 
-    Python ints are int64, floats float32, bools bool, complex numbers complex64.
+    Python ints become int64, floats float32, bools bool, complex numbers complex64.
     """
     if isinstance(value, np.ndarray):
         if value.dtype == object:
@@ -66,12 +67,12 @@ def as_value(value: Any) -> Value:
         return array.astype(np.int64)
     if array.dtype.kind in "USO":
         array = np.array(value, dtype=object)
-        _check_strings(array, value)  # numpy makes a string of a number beside one
+        _check_strings(array, value)  # numpy converts numbers in a list with a string to strings
     return array
 
 
 def _check_strings(array: np.ndarray, value: Any) -> None:
-    if not all(isinstance(x, (str, bytes)) for x in array.ravel()):
+    if not all(isinstance(item, (str, bytes)) for item in array.ravel()):
         raise BuilderError(
             f"{value!r} ({type(value).__name__}) cannot be an initializer; "
             "give a numpy array, a torch tensor, numbers, strings, or a TensorProto."
@@ -79,7 +80,7 @@ def _check_strings(array: np.ndarray, value: Any) -> None:
 
 
 def dtype_of(value: Value) -> int:
-    """Element type of an initializer."""
+    """Return the ONNX element type of an initializer."""
     if isinstance(value, np.ndarray):
         return dtypes.from_numpy(value.dtype)
     if isinstance(value, TensorProto):
@@ -90,14 +91,14 @@ def dtype_of(value: Value) -> int:
 
 
 def shape_of(value: Value) -> tuple[int, ...]:
-    """Shape of an initializer."""
+    """Return the shape of an initializer."""
     if isinstance(value, TensorProto):
         return tuple(value.dims)
-    return tuple(int(d) for d in value.shape)
+    return tuple(int(size) for size in value.shape)
 
 
 def size_of(value: Value) -> int:
-    """Number of elements of an initializer."""
+    """Return the number of elements of an initializer."""
     size = 1
     for dim in shape_of(value):
         size *= dim
@@ -105,13 +106,13 @@ def size_of(value: Value) -> int:
 
 
 def nbytes_of(value: Value) -> int:
-    """Bytes of an initializer; 0 for strings, whose size is not fixed."""
+    """Return the size of an initializer in bytes; 0 for strings, whose size is not fixed."""
     dtype = dtype_of(value)
     return size_of(value) * dtypes.ITEMSIZE.get(dtype, 0)
 
 
 def to_numpy(value: Value, name: str = "") -> np.ndarray:
-    """The value as a numpy array that shares memory wherever torch and numpy can."""
+    """Return the value as a numpy array that shares memory with the torch tensor if possible."""
     if isinstance(value, np.ndarray):
         return value
     if isinstance(value, TensorProto):
@@ -129,10 +130,10 @@ def to_numpy(value: Value, name: str = "") -> np.ndarray:
 def proto_to_numpy(tensor: TensorProto, name: str = "") -> np.ndarray:
     """Return the array of a TensorProto that holds its data.
 
-    Sizes are not trusted before the data is checked, so nothing is allocated for wrong ones.
+    The shape is checked against the data before memory is allocated for it.
 
     Raises:
-        BuilderError: type, sizes and data are inconsistent.
+        BuilderError: type, shape and data are inconsistent.
     """
     if any(size < 0 for size in tensor.dims):
         reason = "a size is negative"
@@ -143,12 +144,12 @@ def proto_to_numpy(tensor: TensorProto, name: str = "") -> np.ndarray:
             reason = str(error).strip().split("\n")[0] or type(error).__name__
     raise BuilderError(
         f"The data of tensor {name or tensor.name!r} ({dtypes.name(tensor.data_type)}, "
-        f"{tuple(tensor.dims)}) does not fit: {reason}."
+        f"{tuple(tensor.dims)}) does not fit its type and shape: {reason}."
     )
 
 
 def to_torch(value: Value, name: str = "") -> Any:
-    """Return the value as a torch tensor: itself, else one in writable memory."""
+    """Return the value as a torch tensor; arrays without writable memory are copied."""
     if is_torch(value):
         return value
     array = np.ascontiguousarray(to_numpy(value, name))
@@ -165,7 +166,7 @@ def _torch_to_numpy(tensor: Any, name: str) -> np.ndarray:
     if str(tensor.layout) != "torch.strided":
         raise BuilderError(
             f"The value of initializer {name!r} ({tensor.dtype}, {tuple(tensor.shape)}) has layout "
-            f"{tensor.layout}: give a dense tensor, of to_dense()."
+            f"{tensor.layout}: convert it to a dense tensor with to_dense()."
         )
     try:
         tensor = tensor.detach()
@@ -184,7 +185,7 @@ def _torch_to_numpy(tensor: Any, name: str) -> np.ndarray:
         ) from error
 
 
-# Types numpy cannot receive from torch travel as integers of the same width.
+# Tensors of types that numpy lacks are converted through integers of the same width.
 _THROUGH_BITS: dict[int, int] = {
     dtypes.bfloat16: dtypes.int16,
     dtypes.float8e4m3fn: dtypes.uint8,
@@ -196,10 +197,7 @@ _THROUGH_BITS: dict[int, int] = {
 
 
 def is_readable(value: Value) -> bool:
-    """Return False when the data is not in CPU memory.
-
-    It is external, or a torch tensor without storage (fake, meta) or on another device.
-    """
+    """Whether the data is in CPU memory: not external, fake, meta, or on another device."""
     if isinstance(value, np.ndarray):
         return True
     if isinstance(value, TensorProto):
@@ -210,20 +208,19 @@ def is_readable(value: Value) -> bool:
 
 
 def is_fake(value: Value) -> bool:
-    """True for a torch tensor without data: fake, or on the meta device."""
+    """Whether the value is a torch tensor without data, fake or on the meta device."""
     return is_torch(value) and (hasattr(value, "fake_mode") or value.device.type == "meta")
 
 
 def content_key(array: np.ndarray) -> Hashable:
-    """Key under which two initializers are the same: type, shape, and bytes (so -0.0 is not
-    0.0)."""
+    """Return a key that is equal for arrays of the same type, shape and bytes (0.0 is not -0.0)."""
     if array.dtype == object:
         return (dtypes.string, array.shape, tuple(array.ravel().tolist()))
     return (dtypes.from_numpy(array.dtype), array.shape, array.tobytes())
 
 
 def storage_key(tensor: Any) -> Hashable | None:
-    """Key under which two torch tensors are the same memory seen the same way."""
+    """Return a key that is equal for torch tensors that view the same memory identically."""
     try:
         storage = storage_identity(tensor)
         strides = tuple(tensor.stride())
@@ -235,16 +232,16 @@ def storage_key(tensor: Any) -> Hashable | None:
 
 
 def default_name(dtype: int, shape: tuple[int, ...], array: np.ndarray | None) -> str:
-    """``init1_s3x1_``, or with the values when they are few integers: ``init7_s2_3_-1``."""
-    sizes = "x".join(str(d) for d in shape)
+    """Make a name such as ``init1_s3x1_``, or ``init7_s2_3_-1`` with the values of few integers."""
+    sizes = "x".join(str(size) for size in shape)
     values = ""
     if array is not None and array.size <= _NAMED_INTS and array.dtype in (np.int64, np.int32):
-        values = "_".join(str(x) for x in array.ravel().tolist())
+        values = "_".join(str(item) for item in array.ravel().tolist())
     return f"init{dtype}_s{sizes}_{values}"
 
 
 def known_value(array: np.ndarray) -> Any:
-    """What rules may know of a small integer constant: an int, a tuple of ints, or None."""
+    """Return the value of a small integer constant as an int or a tuple of ints, else None."""
     if array.dtype not in (np.int64, np.int32) or array.ndim > 1 or array.size > VALUE_LIMIT:
         return None
     return int(array) if array.ndim == 0 else tuple(array.tolist())

@@ -1,4 +1,4 @@
-"""Copy the nodes of one graph into another: bind inputs, name outputs, rename the rest."""
+"""Copy the nodes of one graph into another: bind inputs, name outputs, rename inner results."""
 
 from __future__ import annotations
 
@@ -18,52 +18,53 @@ if TYPE_CHECKING:
 
 def make_nodes(
     builder: Graph,
-    other: Graph,
+    source_graph: Graph,
     input_names: Sequence[str],
     output_names: Sequence[str],
     prefix: str,
 ) -> Any:
-    """Add the nodes of ``other``, which is not changed; types and shapes are inferred again.
+    """Add copies of the nodes of a graph, and infer their types and shapes again.
 
     Raises:
         BuilderError: the numbers of inputs or outputs, or the opsets, do not agree.
     """
-    _check_compatible(builder, other, input_names, output_names)
-    names = dict(zip((info.name for info in other.inputs), input_names, strict=True))
+    _check_compatible(builder, source_graph, input_names, output_names)
+    names = dict(zip((info.name for info in source_graph.inputs), input_names, strict=True))
     renamed: dict[str, str] = {}
     aliases: list[tuple[str, str]] = []
-    computed = {name for node in other.nodes for name in node.outputs if name}
-    for info, name in zip(other.outputs, output_names, strict=True):
+    computed = {name for node in source_graph.nodes for name in node.outputs if name}
+    for info, name in zip(source_graph.outputs, output_names, strict=True):
         if info.name in computed and info.name not in renamed:
             renamed[info.name] = name
         else:
-            aliases.append((info.name, name))  # an input or a constant that is an output
-    for name, value in other.initializers_dict.items():
+            aliases.append((info.name, name))  # an input, a constant, or a repeated output
+    for name, value in source_graph.initializers_dict.items():
         if name not in names:
             names[name] = _copy_initializer(builder, name, value, prefix)
-    _copy_nodes(builder, other, names, renamed, prefix)
+    _copy_nodes(builder, source_graph, names, renamed, prefix)
     for source, name in aliases:
         builder.make_node("Identity", [names[source]], [name])
     return output_names[0] if len(output_names) == 1 else tuple(output_names)
 
 
 def _check_compatible(
-    builder: Graph, other: Graph, inputs: Sequence[str], outputs: Sequence[str]
+    builder: Graph, source_graph: Graph, inputs: Sequence[str], outputs: Sequence[str]
 ) -> None:
-    if len(inputs) != len(other.inputs) or len(outputs) != len(other.outputs):
+    if len(inputs) != len(source_graph.inputs) or len(outputs) != len(source_graph.outputs):
         raise BuilderError(
-            f"The other graph has {len(other.inputs)} inputs and {len(other.outputs)} outputs, "
-            f"{len(inputs)} and {len(outputs)} names are given ({builder.tag})"
+            f"The other graph has {len(source_graph.inputs)} inputs and "
+            f"{len(source_graph.outputs)} outputs, but {len(inputs)} and {len(outputs)} names are "
+            f"given ({builder.tag})"
         )
-    for domain, version in other.opsets.items():
+    for domain, version in source_graph.opsets.items():
         if builder.opsets.setdefault(domain, version) != version:
             raise BuilderError(
-                f"The other graph has opset {version} for domain {domain!r}, this one has "
+                f"The other graph has opset {version} for domain {domain!r}, but this graph has "
                 f"{builder.opsets[domain]} ({builder.tag})"
             )
-    for key, function in other.functions.items():
+    for key, function in source_graph.functions.items():
         builder.functions.setdefault(key, function)
-    builder.function_tensors.update(other.function_tensors)
+    builder.function_tensors.update(source_graph.function_tensors)
 
 
 def _copy_initializer(builder: Graph, name: str, value: Any, prefix: str) -> str:
@@ -74,72 +75,78 @@ def _copy_initializer(builder: Graph, name: str, value: Any, prefix: str) -> str
 
 def _copy_nodes(
     builder: Graph,
-    other: Graph,
+    source_graph: Graph,
     names: dict[str, str],
     renamed: Mapping[str, str],
     prefix: str,
 ) -> None:
     origin, table = builder.origin, builder.kernel_table
-    builder.kernel_table = {}  # the other graph has its casts already
+    builder.kernel_table = {}  # the source graph already has its casts
     try:
-        for node in other.nodes:
+        for node in source_graph.nodes:
             outputs = [
                 name and (renamed.get(name) or builder.unique_name(prefix + name))
                 for name in node.outputs
             ]
             inputs = [names.get(name, name) for name in node.inputs]
-            attrs = {k: _copy_attribute(builder, v, names) for k, v in node.attrs.items()}
+            attrs = {
+                key: _copy_attribute(builder, value, names) for key, value in node.attrs.items()
+            }
             _check_captured(node, names)
             builder.origin = node.origin if node.origin is not None else origin
             builder.make_node(
                 node.op_type, inputs, outputs, domain=node.domain, name=node.name, **attrs
             )
-            names.update((a, b) for a, b in zip(node.outputs, outputs, strict=True) if a)
-            for before, after in zip(node.outputs, outputs, strict=True):
-                if after:
-                    _copy_knowledge(builder, other, before, after)
+            names.update(
+                (old_result, new_result)
+                for old_result, new_result in zip(node.outputs, outputs, strict=True)
+                if old_result
+            )
+            for old_name, new_name in zip(node.outputs, outputs, strict=True):
+                if new_name:
+                    _copy_facts(builder, source_graph, old_name, new_name)
     finally:
         builder.origin, builder.kernel_table = origin, table
 
 
-def _copy_knowledge(builder: Graph, other: Graph, before: str, after: str) -> None:
-    """Copy the type where no rule inferred one, and static shapes: symbols differ."""
-    info, source = builder.values[after], other.values[before]
-    info.dtype = info.dtype or source.dtype
+def _copy_facts(builder: Graph, source_graph: Graph, old_name: str, new_name: str) -> None:
+    """Copy type and static shape where no rule inferred them; symbols differ between graphs."""
+    copied_info, source_info = builder.values[new_name], source_graph.values[old_name]
+    copied_info.dtype = copied_info.dtype or source_info.dtype
     if (
-        info.shape is None
-        and source.shape is not None
-        and all(type(d) is int for d in source.shape)
+        copied_info.shape is None
+        and source_info.shape is not None
+        and all(type(d) is int for d in source_info.shape)
     ):
-        info.shape = source.shape
-    if info.rank is None:
-        info.rank = source.rank
+        copied_info.shape = source_info.shape
+    if copied_info.rank is None:
+        copied_info.rank = source_info.rank
 
 
 def _check_captured(node: Any, names: Mapping[str, str]) -> None:
     for value in node.attrs.values():
         if isinstance(value, GraphProto) and any(
-            names.get(n, n) != n for n in captured_names(node)
+            names.get(captured, captured) != captured for captured in captured_names(node)
         ):
             raise BuilderError(
-                f"Node {node!r} has a subgraph given as GraphProto that reads "
-                "results which are renamed here."
+                f"Node {node!r} cannot be copied: its subgraph given as GraphProto reads results "
+                "that the copy renames."
             )
 
 
 def _copy_attribute(builder: Graph, value: Any, names: Mapping[str, str]) -> Any:
-    """Copy a subgraph, translating the names it reads from outside."""
+    """Copy an attribute; in a subgraph, rename the results that it reads from outside."""
     if not isinstance(value, GraphState):
         return value
     child = builder.subgraph(value.name)  # type: ignore[attr-defined]
-    inner: dict[str, str] = dict(names)
+    inner_names: dict[str, str] = dict(names)
     for info in value.inputs:
-        inner[info.name] = child.make_tensor_input(
+        inner_names[info.name] = child.make_tensor_input(
             child.unique_name(info.name), info.dtype, info.shape
         )
     for name, constant in value.initializers_dict.items():
-        inner[name] = child.make_initializer("", constant)
-    _copy_nodes(child, value, inner, {}, "")  # type: ignore[arg-type]
+        inner_names[name] = child.make_initializer("", constant)
+    _copy_nodes(child, value, inner_names, {}, "")  # type: ignore[arg-type]
     for info in value.outputs:
-        child.make_tensor_output(inner.get(info.name, info.name))
+        child.make_tensor_output(inner_names.get(info.name, info.name))
     return child

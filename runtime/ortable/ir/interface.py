@@ -19,7 +19,7 @@ from .state import GraphState, check_element_type, describe_shape
 
 
 class GraphInterface(GraphState):
-    """Part of Graph: inputs, outputs and constants."""
+    """Base class of `Graph` that adds inputs, outputs and initializers."""
 
     materializer: ShapeMaterializer
 
@@ -38,20 +38,20 @@ class GraphInterface(GraphState):
         is_dimension: bool = False,
         indexed: bool = False,
     ) -> str:
-        """Adds a graph input and returns its name.
+        """Add a graph input and return its name.
 
         Args:
-            name: its name.
-            elem_type: its element type; None where it is unknown.
-            shape: ints, names of dimensions, torch.SymInts, None for an unknown size; None for
-                an unknown rank.
-            is_dimension: an integer (int64, one element) whose value is a dimension, called as
-                the input, or given as the shape ``(dim,)``.
-            indexed: the name must end in ``_<number>``.
+            name: name of the input.
+            elem_type: element type; None if it is unknown.
+            shape: ints, names of dimensions, torch.SymInts, or None for an unknown size. None
+                instead of a sequence stands for an unknown rank.
+            is_dimension: the input is an int64 of one element whose value is a dimension. The
+                dimension has the name of the input unless ``shape`` is ``(dim,)``.
+            indexed: check that the name ends in ``_<number>``.
 
         Raises:
-            BuilderError: the name is empty or taken, the type or the shape is none, or a dimension
-                has another type or shape.
+            BuilderError: the name is empty or taken, the type or the shape is invalid, or an input
+                with ``is_dimension`` has the wrong type or shape.
         """
         _check_indexed(name, indexed)
         self._check_new(name, "input")
@@ -77,12 +77,12 @@ class GraphInterface(GraphState):
     ) -> None:
         if elem_type not in (dtypes.int64, dtypes.int32):
             raise BuilderError(
-                f"Input {name!r} is a dimension, its type must be int64, not "
+                f"Input {name!r} is a dimension: its type must be int64, not "
                 f"{dtypes.name(elem_type or 0)} ({self.tag})"
             )
         if len(self.to_shape(shape or (), name)) > 1:
             raise BuilderError(
-                f"Input {name!r} is a dimension, its shape must be (1,) or (), not {shape}"
+                f"Input {name!r} is a dimension: its shape must be (1,) or (), not {shape}"
             )
 
     def _set_dimension(self, info: ValueInfo, shape: Sequence[Any] | None) -> None:
@@ -122,34 +122,35 @@ class GraphInterface(GraphState):
         indexed: bool = False,
         is_dimension: bool = False,
     ) -> str | list[str]:
-        """Declares results as graph outputs, and returns the name or names.
+        """Declare results as graph outputs and return the name or names.
 
         Args:
-            name: the result, or several.
-            elem_type: what is known unless given.
-            shape: what is known unless given; a declared shape is written as it is, with a
-                warning when it is not the known one.
-            indexed: the name must end in ``_<number>``.
-            is_dimension: an int64 of one element.
+            name: the name of a result, or a list of names.
+            elem_type: element type; defaults to the known type.
+            shape: shape; defaults to the known shape. A declared shape is written to the model even
+                if it contradicts the known one, with a warning.
+            indexed: check that the name ends in ``_<number>``.
+            is_dimension: check that the output is an int64.
 
         Raises:
-            BuilderError: an unknown result, one that is an output already, another type than the
-                known one, or no type at all.
+            BuilderError: a result is unknown or already an output, its known type is different from
+                ``elem_type``, or neither is given.
         """
         if not isinstance(name, str):
             return [
-                self.make_tensor_output(n, elem_type, shape, indexed, is_dimension) for n in name
+                self.make_tensor_output(result, elem_type, shape, indexed, is_dimension)
+                for result in name
             ]
         _check_indexed(name, indexed)
         info = self._get_info(name)
         if self.parent is not None and not self.is_own(name):
             raise BuilderError(
                 f"{name!r} is computed outside of subgraph {self.name!r}, which cannot return it "
-                f"as it is; return make_node('Identity', [{name!r}]) ({self.tag})"
+                f"directly; return make_node('Identity', [{name!r}]) ({self.tag})"
             )
         if any(output is info for output in self.outputs):
             raise BuilderError(
-                f"{name!r} is an output already; give the second one a name of its own with "
+                f"{name!r} is already an output; give the second output another name with "
                 f"make_node('Identity', [{name!r}], [...]) ({self.tag}){self.get_debug_msg()}"
             )
         if elem_type:
@@ -161,7 +162,7 @@ class GraphInterface(GraphState):
             )
         if is_dimension and info.dtype != dtypes.int64:
             raise BuilderError(
-                f"Output {name!r} is a dimension, its type must be int64 ({self.tag})"
+                f"Output {name!r} is a dimension: its type must be int64 ({self.tag})"
             )
         if shape is not None:
             self._declare_output(info, shape)
@@ -181,24 +182,26 @@ class GraphInterface(GraphState):
             or len(computed) != len(declared)
             or any(map(dims.always_differ, computed, declared))
         ):
-            text = f"rank {info.rank}" if computed is None else describe_shape(computed)
+            computed_text = f"rank {info.rank}" if computed is None else describe_shape(computed)
             warnings.warn(
                 f"Output {info.name!r} is declared with shape {describe_shape(declared)}, "
-                f"but the graph computes {text}; the declared shape is kept.",
+                f"but the graph computes {computed_text}; the declared shape is kept.",
                 stacklevel=3,
             )
 
-    def _check_new(self, name: str, what: str) -> None:
+    def _check_new(self, name: str, role: str) -> None:
         if not name or not isinstance(name, str):
-            raise BuilderError(f"An {what} needs a name, a str, not {name!r} ({self.tag})")
+            raise BuilderError(
+                f"The name of an {role} must be a non-empty str, not {name!r} ({self.tag})"
+            )
         if name in self.values:
             raise BuilderError(
-                f"The {what} {name!r} cannot be made, the graph has a result of this name"
+                f"The {role} {name!r} cannot be made: the graph already has a result of this name"
                 f" ({self.tag}){self.get_debug_msg()}"
             )
 
     def new_value(self, name: str) -> ValueInfo:
-        """Register a new result, of which nothing is known yet."""
+        """Register a new result without known facts."""
         info = ValueInfo(name)
         self.values[name] = info
         self.result_names.taken.add(name)
@@ -207,20 +210,20 @@ class GraphInterface(GraphState):
     # -- initializers
 
     def make_initializer(self, name: str, value: Any) -> str:
-        """Adds a constant and returns its name.
+        """Add a constant and return its name.
 
-        Two torch tensors that are the same memory are one, whatever their names: use the
-        returned name.
+        Torch tensors that share memory become one initializer whatever their names, so callers must
+        use the returned name.
 
         Args:
-            name: with ``""`` the name is made of type and shape, and small equal constants are
-                one.
-            value: numpy array, number, list, TensorProto, or torch tensor (kept by reference,
-                read when the model is written).
+            name: the name; ``""`` makes a name from type and shape, and merges small equal
+                constants.
+            value: numpy array, number, list, TensorProto, or torch tensor. The graph references a
+                tensor and reads it when the model is written.
 
         Raises:
             BuilderError: the name is taken.
-            UnsupportedDtype: ONNX has no such dtype.
+            UnsupportedDtype: ONNX does not have the dtype.
         """
         value = initializers.as_value(value)
         if not name and isinstance(value, np.ndarray) and value.size <= initializers.SMALL:
@@ -246,8 +249,7 @@ class GraphInterface(GraphState):
             name = self.unique_name(initializers.default_name(dtype, shape, array))
             if array is not None:
                 self.small_initializers[key] = name
-                # equal ones are merged by what they hold now, so what torch writes later must not
-                # matter
+                # a copy, because later equal initializers are merged by the present content
                 value = array.copy() if torch_value else value
         else:
             self._check_new(name, "initializer")
@@ -265,7 +267,7 @@ class GraphInterface(GraphState):
         return name
 
     def _find_equal(self, table: str, key: Any) -> str | None:
-        """Find an equal initializer in this graph or around it."""
+        """Find an equal initializer in this graph or an enclosing one."""
         graph: Any = self
         while graph is not None and key is not None:
             existing = getattr(graph, table).get(key)
@@ -277,4 +279,4 @@ class GraphInterface(GraphState):
 
 def _check_indexed(name: str, indexed: bool) -> None:
     if indexed and not name.rpartition("_")[2].isdigit():
-        raise BuilderError(f"{name!r} is declared as indexed, its name must end in '_<number>'.")
+        raise BuilderError(f"{name!r} is declared as indexed: its name must end in '_<number>'.")

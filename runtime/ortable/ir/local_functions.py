@@ -1,4 +1,4 @@
-"""Local functions, deduplicated by comparing bodies as Python values before protobuf is written."""
+"""Make local functions, and deduplicate them by comparing their bodies before serialization."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .proto.walk import graphs_inside
 from .proto.write_model import to_function
 from .state import GraphState
 
-_MAX_COMPARED = 4096  # elements up to which weights are compared by content, not by their memory
-_MIN_REFERENCED = 1 << 16  # bytes from which constants are copied only when the model is written
+_MAX_COMPARED = 4096  # elements up to which weights are compared by content, not by address
+_MIN_REFERENCED = 1 << 16  # constants of at least this many bytes are copied at writing only
 
 
 class FunctionTable:
-    """The functions of one model, keyed by what they compute."""
+    """Local functions of one model, deduplicated by fingerprint."""
 
     def __init__(self) -> None:
         self._names: dict[tuple[str, str], dict[Hashable, str]] = {}
@@ -34,36 +34,36 @@ class FunctionTable:
         doc_string: str = "",
         metadata: Mapping[str, str] | None = None,
     ) -> str:
-        """Make ``body`` a function called ``name``, or ``name_1`` when the name is taken.
+        """Make ``body`` a local function named ``name``, or ``name_1`` etc. if the name is taken.
 
-        Returns the name of the function: an existing one when it computes the same.
+        Returns the name of the function, or of an existing one with an equal body.
         """
         by_key = self._names.setdefault((domain, name), {})
-        key = graph_fingerprint(body)
-        existing = by_key.get(key)
+        fingerprint = graph_fingerprint(body)
+        existing = by_key.get(fingerprint)
         if existing is not None:
             return existing
         number = len(by_key)
-        unique = f"{name}_{number}" if number else name
-        while (domain, unique) in body.functions:
+        unique_name = f"{name}_{number}" if number else name
+        while (domain, unique_name) in body.functions:
             number += 1
-            unique = f"{name}_{number}"
-        by_key[key] = unique
-        within = (metadata or {}).get("module_path", "")
-        proto = to_function(body, unique, domain, _MIN_REFERENCED, within)
-        domains = {"", *(called for called, _ in called_by_nodes(body.nodes))}
+            unique_name = f"{name}_{number}"
+        by_key[fingerprint] = unique_name
+        module_path = (metadata or {}).get("module_path", "")
+        proto = to_function(body, unique_name, domain, _MIN_REFERENCED, module_path)
+        domains = {"", *(called_domain for called_domain, _ in called_by_nodes(body.nodes))}
         imports = [opset for opset in proto.opset_import if opset.domain in domains]
         del proto.opset_import[:]
         proto.opset_import.extend(imports)
         proto.doc_string = doc_string
-        for entry, text in (metadata or {}).items():
-            proto.metadata_props.add(key=entry, value=text)
-        body.functions[domain, unique] = proto
-        return unique
+        for key, text in (metadata or {}).items():
+            proto.metadata_props.add(key=key, value=text)
+        body.functions[domain, unique_name] = proto
+        return unique_name
 
 
 def graph_fingerprint(graph: GraphState, numbers: dict[str, int] | None = None) -> Hashable:
-    """Compute a key that is equal for bodies that compute the same, whatever their names."""
+    """Compute a key that is equal for graphs that differ only in the names of results."""
     numbers = {"": 0} if numbers is None else numbers
 
     def number_of(name: str) -> int:
@@ -94,8 +94,8 @@ def _value_key(value: Any, numbers: dict[str, int] | None = None) -> Hashable:
     if isinstance(value, np.ndarray):
         return initializers.content_key(value)
     if initializers.is_torch(value):
-        small = initializers.size_of(value) <= _MAX_COMPARED and initializers.is_readable(value)
-        if small:
+        is_small = initializers.size_of(value) <= _MAX_COMPARED and initializers.is_readable(value)
+        if is_small:
             return initializers.content_key(initializers.to_numpy(value))
         return initializers.storage_key(value) or id(value)
     if isinstance(value, TensorProto):
@@ -106,7 +106,7 @@ def _value_key(value: Any, numbers: dict[str, int] | None = None) -> Hashable:
 
 
 def drop_unused_inputs(graph: GraphState) -> list[int]:
-    """Remove the inputs that nothing reads; return the indices of the others."""
+    """Remove unused inputs; return the indices of the remaining ones."""
     read = {info.name for info in graph.outputs}
     for node in graph.nodes:
         read.update(node.inputs)
@@ -118,7 +118,7 @@ def drop_unused_inputs(graph: GraphState) -> list[int]:
 
 
 def called_by_nodes(nodes: Iterable[Node]) -> list[tuple[str, str]]:
-    """List operators of other domains than ONNX's as (domain, name), in subgraphs too."""
+    """List the nodes outside ONNX's main domain, in subgraphs too, as (domain, operator)."""
     operators = []
     for node in nodes:
         if node.domain:
@@ -133,7 +133,7 @@ def called_by_nodes(nodes: Iterable[Node]) -> list[tuple[str, str]]:
 
 
 def called_by_protos(nodes: Iterable[NodeProto]) -> list[tuple[str, str]]:
-    """Do the same for NodeProtos."""
+    """Return the result of `called_by_nodes` for NodeProtos."""
     operators = []
     for node in nodes:
         if node.domain:

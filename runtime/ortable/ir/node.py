@@ -1,8 +1,8 @@
 """A node of the graph under construction, and the origin of nodes.
 
-It is plain Python, about ten times cheaper than a NodeProto, which `ir.proto.node_proto` writes
-once. The origin is the FX node that results are named after; of a node made by a rewrite, the
-origin of the replaced node and the rules.
+A `Node` is about ten times cheaper than a NodeProto, which `ir.proto.node_proto` makes when the
+model is written. The origin is the FX node that results are named after. A node made by a rewrite
+has a `Rewritten` as origin: the rule and the origin of the replaced node.
 """
 
 from __future__ import annotations
@@ -12,20 +12,17 @@ from typing import Any
 
 
 class Node:
-    """One ONNX node. ``""`` among the inputs or outputs is an omitted one.
-
-    ``attrs`` holds Python values, numpy arrays, protobuf messages, or GraphBuilders for
-    subgraphs. ``origin`` is what the node was made for (an FX node), or a dict of metadata
-    already in text.
+    """One ONNX node.
 
     Args:
-        op_type: the operator, ``"MatMul"``.
-        inputs: names of results, ``""`` for one that is omitted.
-        outputs: names of the results it makes.
-        domain: of the operator; ``""`` is ONNX's own.
+        op_type: the operator, for example ``"MatMul"``.
+        inputs: names of results, ``""`` for an omitted input.
+        outputs: names of the results that the node makes, ``""`` for an omitted output.
+        domain: domain of the operator; ``""`` is ONNX's main domain.
         name: the name of the node.
-        attrs: attributes by name.
-        origin: what the node was made for.
+        attrs: attributes by name: Python values, numpy arrays, protobuf messages, or GraphBuilders
+            for subgraphs.
+        origin: the FX node that the node is made for, a `Rewritten`, or a dict of metadata texts.
     """
 
     __slots__ = ("attrs", "domain", "inputs", "key", "name", "op_type", "origin", "outputs")
@@ -47,27 +44,27 @@ class Node:
         self.attrs = {} if attrs is None else attrs
         self.name = name
         self.origin = origin
-        # the operator as written in the generated tables: Add, com.microsoft::FusedMatMul
+        # key of the generated tables, for example "Add" or "com.microsoft::FusedMatMul"
         self.key = f"{domain}::{op_type}" if domain else op_type
 
     def __repr__(self) -> str:
-        attrs = "".join(f", {k}={v!r}" for k, v in self.attrs.items())
+        attrs = "".join(f", {key}={value!r}" for key, value in self.attrs.items())
         return f"{self.key}({', '.join(self.inputs)}{attrs}) -> {', '.join(self.outputs)}"
 
 
-# of metadata_props: the rules that made the node, the last one first
+# key of metadata_props whose text lists the rules that made the node, the last one first
 REWRITES = "ortable.passes.rewrite"
 
 
 @dataclass(frozen=True, eq=False)
 class Rewritten:
-    """Origin of a node made by ``rule`` in place of nodes of which the first had ``source``."""
+    """Origin of a node made by ``rule``; ``source`` is the origin of the first replaced node."""
 
     rule: str
     source: Any
 
     def rule_chain(self) -> str:
-        """Return the rules that led to the node as text, the last one first."""
+        """Return the names of the rules that made the node as text, the last one first."""
         names = [self.rule]
         source = self.source
         while isinstance(source, Rewritten):
@@ -77,7 +74,7 @@ class Rewritten:
 
     @property
     def name(self) -> str | None:
-        """The prefix of the names of the node's results."""
+        """Prefix of the names of the node's results."""
         return name_stem(self.find_original())
 
     def find_original(self) -> Any:
@@ -89,9 +86,9 @@ class Rewritten:
 
 
 def name_stem(origin: Any) -> str | None:
-    """Return the FX node's name of an origin, or None.
+    """Return the name of the FX node of an origin, or None.
 
-    Names of results inside a lowering start with it.
+    Names of results that a lowering makes start with this name.
     """
     if origin.__class__ is dict:
         return origin.get("fx_node")

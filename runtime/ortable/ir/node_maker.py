@@ -1,4 +1,4 @@
-"""Make a node: resolve names, check the schema, infer types and shapes, insert kernel casts."""
+"""Add a node: resolve names, check the schema, infer types and shapes, insert kernel casts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UNSEEN: Any = object()
 
 
 class NodeMaker(GraphInterface):
-    """Part of Graph: make_node and its steps."""
+    """Base class of `Graph` that adds nodes."""
 
     opsets: dict[str, int]
     ctx: LoweringContext[Any]
@@ -35,10 +35,10 @@ class NodeMaker(GraphInterface):
 
     def __init__(self, parent: NodeMaker | None, tag: str) -> None:
         super().__init__(parent, tag)
-        # a subgraph inherits the origin of the node around it
+        # a subgraph inherits the origin of the node that holds it
         self.origin: Any = None if parent is None else parent.origin
         self.functions: dict[tuple[str, str], Any] = {} if parent is None else parent.functions
-        # large constants of the functions, by the location that stands for them there
+        # large constants of local functions, by the external-data location in their protos
         self.function_tensors: dict[str, Any] = {} if parent is None else parent.function_tensors
         self._schemas: dict[tuple[Any, ...], Schema | None] = {}
         self._moves: dict[tuple[Any, ...], casts.Moves] = {}
@@ -46,14 +46,14 @@ class NodeMaker(GraphInterface):
             self._schemas, self._moves = parent._schemas, parent._moves
 
     def domain_version(self, domain: str) -> int:
-        """Return the version of a domain; the first use of one of ours sets it."""
+        """Return the version of a domain, which the first use of the domain sets."""
         version = self.opsets.get(domain)
         if version is None:
             version = self.opsets[domain] = versions.DEFAULTS.get(domain, 1)
         return version
 
     def get_debug_msg(self) -> str:
-        """Everything known so far, as text, for an error message."""
+        """Return everything known so far as text for an error message."""
         return "" if self.brief_errors else debug_message(self)
 
     # -- nodes
@@ -69,7 +69,7 @@ class NodeMaker(GraphInterface):
         **attrs: Any,
     ) -> str: ...
     @overload
-    def make_node(  # a name, or a tuple of names when there are several
+    def make_node(  # returns a name for one output, else a tuple of names
         self,
         op_type: str,
         inputs: str | Sequence[str | None],
@@ -87,38 +87,38 @@ class NodeMaker(GraphInterface):
         name: str | None = None,
         **attrs: Any,
     ) -> Any:
-        """Adds a node; returns the name of its output, or a tuple of names when there are several.
+        """Add a node and return the name of its output, or a tuple of names.
 
-        Types and shapes of the outputs are inferred. Inputs are cast, exactly, to a type that
-        the runtime has a kernel for.
+        Types and shapes of the outputs are inferred. If the runtime has no kernel for the types of
+        the inputs, they are cast to wider types without loss.
 
         Args:
-            op_type: the operator, ``"MatMul"``.
-            inputs: result names, ``""`` or None for an omitted one.
-            outputs: None for one result with an automatic name (``<FX node>.<operator>`` while
-                an FX node is converted, else ``_onx_<operator>0``), a number of them, or names
-                (``""``: not wanted).
-            domain: of the operator; ``""`` is ONNX's own.
-            name: the name of the node, made unique; the operator's unless given.
-            attrs: attributes; those that are None are left out, a child builder (`subgraph`) is
+            op_type: the operator, for example ``"MatMul"``.
+            inputs: result names, ``""`` or None for an omitted input.
+            outputs: names of the outputs (``""`` for an unused one) or their number; None for one.
+                Automatic names are ``<FX node>.<operator>`` while an FX node is converted, else
+                ``_onx_<operator>0``.
+            domain: domain of the operator; ``""`` is ONNX's main domain.
+            name: name of the node, made unique; defaults to the operator.
+            attrs: attributes; None stands for an absent attribute, a child builder (`subgraph`) for
                 a graph.
 
         Raises:
-            BuilderError: an unknown input, an output name that is taken, or whatever does not
-                fit the ONNX operator's schema.
-            KernelError: the target is ONNX Runtime, and it has no kernel.
+            BuilderError: an input is unknown, an output name is taken, or the node contradicts the
+                operator's schema.
+            KernelError: the target is ONNX Runtime, which has no kernel for the node.
         """
-        names = [inputs] if isinstance(inputs, str) else [n or "" for n in inputs]
+        names = [inputs] if isinstance(inputs, str) else [input_name or "" for input_name in inputs]
         domain = "" if domain == "ai.onnx" else domain
         while names and not names[-1]:
             names.pop()
         results = self._output_names(op_type, outputs, attrs)
         infos: list[ValueInfo | None] = []
         types: list[int | None] = []
-        for n in names:
-            info = self.values.get(n) if n else None
-            if info is None and n:
-                raise self._missing_input(n, op_type, names, results, name)
+        for input_name in names:
+            info = self.values.get(input_name) if input_name else None
+            if info is None and input_name:
+                raise self._missing_input(input_name, op_type, names, results, name)
             infos.append(info)
             types.append(0 if info is None else info.dtype)
         attrs = {key: value for key, value in attrs.items() if value is not None}
@@ -142,7 +142,7 @@ class NodeMaker(GraphInterface):
         if outputs is None:
             return [self._automatic_name(op_type, None)]
         if isinstance(outputs, int):
-            # control flow may have no outputs: passes remove it
+            # control flow nodes may have no outputs; passes remove such nodes
             has_graph = any(isinstance(value, GraphState) for value in attrs.values())
             if outputs < (0 if has_graph else 1):
                 raise BuilderError(
@@ -151,17 +151,17 @@ class NodeMaker(GraphInterface):
             if outputs == 1:
                 return [self._automatic_name(op_type, None)]
             return [self._automatic_name(op_type, index) for index in range(outputs)]
-        names = [outputs] if isinstance(outputs, str) else [n or "" for n in outputs]
-        for index, n in enumerate(names):
-            if n and (n in self.values or n in names[:index]):
+        names = [outputs] if isinstance(outputs, str) else [output or "" for output in outputs]
+        for index, output in enumerate(names):
+            if output and (output in self.values or output in names[:index]):
                 raise BuilderError(
-                    f"Output {n!r} of operator {op_type!r} is the name of another result"
+                    f"Output {output!r} of operator {op_type!r} is already the name of a result"
                     f" ({self.tag}){self.get_debug_msg()}"
                 )
         return names
 
     def _automatic_name(self, op_type: str, index: int | None) -> str:
-        """Name a result that torch does not name, after the FX node being converted."""
+        """Make a unique name from the FX node being converted and the operator."""
         prefix = None if self.origin is None else name_stem(self.origin)
         if prefix is None:
             return self.result_names.make_unique(f"_onx_{op_type.lower()}{index or 0}")
@@ -170,7 +170,7 @@ class NodeMaker(GraphInterface):
         return self.result_names.make_unique(f"{prefix}.{op_type.lower()}_{index}")
 
     def _name_required(self, node: Node, schema: Schema) -> None:
-        """Name outputs that are not optional, even if unused.
+        """Name unused outputs that are not optional.
 
         ONNX Runtime crashes on a Split with an unnamed output.
         """
@@ -186,43 +186,46 @@ class NodeMaker(GraphInterface):
             f"outputs={outputs}, name={name or ''!r} ({self.tag}){self.get_debug_msg()}"
         )
 
-    def _dtype_error(self, node: Node, wrong: str) -> BuilderError:
-        """Make a dtype error that records whether the operator lacks a dtype."""
-        error = self._node_error(node, wrong)
-        error.without_dtype = schemas.ONLY_THESE in wrong
+    def _dtype_error(self, node: Node, violation: str) -> BuilderError:
+        """Make an error that records whether ONNX lacks a dtype for the operator."""
+        error = self._node_error(node, violation)
+        error.without_dtype = schemas.ONLY_THESE in violation
         return error
 
     def _node_error(
-        self, node: Node, why: str, kind: type[BuilderError] = BuilderError
+        self, node: Node, reason: str, error_type: type[BuilderError] = BuilderError
     ) -> BuilderError:
-        attrs = {k: "graph" if isinstance(v, GraphState) else v for k, v in node.attrs.items()}
-        return kind(
+        attrs = {
+            key: "graph" if isinstance(value, GraphState) else value
+            for key, value in node.attrs.items()
+        }
+        return error_type(
             f"Operator {node.op_type!r} (domain {node.domain!r}, "
             f"opset {self.domain_version(node.domain)})"
-            f" cannot be added: {why}.\n"
+            f" cannot be added: {reason}.\n"
             f"inputs: {typed_names(self, node.inputs)}\n"
             f"outputs={node.outputs}, attributes={attrs}, name={node.name!r} ({self.tag})"
             f"{self.get_debug_msg()}"
         )
 
     def _describe_error(self, node: Node, error: Exception) -> str:
-        """Format an error of a rule.
+        """Format an error of an inference rule.
 
-        A Python error may come from an attribute of the wrong kind, and would not name it.
+        A Python error may be caused by an attribute of a wrong type, which its text does not name.
         """
         if not isinstance(error, BuilderError):
             try:
                 node_proto(self, node)
-            except BuilderError as wrong:
-                return str(wrong)
+            except BuilderError as attribute_error:
+                return str(attribute_error)
         return f"{error}".rstrip(".") or type(error).__name__
 
     def _check_schema(self, node: Node, version: int, types: list[int | None]) -> Schema | None:
-        """Return the schema after checking the node; types are checked once per signature."""
+        """Check a node against its schema (types once per signature) and return the schema."""
         key = (node.op_type, node.domain, version, len(node.outputs), *types)
         schema = self._schemas.get(key, _UNSEEN)
         if schema is _UNSEEN:
-            wrong: str | None = None
+            violation: str | None = None
             schema = None
             try:
                 if (node.domain, node.op_type) not in self.functions:
@@ -230,18 +233,18 @@ class NodeMaker(GraphInterface):
             except BuilderError as error:
                 raise self._node_error(node, str(error).rstrip(".")) from None
             if schema is not None:
-                wrong = schemas.check_arity(schema, len(node.inputs), len(node.outputs))
-                if not wrong:
+                violation = schemas.check_arity(schema, len(node.inputs), len(node.outputs))
+                if not violation:
                     # a half float that this opset does not allow may be cast
                     also = casts.HALVES if self.kernel_table else ()
-                    wrong = schemas.check_types(schema, node.inputs, types, also)
-            if wrong:
-                raise self._dtype_error(node, wrong)
+                    violation = schemas.check_types(schema, node.inputs, types, also)
+            if violation:
+                raise self._dtype_error(node, violation)
             self._schemas[key] = schema
         if schema is not None and (node.attrs or schema.required):
-            wrong = schemas.check_attributes(schema, node.attrs)
-            if wrong:
-                raise self._node_error(node, wrong)
+            violation = schemas.check_attributes(schema, node.attrs)
+            if violation:
+                raise self._node_error(node, violation)
         return schema
 
     def _infer_outputs(
@@ -259,7 +262,7 @@ class NodeMaker(GraphInterface):
         else:
             try:
                 facts = list(rule(infos, node.attrs, count, version))
-            except Exception as error:  # a rule is data: whatever it raises is about this node
+            except Exception as error:  # rules read arbitrary attributes, and may raise any error
                 raise self._node_error(node, self._describe_error(node, error)) from error
         if schema is not None:
             for index, (dtype, shape, value) in enumerate(facts):
@@ -277,25 +280,25 @@ class NodeMaker(GraphInterface):
     ) -> casts.Moves:
         if not self.kernel_table or not types:
             return casts.NO_MOVES
-        key = (node.key, version, tuple(types), *(k[0] for k in facts))
+        key = (node.key, version, tuple(types), *(fact[0] for fact in facts))
         moves = self._moves.get(key)
         if moves is None:
             moves = casts.choose_casts(
-                self.kernel_table, node.key, version, types, [k[0] for k in facts]
+                self.kernel_table, node.key, version, types, [fact[0] for fact in facts]
             )
-            wrong = (
+            violation = (
                 schemas.check_types(schema, node.inputs, types) if schema and not moves else None
             )
-            if wrong:
-                raise self._dtype_error(node, wrong)
+            if violation:
+                raise self._dtype_error(node, violation)
             if moves is None:
                 if self.ctx.target == "onnxruntime":
-                    listed = ", ".join(dtypes.name(t) for t in types if t)
-                    why = (
-                        f"ONNX Runtime has no kernel for {node.key} with {listed}, and no cast to "
-                        "a wider type that keeps every value reaches one"
+                    listed = ", ".join(dtypes.name(dtype) for dtype in types if dtype)
+                    reason = (
+                        f"ONNX Runtime has no kernel for {node.key} with {listed}, nor for wider "
+                        "types to which the inputs can be cast without loss"
                     )
-                    raise self._node_error(node, why, KernelError)
+                    raise self._node_error(node, reason, KernelError)
                 moves = casts.NO_MOVES
             self._moves[key] = moves
         return moves
@@ -308,13 +311,13 @@ class NodeMaker(GraphInterface):
         version: int,
         schema: Schema | None,
     ) -> None:
-        """Add the node between casts; results keep the types inferred without them."""
+        """Add a node with casts of its inputs, and of its outputs back to the inferred types."""
         inputs = list(node.inputs)
         for index, dtype in moves.items():
             inputs[index] = self._cast_input(inputs[index], dtype)
-        infos = [self.values[n] if n else None for n in inputs]
+        infos = [self.values[input_name] if input_name else None for input_name in inputs]
         types = [0 if info is None else info.dtype for info in infos]
-        inner = Node(
+        new_node = Node(
             node.op_type,
             inputs,
             list(node.outputs),
@@ -323,38 +326,44 @@ class NodeMaker(GraphInterface):
             node.attrs,
             node.origin,
         )
-        computed = self._infer_outputs(inner, infos, version, schema, types)
-        back: list[tuple[str, str, int]] = []
-        for index, (name, actual, expected) in enumerate(
+        computed = self._infer_outputs(new_node, infos, version, schema, types)
+        output_casts: list[tuple[str, str, int]] = []
+        for index, (name, computed_fact, expected_fact) in enumerate(
             zip(node.outputs, computed, facts, strict=True)
         ):
-            if name and actual[0] and expected[0] and actual[0] != expected[0]:
-                inner.outputs[index] = self.result_names.make_unique(
-                    f"{name}_{dtypes.name(actual[0])}"
+            if (
+                name
+                and computed_fact[0]
+                and expected_fact[0]
+                and computed_fact[0] != expected_fact[0]
+            ):
+                new_node.outputs[index] = self.result_names.make_unique(
+                    f"{name}_{dtypes.name(computed_fact[0])}"
                 )
-                back.append((inner.outputs[index], name, expected[0]))
-        self.add_node(inner, computed)
-        for source, name, dtype in back:
+                output_casts.append((new_node.outputs[index], name, expected_fact[0]))
+        self.add_node(new_node, computed)
+        for source, name, dtype in output_casts:
             self.make_node("Cast", [source], [name], name=node.name, to=dtype)
 
     def _cast_input(self, name: str, dtype: int) -> str:
         value = self.values[name].constant
         if isinstance(value, np.ndarray):
             return self.make_initializer("", dtypes.as_array(value, dtype))
-        for node in self.nodes[-8:]:  # the same result is often an input twice, or of the next node
+        for node in self.nodes[-8:]:  # reuse a recent cast of the same result
             if node.op_type == "Cast" and node.inputs == [name] and node.attrs["to"] == dtype:
                 return node.outputs[0]
         return str(self.make_node("Cast", [name], to=dtype))
 
     def add_node(self, node: Node, known: Sequence[tuple[Any, ...]]) -> None:
-        """Appends a node whose outputs are new, with what is known of them.
+        """Append a node and register its outputs.
 
         Args:
-            known: type, shape, rank and content of each output, as far as they are known.
+            node: a node whose outputs are new results.
+            known: type, shape and value of each output; None for an unknown fact.
         """
         self.nodes.append(node)
         if self.parent is not None:
-            self.parent.outdate_uses()  # the node with this graph reads more
+            self.parent.outdate_uses()  # the node that holds this subgraph may read more results
         constant = constants.is_constant_node(self, node)
         for name, (dtype, shape, value) in zip(node.outputs, known, strict=True):
             if not name:
@@ -371,9 +380,9 @@ class NodeMaker(GraphInterface):
         self.history.append(("make_node", node))
 
     def _broadcast_rank(self, node: Node) -> int | None:
-        """Return the rank of an elementwise result of unknown shape, where symbolic sizes meet.
+        """Return the rank of an elementwise result whose symbolic sizes could not be broadcast.
 
-        None where the rank of an input is unknown.
+        Returns None if the node is not elementwise or the rank of an input is unknown.
         """
         if node.op_type not in ELEMENTWISE or node.domain:
             return None
@@ -383,7 +392,7 @@ class NodeMaker(GraphInterface):
         return max((self.get_rank(name) for name in inputs), default=None)
 
     def _note_shape(self, info: ValueInfo, shape: dims.Shape) -> None:
-        """Record the sizes that can be read from a new result's shape or content."""
+        """Record a new result as source of the dimensions in its shape or value."""
         for dim in shape:
             if type(dim) is not int:
                 self.materializer.add_shape(info.name, shape)
@@ -401,9 +410,10 @@ class NodeMaker(GraphInterface):
         self.materializer.add_shape(name, shape)
 
     def set_value_shape(self, name: str, value: Any) -> None:
-        """Sets the content of an int64 result: a dim (rank 0) or a tuple of dims (rank 1).
+        """Set the value of an int64 result to a dim (rank 0) or a tuple of dims (rank 1).
 
-        A single dimension can be read from the result from now on."""
+        The result becomes the source of the dimension if its value is a single one.
+        """
         super().set_value_shape(name, value)
         info = self.values[name]
         content = info.value

@@ -1,6 +1,6 @@
-"""What torch expects of the node being converted: names, types and shapes of its results.
+"""Names, dtypes and shapes that torch gives to the results of the call being converted.
 
-Converters receive one as `res`.
+The interpreter passes a `ResultSpec` to each converter as its parameter `res`.
 """
 
 from __future__ import annotations
@@ -11,15 +11,12 @@ from ortable.dims import Shape
 
 
 class ResultSpec:
-    """Results of one torch call. ``outputs[i]`` is the name to use, ``""`` when nobody reads
-    result i.
-
-    A dtype of None is a result that is no tensor (or of which torch says nothing).
+    """Names, dtypes and shapes of the results of one torch call.
 
     Args:
-        outputs: names of the results, in torch's order.
-        dtypes: their ONNX element types.
-        shapes: their shapes; None for an unknown rank.
+        outputs: names of the results, in torch's order; ``""`` for a result that is not used.
+        dtypes: ONNX element types; None for a result that is not a tensor or has no known dtype.
+        shapes: shapes; None for an unknown rank.
     """
 
     __slots__ = ("dtypes", "outputs", "shapes")
@@ -36,24 +33,24 @@ class ResultSpec:
 
     @property
     def name(self) -> str:
-        """Name of result 0."""
+        """Name of the first result."""
         return self.outputs[0]
 
     @property
     def dtype(self) -> int | None:
-        """Element type of result 0."""
+        """Element type of the first result."""
         return self.dtypes[0]
 
     @property
     def shape(self) -> Shape | None:
-        """Shape of result 0."""
+        """Shape of the first result."""
         return self.shapes[0]
 
     def is_used(self, index: int) -> bool:
-        """True when somebody reads this result.
+        """Whether the FX graph uses this result.
 
         Args:
-            index: of the result.
+            index: position of the result in torch's order.
         """
         return self.outputs[index] != ""
 
@@ -61,7 +58,7 @@ class ResultSpec:
         return len(self.outputs)
 
     def __getitem__(self, index: int) -> ResultSpec:
-        """The record of one result alone; IndexError past the end."""
+        """Return the spec of one result; raise IndexError if ``index`` is out of range."""
         return ResultSpec([self.outputs[index]], (self.dtypes[index],), (self.shapes[index],))
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
-"""Facts about one operator at one opset, read from `onnx.defs` and cached; and checks against them.
+"""Schemas of ONNX operators, read from `onnx.defs` and cached, and checks of nodes against them.
 
 Each check returns the text of an error, or None. Operators of domains that onnx does not define
-have no schema here and are not checked.
+have no schema and are not checked.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TENSOR_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Formal:
-    """One formal input or output: type parameter, or fixed element type, or neither (sequences)."""
+    """Formal input or output with a type parameter, a fixed dtype, or neither (sequences)."""
 
     name: str
     param: str | None
@@ -74,11 +74,11 @@ class Schema:
     required: tuple[str, ...]
 
     def formal_input(self, index: int) -> Formal:
-        """The formal input that argument ``index`` is bound to."""
+        """Return the formal input of argument ``index``; the last one may be variadic."""
         return self.inputs[min(index, len(self.inputs) - 1)]
 
     def formal_output(self, index: int) -> Formal:
-        """The formal output that result ``index`` is bound to."""
+        """Return the formal output of result ``index``; the last one may be variadic."""
         return self.outputs[min(index, len(self.outputs) - 1)]
 
 
@@ -87,9 +87,11 @@ _domains = frozenset({"", "ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.pre
 
 
 def find_schema(op_type: str, domain: str, opset: int) -> Schema | None:
-    """Schema of an operator, None in domains that onnx does not define.
+    """Return the schema of an operator, or None if onnx does not define the domain.
 
-    Raises BuilderError when the domain is onnx's and the operator does not exist at this opset."""
+    Raises:
+        BuilderError: onnx defines the domain, but not the operator at this opset.
+    """
     key = (op_type, domain, opset)
     if key in _cache:
         return _cache[key]
@@ -107,9 +109,9 @@ def find_schema(op_type: str, domain: str, opset: int) -> Schema | None:
 
 
 def since_version(op_type: str, opset: int) -> int | None:
-    """Return the opset that introduced the definition in force at ``opset``, or None.
+    """Return the opset that introduced the operator's definition at ``opset``, or None.
 
-    Deprecated operators of the main domain count, too.
+    The operator is one of the main domain and may be deprecated.
     """
     try:
         return int(defs.get_schema(op_type, opset, "").since_version)
@@ -118,13 +120,10 @@ def since_version(op_type: str, opset: int) -> int | None:
 
 
 @cache
-def has_same_signature(op_type: str, one: int, other: int) -> bool:
-    """Return whether inputs, attributes and their defaults are equal at two opsets.
-
-    Types may have been added.
-    """
+def has_same_signature(op_type: str, opset: int, other_opset: int) -> bool:
+    """Whether inputs, attributes and defaults are equal at two opsets; types may differ."""
     try:
-        schemas = [defs.get_schema(op_type, opset, "") for opset in (one, other)]
+        schemas = [defs.get_schema(op_type, version, "") for version in (opset, other_opset)]
     except defs.SchemaError:
         return False
     first, second = (
@@ -138,7 +137,7 @@ def has_same_signature(op_type: str, one: int, other: int) -> bool:
 
 
 def versions_of(op_type: str, domain: str = "") -> list[int]:
-    """The opsets that define an operator, from the first on."""
+    """Return the opsets that changed the definition of an operator, in ascending order."""
     return sorted(
         schema.since_version
         for schema in defs.get_all_schemas_with_history()
@@ -169,22 +168,28 @@ def _read_schema(schema: defs.OpSchema) -> Schema:
         )
     legal = {
         constraint.type_param_str: frozenset(
-            TENSOR_TYPES[text] for text in constraint.allowed_type_strs if text in TENSOR_TYPES
+            TENSOR_TYPES[type_text]
+            for type_text in constraint.allowed_type_strs
+            if type_text in TENSOR_TYPES
         )
         for constraint in schema.type_constraints
-        if any(text in TENSOR_TYPES for text in constraint.allowed_type_strs)
+        if any(type_text in TENSOR_TYPES for type_text in constraint.allowed_type_strs)
     }
     inputs, outputs = list(schema.inputs), list(schema.outputs)
     return Schema(
         since=schema.since_version,
-        inputs=tuple(_read_formal(x, legal) for x in inputs),
-        outputs=tuple(_read_formal(x, legal) for x in outputs),
+        inputs=tuple(_read_formal(parameter, legal) for parameter in inputs),
+        outputs=tuple(_read_formal(parameter, legal) for parameter in outputs),
         min_inputs=schema.min_input,
         max_inputs=min(schema.max_input, UNBOUNDED),
         max_outputs=min(schema.max_output, UNBOUNDED),
         legal=legal,
-        attributes={name: _attribute_type(a) for name, a in schema.attributes.items()},
-        required=tuple(sorted(name for name, a in schema.attributes.items() if a.required)),
+        attributes={
+            name: _attribute_type(attribute) for name, attribute in schema.attributes.items()
+        },
+        required=tuple(
+            sorted(name for name, attribute in schema.attributes.items() if attribute.required)
+        ),
     )
 
 
@@ -205,16 +210,16 @@ def _read_formal(
 
 
 def _attribute_type(attribute: Any) -> int:
-    """The AttributeProto.AttributeType of an attribute, as a number."""
+    """Return the AttributeProto.AttributeType of an attribute as a number."""
     return int(attribute.type.value)
 
 
-# what stands before the dtypes that an operator has
+# marks errors about a dtype that the operator lacks; `NodeMaker` searches for the text
 ONLY_THESE = "ONNX allows"
 
 
 def check_arity(schema: Schema, n_inputs: int, n_outputs: int) -> str | None:
-    """Number of inputs (trailing omitted ones not counted) and outputs."""
+    """Check the number of inputs, without trailing omitted ones, and of outputs."""
     if n_inputs > schema.max_inputs or n_inputs < schema.min_inputs:
         expected = (
             f"{schema.min_inputs}"
@@ -223,12 +228,12 @@ def check_arity(schema: Schema, n_inputs: int, n_outputs: int) -> str | None:
         )
         return f"it takes {expected} inputs, {n_inputs} are given"
     if n_outputs > schema.max_outputs:
-        return f"it has at most {schema.max_outputs} outputs, {n_outputs} are asked for"
+        return f"it has at most {schema.max_outputs} outputs, {n_outputs} are requested"
     return None
 
 
 def check_attributes(schema: Schema, attributes: Collection[str]) -> str | None:
-    """Attribute names, and the presence of required ones."""
+    """Check that all attributes exist and that no required attribute is missing."""
     allowed = schema.attributes
     for name in attributes:
         if name not in allowed:
@@ -243,9 +248,8 @@ def check_attributes(schema: Schema, attributes: Collection[str]) -> str | None:
 def check_types(
     schema: Schema, names: Sequence[str], types: Sequence[int | None], also: Collection[int] = ()
 ) -> str | None:
-    """Element types: allowed by the schema or in ``also``, and equal where one type parameter binds
-    them."""
-    bound: dict[str, tuple[str, int]] = {}
+    """Check that the schema (or ``also``) allows the dtypes and that type parameters match."""
+    bound_types: dict[str, tuple[str, int]] = {}
     for index, dtype in enumerate(types):
         if not dtype or not schema.inputs:
             continue
@@ -254,27 +258,27 @@ def check_types(
             if formal.dtype is not None and formal.dtype != dtype:
                 return (
                     f"input {formal.name} ({names[index]!r}) must be {dtypes.name(formal.dtype)}, "
-                    f"it is {dtypes.name(dtype)}"
+                    f"not {dtypes.name(dtype)}"
                 )
             continue
         legal = schema.legal[formal.param]
         if dtype not in legal and dtype not in also:
-            listed = ", ".join(dtypes.name(t) for t in sorted(legal))
+            listed = ", ".join(dtypes.name(allowed_dtype) for allowed_dtype in sorted(legal))
             return (
                 f"input {formal.name} ({names[index]!r}) is {dtypes.name(dtype)}, "
                 f"{ONLY_THESE} {listed}"
             )
-        first = bound.setdefault(formal.param, (names[index], dtype))
-        if first[1] != dtype:
+        first_bound = bound_types.setdefault(formal.param, (names[index], dtype))
+        if first_bound[1] != dtype:
             return (
-                f"inputs {first[0]!r} ({dtypes.name(first[1])}) and {names[index]!r} "
+                f"inputs {first_bound[0]!r} ({dtypes.name(first_bound[1])}) and {names[index]!r} "
                 f"({dtypes.name(dtype)}) must have the same type; add a Cast"
             )
     return None
 
 
 def output_type(schema: Schema, index: int, types: Sequence[int | None]) -> int | None:
-    """Element type of an output where the schema ties it to an input, else None."""
+    """Return the dtype of an output if the schema fixes it or equates it with an input's."""
     if not schema.outputs:
         return None
     formal = schema.formal_output(index)

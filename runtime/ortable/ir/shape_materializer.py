@@ -1,6 +1,6 @@
 """Materialize dimensions as results: int64 vectors that hold `batch`, `2*s0`, or a whole shape.
 
-An int becomes an initializer, Shape reads a symbol from a result that has it as a size, and
+An int becomes an initializer, a Shape node reads a symbol from a result that has it as a size, and
 arithmetic nodes compute an expression.
 """
 
@@ -18,25 +18,33 @@ from ortable.inference import ValueInfo
 
 
 class Maker(Protocol):
-    """The interface of a graph under construction that `ShapeMaterializer` uses."""
+    """Interface of a graph under construction that `ShapeMaterializer` uses."""
 
     tag: str
     rename_dims: dict[str, str]
     values: dict[str, ValueInfo]
 
-    def has_name(self, name: str) -> bool: ...
+    def has_name(self, name: str) -> bool:
+        """Whether the graph, or an enclosing one, has the result."""
+        ...
 
-    def get_debug_msg(self) -> str: ...
+    def get_debug_msg(self) -> str:
+        """Return the text that is appended to error messages."""
+        ...
 
-    def make_initializer(self, name: str, value: Any) -> str: ...
+    def make_initializer(self, name: str, value: Any) -> str:
+        """Add a constant and return its name."""
+        ...
 
     def make_node(
         self, op_type: str, inputs: str | Sequence[str | None], *args: Any, **attrs: Any
-    ) -> Any: ...
+    ) -> Any:
+        """Add a node and return the name of its output."""
+        ...
 
 
 class Source(NamedTuple):
-    """The source of a dimension: the size of a result along an axis, or (axis None) its value."""
+    """Source of a dimension: a result's size along an axis, or its value if the axis is None."""
 
     result: str
     axis: int | None
@@ -51,7 +59,7 @@ class Linear(NamedTuple):
 
 
 class ShapeMaterializer:
-    """Sources of dimensions, and vectors materialized from them, of one graph or subgraph."""
+    """Sources of dimensions in one graph or subgraph, and the vectors made from them."""
 
     def __init__(self, builder: Maker, outer: ShapeMaterializer | None) -> None:
         self.builder = builder
@@ -64,16 +72,13 @@ class ShapeMaterializer:
     # -- sources
 
     def add_source(self, dim: str | SymDim, result: str, axis: int | None) -> None:
-        """Record that a dimension can be read from a result, unless it has a source already."""
+        """Record that a dimension can be read from a result, unless it already has a source."""
         self.sources.setdefault(str(dim), Source(result, axis))
 
     def add_shape(self, name: str, shape: Shape, is_input: bool = False) -> None:
-        """Record a result as source of the dimensions in its shape that have no source yet.
+        """Record a result as source of those dimensions in its shape that have no source yet.
 
-        Args:
-            name: the name of the result.
-            shape: its shape.
-            is_input: record expressions as well as symbols.
+        For an input, dimensions that are expressions are recorded as well as symbols.
         """
         for axis, dim in enumerate(shape):
             if type(dim) is int or str(dim) in self.sources:
@@ -94,7 +99,7 @@ class ShapeMaterializer:
                 dims.substitute_symbols(dim, {symbol: 1}),
             )
         except BuilderError:
-            return  # the expression divides by the symbol, here 0
+            return  # the expression divides by the symbol, for which 0 was substituted
         if isinstance(constant, int) and isinstance(at_one, int) and isinstance(dim, SymDim):
             factor = at_one - constant
             if factor > 0 and str(factor * dims.make_symbol(symbol) + constant) == str(dim):
@@ -115,11 +120,10 @@ class ShapeMaterializer:
         return linear
 
     def can_compute(self, dim: Any, any_symbol: bool = False) -> bool:
-        """Return whether nodes can compute a dimension from sizes that are readable in this graph.
+        """Whether nodes can compute a dimension from the sources of this graph.
 
-        Args:
-            dim: a dimension; other values, such as ints, need no source.
-            any_symbol: treat every symbol as readable, because its source may be recorded later.
+        With ``any_symbol``, each symbol is assumed to have a source, because it may be recorded
+        later.
         """
         if not isinstance(dim, SymDim) or self.find_source(str(dim)) is not None:
             return True
@@ -145,7 +149,9 @@ class ShapeMaterializer:
 
     def drop_dead(self, alive: Any) -> None:
         """Remove sources and vectors whose results the graph no longer has."""
-        self.sources = {key: s for key, s in self.sources.items() if s.result in alive}
+        self.sources = {
+            key: source for key, source in self.sources.items() if source.result in alive
+        }
         self.vectors = {key: name for key, name in self.vectors.items() if name in alive}
         self.shapes = {key: name for key, name in self.shapes.items() if name in alive}
         self.linear = {
@@ -153,11 +159,7 @@ class ShapeMaterializer:
         }
 
     def rename_results(self, names: Mapping[str, str]) -> None:
-        """Update sources and vectors after results were renamed.
-
-        Args:
-            names: new name by old name.
-        """
+        """Update sources and vectors after results were renamed, with new names by old names."""
         self.vectors = {key: names.get(name, name) for key, name in self.vectors.items()}
         self.shapes = {key: names.get(name, name) for key, name in self.shapes.items()}
         self.sources = {
@@ -166,13 +168,9 @@ class ShapeMaterializer:
         }
 
     def rename_new(self, old: str, new: str, shape: Shape | None, holds_sizes: bool) -> None:
-        """Update sources and vectors after a result that was just made was renamed.
+        """Update sources and vectors after a new result was renamed.
 
-        Args:
-            old: the old name.
-            new: the new name.
-            shape: the shape of the result, which may be the source of its dimensions.
-            holds_sizes: the value of the result may consist of dimensions, so update every entry.
+        Without ``holds_sizes``, only sources of the sizes in ``shape`` can refer to the result.
         """
         if holds_sizes:
             self.rename_results({old: new})
@@ -197,7 +195,7 @@ class ShapeMaterializer:
         return name
 
     def find_scalar(self, dim: Dim) -> str | None:
-        """Find a 0-d int64 result that holds a dimension, or None."""
+        """Return a 0-d int64 result that holds a dimension, or None."""
         source = self.find_source(str(dim))
         if source is None or source.axis is not None:
             return None
@@ -294,7 +292,7 @@ class ShapeMaterializer:
         dividend, divisor = atom.args
         if dividend >= 0 and divisor >= 0:
             return self._make_op("Div", *args)
-        # ONNX's Div rounds toward zero, // down; they agree on dividend - dividend % divisor
+        # Div rounds toward zero, // down; they agree on dividend - dividend % divisor
         return self._make_op(
             "Div", self._make_op("Sub", args[0], self._make_op("Mod", *args)), args[1]
         )
@@ -330,7 +328,7 @@ class ShapeMaterializer:
         return name
 
     def _shape_pieces(self, shape: Sequence[Dim]) -> list[str]:
-        """Make vectors that concatenate to the shape; merge adjacent ints or axes of a result."""
+        """Make a vector for each run of ints or of consecutive axes of one result in the shape."""
         pieces: list[str] = []
         start = 0
         while start < len(shape):
@@ -352,24 +350,24 @@ class ShapeMaterializer:
         return pieces or [self._make_ints([])]
 
     def _run_end(self, shape: Sequence[Dim], start: int) -> int:
-        """Find the end of the sizes from ``start`` that are consecutive axes of one result."""
-        first = self.find_source(str(shape[start]))
+        """Return the end of the sizes from ``start`` that are consecutive axes of one result."""
+        first_source = self.find_source(str(shape[start]))
         end = start + 1
-        if first is None or first.axis is None:
+        if first_source is None or first_source.axis is None:
             return end
-        sizes = self.builder.values[first.result].shape
+        sizes = self.builder.values[first_source.result].shape
         while (
             end < len(shape)
             and sizes is not None
-            and first.axis + end - start < len(sizes)
-            and dims.always_equal(sizes[first.axis + end - start], shape[end])
+            and first_source.axis + end - start < len(sizes)
+            and dims.always_equal(sizes[first_source.axis + end - start], shape[end])
             and not isinstance(shape[end], int)
         ):
             end += 1
         return end
 
     def _concat_pieces(self, pieces: list[str], shape: Shape | None) -> str:
-        """Concatenate vectors; record the shape, if it is known, as the value of the result."""
+        """Concatenate vectors, and record the shape, if it is given, as value of the result."""
         if len(pieces) == 1:
             return pieces[0]
         name = self._make_node("Concat", pieces, axis=0)
@@ -377,42 +375,42 @@ class ShapeMaterializer:
             self.builder.values[name].value = tuple(shape)
         return name
 
-    def from_results(self, items: Sequence[Any]) -> str:
+    def from_results(self, sizes: Sequence[Any]) -> str:
         """Make an int64[n] result from ints, dimensions, SymInts and names of integer results."""
         builder = self.builder
         resolved: list[Any] = []
-        for item in items:
-            if isinstance(item, str) and not builder.has_name(item):
-                if self.find_source(item) is None and self.find_linear(item) is None:
+        for size in sizes:
+            if isinstance(size, str) and not builder.has_name(size):
+                if self.find_source(size) is None and self.find_linear(size) is None:
                     raise BuilderError(
-                        f"{item!r} in shape {tuple(items)} is neither a result nor "
+                        f"{size!r} in shape {tuple(sizes)} is neither a result nor "
                         f"a known dimension ({builder.tag}){builder.get_debug_msg()}"
                     )
-                item = dims.make_symbol(item)
+                size = dims.make_symbol(size)
             resolved.append(
-                item if isinstance(item, str) else dims.from_torch(item, builder.rename_dims)
+                size if isinstance(size, str) else dims.from_torch(size, builder.rename_dims)
             )
-        if not any(isinstance(item, str) for item in resolved):
+        if not any(isinstance(size, str) for size in resolved):
             return self.shape_vector(resolved)
-        # a SymDim equals its text, so the key marks results, which may be named like a dimension
-        key = tuple(("result", item) if isinstance(item, str) else item for item in resolved)
+        # A SymDim is equal to its text, so the key marks results, which may have such a name.
+        key = tuple(("result", size) if isinstance(size, str) else size for size in resolved)
         name = self._cached_shape(key)
         if name is None:
             name = self._concat_pieces(self._mixed_pieces(resolved), None)
             self.shapes[key] = name
         return name
 
-    def _mixed_pieces(self, items: Sequence[Any]) -> list[str]:
+    def _mixed_pieces(self, sizes: Sequence[Any]) -> list[str]:
         pieces: list[str] = []
         pending_dims: list[Dim] = []
-        for item in items:
-            if isinstance(item, str):
+        for size in sizes:
+            if isinstance(size, str):
                 if pending_dims:
                     pieces.extend(self._shape_pieces(pending_dims))
                     pending_dims = []
-                pieces.append(self._as_vector(item))
+                pieces.append(self._as_vector(size))
             else:
-                pending_dims.append(item)
+                pending_dims.append(size)
         if pending_dims:
             pieces.extend(self._shape_pieces(pending_dims))
         return pieces

@@ -1,7 +1,7 @@
 """Containers of a graph under construction, and the known facts of its results.
 
-Facts are type, shape, rank and value. `Graph` adds the making of nodes, inputs, outputs and
-initializers.
+Facts are type, shape, rank and value. Subclasses add the methods that make nodes, inputs, outputs
+and initializers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .node import Node
 
 
 class Names:
-    """Unique names for results or for nodes, shared by a graph and its subgraphs."""
+    """Set of unique names of results or of nodes, shared by a graph and its subgraphs."""
 
     __slots__ = ("_next", "taken")
 
@@ -51,13 +51,14 @@ class Names:
 
 
 class ScopedValues(dict[str, ValueInfo]):
-    """Results of a subgraph: its own, and through lookups those of the graphs around it."""
+    """Results of a subgraph by name; lookups also find results of the enclosing graphs."""
 
     def __init__(self, outer: dict[str, ValueInfo]) -> None:
         super().__init__()
         self.outer = outer
 
     def get(self, key: str, default: Any = None) -> Any:
+        """Return the result named ``key`` of this graph or an enclosing one."""
         info = super().get(key)
         return info if info is not None else self.outer.get(key, default)
 
@@ -69,8 +70,7 @@ class ScopedValues(dict[str, ValueInfo]):
 
 
 class GraphState:
-    """Base of Graph: containers, names, knowledge about results. Shapes are tuples of
-    dims."""
+    """Base class of `Graph`: containers, names and facts; shapes are tuples of dims."""
 
     opsets: dict[str, int]
     functions: dict[tuple[str, str], Any]
@@ -86,48 +86,49 @@ class GraphState:
         self.inputs: list[ValueInfo] = []
         self.outputs: list[ValueInfo] = []
         self.initializers_dict: dict[str, Any] = {}
-        self.sparse_initializers: list[Any] = []  # of a model that was read; kept as they are
+        self.sparse_initializers: list[Any] = []  # of a model that was read; never edited
         self.rename_dims: dict[str, str] = {} if parent is None else parent.rename_dims
-        # results that stand for Python numbers, and the dtype that torch gives such a number
+        # results that represent Python numbers, and the dtype that torch gives such a number
         self.numbers: dict[str, int] = {} if parent is None else parent.numbers
-        self.brief_errors = False  # while errors about unknown facts are caught
+        self.brief_errors = False  # True while callers catch errors about unknown facts
         self.use_index: Any = None  # an `editing.Uses`, built at the first query
-        self.stores_weights = (
-            True  # while rules run: whether results computed from weights are stored
-        )
-        self.rounding: Any = None  # while rules about weights run: a `weight_quantization.Rounding`
-        # results of analyses while rules run; cleared whenever the graph changes
+        # whether rewrite rules may store results computed from weights
+        self.stores_weights = True
+        self.rounding: Any = None  # a `weight_quantization.Rounding` while rules for weights run
+        # results of analyses while rules run; cleared when the graph changes
         self.analysed: dict[Any, dict[Any, Any]] | None = None
         self.debug_sections: list[Callable[[], str]] = []
         self.result_names: Names = Names() if parent is None else parent.result_names
         self.node_names: Names = Names() if parent is None else parent.node_names
         self.constant_names: set[str] = set()
         self.computed_constants: dict[str, Any] = {}
-        # removed results -> equal results that remain: `passes.result_names`
+        # removed results -> equal results that replace them; see `passes.result_names`
         self.successors: dict[str, str] = {}
         self.declared_shapes: dict[str, Any] = {}  # inputs and outputs: shape as the user wrote it
-        # inputs, initializers, nodes in order, for messages, until the graph is edited
+        # build steps as (step name, subject) for messages, until the graph is edited
         self.history: list[tuple[str, Any]] = []
         self.edited = False
 
     # -- names
 
     def unique_name(self, prefix: str) -> str:
-        """Takes a result name that nobody has: the prefix itself if it is free, else with a
-        number."""
+        """Reserve and return an unused result name: the prefix, with a number if it is taken."""
         return self.result_names.make_unique(prefix)
 
     def has_name(self, name: str) -> bool:
-        """True when the graph, or a graph around it, has this result."""
+        """Whether the graph, or an enclosing one, has the result."""
         return name in self.values
 
     def is_own(self, name: str) -> bool:
-        """True when the result belongs to this graph, not to one around it."""
+        """Whether the result belongs to this graph, not to an enclosing one."""
         return dict.__contains__(self.values, name)
 
     def outdate_uses(self) -> None:
-        """Says that nodes were changed by something else than `editing`: who reads what, here and
-        in the graphs around, is worked out again when it is asked for."""
+        """Discard the index of readers of this graph and the enclosing ones.
+
+        Code that changes nodes without `editing` must call this; the next query builds the index
+        again.
+        """
         graph: GraphState | None = self
         while graph is not None:
             if graph.use_index is not None and not graph.use_index.is_managed:
@@ -145,11 +146,11 @@ class GraphState:
     # -- types
 
     def has_type(self, name: str) -> bool:
-        """True when the element type of the result is known."""
+        """Whether the element type of the result is known."""
         return bool(self._get_info(name).dtype)
 
     def get_type(self, name: str) -> int:
-        """Element type of a result. BuilderError when it is unknown."""
+        """Return the element type of a result; raise BuilderError if it is unknown."""
         dtype = self._get_info(name).dtype
         if not dtype:
             raise BuilderError(
@@ -159,12 +160,16 @@ class GraphState:
         return dtype
 
     def set_type(self, name: str, dtype: int) -> None:
-        """Sets the element type. BuilderError when it is none, or another one is known already."""
+        """Set the element type of a result.
+
+        Raises:
+            BuilderError: the type is invalid, or a different type is known.
+        """
         info = self._get_info(name)
         check_element_type(name, dtype)
         if info.dtype and info.dtype != dtype:
             raise BuilderError(
-                f"Result {name!r} is {dtypes.name(info.dtype)}, it cannot be set to "
+                f"Result {name!r} is {dtypes.name(info.dtype)}: its type cannot be set to "
                 f"{dtypes.name(dtype)} ({self.tag}){self.get_debug_msg()}"
             )
         info.dtype = dtype
@@ -172,18 +177,18 @@ class GraphState:
     # -- shapes
 
     def to_shape(self, shape: Iterable[Any], owner: str = "") -> Shape:
-        """Shape made of ints, names of dimensions, torch.SymInts, SymDims, and None for an
-        unknown size.
+        """Convert a sequence of sizes to a shape.
 
         Args:
-            owner: the result that has the shape, for names of its unknown sizes.
+            shape: ints, names of dimensions, torch.SymInts, SymDims, or None for an unknown size.
+            owner: the result that has the shape; names of unknown sizes start with it.
 
         Raises:
-            BuilderError: it is no list of sizes, or a size is below 0.
+            BuilderError: ``shape`` is not a sequence of sizes, or a size is negative.
         """
         if isinstance(shape, str) or not isinstance(shape, Iterable):
             raise BuilderError(
-                f"{shape!r} is no shape, for {owner!r}: give a tuple of sizes, ('n', 3) for example"
+                f"{shape!r} is not a valid shape for {owner!r}: give a tuple of sizes, as ('n', 3)"
             )
         sizes = tuple(
             dim if type(dim) is int else self.to_dim(dim, f"{owner}_dim_{axis}")
@@ -198,10 +203,11 @@ class GraphState:
         return sizes
 
     def to_dim(self, value: Any, unknown: str = "") -> Dim:
-        """A dimension; ``unknown`` is the prefix of the name given to a size that is None.
+        """Convert a size to a dimension.
 
         Args:
-            unknown: how the name given to a size that is None begins.
+            value: an int, a name, a torch.SymInt, a SymDim, or None for an unknown size.
+            unknown: prefix of the name of an unknown size.
         """
         if isinstance(value, SymDim):
             return value
@@ -212,11 +218,11 @@ class GraphState:
         return dims.from_torch(value, self.rename_dims)
 
     def has_shape(self, name: str) -> bool:
-        """True when the shape of the result is known (its sizes may be symbolic)."""
+        """Whether the shape of the result is known; its sizes may be symbolic."""
         return self._get_info(name).shape is not None
 
     def get_shape(self, name: str) -> Shape:
-        """Shape of a result. BuilderError when it is unknown."""
+        """Return the shape of a result; raise BuilderError if it is unknown."""
         shape = self._get_info(name).shape
         if shape is None:
             raise self._unknown_error(
@@ -225,19 +231,24 @@ class GraphState:
         return shape
 
     def set_shape(self, name: str, shape: Iterable[Any]) -> None:
-        """Sets the shape; sizes already known as ints stay ints, other names of a size are
-        replaced.
+        """Set the shape of a result; known static sizes stay, known symbolic sizes are replaced.
 
-        BuilderError when the known shape is provably another one."""
+        Raises:
+            BuilderError: the shape contradicts the known shape or rank.
+        """
         info = self._get_info(name)
         sizes = self.to_shape(shape, name)
         if info.rank is not None and info.rank != len(sizes):
             raise self._shape_error(name, sizes, f"its rank is {info.rank}")
         if info.shape is not None:
-            if any(dims.always_differ(a, b) for a, b in zip(info.shape, sizes, strict=True)):
+            if any(
+                dims.always_differ(known, size)
+                for known, size in zip(info.shape, sizes, strict=True)
+            ):
                 raise self._shape_error(name, sizes, f"its shape is {describe_shape(info.shape)}")
             sizes = tuple(
-                a if isinstance(a, int) else b for a, b in zip(info.shape, sizes, strict=True)
+                known if isinstance(known, int) else size
+                for known, size in zip(info.shape, sizes, strict=True)
             )
         info.shape = sizes
         info.rank = len(sizes)
@@ -250,19 +261,19 @@ class GraphState:
 
     def _shape_error(self, name: str, sizes: Shape, reason: str) -> BuilderError:
         return BuilderError(
-            f"Shape of {name!r} cannot be set to {describe_shape(sizes)}, {reason}"
+            f"Shape of {name!r} cannot be set to {describe_shape(sizes)}: {reason}"
             f" ({self.tag}){self.get_debug_msg()}"
         )
 
     def _shape_known(self, name: str, shape: Shape) -> None:
-        """Hook: sizes in a shape that was just set can be read from the result."""
+        """Record a result as source of the sizes in its shape; subclasses override this."""
 
     def has_rank(self, name: str) -> bool:
-        """True when the number of dimensions of the result is known."""
+        """Whether the rank of the result is known."""
         return self._get_info(name).rank is not None
 
     def get_rank(self, name: str) -> int:
-        """Number of dimensions of a result. BuilderError when it is unknown."""
+        """Return the rank of a result; raise BuilderError if it is unknown."""
         rank = self._get_info(name).rank
         if rank is None:
             suffix = "" if self.brief_errors else f", known_ranks={self.known_ranks}"
@@ -270,33 +281,36 @@ class GraphState:
         return rank
 
     def set_rank(self, name: str, rank: int) -> None:
-        """Sets the number of dimensions. BuilderError when it is none, or another one is known
-        already."""
+        """Set the rank of a result.
+
+        Raises:
+            BuilderError: the rank is invalid, or a different rank is known.
+        """
         info = self._get_info(name)
         if type(rank) is not int or rank < 0:
-            raise BuilderError(f"{rank!r} is no rank, for result {name!r} ({self.tag})")
+            raise BuilderError(f"{rank!r} is not a valid rank for {name!r} ({self.tag})")
         if info.rank is not None and info.rank != rank:
             raise BuilderError(
-                f"Result {name!r} has rank {info.rank}, it cannot be set to {rank}"
+                f"Result {name!r} has rank {info.rank}: its rank cannot be set to {rank}"
                 f" ({self.tag}){self.get_debug_msg()}"
             )
         info.rank = rank
 
-    # -- contents
+    # -- values
 
     def value_shape(self, name: str) -> Any:
-        """Known content of an integer result: a dim (rank 0), a tuple of dims (rank 1), or None."""
+        """Return the known value of an integer result: a dim, a tuple of dims, or None."""
         return self._get_info(name).value
 
     def set_value_shape(self, name: str, value: Any) -> None:
-        """Sets the content of an int64 result of rank 0 (a dim) or 1 (a tuple of dims)."""
+        """Set the value of an int64 result to a dim (rank 0) or a tuple of dims (rank 1)."""
         info = self._get_info(name)
         if isinstance(value, (tuple, list)):
-            info.value = tuple(v if type(v) is int else self.to_dim(v) for v in value)
+            info.value = tuple(size if type(size) is int else self.to_dim(size) for size in value)
         else:
             info.value = value if type(value) is int else self.to_dim(value)
 
-    # -- tables of what is known
+    # -- tables of known facts
 
     @property
     def known_types(self) -> dict[str, int]:
@@ -323,7 +337,7 @@ class GraphState:
 
     @property
     def known_values(self) -> dict[str, Any]:
-        """Known contents of integer results, dimensions as text."""
+        """Known values of integer results, dimensions as text."""
         return {
             name: describe_value(info.value)
             for name, info in self.values.items()
@@ -332,8 +346,7 @@ class GraphState:
 
     @property
     def constants_(self) -> dict[str, Any]:
-        """Constant results with their values; None for an initializer or a value nobody asked for
-        yet."""
+        """Values of constant results; None for initializers and for values not computed yet."""
         return {
             name: self.computed_constants.get(name)
             for name in self.values
@@ -341,30 +354,26 @@ class GraphState:
         }
 
     def get_debug_msg(self) -> str:
-        """Everything known so far, as text, for an error message: `Graph` has it."""
+        """Return text to append to an error message; subclasses override this."""
         return ""
 
 
 def check_element_type(name: str, dtype: Any) -> None:
-    """Check that a result's type is an ONNX element type.
-
-    Raises:
-        BuilderError: it is one of torch or numpy, for example.
-    """
+    """Raise BuilderError if a type is not an ONNX element type, but for example a torch dtype."""
     if dtype and (isinstance(dtype, bool | float) or dtype not in dtypes.NAMES):
         raise BuilderError(
-            f"{dtype!r} is no element type of ONNX, for result {name!r}: give a number of "
-            f"onnx.TensorProto, TensorProto.FLOAT ({dtypes.float32}) for example"
+            f"{dtype!r} is not a valid type for {name!r}: give a number of onnx.TensorProto, "
+            f"such as TensorProto.FLOAT ({dtypes.float32})"
         )
 
 
 def describe_shape(shape: Sequence[Dim]) -> tuple[int | str, ...]:
-    """Shape with symbolic sizes as text."""
+    """Return the shape with symbolic sizes as text."""
     return tuple(dim if isinstance(dim, int) else str(dim) for dim in shape)
 
 
 def describe_value(value: Any) -> Any:
-    """Known content with symbolic sizes as text."""
+    """Return a known value with symbolic sizes as text."""
     if isinstance(value, tuple):
         return tuple(dim if isinstance(dim, int) else str(dim) for dim in value)
     return value if isinstance(value, int) else str(value)

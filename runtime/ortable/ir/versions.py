@@ -1,4 +1,4 @@
-"""Opsets and IR versions: what ortable writes, what onnx knows, what ONNX Runtime loads.
+"""Opsets and IR versions that ortable writes, onnx defines and ONNX Runtime supports.
 
 Codegen, which cannot import this module, repeats the opset range in `ortablegen.schemas.onnx`
 (tests/ir/test_versions.py compares them).
@@ -15,25 +15,26 @@ from onnx import defs, helper
 
 from ortable.errors import BuilderError, OptionError
 
-OLDEST_OPSET = 18  # of those that converters are generated for
-DEFAULT_OPSET = 18  # of a model for any runtime
-CODED_OPSET = 21  # the first whose DequantizeLinear has a scale for each block of codes
-RUNTIME_OPSET = 23  # of one for ONNX Runtime: the first with Attention, which rewrites use there
-# ONNX Runtime 1.31: newest opset of the main domain that it runs, newest IR version that it loads.
+OLDEST_OPSET = 18  # oldest opset that converters are generated for
+DEFAULT_OPSET = 18  # default opset of a model for any runtime
+CODED_OPSET = 21  # oldest opset whose DequantizeLinear has a scale for each block of codes
+RUNTIME_OPSET = 23  # default for ONNX Runtime: oldest opset with Attention, which rewrites make
+# Newest opset of the main domain, and newest IR version, that ONNX Runtime 1.31 supports.
 ORT_MAX_OPSET = 26
 ORT_MAX_IR = 13
-# The newest opset at which no operator loses its kernels on CUDA: from 22 on MaxPool does.
+# Newest opset at which all operators still have their CUDA kernels: MaxPool of opset 22 has none.
 ORT_CUDA_OPSET = 21
 TARGETS = (None, "onnxruntime")
 
-DEFAULTS = {"ai.onnx.ml": 4}  # versions of domains that a graph uses without saying which, else 1
+# Versions of domains that a graph uses without importing them; 1 for all other domains.
+DEFAULTS = {"ai.onnx.ml": 4}
 
 
 def by_domain(opsets: Iterable[tuple[str, Any]]) -> dict[str, int]:
-    """Return versions by domain; the main domain is "" and never "ai.onnx".
+    """Return versions by domain, with "ai.onnx" replaced by "".
 
     Raises:
-        BuilderError: a version is no integer from 0 on, or a domain has two versions.
+        BuilderError: a version is not a non-negative integer, or a domain has two versions.
     """
     versions: dict[str, int] = {}
     for name, version in opsets:
@@ -44,30 +45,22 @@ def by_domain(opsets: Iterable[tuple[str, Any]]) -> dict[str, int]:
             number = -1
         if number < 0:
             raise BuilderError(
-                f"Opset {reprlib.repr(version)} of domain {name!r} is no version: give an "
-                f"integer, {DEFAULT_OPSET} for example, or a model as a ModelProto."
+                f"Opset {reprlib.repr(version)} of domain {name!r} is not a version: give an "
+                f"integer such as {DEFAULT_OPSET}, or a model as a ModelProto."
             )
         if versions.setdefault(domain, number) != number:
             raise BuilderError(
                 f"Domain {name!r} has the opsets {versions[domain]} and {number} ('' and 'ai.onnx' "
-                "are the same domain): give one of them."
+                "are the same domain): give only one opset."
             )
     return versions
 
 
 def check_opsets(opsets: Mapping[str, int], target: str | None) -> None:
-    """Reject opsets that onnx does not know or the target cannot run, and unknown targets.
-
-    Args:
-        opsets: from `by_domain`, with the main domain.
-        target: None or ``"onnxruntime"``.
-
-    Raises:
-        BuilderError: an opset or the target is not supported.
-    """
+    """Reject unknown targets, and opsets that onnx does not define or the target cannot run."""
     if target not in TARGETS:
         raise BuilderError(
-            f"Unknown target {target!r}; it is one of {', '.join(map(repr, TARGETS))}."
+            f"Unknown target {target!r}; give one of {', '.join(map(repr, TARGETS))}."
         )
     main = opsets[""]
     newest = defs.onnx_opset_version()
@@ -78,20 +71,20 @@ def check_opsets(opsets: Mapping[str, int], target: str | None) -> None:
     if target == "onnxruntime" and main > ORT_MAX_OPSET:
         raise BuilderError(
             f"Opset {main} cannot run in ONNX Runtime, which supports "
-            f"opsets up to {ORT_MAX_OPSET}; ask for target_opset={ORT_MAX_OPSET} or less."
+            f"opsets up to {ORT_MAX_OPSET}; set target_opset to {ORT_MAX_OPSET} or less."
         )
 
 
 def imply_main(opsets: dict[str, int], ir_version: int) -> None:
-    """Add the main domain to a model that imports only others: passes write its operators.
+    """Add the main domain to the opsets of a model that does not import it.
 
-    The version is the newest one that the model's IR version supports.
+    Passes make nodes of the main domain. The version is the newest that ``ir_version`` supports.
     """
     if "" in opsets:
         return
     table = [(row[1], row[2]) for row in helper.VERSION_TABLE]  # IR version, main opset
-    fitting = [main for ir, main in table if ir <= ir_version]
-    opsets[""] = min(max(fitting, default=1), ORT_MAX_OPSET)
+    supported = [main_opset for row_ir_version, main_opset in table if row_ir_version <= ir_version]
+    opsets[""] = min(max(supported, default=1), ORT_MAX_OPSET)
 
 
 def newest_opset() -> int:
@@ -102,12 +95,12 @@ def newest_opset() -> int:
 def ir_version(
     opsets: Mapping[str, int], requested: int | None, target: str | None, functions: bool = False
 ) -> int:
-    """Return the IR version to write: the requested one, or the smallest with these opsets."""
+    """Return the IR version to write: the requested one, or the smallest that the opsets allow."""
     if requested is not None:
         if target == "onnxruntime" and requested > ORT_MAX_IR:
             raise BuilderError(
                 f"IR version {requested} cannot be loaded by ONNX Runtime, "
-                f"the newest it knows is {ORT_MAX_IR}."
+                f"which supports versions up to {ORT_MAX_IR}."
             )
         return requested
     imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
@@ -119,33 +112,37 @@ def checked_opset(opset: Any) -> int | dict[str, int]:
     """Validate the user's opset: an int for the main domain, or a dict by domain.
 
     Raises:
-        OptionError: not an int or dict of ints, no main domain in the dict, or outside the
-            supported range.
+        OptionError: the opset is not an int or a dict of ints, lacks the main domain, or is outside
+            the supported range.
     """
     if isinstance(opset, Mapping):
-        wrong = {
-            k: v
-            for k, v in opset.items()
-            if not isinstance(k, str) or isinstance(v, bool) or not isinstance(v, int)
+        invalid = {
+            key: version
+            for key, version in opset.items()
+            if not isinstance(key, str) or isinstance(version, bool) or not isinstance(version, int)
         }
-        if wrong:
+        if invalid:
             raise OptionError(
-                f"target_opset maps domains to versions, for example {{'': 18}}, not {wrong}"
+                f"target_opset maps domains to versions, for example {{'': 18}}, not {invalid}"
             )
-        same = opset.get("ai.onnx", opset.get(""))
-        if opset.get("", same) != same:
+        main_opset = opset.get("ai.onnx", opset.get(""))
+        if opset.get("", main_opset) != main_opset:
             raise OptionError(
-                f"target_opset has {opset['']} for '' and {same} for 'ai.onnx', which are one "
-                "domain: give one of them"
+                f"target_opset has {opset['']} for '' and {main_opset} for 'ai.onnx', which are "
+                "the same domain: give only one opset"
             )
-        opset = {"" if domain == "ai.onnx" else domain: v for domain, v in opset.items()}
+        opset = {
+            "" if domain == "ai.onnx" else domain: version for domain, version in opset.items()
+        }
         if "" not in opset:
             raise OptionError(
-                "target_opset as a dict needs the main domain '', for example "
+                "target_opset as a dict must contain the main domain '', for example "
                 "{'': 18, 'com.microsoft': 1}"
             )
-        others = {domain: _checked_domain(domain, v) for domain, v in opset.items() if domain}
-        return {"": _checked_version(opset[""]), **others}
+        other_domains = {
+            domain: _checked_domain(domain, version) for domain, version in opset.items() if domain
+        }
+        return {"": _checked_version(opset[""]), **other_domains}
     return _checked_version(opset)
 
 
@@ -157,7 +154,7 @@ def _checked_domain(domain: str, version: int) -> int:
     if version < 1 or (newest is not None and version > newest):
         allowed = "1 and more" if newest is None else f"1 to {newest}"
         raise OptionError(
-            f"opset {version} of the domain '{domain}' does not exist; it has {allowed}"
+            f"opset {version} of the domain '{domain}' does not exist; its opsets are {allowed}"
         )
     return version
 

@@ -64,7 +64,7 @@ def test_clusters_are_modules_with_name_and_class() -> None:
 def test_the_count_and_what_one_of_the_blocks_has() -> None:
     dot = to_dot(stack(), depth=9)
     (box,) = re.findall(r"^.*layers\.1 … layers\.11.*$", dot, re.MULTILINE)
-    assert f"layers.1 … layers.11  {TIMES} 11" in box and "each like the one before" in box
+    assert f"layers.1 … layers.11  {TIMES} 11" in box and "each equal to the first" in box
     each = (nodes_of(stack()) - 1) // 12
     assert f"{each} nodes, 28 weights each" in box
     closed = to_dot(stack(), depth=0)
@@ -102,7 +102,7 @@ def test_one_module_has_what_it_reads_and_what_is_read_of_it() -> None:
     assert operators(to_dot(stack(), module="Block", depth=9)) == operators(dot)
     with pytest.raises(OptionError, match=r"no module 'layers.44': it has layers.4, .* others"):
         to_dot(stack(), module="layers.44")
-    with pytest.raises(OptionError, match="do not say of which module"):
+    with pytest.raises(OptionError, match="have no metadata about modules"):
         to_dot(chain(3), module="a")
 
 
@@ -111,16 +111,16 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         with pytest.raises(OptionError, match=r"^(depth|rankdir) is"):
             to_dot(stack(), **look)
     for path in ("x.html", "x.HTM"):
-        with pytest.raises(OptionError, match=r"no .html. Write a .json .* Model Explorer"):
+        with pytest.raises(OptionError, match=r"cannot draw an .html file. .* Model Explorer"):
             ortable.draw(stack(), tmp_path / path)
-    with pytest.raises(OptionError, match=r"overlays are for a .json"):
+    with pytest.raises(OptionError, match=r"overlays require a .json"):
         ortable.draw(stack(), tmp_path / "x.dot", overlays=["dtype"])
     assert not list(tmp_path.iterdir())
     with pytest.raises(OptionError, match="no folder"):
         ortable.draw(stack(), tmp_path / "none" / "x.dot")
     for name, content in (("text.onnx", b"not a model"), ("empty.onnx", b"")):
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(InputError, match=f"{name}' is no ONNX model"):
+        with pytest.raises(InputError, match=f"{name}' is not an ONNX model"):
             ortable.draw(tmp_path / name, tmp_path / "x.dot")
     monkeypatch.setattr(drawing, "MAX_BOXES", 20)
     with pytest.raises(OptionError, match=r"\d+ boxes, more than 20: give depth=0, module="):
@@ -137,7 +137,7 @@ def test_a_format_that_graphviz_lacks_and_axes_without_matplotlib(
         ortable.draw(chain(3), tmp_path / "x.docx")
     assert not list(tmp_path.iterdir())
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(OrtableError, match=r"plot_dot needs matplotlib: .*ortable\[plot\]"):
+    with pytest.raises(OrtableError, match=r"plot_dot requires matplotlib: .*ortable\[plot\]"):
         ortable.plot_dot(chain(3))
 
 

@@ -229,10 +229,10 @@ def test_nodes_that_one_kernel_computes_share_its_time(tmp_path: Path) -> None:
 
 
 def test_overlays_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="overlays are 'dtype', 'rewrite', a profile"):
+    with pytest.raises(OptionError, match="an overlay must be 'dtype', 'rewrite', a profile"):
         ortable.draw(stack(), tmp_path / "m.json", overlays=["dtypes"])
     for text in ("[]", "{", '{"nodes": [1]}', '{"nodes": [{"us": 1.0}]}'):
         (tmp_path / "p.json").write_text(text)
-        with pytest.raises(InputError, match=r"p\.json' is no profile"):
+        with pytest.raises(InputError, match=r"p\.json' is not a profile"):
             ortable.draw(stack(), tmp_path / "m.json", overlays=[tmp_path / "p.json"])
     assert not (tmp_path / "m.json").exists()

@@ -1,5 +1,6 @@
-"""Attach advice to a conversion error, by the entry point that the user called: to_onnx has
-arguments, torch.compile options, the command line flags. On request, write all details into a file.
+"""Attach advice to a conversion error, and write its details to a file on request.
+
+Each entry point, such as `to_onnx`, torch.compile or the command line, has its own advice.
 """
 
 from __future__ import annotations
@@ -18,36 +19,39 @@ from ortable.errors import (
     UnsupportedCase,
 )
 
-Door = Literal["to_onnx", "compile", "shell", "shell compile", "library"]
+# Entry points that the user calls.
+EntryPoint = Literal["to_onnx", "compile", "shell", "shell compile", "library"]
 
 _TORCH_NAMESPACES = ("aten", "prims", "prim")
-_LOAD = "ortable.load_specs(path) compiles an entry like this (docs/adding-an-operator.md)"
-# By door: what helps when an operator has no converter.
-_MISSING: dict[Door, tuple[str, ...]] = {
+_LOAD_SPECS = "ortable.load_specs(path) compiles an entry like this (docs/adding-an-operator.md)"
+# Advice by entry point for an operator without a converter.
+_MISSING_ADVICE: dict[EntryPoint, tuple[str, ...]] = {
     "to_onnx": (
-        f"What to do: {_LOAD},",
+        f"What to do: {_LOAD_SPECS},",
         "  or dispatcher=Dispatcher({'{name}': f}) with f(graph, res, *args, **kwargs) in Python,",
-        "  or dispatcher=OxsDispatcher() to borrow those of onnxscript (extra [onnxscript]).",
+        "  or dispatcher=OxsDispatcher() to use converters of onnxscript (extra [onnxscript]).",
     ),
     "compile": (
         'What to do: options={"fallback": "eager"} runs it in torch;',
-        f"  or {_LOAD}.",
+        f"  or {_LOAD_SPECS}.",
     ),
     "shell": (
-        f"What to do: {_LOAD}:",
+        f"What to do: {_LOAD_SPECS}:",
         "  call it in the module of TARGET; `ortable specs check FILE` checks the file.",
     ),
     "shell compile": (
         "What to do: without --no-fallback it runs in torch;",
-        f"  or {_LOAD}:",
+        f"  or {_LOAD_SPECS}:",
         "  call it in the module of TARGET; `ortable specs check FILE` checks the file.",
     ),
-    "library": (f"What to do: {_LOAD}.",),
+    "library": (f"What to do: {_LOAD_SPECS}.",),
 }
-# Functions, methods and modules of Python, in a graph that was not exported.
-_PYTHON = "What to do: give example inputs (args): torch then exports the graph to operators."
-# By door: what helps when the converter refuses the arguments, or fails.
-_REFUSED: dict[Door, tuple[str, ...]] = {
+# Advice for Python functions, methods and modules in a graph that was not exported.
+_PYTHON_ADVICE = (
+    "What to do: give example inputs (args): torch then exports the graph to operators."
+)
+# Advice by entry point if a converter rejects its arguments, or fails.
+_REJECTED_ADVICE: dict[EntryPoint, tuple[str, ...]] = {
     "to_onnx": (
         "What to do: change the line, or give a converter: to_onnx(..., dispatcher={'{name}': f}).",
     ),
@@ -59,8 +63,8 @@ _REFUSED: dict[Door, tuple[str, ...]] = {
     "shell compile": ("What to do: without --no-fallback it runs in torch.",),
     "library": (),
 }
-# By door: where the graph so far and all details are. ``verbose`` writes them into a file.
-_REST: dict[Door, str] = {
+# How to get the graph and all details, by entry point; ``verbose`` writes them to a file.
+_DETAILS_ADVICE: dict[EntryPoint, str] = {
     "to_onnx": "{}; in a file: to_onnx(..., verbose=1).",
     "compile": '{}; in a file: options={"verbose": 1}.',
     "shell": "Everything that is known, in a file: --verbose.",
@@ -69,7 +73,7 @@ _REST: dict[Door, str] = {
 }
 
 
-# What is said of arguments, as flags of `ortable export`.
+# Texts about arguments of `to_onnx`, and their replacements for flags of the command line.
 _FLAGS = (
     ("ExportOptions(tracing=True)", "--tracing"),
     ("ExportOptions(strict=True)", "--strict"),
@@ -93,46 +97,50 @@ _FLAGS = (
 
 
 def format_for_cli(text: str) -> str:
-    """A message that names arguments, with flags in their place."""
+    """Replace the names of arguments in a message by flags of the command line."""
     for argument, flag in _FLAGS:
         text = text.replace(argument, flag)
     return text
 
 
-def make_advice(error: OrtableError, door: Door, falls_back: bool = False) -> tuple[str, ...]:
-    """The lines of what to do. ``falls_back``: what cannot be converted would run in torch."""
+def make_advice(
+    error: OrtableError, entry_point: EntryPoint, falls_back: bool = False
+) -> tuple[str, ...]:
+    """Return lines of advice for an error; ``falls_back`` means that torch runs the operator."""
     lines = list(error.remedies)
     if isinstance(error, FunctionNotFoundError) and error.operators:
-        lines += [] if falls_back else _for_missing(error, door)
+        lines += [] if falls_back else _missing_advice(error, entry_point)
         custom = next(
             (library for library in map(_custom_library, error.operators) if library), None
         )
-        if custom is not None and door == "to_onnx":
+        if custom is not None and entry_point == "to_onnx":
             lines.append(
                 f"  Dispatcher(custom_domains={{{custom!r}: 'my.domain'}}) writes each as a node "
-                "of an ONNX domain of yours."
+                "of your ONNX domain."
             )
     elif isinstance(error, (ConversionError, UnsupportedCase)) and error.operator:
-        lines += [] if falls_back else _for_refused(error, door)
+        lines += [] if falls_back else _rejected_advice(error, entry_point)
     if error.details_file is not None:
         lines.append(f"The graph so far, and all details: {error.details_file}")
     elif error.has_more:
-        name = "error.inner_exception" if door == "compile" else "error"
+        name = "error.inner_exception" if entry_point == "compile" else "error"
         graph, details = f"The graph so far: {name}.graph_text", f"All of it: {name}.details"
-        lines.append(_REST[door].replace("{}", graph if error.graph_text else details))
+        lines.append(
+            _DETAILS_ADVICE[entry_point].replace("{}", graph if error.graph_text else details)
+        )
     return tuple(lines)
 
 
-def _for_missing(error: FunctionNotFoundError, door: Door) -> list[str]:
+def _missing_advice(error: FunctionNotFoundError, entry_point: EntryPoint) -> list[str]:
     if error.drafted:
-        return _fill_name(_MISSING[door], error.converter_name)
-    return _for_refused(error, door) if error.converter_name else [_PYTHON]
+        return _fill_name(_MISSING_ADVICE[entry_point], error.converter_name)
+    return _rejected_advice(error, entry_point) if error.converter_name else [_PYTHON_ADVICE]
 
 
-def _for_refused(error: OrtableError, door: Door) -> list[str]:
-    if door == "to_onnx" and not error.converter_name:
+def _rejected_advice(error: OrtableError, entry_point: EntryPoint) -> list[str]:
+    if entry_point == "to_onnx" and not error.converter_name:
         return ["What to do: change the line."]
-    return _fill_name(_REFUSED[door], error.converter_name)
+    return _fill_name(_REJECTED_ADVICE[entry_point], error.converter_name)
 
 
 def _fill_name(lines: tuple[str, ...], converter_name: str) -> list[str]:
@@ -140,34 +148,34 @@ def _fill_name(lines: tuple[str, ...], converter_name: str) -> list[str]:
 
 
 def _custom_library(operator: str) -> str:
-    """The library of an operator that is not torch's own."""
+    """Return the namespace of a custom operator; empty for operators of torch."""
     namespace, colons, _ = operator.partition("::")
     return namespace if colons and namespace not in _TORCH_NAMESPACES else ""
 
 
 def attach_advice(
-    error: OrtableError, door: Door, verbose: int = 0, falls_back: bool = False
+    error: OrtableError, entry_point: EntryPoint, verbose: int = 0, falls_back: bool = False
 ) -> None:
-    """Put the advice of a door under ``error``; with ``verbose``, write everything into a file."""
+    """Attach advice for an entry point to an error; with ``verbose``, write details to a file."""
     if isinstance(error, BuilderError):
-        error.shows_graph = False  # the graph of a model is long, and not the user's
+        error.shows_graph = False  # the graph is long and was not written by the user
     if verbose and error.details_file is None:
         error.details_file = _write_details(error)
-    error.advice = make_advice(error, door, falls_back)
+    error.advice = make_advice(error, entry_point, falls_back)
 
 
 @contextmanager
-def advise_errors(door: Door, verbose: int = 0) -> Iterator[None]:
-    """In the block, errors of ours get the advice of a door."""
+def advise_errors(entry_point: EntryPoint, verbose: int = 0) -> Iterator[None]:
+    """Attach advice for an entry point to errors of ortable that the block raises."""
     try:
         yield
     except OrtableError as error:
-        attach_advice(error, door, verbose)
+        attach_advice(error, entry_point, verbose)
         raise
 
 
 def _write_details(error: OrtableError) -> Path | None:
-    """The file with everything; None for an error that has said all, or where no file can be."""
+    """Write the details that the message lacks to a new file and return its path, if possible."""
     if not error.has_more:
         return None
     try:

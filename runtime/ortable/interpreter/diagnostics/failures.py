@@ -1,5 +1,4 @@
-"""Errors of converters, with what a reader needs: the FX node, the operator, its arguments, the
-module, the user's line. Built only when something failed; the original exception is chained."""
+"""Wrap errors of converters with FX node, operator, arguments, module and source line."""
 
 from __future__ import annotations
 
@@ -24,8 +23,7 @@ MAX_COLUMNS = 120
 
 
 def describe_node(node: Node, spec_files: Mapping[str, str], case: int = 0) -> list[str]:
-    """Lines that say what ``node`` is and where it comes from; ``case``: which of the cases of its
-    entry was taken."""
+    """Describe a node: schema, arguments, spec (with the chosen case), module, source line."""
     name = operator_key(node)
     target = node.target
     schema = str(target._schema) if isinstance(target, OpOverload) else name
@@ -36,9 +34,9 @@ def describe_node(node: Node, spec_files: Mapping[str, str], case: int = 0) -> l
     ]
     if name in spec_files:
         lines.append(f"  spec: {spec_files[name]}" + (f", case {name}/{case}" if case else ""))
-    path, kind = module_path(node)
-    if path or kind:
-        lines.append(f"  module: {path or '(root)'}" + (f" ({kind})" if kind else ""))
+    path, class_name = module_path(node)
+    if path or class_name:
+        lines.append(f"  module: {path or '(root)'}" + (f" ({class_name})" if class_name else ""))
     source = source_line(node)
     if source is not None:
         lines.append(f"  source: {source.file}:{source.line}: {source.code}")
@@ -48,39 +46,39 @@ def describe_node(node: Node, spec_files: Mapping[str, str], case: int = 0) -> l
 def wrap_error(
     error: Exception, node: Node, spec_files: Mapping[str, str], graph: Graph
 ) -> OrtableError:
-    """The error to raise in place of ``error``: UnsupportedCase stays one; types that do not fit
-    are one where torch computes with several floating dtypes, or an operator of ONNX does not have
-    the dtype; so are shapes that cannot be told where sizes of several names meet, and what Python
-    cannot do with a number that the model computes. Everything else is a ConversionError.
+    """Return the error to raise in place of an error of a converter.
 
-    An error of a graph inside the graph keeps its own node in front, and gets the node that calls
-    it.
+    It is an UnsupportedCase if the error is one, or if the arguments have several floating dtypes,
+    a Python error is caused by a number that the model computes, ONNX lacks a dtype for the
+    operator, or a shape is unknown because different dynamic sizes are broadcast. Other errors
+    become a ConversionError. An error of a subgraph only gets the name of the calling node.
     """
-    kind: type[OrtableError] = (
+    error_type: type[OrtableError] = (
         UnsupportedCase if isinstance(error, UnsupportedCase) else ConversionError
     )
-    mixed = _float_dtypes(node) if type(error) is BuilderError else []
-    if len(mixed) > 1:
-        kind = UnsupportedCase
+    float_dtypes = _float_dtypes(node) if type(error) is BuilderError else []
+    if len(float_dtypes) > 1:
+        error_type = UnsupportedCase
         error = UnsupportedCase(
-            f"its arguments are of several dtypes, {' and '.join(mixed)}; cast them to one",
+            f"its arguments have several dtypes, {' and '.join(float_dtypes)}; cast them to one",
             details=str(error),
         )
     elif not isinstance(error, OrtableError) and (numbers := _computed_numbers(node)):
-        kind = UnsupportedCase
+        error_type = UnsupportedCase
         error = UnsupportedCase(
-            f"'{numbers[0]}' is a number that the model computes of sizes, and the converter needs "
-            "one that is known before; leave that dimension static, or compute with a tensor",
+            f"'{numbers[0]}' is a number that the model computes from sizes, but the converter "
+            "needs a static number; make that dimension static, or compute with a tensor",
             details=f"{type(error).__name__}: {error}",
         )
     elif isinstance(error, BuilderError) and error.without_dtype:
-        kind = UnsupportedCase
+        error_type = UnsupportedCase
     elif isinstance(error, BuilderError) and error.without_shape and len(_sym_sizes(node)) > 1:
-        kind = UnsupportedCase
+        error_type = UnsupportedCase
         error = UnsupportedCase(
-            f"sizes of several names meet, {' and '.join(_sym_sizes(node))}, and a shape cannot be "
-            "told where either may be 1; give sizes that are equal one name (dynamic_shapes), or "
-            "say so in the model: torch._check(x.size(0) == y.size(0))",
+            f"the shape of its result is unknown, because the dynamic sizes "
+            f"{' and '.join(_sym_sizes(node))} are broadcast and each may be 1; give equal sizes "
+            "the same name (dynamic_shapes), or state it in the model: "
+            "torch._check(x.size(0) == y.size(0))",
             tuple(_sym_sizes(node).values()),
             details=str(error),
         )
@@ -90,17 +88,17 @@ def wrap_error(
     else:
         verb = (
             "is not supported for these arguments"
-            if kind is UnsupportedCase
+            if error_type is UnsupportedCase
             else "could not be converted"
         )
-        first, *rest = text.split("\n")
-        what = operator_key(node) if node.op.startswith("call_") else f"{node.op} '{node.name}'"
-        headline = f"{_source_prefix(node)}{what} {verb}: {first}"
-        lines = [headline, *rest, *describe_node(node, spec_files, graph.case)]
+        first_line, *other_lines = text.split("\n")
+        subject = operator_key(node) if node.op.startswith("call_") else f"{node.op} '{node.name}'"
+        headline = f"{_source_prefix(node)}{subject} {verb}: {first_line}"
+        lines = [headline, *other_lines, *describe_node(node, spec_files, graph.case)]
     graph_text, inner_details = "", []
     if isinstance(error, OrtableError):
         graph_text, inner_details = error.graph_text, [error.details]
-    wrapped_error = kind(
+    wrapped_error = error_type(
         "\n".join(shorten_line(line) for line in lines),
         graph_text=graph_text or graph.get_debug_msg(),
         details="\n".join([*lines, *inner_details]),
@@ -110,7 +108,7 @@ def wrap_error(
 
 
 def _computed_numbers(node: Node) -> list[str]:
-    """Names of the arguments that are numbers in the operator's schema and nodes in the graph."""
+    """Return the names of arguments that are numbers in the schema and nodes in the graph."""
     if not isinstance(node.target, OpOverload):
         return []
     schema = node.target._schema.arguments
@@ -125,57 +123,62 @@ def _computed_numbers(node: Node) -> list[str]:
 
 
 def _sym_sizes(node: Node) -> dict[str, Dim]:
-    """The dynamic sizes of a node's arguments, by their names."""
+    """Return the dynamic sizes of a node's arguments by name."""
     shapes = [getattr(node_value(operand), "shape", ()) for operand in node.all_input_nodes]
     sizes = {str(size): size for shape in shapes for size in shape if not isinstance(size, int)}
     return {name: dims.from_torch(sizes[name]) for name in sorted(sizes)}
 
 
 def _float_dtypes(node: Node) -> list[str]:
-    """Names of the floating dtypes among the tensors that an operator of torch is given."""
+    """Return the names of the floating dtypes of a node's tensor arguments."""
     if not isinstance(node.target, OpOverload):
         return []
     values = [node_value(operand) for operand in node.all_input_nodes]
-    dtypes = {v.dtype for v in values if isinstance(v, torch.Tensor) and v.dtype.is_floating_point}
+    dtypes = {
+        value.dtype
+        for value in values
+        if isinstance(value, torch.Tensor) and value.dtype.is_floating_point
+    }
     return sorted(str(dtype).removeprefix("torch.") for dtype in dtypes)
 
 
 def _source_prefix(node: Node) -> str:
-    """The line of the user's model, as compilers begin a headline."""
+    """Return ``file:line: `` of a node, as at the start of a compiler message."""
     source = source_line(node)
     return "" if source is None else f"{os.path.basename(source.file)}:{source.line}: "
 
 
 def shorten_line(line: str) -> str:
-    """A line that a terminal shows in one piece; headlines say what failed and are never cut."""
+    """Shorten an indented line to the width of a terminal; other lines are headlines."""
     if len(line) <= MAX_COLUMNS or not line.startswith(" "):
         return line
     return line[: MAX_COLUMNS - 4] + " ..."
 
 
 def node_position(node: Node) -> tuple[int, int]:
-    """Position of ``node`` in its graph, and the number of nodes of the graph."""
+    """Return the position of a node in its graph, and the number of nodes of the graph."""
     nodes = list(node.graph.nodes)
     return nodes.index(node), len(nodes)
 
 
 def graph_text(graph_module: GraphModule | None, node: Any, values: Mapping[Node, Any]) -> str:
-    """The part of a graph's debug message that is about FX: users, shapes, the graph, and how far
-    it went, up to ``node``; ``values`` is what the nodes became."""
+    """Return the FX part of the debug message: users, shapes and values, graph, current node."""
     if graph_module is None:
         return ""
     graph = graph_module.graph
     lines = ["--TORCH-USERS--"]
     lines += [
-        f"{n.name} -> {{{', '.join(u.name for u in n.users)}}}" for n in graph.nodes if n.users
+        f"{fx_node.name} -> {{{', '.join(user.name for user in fx_node.users)}}}"
+        for fx_node in graph.nodes
+        if fx_node.users
     ]
     lines.append("--TORCH-SHAPES--")
-    for n in graph.nodes:
-        if n.op != "output":
-            became = values.get(n)
+    for fx_node in graph.nodes:
+        if fx_node.op != "output":
+            converted = values.get(fx_node)
             lines.append(
-                f"{n.name}: {describe_value(node_value(n))}"
-                + (f" --- {became}" if n in values else "")
+                f"{fx_node.name}: {describe_value(node_value(fx_node))}"
+                + (f" --- {converted}" if fx_node in values else "")
             )
     lines += ["-- process.graph_module --", str(graph).strip()]
     if isinstance(node, Node):

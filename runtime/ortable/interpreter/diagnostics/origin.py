@@ -1,5 +1,4 @@
-"""Where a node comes from: FX name, ATen target, path of the submodule, line of the user's model.
-Computed once per FX node and only when asked for: at serialisation, or for an error message."""
+"""Find the origin of an FX node for metadata and messages: module, target and source line."""
 
 from __future__ import annotations
 
@@ -18,13 +17,13 @@ from ortable.compat.torch import HigherOrderOperator, OpOverload, OpOverloadPack
 _FRAME = re.compile(
     r'File "(?P<file>[^"]+)", line (?P<line>\d+), in [^\n]*\n?[ \t]*(?P<code>[^\n]*)'
 )
-_ROOT = "_export_root"  # what torch.export calls the module inside graphs of higher-order operators
+_ROOT = "_export_root"  # torch.export's name of the module in subgraphs of higher-order operators
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 
 
 @dataclass(frozen=True)
 class SourceLine:
-    """A line of the user's model, as torch recorded it."""
+    """A source line of the user's model that torch recorded."""
 
     file: str
     line: int
@@ -35,20 +34,19 @@ class SourceLine:
 
     @cached_property
     def text(self) -> str:
-        """File, line number and code, as one line."""
+        """File name, line number and code in one line."""
         text = f"{os.path.basename(self.file)}:{self.line}"
         return f"{text}: {self.code}" if self.code else text
 
 
 def source_line(node: Node) -> SourceLine | None:
-    """The innermost frame outside torch of the trace that torch kept for ``node``; None when it
-    kept none."""
+    """Return the innermost frame outside torch in the stack trace of a node, or None."""
     trace = node.meta.get("stack_trace")
-    return _line_of(trace) if trace else None
+    return _parse_trace(trace) if trace else None
 
 
-@lru_cache(maxsize=4096)  # the nodes that one line makes have equal traces
-def _line_of(trace: str) -> SourceLine | None:
+@lru_cache(maxsize=4096)  # all nodes of a source line have equal traces
+def _parse_trace(trace: str) -> SourceLine | None:
     frames = [match for match in _FRAME.finditer(trace) if os.sep in match["file"]]
     if not frames:
         return None
@@ -58,14 +56,13 @@ def _line_of(trace: str) -> SourceLine | None:
 
 
 def module_path(node: Node) -> tuple[str, str]:
-    """Dotted path and class name of the innermost submodule that ``node`` was traced in, ``("",
-    "")`` when unknown."""
+    """Return path and class name of the innermost module of a node, or two empty texts."""
     stack = _module_stack(node)
     return _module_entry(*next(reversed(stack.values()))) if stack else ("", "")
 
 
 def called_modules(node: Node) -> list[tuple[str, str]]:
-    """Dotted path and class name of every module that ``node`` was traced in, outermost first."""
+    """Return path and class name of each module in which a node was traced, outermost first."""
     return [_module_entry(*entry) for entry in _module_stack(node).values()]
 
 
@@ -73,25 +70,26 @@ def _module_stack(node: Node) -> dict[str, tuple[str, Any]]:
     return node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
 
 
-def _module_entry(path: str, kind: Any) -> tuple[str, str]:
-    return _plain_module(path, kind if isinstance(kind, str) else kind.__qualname__)
+def _module_entry(path: str, module_class: Any) -> tuple[str, str]:
+    return _normalize_module(
+        path, module_class if isinstance(module_class, str) else module_class.__qualname__
+    )
 
 
-@lru_cache(maxsize=4096)  # each node names all modules around it
-def _plain_module(path: str, kind: str) -> tuple[str, str]:
+@lru_cache(maxsize=4096)  # the nodes of a module have equal entries
+def _normalize_module(path: str, class_name: str) -> tuple[str, str]:
     if path.startswith("_empty_nn_module_stack"):
         return "", ""
-    if path.startswith("L['"):  # as dynamo writes it: the local variable that holds the module
-        root, _, inner = path[3:].partition("']")
-        path = inner.removeprefix(".") if root in ("self", "fn") else root + inner
+    if path.startswith("L['"):  # dynamo's name of a local variable that holds the module
+        root, _, inner_path = path[3:].partition("']")
+        path = inner_path.removeprefix(".") if root in ("self", "fn") else root + inner_path
     if path == _ROOT or path.startswith(f"{_ROOT}."):
         path = path[len(_ROOT) + 1 :]
-    return path, kind.rpartition(".")[2]
+    return path, class_name.rpartition(".")[2]
 
 
 def target_name(target: Any) -> str:
-    """How messages and metadata call the target of a node: ``aten.add.Tensor``,
-    ``operator.getitem``, ``sum``."""
+    """Return the name of a target in messages and metadata, such as ``aten.add.Tensor``."""
     if isinstance(target, str):
         return target
     if isinstance(target, (OpOverload, OpOverloadPacket, HigherOrderOperator)):
@@ -104,8 +102,7 @@ def target_name(target: Any) -> str:
 
 
 def metadata_of(node: Node) -> dict[str, str]:
-    """``metadata_props`` of the ONNX nodes made for ``node``: fx_node, aten_target, module_path,
-    source."""
+    """Return the ``metadata_props`` of the ONNX nodes that are made for an FX node."""
     metadata = {"fx_node": node.name, "aten_target": target_name(node.target)}
     path, _ = module_path(node)
     if path:
@@ -117,8 +114,7 @@ def metadata_of(node: Node) -> dict[str, str]:
 
 
 def metadata_reader() -> Callable[[object], dict[str, str]]:
-    """A function for ``GraphBuilder.origin_metadata``; the record of an FX node is made once,
-    whoever asks again."""
+    """Return a function for ``GraphBuilder.origin_metadata`` that caches metadata by FX node."""
     records: dict[object, dict[str, str]] = {}
 
     def read_metadata(origin: object) -> dict[str, str]:

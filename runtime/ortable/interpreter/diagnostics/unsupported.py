@@ -1,6 +1,6 @@
-"""Check a graph before anything is converted: in-place writes, and operators without a converter.
-The error has all of them at once, each with its count, the line of the user's model, the closest
-spec, and a draft of its YAML entry.
+"""Check a graph for in-place writes and for operators without a converter.
+
+The error lists all such operators with calls, source lines, closest spec and a draft of an entry.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ AsGraph = Callable[[Any], GraphModule | None]
 
 @dataclass
 class Missing:
-    """One target without a converter: its name in the tables, and the nodes that call it."""
+    """A target without a converter, its key in the tables, and the nodes that call it."""
 
     name: str
     target: Any
@@ -77,15 +77,15 @@ def check_writes(
     owner: Any = None,
     elidable_in: ElidableIn | None = None,
 ) -> None:
-    """Raise ConversionError for the first node that writes to one of its arguments."""
+    """Raise ConversionError if a node of the graph has an observable write to an argument."""
     write = first_write(graph_module, tables, owner, elidable_in)
     if write is None:
         return
-    node, why = write
+    node, reason = write
     lines = [
-        f"{operator_key(node)} writes to its argument: {why}. ONNX has no such operator.",
+        f"{operator_key(node)} writes to its argument: {reason}. ONNX has no in-place operators.",
         *describe_node(node, tables.spec_files),
-        "  Functionalise the graph first: to_onnx does it for modules and exported programs, "
+        "  Functionalize the graph first: to_onnx does it for modules and exported programs, "
         "`exported_program.run_decompositions({})` does it in torch.",
     ]
     raise ConversionError("\n".join(lines))
@@ -99,15 +99,14 @@ def missing_nodes(
     owner: Any = None,
     elidable_in: ElidableIn | None = None,
 ) -> list[Node]:
-    """Nodes of the graph, and of the graphs inside it, that have no converter.
+    """Return the nodes of a graph and its subgraphs that have no converter.
 
-    ``find_converter(overload)`` answers for ATen overloads, ``as_graph(module)`` opens submodules
-    (None: it cannot); ``owner`` holds the attributes that the graph reads, when that is not
-    ``graph_module`` itself; ``elidable_in`` is that of ``first_write``.
+    ``as_graph`` returns the graph of a submodule, or None if it cannot be traced; the other
+    arguments are those of `first_write`.
     """
     missing: list[Node] = []
     elidable = find_elidable(graph_module, tables, elidable_in)
-    holder = graph_module if owner is None else owner
+    attribute_owner = graph_module if owner is None else owner
     for node in graph_module.graph.nodes:
         if node.op == "call_function":
             if node not in elidable and not is_known(node, tables, find_converter):
@@ -116,20 +115,22 @@ def missing_nodes(
             if node.target not in tables.methods and node.target not in SIZE_METHODS:
                 missing.append(node)
         elif node.op in ("get_attr", "call_module"):
-            module = find_attribute(holder, str(node.target), None)
+            module = find_attribute(attribute_owner, str(node.target), None)
             if is_guard(module) or (node.op == "get_attr" and not isinstance(module, GraphModule)):
                 continue
-            inner = as_graph(module)
+            subgraph = as_graph(module)
             missing += (
                 [node]
-                if inner is None
-                else missing_nodes(inner, tables, find_converter, as_graph, elidable_in=elidable_in)
+                if subgraph is None
+                else missing_nodes(
+                    subgraph, tables, find_converter, as_graph, elidable_in=elidable_in
+                )
             )
     return missing
 
 
 def is_known(node: Node, tables: ConverterTables, find_converter: FindConverter) -> bool:
-    """Whether a function that a node calls has a converter, or needs none."""
+    """Whether the function that a node calls has a converter or does not need one."""
     target = node.target
     if isinstance(target, OpOverload):
         name = target.name()
@@ -142,11 +143,12 @@ def is_known(node: Node, tables: ConverterTables, find_converter: FindConverter)
     if overload is not None and find_converter(overload) is not None:
         return True
     if overload is not None:
-        user_converter = find_converter(target)  # the user's, which is none of the tables
+        # the tables' converter of the wrapper does not support custom operators
+        user_converter = find_converter(target)
         return user_converter is not None and user_converter not in tables.hops.values()
     if isinstance(target, HigherOrderOperator):
-        ours = (tables.hops, traits.TRANSPARENT, traits.RETURNS)
-        return any(target.name() in table for table in ours) or find_converter(target) is not None
+        known = (tables.hops, traits.TRANSPARENT, traits.RETURNS)
+        return any(target.name() in table for table in known) or find_converter(target) is not None
     if is_number(node_value(node)):
         return True
     name = qualified_name(target)
@@ -156,7 +158,7 @@ def is_known(node: Node, tables: ConverterTables, find_converter: FindConverter)
 
 
 def group_missing(nodes: Iterable[Node]) -> list[Missing]:
-    """Nodes without a converter, grouped by target in the order of the graph."""
+    """Group nodes without a converter by target, in the order of the graph."""
     groups: dict[tuple[str, str], Missing] = {}
     for node in nodes:
         name = operator_key(node)
@@ -167,13 +169,9 @@ def group_missing(nodes: Iterable[Node]) -> list[Missing]:
 def not_found_error(
     missing: list[Missing], tables: ConverterTables, graph_text: str
 ) -> FunctionNotFoundError:
-    """The error for ``missing``: the first in short, with an entry to start from; ``details`` has
-    all of them.
-
-    ``graph_text`` is the graph so far.
-    """
+    """Return the error for targets without a converter; its message shows the first one."""
     details = [
-        _searched_for(missing),
+        _format_search(missing),
         f"{_format_count(len(missing), 'operator')} of this graph without a converter:",
         "",
     ]
@@ -187,23 +185,23 @@ def not_found_error(
     error.operators = tuple(entry.name for entry in missing)
     error.converter_name = converter_name(tables, missing[0].nodes[0])
     error.drafted = bool(draft_entry(missing[0].nodes[0]))
-    error.max_lines = None  # the summary is short but for the entry, which is there to be copied
+    error.max_lines = None  # the entry must not be cut, because users copy it
     error.advice = advice.make_advice(error, "library")
     return error
 
 
 def _format_summary(missing: list[Missing], tables: ConverterTables) -> list[str]:
-    """What fits into a few lines: the first operator, its place, the names of all, and an entry to
-    start from."""
-    first = missing[0]
-    node = first.nodes[0]
-    source, (path, kind) = source_line(node), module_path(node)
+    """Format the first operator with its location, the names of all, and a draft of an entry."""
+    first_missing = missing[0]
+    node = first_missing.nodes[0]
+    source, (path, class_name) = source_line(node), module_path(node)
     location = f"node '{node.name}'"
     if source is not None:
         location = f"{os.path.basename(source.file)}:{source.line}"
-    module = f" (module {path or kind})" if path or kind else ""
+    module = f" (module {path or class_name})" if path or class_name else ""
     lines = [
-        f"Unable to interpret function {first.name}: it has no converter, at {location}{module}"
+        f"Unable to interpret function {first_missing.name}: it has no converter, "
+        f"at {location}{module}"
     ]
     if source is not None and source.code:
         lines.append(shorten_line(f"    {source.code}"))
@@ -222,7 +220,7 @@ def _format_summary(missing: list[Missing], tables: ConverterTables) -> list[str
     )
     if node.op == "call_module":
         lines.append("  torch cannot trace this module symbolically")
-    closest = _closest_spec(first.name, tables)
+    closest = _closest_spec(first_missing.name, tables)
     file = tables.spec_files.get(closest or "")
     if closest is not None:
         lines.append(shorten_line(f"  closest spec: {closest}" + (f" ({file})" if file else "")))
@@ -231,10 +229,10 @@ def _format_summary(missing: list[Missing], tables: ConverterTables) -> list[str
 
 
 def _wrap_line(line: str) -> list[str]:
-    """A line of an entry as YAML that a terminal shows whole: what is cut cannot be copied."""
+    """Wrap a line of YAML to the width of a terminal, because a cut line cannot be copied."""
     width = MAX_COLUMNS - 4
     if len(line) > width:
-        line = line.partition("  # ")[0]  # a comment does not go on in the next line
+        line = line.partition("  # ")[0]  # a comment cannot continue in the next line
     return textwrap.wrap(
         line,
         width,
@@ -244,14 +242,14 @@ def _wrap_line(line: str) -> list[str]:
     )
 
 
-def _searched_for(missing: list[Missing]) -> str:
-    """What was looked for, as torch calls it."""
-    first = missing[0]
-    node = first.nodes[0]
-    kind = type(first.target) if node.op == "call_function" else node.op
+def _format_search(missing: list[Missing]) -> str:
+    """Return the first line of the details, with the call of the first target."""
+    first_missing = missing[0]
+    node = first_missing.nodes[0]
+    node_kind = type(first_missing.target) if node.op == "call_function" else node.op
     return (
-        f"Unable to interpret function {kind}: {first.target!r}, searched for {[first.name]}, "
-        f"args={node.args}, kwargs={dict(node.kwargs)}"
+        f"Unable to interpret function {node_kind}: {first_missing.target!r}, "
+        f"searched for {[first_missing.name]}, args={node.args}, kwargs={dict(node.kwargs)}"
     )
 
 
@@ -269,31 +267,34 @@ def _format_missing(entry: Missing, tables: ConverterTables) -> list[str]:
     overload = written_overload(node)
     if overload is not None:
         names = ", ".join(written_arguments(overload))
-        lines.append(f"    it writes into {names}: an entry returns results, then the new values")
+        lines.append(f"    it writes to {names}: an entry returns results, then the new values")
     draft = draft_entry(node)
     return [*lines, "    start from:", *(f"      {line}" for line in draft)] if draft else lines
 
 
 def _node_location(node: Node) -> str:
     source = source_line(node)
-    path, kind = module_path(node)
+    path, class_name = module_path(node)
     text = str(source) if source else f"node '{node.name}'"
-    return f"{text} (module {path or kind})" if path or kind else text
+    return f"{text} (module {path or class_name})" if path or class_name else text
 
 
 def _closest_spec(name: str, tables: ConverterTables) -> str | None:
-    plain = {key.partition("::")[2]: key for key in tables.converters}
-    short = name.partition("::")[2] or name.rpartition(".")[2]
-    matches = difflib.get_close_matches(short, plain, n=1, cutoff=0.7)
+    keys_by_name = {key.partition("::")[2]: key for key in tables.converters}
+    short_name = name.partition("::")[2] or name.rpartition(".")[2]
+    matches = difflib.get_close_matches(short_name, keys_by_name, n=1, cutoff=0.7)
     if not matches:
-        matches = difflib.get_close_matches(short.partition(".")[0], plain, n=1, cutoff=0.7)
-    return plain[matches[0]] if matches else None
+        matches = difflib.get_close_matches(
+            short_name.partition(".")[0], keys_by_name, n=1, cutoff=0.7
+        )
+    return keys_by_name[matches[0]] if matches else None
 
 
 def draft_entry(node: Node) -> list[str]:
-    """The YAML entry to start from for the target of ``node``, with what the graph tells about
-    shapes and types; empty for what a user's file does not hold: higher-order operators, Python
-    functions, methods and modules, and writes into a list of tensors."""
+    """Draft a YAML entry for the target of a node, with shapes and types of the graph.
+
+    The draft is empty for targets that a user's file cannot contain, such as Python functions.
+    """
     overload = written_overload(node)
     target = overload or node.target
     if not isinstance(target, OpOverload):
@@ -302,40 +303,54 @@ def draft_entry(node: Node) -> list[str]:
     values = _bind_arguments(node, schema)
     if overload is not None and None in [values[name] for name in written_arguments(overload)]:
         return []
-    tensors = [a.name for a in schema.arguments if str(a.type) in ("Tensor", "Optional[Tensor]")]
-    lists = [a.name for a in schema.arguments if str(a.type).startswith("List[Tensor")]
-    first = tensors[0] if tensors else f"{lists[0]}[0]" if lists else ""
-    ignored = [a.name for a in schema.arguments if a.name not in (tensors[:1] or lists[:1])]
+    tensors = [
+        argument.name
+        for argument in schema.arguments
+        if str(argument.type) in ("Tensor", "Optional[Tensor]")
+    ]
+    lists = [
+        argument.name
+        for argument in schema.arguments
+        if str(argument.type).startswith("List[Tensor")
+    ]
+    operand = tensors[0] if tensors else f"{lists[0]}[0]" if lists else ""
+    unused = [
+        argument.name
+        for argument in schema.arguments
+        if argument.name not in (tensors[:1] or lists[:1])
+    ]
     results = _result_examples(node, schema, values)
-    outs = [_out_rule(result, tensors, values) for result in results]
+    rules = [_out_rule(result, tensors, values) for result in results]
     lines = [
         f"- op: {schema}",
-        f"  out: {outs[0] if len(outs) == 1 else '[' + ', '.join(outs) + ']'}",
+        f"  out: {rules[0] if len(rules) == 1 else '[' + ', '.join(rules) + ']'}",
     ]
-    if ignored:
-        reasons = ", ".join(f"{name}: why" for name in ignored)
-        lines.append(f"  unused: {{{reasons}}}  # say why each may be, or read it in lower")
-    call = f"{_onnx_operator(schema.name, len(results))}({first})"
+    if unused:
+        reasons = ", ".join(f"{name}: why" for name in unused)
+        lines.append(f"  unused: {{{reasons}}}  # give each a reason, or use it in lower")
+    call = f"{_onnx_operator(schema.name, len(results))}({operand})"
     returned = [f"[{call}]"] if _returns_list(schema) else [call] * len(results)
     comment = "  # the ONNX form goes here: a CapWord is one ONNX node"
     lines.append(f"  lower: return {', '.join(returned)}{comment}")
     if any(_is_complex(value) for value in (*values.values(), *results)):
-        lines.append(f"  complex: parts({first})  # or the form of the two parts")
-    case = ", ".join(f"{name}: {_case_value(values[name])}" for name in values)
+        lines.append(f"  complex: parts({operand})  # or the form of the two parts")
+    case = ", ".join(f"{name}: {_sample_text(values[name])}" for name in values)
     lines.append("  samples: [{" + case + "}]")
     return lines
 
 
 def _result_examples(node: Node, schema: Any, values: Mapping[str, Any]) -> list[Any]:
-    """The examples of the results that ``out`` describes: a list of tensors is one."""
+    """Return the metadata of the results that ``out`` describes; a list of tensors is one."""
     results = node_value(node)
     if _returns_list(schema):
         return [results]
     if written_overload(node) is not None:
-        new = [node_value(values[name]) for name in written_arguments(written_overload(node))]
-        return [*results[: len(schema.returns)], *new]
-    several = isinstance(results, (list, tuple)) and not is_tensor_like(results)
-    return list(results) if several else [results]
+        new_values = [
+            node_value(values[name]) for name in written_arguments(written_overload(node))
+        ]
+        return [*results[: len(schema.returns)], *new_values]
+    has_several = isinstance(results, (list, tuple)) and not is_tensor_like(results)
+    return list(results) if has_several else [results]
 
 
 def _returns_list(schema: Any) -> bool:
@@ -358,15 +373,15 @@ def _bind_arguments(node: Node, schema: Any) -> dict[str, Any]:
 
 def _out_rule(result: Any, tensors: list[str], values: Mapping[str, Any]) -> str:
     if not is_tensor_like(result):
-        same = f"same({tensors[0]})" if tensors else "float32"
-        return f"{{shape: meta, dtype: {same}}}"
+        dtype_rule = f"same({tensors[0]})" if tensors else "float32"
+        return f"{{shape: meta, dtype: {dtype_rule}}}"
     shape, dtype = "meta", None
     for name in tensors:
         value = values.get(name)
         example: Any = node_value(value) if isinstance(value, Node) else None
         if not is_tensor_like(example):
             continue
-        # as text: sizes that depend on data refuse a comparison
+        # compared as text, because comparing data-dependent sizes raises an error
         if shape == "meta" and str(tuple(example.shape)) == str(tuple(result.shape)):
             shape = f"same({name})"
         if dtype is None and example.dtype == result.dtype:
@@ -374,35 +389,34 @@ def _out_rule(result: Any, tensors: list[str], values: Mapping[str, Any]) -> str
     return f"{{shape: {shape}, dtype: {dtype or str(result.dtype).removeprefix('torch.')}}}"
 
 
-def _case_value(value: Any) -> str:
+def _sample_text(value: Any) -> str:
     if isinstance(value, Node):
         example = node_value(value)
         if is_tensor_like(example):
-            sizes = ",".join(str(d) if isinstance(d, int) else "2" for d in example.shape)
-            short = _SHORT_TYPES.get(example.dtype, str(example.dtype).removeprefix("torch."))
-            return f'"{short}[{sizes}]"'
+            sizes = ",".join(str(size) if isinstance(size, int) else "2" for size in example.shape)
+            dtype_text = _SHORT_TYPES.get(example.dtype, str(example.dtype).removeprefix("torch."))
+            return f'"{dtype_text}[{sizes}]"'
         return str(example) if isinstance(example, (int, float, bool)) else "2"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_case_value(item) for item in value) + "]"
+        return "[" + ", ".join(_sample_text(item) for item in value) + "]"
     if isinstance(value, str):
         return f'"{value}"'
     if isinstance(value, torch.device):
         return f'"{value.type}"'
-    return str(value).removeprefix("torch.")  # a dtype is called by its name
+    return str(value).removeprefix("torch.")  # specs contain dtypes without the prefix
 
 
-def _onnx_operator(name: str, results: int) -> str:
-    """The operator of ONNX that is called as torch's, if it gives as many results; else one that
-    takes and gives anything."""
+def _onnx_operator(name: str, result_count: int) -> str:
+    """Return the ONNX operator with one input and output and the same name, or "Identity"."""
     import onnx.defs
 
-    plain_name = name.partition("::")[2].replace("_", "").lower()
+    torch_name = name.partition("::")[2].replace("_", "").lower()
     for schema in onnx.defs.get_all_schemas():
-        alike = schema.name.lower() == plain_name and schema.max_input >= 1 >= schema.min_input
-        if schema.domain == "" and alike and results == 1:
+        is_match = schema.name.lower() == torch_name and schema.max_input >= 1 >= schema.min_input
+        if schema.domain == "" and is_match and result_count == 1:
             return schema.name
     return "Identity"
 
 
-def _format_count(number: int, word: str) -> str:
-    return f"{number} {word}" + ("" if number == 1 else "s")
+def _format_count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")

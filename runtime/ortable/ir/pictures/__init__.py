@@ -1,5 +1,6 @@
 """Draw ONNX graphs with graphviz, or write them for Model Explorer.
 
-`read` makes a `scene` of a model: boxes in nested groups (`modules`), and the edges between them.
-`explorer` writes all of it; `view` folds blocks that repeat and chooses what is open, and `dot`
-writes that. `draw` is for users, the exporter's programs and the shell."""
+`read` converts a model to a `scene`: boxes in nested groups (see `modules`), and edges between
+boxes. `explorer` writes the whole scene for Model Explorer. For graphviz, `view` folds repeated
+blocks and selects the open groups, and `dot` writes the view. `draw` has the public functions.
+"""

@@ -1,4 +1,4 @@
-"""Write a view as DOT text for graphviz: open groups are clusters, boxes are tables."""
+"""Write a view as DOT text for graphviz, with open groups as clusters and boxes as tables."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ compound=true, tooltip=" ", bgcolor="white", label={{title}}, labelloc=t, labelj
   node [shape=plain, fontname="{_FONT}", fontsize=11];
   edge [fontname="{_FONT}", fontsize=8, fontcolor="#667788", color="#8899aa", arrowsize=0.6, \
 penwidth=1.0];"""
-_FILLS = ("#f4f7fb", "#e9eff7", "#dde7f3", "#d2dff0")  # of clusters, by their depth
-_ENDS = {"input": "#cfe8ff", "output": "#d3f2d3"}
-_LONG = ', color="#d9822b", penwidth=1.8, weight=0'
+_FILLS = ("#f4f7fb", "#e9eff7", "#dde7f3", "#d2dff0")  # fill colors of clusters by depth
+_END_COLORS = {"input": "#cfe8ff", "output": "#d3f2d3"}
+_LONG_STYLE = ', color="#d9822b", penwidth=1.8, weight=0'
 
 
 def dot_of(
     view: View, *, rankdir: str = "TB", weights: bool = True, attributes: bool = True
 ) -> str:
-    """DOT text of a view.
+    """Format a view as DOT text.
 
-    Every visible item has one statement, called ``k`` and a number, or ``cluster_k``.
+    Each visible item has one statement, named ``k<number>``, or ``cluster_k<number>`` for an open
+    group.
     """
     writer = _Writer(view, weights, attributes)
     root = view.root
@@ -39,14 +40,14 @@ def dot_of(
 
 
 def color_of(operator: str) -> str:
-    """A light color that an operator has in every picture."""
+    """Return a light color that depends only on the name of the operator."""
     hue = (zlib.crc32(operator.encode()) % 360) / 360
     red, green, blue = colorsys.hls_to_rgb(hue, 0.86, 0.55)
     return f"#{round(red * 255):02x}{round(green * 255):02x}{round(blue * 255):02x}"
 
 
 class _Writer:
-    """The statements of one view."""
+    """Formats the statements of one view."""
 
     def __init__(self, view: View, weights: bool, attributes: bool) -> None:
         self.view = view
@@ -55,11 +56,11 @@ class _Writer:
         self.names: dict[Item, str] = {}
 
     def item_id(self, item: Item) -> str:
-        """The name of a statement."""
+        """Return the name of the statement of an item."""
         return self.names.setdefault(item, f"k{len(self.names) + 1}")
 
     def group_statements(self, group: Group, depth: int) -> Iterator[str]:
-        """Statements of what lies in an open group."""
+        """Yield the statements of the items in an open group."""
         indent = "  " * depth
         for item in group.items:
             if isinstance(item, Box):
@@ -69,28 +70,28 @@ class _Writer:
             else:
                 yield f"{indent}subgraph cluster_{self.item_id(item)} {{"
                 fill = _FILLS[(depth - 1) % len(_FILLS)]
-                dashed = (
+                style = (
                     "rounded,filled,dashed" if item.role in ("repeat", "body") else "rounded,filled"
                 )
                 title, tooltip = _cluster_title(item), _quote_text(_group_tooltip(item))
                 yield (
-                    f'{indent}  graph [style="{dashed}", color="#9fb3c8", fillcolor="{fill}", '
+                    f'{indent}  graph [style="{style}", color="#9fb3c8", fillcolor="{fill}", '
                     f"margin=8, fontsize=11, label={title}, tooltip={tooltip}];"
                 )
                 yield from self.group_statements(item, depth + 1)
                 yield f"{indent}}}"
 
     def box_attributes(self, box: Box) -> str:
-        """The attributes of a node or of an input or output."""
+        """Format the DOT attributes of a box."""
         details = [box.name, *(f"{key}: {text}" for key, text in box.about.items())]
         details += [row.full_name for row in box.weights]
         tooltip = _quote_text("\n".join(filter(None, details)) or box.title)
         if box.role != "node":
             rows = [f"<tr><td><b>{_escape_html(box.title)}</b></td></tr>"]
             if box.note:
-                small = f'<font point-size="9">{_escape_html(box.note)}</font>'
-                rows.append(f"<tr><td>{small}</td></tr>")
-            table = _html_table(rows, color=_ENDS[box.role], style="rounded")
+                note_text = f'<font point-size="9">{_escape_html(box.note)}</font>'
+                rows.append(f"<tr><td>{note_text}</td></tr>")
+            table = _html_table(rows, color=_END_COLORS[box.role], style="rounded")
             return f"label=<{table}>, tooltip={tooltip}"
         rows = [
             f'<tr><td colspan="2" bgcolor="{color_of(box.title)}"><b>{_escape_html(box.title)}</b>'
@@ -105,17 +106,17 @@ class _Writer:
         return f"label=<{_html_table(rows)}>, tooltip={tooltip}"
 
     def link_statements(self) -> Iterator[str]:
-        """The edges. A result that several read has its type at the first of them."""
+        """Yield the statements of the edges; only the first edge of a result shows its type."""
         labelled: set[tuple[Item, str]] = set()
         for link in self.view.links:
-            named = [(name, text) for name, text in link.names.items() if text]
-            fresh = [text for name, text in named if (link.source, name) not in labelled]
-            labelled.update((link.source, name) for name, _ in named)
-            ends = isinstance(link.source, Box) and link.source.role == "input"
-            ends = ends or (isinstance(link.target, Box) and link.target.role == "output")
-            label = "" if ends else _edge_text(fresh)
+            typed = [(name, text) for name, text in link.names.items() if text]
+            new_types = [text for name, text in typed if (link.source, name) not in labelled]
+            labelled.update((link.source, name) for name, _ in typed)
+            is_end = isinstance(link.source, Box) and link.source.role == "input"
+            is_end = is_end or (isinstance(link.target, Box) and link.target.role == "output")
+            label = "" if is_end else _edge_text(new_types)
             tooltip = _quote_text(
-                "\n".join(f"{n} {t}".strip() for n, t in link.names.items()) or " "
+                "\n".join(f"{result} {type}".strip() for result, type in link.names.items()) or " "
             )
             style = f"tooltip={tooltip}"
             if label:
@@ -123,7 +124,7 @@ class _Writer:
             if link.inner:
                 style += ', style=dashed, color="#a58fc0"'
             elif link.long:
-                style += _LONG
+                style += _LONG_STYLE
             else:
                 style += ", weight=4"
             yield f"  {self.item_id(link.source)} -> {self.item_id(link.target)} [{style}];"
@@ -132,18 +133,18 @@ class _Writer:
 def _edge_text(types: list[str]) -> str:
     if len(types) > 2:
         types = [f"{len(types)} results"]
-    return "\n".join(f"  {text}" for text in types)  # off the line
+    return "\n".join(f"  {text}" for text in types)  # the spaces separate it from the edge
 
 
 def _closed_label(group: Group) -> str:
-    """The attributes of a group that is one box."""
+    """Format the DOT attributes of a closed group."""
     counts, operators = summarize_group(group)
-    kind = f'  <font color="#556677">{_escape_html(group.kind)}</font>' if group.kind else ""
-    rows = [f'<tr><td bgcolor="#c9d8ea"><b>{_escape_html(group.title())}</b>{kind}</td></tr>']
-    small = '<tr><td align="left"><font point-size="9" color="#445566">{}</font></td></tr>'
-    rows += [small.format(_escape_html(text)) for text in (counts, operators) if text]
+    class_text = f'  <font color="#556677">{_escape_html(group.kind)}</font>' if group.kind else ""
+    rows = [f'<tr><td bgcolor="#c9d8ea"><b>{_escape_html(group.title())}</b>{class_text}</td></tr>']
+    small_row = '<tr><td align="left"><font point-size="9" color="#445566">{}</font></td></tr>'
+    rows += [small_row.format(_escape_html(text)) for text in (counts, operators) if text]
     if group.role == "others":
-        rows.insert(1, small.format("each like the one before"))
+        rows.insert(1, small_row.format("each equal to the first"))
     border = 3 if group.times > 1 else 2
     tooltip = _quote_text(_group_tooltip(group))
     return f"label=<{_html_table(rows, border)}>, tooltip={tooltip}"
@@ -161,10 +162,10 @@ def _group_tooltip(group: Group) -> str:
 
 
 def _html_table(rows: list[str], border: int = 1, color: str = "white", style: str = "") -> str:
-    round = f' style="{style}"' if style else ""
+    style_attribute = f' style="{style}"' if style else ""
     return (
         f'<table border="{border}" cellborder="0" cellspacing="0" cellpadding="3" '
-        f'color="#7a93ab" bgcolor="{color}"{round}>{"".join(rows)}</table>'
+        f'color="#7a93ab" bgcolor="{color}"{style_attribute}>{"".join(rows)}</table>'
     )
 
 
@@ -177,12 +178,12 @@ def _html_row(row: Row, color: str) -> str:
 
 
 def _escape_html(text: str) -> str:
-    """Text for a label that graphviz reads as HTML, which knows no control characters."""
+    """Escape a text for an HTML label of graphviz, without control characters."""
     return html.escape(_replace_control(text), quote=True).replace("&#x27;", "&#39;")
 
 
 def _quote_text(text: str) -> str:
-    """A text between quotes, in which graphviz reads entities, and a backslash as an escape."""
+    """Quote a text for DOT, and escape entities and backslashes."""
     lines = [
         _replace_control(line).replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"')
         for line in text.split("\n")

@@ -1,6 +1,7 @@
-"""Draw a model: dot text, an image by graphviz, matplotlib axes, a graph of Model Explorer.
+"""Draw a model as DOT text, as an image of graphviz, on matplotlib axes, or for Model Explorer.
 
-Users call it (`ortable.draw`, `ortable.debug.plot`), the exporter's OnnxProgram, and the shell."""
+`ortable.draw`, `ortable.debug.plot`, the programs of the exporter and the command line use it.
+"""
 
 from __future__ import annotations
 
@@ -28,22 +29,22 @@ if TYPE_CHECKING:
 
     Direction = Literal["TB", "LR", "BT", "RL"]
 
-MAX_BOXES = 1000  # boxes that graphviz lays out in seconds; beyond it, minutes
-_REMEDY = (
+MAX_BOXES = 1000  # graphviz takes seconds for this number of boxes, and minutes for more
+_INSTALL_HINT = (
     "install the extra with `pip install 'ortable[plot]'` and the `dot` program with your "
     "system's package `graphviz` (`apt install graphviz`, `brew install graphviz`, "
     "`conda install graphviz`). "
     "A file .json or .dot, and `ortable.debug.plot.to_dot`, need neither."
 )
-_NO_PAGE = (
-    "ortable draws no .html. Write a .json and open it in Model Explorer: "
+_NO_HTML = (
+    "ortable cannot draw an .html file. Write a .json file and open it in Model Explorer: "
     "`pip install ai-edge-model-explorer`, then `model-explorer model.json`."
 )
 
 
 @dataclass(frozen=True)
 class DrawStyle:
-    """What a picture shows, and how: the arguments of `draw`."""
+    """Options of a picture; see the arguments of `draw`."""
 
     module: str | None = None
     depth: int | None = None
@@ -54,9 +55,9 @@ class DrawStyle:
 
     def __post_init__(self) -> None:
         if self.depth is not None and (not isinstance(self.depth, int) or self.depth < 0):
-            raise OptionError(f"depth is None or a number from 0 on, not {self.depth!r}")
+            raise OptionError(f"depth must be None or an int of at least 0, not {self.depth!r}")
         if self.rankdir not in ("TB", "LR", "BT", "RL"):
-            raise OptionError(f"rankdir is 'TB', 'LR', 'BT' or 'RL', not {self.rankdir!r}")
+            raise OptionError(f"rankdir must be 'TB', 'LR', 'BT' or 'RL', not {self.rankdir!r}")
 
 
 def draw(
@@ -71,71 +72,71 @@ def draw(
     rankdir: Direction = "TB",
     overlays: Sequence[Overlay] = (),
 ) -> Axes | None:
-    """Draws a model into a file, or on matplotlib axes.
+    """Draw a model into a file, or on matplotlib axes.
 
-    The modules of the torch model are boxes in one another, with their names and classes; nodes lie
-    in their modules, weights are rows of the nodes that read them, edges carry dtype and shape.
-    Blocks that repeat are drawn once.
+    The modules of the torch model are nested boxes with names and classes, which contain their
+    nodes. Weights are rows of the nodes that read them, and edges show dtype and shape. Repeated
+    blocks are drawn once.
 
-    A ``.json`` has the whole graph, to be opened in Model Explorer: modules as layers, large
-    weights as nodes, and for each node its attributes and what the model's metadata says of it.
+    A ``.json`` file contains the whole graph for Model Explorer: modules as layers, large weights
+    as nodes, and each node with its attributes and metadata.
 
     Args:
         model: a ModelProto, a GraphProto, a program of `ortable.export`, a LargeModel, or the path
             of a model.
-        path: the file to write. Its ending says what: ``.json`` is a graph of Model Explorer;
-            ``.svg``, ``.png`` and ``.pdf`` are drawn by graphviz; ``.dot`` is its text. None draws
-            on matplotlib axes.
-        module: draw this module only, by its path (``"encoder.layer.0"``) or its class.
-        depth: how many levels of modules are open, 0 is none; by default as many as a picture of
-            24 boxes has room for. Model Explorer opens modules itself: `depth`, `fold` and
-            `rankdir` change nothing in a ``.json``.
-        fold: draw the first of equal blocks in a row, and one box that counts the others.
+        path: the file to write. The suffix selects the format: ``.json`` is a graph for Model
+            Explorer; ``.svg``, ``.png`` and ``.pdf`` are images made by graphviz; ``.dot`` is the
+            input of graphviz. None draws on matplotlib axes.
+        module: draw only this module, given by its path (``"encoder.layer.0"``) or class.
+        depth: number of open levels of modules, 0 for none. None opens as many levels as fit in 24
+            boxes. `depth`, `fold` and `rankdir` have no effect on a ``.json`` file, because Model
+            Explorer opens modules interactively.
+        fold: draw the first of a run of equal blocks, and one box for the others.
         weights: show weights and constants.
         attributes: show attributes.
-        rankdir: the direction of the graph, as graphviz names it: ``"TB"`` goes down.
-        overlays: node data to write beside a ``.json``. ``"dtype"`` colors nodes by the dtype of
-            their first result, ``"rewrite"`` by the rewrite that made them, and a result of
-            `ortable.profile` of the same model, or the path of its JSON, by their time. The files
-            of ``model.json`` are ``model.dtype.json``, ``model.rewrite.json``, ``model.time.json``.
+        rankdir: direction of the graph, as in graphviz; ``"TB"`` is from top to bottom.
+        overlays: files of node data to write next to a ``.json`` file. ``"dtype"`` colors nodes by
+            the dtype of their first result, and ``"rewrite"`` by the rewrite that made them. A
+            result of `ortable.profile` for the same model, or the path of its JSON, colors them by
+            time. For ``model.json`` the files are ``model.dtype.json``, ``model.rewrite.json`` and
+            ``model.time.json``.
 
     Returns:
-        None, or the axes where `path` is None.
+        The axes if `path` is None, else None.
 
     Raises:
-        InputError: the file is no ONNX model, or an overlay is a file that is no profile.
-        OptionError: there is no such module, the depth is below 0, the picture would have more
-            than 1000 boxes, an overlay is unknown or of another model, or `path` is an ``.html``.
-        OrtableError: what draws is absent: the graphviz package, its `dot` program (neither is
-            needed for ``.json`` and ``.dot``), or matplotlib.
-        TypeError: `model` is something else.
+        InputError: the file is not an ONNX model, or the file of an overlay is not a profile.
+        OptionError: there is no such module, the depth is below 0, the picture would have more than
+            1000 boxes, an overlay is unknown or for another model, or `path` is an ``.html`` file.
+        OrtableError: a required package is absent: graphviz, its program `dot` (neither is needed
+            for ``.json`` and ``.dot``), or matplotlib.
+        TypeError: `model` has another type.
     """
-    look = DrawStyle(module, depth, fold, weights, attributes, rankdir)
+    style = DrawStyle(module, depth, fold, weights, attributes, rankdir)
     if path is None:
-        return _show_axes(render_model(model, "png", look), None, None)
+        return _show_axes(render_model(model, "png", style), None, None)
     target = Path(path)
     if not target.parent.is_dir():
-        raise OptionError(f"there is no folder '{target.parent}' for the picture '{target}'")
+        raise OptionError(f"the folder '{target.parent}' of the picture '{target}' does not exist")
     format = target.suffix[1:].lower() or "svg"
     if overlays and format != "json":
-        raise OptionError(f"overlays are for a .json, not for '{target}'")
+        raise OptionError(f"overlays require a .json file, not '{target}'")
     if format != "json":
-        write_file(target, render_model(model, format, look))
+        write_file(target, render_model(model, format, style))
         return None
     files = explorer_files(
-        _build_scene(model, look), overlays, weights=weights, attributes=attributes
+        _build_scene(model, style), overlays, weights=weights, attributes=attributes
     )
-    for ending, content in files.items():
-        write_file(target.with_suffix(ending) if ending else target, content)
+    for suffix, content in files.items():
+        write_file(target.with_suffix(suffix) if suffix else target, content)
     return None
 
 
 def render_model(model: Any, format: str, look: DrawStyle | None = None) -> bytes:
-    """The content of a file of a format: ``json``, ``dot``, or one of graphviz (``svg``, ``png``,
-    ``pdf``...)."""
+    """Return the content of a file: ``json``, ``dot``, or a format of graphviz such as ``svg``."""
     look = look or DrawStyle()
     if format in ("html", "htm"):
-        raise OptionError(_NO_PAGE)
+        raise OptionError(_NO_HTML)
     scene = _build_scene(model, look)
     if format == "json":
         return explorer_files(scene, weights=look.weights, attributes=look.attributes)[""]
@@ -146,7 +147,7 @@ def render_model(model: Any, format: str, look: DrawStyle | None = None) -> byte
     if format not in ("dot", "gv"):
         _check_size(scene, view, look)
     text = dot_of(view, rankdir=look.rankdir, weights=look.weights, attributes=look.attributes)
-    return text.encode() if format in ("dot", "gv") else _by_graphviz(text, format)
+    return text.encode() if format in ("dot", "gv") else _run_graphviz(text, format)
 
 
 def _model_of(model: Any) -> ModelProto | GraphProto:
@@ -154,67 +155,71 @@ def _model_of(model: Any) -> ModelProto | GraphProto:
         return load_graph(model)
     if isinstance(model, ModelProto | GraphProto):
         return model
-    inner = getattr(model, "model", model)  # of a program
-    proto = getattr(inner, "proto", inner)  # of a large model
+    model_or_large = getattr(model, "model", model)  # a program has `model`
+    proto = getattr(model_or_large, "proto", model_or_large)  # a LargeModel has `proto`
     if isinstance(proto, ModelProto):
         return proto
     raise TypeError(f"cannot draw an object of type {type(model).__name__}; give a ModelProto.")
 
 
-def _build_scene(model: Any, look: DrawStyle) -> Scene:
+def _build_scene(model: Any, style: DrawStyle) -> Scene:
     scene = scene_of(_model_of(model))
-    return scene if look.module is None else part_of(scene, look.module)
+    return scene if style.module is None else part_of(scene, style.module)
 
 
-def _check_size(scene: Scene, view: View, look: DrawStyle) -> None:
-    """Check that a picture is readable and graphviz can lay it out.
-
-    Raises:
-        OptionError: it has too many boxes.
-    """
+def _check_size(scene: Scene, view: View, style: DrawStyle) -> None:
+    """Raise OptionError if a picture has too many boxes for graphviz."""
     boxes = view.count_boxes()
     if boxes <= MAX_BOXES:
         return
-    fits = max(
-        (d for d in range(look.depth or 0) if count_visible(scene.root, d) <= MAX_BOXES),
+    max_depth = max(
+        (
+            depth
+            for depth in range(style.depth or 0)
+            if count_visible(scene.root, depth) <= MAX_BOXES
+        ),
         default=None,
     )
-    remedy = "" if fits is None else f"depth={fits}, "
+    depth_option = "" if max_depth is None else f"depth={max_depth}, "
     raise OptionError(
-        f"the picture would have {boxes} boxes, more than {MAX_BOXES}: give {remedy}"
+        f"the picture would have {boxes} boxes, more than {MAX_BOXES}: give {depth_option}"
         "module= for a part of the model, or write a .json for Model Explorer, which opens modules "
         "on demand"
     )
 
 
 def to_dot(model: Any, *, rankdir: Direction = "TB", **look: Any) -> str:
-    """DOT text of a model (ModelProto, GraphProto, program or path).
+    """Return the DOT text of a model (ModelProto, GraphProto, program or path).
 
-    `rankdir` is graphviz' direction (`TB`, `LR`); the other arguments are those of `draw`.
+    `rankdir` is the direction of graphviz (`TB`, `LR`); the other arguments are those of `draw`.
     """
     return render_model(model, "dot", DrawStyle(rankdir=rankdir, **look)).decode()
 
 
 def draw_onnx(model: Any, format: str = "svg", *, rankdir: Direction = "TB", **look: Any) -> bytes:
-    """Picture of a model, in a format of graphviz (`svg`, `png`, `pdf`), or `json`; the other
-    arguments are those of `draw`.
+    """Return a picture of a model in a format of graphviz (`svg`, `png`, `pdf`), or `json`.
 
-    :raises OrtableError: the graphviz package or the `dot` program is absent, or `dot` failed
+    The other arguments are those of `draw`.
+
+    Raises:
+        OrtableError: the graphviz package or the `dot` program is absent, or `dot` failed.
     """
     return render_model(model, format, DrawStyle(rankdir=rankdir, **look))
 
 
-def _by_graphviz(text: str, format: str) -> bytes:
+def _run_graphviz(text: str, format: str) -> bytes:
     try:
         import graphviz
     except ImportError as exc:
-        raise OrtableError(f"Drawing needs the Python package 'graphviz': {_REMEDY}") from exc
+        raise OrtableError(
+            f"Drawing requires the Python package 'graphviz': {_INSTALL_HINT}"
+        ) from exc
     try:
         image: bytes = graphviz.Source(text).pipe(format=format)
         return image
     except graphviz.ExecutableNotFound as exc:
         raise OrtableError(
-            f"Drawing needs the program 'dot', not found in PATH: {_REMEDY}"
+            f"Drawing requires the program 'dot', which is not in PATH: {_INSTALL_HINT}"
         ) from exc
     except (graphviz.CalledProcessError, ValueError) as exc:
         raise OrtableError(f"graphviz could not draw format {format!r}: {exc}") from exc
@@ -227,17 +232,17 @@ def plot_dot(
     rankdir: Direction = "TB",
     figsize: tuple[float, float] | None = None,
 ) -> Axes:
-    """Draws the graph of a model on matplotlib axes, and returns them.
+    """Draw the graph of a model on matplotlib axes and return the axes.
 
     Args:
         model: a ModelProto, a GraphProto, or the path of a model.
-        ax: the axes to draw on; those of a new figure unless given.
-        rankdir: the direction of the graph, as graphviz names it: ``"TB"`` goes down.
-        figsize: width and height of a new figure, in inches.
+        ax: the axes to draw on; None makes a new figure.
+        rankdir: direction of the graph, as in graphviz; ``"TB"`` is from top to bottom.
+        figsize: width and height of a new figure in inches.
 
     Raises:
         OrtableError: matplotlib, the graphviz package or the `dot` program is absent.
-        TypeError: `model` is something else.
+        TypeError: `model` has another type.
     """
     return _show_axes(draw_onnx(model, "png", rankdir=rankdir), ax, figsize)
 
@@ -247,7 +252,7 @@ def _show_axes(image: bytes, ax: Axes | None, figsize: tuple[float, float] | Non
         import matplotlib.image as mpimg
         import matplotlib.pyplot as plt
     except ImportError as exc:
-        raise OrtableError(f"plot_dot needs matplotlib: {_REMEDY}") from exc
+        raise OrtableError(f"plot_dot requires matplotlib: {_INSTALL_HINT}") from exc
     if ax is None:
         _, ax = plt.subplots(figsize=figsize)
     ax.imshow(mpimg.imread(io.BytesIO(image), format="png"))

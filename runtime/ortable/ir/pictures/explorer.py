@@ -1,7 +1,7 @@
-"""Write a scene as a graph of Model Explorer, and overlays as its node data.
+"""Write a scene as a graph of Model Explorer, and overlays as node data.
 
-`draw` calls it. Modules are namespaces, weights are nodes, what the metadata says are attributes.
-`graph_builder.py` and `node_data_builder.py` of `ai-edge-model-explorer` define the formats.
+Modules become namespaces, weights nodes, and metadata attributes. `graph_builder.py` and
+`node_data_builder.py` of the package `ai-edge-model-explorer` define the formats.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from .dot import color_of
 from .scene import Box, Constant, Edge, Group, Scene
 
 _GRADIENT = [{"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#e8590c"}]
-_SEPARATORS = str.maketrans("/;", "__")  # of namespaces
+_SEPARATORS = str.maketrans("/;", "__")  # characters with a meaning in namespaces
 
 
 class Times(Protocol):
-    """A result of `ortable.profile`."""
+    """Interface of the result of `ortable.profile`."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return its tables."""
+        """Return the tables of the profile."""
 
 
 Overlay = Times | str | os.PathLike[str]
@@ -36,37 +36,33 @@ Overlay = Times | str | os.PathLike[str]
 def explorer_files(
     scene: Scene, overlays: Iterable[Overlay] = (), *, weights: bool = True, attributes: bool = True
 ) -> dict[str, bytes]:
-    """Write a scene, and a file of node data for each overlay.
+    """Format a scene and its overlays as files by suffix, ``""`` for the graph.
 
-    Returns:
-        Contents by the ending of the file: none for the graph, ``.time.json`` for an overlay.
-
-    Raises:
-        InputError: an overlay is a file that is no profile.
-        OptionError: an overlay is unknown, or a profile of another model.
+    Raises InputError if the file of an overlay is not a profile, and OptionError if an overlay is
+    unknown or a profile of another model.
     """
     writer = _Writer(scene, weights, attributes)
     files = {"": writer.graph_collection()}
     for overlay in overlays:
         name, data = writer.overlay_data(overlay)
         files[f".{name}.json"] = {writer.name: data}
-    return {ending: json.dumps(data, indent=1).encode() for ending, data in files.items()}
+    return {suffix: json.dumps(data, indent=1).encode() for suffix, data in files.items()}
 
 
 class _Names:
-    """Unique names."""
+    """Makes unique names."""
 
     def __init__(self) -> None:
         self.taken: defaultdict[str, int] = defaultdict(int)
 
     def make_unique(self, name: str) -> str:
-        """Return the name, with a number where it is taken."""
+        """Return the name, with a number if it is taken."""
         self.taken[name] += 1
         return name if self.taken[name] == 1 else self.make_unique(f"{name} ({self.taken[name]})")
 
 
 class _Writer:
-    """The nodes of one scene, with their ids."""
+    """Formats one scene, and assigns ids to its boxes and large constants."""
 
     def __init__(self, scene: Scene, weights: bool, attributes: bool) -> None:
         self.name = scene.root.name
@@ -83,9 +79,9 @@ class _Writer:
             for constant in constants
             if constant and not constant.value
         }
-        self.reads: defaultdict[Box, list[Edge]] = defaultdict(list)
+        self.incoming_edges: defaultdict[Box, list[Edge]] = defaultdict(list)
         for edge in scene.edges:
-            self.reads[edge.target].append(edge)
+            self.incoming_edges[edge.target].append(edge)
 
     def _enter_group(self, group: Group, namespace: str, names: _Names) -> None:
         for item in group.items:
@@ -99,7 +95,7 @@ class _Writer:
             self._enter_group(item, inner, names)
 
     def graph_collection(self) -> dict[str, Any]:
-        """Return the collection of one graph."""
+        """Return a graph collection that contains the graph."""
         nodes = [*map(self._node_entry, self.ids), *self._constant_entries()]
         graph = {"id": self.name, "nodes": nodes, "groupNodeAttributes": self.groups}
         return {"label": self.name, "graphs": [graph]}
@@ -107,7 +103,8 @@ class _Writer:
     def _node_entry(self, box: Box) -> dict[str, Any]:
         rows = [(row.name, row.text) for row in box.attributes if self.attributes]
         edges = [
-            _edge_entry(self.ids[edge.source], edge.index, edge.output) for edge in self.reads[box]
+            _edge_entry(self.ids[edge.source], edge.index, edge.output)
+            for edge in self.incoming_edges[box]
         ]
         for row in box.weights:
             if row.constant in self.constant_ids:
@@ -116,24 +113,26 @@ class _Writer:
                 rows.append((row.name, row.text))
         if box.role != "node":
             rows.append(("type", box.role))
-        foreign = box.role == "node" and box.note not in ("", "ai.onnx")
+        is_custom = box.role == "node" and box.note not in ("", "ai.onnx")
         node = {
             "id": self.ids[box],
-            "label": f"{box.note}.{box.title}" if foreign else box.title,
+            "label": f"{box.note}.{box.title}" if is_custom else box.title,
             "namespace": self.namespaces[box],
             "attrs": _key_values([*rows, *box.about.items()]),
             "incomingEdges": edges,
             "inputsMetadata": [
                 {"id": str(edge.index), "attrs": _key_values([("__tensor_tag", edge.name)])}
-                for edge in self.reads[box]
+                for edge in self.incoming_edges[box]
             ],
         }
         results = zip(box.results, box.outputs, strict=True)
-        node["outputsMetadata"] = [_result_entry(n, *result) for n, result in enumerate(results)]
+        node["outputsMetadata"] = [
+            _result_entry(number, *result) for number, result in enumerate(results)
+        ]
         return node
 
     def _constant_entries(self) -> Iterator[dict[str, Any]]:
-        """A weight lies in the module of the first node that reads it."""
+        """Yield entries of large constants, in the namespace of the first node that reads them."""
         remaining = dict(self.constant_ids)
         for box, namespace in self.namespaces.items():
             for row in box.weights:
@@ -156,7 +155,9 @@ class _Writer:
             texts = {box: box.about.get(REWRITES, "") for box in self.ids}
         else:
             times = self._times_by_id(_read_kernels(overlay))
-            rounded = {name: {"value": round(us, 3)} for name, us in times.items()}
+            rounded = {
+                name: {"value": round(microseconds, 3)} for name, microseconds in times.items()
+            }
             return "time", {"results": rounded, "gradient": _GRADIENT}
         results = {
             self.ids[box]: {"value": text, "bgColor": color_of(text)}
@@ -166,20 +167,20 @@ class _Writer:
         return str(overlay), {"results": results}
 
     def _times_by_id(self, kernels: Iterable[tuple[list[str], float]]) -> dict[str, float]:
-        """Return microseconds by id; nodes that one kernel computes share its time."""
+        """Return microseconds by id; the time of a kernel is divided among its nodes."""
         ids = {result: self.ids[box] for box in self.ids for result in box.results if result}
         times: defaultdict[str, float] = defaultdict(float)
-        for results, us in kernels:
+        for results, microseconds in kernels:
             nodes = [ids[result] for result in results if result in ids]
             for name in nodes:
-                times[name] += us / len(nodes)
+                times[name] += microseconds / len(nodes)
         if not times:
             raise OptionError("the profile is of another model: it has no node of the graph")
         return dict(times)
 
 
-def _edge_entry(source: str, place: int, output: int = 0) -> dict[str, str]:
-    ends = {"sourceNodeOutputId": str(output), "targetNodeInputId": str(place)}
+def _edge_entry(source: str, input_index: int, output_index: int = 0) -> dict[str, str]:
+    ends = {"sourceNodeOutputId": str(output_index), "targetNodeInputId": str(input_index)}
     return {"sourceNodeId": source, **ends}
 
 
@@ -191,21 +192,21 @@ def _result_entry(number: int, name: str, type: str) -> dict[str, Any]:
 
 
 def _key_values(pairs: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
-    """Keys and values without the empty ones; of one key the last one is left."""
+    """Format pairs without empty values; only the last pair of a key is included."""
     return [{"key": key, "value": text} for key, text in dict(pairs).items() if text]
 
 
 def _read_kernels(overlay: Overlay) -> list[tuple[list[str], float]]:
-    """Return first results of the nodes that each kernel computes, and its microseconds."""
+    """Return, for each kernel of a profile, the results of its nodes and its microseconds."""
     if not isinstance(overlay, str | os.PathLike):
         return [(node["results"], node["us"]) for node in overlay.as_dict()["nodes"]]
     path = Path(overlay)
     if path.suffix != ".json":
         raise OptionError(
-            f"overlays are 'dtype', 'rewrite', a profile, or the .json of one, not {overlay!r}"
+            f"an overlay must be 'dtype', 'rewrite', a profile, or its .json file, not {overlay!r}"
         )
     try:
         nodes = json.loads(path.read_text(encoding="utf-8"))["nodes"]
         return [([*node["results"]], float(node["us"])) for node in nodes]
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"'{path}' is no profile of ortable: {error}") from error
+        raise InputError(f"'{path}' is not a profile of ortable: {error}") from error

@@ -1,8 +1,8 @@
-"""Find the torch module of each node, and its place in the tree of groups.
+"""Find the torch module of each node, and the group of the node in the scene.
 
-Writers of models record modules in three ways: ortable in the metadata (`module_path`, and the
-classes in the model's `ortable.modules`), torch.onnx in the metadata (scopes and classes), others
-in the names of nodes (`/encoder/layer.0/fc/MatMul`).
+Exporters record modules in three forms: ortable in metadata (`module_path` of nodes, and the
+classes in `ortable.modules` of the model), torch.onnx in metadata of nodes (scopes and classes),
+and other exporters in the names of nodes (`/encoder/layer.0/fc/MatMul`).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from onnx import NodeProto
 
 from .scene import Group
 
-CLASSES = "ortable.modules"  # of the model's metadata_props
-_LONGEST = 100_000  # characters of a list of scopes
-_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")  # a whole part of a path
+CLASSES = "ortable.modules"  # key of the model's metadata_props
+_MAX_LIST_LENGTH = 100_000  # characters of a list of scopes; longer lists are ignored
+_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")  # a part of a path that is a number
 
 
 class PathStep(NamedTuple):
-    """One step of the way from the root to a module."""
+    """A module on the path from the root to another module; ``kind`` is its class."""
 
     name: str
     path: str
@@ -30,132 +30,144 @@ class PathStep(NamedTuple):
 
 
 def compact_classes(classes: Mapping[str, str]) -> str:
-    """Paths of modules and their classes as one text: ``encoder=Encoder; encoder.layer.*=Layer``.
-    Numbers are a star where all modules of such a path are of one class."""
+    """Format the classes of modules by path, as in ``encoder=Encoder; encoder.layer.*=Layer``.
+
+    Numbers become ``*`` if all modules of such a path have one class.
+    """
     by_pattern: dict[str, set[str]] = {}
-    for path, kind in classes.items():
-        by_pattern.setdefault(_NUMBER.sub("*", path), set()).add(kind)
+    for path, class_name in classes.items():
+        by_pattern.setdefault(_NUMBER.sub("*", path), set()).add(class_name)
     compacted: dict[str, str] = {}
-    for path, kind in classes.items():
+    for path, class_name in classes.items():
         pattern = _NUMBER.sub("*", path)
-        compacted[pattern if len(by_pattern[pattern]) == 1 else path] = kind
-    return "; ".join(f"{path}={kind}" for path, kind in compacted.items())
+        compacted[pattern if len(by_pattern[pattern]) == 1 else path] = class_name
+    return "; ".join(f"{path}={class_name}" for path, class_name in compacted.items())
 
 
 def class_reader(text: str) -> Callable[[str], str]:
-    """A function from the path of a module to its class, of what `compact_classes` wrote; it
-    returns an empty text for what is no module."""
+    """Return a function from paths to classes (or an empty text), parsed from `compact_classes`."""
     classes = dict(entry.split("=", 1) for entry in text.split("; ") if "=" in entry)
     return lambda path: classes.get(path) or classes.get(_NUMBER.sub("*", path), "")
 
 
-def parts_of_path(path: str, kind_of: Callable[[str], str]) -> tuple[PathStep, ...]:
-    """The modules on the way to ``path``. A number is one with the name before it (``layer.0``),
-    unless that is a module, too."""
-    parts: list[PathStep] = []
-    pending = ""
+def parts_of_path(path: str, find_class: Callable[[str], str]) -> tuple[PathStep, ...]:
+    """Return the modules on the path to ``path``, outermost first.
+
+    A number and the name before it form one step (``layer.0``), unless the name alone is a module.
+    """
+    steps: list[PathStep] = []
+    prefix_label = ""
     names = path.split(".") if path else []
     for index, name in enumerate(names):
         prefix = ".".join(names[: index + 1])
-        label = f"{pending}.{name}" if pending else name
-        follows = names[index + 1] if index + 1 < len(names) else ""
-        if follows.isdigit() and not kind_of(prefix) and not pending:
-            pending = label
+        label = f"{prefix_label}.{name}" if prefix_label else name
+        next_name = names[index + 1] if index + 1 < len(names) else ""
+        if next_name.isdigit() and not find_class(prefix) and not prefix_label:
+            prefix_label = label
             continue
-        pending = ""
-        parts.append(PathStep(label, prefix, kind_of(prefix)))
-    return tuple(parts)
+        prefix_label = ""
+        steps.append(PathStep(label, prefix, find_class(prefix)))
+    return tuple(steps)
 
 
 def parts_of_node(
-    node: NodeProto, about: Mapping[str, str], kind_of: Callable[[str], str]
+    node: NodeProto, metadata: Mapping[str, str], find_class: Callable[[str], str]
 ) -> tuple[PathStep, ...]:
-    """The modules around a node, outermost first."""
-    if "module_path" in about or "fx_node" in about:
-        return parts_of_path(about.get("module_path", ""), kind_of)
-    scopes = texts_in(about.get("pkg.torch.onnx.name_scopes", ""))
+    """Return the modules that contain a node, outermost first."""
+    if "module_path" in metadata or "fx_node" in metadata:
+        return parts_of_path(metadata.get("module_path", ""), find_class)
+    scopes = texts_in(metadata.get("pkg.torch.onnx.name_scopes", ""))
     if scopes:
-        kinds = texts_in(about.get("pkg.torch.onnx.class_hierarchy", ""))
-        return _of_scopes(scopes[:-1], kinds)
+        class_names = texts_in(metadata.get("pkg.torch.onnx.class_hierarchy", ""))
+        return _steps_from_scopes(scopes[:-1], class_names)
     scope, _, _ = node.name.rpartition("/")
     if node.name.startswith("/"):
         names = scope.strip("/").split("/") if scope.strip("/") else []
         paths = [".".join(names[: index + 1]) for index in range(len(names))]
         return tuple(PathStep(name, path) for name, path in zip(names, paths, strict=True))
-    return parts_of_path(scope.replace("/", "."), kind_of)
+    return parts_of_path(scope.replace("/", "."), find_class)
 
 
 def texts_in(written: str) -> list[str]:
-    """Parse a Python list of texts; empty for anything else.
+    """Parse the text of a Python list of strings; return an empty list for other texts.
 
-    `ast.literal_eval` runs nothing, but recurses as deep as the text.
+    A deeply nested text can exceed the recursion limit or the memory.
     """
     try:
-        value = ast.literal_eval(written) if 0 < len(written) <= _LONGEST else []
+        value = ast.literal_eval(written) if 0 < len(written) <= _MAX_LIST_LENGTH else []
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         return []
     return [str(item) for item in value] if isinstance(value, list) else []
 
 
-def _of_scopes(scopes: Iterable[str], kinds: list[str]) -> tuple[PathStep, ...]:
-    parts: list[PathStep] = []
-    around = ""
+def _steps_from_scopes(scopes: Iterable[str], class_names: list[str]) -> tuple[PathStep, ...]:
+    steps: list[PathStep] = []
+    outer_scope = ""
     for index, scope in enumerate(scopes):
-        if not scope or scope == around:
+        if not scope or scope == outer_scope:
             continue
-        name = scope.removeprefix(around).lstrip(".") if scope.startswith(around) else scope
-        kind = kinds[index].rpartition(".")[2] if index < len(kinds) else ""
-        if name.isdigit() and around:
-            name = f"{around.rpartition('.')[2]}.{name}"
-        parts.append(PathStep(name, scope, kind))
-        around = scope
-    return tuple(parts)
+        name = (
+            scope.removeprefix(outer_scope).lstrip(".") if scope.startswith(outer_scope) else scope
+        )
+        class_name = class_names[index].rpartition(".")[2] if index < len(class_names) else ""
+        if name.isdigit() and outer_scope:
+            name = f"{outer_scope.rpartition('.')[2]}.{name}"
+        steps.append(PathStep(name, scope, class_name))
+        outer_scope = scope
+    return tuple(steps)
 
 
 class Placer:
-    """Puts the nodes of one graph into groups, a group for each module.
+    """Assigns the nodes of one graph to groups of their modules.
 
-    A module that is called again when others have used what it returned gets a second group (part
-    2), and so does its backward pass: no way leads out of a group and back into it, so that a
-    closed group is one box in a graph without circles.
+    No path leads out of a group and back into it, so that the graph has no cycle when groups are
+    drawn as boxes. A module that is called again with a result that depends on its first call
+    therefore gets a second group (part 2), as does its backward pass.
     """
 
     def __init__(self, root: Group) -> None:
         self.root = root
-        self.current: dict[tuple[str, ...], Group] = {}
-        self.parts: dict[tuple[str, ...], int] = {}
-        self.bits: dict[Group, int] = {}
-        # By result, as bits: the groups that it lies in, and those that it depends on from outside.
-        self.inside: dict[str, int] = {}
-        self.after: dict[str, int] = {}
+        self.current_groups: dict[tuple[str, ...], Group] = {}
+        self.part_counts: dict[tuple[str, ...], int] = {}
+        self.group_bits: dict[Group, int] = {}
+        # bit masks by result: the groups that contain it, and other groups that it depends on
+        self.containing_groups: dict[str, int] = {}
+        self.dependency_groups: dict[str, int] = {}
 
     def find_group(
         self, steps: tuple[PathStep, ...], reads: Iterable[str], makes: Iterable[str]
     ) -> Group:
-        """Return the group for a node of the module at the end of ``steps``."""
-        sources = [(self.inside[name], self.after[name]) for name in reads if name in self.inside]
-        group, around, fresh = self.root, 0, False
+        """Return the group for a node of the module that is the last of ``steps``."""
+        sources = [
+            (self.containing_groups[name], self.dependency_groups[name])
+            for name in reads
+            if name in self.containing_groups
+        ]
+        group, group_mask, is_new = self.root, 0, False
         for index in range(len(steps)):
-            names = tuple(part.name for part in steps[: index + 1])
-            existing = None if fresh else self.current.get(names)
-            bit = self.bits.get(existing, 0) if existing is not None else 0
+            names = tuple(step.name for step in steps[: index + 1])
+            existing = None if is_new else self.current_groups.get(names)
+            bit = self.group_bits.get(existing, 0) if existing is not None else 0
             if existing is None or any(
-                not inside & bit and after & bit for inside, after in sources
+                not contained_in & bit and depends_on & bit for contained_in, depends_on in sources
             ):
-                existing, fresh = self._new_group(names, steps[index], group), True
+                existing, is_new = self._new_group(names, steps[index], group), True
             group = existing
-            around |= self.bits[group]
-        after = 0
-        for inside, before in sources:
-            after |= inside | before
+            group_mask |= self.group_bits[group]
+        depends_on = 0
+        for contained_in, dependencies in sources:
+            depends_on |= contained_in | dependencies
         for name in makes:
-            self.inside[name], self.after[name] = around, after & ~around
+            self.containing_groups[name], self.dependency_groups[name] = (
+                group_mask,
+                depends_on & ~group_mask,
+            )
         return group
 
-    def _new_group(self, names: tuple[str, ...], part: PathStep, around: Group) -> Group:
-        number = self.parts[names] = self.parts.get(names, 0) + 1
-        group = Group("module", part.name, part.kind, part.path, number)
-        self.bits[group] = 1 << len(self.bits)
-        self.current[names] = group
-        around.add(group)
+    def _new_group(self, names: tuple[str, ...], step: PathStep, outer: Group) -> Group:
+        number = self.part_counts[names] = self.part_counts.get(names, 0) + 1
+        group = Group("module", step.name, step.kind, step.path, number)
+        self.group_bits[group] = 1 << len(self.group_bits)
+        self.current_groups[names] = group
+        outer.add(group)
         return group

@@ -1,7 +1,7 @@
 """Build the scene of a model.
 
-Every node becomes one box in the group of its module, weights and constants become rows of the
-boxes that read them, subgraphs and calls of local functions become groups. `draw` calls it.
+Each node becomes a box in the group of its module, weights and constants become rows of the boxes
+that read them, and subgraphs and calls of local functions become groups.
 """
 
 from __future__ import annotations
@@ -34,21 +34,17 @@ from ortable.ir.schemas import find_schema
 from .modules import CLASSES, PathStep, Placer, class_reader, parts_of_node, parts_of_path
 from .scene import Box, Constant, Edge, Group, Item, Row, Scene, boxes_of
 
-_MAX_CALL_DEPTH = 64  # of functions, one inside the other
-_MAX_INLINED_NODES = (
-    10_000  # after which functions are no longer drawn in the places of their calls
-)
+_MAX_CALL_DEPTH = 64  # deeper nested calls of functions are drawn as nodes
+_MAX_INLINED_NODES = 10_000  # after this number of nodes, calls of functions are drawn as nodes
 _DTYPES = ("to", "dtype")  # attributes whose number is an element type
-_MAX_CHARACTERS = 36  # characters of a value
-_MAX_INTEGERS = 6  # integers of a constant that are shown in place of its type
-_MAX_INFERRED_BYTES = (
-    1 << 29
-)  # bytes of a model up to which onnx is asked for types that it does not say
+_MAX_CHARACTERS = 36  # longer values are shortened
+_MAX_INTEGERS = 6  # constants of at most this number of integers are shown by value
+_MAX_INFERRED_BYTES = 1 << 29  # types of larger models are not inferred
 
 
 @dataclass(frozen=True)
 class _Result:
-    """What a box computes, or an input of the model."""
+    """A result of a box, or an input of the model."""
 
     box: Box
     name: str
@@ -62,14 +58,14 @@ _Values = MutableMapping[str, Constant | _Result]
 
 
 def scene_of(model: ModelProto | GraphProto) -> Scene:
-    """The scene of a model, with all that is inside its nodes and functions."""
+    """Build the scene of a model, including its subgraphs and functions."""
     check_readable(model)
     reader = _Reader(model if isinstance(model, ModelProto) else ModelProto(graph=model))
     return reader.build_scene()
 
 
 class _Reader:
-    """One model."""
+    """Builds the scene of one model; shared by the readers of its graphs."""
 
     def __init__(self, model: ModelProto) -> None:
         self.model = model
@@ -81,18 +77,19 @@ class _Reader:
         }
         self.opsets = {entry.domain: entry.version for entry in model.opset_import}
         self.edges: list[Edge] = []
-        self.rows: dict[Item, Constant] = {}  # inputs that are weights: rows of boxes
-        self.count = 0  # of nodes
-        self.calls: list[object] = []  # the functions that are being drawn, one inside the other
+        self.rows: dict[Item, Constant] = {}  # model inputs that are drawn as weights
+        self.count = 0  # number of boxes of nodes
+        self.calls: list[object] = []  # stack of the functions and subgraphs being read
 
     def find_function(self, node: NodeProto) -> FunctionProto | None:
-        """Return the function that a node calls, to be drawn inline.
+        """Return the function that a node calls, if it is to be drawn inline.
 
-        None for a call drawn as a node: of no function, a recursive one, or one nested too deep.
+        Recursive and deeply nested calls, and calls in a model with too many nodes, are drawn as
+        nodes.
         """
         key = (node.domain, node.op_type, node.overload)
-        deep = len(self.calls) >= _MAX_CALL_DEPTH or self.count >= _MAX_INLINED_NODES
-        return None if deep or key in self.calls else self.functions.get(key)
+        is_too_deep = len(self.calls) >= _MAX_CALL_DEPTH or self.count >= _MAX_INLINED_NODES
+        return None if is_too_deep or key in self.calls else self.functions.get(key)
 
     def build_scene(self) -> Scene:
         graph = _with_types(self.model).graph
@@ -104,24 +101,24 @@ class _Reader:
 
 
 def _with_types(model: ModelProto) -> ModelProto:
-    """The model with types of intermediate results: its own, or those that onnx infers."""
+    """Return the model with types of intermediate results, inferred by onnx if it has none."""
     if model.graph.value_info or not model.opset_import or model.ByteSize() > _MAX_INFERRED_BYTES:
         return model
-    if count_expanded_nodes(model) > MAX_NODES:  # onnx goes into each call, and would not come back
+    if count_expanded_nodes(model) > MAX_NODES:  # onnx infers each call and might never return
         return model
     try:
         return shape_inference.infer_shapes(model)
-    except Exception:  # an operator or model that onnx does not know is drawn without
+    except Exception:  # invalid models and unknown operators are drawn without types
         return model
 
 
 @dataclass
 class _GraphReader:
-    """The nodes of one graph, or of the body of a function.
+    """Reads the nodes of a graph or function.
 
-    ``values`` maps names to their meaning; ``within`` is the module that a function was made of,
-    the prefix of its nodes' paths, and ``rooted`` the one that calls it here; ``depth`` counts
-    the graphs around it.
+    ``values`` maps names to constants and results. In a function, ``defining_path`` is the path of
+    the module that the function was made from, which is the prefix of its nodes' paths, and
+    ``calling_path`` is the path of the calling module. ``depth`` is the number of enclosing graphs.
     """
 
     reader: _Reader
@@ -129,8 +126,8 @@ class _GraphReader:
     group: Group
     outer: _Values
     depth: int
-    within: str = ""
-    rooted: str = ""
+    defining_path: str = ""
+    calling_path: str = ""
 
     def __post_init__(self) -> None:
         self.values: _Values = ChainMap({}, self.outer)
@@ -138,7 +135,7 @@ class _GraphReader:
         self.placer = Placer(self.group)
 
     def read_graph(self) -> list[Box]:
-        """A graph with its inputs and outputs; returns the boxes of the inputs."""
+        """Read a graph with its inputs and outputs; return the boxes of the inputs."""
         graph = self.graph
         assert isinstance(graph, GraphProto)
         for value in (*graph.value_info, *graph.input, *graph.output):
@@ -167,39 +164,41 @@ class _GraphReader:
         return box
 
     def add_nodes(self, nodes: Sequence[NodeProto]) -> None:
-        """Nodes in their order."""
+        """Add boxes or groups for nodes, in order."""
         for node in nodes:
             constant = _constant_of(node)
             if constant is not None:
                 self.values[node.output[0]] = constant
                 continue
-            about = {entry.key: entry.value for entry in node.metadata_props}
+            metadata = {entry.key: entry.value for entry in node.metadata_props}
             function = self.reader.find_function(node)
             if function is not None:
                 self.reader.calls.append((node.domain, node.op_type, node.overload))
-                self._add_call(node, function, about)
+                self._add_call(node, function, metadata)
                 self.reader.calls.pop()
             else:
-                self._add_node(node, about)
+                self._add_node(node, metadata)
 
-    def _module_steps(self, node: NodeProto, about: Mapping[str, str]) -> tuple[PathStep, ...]:
-        """The modules around a node, from the group of this graph on."""
-        kind_of, within = self.reader.kind_of, self.within
-        parts = parts_of_node(node, about, kind_of)
-        if within:
-            inner = about.get("module_path", "").removeprefix(f"{within}.")
-            inside = about.get("module_path", "").startswith(f"{within}.")
-            parts = parts_of_path(inner if inside else "", lambda path: kind_of(f"{within}.{path}"))
-        if self.rooted:
-            parts = tuple(part._replace(path=f"{self.rooted}.{part.path}") for part in parts)
-        here = f"{self.group.path}."
-        return tuple(part for part in parts if not here.startswith(f"{part.path}."))
+    def _module_steps(self, node: NodeProto, metadata: Mapping[str, str]) -> tuple[PathStep, ...]:
+        """Return the modules that contain a node, without those that contain the whole graph."""
+        find_class, module_path = self.reader.kind_of, self.defining_path
+        steps = parts_of_node(node, metadata, find_class)
+        if module_path:
+            inner_path = metadata.get("module_path", "").removeprefix(f"{module_path}.")
+            is_inside = metadata.get("module_path", "").startswith(f"{module_path}.")
+            steps = parts_of_path(
+                inner_path if is_inside else "", lambda path: find_class(f"{module_path}.{path}")
+            )
+        if self.calling_path:
+            steps = tuple(step._replace(path=f"{self.calling_path}.{step.path}") for step in steps)
+        group_prefix = f"{self.group.path}."
+        return tuple(step for step in steps if not group_prefix.startswith(f"{step.path}."))
 
-    def _add_node(self, node: NodeProto, about: dict[str, str]) -> None:
+    def _add_node(self, node: NodeProto, metadata: dict[str, str]) -> None:
         captured = (name for graph in graphs_inside(node) for name in free_names(graph))
         reads = [name for name in (*node.input, *captured) if name]
-        group = self.placer.find_group(self._module_steps(node, about), reads, node.output)
-        prefix = f"{self.rooted}/" if self.rooted else ""
+        group = self.placer.find_group(self._module_steps(node, metadata), reads, node.output)
+        prefix = f"{self.calling_path}/" if self.calling_path else ""
         box = Box(
             "node",
             node.op_type,
@@ -208,46 +207,53 @@ class _GraphReader:
             tuple(_attribute_rows(node)),
             outputs=tuple(self.types.get(name, "") for name in node.output),
             results=tuple(name and f"{prefix}{name}" for name in node.output),
-            about=about,
+            about=metadata,
         )
         self.reader.count += 1
         group.add(box)
         self._add_edges(box, node.input, node)
         for output, name in enumerate(node.output):
             if name:
-                type = self.types.get(name, "")
-                self.values[name] = _Result(box, name, type, self.depth, output=output)
+                type_text = self.types.get(name, "")
+                self.values[name] = _Result(box, name, type_text, self.depth, output=output)
         for name, graph in _inner_graphs(node):
             self._add_body(box, name, graph, group)
 
-    def _add_body(self, box: Box, name: str, graph: GraphProto, around: Group) -> None:
-        """A graph inside a node is a group beside the node's box."""
-        group = Group("body", f"{box.title}: {name}", path=around.path)
-        around.add(group)
-        before = len(self.reader.edges)
+    def _add_body(self, box: Box, name: str, graph: GraphProto, outer: Group) -> None:
+        """Add a group for a subgraph of a node, next to the box of the node."""
+        group = Group("body", f"{box.title}: {name}", path=outer.path)
+        outer.add(group)
+        edge_count = len(self.reader.edges)
         self.reader.calls.append(name)
         reader = _GraphReader(
-            self.reader, graph, group, self.values, self.depth + 1, self.within, self.rooted
+            self.reader,
+            graph,
+            group,
+            self.values,
+            self.depth + 1,
+            self.defining_path,
+            self.calling_path,
         )
         starts = reader.read_graph()
         self.reader.calls.pop()
-        if not starts:  # a branch: what reads nothing of the branch itself stands first
-            fed = {edge.target for edge in self.reader.edges[before:] if not edge.inner}
-            starts = [item for item in boxes_of(group) if item not in fed][:1]
+        if not starts:  # a branch has no inputs; use the first box without an edge in the branch
+            fed_boxes = {edge.target for edge in self.reader.edges[edge_count:] if not edge.inner}
+            starts = [item for item in boxes_of(group) if item not in fed_boxes][:1]
         self.reader.edges += [Edge(box, start, "runs", inner=True) for start in starts]
 
-    def _add_call(self, node: NodeProto, function: FunctionProto, about: Mapping[str, str]) -> None:
-        """A call of a local function: a group with the nodes of the function, to which what the
-        call passes is known by the names of the function's inputs."""
-        *around, last = self._module_steps(node, about) or (
+    def _add_call(
+        self, node: NodeProto, function: FunctionProto, metadata: Mapping[str, str]
+    ) -> None:
+        """Add a group with the nodes of a local function for a call of the function."""
+        *outer_steps, module_step = self._module_steps(node, metadata) or (
             PathStep(function.name, self.group.path),
         )
-        group = self.placer.find_group(tuple(around), filter(None, node.input), node.output)
-        class_path = about.get("module_type") or last.kind or function.name
-        kind = class_path.rpartition(".")[2]
-        call = Group("function", last.name, kind, last.path)
+        group = self.placer.find_group(tuple(outer_steps), filter(None, node.input), node.output)
+        class_path = metadata.get("module_type") or module_step.kind or function.name
+        class_name = class_path.rpartition(".")[2]
+        call = Group("function", module_step.name, class_name, module_step.path)
         group.add(call)
-        within = next(
+        module_path = next(
             (entry.value for entry in function.metadata_props if entry.key == "module_path"), ""
         )
         arguments = {
@@ -255,19 +261,23 @@ class _GraphReader:
             for formal, name in zip(function.input, node.input, strict=False)
             if name in self.values
         }
-        inner = _GraphReader(self.reader, function, call, arguments, self.depth, within, last.path)
-        inner.types = {value.name: _type_text(value.type) for value in function.value_info}
+        function_reader = _GraphReader(
+            self.reader, function, call, arguments, self.depth, module_path, module_step.path
+        )
+        function_reader.types = {
+            value.name: _type_text(value.type) for value in function.value_info
+        }
         for formal, name in zip(function.output, node.output, strict=False):
             if name in self.types:
-                inner.types[formal] = self.types[name]
-        inner.add_nodes(function.node)
+                function_reader.types[formal] = self.types[name]
+        function_reader.add_nodes(function.node)
         for formal, name in zip(function.output, node.output, strict=False):
-            value = inner.values.get(formal)
+            value = function_reader.values.get(formal)
             if name and value is not None:
                 self.values[name] = value
 
     def _add_edges(self, box: Box, names: Sequence[str], node: NodeProto | None = None) -> None:
-        """Edges to a box from what it reads, and rows for the constants among it."""
+        """Add edges to a box for the results that it reads, and rows for constants and weights."""
         rows = []
         for index, name in enumerate(names):
             value = self.values.get(name) if name else None
@@ -282,13 +292,13 @@ class _GraphReader:
                 rows.append(Row(value.name.rpartition(".")[2], constant.type, constant, index))
                 box.parameters += value.size
             elif value is not None:
-                inner = value.depth < self.depth
-                edge = Edge(value.box, box, value.name, value.type, inner, value.output, index)
+                is_inner = value.depth < self.depth
+                edge = Edge(value.box, box, value.name, value.type, is_inner, value.output, index)
                 self.reader.edges.append(edge)
         box.weights = tuple(rows)
 
     def _formal_name(self, node: NodeProto, index: int) -> str:
-        """What ONNX calls an input of an operator; empty where it does not know the operator."""
+        """Return the formal name of an input; empty if ONNX does not define the operator."""
         try:
             schema = find_schema(node.op_type, node.domain, self.reader.opsets.get(node.domain, 1))
         except BuilderError:
@@ -297,15 +307,13 @@ class _GraphReader:
 
 
 def _is_weight(value: _Result, box: Box) -> bool:
-    """Whether an input of the model is a weight of the module that the box lies in, as those of
-    training graphs are."""
+    """Whether a result is a model input named after a parameter of the module of the box."""
     path = box.group.path if box.group is not None else ""
     return value.box.role == "input" and bool(path) and value.name.startswith(f"{path}.")
 
 
 def _constant_row(value: Constant, formal: str, path: str, index: int) -> Row:
-    """A small constant shows its value under the operator's name for it; a weight its own name,
-    from the module on, and its type."""
+    """Return a row with the value of a small constant, or the name and type of a weight."""
     if value.value:
         return Row(formal or value.name, value.value, value, index)
     name = value.name.removeprefix(f"{path}.") if path else value.name
@@ -313,7 +321,7 @@ def _constant_row(value: Constant, formal: str, path: str, index: int) -> Row:
 
 
 def _constant_of(node: NodeProto) -> Constant | None:
-    """The value of a Constant node."""
+    """Return the value of a Constant node; None for other nodes."""
     is_constant = node.op_type == "Constant" and node.domain in ("", "ai.onnx")
     if not is_constant or not node.attribute or not node.output:
         return None
@@ -337,7 +345,7 @@ def _attribute_rows(node: NodeProto) -> Iterator[Row]:
 
 
 def _inner_graphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
-    """The graphs inside a node, and what they are called."""
+    """Yield the subgraphs of a node, each with a name."""
     for attribute in node.attribute:
         if attribute.type == AttributeProto.GRAPH:
             yield attribute.name, attribute.g
@@ -345,37 +353,37 @@ def _inner_graphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
             yield f"{attribute.name} {index}", graph
 
 
-# -- texts
+# -- format types and values
 
 
 def _type_text(proto: TypeProto) -> str:
-    """``float32[batch, 3]``; empty when nothing is known."""
-    kind = proto.WhichOneof("value")
-    if kind == "tensor_type":
+    """Format a type, as in ``float32[batch, 3]``; empty if nothing is known."""
+    type_case = proto.WhichOneof("value")
+    if type_case == "tensor_type":
         tensor = proto.tensor_type
         if not tensor.elem_type:
             return ""
         if not tensor.HasField("shape"):
             return dtypes.name(tensor.elem_type)
         dims = [
-            d.dim_value if d.HasField("dim_value") else (d.dim_param or "?")
-            for d in tensor.shape.dim
+            dim.dim_value if dim.HasField("dim_value") else (dim.dim_param or "?")
+            for dim in tensor.shape.dim
         ]
         return _tensor_type_text(tensor.elem_type, dims)
-    if kind == "sequence_type":
+    if type_case == "sequence_type":
         return f"sequence of {_type_text(proto.sequence_type.elem_type)}"
-    if kind == "optional_type":
+    if type_case == "optional_type":
         return f"optional {_type_text(proto.optional_type.elem_type)}"
     return ""
 
 
 def _tensor_type_text(dtype: int, dims: Iterable[int | str]) -> str:
-    """``float32[3, 4]``."""
+    """Format a tensor type, as in ``float32[3, 4]``."""
     return f"{dtypes.name(dtype)}[{', '.join(map(str, dims))}]"
 
 
 def _tensor_value_text(tensor: TensorProto) -> str:
-    """The value of a number or of a few integers, when it is in the model; otherwise empty."""
+    """Format the value of a number or a few integers; empty for other and external tensors."""
     if tensor.data_location == TensorProto.EXTERNAL or tensor.data_type == TensorProto.STRING:
         return ""
     count = math.prod(tensor.dims)
@@ -390,7 +398,7 @@ def _tensor_value_text(tensor: TensorProto) -> str:
 
 
 def _attribute_text(attribute: AttributeProto) -> str:
-    """The value of an attribute."""
+    """Format the value of an attribute."""
     if attribute.ref_attr_name:
         return f"attribute {attribute.ref_attr_name} of the call"
     if attribute.type == AttributeProto.TENSOR:

@@ -1,6 +1,6 @@
-"""The content of a picture: boxes (nodes, inputs, outputs), groups of them, and edges.
+"""The content of a picture: boxes (nodes, inputs, outputs), groups of boxes, and edges.
 
-`read` builds it; `view` folds it and selects a part.
+`read` builds a scene from a model; `view` folds it and selects a part.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Literal
 
 @dataclass(frozen=True, eq=False)
 class Constant:
-    """A weight, or what a Constant node holds: a large one has no value."""
+    """A weight, or the value of a Constant node; ``value`` is empty for a large constant."""
 
     name: str
     type: str
@@ -22,8 +22,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Row:
-    """A line inside a box: an attribute or a weight, and its value or type; of a weight, what it
-    shows, and which input of the node that is."""
+    """A line inside a box: an attribute, or a weight with the input ``index`` that reads it."""
 
     name: str
     text: str
@@ -32,24 +31,27 @@ class Row:
 
     @property
     def full_name(self) -> str:
-        """The full name of a weight."""
+        """Full name of a weight; empty for an attribute."""
         return "" if self.constant is None else self.constant.name
 
 
 @dataclass(eq=False)
 class Box:
-    """A node, or what stands for an input or output of a graph.
+    """A node, or an input or output of a graph.
 
     Attributes:
-        role: what it is.
+        role: node, input or output.
         title: the operator, or the name of the input or output.
-        note: the domain of an operator, the type of an input or output.
-        name: of the node.
-        attributes, weights: its rows.
-        outputs: types of its results.
-        results: their names; in a function, after the path of the module that calls it.
-        parameters: elements of its weights.
-        about: what its metadata says, for tooltips.
+        note: the domain of an operator, or the type of an input or output.
+        name: name of the node.
+        attributes: rows of the attributes.
+        weights: rows of the weights and constants.
+        outputs: types of the results.
+        results: names of the results; in a local function, prefixed with the path of the calling
+            module.
+        parameters: number of elements of the weights.
+        about: metadata of the node, for tooltips.
+        group: the group that contains the box.
     """
 
     role: Literal["node", "input", "output"]
@@ -67,19 +69,20 @@ class Box:
 
 @dataclass(eq=False)
 class Group:
-    """Items that belong together.
+    """A group of boxes and groups.
 
     Attributes:
-        role: ``model``; ``module`` of the torch model; ``function``, a call of a local function;
-            ``body``, a graph inside a node; ``repeat``, equal blocks in a row: the first of them
-            and ``others``, a group of the rest; ``ends``, inputs or outputs of the model of which
-            there are many.
-        name: the last part of ``path``, or what else it is called.
+        role: ``model``, the root; ``module``, a module of the torch model; ``function``, a call of
+            a local function; ``body``, a subgraph of a node; ``repeat``, a run of equal blocks,
+            which contains the items of the first block and a group ``others`` with the rest;
+            ``ends``, a folded list of inputs or outputs of the model.
+        name: the last part of ``path``, or a description.
         kind: the class of a module.
-        path: dotted, from the root of the torch model.
-        part: 2 for what a module computes when it is called again, or later; 3...
-        items: in the order of the graph.
-        times: how many blocks a ``repeat`` has, or ``others``.
+        path: dotted path from the root of the torch model.
+        part: number of this group among those of the same module; see `modules.Placer`.
+        items: boxes and groups in the order of the graph.
+        times: number of blocks of a group ``repeat`` or ``others``.
+        group: the group that contains this group.
     """
 
     role: Literal["model", "module", "function", "body", "repeat", "others", "ends"]
@@ -92,12 +95,12 @@ class Group:
     group: Group | None = None
 
     def add(self, item: Item) -> None:
-        """Put an item at the end."""
+        """Append an item."""
         item.group = self
         self.items.append(item)
 
     def title(self) -> str:
-        """What it is called in a picture, in one line."""
+        """Return the title of the group in a picture."""
         text = self.name
         if self.role in ("repeat", "others"):
             return f"{text}  \N{MULTIPLICATION SIGN} {self.times}"
@@ -111,9 +114,10 @@ Item = Box | Group
 
 @dataclass(frozen=True, eq=False)
 class Edge:
-    """A result of ``source`` that ``target`` reads: which one, and as which input.
+    """A result of ``source`` that ``target`` reads.
 
-    ``inner``: from a node to a graph inside it, or from outside of such a graph into it.
+    ``inner`` is set for an edge into a subgraph of a node. ``output`` and ``index`` are the
+    positions of the result among the outputs of ``source`` and the inputs of ``target``.
     """
 
     source: Box
@@ -127,14 +131,14 @@ class Edge:
 
 @dataclass(eq=False)
 class Scene:
-    """All of a model."""
+    """All groups, boxes and edges of a model."""
 
     root: Group
     edges: list[Edge]
 
 
 def groups_of(group: Group) -> Iterator[Group]:
-    """Every group inside a group, outer ones first."""
+    """Yield the groups inside a group, each before the groups that it contains."""
     for item in group.items:
         if isinstance(item, Group):
             yield item
@@ -142,7 +146,7 @@ def groups_of(group: Group) -> Iterator[Group]:
 
 
 def boxes_of(item: Item) -> Iterator[Box]:
-    """Every box inside an item, in order."""
+    """Yield the boxes inside an item, or the item itself if it is a box, in order."""
     if isinstance(item, Box):
         yield item
         return

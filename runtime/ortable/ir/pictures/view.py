@@ -1,7 +1,7 @@
-"""Select what of a scene is drawn: which module, which repeated blocks are folded, how deep.
+"""Select the visible part of a scene: a module, folded repeated blocks, and open groups.
 
-Blocks are equal when their modules have the same classes and names but for numbers, and their nodes
-the same operators, attributes, types, shapes of weights and edges between them.
+Blocks are equal if their modules have the same classes and the same names apart from numbers, and
+their nodes have the same operators, attributes, types, weight shapes and edges.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ortable.errors import OptionError
 
 from .scene import Box, Edge, Group, Item, Scene, boxes_of, groups_of
 
-MAX_OPEN_BOXES = 24  # boxes that fit a screen: as deep is it opened when nobody says how deep
-_LONG_RANKS = 4  # ranks that an edge passes to be drawn as a long one
+MAX_OPEN_BOXES = 24  # boxes that fit on a screen, which limits the default depth
+_LONG_RANKS = 4  # an edge over at least this number of ranks is drawn as a long edge
 
 
 @dataclass(eq=False)
 class Link:
-    """All that one visible item reads from another one."""
+    """The results of a visible item that another visible item reads; ``names`` has their types."""
 
     source: Item
     target: Item
@@ -35,77 +35,76 @@ class Link:
 
 @dataclass(eq=False)
 class View:
-    """A picture: ``root`` is not drawn itself; groups in ``closed`` are single boxes."""
+    """The visible part of a scene: items of ``root``, with ``closed`` groups drawn as boxes."""
 
     root: Group
     closed: set[Group]
     links: list[Link]
 
     def count_boxes(self) -> int:
-        """How many boxes are to be seen."""
+        """Return the number of visible boxes."""
         return _count_boxes(self.root, self.closed)
 
 
 def part_of(scene: Scene, name: str) -> Scene:
-    """The scene of one module, by its path or class. What it reads from outside are its inputs, and
-    what others read of it are its outputs.
+    """Return the scene of one module, given by path or class.
 
-    Raises OptionError when there is no such module.
+    Results that it reads from outside become inputs; its results that are read outside become
+    outputs. Raises OptionError if there is no such module.
     """
     module = _find_module(scene, name)
     root = Group("model", module.path, module.kind, module.path)
     root.items = list(module.items)
-    inside = set(boxes_of(root))
-    stands: dict[tuple[Box, str, str], Box] = {}
+    inner_boxes = set(boxes_of(root))
+    end_boxes: dict[tuple[Box, str, str], Box] = {}
 
-    def stand_in(edge: Edge, role: Literal["input", "output"]) -> Box:
+    def make_end_box(edge: Edge, role: Literal["input", "output"]) -> Box:
         key = (edge.source, edge.name, role)
-        if key not in stands:
+        if key not in end_boxes:
             title = edge.name or edge.source.title
             types = (edge.type,) if role == "input" else ()
             names = (edge.name,) if role == "input" else ()
-            stands[key] = Box(role, title, edge.type, outputs=types, results=names)
-        return stands[key]
+            end_boxes[key] = Box(role, title, edge.type, outputs=types, results=names)
+        return end_boxes[key]
 
     edges: dict[tuple[Box, Box, str, int], Edge] = {}
     for edge in scene.edges:
         source, target = edge.source, edge.target
-        if source not in inside and target not in inside:
+        if source not in inner_boxes and target not in inner_boxes:
             continue
-        if source not in inside:
-            edge = replace(edge, source=stand_in(edge, "input"), output=0)
-        if target not in inside:
-            edge = replace(edge, target=stand_in(edge, "output"), index=0)
+        if source not in inner_boxes:
+            edge = replace(edge, source=make_end_box(edge, "input"), output=0)
+        if target not in inner_boxes:
+            edge = replace(edge, target=make_end_box(edge, "output"), index=0)
         edges.setdefault((edge.source, edge.target, edge.name, edge.index), edge)
-    root.items[:0] = [box for box in stands.values() if box.role == "input"]
-    root.items += [box for box in stands.values() if box.role == "output"]
+    root.items[:0] = [box for box in end_boxes.values() if box.role == "input"]
+    root.items += [box for box in end_boxes.values() if box.role == "output"]
     return Scene(root, list(edges.values()))
 
 
 def view_of(scene: Scene, depth: int | None = None) -> View:
-    """A view with groups open ``depth`` levels down; without a depth, as deep as the picture has no
-    more than 24 boxes."""
+    """Return a view with ``depth`` open levels; None opens as many as fit in `MAX_OPEN_BOXES`."""
     root = scene.root
     if depth is None:
         depths = range(1, _nesting_depth(root) + 1)
         depth = max(
-            (deeper for deeper in depths if count_visible(root, deeper) <= MAX_OPEN_BOXES),
+            (levels for levels in depths if count_visible(root, levels) <= MAX_OPEN_BOXES),
             default=0,
         )
     closed = set(_closed_groups(root, depth))
     links = _visible_links(scene, closed)
-    _mark_long(links)
+    _mark_long_links(links)
     return View(root, closed, links)
 
 
 def _nesting_depth(group: Group) -> int:
-    """How many groups lie in one another."""
+    """Return the number of levels of nested groups."""
     inner = [_nesting_depth(item) for item in group.items if isinstance(item, Group)]
     return 1 + max(inner) if inner else 0
 
 
 def count_visible(root: Group, depth: int) -> int:
-    """How many boxes are to be seen when groups are open ``depth`` levels down."""
+    """Return the number of visible boxes with ``depth`` levels of open groups."""
     return _count_boxes(root, set(_closed_groups(root, depth)))
 
 
@@ -117,7 +116,7 @@ def _count_boxes(group: Group, closed: set[Group]) -> int:
 
 
 def _closed_groups(group: Group, depth: int) -> Iterator[Group]:
-    """The outermost groups that are closed."""
+    """Yield the outermost closed groups."""
     for item in group.items:
         if isinstance(item, Box):
             continue
@@ -128,23 +127,29 @@ def _closed_groups(group: Group, depth: int) -> Iterator[Group]:
 
 
 def _find_module(scene: Scene, name: str) -> Group:
-    """The module of a path or class, or all of its parts in one group."""
+    """Return the group of a module, given by path or class, or a new group of all its parts."""
     groups = [group for group in groups_of(scene.root) if group.role in ("module", "function")]
     matches = [group for group in groups if name == group.path]
     matches = matches or [group for group in groups if name == group.kind][:1]
     if not matches:
         paths = list(dict.fromkeys(group.path for group in groups))
-        close = difflib.get_close_matches(name, paths, 3, 0.3) or paths[:3]
-        hint = f"it has {', '.join(close)}" if close else "its nodes do not say of which module"
-        more = f" and {len(paths) - len(close)} others" if len(paths) > len(close) else ""
-        raise OptionError(f"the graph has no module {name!r}: {hint}{more}")
+        suggestions = difflib.get_close_matches(name, paths, 3, 0.3) or paths[:3]
+        hint = (
+            f"it has {', '.join(suggestions)}"
+            if suggestions
+            else "its nodes have no metadata about modules"
+        )
+        others_text = (
+            f" and {len(paths) - len(suggestions)} others" if len(paths) > len(suggestions) else ""
+        )
+        raise OptionError(f"the graph has no module {name!r}: {hint}{others_text}")
     if len(matches) == 1:
         return matches[0]
     return Group("module", name, matches[0].kind, name, items=list(matches))
 
 
 def _visible_links(scene: Scene, closed: set[Group]) -> list[Link]:
-    """Edges between what is visible."""
+    """Merge the edges of a scene to links between visible items."""
     visible: dict[Box, Item] = {}
 
     def visit(group: Group) -> None:
@@ -167,8 +172,11 @@ def _visible_links(scene: Scene, closed: set[Group]) -> list[Link]:
     return list(links.values())
 
 
-def _mark_long(links: list[Link]) -> None:
-    """Mark the links that pass several ranks: residuals. Ranks are lengths of longest ways."""
+def _mark_long_links(links: list[Link]) -> None:
+    """Mark links over several ranks, such as residual connections, as long.
+
+    The rank of an item is the length of the longest path to it.
+    """
     sources: dict[Item, set[Item]] = {}
     for link in links:
         sources.setdefault(link.target, set()).add(link.source)
@@ -176,7 +184,7 @@ def _mark_long(links: list[Link]) -> None:
     try:
         for item in TopologicalSorter(sources).static_order():
             rank[item] = max((rank[source] + 1 for source in sources.get(item, ())), default=0)
-    except CycleError:  # a box of several blocks may read what reads one of them
+    except CycleError:  # a group of several blocks can form a cycle with an item between them
         return
     for link in links:
         if not isinstance(link.source, Box) or link.source.role != "input":
@@ -184,43 +192,42 @@ def _mark_long(links: list[Link]) -> None:
 
 
 def summarize_group(group: Group) -> tuple[str, str]:
-    """What a closed group has inside: ``12 nodes, 7.1 M weights`` and its most frequent operators.
-    Of blocks that repeat, what one of them has."""
+    """Return counts as ``12 nodes, 7.1 M weights``, and the main operators, of a group or block."""
     boxes = [box for box in boxes_of(group) if box.role == "node"]
-    share = group.times
-    weights = sum(box.parameters for box in boxes) // share
+    block_count = group.times
+    weights = sum(box.parameters for box in boxes) // block_count
     if not boxes:
         return "", ""
-    first = f"{len(boxes) // share} node{'s' if len(boxes) != share else ''}"
+    counts_text = f"{len(boxes) // block_count} node{'s' if len(boxes) != block_count else ''}"
     if weights:
-        first += f", {count_text(weights)} weights"
+        counts_text += f", {count_text(weights)} weights"
     counts = Counter(box.title for box in boxes)
     names = [
-        f"{title} {number // share}" if number // share > 1 else title
+        f"{title} {number // block_count}" if number // block_count > 1 else title
         for title, number in counts.most_common(4)
     ]
-    more = ", \N{HORIZONTAL ELLIPSIS}" if len(counts) > len(names) else ""
-    return first + (" each" if share > 1 else ""), ", ".join(names) + more
+    ellipsis = ", \N{HORIZONTAL ELLIPSIS}" if len(counts) > len(names) else ""
+    return counts_text + (" each" if block_count > 1 else ""), ", ".join(names) + ellipsis
 
 
 def count_text(number: int) -> str:
-    """``7.1 M``."""
+    """Format a number with a unit, as in ``7.1 M``."""
     for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
         if number >= size:
             return f"{number / size:.3g} {unit}"
     return str(number)
 
 
-_MAX_BLOCK = 400  # items of a block
-_MIN_BLOCKS = 3  # blocks in a row that are worth folding
-_MIN_BOXES = 3  # boxes of a block
-_ENDS = 8  # inputs, and outputs, that stand by themselves; of more of them, the first few do
-_FIRST = 3
+_MAX_BLOCK = 400  # maximum number of items of a folded block
+_MIN_BLOCKS = 3  # minimum number of equal blocks to fold
+_MIN_BOXES = 3  # minimum number of boxes of a folded block
+_MAX_ENDS = 8  # if a model has more inputs (or outputs), most of them are folded to one box
+_SHOWN_ENDS = 3  # number of first inputs (or outputs) that are not folded
 _NUMBER = re.compile(r"\d+")
 
 
 def fold_repeats(scene: Scene) -> None:
-    """Fold the repeated blocks of all groups."""
+    """Fold the repeated blocks of all groups of a scene."""
     reads: dict[Box, list[Edge]] = {}
     for edge in scene.edges:
         reads.setdefault(edge.target, []).append(edge)
@@ -228,24 +235,24 @@ def fold_repeats(scene: Scene) -> None:
 
 
 class _Folder:
-    """The equality of items, each computed once."""
+    """Finds and folds runs of equal blocks, with an equality class for each item."""
 
     def __init__(self, reads: dict[Box, list[Edge]]) -> None:
-        self.reads = reads
-        self.numbers: dict[Hashable, int] = {}
-        self.of_item: dict[Item, int] = {}
+        self.incoming_edges = reads
+        self.class_by_signature: dict[Hashable, int] = {}
+        self.class_by_item: dict[Item, int] = {}
 
     def fold_group(self, group: Group) -> None:
-        """Fold the items of a group, then those of its groups."""
-        kinds = [self.kind_of(item) for item in group.items]
+        """Fold repeated blocks in a group and in the groups inside it."""
+        classes = [self.item_class(item) for item in group.items]
         folded: list[Item] = []
         start = 0
         while start < len(group.items):
-            size, times = self.find_run(group.items, kinds, start)
+            size, times = self.find_run(group.items, classes, start)
             block = group.items[start : start + size]
             if times > 1:
-                others = group.items[start + size : start + size * times]
-                folded.append(self.fold_blocks(group, block, others, times))
+                other_items = group.items[start + size : start + size * times]
+                folded.append(self.fold_blocks(group, block, other_items, times))
             else:
                 folded += block
             start += size * times
@@ -255,31 +262,35 @@ class _Folder:
         for item in folded:
             repeat = item if isinstance(item, Group) and item.role == "repeat" else None
             for inner in repeat.items if repeat else [item]:
-                if isinstance(inner, Group) and inner.role != "others":  # which is never open
+                if isinstance(inner, Group) and inner.role != "others":  # "others" is never open
                     self.fold_group(inner)
 
-    def kind_of(self, item: Item) -> int:
-        """A number that items share which have the same form, whatever they are joined to."""
-        number = self.of_item.get(item)
+    def item_class(self, item: Item) -> int:
+        """Return a number that is equal for items with equal content, regardless of their edges."""
+        number = self.class_by_item.get(item)
         if number is None:
             signature: Hashable
             if isinstance(item, Box):
                 signature = _box_signature(item) if item.role == "node" else item
             else:
-                inner = tuple(map(self.kind_of, item.items))
+                inner = tuple(map(self.item_class, item.items))
                 signature = (item.role, _NUMBER.sub("", item.name), item.kind, inner)
-            number = self.of_item[item] = self.numbers.setdefault(signature, len(self.numbers))
+            number = self.class_by_item[item] = self.class_by_signature.setdefault(
+                signature, len(self.class_by_signature)
+            )
         return number
 
-    def find_run(self, items: Sequence[Item], kinds: Sequence[int], start: int) -> tuple[int, int]:
-        """Size of the block that starts at a place and how many equal ones stand in a row."""
+    def find_run(
+        self, items: Sequence[Item], classes: Sequence[int], start: int
+    ) -> tuple[int, int]:
+        """Return the size and the number of the equal blocks that start at ``start``."""
         best = (1, 1)
-        for size in range(1, min(_MAX_BLOCK, (len(kinds) - start) // _MIN_BLOCKS) + 1):
-            if not kinds[start] == kinds[start + size] == kinds[start + 2 * size]:
+        for size in range(1, min(_MAX_BLOCK, (len(classes) - start) // _MIN_BLOCKS) + 1):
+            if not classes[start] == classes[start + size] == classes[start + 2 * size]:
                 continue
-            block = kinds[start : start + size]
+            block = classes[start : start + size]
             times = 1
-            while kinds[start + size * times : start + size * (times + 1)] == block:
+            while classes[start + size * times : start + size * (times + 1)] == block:
                 times += 1
             if times < _MIN_BLOCKS or size * times <= best[0] * best[1]:
                 continue
@@ -288,52 +299,56 @@ class _Folder:
             times = self.count_equal(items[start : start + size * times], size)
             if times >= _MIN_BLOCKS and size * times > best[0] * best[1]:
                 best = (size, times)
-                if start + size * (times + 1) > len(kinds):
-                    break  # no other one covers more
+                if start + size * (times + 1) > len(classes):
+                    break  # the run extends to the end, so no other size covers more items
         return best
 
     def count_equal(self, items: Sequence[Item], size: int) -> int:
-        """How many blocks of ``size`` items, from the first on, have the same ways inside."""
+        """Return the number of leading blocks of ``size`` items that have equal edges."""
         blocks = [items[start : start + size] for start in range(0, len(items), size)]
-        first = self.edge_signature(blocks[0])
+        first_signature = self.edge_signature(blocks[0])
         for count, block in enumerate(blocks):
-            if self.edge_signature(block) != first:
+            if self.edge_signature(block) != first_signature:
                 return count
         return len(blocks)
 
     def edge_signature(self, block: Sequence[Item]) -> Hashable:
-        """Where the boxes of a block read from, by the order in which results are met."""
+        """Describe the edges into the boxes of a block, with results numbered by first use."""
         numbers: dict[tuple[Box, str], int] = {}
-        inside = {box for item in block for box in boxes_of(item)}
+        inner_boxes = {box for item in block for box in boxes_of(item)}
         signature = []
         for item in block:
             for box in boxes_of(item):
-                for edge in self.reads.get(box, ()):
+                for edge in self.incoming_edges.get(box, ()):
                     number = numbers.setdefault((edge.source, edge.name), len(numbers))
-                    signature.append((number, edge.source in inside, edge.inner))
+                    signature.append((number, edge.source in inner_boxes, edge.inner))
                 signature.append((-1, False, False))
         return tuple(signature)
 
     def fold_blocks(
-        self, group: Group, block: Sequence[Item], others: Sequence[Item], times: int
+        self, group: Group, block: Sequence[Item], other_items: Sequence[Item], times: int
     ) -> Group:
-        """All blocks as one group: the first one, and a group of the others."""
-        first, last = block[0], others[-1]
-        single = len(block) == 1 and isinstance(first, Group) and isinstance(last, Group)
-        names = (first, others[0], last) if single else ()
-        kind = first.kind if single and isinstance(first, Group) else ""
-        repeat = Group("repeat", _from_to(names[::2]), kind, group.path, times=times)
-        rest = Group("others", _from_to(names[1:]), kind, group.path, times=times - 1)
+        """Return a group with the items of the first block and a group of the other blocks."""
+        first_item, last_item = block[0], other_items[-1]
+        is_single = (
+            len(block) == 1 and isinstance(first_item, Group) and isinstance(last_item, Group)
+        )
+        names = (first_item, other_items[0], last_item) if is_single else ()
+        class_name = first_item.kind if is_single and isinstance(first_item, Group) else ""
+        repeat = Group("repeat", _range_name(names[::2]), class_name, group.path, times=times)
+        other_blocks = Group(
+            "others", _range_name(names[1:]), class_name, group.path, times=times - 1
+        )
         for item in block:
             repeat.add(item)
-        for item in others:
-            rest.add(item)
-        repeat.add(rest)
+        for item in other_items:
+            other_blocks.add(item)
+        repeat.add(other_blocks)
         return repeat
 
 
-def _from_to(items: Sequence[Item]) -> str:
-    """``layer.1 ... layer.11``, of a first and a last group."""
+def _range_name(items: Sequence[Item]) -> str:
+    """Format the names of the first and the last group, as in ``layer.1 ... layer.11``."""
     names = [item.name for item in items if isinstance(item, Group)]
     if not names:
         return "block of nodes"
@@ -341,21 +356,21 @@ def _from_to(items: Sequence[Item]) -> str:
 
 
 def _box_signature(box: Box) -> Hashable:
-    """What must be the same for two boxes to be alike. Names of weights and nodes may differ."""
+    """Return a key that is equal for boxes that differ only in names of nodes and weights."""
     weights = tuple(row.text for row in box.weights)
     return (box.title, box.note, box.attributes, weights, box.outputs)
 
 
 def gather_ends(root: Group) -> None:
-    """Of many inputs or outputs of the model, leave the first few; the others are one box."""
+    """Fold all but the first inputs (and outputs) of a model with many of them to one box."""
     for role in ("input", "output"):
         ends = [item for item in root.items if isinstance(item, Box) and item.role == role]
-        if len(ends) <= _ENDS:
+        if len(ends) <= _MAX_ENDS:
             continue
-        rest = ends[_FIRST:]
-        group = Group("ends", f"{len(rest)} more {role}s", path=root.path)
-        for item in rest:
+        folded = ends[_SHOWN_ENDS:]
+        group = Group("ends", f"{len(folded)} more {role}s", path=root.path)
+        for item in folded:
             group.add(item)
-        root.items = [item for item in root.items if item not in set(rest)]
+        root.items = [item for item in root.items if item not in set(folded)]
         root.items.insert(0 if role == "input" else len(root.items), group)
         group.group = root

@@ -23,37 +23,38 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-_ENDING = ".data"
-NEW = ".new-"  # how the name begins that a file of `write_file` has until it is complete
-_TRIES, _PAUSE = 6000, 0.01  # a minute, in which many large models take their names
-_MAX_OLD_MODEL_BYTES = 1 << 27  # bytes of an old model that is read to find its data files
+_SUFFIX = ".data"
+NEW = ".new-"  # prefix of the temporary files of `write_file`
+# `FolderLock` waits up to a minute, in which another process can rename the files of many models.
+_TRIES, _PAUSE = 6000, 0.01
+_MAX_OLD_MODEL_BYTES = 1 << 27  # larger old models are not read to find their data files
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Replace a file atomically: readers see the old content or the new one.
+    """Replace a file atomically, so that readers see either the old or the new content.
 
-    What is no regular file, as ``/dev/stdout``, is written directly.
+    A path that is not a regular file, such as ``/dev/stdout``, is written directly.
 
     Raises:
-        OSError: the system refuses; nothing is left behind.
+        OSError: the system cannot write the file; no temporary file remains.
     """
     if _is_stream(path):
         path.write_bytes(content)
         return
-    path = Path(os.path.realpath(path))  # a link stays
-    beside = path.with_name(f"{NEW}{os.getpid()}-{secrets.token_hex(8)}")
+    path = Path(os.path.realpath(path))  # replaces the target of a symbolic link, not the link
+    temporary = path.with_name(f"{NEW}{os.getpid()}-{secrets.token_hex(8)}")
     try:
-        beside.write_bytes(content)
-        os.replace(beside, path)
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
     except BaseException:
-        _remove_files([beside])
+        _remove_files([temporary])
         raise
 
 
 def _is_stream(path: Path) -> bool:
-    """Return whether something other than a regular file is there.
+    """Whether the path exists and is not a regular file.
 
-    Checked once: another process may remove the file between two checks.
+    The file is checked with one call, because another process may remove it between two calls.
     """
     try:
         return not stat.S_ISREG(path.stat().st_mode)
@@ -62,20 +63,23 @@ def _is_stream(path: Path) -> bool:
 
 
 class FileSet:
-    """Writes a model file and its data files, so that the model of this path is at every moment
-    the old one or the new one, whole.
+    """Writes a model file and its data files atomically.
 
-    Data files are complete under temporary names before any takes its own. Where a name is taken,
-    perhaps by what the old model reads, the files get free names first; one ``os.replace`` puts
-    the new model in the place of the old one; then the files take the wanted names beside the
-    others (hard links), and a second ``os.replace`` makes the model name these. A process that
-    dies on the way leaves a model that is whole, and perhaps files that no model names. (If it
-    dies during the last step the data has two names, which ONNX Runtime reads and `onnx.load`
-    refuses; saving again puts it right.)
+    At every moment, the path of the model holds the complete old or the complete new model. The
+    data files are written completely under temporary names and then renamed. If a final name is
+    taken, perhaps by a data file of the old model, the steps are:
 
-    What a name stands for is on the disk before the name is: each file is flushed (fsync) before
-    it takes its place, and the folder at the end, so that a machine that loses power keeps the old
-    model or the new one, too."""
+    1. Rename the data files to unused names.
+    2. Replace the old model (``os.replace``) by one that refers to these names.
+    3. Create hard links with the final names, and replace the model by one that refers to them.
+
+    If the process dies in between, the model is complete, and there may be unused data files. If it
+    dies during the last step, the data has two names; `onnx.load` rejects such files, ONNX Runtime
+    reads them, and saving again repairs them.
+
+    Each file is flushed (fsync) before it is renamed, and the folder is flushed at the end, so that
+    the old or the new model also survives a power failure.
+    """
 
     def __init__(self, target: str | os.PathLike[str]) -> None:
         self.target = Path(target)
@@ -83,19 +87,24 @@ class FileSet:
         self._streams: list[IO[bytes]] = []
 
     def open(self, name: str) -> IO[bytes]:
-        """A stream for the data file ``name``, bare: it is in the folder of the model."""
+        """Open a data file for writing; ``name`` is its final name in the folder of the model."""
         self._temporary[name] = temporary = unused_path(self.target.parent, name)
         stream = temporary.open("xb")
         self._streams.append(stream)
         return stream
 
     def publish(self, content: Callable[[Mapping[str, str]], bytes]) -> None:
-        """Puts the files in their places. ``content(names)`` is the model when its data files are
-        not called as in `open` but ``names[name]``.
+        """Write the model and rename the data files to their final names.
 
-        Raises OSError for what the system refuses; then the old files are unchanged."""
+        Args:
+            content: returns the bytes of the model. Its argument maps names passed to `open` to the
+                actual names of the files, where they differ.
+
+        Raises:
+            OSError: the system cannot write a file; the old files are unchanged.
+        """
         for stream in self._streams:
-            _flush_file(stream)  # may be the write that does not fit on the disk
+            _flush_file(stream)  # raises if the disk is full
             stream.close()
         lock = FolderLock(self.target.parent)
         with restore_on_exit(lock.release):
@@ -104,8 +113,8 @@ class FileSet:
         _flush_folder(self.target.parent)
 
     def _move_into_place(self, content: Callable[[Mapping[str, str]], bytes]) -> None:
-        old = self._old_data_files()
-        renamed = self._free_names()
+        old_files = self._old_data_files()
+        renamed = self._find_unused_names()
         placed: list[Path] = []
         try:
             for name, temporary in self._temporary.items():
@@ -116,20 +125,20 @@ class FileSet:
         except BaseException:
             _remove_files(placed)
             raise
-        _remove_files(old - set(placed))
-        with contextlib.suppress(OSError):  # a file system without hard links: names stay
-            self._take_names(renamed, content)
+        _remove_files(old_files - set(placed))
+        with contextlib.suppress(OSError):  # the file system may not support hard links
+            self._link_final_names(renamed, content)
 
-    def _take_names(
+    def _link_final_names(
         self, renamed: Mapping[str, str], content: Callable[[Mapping[str, str]], bytes]
     ) -> None:
-        for name, free in renamed.items():
-            temporary = self._sibling_path(f".{free}.link")
-            os.link(self._sibling_path(free), temporary)
+        for name, unused_name in renamed.items():
+            temporary = self._sibling_path(f".{unused_name}.link")
+            os.link(self._sibling_path(unused_name), temporary)
             os.replace(temporary, self._sibling_path(name))
         if renamed:
             self._replace_model(content({}))
-            _remove_files(self._sibling_path(free) for free in renamed.values())
+            _remove_files(self._sibling_path(unused_name) for unused_name in renamed.values())
 
     def _replace_model(self, content: bytes) -> None:
         temporary = unused_path(self.target.parent, self.target.name)
@@ -142,16 +151,18 @@ class FileSet:
             _remove_files([temporary])
             raise
 
-    def _free_names(self) -> dict[str, str]:
-        """Empty when no file has one of the names; otherwise a free name for each."""
+    def _find_unused_names(self) -> dict[str, str]:
+        """Return an unused name for each data file, or nothing if all final names are unused."""
         if not any(os.path.lexists(self._sibling_path(name)) for name in self._temporary):
             return {}
-        start = self.target.name
+        prefix = self.target.name
         for number in itertools.count(1):
             names = {
-                name: f"{start}.{number}{name.removeprefix(start)}" for name in self._temporary
+                name: f"{prefix}.{number}{name.removeprefix(prefix)}" for name in self._temporary
             }
-            if not any(os.path.lexists(self._sibling_path(free)) for free in names.values()):
+            if not any(
+                os.path.lexists(self._sibling_path(unused_name)) for unused_name in names.values()
+            ):
                 return names
         raise AssertionError("unreachable")
 
@@ -168,18 +179,18 @@ class FileSet:
         _remove_files(self._temporary.values())
 
     def _old_data_files(self) -> set[Path]:
-        """Data files, named as here, that the present model of this path reads."""
+        """Return data files of the old model at this path that were written by a `FileSet`."""
         folder, start = self.target.parent, f"{self.target.name}."
         candidates = {
             path.name
-            for path in folder.glob("*" + _ENDING)
+            for path in folder.glob("*" + _SUFFIX)
             if path.name.startswith(start) and path.is_file()
         }
         try:
             if not candidates or self.target.stat().st_size > _MAX_OLD_MODEL_BYTES:
                 return set()
             model = ModelProto.FromString(self.target.read_bytes())
-        except Exception:  # no file, or no model: protobuf raises its own classes
+        except Exception:  # no file, or not a model: protobuf raises its own classes
             return set()
         named = {
             entry.value
@@ -191,11 +202,11 @@ class FileSet:
 
 
 class FolderLock:
-    """A system lock on a folder, held while files are put into place.
+    """A system lock (flock) on a folder, held while files are renamed.
 
-    Without it each of two writers takes the other's data files for those of the old model. It
-    leaves no file, and ends with the process. Acquire it inside the block that releases it: a
-    Ctrl-C between acquiring it and entering a block would leak it.
+    Without the lock, two writers would treat each other's data files as those of the old model. The
+    lock needs no lock file and ends with the process. Callers must acquire it inside the block that
+    releases it, because a Ctrl-C between acquiring it and entering the block would leak it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -203,8 +214,7 @@ class FolderLock:
         self._handles: list[int] = []
 
     def acquire(self) -> None:
-        """Take the lock; go on without it where the system has none (Windows, some network drives)
-        or where somebody holds it for a minute."""
+        """Wait for the lock up to a minute; return without it if the system does not support it."""
         if fcntl is None:
             return
         with contextlib.suppress(OSError):
@@ -216,9 +226,9 @@ class FolderLock:
                     time.sleep(_PAUSE)
 
     def release(self) -> None:
-        """Release the lock, where it was taken; a second call does nothing."""
+        """Release the lock if it is held."""
         if self._handles:
-            # not only closed: a process that was forked meanwhile has it open, too
+            # closing the file is not enough if a process that was forked meanwhile inherited it
             with contextlib.suppress(OSError):
                 fcntl.flock(self._handles[-1], fcntl.LOCK_UN)
             os.close(self._handles.pop())
@@ -236,7 +246,7 @@ def _flush_file(stream: IO[bytes]) -> None:
 
 
 def _flush_folder(folder: Path) -> None:
-    """The names of a folder go to the disk, where the system can open folders."""
+    """Flush the entries of a folder to the disk, on systems that can open folders."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -246,10 +256,11 @@ def _flush_folder(folder: Path) -> None:
 
 
 def unused_path(folder: Path, name: str) -> Path:
-    """Where a file or folder can come into being that is to be called ``name``: what is made there
-    gets the permissions that the system gives to new ones.
+    """Return an unused path for a temporary file or folder that is later renamed to ``name``.
 
-    `tempfile` makes files that nobody else may read, and to give them those permissions later, the
-    process's umask must be known. It can be asked for only by setting it, for all threads: a second
-    thread that asks, or a Ctrl-C, would leave a process whose files everybody may write."""
+    Callers create it with the default permissions of new files. `tempfile` is not used, because its
+    files are readable by their owner only, and computing the default permissions requires the umask
+    of the process. The umask can only be read by setting it for all threads; a second thread, or a
+    Ctrl-C, could then leave the process with a wrong umask.
+    """
     return folder / f".{name[:40]}.{os.getpid()}-{secrets.token_hex(8)}"

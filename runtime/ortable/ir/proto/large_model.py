@@ -1,6 +1,6 @@
-"""A model whose large tensors stay outside of protobuf.
+"""A model whose large tensors are stored outside of protobuf.
 
-They are passed to a session by reference or saved to files next to the model; several models of
+They are passed to a session by reference, or saved to files next to the model. Several models of
 one folder can share a data file.
 """
 
@@ -34,16 +34,16 @@ Progress = Callable[[int, int, str], None]
 
 
 class LargeModel:
-    """A model whose large tensors stay outside of protobuf.
+    """A model whose large tensors are stored outside of protobuf.
 
-    `numpy_tensors` and `session_proto` serve ``SessionOptions.add_external_initializers``.
+    `numpy_tensors` and `session_proto` return the arguments for
+    ``SessionOptions.add_external_initializers`` and the session.
 
     Args:
         proto: the model, in which each tensor of ``tensors`` is marked as external data.
-        tensors: name -> numpy array, torch tensor, TensorProto or `initializers.Deferred`, by
-            reference, in the model's order.
-        nested: the same for constants of subgraphs and functions, by the location that their
-            stubs have.
+        tensors: initializers of the main graph by name, in the model's order: references to numpy
+            arrays, torch tensors, TensorProtos or `initializers.Deferred`.
+        nested: constants of subgraphs and functions, by the location in their stubs.
     """
 
     __slots__ = ("nested", "proto", "tensors")
@@ -68,22 +68,24 @@ class LargeModel:
 
     @property
     def external_tensors(self) -> dict[str, Any]:
-        """Name -> tensor, as given to the builder."""
+        """Tensors by name, as passed to the constructor."""
         return self.tensors
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the tensors that are outside of the proto."""
+        """Bytes of the tensors that are stored outside of the proto."""
         values: Iterable[Any] = [*self.tensors.values(), *self.nested.values()]
         return sum(initializers.nbytes_of(value) for value in values)
 
     def numpy_tensors(self) -> dict[str, np.ndarray]:
-        """Name -> numpy array, sharing memory where it can."""
+        """Return numpy arrays by name, which share memory with the tensors if possible."""
         return {name: initializers.to_numpy(value, name) for name, value in self.tensors.items()}
 
     def session_proto(self) -> ModelProto:
-        """The model to give to a session together with `numpy_tensors`: constants of subgraphs and
-        functions are in it."""
+        """Return the model to create a session from, together with `numpy_tensors`.
+
+        It contains the constants of subgraphs and functions.
+        """
         if not self.nested:
             return self.proto
         model = ModelProto()
@@ -99,45 +101,43 @@ class LargeModel:
         max_shard_bytes: int | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """Writes the model to ``path`` and its tensors to files beside it.
+        """Write the model to ``path`` and its tensors to files in the same folder.
 
-        All files are complete before the model appears, and what an older model of this path
-        reads is replaced after it. Tensors are streamed: only a part of one is
-        copied at a time.
+        The data files are complete before the model file is replaced, and data files of an older
+        model at this path are removed after that. Tensors are copied in small chunks.
 
         Args:
-            path: of the model; its tensors go to ``path + ".data"``.
-            all_tensors_to_one_file: False: each tensor has a file of its own.
-            max_shard_bytes: several files of at most that size (more, where one tensor is
-                larger), ``path + ".00001-of-00003.data"``.
-            progress: called with the bytes written, all bytes, and the name of the tensor that
-                comes next.
+            path: path of the model; its tensors are written to ``path + ".data"``.
+            all_tensors_to_one_file: if False, each tensor is written to its own file.
+            max_shard_bytes: maximum size of a data file; more data is split into files such as
+                ``path + ".00001-of-00003.data"``. A file of one larger tensor may exceed it.
+            progress: called with the bytes written, all bytes, and the name of the next tensor.
 
         Raises:
             BuilderError: the data of a tensor cannot be read.
             OptionError: options contradict each other.
-            OSError: what the system refuses; nothing is left behind.
+            OSError: the system cannot write a file; the new files are removed.
         """
         target = Path(path)
-        self._check_elsewhere(target.parent)
+        self._check_locations(target.parent)
         entries = [*self.tensors.items(), *self.nested.items()]
         shards = weight_files.plan_shards(entries, all_tensors_to_one_file, max_shard_bytes)
         weight_files.check_space(target, self.nbytes)
         with FileSet(target) as files:
             names = shards.file_names(target.name)
-            places = weight_files.write_shards(files, shards, names, progress)
-            files.publish(lambda renamed: self.located(places, renamed).SerializeToString())
+            locations = weight_files.write_shards(files, shards, names, progress)
+            files.publish(lambda renamed: self.located(locations, renamed).SerializeToString())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> LargeModel:
-        """A saved model; its tensors are memory-mapped, so nothing is read before it is used.
+        """Load a saved model and map its tensors into memory, so that they are read on use.
 
         Args:
-            path: of the model; its data files lie in the same folder or below it.
+            path: path of the model; its data files must be in the same folder or below it.
 
         Raises:
-            BuilderError: a data file is missing, too short, or elsewhere.
-            InputError: the file is no ONNX model.
+            BuilderError: a data file is missing, too short, or outside of the folder.
+            InputError: the file is not an ONNX model.
         """
         source = Path(path)
         proto = parse_model(source.read_bytes(), source)
@@ -158,17 +158,17 @@ class LargeModel:
 
     @classmethod
     def of_proto(cls, model: ModelProto, threshold: int) -> LargeModel:
-        """``model`` without the initializers of its main graph of ``threshold`` bytes or more,
-        which are kept by reference; ``model`` itself is not changed.
+        """Make a large model from a ModelProto, which does not change.
 
         Args:
             model: the model.
-            threshold: a size in bytes.
+            threshold: initializers of the main graph with at least this many bytes are stored
+                outside of the proto, by reference.
         """
         external = ExternalTensors(threshold)
         proto = ModelProto()
-        _copy_but("graph", proto, model)
-        _copy_but("initializer", proto.graph, model.graph)
+        _copy_fields_except("graph", proto, model)
+        _copy_fields_except("initializer", proto.graph, model.graph)
         for tensor in model.graph.initializer:
             stub = proto.graph.initializer.add()
             if tensor.data_type == TensorProto.STRING or not external.should_externalize(tensor):
@@ -179,7 +179,11 @@ class LargeModel:
         return cls(proto, external.tensors)
 
     def to_proto(self) -> ModelProto:
-        """One ModelProto that holds the tensors. BuilderError when it would reach 2 GiB."""
+        """Return a ModelProto that contains the tensors.
+
+        Raises:
+            BuilderError: the tensors have 2 GiB or more.
+        """
         total = self.nbytes
         if total >= 2**31 - 1:
             raise BuilderError(
@@ -199,8 +203,8 @@ class LargeModel:
             if value is not None and proto.data_location == TensorProto.EXTERNAL:
                 _refill_tensor(proto, value)
 
-    def _check_elsewhere(self, folder: Path) -> None:
-        """BuilderError for tensors in files of another model, which would not be found."""
+    def _check_locations(self, folder: Path) -> None:
+        """Raise BuilderError if a tensor is in a file that a model in ``folder`` could not read."""
         for tensor in self.proto.graph.initializer:
             if tensor.data_location != TensorProto.EXTERNAL or tensor.name in self.tensors:
                 continue
@@ -212,30 +216,31 @@ class LargeModel:
         places: Mapping[str, weight_files.TensorLocation],
         renamed: Mapping[str, str] | None = None,
     ) -> ModelProto:
-        """A copy of the model, in which the tensors say where they are.
+        """Return a copy of the model with the given locations of its tensors.
 
         Args:
-            places: of each tensor, by its name, or by its location for a nested one.
-            renamed: other names of files, by the name that a place has.
+            places: location of each tensor by its name, or, for nested tensors, by the location in
+                its stub.
+            renamed: new names of files by the names in ``places``.
         """
-        others = renamed or {}
+        new_names = renamed or {}
         places = {
-            key: location._replace(location=others.get(location.location, location.location))
+            key: location._replace(location=new_names.get(location.location, location.location))
             for key, location in places.items()
         }
-        located = ModelProto()
-        located.CopyFrom(self.proto)
-        for tensor in located.graph.initializer:
+        copy = ModelProto()
+        copy.CopyFrom(self.proto)
+        for tensor in copy.graph.initializer:
             if tensor.name in self.tensors and tensor.data_location == TensorProto.EXTERNAL:
                 weight_files.set_location(tensor, places[tensor.name])
-        for tensor in nested_tensors(located) if self.nested else ():
+        for tensor in nested_tensors(copy) if self.nested else ():
             if tensor.data_location == TensorProto.EXTERNAL and location_of(tensor) in places:
                 weight_files.set_location(tensor, places[location_of(tensor)])
-        return located
+        return copy
 
 
-def _copy_but(name: str, target: Any, source: Any) -> None:
-    """Copy all fields of a message but one."""
+def _copy_fields_except(name: str, target: Any, source: Any) -> None:
+    """Copy all fields of a message except the field ``name``."""
     for field, value in source.ListFields():
         if field.name == name:
             continue
@@ -246,51 +251,48 @@ def _copy_but(name: str, target: Any, source: Any) -> None:
 
 
 def _refill_tensor(proto: TensorProto, value: Any) -> None:
-    name, path = proto.name, proto.doc_string
+    name, doc_string = proto.name, proto.doc_string
     proto.Clear()
     fill_tensor(proto, value, name)
-    if path:
-        proto.doc_string = path
+    if doc_string:
+        proto.doc_string = doc_string
 
 
 def save_together(models: Mapping[str, LargeModel], folder: Path) -> None:
-    """Write models to a new folder: their tensors to the data file of the first one, those with
-    equal bytes once.
-
-    Args:
-        models: by file name. Their tensors may differ in names.
-        folder: where none of the files exists yet.
-
-    Raises:
-        BuilderError: the data of a tensor cannot be read.
-        OSError: what the system refuses.
-    """
-    first = next(iter(models))
+    """Write models to a new folder; equal tensors are shared in a data file of the first model."""
+    first_name = next(iter(models))
     entries, keys = _deduplicate(models)
     shards = weight_files.plan_shards(list(entries.items()))
-    weight_files.check_space(folder / first, sum(map(initializers.nbytes_of, entries.values())))
-    with FileSet(folder / first) as files:
-        written = weight_files.write_shards(files, shards, shards.file_names(first))
-        places = {
-            name: {tensor: written[key] for tensor, key in of_model.items()}
-            for name, of_model in keys.items()
+    weight_files.check_space(
+        folder / first_name, sum(map(initializers.nbytes_of, entries.values()))
+    )
+    with FileSet(folder / first_name) as files:
+        locations = weight_files.write_shards(files, shards, shards.file_names(first_name))
+        locations_by_model = {
+            name: {tensor: locations[key] for tensor, key in keys_by_tensor.items()}
+            for name, keys_by_tensor in keys.items()
         }
-        files.publish(lambda _: models[first].located(places[first]).SerializeToString())
+        files.publish(
+            lambda _: models[first_name].located(locations_by_model[first_name]).SerializeToString()
+        )
     for name, model in models.items():
-        if name != first:
-            content = model.located(places[name]).SerializeToString()
+        if name != first_name:
+            content = model.located(locations_by_model[name]).SerializeToString()
             (folder / name).write_bytes(content)
 
 
 def _deduplicate(
     models: Mapping[str, LargeModel],
 ) -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
-    """Deduplicate tensors by content; also return the key of each tensor of each model."""
+    """Deduplicate tensors by content.
+
+    Returns the tensors by key, and for each model the keys by tensor name.
+    """
     entries: dict[str, Any] = {}
     key_of: dict[Any, str] = {}
     keys: dict[str, dict[str, str]] = {}
     for name, model in models.items():
-        of_model = keys[name] = {}
+        keys_by_tensor = keys[name] = {}
         for tensor, value in _all_tensors(model):
             memory = memory_key(value)
             key = key_of.get(memory)
@@ -299,7 +301,7 @@ def _deduplicate(
                 key = key_of.setdefault(content, f"{name}/{tensor}")
                 key_of[memory] = key
                 entries.setdefault(key, value)
-            of_model[tensor] = key
+            keys_by_tensor[tensor] = key
     return entries, keys
 
 
@@ -309,8 +311,8 @@ def _all_tensors(model: LargeModel) -> Iterator[tuple[str, Any]]:
 
 
 def _content_digest(value: Any, name: str) -> str:
-    """Hash the bytes; dtype and shape are stored by each model itself."""
+    """Hash the bytes of a tensor without dtype and shape, which each model stores."""
     digest = hashlib.sha256()
-    for piece in iter_chunks(value, name):
-        digest.update(piece)
+    for chunk in iter_chunks(value, name):
+        digest.update(chunk)
     return digest.hexdigest()

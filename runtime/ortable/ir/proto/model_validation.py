@@ -1,7 +1,4 @@
-"""Validate untrusted models before anything walks them.
-
-Readers of models, of their text and of their pictures call it.
-"""
+"""Parse and validate untrusted models before other code traverses them."""
 
 from __future__ import annotations
 
@@ -18,49 +15,47 @@ from ortable.errors import BuilderError, InputError
 
 from .walk import graphs_inside
 
-# Readers go from a graph to those inside its nodes by recursion, several calls a level. Files hold
-# 33 levels: protobuf itself reads no deeper.
+# Readers traverse subgraphs by recursion, with several calls a level. Models from files have at
+# most 33 levels, because protobuf limits the nesting of messages.
 MAX_LEVELS = 64
-MAX_NODES = 1_000_000  # of a model whose functions are written out in the places of their calls
+MAX_NODES = 1_000_000  # nodes of a model after its functions are inlined
 
-_MESSAGES = 3  # from a graph to one inside it: a node, an attribute, the graph
+_MESSAGES_PER_LEVEL = 3  # nested messages for each level of subgraphs: node, attribute, graph
 _MESSAGE, _STRING = FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_STRING
 
 
-def parse_model(content: bytes, what: str | os.PathLike[str]) -> ModelProto:
-    """The model of some bytes.
-
-    Raises InputError, which names ``what``, when they are none."""
+def parse_model(content: bytes, name: str | os.PathLike[str]) -> ModelProto:
+    """Parse the bytes of a model; raise InputError, which contains ``name``, for invalid bytes."""
     try:
         model = ModelProto.FromString(content)
     except DecodeError as error:
-        raise InputError(f"'{Path(what)}' is no ONNX model: {error}") from None
+        raise InputError(f"'{Path(name)}' is not an ONNX model: {error}") from None
     if not model.HasField("graph"):
-        raise InputError(f"'{Path(what)}' is no ONNX model: it has no graph")
+        raise InputError(f"'{Path(name)}' is not an ONNX model: it has no graph")
     return model
 
 
 def check_readable(part: Message) -> None:
-    """Check what readers of a model, or of a part of one, assume: limited nesting and text names.
+    """Check that a model, or a part of it, has limited nesting and only UTF-8 text.
 
     Raises:
-        BuilderError: graphs or types are nested more than `MAX_LEVELS` deep, or text is not UTF-8,
-            which protobuf returns as bytes.
+        BuilderError: graphs or types are nested more than `MAX_LEVELS` deep, or a text is not
+            UTF-8 (protobuf returns such a text as bytes).
     """
     messages = [part]
-    for _ in range(_MESSAGES * MAX_LEVELS):
+    for _ in range(_MESSAGES_PER_LEVEL * MAX_LEVELS):
         messages = [inner for message in messages for inner in _inner_messages(message)]
         if not messages:
             return
     raise BuilderError(
-        f"The model has graphs inside graphs in more than {MAX_LEVELS} levels. If "
-        "this is intended, inline the branches of its If, Loop and Scan nodes."
+        f"The model has subgraphs nested more than {MAX_LEVELS} levels deep. If this is "
+        "intended, inline the branches of its If, Loop and Scan nodes."
     )
 
 
 def _inner_messages(message: Message) -> Iterator[Message]:
-    """Yield the messages in the fields of a message, checking its texts."""
-    if isinstance(message, TensorProto):  # whose data is not touched
+    """Yield the messages in the fields of a message, after checking its texts."""
+    if isinstance(message, TensorProto):  # ListFields would read the data
         _check_text(message.name, message)
         yield from message.external_data
         return
@@ -77,27 +72,28 @@ def _inner_messages(message: Message) -> Iterator[Message]:
 
 def _check_text(text: str | bytes, message: Message) -> None:
     if not isinstance(text, str):
-        kind = type(message).__name__
-        raise BuilderError(f"A text in a {kind} of the model is not UTF-8: {text[:60]!r}.")
+        message_type = type(message).__name__
+        raise BuilderError(f"A text in a {message_type} of the model is not UTF-8: {text[:60]!r}.")
 
 
 def check_functions(model: ModelProto) -> None:
     """Check that the functions of a model can be inlined.
 
     Raises:
-        BuilderError: one calls itself, or they expand to more than `MAX_NODES` nodes.
+        BuilderError: a function calls itself, or inlining makes more than `MAX_NODES` nodes.
     """
     if model.functions and count_expanded_nodes(model) > MAX_NODES:
         raise BuilderError(
-            f"The functions of the model make more than {MAX_NODES:,} nodes in the places of "
-            "their calls, or one of them calls itself."
+            f"The functions of the model expand to more than {MAX_NODES:,} nodes, or one of them "
+            "calls itself."
         )
 
 
 def count_expanded_nodes(model: ModelProto) -> float:
-    """Count the nodes of a model with every function call expanded; infinity for recursion.
+    """Count the nodes of a model after inlining; return infinity if a function is recursive.
 
-    Functions that call others twice, thirty deep, are a few kilobytes and a billion nodes.
+    A model of a few kilobytes can expand to a billion nodes: thirty functions that each call the
+    next one twice.
     """
     bodies = {
         (function.domain, function.name, function.overload): function.node
@@ -129,20 +125,22 @@ def count_expanded_nodes(model: ModelProto) -> float:
 
 
 def load_graph(path: str | os.PathLike[str]) -> ModelProto:
-    """The model of a file, whose external weights are not read.
+    """Load a model from a file without its external weights.
 
-    Raises FileNotFoundError, and InputError for a folder and for a file that is no ONNX model.
+    Raises:
+        FileNotFoundError: there is no such file.
+        InputError: the path is a folder, or the file is not an ONNX model.
     """
     name = os.fspath(path)
     if os.path.isdir(name):
-        raise InputError(f"'{name}' is a folder; give the file of a model")
+        raise InputError(f"'{name}' is a folder; give the path of a model file")
     try:
         model = load(name, load_external_data=False)
     except OSError:
         raise
-    except Exception as error:  # each of onnx's formats, told by the name, has errors of its own
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise InputError(f"'{name}' is no ONNX model: {first}") from None
+    except Exception as error:  # the parser, chosen by the file suffix, may raise any error
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(f"'{name}' is not an ONNX model: {reason}") from None
     if not model.HasField("graph"):
-        raise InputError(f"'{name}' is no ONNX model: it has no graph")
+        raise InputError(f"'{name}' is not an ONNX model: it has no graph")
     return model

@@ -1,7 +1,4 @@
-"""Name nodes and write nodes and value types as protobuf, field by field, into the final messages.
-
-`write_model` and `ir.constants` call it.
-"""
+"""Write graphs, nodes and types of values as protobuf, and choose the names of nodes."""
 
 from __future__ import annotations
 
@@ -39,7 +36,10 @@ def fill_graph(
     external: ExternalTensors | None = None,
     value_info: bool = False,
 ) -> None:
-    """Writes a graph into an empty GraphProto; ``external`` receives its large tensors."""
+    """Write a graph into an empty GraphProto; large tensors go to ``external`` if it is given.
+
+    With ``value_info``, types of inner results are written.
+    """
     proto.name = graph.name
     for info in graph.inputs:
         _fill_value(graph, proto.input.add(), info)
@@ -76,7 +76,7 @@ def _fill_value(graph: GraphState, proto: ValueInfoProto, info: ValueInfo) -> No
     shape = info.shape if declared is None else declared
     if shape is None:
         return
-    tensor.shape.SetInParent()  # rank 0 has a shape, without sizes
+    tensor.shape.SetInParent()  # so that rank 0 has a shape field
     for size in shape:
         dim = tensor.shape.dim.add()
         if not isinstance(size, int | str | None):
@@ -88,7 +88,7 @@ def _fill_value(graph: GraphState, proto: ValueInfoProto, info: ValueInfo) -> No
 
 
 class NodeWriter:
-    """Writes nodes; keeps the metadata of each origin and the attribute kinds of each operator."""
+    """Writes nodes; caches the metadata of each origin and the attribute types of each operator."""
 
     def __init__(self, graph: GraphState, external: ExternalTensors | None = None) -> None:
         self.graph = graph
@@ -97,7 +97,7 @@ class NodeWriter:
         self.kinds: dict[tuple[str, str], Mapping[str, int]] = {}
 
     def write_node(self, node: Node, proto: NodeProto) -> None:
-        """Writes a node into an empty NodeProto."""
+        """Write a node into an empty NodeProto."""
         proto.op_type = node.op_type
         if node.name:
             proto.name = node.name
@@ -107,30 +107,30 @@ class NodeWriter:
             proto.input.extend(node.inputs)
         proto.output.extend(node.outputs)
         if node.attrs:
-            kinds = self._attribute_kinds(node)
+            types = self._attribute_types(node)
             for name, value in node.attrs.items():
                 try:
                     external = self.external
-                    _fill_attribute(proto.attribute.add(), name, value, kinds.get(name), external)
+                    _fill_attribute(proto.attribute.add(), name, value, types.get(name), external)
                 except (TypeError, ValueError) as error:
                     if isinstance(error, BuilderError) and isinstance(value, GraphState):
                         raise
-                    raise _attribute_error(node, name, kinds.get(name), error) from None
+                    raise _attribute_error(node, name, types.get(name), error) from None
             if self.external is not None and node.op_type == "Constant":
                 self.external.move_out(tensors_of_nodes([proto]))
         if node.origin is not None:
             self._write_metadata(node.origin, proto)
 
-    def _attribute_kinds(self, node: Node) -> Mapping[str, int]:
+    def _attribute_types(self, node: Node) -> Mapping[str, int]:
         key = (node.domain, node.op_type)
-        kinds = self.kinds.get(key)
-        if kinds is None:
+        types = self.kinds.get(key)
+        if types is None:
             schema = None
             if key not in self.graph.functions:
                 version = self.graph.opsets.get(node.domain, 1)
                 schema = find_schema(node.op_type, node.domain, version)
-            kinds = self.kinds[key] = {} if schema is None else schema.attributes
-        return kinds
+            types = self.kinds[key] = {} if schema is None else schema.attributes
+        return types
 
     def _write_metadata(self, origin: Any, proto: NodeProto) -> None:
         entries = self.metadata.get(id(origin))
@@ -151,62 +151,63 @@ class NodeWriter:
 
 
 def node_proto(graph: GraphState, node: Node) -> NodeProto:
-    """One node as a NodeProto."""
+    """Return a node as a NodeProto."""
     proto = NodeProto()
     NodeWriter(graph).write_node(node, proto)
     return proto
 
 
 _FLOAT, _INT, _STRING = AttributeProto.FLOAT, AttributeProto.INT, AttributeProto.STRING
-
-
 _TENSOR, _GRAPH = AttributeProto.TENSOR, AttributeProto.GRAPH
-
-
-_TOO_LARGE = float.fromhex("0x1.ffffffp127")  # rounded to 32 bits, it is infinite
-
+_TOO_LARGE = float.fromhex("0x1.ffffffp127")  # float32 rounds numbers from here on to infinity
 _FLOATS, _INTS, _STRINGS = AttributeProto.FLOATS, AttributeProto.INTS, AttributeProto.STRINGS
 
 
 def _fill_attribute(
-    proto: AttributeProto, name: str, value: Any, kind: int | None, external: ExternalTensors | None
+    proto: AttributeProto,
+    name: str,
+    value: Any,
+    attribute_type: int | None,
+    external: ExternalTensors | None,
 ) -> None:
-    """Writes an attribute of the kind that the schema says, or that the value has."""
+    """Write an attribute of the given type; None infers the type from the value."""
     if isinstance(value, AttributeProto):
         proto.CopyFrom(value)
         proto.name = name
         return
-    if kind is None:
-        kind = _kind_of(value)
+    if attribute_type is None:
+        attribute_type = _infer_attribute_type(value)
     proto.name = name
-    proto.type = kind  # type: ignore[assignment]
-    if kind == _INT:
+    proto.type = attribute_type  # type: ignore[assignment]
+    if attribute_type == _INT:
         proto.i = _to_int(value)
-    elif kind == _FLOAT:
+    elif attribute_type == _FLOAT:
         proto.f = _to_float(value)
-    elif kind == _INTS:
-        proto.ints.extend([_to_int(x) for x in value])
-    elif kind == _STRING:
+    elif attribute_type == _INTS:
+        proto.ints.extend([_to_int(item) for item in value])
+    elif attribute_type == _STRING:
         proto.s = _to_bytes(value)
-    elif kind == _TENSOR:
+    elif attribute_type == _TENSOR:
         fill_tensor(proto.t, initializers.as_value(value), _tensor_name(value))
-    elif kind == _GRAPH:
+    elif attribute_type == _GRAPH:
         _fill_graph_attribute(proto.g, value, external)
-    elif kind == _FLOATS:
-        proto.floats.extend([_to_float(x) for x in value])
-    elif kind == _STRINGS:
-        if isinstance(value, str | bytes):  # which would be taken apart
-            raise BuilderError(f"{value!r} is a string, where a list of strings is needed")
-        proto.strings.extend([_to_bytes(x) for x in value])
+    elif attribute_type == _FLOATS:
+        proto.floats.extend([_to_float(item) for item in value])
+    elif attribute_type == _STRINGS:
+        if isinstance(value, str | bytes):  # iteration would split it into characters
+            raise BuilderError(f"{value!r} is a string, but a list of strings is required")
+        proto.strings.extend([_to_bytes(item) for item in value])
     else:
-        _fill_rare(proto, value, kind, external)
+        _fill_other_attribute(proto, value, attribute_type, external)
 
 
-def _attribute_error(node: Node, name: str, kind: int | None, error: Exception) -> BuilderError:
-    """Describe a wrong attribute; errors of Python or protobuf get the expected kind in front."""
+def _attribute_error(
+    node: Node, name: str, attribute_type: int | None, error: Exception
+) -> BuilderError:
+    """Make an error about an attribute, with the expected type if the cause does not contain it."""
     expected = ""
-    if kind is not None and not isinstance(error, BuilderError):
-        expected = f" must be {AttributeProto.AttributeType.Name(kind)}"  # type: ignore[arg-type]
+    if attribute_type is not None and not isinstance(error, BuilderError):
+        expected = f" must be {AttributeProto.AttributeType.Name(attribute_type)}"  # type: ignore[arg-type]
     return BuilderError(
         f"Attribute {name}={node.attrs[name]!r} of node {node!r}{expected}: {error}"
     )
@@ -221,27 +222,27 @@ def _fill_graph_attribute(proto: GraphProto, value: Any, external: ExternalTenso
         fill_graph(value, proto, external)
         return
     if not isinstance(value, GraphProto):
-        raise TypeError(f"{value!r} is no graph")
+        raise TypeError(f"{value!r} is not a graph")
     proto.CopyFrom(value)
     if external is not None:
         external.move_out(tensors_of_graph(proto))
 
 
-def _fill_rare(
-    proto: AttributeProto, value: Any, kind: int, external: ExternalTensors | None
+def _fill_other_attribute(
+    proto: AttributeProto, value: Any, attribute_type: int, external: ExternalTensors | None
 ) -> None:
-    if kind == AttributeProto.TENSORS:
+    if attribute_type == AttributeProto.TENSORS:
         for item in value:
             fill_tensor(proto.tensors.add(), initializers.as_value(item), _tensor_name(item))
-    elif kind == AttributeProto.GRAPHS:
+    elif attribute_type == AttributeProto.GRAPHS:
         for item in value:
             _fill_graph_attribute(proto.graphs.add(), item, external)
-    elif kind == AttributeProto.SPARSE_TENSOR:
+    elif attribute_type == AttributeProto.SPARSE_TENSOR:
         proto.sparse_tensor.CopyFrom(value)
-    elif kind == AttributeProto.TYPE_PROTO:
+    elif attribute_type == AttributeProto.TYPE_PROTO:
         proto.tp.CopyFrom(value)
     else:
-        raise BuilderError(f"attribute kind {kind} is not supported")
+        raise BuilderError(f"attribute type {attribute_type} is not supported")
 
 
 def _to_int(value: Any) -> int:
@@ -249,24 +250,26 @@ def _to_int(value: Any) -> int:
         return value
     if isinstance(value, SymDim):
         raise BuilderError(
-            f"{value} is a symbolic dimension, an attribute must be a static integer"
+            f"{value} is a symbolic dimension, but an attribute must be a static integer"
         )
     if isinstance(value, np.bool_):
         return int(value)
     try:
         return operator.index(value)
-    except TypeError:  # int() would take 1.5, as a number, an array or a tensor, for 1
+    except TypeError:  # int() is not used, because it truncates 1.5
         raise BuilderError(f"{value!r} is not an integer") from None
 
 
 def _to_float(value: Any) -> float:
     if isinstance(value, SymDim):
-        raise BuilderError(f"{value} is a symbolic dimension, an attribute must be a static number")
+        raise BuilderError(
+            f"{value} is a symbolic dimension, but an attribute must be a static number"
+        )
     if isinstance(value, str | bytes):
         raise BuilderError(f"{value!r} is not a number")
     number = float(value)
     if abs(number) >= _TOO_LARGE and not math.isinf(number):
-        raise BuilderError(f"{value!r} is too large for an attribute, a float of 32 bits")
+        raise BuilderError(f"{value!r} is too large for an attribute, which is a float32")
     return number
 
 
@@ -278,8 +281,8 @@ def _to_bytes(value: Any) -> bytes:
     return value.encode()
 
 
-def _kind_of(value: Any) -> int:
-    """Attribute kind of a value that no schema describes."""
+def _infer_attribute_type(value: Any) -> int:
+    """Infer the attribute type of a value for which there is no schema."""
     if isinstance(value, (bool, int, np.integer, np.bool_)):
         return _INT
     if isinstance(value, (float, np.floating)):
@@ -295,59 +298,58 @@ def _kind_of(value: Any) -> int:
     if isinstance(value, SparseTensorProto):
         return AttributeProto.SPARSE_TENSOR
     if isinstance(value, Sequence):
-        return _kind_of_list(value)
-    raise BuilderError(f"no attribute is of type {type(value).__name__}")
+        return _infer_list_type(value)
+    raise BuilderError(f"an attribute cannot be a {type(value).__name__}")
 
 
-def _kind_of_list(values: Sequence[Any]) -> int:
-    kinds = {_kind_of(value) for value in values}
-    if not kinds:
-        raise BuilderError("the kind of an empty list is not known; give an AttributeProto")
-    if kinds == {_INT, _FLOAT}:
-        kinds = {_FLOAT}
-    list_kinds: dict[int, int] = {
+def _infer_list_type(values: Sequence[Any]) -> int:
+    types = {_infer_attribute_type(value) for value in values}
+    if not types:
+        raise BuilderError("the attribute type of an empty list is unknown; give an AttributeProto")
+    if types == {_INT, _FLOAT}:
+        types = {_FLOAT}
+    list_types: dict[int, int] = {
         _INT: _INTS,
         _FLOAT: _FLOATS,
         _STRING: _STRINGS,
         _TENSOR: AttributeProto.TENSORS,
         _GRAPH: AttributeProto.GRAPHS,
     }
-    if len(kinds) > 1:
-        raise BuilderError("the elements of the list are of different kinds")
-    if not kinds <= set(list_kinds):
-        raise BuilderError("no attribute is a list of lists, of types or of sparse tensors")
-    return list_kinds[kinds.pop()]
+    if len(types) > 1:
+        raise BuilderError("the elements of the list have different types")
+    if not types <= set(list_types):
+        raise BuilderError("an attribute cannot be a list of lists, of types or of sparse tensors")
+    return list_types[types.pop()]
 
 
-def name_nodes(graph: GraphState, within: str = "") -> None:
-    """Name the nodes made for an FX node, here and in subgraphs; names chosen by callers stay.
+def name_nodes(graph: GraphState, module_path: str = "") -> None:
+    """Name the nodes that were made for FX nodes, in the graph and its subgraphs.
 
-    ``within``: the module whose body this is; paths start there.
+    Names that callers of `make_node` chose do not change. ``module_path`` is the path of the torch
+    module, which names omit.
     """
-    read = graph.origin_metadata
+    read_metadata = graph.origin_metadata
     declared = {info.name for info in graph.outputs}
     for node in graph.nodes:
         for inner in inner_graphs(node) if node.attrs else ():
-            name_nodes(inner, within)
-        made_for = (
-            node.origin.find_original() if isinstance(node.origin, Rewritten) else node.origin
-        )
-        source = None if made_for is None else name_stem(made_for)
-        if source is None or not _is_automatic(node):
+            name_nodes(inner, module_path)
+        origin = node.origin.find_original() if isinstance(node.origin, Rewritten) else node.origin
+        source = None if origin is None else name_stem(origin)
+        if source is None or not _has_automatic_name(node):
             continue
-        if isinstance(made_for, dict):
-            metadata = made_for
+        if isinstance(origin, dict):
+            metadata = origin
         else:
-            metadata = {} if read is None else read(made_for)
+            metadata = {} if read_metadata is None else read_metadata(origin)
         label = next((name for name in node.outputs if name), source)
         if label in declared:
             label = source
-        path = metadata.get("module_path", "")
-        if within and path.startswith(within):
-            path = path[len(within) :].lstrip(".")
-        node.name = graph.node_names.make_unique(f"{path}/{label}" if path else label)
+        node_path = metadata.get("module_path", "")
+        if module_path and node_path.startswith(module_path):
+            node_path = node_path[len(module_path) :].lstrip(".")
+        node.name = graph.node_names.make_unique(f"{node_path}/{label}" if node_path else label)
 
 
-def _is_automatic(node: Node) -> bool:
-    rest = node.name.removeprefix(node.op_type)
-    return not rest or (rest.isdecimal() and rest != node.name)
+def _has_automatic_name(node: Node) -> bool:
+    suffix = node.name.removeprefix(node.op_type)
+    return not suffix or (suffix.isdecimal() and suffix != node.name)

@@ -1,6 +1,6 @@
-"""Fill a Graph from a ModelProto: nodes and weights as they are (nothing is cast or checked).
+"""Fill a `Graph` from a ModelProto without casting or checking its nodes and weights.
 
-Types and shapes come from the model where it has them, and are inferred otherwise.
+Types and shapes are inferred; where inference fails, those that the model declares are used.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 def read_model(builder: Graph, model: ModelProto) -> None:
-    """Fill a graph without copying weights: they stay the model's TensorProtos.
+    """Fill an empty graph from a model, whose TensorProtos become the initializers.
 
     Raises:
-        BuilderError: a model that is no graph of single assignments, with impossible sizes or data,
-            or with graphs nested too deeply.
+        BuilderError: the model assigns a name twice, has invalid sizes or data, or has too deeply
+            nested subgraphs.
     """
     check_readable(model)
     if builder.ir_version is None:
@@ -60,7 +60,7 @@ def read_model(builder: Graph, model: ModelProto) -> None:
     for proto in graph.output:
         result = builder.values.get(proto.name)
         if result is None:
-            raise BuilderError(f"The model's output {proto.name!r} is computed by no node.")
+            raise BuilderError(f"The model's output {proto.name!r} is not computed by any node.")
         _record_type(builder, proto)
         builder.outputs.append(result)
         builder.history.append(("make_tensor_output", proto.name))
@@ -77,7 +77,7 @@ def _read_initializer(builder: Graph, tensor: TensorProto, is_default: bool) -> 
     builder.initializers_dict[name] = tensor
     builder.history.append(("make_initializer", name))
     if is_default:
-        return  # only the default of an input: the caller may give another value
+        return  # the default of an input, for which the caller may pass another value
     info = _new_result(builder, name)
     info.dtype, info.shape = int(tensor.data_type), tuple(tensor.dims)
     if min(info.shape, default=0) < 0:
@@ -99,7 +99,7 @@ def _read_node(builder: Graph, proto: NodeProto, declared: dict[str, ValueInfoPr
         list(proto.output),
         domain,
         proto.name,
-        {a.name: read_attribute(a) for a in proto.attribute},
+        {attribute.name: read_attribute(attribute) for attribute in proto.attribute},
         metadata,
     )
     if proto.name:
@@ -107,7 +107,7 @@ def _read_node(builder: Graph, proto: NodeProto, declared: dict[str, ValueInfoPr
     for name in node.inputs:
         if name and name not in builder.values:
             raise BuilderError(
-                f"Input {name!r} of node {node!r} is computed by no node before it; "
+                f"Input {name!r} of node {node!r} is not computed by a node before it; "
                 "the model's nodes must be in topological order."
             )
     for name in node.outputs:
@@ -122,9 +122,9 @@ def _read_node(builder: Graph, proto: NodeProto, declared: dict[str, ValueInfoPr
 
 
 def _name_sizes(builder: Graph, node: Node) -> None:
-    """Give outputs of Split whose sizes are computed a symbol each, so that later shapes are known.
+    """Give each output of a Split with computed sizes a symbolic size, so that its shape is known.
 
-    An example are the products of a mixture of experts.
+    Mixtures of experts have such nodes.
     """
     info, axis = builder.values.get(node.inputs[0]), node.attrs.get("axis", 0)
     shape = info.shape if info is not None else None
@@ -138,11 +138,11 @@ def _name_sizes(builder: Graph, node: Node) -> None:
 
 
 def _infer_node(builder: Graph, node: Node) -> list[tuple[Any, Any, Any]]:
-    """Apply the inference rule; return nothing when it fails, as the model may be invalid."""
-    nothing = [(None, None, None)] * len(node.outputs)
+    """Infer the facts of a node's outputs; return unknown facts if the rule fails."""
+    unknown = [(None, None, None)] * len(node.outputs)
     rule = INFER.get(node.key)
     if rule is None or (node.domain, node.op_type) in builder.functions:
-        return nothing
+        return unknown
     infos = [builder.values[name] if name else None for name in node.inputs]
     version = builder.domain_version(node.domain)
     if version < versions.OLDEST_OPSET and not node.domain and node.attrs:
@@ -151,55 +151,55 @@ def _infer_node(builder: Graph, node: Node) -> list[tuple[Any, Any, Any]]:
         facts = list(rule(infos, node.attrs, len(node.outputs), version))
         if version > versions.ORT_MAX_OPSET and not node.domain:
             facts = _apply_newer_types(node, infos, version, facts)
-        if len(facts) != len(node.outputs):  # more or fewer than the operator has
-            return nothing
-    except Exception:  # whatever a node that cannot be makes of a rule
-        return nothing
+        if len(facts) != len(node.outputs):  # the node has too many or too few outputs
+            return unknown
+    except Exception:
+        return unknown
     return facts
 
 
 def _apply_newer_types(
     node: Node, infos: list[ValueInfo | None], version: int, facts: list[tuple[Any, Any, Any]]
 ) -> list[tuple[Any, Any, Any]]:
-    """Override inferred types where a schema newer than `ORT_MAX_OPSET` says otherwise.
+    """Replace inferred types by those of the schema, for opsets newer than `ORT_MAX_OPSET`.
 
-    Celu, for example, takes more than float32 since opset 28.
+    For example, Celu supports more types than float32 since opset 28.
     """
     schema = schemas.find_schema(node.op_type, "", version)
     if schema is None:
         return facts
     types = [0 if info is None else info.dtype for info in infos]
-    bound = [schemas.output_type(schema, index, types) for index in range(len(facts))]
+    schema_types = [schemas.output_type(schema, index, types) for index in range(len(facts))]
     return [
         (dtype or inferred, shape, value)
-        for dtype, (inferred, shape, value) in zip(bound, facts, strict=True)
+        for dtype, (inferred, shape, value) in zip(schema_types, facts, strict=True)
     ]
 
 
 def _attributes_to_inputs(node: Node, infos: list[ValueInfo | None]) -> list[ValueInfo | None]:
-    """Return inputs in the form of `OLDEST_OPSET`, for which the rules are written.
+    """Convert the inputs to those of `OLDEST_OPSET`, for which the rules are written.
 
-    Attributes of older opsets (axes, pads, splits) are inputs there.
+    Some attributes of older opsets (axes, pads, split) are inputs in `OLDEST_OPSET`.
     """
     try:
-        formals = schemas.find_schema(node.op_type, "", versions.OLDEST_OPSET)
+        schema = schemas.find_schema(node.op_type, "", versions.OLDEST_OPSET)
     except BuilderError:
         return infos
-    moved = list(infos)
-    for index, formal in enumerate(formals.inputs if formals is not None else ()):
+    new_infos = list(infos)
+    for index, formal in enumerate(schema.inputs if schema is not None else ()):
         value = node.attrs.get(formal.name, node.attrs.get(formal.name.lower()))
         if index < len(infos) or value is None or not isinstance(value, int | float | list):
             continue
-        moved.extend([None] * (index + 1 - len(moved)))
+        new_infos.extend([None] * (index + 1 - len(new_infos)))
         array = np.asarray(value, dtype=np.float32 if isinstance(value, float) else np.int64)
         info = ValueInfo(formal.name, dtypes.from_numpy(array.dtype), array.shape)
         info.constant, info.value = array, initializers.known_value(array)
-        moved[index] = info
-    return moved
+        new_infos[index] = info
+    return new_infos
 
 
 def read_attribute(proto: AttributeProto) -> Any:
-    """Return the Python value; what would lose its kind (empty lists, references) stays a proto."""
+    """Return the Python value of an attribute, or the proto if there is no equivalent value."""
     if proto.ref_attr_name:
         return proto
     value = get_attribute_value(proto)
@@ -225,11 +225,11 @@ def _decode_text(value: bytes) -> Any:
 
 
 def _read_type(builder: Graph, info: ValueInfo, proto: ValueInfoProto) -> None:
-    """Add the model's types to the inferred ones; inferred sizes win where both are known."""
+    """Set type and shape to the declared ones where inference found none."""
     if not proto.HasField("type"):
         return
     if not proto.type.HasField("tensor_type"):
-        return  # a sequence or an optional: only `_declare` keeps it
+        return  # a sequence or an optional, which only `_record_type` supports
     tensor = proto.type.tensor_type
     if tensor.elem_type and not info.dtype:
         info.dtype = tensor.elem_type
@@ -239,11 +239,13 @@ def _read_type(builder: Graph, info: ValueInfo, proto: ValueInfoProto) -> None:
     if info.rank is None:
         info.rank = len(sizes)
     if info.shape is None and info.rank == len(sizes):
-        info.shape = tuple(_read_dim(builder, info.name, axis, d) for axis, d in enumerate(sizes))
+        info.shape = tuple(
+            _read_dim(builder, info.name, axis, dim) for axis, dim in enumerate(sizes)
+        )
 
 
 def _record_type(builder: Graph, proto: ValueInfoProto) -> None:
-    """Record the declared type, so that inputs and outputs are written as they were read."""
+    """Record the declared type of an input or output, so that it is written unchanged."""
     if proto.HasField("type"):
         builder.declared_shapes[proto.name] = _copy_type(proto.type)
 
@@ -255,7 +257,7 @@ def _copy_type(proto: TypeProto) -> TypeProto:
 
 
 def _read_dim(builder: Graph, name: str, axis: int, proto: Any) -> Dim:
-    if proto.HasField("dim_value") and proto.dim_value >= 0:  # below 0: some write it for unknown
+    if proto.HasField("dim_value") and proto.dim_value >= 0:  # some exporters write -1 for unknown
         return int(proto.dim_value)
     if proto.dim_param:
         return dims.make_symbol(proto.dim_param)

@@ -1,4 +1,4 @@
-"""TensorProtos: written from the values of initializers, or left as stubs whose data is outside."""
+"""Write the values of initializers as TensorProtos, or as stubs whose data is external."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ortable.ir import initializers
 
 from .walk import graphs_inside
 
-EXTERNAL_FILE = "weights"  # location written in a model that is not saved
+EXTERNAL_FILE = "weights"  # location in the stubs of a model that is not saved to a file
 _nested = itertools.count()
 
 
 def fill_tensor(proto: TensorProto, value: Any, name: str = "") -> None:
-    """Writes an initializer's value into an empty TensorProto."""
+    """Write the value of an initializer into an empty TensorProto."""
     if isinstance(value, initializers.Deferred):
         value = value.load()
     if isinstance(value, TensorProto):
@@ -35,7 +35,8 @@ def fill_tensor(proto: TensorProto, value: Any, name: str = "") -> None:
     proto.data_type = dtype
     if dtype == dtypes.string:
         proto.string_data.extend(
-            x if isinstance(x, bytes) else str(x).encode() for x in array.ravel().tolist()
+            item if isinstance(item, bytes) else str(item).encode()
+            for item in array.ravel().tolist()
         )
     else:
         if array.dtype.byteorder == ">":
@@ -44,7 +45,10 @@ def fill_tensor(proto: TensorProto, value: Any, name: str = "") -> None:
 
 
 def fill_stub(proto: TensorProto, name: str, value: Any, location: str = EXTERNAL_FILE) -> None:
-    """A tensor that says its data is elsewhere; LargeModel.save writes where."""
+    """Write a stub: name, shape and type of a tensor with external data.
+
+    `LargeModel.save` replaces the location.
+    """
     proto.name = name
     proto.dims.extend(initializers.shape_of(value))
     proto.data_type = initializers.dtype_of(value)
@@ -54,10 +58,12 @@ def fill_stub(proto: TensorProto, name: str, value: Any, location: str = EXTERNA
 
 
 class ExternalTensors:
-    """Tensors that a model leaves out: values of ``threshold`` bytes or more.
+    """Tensors of at least ``threshold`` bytes that are stored outside of the model.
 
-    ``tensors``: initializers of the main graph by name. ``nested``: those of subgraphs, Constant
-    nodes and functions by the location in their stub, since names may occur twice.
+    Attributes:
+        tensors: initializers of the main graph by name.
+        nested: tensors of subgraphs, Constant nodes and functions by the location in their stub,
+            because their names may be ambiguous.
     """
 
     __slots__ = ("nested", "tensors", "threshold")
@@ -68,17 +74,17 @@ class ExternalTensors:
         self.nested: dict[str, Any] = {}
 
     def should_externalize(self, value: Any) -> bool:
-        """Return True for a value to leave out, unless it is in a file of its own already."""
+        """Whether a value is to be stored outside of the model and is not external already."""
         if isinstance(value, TensorProto) and value.data_location == TensorProto.EXTERNAL:
             return False
-        # shapes and axes: ONNX Runtime reads them while it loads the model, before any file
-        small = initializers.size_of(value) <= initializers.VALUE_LIMIT
-        if small and initializers.dtype_of(value) == dtypes.int64:
+        # ONNX Runtime needs shapes and axes while it loads the model, before it reads other files
+        is_small = initializers.size_of(value) <= initializers.VALUE_LIMIT
+        if is_small and initializers.dtype_of(value) == dtypes.int64:
             return False
         return initializers.nbytes_of(value) >= self.threshold
 
     def write_tensor(self, proto: TensorProto, name: str, value: Any, nested: bool = False) -> None:
-        """Writes the tensor, or its stub."""
+        """Write a tensor, or its stub if it is to be external."""
         if not self.should_externalize(value):
             fill_tensor(proto, value, name)
         elif nested:
@@ -88,50 +94,49 @@ class ExternalTensors:
             self.tensors[name] = value
 
     def move_out(self, protos: Iterable[TensorProto]) -> None:
-        """Moves the data of tensors that are written already out of them."""
+        """Replace large tensors that are already written by stubs."""
         for proto in protos:
             if proto.data_type != TensorProto.STRING and self.should_externalize(proto):
-                copy = TensorProto()
-                copy.CopyFrom(proto)
+                original = TensorProto()
+                original.CopyFrom(proto)
                 proto.Clear()
-                fill_nested(proto, copy.name, copy, self.nested)
+                fill_nested(proto, original.name, original, self.nested)
 
 
 def fill_nested(proto: TensorProto, name: str, value: Any, nested: dict[str, Any]) -> None:
-    """A stub with a location of its own, under which ``nested`` receives the value."""
+    """Write a stub with a unique location and add the value to ``nested`` under this location."""
     location = f"{EXTERNAL_FILE}#{next(_nested)}"
     fill_stub(proto, name, value, location)
     nested[location] = value
 
 
 def location_of(tensor: TensorProto) -> str:
-    """Where an external tensor is: a file name, or the location of a stub."""
+    """Return the location of an external tensor: a file name, or the key of a stub."""
     return next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
 
 
 def external_tensors(model: ModelProto) -> Iterator[TensorProto]:
-    """Every tensor of a model whose data is outside, in functions and subgraphs too."""
+    """Yield the external tensors of a model, including those of functions and subgraphs."""
     for tensor in itertools.chain(model.graph.initializer, nested_tensors(model)):
         if tensor.data_location == TensorProto.EXTERNAL:
             yield tensor
 
 
 def nested_tensors(model: ModelProto) -> Iterator[TensorProto]:
-    """Tensors of a model that are no initializers of its main graph: those of Constant nodes, of
-    subgraphs and of functions."""
+    """Yield the tensors of Constant nodes, subgraphs and functions of a model."""
     yield from tensors_of_nodes(model.graph.node)
     for function in model.functions:
         yield from tensors_of_nodes(function.node)
 
 
 def tensors_of_graph(graph: GraphProto) -> Iterator[TensorProto]:
-    """Tensors of a subgraph: its initializers and those in its nodes."""
+    """Yield the initializers of a graph and the tensors of its nodes."""
     yield from graph.initializer
     yield from tensors_of_nodes(graph.node)
 
 
 def tensors_of_nodes(nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
-    """Values of Constant nodes, and the tensors of subgraphs."""
+    """Yield the values of Constant nodes and the tensors of subgraphs."""
     for node in nodes:
         for attribute in node.attribute:
             if node.op_type == "Constant" and attribute.HasField("t"):

@@ -1,7 +1,7 @@
 """Print ONNX objects as short text: one line per input, initializer, node and output.
 
-A node that consumes a result of the line above it is indented one step further. Users, the
-command line and TORCH_TRACE print models with it.
+A node that reads a result of the node in the previous line is indented one step further. Users,
+the command line and TORCH_TRACE print models with `pretty_onnx`.
 """
 
 from __future__ import annotations
@@ -39,27 +39,28 @@ if TYPE_CHECKING:
         | AttributeProto | TensorProto | str | os.PathLike[str] | bytes
     )  # fmt: skip
 
-_DOC_LENGTH = 55
-_MAX_VALUES = 10
+_DOC_LENGTH = 55  # characters of a shortened doc string
+_MAX_VALUES = 10  # shortened text omits the values of larger tensors
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # terminals interpret these
 
 
 def pretty_onnx(
     onx: Printable, *, with_attributes: bool = True, shorten: bool = True, indent: str = "  "
 ) -> str:
-    """The text of a model or of a part of one.
+    """Format a model, or a part of a model, as text.
 
     Args:
         onx: a ModelProto, a LargeModel, the path or the bytes of a model, or a GraphProto,
             FunctionProto, NodeProto, ValueInfoProto, AttributeProto or TensorProto.
         with_attributes: print the attributes of nodes.
-        shorten: print at most 10 values of an initializer and 55 characters of a doc string.
-        indent: one step of indentation.
+        shorten: omit the values of tensors of more than 10 elements, and print at most 55
+            characters of a doc string.
+        indent: the text of one step of indentation.
 
     Raises:
-        BuilderError: the model has names that are no text, or graphs in graphs without end.
-        InputError: the file is no ONNX model.
-        TypeError: `onx` is something else.
+        BuilderError: the model has names that are not UTF-8, or too deeply nested subgraphs.
+        InputError: the file is not an ONNX model.
+        TypeError: ``onx`` has another type.
     """
     writer = _TextWriter(with_attributes, shorten, indent)
     if isinstance(onx, str | os.PathLike):
@@ -99,33 +100,33 @@ def _shape_list(tensor_type: TypeProto.Tensor) -> list[int | str] | None:
     if not tensor_type.HasField("shape"):
         return None
     return [
-        d.dim_value if d.HasField("dim_value") else (d.dim_param or "?")
-        for d in tensor_type.shape.dim
+        dim.dim_value if dim.HasField("dim_value") else (dim.dim_param or "?")
+        for dim in tensor_type.shape.dim
     ]
 
 
 def _type_text(proto: TypeProto) -> str:
-    kind = proto.WhichOneof("value")
-    if kind == "tensor_type":
+    type_case = proto.WhichOneof("value")
+    if type_case == "tensor_type":
         tensor = proto.tensor_type
         if not tensor.elem_type:
             return f"type=None shape={_shape_list(tensor)}"
         return f"type={_dtype_text(tensor.elem_type)} shape={_shape_list(tensor)}"
-    if kind == "sequence_type":
+    if type_case == "sequence_type":
         return f"sequence({_type_text(proto.sequence_type.elem_type)})"
-    if kind == "optional_type":
+    if type_case == "optional_type":
         return f"optional({_type_text(proto.optional_type.elem_type)})"
-    return f"type={kind}"
+    return f"type={type_case}"
 
 
 def _float_text(value: float) -> str:
-    """Two decimals when nothing is lost by them; attributes are float32."""
-    short = f"{value:.2f}"
-    return short if np.float32(short) == np.float32(value) else str(np.float32(value))
+    """Format a float32 attribute with two decimals if they represent it exactly."""
+    shortened = f"{value:.2f}"
+    return shortened if np.float32(shortened) == np.float32(value) else str(np.float32(value))
 
 
 class _TextWriter:
-    """The choices of one call, and the recursion into subgraphs and functions."""
+    """Formats the parts of a model with the options of one call."""
 
     def __init__(self, with_attributes: bool, shorten: bool, indent: str) -> None:
         self.with_attributes = with_attributes
@@ -142,11 +143,11 @@ class _TextWriter:
         return lines
 
     def graph_lines(self, graph: GraphProto) -> list[str]:
-        lines = [f"input: name={v.name!r} {_type_text(v.type)}" for v in graph.input]
-        lines += [self.tensor_line("init", t) for t in graph.initializer]
-        lines += [self._sparse_line(t) for t in graph.sparse_initializer]
+        lines = [f"input: name={value.name!r} {_type_text(value.type)}" for value in graph.input]
+        lines += [self.tensor_line("init", tensor) for tensor in graph.initializer]
+        lines += [self._sparse_line(tensor) for tensor in graph.sparse_initializer]
         lines += self._node_lines(graph.node)
-        lines += [f"output: name={v.name!r} {_type_text(v.type)}" for v in graph.output]
+        lines += [f"output: name={value.name!r} {_type_text(value.type)}" for value in graph.output]
         return lines
 
     def function_lines(self, function: FunctionProto) -> list[str]:
@@ -166,22 +167,24 @@ class _TextWriter:
             return text[:_DOC_LENGTH] + "..."
         return text
 
-    def tensor_line(self, word: str, tensor: TensorProto) -> str:
+    def tensor_line(self, label: str, tensor: TensorProto) -> str:
         shape = tuple(tensor.dims)
-        head = f"{word}: name={tensor.name!r} type={_dtype_text(tensor.data_type)} shape={shape}"
+        head = f"{label}: name={tensor.name!r} type={_dtype_text(tensor.data_type)} shape={shape}"
         if tensor.data_location == TensorProto.EXTERNAL:
             return f"{head} -- external"
         if self.shorten and math.prod(shape) > _MAX_VALUES:
             return head
         try:
             values = proto_to_numpy(tensor).ravel()
-        except BuilderError as error:  # the text of a model is to show what is wrong with it
+        except BuilderError as error:  # the text of an invalid model shows its errors
             return f"{head} -- {error}"
         return f"{head} -- {' '.join(repr(values).split())}"
 
     def _sparse_line(self, tensor: SparseTensorProto) -> str:
-        kind = _dtype_text(tensor.values.data_type)
-        return f"sparse_init: name={tensor.values.name!r} type={kind} shape={tuple(tensor.dims)}"
+        dtype_text = _dtype_text(tensor.values.data_type)
+        return (
+            f"sparse_init: name={tensor.values.name!r} type={dtype_text} shape={tuple(tensor.dims)}"
+        )
 
     def _node_lines(self, nodes: Iterable[NodeProto]) -> list[str]:
         lines: list[str] = []
@@ -236,12 +239,12 @@ class _TextWriter:
             return head
         try:
             return " ".join(repr(proto_to_numpy(tensor)).split())
-        except BuilderError as error:  # as above
+        except BuilderError as error:  # the text of an invalid model shows its errors
             return f"{head} -- {error}"
 
 
 def _opset_lines(opsets: Sequence[Any]) -> list[str]:
-    return [f"opset: domain={o.domain!r} version={o.version!r}" for o in opsets]
+    return [f"opset: domain={opset.domain!r} version={opset.version!r}" for opset in opsets]
 
 
 def _attribute_graphs(att: AttributeProto) -> list[GraphProto]:

@@ -1,4 +1,4 @@
-"""Walk the nodes of a model: into subgraphs, and from values back to what computes them."""
+"""Traverse the nodes of a model: into subgraphs, and from values back to their producers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from onnx import FunctionProto, GraphProto, NodeProto
 
 
 def graphs_inside(node: NodeProto) -> Iterator[GraphProto]:
-    """The graphs of a node: branches, and bodies of loops."""
+    """Yield the subgraphs of a node: branches, and bodies of loops."""
     for attribute in node.attribute:
         yield from (attribute.g,) if attribute.HasField("g") else attribute.graphs
 
@@ -24,7 +24,7 @@ def nodes_below(
 
 
 def node_positions(producers: Mapping[str, NodeProto]) -> dict[int, int]:
-    """Return the positions of nodes, by `id`, in the order of a table of what they compute."""
+    """Return the position of each node by its `id`; ``producers`` is in the order of the nodes."""
     positions: dict[int, int] = {}
     for position, node in enumerate(producers.values()):
         positions.setdefault(id(node), position)
@@ -37,7 +37,10 @@ def nodes_between(
     positions: Mapping[int, int],
     cut: Collection[str],
 ) -> list[NodeProto]:
-    """Return the nodes that compute values, down to the names in `cut`, by `positions`."""
+    """Return the nodes that ``values`` depend on, sorted by position.
+
+    The search stops at the names in ``cut``, which it does not follow to their producers.
+    """
     nodes: dict[int, NodeProto] = {}
     stack = [producers[name] for name in values if name in producers]
     while stack:
@@ -51,11 +54,11 @@ def nodes_between(
 
 
 def free_names(graph: GraphProto) -> set[str]:
-    """Return names that a graph reads from outside."""
-    defined = {x.name for x in graph.input} | {x.name for x in graph.initializer}
-    defined |= {x.values.name for x in graph.sparse_initializer}
+    """Return the names that a graph reads from enclosing graphs."""
+    defined = {value.name for value in graph.input} | {value.name for value in graph.initializer}
+    defined |= {value.values.name for value in graph.sparse_initializer}
     defined.update(name for node in graph.node for name in node.output)
-    used = {x.name for x in graph.output}
+    used = {value.name for value in graph.output}
     for node in graph.node:
         used.update(node.input)
         for inner in graphs_inside(node):

@@ -1,6 +1,6 @@
-"""Data files of a model: place tensors, write them in chunks, and map them into memory.
+"""Write the external data files of a model in chunks, and map them into memory.
 
-A tensor that has the layout of the file is not copied at all.
+A tensor whose memory layout equals that of the file is not copied.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from ortable.ir import initializers
 
 from .atomic_files import FileSet
 
-CHUNK_BYTES = 1 << 20  # bytes that are copied at a time
+CHUNK_BYTES = 1 << 20  # bytes that are copied at once
 
 
 def iter_chunks(value: Any, name: str) -> Iterator[memoryview]:
-    """The bytes of a tensor in row-major order, little endian, as ONNX stores them.
+    """Yield the bytes of a tensor in ONNX's format, row-major and little endian.
 
-    ``value``: numpy array, torch tensor of any layout, device and type that ONNX has, TensorProto,
-    or `Deferred`. Raises BuilderError when it cannot be read, or holds strings."""
+    ``value`` is a numpy array, TensorProto, `Deferred`, or torch tensor of any layout and device.
+    Raises BuilderError if it cannot be read, or holds strings.
+    """
     if isinstance(value, initializers.Deferred):
         value = value.load()
     if isinstance(value, TensorProto):
@@ -44,29 +45,32 @@ def iter_chunks(value: Any, name: str) -> Iterator[memoryview]:
         value = value.detach()
     elif dtypes.from_numpy(value.dtype) in dtypes.SUB_BYTE:
         value = np.ascontiguousarray(value).reshape(-1)  # two to eight elements share a byte
-    parts = [value] if _is_plain(value) else _split_rows(value, initializers.nbytes_of(value))
+    parts = (
+        [value] if _has_file_layout(value) else _split_rows(value, initializers.nbytes_of(value))
+    )
     for part in parts:
         yield _bytes_of(initializers.to_numpy(part, name))
 
 
 def memory_key(value: Any) -> Any:
-    """Key under which two tensors have the same bytes because they are the same memory."""
+    """Return a key that is equal for tensors that view the same memory identically."""
     key = initializers.storage_key(value) if initializers.is_torch(value) else None
     return id(value) if key is None else key
 
 
-def _is_plain(value: Any) -> bool:
-    """Return True when the memory of the tensor equals the content of the file."""
+def _has_file_layout(value: Any) -> bool:
+    """Whether the memory layout of the tensor equals that of the file."""
     if isinstance(value, np.ndarray):
-        packed = dtypes.from_numpy(value.dtype) in dtypes.SUB_BYTE
-        return bool(value.flags.c_contiguous) and value.dtype.byteorder != ">" and not packed
+        is_packed = dtypes.from_numpy(value.dtype) in dtypes.SUB_BYTE
+        return bool(value.flags.c_contiguous) and value.dtype.byteorder != ">" and not is_packed
     if not initializers.is_readable(value):
-        return value.device.type in ("cpu", "meta")  # fake: refused as a whole, with its shape
+        # reading a fake tensor fails; without a split, the error shows the full shape
+        return value.device.type in ("cpu", "meta")
     return bool(value.is_contiguous()) and not value.is_conj() and not value.is_neg()
 
 
 def _split_rows(value: Any, nbytes: int) -> Iterator[Any]:
-    """Parts of at most ``PIECE`` bytes that follow each other."""
+    """Yield consecutive parts of at most `CHUNK_BYTES` bytes."""
     if nbytes <= CHUNK_BYTES or not value.shape:
         yield value
         return
@@ -86,18 +90,18 @@ def _bytes_of(array: np.ndarray) -> memoryview:
         return memoryview(numpy_helper.from_array(array).raw_data)
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("<"))
-    # a view as bytes: memoryview knows neither bfloat16 nor a size of 0
+    # viewed as bytes, because memoryview supports neither bfloat16 nor a size of 0
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 ALIGNMENT = 64
-PAGE = 65536  # alignment of large tensors: what memory mapping needs on every system
-_LARGE = 1 << 20
+PAGE = 65536  # alignment of large tensors, sufficient for memory mapping on every system
+_MIN_LARGE_BYTES = 1 << 20  # bytes from which tensors are aligned to `PAGE`
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 class TensorLocation(NamedTuple):
-    """Where the bytes of a tensor are."""
+    """File, offset and length of the data of a tensor; the fields are keys of external_data."""
 
     location: str
     offset: int
@@ -106,17 +110,19 @@ class TensorLocation(NamedTuple):
 
 @dataclass(frozen=True)
 class Shards:
-    """Tensors grouped by file; ``one_each``: a file for each tensor.
+    """Assignment of tensors to data files.
 
-    ``groups``: of each file, the keys and values in order. Tensors that are the same memory are
-    there once; ``aliases`` has the others, key -> key."""
+    ``groups`` has the keys and tensors of each file. Of tensors that share memory, only the first
+    is listed, and ``aliases`` maps the keys of the others to its key. ``one_each`` is set if each
+    tensor has its own file.
+    """
 
     groups: list[list[tuple[str, Any]]]
     aliases: dict[str, str]
     one_each: bool = False
 
     def file_names(self, prefix: str) -> list[str]:
-        """A file name for each group, bare: the files are in the folder of the model."""
+        """Return a file name without folder for each group."""
         count = len(self.groups)
         if self.one_each:
             names = [
@@ -132,26 +138,27 @@ class Shards:
 def plan_shards(
     entries: Sequence[tuple[str, Any]], one_file: bool = True, max_bytes: int | None = None
 ) -> Shards:
-    """Groups tensors into files, see `LargeModel.save`.
+    """Assign tensors to one file, or to a file for each tensor, or to files of ``max_bytes``.
 
-    Raises OptionError for ``max_bytes`` that is not positive, or given with ``one_file=False``."""
+    Raises OptionError if ``max_bytes`` is not positive, or is given with ``one_file=False``.
+    """
     if max_bytes is not None and (not one_file or max_bytes <= 0):
         raise OptionError(
-            f"max_shard_bytes={max_bytes} is a positive number of bytes, and goes with "
+            f"max_shard_bytes={max_bytes} must be a positive number of bytes, and requires "
             "all_tensors_to_one_file=True"
         )
     groups: list[list[tuple[str, Any]]] = []
     aliases: dict[str, str] = {}
-    first: dict[Any, str] = {}
+    first_keys: dict[Any, str] = {}
     size = 0
     for key, value in entries:
-        first_key = first.setdefault(memory_key(value), key)
+        first_key = first_keys.setdefault(memory_key(value), key)
         if first_key != key:
             aliases[key] = first_key
             continue
         nbytes = initializers.nbytes_of(value)
-        full = max_bytes is not None and size + nbytes > max_bytes
-        if not groups or not one_file or full:
+        is_full = max_bytes is not None and size + nbytes > max_bytes
+        if not groups or not one_file or is_full:
             groups.append([])
             size = 0
         groups[-1].append((key, value))
@@ -165,46 +172,47 @@ def write_shards(
     names: Sequence[str],
     progress: Callable[[int, int, str], None] | None = None,
 ) -> dict[str, TensorLocation]:
-    """Streams the tensors to the files; where each of them is.
+    """Write the tensors to the files in chunks; return the location of each tensor by key.
 
-    ``progress(done, total, name)`` is called before each tensor, and once at the end."""
-    report = progress or (lambda done, total, name: None)
-    places: dict[str, TensorLocation] = {}
+    ``progress(done, total, name)`` is called with bytes before each tensor and at the end.
+    """
+    report_progress = progress or (lambda done, total, name: None)
+    locations: dict[str, TensorLocation] = {}
     total = sum(initializers.nbytes_of(value) for group in shards.groups for _, value in group)
     done = 0
     for group, file in zip(shards.groups, names, strict=True):
         stream, position = files.open(file), 0
         for key, value in group:
-            report(done, total, key)
-            large = initializers.nbytes_of(value) >= _LARGE
-            padding = -position % (PAGE if large else ALIGNMENT)
+            report_progress(done, total, key)
+            is_large = initializers.nbytes_of(value) >= _MIN_LARGE_BYTES
+            padding = -position % (PAGE if is_large else ALIGNMENT)
             stream.write(b"\0" * padding)
             start = position + padding
             position = start
-            for piece in iter_chunks(value, key):
-                stream.write(piece)
-                position += piece.nbytes
-            places[key] = TensorLocation(file, start, position - start)
+            for chunk in iter_chunks(value, key):
+                stream.write(chunk)
+                position += chunk.nbytes
+            locations[key] = TensorLocation(file, start, position - start)
             done += position - start
-    report(done, total, "")
+    report_progress(done, total, "")
     for key, original in shards.aliases.items():
-        places[key] = places[original]
-    return places
+        locations[key] = locations[original]
+    return locations
 
 
 def check_space(target: Path, nbytes: int) -> None:
-    """Raise OSError when the disk has no room for the weights of a model."""
+    """Raise OSError if the disk of ``target`` has less than ``nbytes`` left."""
     free = shutil.disk_usage(target.parent).free
     if nbytes > free:
         raise OSError(
             errno.ENOSPC,
-            f"the weights take {nbytes / 1e9:.2f} GB, the disk has {free / 1e9:.2f} GB left",
+            f"the weights take {nbytes / 1e9:.2f} GB, but the disk has {free / 1e9:.2f} GB left",
             str(target),
         )
 
 
 def set_location(tensor: TensorProto, location: TensorLocation) -> None:
-    """Write into a tensor where its data is."""
+    """Set the location of the external data of a tensor."""
     del tensor.external_data[:]
     for key, value in zip(TensorLocation._fields, location, strict=True):
         entry = tensor.external_data.add()
@@ -212,42 +220,36 @@ def set_location(tensor: TensorProto, location: TensorLocation) -> None:
 
 
 def safe_path(folder: Path, location: str, name: str) -> Path:
-    """The file of an external tensor.
-
-    Raises BuilderError when it is missing, or is not in the folder of the model (or below it)."""
+    """Return the file of an external tensor; raise BuilderError if it is outside ``folder``."""
     parts = {*PurePosixPath(location).parts, *PureWindowsPath(location).parts}
-    absolute = PurePosixPath(location).is_absolute() or PureWindowsPath(location).anchor
+    is_absolute = PurePosixPath(location).is_absolute() or PureWindowsPath(location).anchor
     path = folder / location
     try:
-        inside = path.resolve().is_relative_to(folder.resolve())
+        is_inside = path.resolve().is_relative_to(folder.resolve())
         is_file = path.is_file()
     except (OSError, ValueError, RuntimeError):  # NUL, a name too long, a loop of links
-        inside = is_file = False
-    if not location or absolute or ".." in parts or not inside:
+        is_inside = is_file = False
+    if not location or is_absolute or ".." in parts or not is_inside:
         raise BuilderError(
             f"Initializer {name!r} is in {location[:200]!r}, which is not in the folder of the "
-            "model; a model may read its own folder only."
+            "model; a model may only read files of its folder."
         )
     if not is_file:
-        raise BuilderError(f"Initializer {name!r} is in {str(path)!r}, which is no file.")
+        raise BuilderError(f"Initializer {name!r} is in {str(path)!r}, which is not a file.")
     return path
 
 
 def _parse_offset(text: str, name: str) -> int:
-    """Parse an offset or a length.
-
-    Raises:
-        BuilderError: it is none.
-    """
+    """Parse an offset or a length; raise BuilderError if the text is not an integer."""
     if not re.fullmatch(r"-?[0-9]{1,18}", text):
         raise BuilderError(
-            f"Initializer {name!r} is in a file at {text[:40]!r}, which is no place."
+            f"Initializer {name!r} has {text[:40]!r} as offset or length, which is not an integer."
         )
     return int(text)
 
 
 class MappedFiles:
-    """Reads external tensors of models of one folder; equal places are one array."""
+    """Reads external tensors of the models in a folder, and caches the arrays by location."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -255,9 +257,7 @@ class MappedFiles:
         self._arrays: dict[Any, np.ndarray] = {}
 
     def read_tensor(self, tensor: TensorProto) -> np.ndarray:
-        """The tensor, memory-mapped read-only (elements below one byte are unpacked).
-
-        Raises BuilderError for a file that is missing, too short or elsewhere."""
+        """Return a tensor as a read-only memory map; copy and unpack types below one byte."""
         entries = {entry.key: entry.value for entry in tensor.external_data}
         key = (*sorted(entries.items()), tensor.data_type, tuple(tensor.dims))
         array = self._arrays.get(key)
@@ -271,14 +271,14 @@ class MappedFiles:
         length = _parse_offset(entries.get("length", str(content.nbytes - offset)), tensor.name)
         dtype, shape = tensor.data_type, tuple(tensor.dims)
         part = content[offset : offset + length]
-        packed = dtype in dtypes.SUB_BYTE
-        expected = length if packed else dtypes.itemsize(dtype) * math.prod(shape)
+        is_packed = dtype in dtypes.SUB_BYTE
+        expected = length if is_packed else dtypes.itemsize(dtype) * math.prod(shape)
         if min((offset, length, *shape)) < 0 or part.nbytes != length or length != expected:
             raise BuilderError(
-                f"Initializer {tensor.name!r} has {expected} bytes, its file "
+                f"Initializer {tensor.name!r} has {expected} bytes, but its file "
                 f"{entries.get('location')!r} has {part.nbytes} of {length} at {offset}."
             )
-        if packed:
+        if is_packed:
             proto = TensorProto(data_type=dtype, dims=shape, raw_data=part.tobytes())
             return initializers.proto_to_numpy(proto, tensor.name)
         return part.view(dtypes.to_numpy(dtype)).reshape(shape)
@@ -286,8 +286,8 @@ class MappedFiles:
     def _map_file(self, location: str, name: str) -> np.ndarray:
         if location not in self._files:
             path = safe_path(self.folder, location, name)
-            empty = path.stat().st_size == 0  # which cannot be mapped
+            is_empty = path.stat().st_size == 0  # an empty file cannot be mapped
             self._files[location] = (
-                np.empty(0, np.uint8) if empty else np.memmap(path, np.uint8, "r")
+                np.empty(0, np.uint8) if is_empty else np.memmap(path, np.uint8, "r")
             )
         return self._files[location]

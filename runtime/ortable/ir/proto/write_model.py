@@ -1,6 +1,8 @@
-"""Write a graph as a ModelProto (opsets, functions, metadata, and weights, which are copied once
-into the model or left out of it) or as a FunctionProto, whose large constants stay outside of it
-until the model is written. Called by `builder`, `exporter` and `ir.local_functions`."""
+"""Write a graph as a ModelProto, or as a FunctionProto for a local function.
+
+Weights are copied once, into the model or to external data. Large constants of functions stay
+outside of the FunctionProto until the model is written.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +41,12 @@ def to_onnx(
     inline: bool = False,
     value_info: bool = False,
 ) -> ModelProto | LargeModel:
-    """The model, or the model without its large tensors together with these.
+    """Write a graph as a ModelProto or a LargeModel.
 
-    Raises BuilderError for a model of 2 GiB or more that is not asked for as a large one."""
+    A LargeModel stores tensors of at least ``external_threshold`` bytes outside of the proto. With
+    ``value_info``, types of inner results are written. Raises BuilderError if the model has 2 GiB
+    or more and ``large_model`` is False.
+    """
     if not large_model:
         _check_size(graph)
     model = ModelProto()
@@ -49,7 +54,7 @@ def to_onnx(
         graph.opsets, graph.ir_version, graph.target, bool(graph.functions)
     )
     if model.ir_version < 4 and _has_own_initializers(graph):
-        model.ir_version = 4  # before, each initializer was the default of an input
+        model.ir_version = 4  # in older versions each initializer is the default of an input
     model.producer_name = "ortable"
     model.doc_string = (
         f"large_model={large_model}, inline={inline}, external_threshold={external_threshold}"
@@ -62,7 +67,7 @@ def to_onnx(
         imported.domain, imported.version = domain, version
     model.functions.extend(graph.functions.values())
     for function in model.functions:
-        settle_function(graph, function, external)
+        restore_function_constants(graph, function, external)
     for key, value in (metadata or {}).items():
         entry = model.metadata_props.add()
         entry.key, entry.value = key, str(value)
@@ -77,7 +82,7 @@ def to_onnx(
 
 
 def weight_bytes(graph: Any) -> int:
-    """Bytes of the constants of a model: initializers, those of subgraphs, and functions."""
+    """Return the bytes of a model's initializers, including those of subgraphs and functions."""
     total = sum(initializers.nbytes_of(value) for value in graph.initializers_dict.values())
     for node in graph.nodes:
         if node.key in HAS_SUBGRAPH:
@@ -90,9 +95,9 @@ def weight_bytes(graph: Any) -> int:
 
 
 def _has_own_initializers(graph: GraphState) -> bool:
-    """Whether an initializer, in the graph or inside it, is no default of an input."""
-    fed = {info.name for info in graph.inputs}
-    if not fed.issuperset(graph.initializers_dict):
+    """Whether the graph or a subgraph has an initializer that is not the default of an input."""
+    input_names = {info.name for info in graph.inputs}
+    if not input_names.issuperset(graph.initializers_dict):
         return True
     return any(_has_own_initializers(inner) for node in graph.nodes for inner in inner_graphs(node))
 
@@ -101,9 +106,9 @@ def _check_size(graph: Graph) -> None:
     total = weight_bytes(graph)
     if total >= PROTO_LIMIT:
         raise BuilderError(
-            f"The initializers take {total / 2**30:.1f} GiB, a ModelProto holds less than 2 GiB; "
+            f"The initializers take {total / 2**30:.1f} GiB, but a ModelProto is limited to 2 GiB; "
             "use to_onnx(large_model=True), whose result has save(path), or "
-            "to_onnx(filename=...), which writes them beside the model."
+            "to_onnx(filename=...), which writes them next to the model."
         )
 
 
@@ -112,20 +117,22 @@ def to_function(
     name: str,
     domain: str,
     external_threshold: int | None = None,
-    within: str = "",
+    module_path: str = "",
 ) -> FunctionProto:
-    """The graph as a local function of the same inputs and outputs; initializers become Constant
-    nodes, which leave values of ``external_threshold`` bytes or more in
-    ``graph.function_tensors``, by reference. ``within``: path of the module whose body it is."""
+    """Write a graph as a local function, with initializers as Constant nodes.
+
+    Values of at least ``external_threshold`` bytes are added to ``graph.function_tensors``, and
+    their nodes are stubs. ``module_path`` is the path of the torch module, which node names omit.
+    """
     from .node_proto import NodeWriter
 
     proto = FunctionProto()
     proto.name, proto.domain = name, domain
     proto.input.extend(info.name for info in graph.inputs)
     proto.output.extend(info.name for info in graph.outputs)
-    for key, version in graph.opsets.items():
+    for opset_domain, version in graph.opsets.items():
         imported = proto.opset_import.add()
-        imported.domain, imported.version = key, version
+        imported.domain, imported.version = opset_domain, version
     for constant, value in graph.initializers_dict.items():
         node = proto.node.add()
         node.op_type, node.name = "Constant", constant
@@ -136,28 +143,27 @@ def to_function(
             fill_tensor(attribute.t, value, "")
         else:
             fill_nested(attribute.t, "", value, graph.function_tensors)
-    name_nodes(graph, within)
+    name_nodes(graph, module_path)
     writer = NodeWriter(graph)
-    for item in graph.nodes:
-        writer.write_node(item, proto.node.add())
+    for graph_node in graph.nodes:
+        writer.write_node(graph_node, proto.node.add())
     return proto
 
 
-def settle_function(
+def restore_function_constants(
     graph: Graph, function: FunctionProto, external: ExternalTensors | None
 ) -> None:
-    """Gives the constants that a function of this model left out their place: in the function, or
-    in ``external``, which also receives large ones that the function holds."""
+    """Replace stubs of a function by their constants; move large constants to ``external``."""
     if external is None and not graph.function_tensors:
         return
-    written = []
+    inner_tensors = []
     for tensor in tensors_of_nodes(function.node):
         if tensor.data_location != TensorProto.EXTERNAL:
-            written.append(tensor)
+            inner_tensors.append(tensor)
             continue
         location = location_of(tensor)
         if location not in graph.function_tensors:
-            continue  # in a file of its own
+            continue  # in a file of the model that was read
         value = graph.function_tensors[location]
         if external is not None and external.should_externalize(value):
             external.nested[location] = value
@@ -166,4 +172,4 @@ def settle_function(
             tensor.Clear()
             fill_tensor(tensor, value, name)
     if external is not None:
-        external.move_out(written)
+        external.move_out(inner_tensors)
