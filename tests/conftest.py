@@ -199,15 +199,15 @@ def fresh_dynamo() -> Iterator[None]:
 @pytest.fixture
 def own_specs() -> Iterator[None]:
     """Entries that a test loads are gone after it."""
-    from ortable.interpreter.tables import LOADED
+    from ortable.interpreter.tables import LOADED_SPECS
     from ortable_generated.aten import dispatch
 
     tables = (
         dispatch.CONVERTERS, dispatch.COMPLEX_CONVERTERS, dispatch.RULES, dispatch.SPEC_FILES
     )  # fmt: skip
-    saved, loaded = [dict(table) for table in tables], list(LOADED)
+    saved, loaded = [dict(table) for table in tables], list(LOADED_SPECS)
     yield
-    LOADED[:] = loaded
+    LOADED_SPECS[:] = loaded
     for table, before in zip(tables, saved, strict=True):
         table.clear()
         table.update(before)

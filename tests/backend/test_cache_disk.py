@@ -362,10 +362,10 @@ def test_specs_loaded_with_functions_are_not_written(monkeypatch):
 
     plain = disk_key("k")
     loaded = user_specs.LoadedSpecs("mine.yaml", ("mine::op",), "def f(): pass")
-    monkeypatch.setattr(keys, "LOADED", [loaded])
+    monkeypatch.setattr(keys, "LOADED_SPECS", [loaded])
     assert disk_key("k") != plain
     with_function = dataclasses.replace(loaded, lowerings=("f",))
-    monkeypatch.setattr(keys, "LOADED", [with_function])
+    monkeypatch.setattr(keys, "LOADED_SPECS", [with_function])
     with pytest.raises(Uncacheable, match=r"mine\.yaml"):
         disk_key("k")
 

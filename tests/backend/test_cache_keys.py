@@ -72,7 +72,9 @@ def test_what_new_memory_holds_is_in_the_key() -> None:
 
 def test_the_specs_of_the_user_are_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     before = key()
-    monkeypatch.setattr(graph_key, "LOADED", [*graph_key.LOADED, SimpleNamespace(source="a file")])
+    monkeypatch.setattr(
+        graph_key, "LOADED_SPECS", [*graph_key.LOADED_SPECS, SimpleNamespace(source="a file")]
+    )
     assert key() != before
 
 

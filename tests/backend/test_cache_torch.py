@@ -172,7 +172,7 @@ def test_own_decompositions_stay_out_of_torch_s_cache(tmp_path):
 
 def test_graphs_with_functions_of_the_user_stay_out_of_torch_s_cache(tmp_path, monkeypatch):
     loaded = LoadedSpecs("mine.yaml", ("mine::op",), "def f(): pass", lowerings=("f",))
-    monkeypatch.setattr(keys, "LOADED", [loaded])
+    monkeypatch.setattr(keys, "LOADED_SPECS", [loaded])
     for _ in range(2):
         forget()
         found, got = capture(torch.exp, torch.ones(3), cache_dir=str(tmp_path / "c"))

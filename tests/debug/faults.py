@@ -213,7 +213,7 @@ def line_of(fault: Changed, head: str) -> int:
 def tables_kept(name: str) -> Iterator[None]:
     """The generated tables have of an entry what they had, when the block ends."""
     found = (dispatch.CONVERTERS, dispatch.COMPLEX_CONVERTERS, dispatch.RULES, dispatch.SPEC_FILES)
-    saved, loaded = [table.get(name) for table in found], len(tables.LOADED)
+    saved, loaded = [table.get(name) for table in found], len(tables.LOADED_SPECS)
     try:
         yield
     finally:
@@ -221,7 +221,7 @@ def tables_kept(name: str) -> Iterator[None]:
             table.pop(name, None)
             if before is not None:
                 table[name] = before
-        del tables.LOADED[loaded:]
+        del tables.LOADED_SPECS[loaded:]
 
 
 @contextmanager
@@ -232,7 +232,7 @@ def changed_entry(fault: Changed, folder: Path) -> Iterator[None]:
     with tables_kept(fault.name):
         ortable.load_specs(path, override=True)
         dispatch.SPEC_FILES[fault.name] = fault.file
-        tables.LOADED.pop()  # it is an entry of the package now
+        tables.LOADED_SPECS.pop()  # it is an entry of the package now
         yield
 
 

@@ -38,7 +38,7 @@ from ortable.exporter.language_models.model_folder import (
     replace_folder,
     write_json,
 )
-from ortable.ir.proto.large_model import save_together
+from ortable.ir.proto.large_model import save_with_shared_data
 
 OLD, NEW, ABSENT = "state_before", "state_after", "absent"
 
@@ -97,7 +97,7 @@ def _write_shards(folder: Path, state: str) -> None:
 def _write_folder(folder: Path, state: str) -> None:
     with replace_folder(folder / "lm") as staging:
         first, second = externalize_weights(model(state)), externalize_weights(model(state))
-        save_together({PROMPT_MODEL: first, PAST_MODEL: second}, staging)
+        save_with_shared_data({PROMPT_MODEL: first, PAST_MODEL: second}, staging)
         write_json(staging / GENAI, {"state": state})
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ortable.backend import store as room
-from ortable.ir.proto.atomic_files import NEW as BESIDE
+from ortable.ir.proto.atomic_files import TEMPORARY_PREFIX as BESIDE
 from tests.rotation import turn
 
 from .processes import Herd, compiles, damages, fills, herd, prepare, slowly, writes_and_reads

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 from ortable import GraphBuilder
 from ortable.errors import BuilderError
 from ortable.ir import editing
-from ortable.ir.editing import Uses
+from ortable.ir.editing import UseIndex
 
 FLOAT = TensorProto.FLOAT
 X = np.array([[-1.0, 2.0], [3.0, -4.0]], dtype=np.float32)
@@ -35,7 +35,7 @@ def names(nodes) -> list[str]:
 def agrees(graph: GraphBuilder) -> None:
     """The index says what one made now says, here and in the graphs inside."""
     kept = editing.use_index(graph).readers
-    fresh = Uses(graph.nodes).readers
+    fresh = UseIndex(graph.nodes).readers
     assert {k: set(v) for k, v in kept.items() if v} == {k: set(v) for k, v in fresh.items()}
 
 
@@ -240,8 +240,8 @@ def test_what_is_gone_is_found_no_more(gr: GraphBuilder) -> None:
 def test_what_is_known_of_a_copy_is_known_of_the_original(gr: GraphBuilder) -> None:
     original, copy = gr.values["r"], gr.values["n"]
     original.dtype = original.shape = original.rank = original.value = None
-    editing.merge_knowledge(gr, "r", "n")
+    editing.merge_facts(gr, "r", "n")
     assert (original.dtype, original.shape, original.rank) == (FLOAT, copy.shape, 2)
     copy.dtype = TensorProto.INT64
-    editing.merge_knowledge(gr, "r", "n")
+    editing.merge_facts(gr, "r", "n")
     assert original.dtype == FLOAT

@@ -11,7 +11,7 @@ import torch
 from onnx import helper, numpy_helper
 
 from ortable.builder import LargeModel
-from ortable.ir.proto.large_model import save_together
+from ortable.ir.proto.large_model import save_with_shared_data
 
 
 def model(tensors: dict[str, np.ndarray]) -> LargeModel:
@@ -32,7 +32,7 @@ def test_equal_bytes_are_written_once(tmp_path: Path) -> None:
     ones, twos = np.ones(64, np.float32), np.full(64, 2, np.float32)
     models = {"a.onnx": model({"w": ones, "v": twos}), "b.onnx": model({"u": twos.copy()})}
     models["c.onnx"] = model({"w": np.full(64, 3, np.float32)})  # a name that another has
-    save_together(models, tmp_path)
+    save_with_shared_data(models, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "a.onnx", "a.onnx.data", "b.onnx", "c.onnx"
     ]  # fmt: skip
@@ -48,7 +48,7 @@ def test_tensors_of_torch_and_of_one_memory(tmp_path: Path) -> None:
     first.tensors["w"] = weight
     other = model({"w": np.zeros(64, np.float32)})
     other.tensors["w"] = weight.view(64)
-    save_together({"a.onnx": first, "b.onnx": other}, tmp_path)
+    save_with_shared_data({"a.onnx": first, "b.onnx": other}, tmp_path)
     assert (tmp_path / "a.onnx.data").stat().st_size == weight.nbytes
     for name in ("a.onnx", "b.onnx"):
         (found,) = onnx.load(tmp_path / name).graph.initializer

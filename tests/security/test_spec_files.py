@@ -12,7 +12,7 @@ import pytest
 
 from ortable.debug.harness.user_file import is_file_of_rewrites
 from ortable.errors import SpecError
-from ortable.interpreter.user_specs import check_spec_file, compiled_specs, load_specs
+from ortable.interpreter.user_specs import check_spec_file, compile_spec_file, load_specs
 from ortable.passes.rewrite import rule_selection
 from tests.rotation import turn
 
@@ -82,7 +82,7 @@ def test_the_name_of_a_file_is_no_code(tmp_path: Path) -> None:
     for end in ("\n", "\r", "\x0c", "\u2028"):
         path = tmp_path / f"x{end}{MARK}(){end}.yaml"
         path.write_text(text)
-        assert marked(compiled_specs(path)) is None
+        assert marked(compile_spec_file(path)) is None
         rules = tmp_path / f"r{end}{MARK}(){end}.yaml"
         rules.write_text(json.dumps([_sound_rule()], indent=1))
         assert marked(rule_selection.compile_rules_to_source(rules)) is None

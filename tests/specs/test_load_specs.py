@@ -15,7 +15,7 @@ from ortable.builder import GraphBuilder
 from ortable.debug.harness import entries as harness
 from ortable.errors import SpecError
 from ortable.interpreter.interpreter import DynamoInterpreter
-from ortable.interpreter.tables import LOADED
+from ortable.interpreter.tables import LOADED_SPECS
 from ortable_generated.aten import dispatch, traits
 from tests.faults.spots import interrupted_at
 
@@ -48,9 +48,13 @@ def _restore_tables():
 def _forget(before: list[tuple[str, list[str]]]) -> None:
     """Takes what a file added out of the tables."""
     for name, names in before:
-        table = LOADED if name == "LOADED" else getattr(dispatch, name, getattr(traits, name, None))
-        if table is LOADED:
-            LOADED.clear()
+        table = (
+            LOADED_SPECS
+            if name == "LOADED"
+            else getattr(dispatch, name, getattr(traits, name, None))
+        )
+        if table is LOADED_SPECS:
+            LOADED_SPECS.clear()
             continue
         for each in [each for each in table if str(each) not in names]:
             table.discard(each) if isinstance(table, set) else table.pop(each)
@@ -256,7 +260,7 @@ EVERY_TABLE = """
 
 def _tables() -> list[tuple[str, list[str]]]:
     kept = [*vars(dispatch).items(), *vars(traits).items()]
-    return [("LOADED", [each.path for each in LOADED])] + [
+    return [("LOADED", [each.path for each in LOADED_SPECS])] + [
         (name, sorted(map(str, table)))
         for name, table in kept
         if name.isupper() and isinstance(table, Mapping | set)

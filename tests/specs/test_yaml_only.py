@@ -33,12 +33,12 @@ def _restore_tables():
     found = [getattr(traits, name) for name in vars(traits) if name.isupper()]
     found += [dispatch.NUMBERS, dispatch.CONDITIONS, dispatch.PARAMETERS]
     saved = [set(table) if isinstance(table, set) else dict(table) for table in found]
-    loaded = len(tables.LOADED)
+    loaded = len(tables.LOADED_SPECS)
     yield
     for table, before in zip(found, saved, strict=True):
         table.clear()
         table.update(before)
-    del tables.LOADED[loaded:]
+    del tables.LOADED_SPECS[loaded:]
 
 
 def _load(tmp_path: Path, text: str) -> None:

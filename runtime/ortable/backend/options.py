@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, Unpack
 
 from ortable.errors import OptionError
-from ortable.ir.versions import checked_opset
+from ortable.ir.versions import validate_opset
 from ortable.passes.weight_quantization import Stored, WeightOptions, parse_weights
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ def _check_providers(name: str, value: Any) -> tuple[Provider, ...] | None:
 
 def _check_opset(name: str, value: Any) -> Any:
     try:
-        opsets = checked_opset(value)
+        opsets = validate_opset(value)
     except OptionError as error:
         raise OptionError(f"Option {name!r}: {error}.") from None
     if isinstance(opsets, dict) and not opsets.keys() <= _DOMAINS:

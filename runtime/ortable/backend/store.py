@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from ortable.compat.torch import loaded_cache_artifacts, record_cache_artifact
-from ortable.ir.proto.atomic_files import NEW, write_file
+from ortable.ir.proto.atomic_files import TEMPORARY_PREFIX, write_file
 
 T = TypeVar("T")
 CONVERSION, DECISION, SETTINGS = ".ortable", ".autotune", ".tuned.json"  # file suffixes
@@ -267,7 +267,10 @@ def _prune_folder(written_path: Path, limits: Limits, now: float) -> int:
                 state = entry.stat()
                 if entry.name.endswith(_SUFFIXES):
                     files.append((state.st_mtime, state.st_size, entry.path))
-                elif entry.name.startswith(NEW) and now - state.st_mtime > _ABANDONED_SECONDS:
+                elif (
+                    entry.name.startswith(TEMPORARY_PREFIX)
+                    and now - state.st_mtime > _ABANDONED_SECONDS
+                ):
                     os.unlink(entry.path)
     total = sum(size for _, size, _ in files)
     for used, size, path in sorted(files):  # least recently used first

@@ -111,8 +111,8 @@ class GraphBuilder(Graph):
         self.op = Ops(self)
         if model is not None:
             imports = [(opset.domain, opset.version) for opset in model.opset_import]
-            self.opsets = versions.by_domain(imports)
-            versions.imply_main(self.opsets, model.ir_version)
+            self.opsets = versions.normalize_opsets(imports)
+            versions.add_main_domain(self.opsets, model.ir_version)
             versions.check_opsets(self.opsets, target)
             read_model.read_model(self, model)
 
@@ -171,7 +171,7 @@ class GraphBuilder(Graph):
         Raises:
             BuilderError: a number of names does not fit, or a name is unknown or taken.
         """
-        return inline_graph.make_nodes(self, other, input_names, output_names, prefix)
+        return inline_graph.copy_graph_into(self, other, input_names, output_names, prefix)
 
     # -- the context of a converter, `ctx`
 

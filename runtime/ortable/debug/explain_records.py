@@ -16,7 +16,7 @@ from typing import Any
 
 from onnx import ModelProto, NodeProto
 
-from ortable.ir.node import REWRITES
+from ortable.ir.node import REWRITES_KEY
 from ortable.ir.proto.walk import node_positions, nodes_below, nodes_between
 
 _NCHWC = "com.microsoft.nchwc"
@@ -448,10 +448,10 @@ def lines_by_rule(model: Any) -> dict[str, Counter[str]]:
         item for graph in (model.graph, *model.functions) for item in nodes_below(graph)
     ):
         metadata = {item.key: item.value for item in node.metadata_props}
-        if REWRITES in metadata:
+        if REWRITES_KEY in metadata:
             location = metadata.get("source") or metadata.get("fx_node", "")
             line = re.match(r".*?:\d+(?=:|$)", location)
-            for rule in metadata[REWRITES].split(", "):
+            for rule in metadata[REWRITES_KEY].split(", "):
                 lines.setdefault(rule, Counter())[line.group() if line else location] += 1
     return lines
 

@@ -37,11 +37,11 @@ from ortable.interpreter.calls import Dispatcher
 from ortable.interpreter.diagnostics.advice import advise_errors
 from ortable.interpreter.tables import generated_tables
 from ortable.ir.versions import (
-    CODED_OPSET,
+    BLOCK_DEQUANTIZE_OPSET,
     DEFAULT_OPSET,
-    RUNTIME_OPSET,
+    ORT_DEFAULT_OPSET,
     TARGETS,
-    checked_opset,
+    validate_opset,
 )
 from ortable.passes import pipeline
 from ortable.passes.weight_quantization import Stored, WeightOptions, parse_weights
@@ -336,14 +336,14 @@ def choose_opset(opset: Any, target: str | None, coded: bool = False) -> int | d
     The default is 23 for ONNX Runtime, else 21 if weights are quantized (``coded``), else 18.
     """
     if opset is None:
-        default = CODED_OPSET if coded else DEFAULT_OPSET
-        return default if target is None else RUNTIME_OPSET
-    opsets = checked_opset(opset)
+        default = BLOCK_DEQUANTIZE_OPSET if coded else DEFAULT_OPSET
+        return default if target is None else ORT_DEFAULT_OPSET
+    opsets = validate_opset(opset)
     onnx_opset = opsets if isinstance(opsets, int) else opsets[""]
-    if coded and onnx_opset < CODED_OPSET:
+    if coded and onnx_opset < BLOCK_DEQUANTIZE_OPSET:
         raise OptionError(
-            f"weights= needs opset {CODED_OPSET} or later, which has scales for groups of codes; "
-            f"target_opset is {onnx_opset}"
+            f"weights= needs opset {BLOCK_DEQUANTIZE_OPSET} or later, which has scales for groups of "
+            f"codes; target_opset is {onnx_opset}"
         )
     return opsets
 

@@ -46,7 +46,7 @@ def run_time_checks(graph: Graph) -> list[Assertion]:
     return [assertion for assertion in assertions if not _can_ignore(assertion)]
 
 
-def asserts_inside(graph_module: GraphModule, node: Node) -> bool:
+def has_inner_assertions(graph_module: GraphModule, node: Node) -> bool:
     """Whether a subgraph of a higher-order operator has a check that may fail."""
     return any(run_time_checks(subgraph.graph) for subgraph in _subgraphs_of(graph_module, node))
 

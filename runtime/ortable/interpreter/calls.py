@@ -33,7 +33,7 @@ from ..errors import UnsupportedCase
 from .tables import ConverterTables
 
 # Functions for augmented assignments such as `x += y` in graphs of Python functions.
-ASSIGNING = frozenset(
+AUGMENTED_ASSIGNMENTS = frozenset(
     getattr(operator, f"i{name}")
     for name in (
         *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"),
@@ -92,7 +92,7 @@ def converter_name(tables: ConverterTables, node: Node) -> str:
     if isinstance(node.target, HigherOrderOperator):
         return f"higher_order::{key}"
     is_method = node.op == "call_method"
-    call = tables.methods.get(key) if is_method else alias_of(tables, node.target)
+    call = tables.methods.get(key) if is_method else find_call_target(tables, node.target)
     return "" if call is None else str(call.packet)
 
 
@@ -115,7 +115,7 @@ def check_dtype_unchanged(graph: Graph, written: Any, returned: Any) -> None:
             )
 
 
-def alias_of(tables: ConverterTables, target: Any) -> Any:
+def find_call_target(tables: ConverterTables, target: Any) -> Any:
     """Return the call target of a Python function or an operator packet, or None."""
     if isinstance(target, OpOverloadPacket):
         return PacketCall(qualified_op_name(target), {}, None)
@@ -157,10 +157,10 @@ def _resolve_arguments(
     name = qualified_op_name(packet)
 
     def resolve_values(values: Sequence[Any], keywords: Mapping[str, Any]) -> str:
-        stand_ins = {key: stand_in(graph, value) for key, value in keywords.items()}
+        stand_ins = {key: make_stand_in(graph, value) for key, value in keywords.items()}
         return str(
             resolve_packet(
-                name, *(stand_in(graph, positional) for positional in values), **stand_ins
+                name, *(make_stand_in(graph, positional) for positional in values), **stand_ins
             )
         )
 
@@ -288,7 +288,7 @@ def pack_arguments(pack: str | None, args: Sequence[Any], packet: Any) -> list[A
     return [*args[:position], list(variadic)]
 
 
-def stand_in(graph: Graph, value: Any) -> Any:
+def make_stand_in(graph: Graph, value: Any) -> Any:
     """Return a placeholder value for a converted argument, with which torch resolves overloads."""
     if isinstance(value, str):
         info = graph.values.get(value)
@@ -298,18 +298,18 @@ def stand_in(graph: Graph, value: Any) -> Any:
         dtype = dtypes.to_torch(info.dtype) if info.dtype else torch.float32
         return torch.empty((0,) * rank, dtype=dtype, device="meta")
     if isinstance(value, ComplexValue):
-        return stand_in(graph, value.real).to(dtypes.to_torch(value.dtype))
+        return make_stand_in(graph, value.real).to(dtypes.to_torch(value.dtype))
     if isinstance(value, dims.SymDim):
         return 1
     if isinstance(value, list):
-        return [stand_in(graph, item) for item in value]
+        return [make_stand_in(graph, item) for item in value]
     if isinstance(value, tuple):
-        return tuple(stand_in(graph, item) for item in value)
+        return tuple(make_stand_in(graph, item) for item in value)
     return value
 
 
 # Prefixes of Python functions that the interpreter evaluates if no argument is a result.
-PYTHON = ("operator.", "builtins.", "math.")
+PYTHON_PREFIXES = ("operator.", "builtins.", "math.")
 
 # Properties and methods that the interpreter evaluates from known facts, without nodes.
 SIZE_PROPERTIES = frozenset({"shape", "ndim", "dtype"})

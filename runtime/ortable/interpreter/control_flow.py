@@ -24,7 +24,7 @@ from ..lowerings.control_flow import refuse_effect
 from .outputs import flatten_output
 
 
-class Call(NamedTuple):
+class CallLayout(NamedTuple):
     """Positions of the called graph and its operands among the arguments of an operator."""
 
     before: int = 0  # number of arguments before the graph
@@ -32,10 +32,10 @@ class Call(NamedTuple):
     packed: bool = False  # whether the operands are one tuple
 
 
-def call_of(name: str) -> Call | None:
+def find_call_layout(name: str) -> CallLayout | None:
     """Return the layout of a higher-order operator that calls a graph once, else None."""
     layout = traits.TRANSPARENT.get(name)
-    return None if layout is None else Call(*layout)
+    return None if layout is None else CallLayout(*layout)
 
 
 def is_token(node: Node) -> bool:
@@ -47,7 +47,7 @@ def is_token(node: Node) -> bool:
     )
 
 
-def refuse_effects(graph_module: GraphModule) -> None:
+def reject_effects(graph_module: GraphModule) -> None:
     """Raise UnsupportedCase if the graph has an effect, which an ONNX graph would lose."""
     for node in graph_module.graph.nodes:
         if getattr(node.target, "__name__", "") in traits.CARRIES_TOKEN:
@@ -70,7 +70,7 @@ def transparent_call(node: Node, args: Sequence[Any]) -> tuple[GraphModule, list
     """
     target: Any = node.target
     name = target.name()
-    call = call_of(name)
+    call = find_call_layout(name)
     if call is None or not isinstance(args[call.before], GraphModule):
         return None
     if name in traits.CASTS and args[traits.CASTS[name]]:
@@ -106,7 +106,7 @@ def bind_placeholders(
     values.update(zip(inputs, operands, strict=True))
 
 
-def result_of(graph_module: GraphModule, values: dict[Node, Any]) -> Any:
+def inlined_result(graph_module: GraphModule, values: dict[Node, Any]) -> Any:
     """Return the output value of an inlined graph, in which nodes are replaced by their values."""
     returned = graph_module.graph.output_node().args[0]
     if isinstance(returned, Node):
@@ -122,10 +122,10 @@ def count_outputs(graph_module: GraphModule) -> int:
 # -- functionalized calls
 
 # The higher-order operator in which torch wraps functionalized control flow.
-WRAPPER = "auto_functionalized_v2"
+FUNCTIONALIZED_WRAPPER = "auto_functionalized_v2"
 
 
-def operator_call(
+def convert_functionalized_call(
     find: Callable[[Any], Converter | None], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[Converter, list[Any], dict[str, Any]] | None:
     """Return converter and arguments for a functionalized call of a custom operator, or None.
@@ -242,11 +242,11 @@ def control_flow_call(args: Sequence[Any], arguments: dict[str, Any]) -> tuple[s
     return name, _CONTROL_FLOW[name](arguments)
 
 
-def holds_writes(node: Node) -> bool:
+def is_wrapped_subgraph(node: Node) -> bool:
     """Whether a node is a subgraph of wrapped control flow, which `control_flow_call` supports."""
     users = list(node.users)
     return bool(users) and all(
-        getattr(user.target, "__name__", "") == WRAPPER
+        getattr(user.target, "__name__", "") == FUNCTIONALIZED_WRAPPER
         and isinstance(user.args[0], HigherOrderOperator)
         for user in users
     )

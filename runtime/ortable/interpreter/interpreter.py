@@ -324,7 +324,7 @@ class DynamoInterpreter:
         target: Any = node.target
         if target.name() in traits.FUNCTIONALIZED_CALL:
             call = self.call_guarded(
-                node, control_flow.operator_call, self.find_converter, args, kwargs
+                node, control_flow.convert_functionalized_call, self.find_converter, args, kwargs
             )
             if call is not None:
                 return self.convert(node, *call)
@@ -337,7 +337,7 @@ class DynamoInterpreter:
         name = target.name()
         if name in traits.RETURNS:
             return control_flow.transparent_result(name, args)
-        if name == control_flow.WRAPPER and control_flow.wraps_control_flow(args):
+        if name == control_flow.FUNCTIONALIZED_WRAPPER and control_flow.wraps_control_flow(args):
             name, args = self.call_guarded(node, control_flow.control_flow_call, args, kwargs)
             kwargs, converter = {}, self.tables.hops.get(name)
         if converter is None:
@@ -364,10 +364,10 @@ class DynamoInterpreter:
             return None
         if name == "builtins.getattr" and args[1] in calls.SIZE_PROPERTIES:
             return self.call_guarded(node, calls.known_size, self.graph, args[1], args)
-        if name.startswith(calls.PYTHON) and not contains_result(args):
+        if name.startswith(calls.PYTHON_PREFIXES) and not contains_result(args):
             return self.call_guarded(node, target, *args, **kwargs)
-        returned = self.call_alias(node, calls.alias_of(self.tables, target), args, kwargs)
-        if target in calls.ASSIGNING:
+        returned = self.call_alias(node, calls.find_call_target(self.tables, target), args, kwargs)
+        if target in calls.AUGMENTED_ASSIGNMENTS:
             self.call_guarded(node, calls.check_dtype_unchanged, self.graph, args[0], returned)
         return returned
 
@@ -422,10 +422,12 @@ class DynamoInterpreter:
         try:
             if value is results.UNKNOWN:
                 rule = self.tables.rules.get(key)
-                res = results.record_from_rule(self.graph, node, rule, args, kwargs)
+                res = results.make_spec_from_rule(self.graph, node, rule, args, kwargs)
             else:
-                res = results.record_of(self.graph, node, value, self.rename)
-                if results.are_empty(res) and converter is self.tables.native_converter(key):
+                res = results.make_result_spec(self.graph, node, value, self.rename)
+                if results.has_only_empty_results(
+                    res
+                ) and converter is self.tables.native_converter(key):
                     self.has_complex |= not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes)
                     return results.make_empty(self.graph, res, isinstance(value, (list, tuple)))
             if self.has_complex or not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes):
@@ -438,14 +440,14 @@ class DynamoInterpreter:
             returned = converter(self.graph, res, *args, **kwargs)
             if self.graph.case:
                 self.cases[node] = f"{key}/{self.graph.case}"
-            returned = results.use_torch_names(self.graph, node, res, returned, node_count)
+            returned = results.rename_to_torch_names(self.graph, node, res, returned, node_count)
             if value.__class__ is torch.SymInt:
-                return results.adopted_integer(self.graph, value, self.rename, returned)
+                return results.adopt_integer(self.graph, value, self.rename, returned)
             if value.__class__ in (torch.SymFloat, torch.SymBool) and isinstance(returned, str):
                 return numbers.adopt_number(self.graph, returned, value)
             if value.__class__ in (list, tuple) and isinstance(returned, (list, tuple)):
                 returned = [
-                    results.adopted_integer(self.graph, expected, self.rename, item)
+                    results.adopt_integer(self.graph, expected, self.rename, item)
                     if expected.__class__ is torch.SymInt
                     else item
                     for expected, item in itertools.zip_longest(value, returned)
@@ -534,7 +536,7 @@ class DynamoInterpreter:
             for node in graph_module.graph.nodes:
                 if node.op != "output":
                     self.run_node(node)
-        return control_flow.result_of(graph_module, self.values)
+        return control_flow.inlined_result(graph_module, self.values)
 
     def convert_subgraph(
         self,

@@ -16,8 +16,8 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from ortable.compat.torch import OpOverload, is_composite
-from ortable.interpreter.calls import ASSIGNING, alias_of
-from ortable.interpreter.control_flow import holds_writes
+from ortable.interpreter.calls import AUGMENTED_ASSIGNMENTS, find_call_target
+from ortable.interpreter.control_flow import is_wrapped_subgraph
 from ortable.interpreter.modules import find_attribute
 from ortable.interpreter.results import UNKNOWN, is_tensor_like, node_value
 from ortable.interpreter.tables import ConverterTables
@@ -231,7 +231,7 @@ def write_reason(node: Node, mutates: Mapping[str, str]) -> str | None:
 def _may_write(target: Any, mutates: Mapping[str, str]) -> bool:
     """Whether a function may write to an argument, depending on the call."""
     if not isinstance(target, OpOverload):
-        return target in ASSIGNING
+        return target in AUGMENTED_ASSIGNMENTS
     return target._schema.is_mutable or target.name() in mutates
 
 
@@ -254,10 +254,10 @@ def _makes_new_tensor(node: Node, tables: ConverterTables) -> bool:
         return False
     elif isinstance(node.target, OpOverload):
         return is_read_only(node.target)
-    elif node.target in ASSIGNING:
+    elif node.target in AUGMENTED_ASSIGNMENTS:
         return _is_unobservable_assignment(node, tables)
     else:
-        call = alias_of(tables, node.target)
+        call = find_call_target(tables, node.target)
     if call is None:
         return False
     namespace, _, name = call.packet.partition("::")
@@ -293,7 +293,9 @@ def first_write(
         if node.op == "call_function":
             if node.target in read_only:
                 continue
-            if node.target in ASSIGNING and not _is_unobservable_assignment(node, tables):
+            if node.target in AUGMENTED_ASSIGNMENTS and not _is_unobservable_assignment(
+                node, tables
+            ):
                 return node, "it may be an input, or other nodes may read it"
             reason = write_reason(node, tables.mutates)
             if reason is None:
@@ -306,7 +308,7 @@ def first_write(
                 return node, reason
         elif node.op == "get_attr" or node.op == "call_module":
             subgraph = find_attribute(attribute_owner, str(node.target), None)
-            if isinstance(subgraph, GraphModule) and not holds_writes(node):
+            if isinstance(subgraph, GraphModule) and not is_wrapped_subgraph(node):
                 inner_write = first_write(subgraph, tables, elidable_in=elidable_in)
                 if inner_write is not None:
                     return inner_write

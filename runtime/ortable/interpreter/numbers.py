@@ -62,11 +62,11 @@ def compute_number(graph: Graph, node: Node, args: Sequence[Any]) -> str:
     """Compute a Python function of numbers; raise ConversionError if it has no ONNX form."""
     target: Any = node.target
     if target is operator.getitem:
-        return as_number(graph, args[0][args[1]])
+        return make_number_result(graph, args[0][args[1]])
     function_key, value = function_key_of(target), node.meta["val"]
     result = None
     if function_key == "round" and len(args) == 2 and args[1] in _DECIMALS:
-        number = cast(graph, as_number(graph, args[0]), dtypes.float64)
+        number = cast(graph, make_number_result(graph, args[0]), dtypes.float64)
         result = _round_to_decimals(graph, number, args[1])
     else:
         operands = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
@@ -106,7 +106,7 @@ def apply_function(
     if not args or len(parameters) != len(args):
         return None
     function = functions[function_key]
-    operands = [as_number(graph, arg) for arg in args]
+    operands = [make_number_result(graph, arg) for arg in args]
     numbers = [name for name, letter in zip(operands, parameters, strict=True) if letter != "b"]
     number_dtypes = {graph.get_type(name) for name in numbers}
     if is_float or len(number_dtypes) > 1:
@@ -127,7 +127,7 @@ def _round_to_decimals(graph: Graph, value: str, digits: int) -> str:
     its rounding error (computed by Dekker's product) decides the direction.
     """
     power = 10.0**digits
-    make, number = graph.make_node, partial(as_number, graph)
+    make, number = graph.make_node, partial(make_number_result, graph)
     high, scaled_split = make("Mul", [value, number(_SPLIT)]), _SPLIT * power
     high = make("Sub", [high, make("Sub", [high, value])])
     low = make("Sub", [value, high])
@@ -147,7 +147,7 @@ def _round_to_decimals(graph: Graph, value: str, digits: int) -> str:
     return make("Div", [make("Where", [rounds_down, below, rounded]), number(power)])
 
 
-def as_number(graph: Graph, value: Any) -> str:
+def make_number_result(graph: Graph, value: Any) -> str:
     """Return a number, a dimension or a result as a 0-d result without a cast."""
     if isinstance(value, dims.SymDim):
         return as_scalar(graph, value)

@@ -33,7 +33,7 @@ for _name in dir(torch):
             continue
 del _name, _value
 
-PLAIN = frozenset(
+UNCONVERTED_TYPES = frozenset(
     {int, float, bool, str, complex, type(None), torch.device, torch.layout, torch.memory_format}
 )
 UNKNOWN: Any = object()
@@ -57,7 +57,7 @@ def convert_argument(
     value_type = value.__class__
     if value_type is Node:
         return values[value]
-    if value_type in PLAIN:
+    if value_type in UNCONVERTED_TYPES:
         return value
     if isinstance(value, (list, tuple)):
         items = [convert_argument(item, values, rename) for item in value]
@@ -137,7 +137,9 @@ def check_weight(tensor: Any) -> None:
             tensor_type(tensor, None)
 
 
-def record_of(graph: Graph, node: Node, value: Any, rename: Mapping[str, str] | None) -> ResultSpec:
+def make_result_spec(
+    graph: Graph, node: Node, value: Any, rename: Mapping[str, str] | None
+) -> ResultSpec:
     """Make the result spec of a node from its metadata.
 
     Results are named after the FX node, with a number if there are several. Unused results, and
@@ -161,7 +163,7 @@ def record_of(graph: Graph, node: Node, value: Any, rename: Mapping[str, str] | 
     return ResultSpec(names, types, shapes)
 
 
-def record_from_rule(
+def make_spec_from_rule(
     graph: Graph,
     node: Node,
     rule: Callable[..., Any] | None,
@@ -181,7 +183,7 @@ def record_from_rule(
     return ResultSpec(names, [entry[0] for entry in entries], [entry[1] for entry in entries])
 
 
-def are_empty(res: ResultSpec) -> bool:
+def has_only_empty_results(res: ResultSpec) -> bool:
     """Whether all results are tensors of static shape without elements."""
     for shape in res.shapes:
         if shape is None or 0 not in shape or any(size.__class__ is not int for size in shape):
@@ -207,7 +209,9 @@ def make_empty(graph: Graph, res: ResultSpec, several: bool) -> Any:
     return constants if several else constants[0]
 
 
-def use_torch_names(graph: Graph, node: Node, res: ResultSpec, returned: Any, start: int) -> Any:
+def rename_to_torch_names(
+    graph: Graph, node: Node, res: ResultSpec, returned: Any, start: int
+) -> Any:
     """Rename results to the names in ``res`` if the converter made them, in ``nodes[start:]``.
 
     Returns the results with the new names.
@@ -236,7 +240,7 @@ def _rename_result(graph: Graph, node: Node, torch_name: str, name: str, start: 
     producer = graph.values[name].producer
     if producer is None or producer not in graph.nodes[start:]:
         return name
-    editing.rename_new(graph, name, torch_name, start)
+    editing.rename_unread_result(graph, name, torch_name, start)
     return torch_name
 
 
@@ -253,9 +257,7 @@ def used_results(node: Node, count: int) -> list[bool]:
     return used
 
 
-def adopted_integer(
-    graph: Graph, value: Any, rename: Mapping[str, str] | None, returned: Any
-) -> Any:
+def adopt_integer(graph: Graph, value: Any, rename: Mapping[str, str] | None, returned: Any) -> Any:
     """Return a computed integer (``item()``) as a dimension whose source is the result."""
     dim = dims.from_torch(value, rename)
     if isinstance(returned, str):
@@ -286,10 +288,10 @@ def check_and_complete(
     if inferred is None:
         if info.rank is not None and info.rank != len(shape):
             return _describe_difference(
-                f"rank {info.rank}", f"rank {len(shape)} ({text_of(shape)})"
+                f"rank {info.rank}", f"rank {len(shape)} ({shape_text(shape)})"
             )
     elif len(inferred) != len(shape) or any(map(_dims_differ, inferred, shape)):
-        return _describe_difference(f"shape {text_of(inferred)}", f"shape {text_of(shape)}")
+        return _describe_difference(f"shape {shape_text(inferred)}", f"shape {shape_text(shape)}")
     graph.set_shape(name, shape)
     return None
 
@@ -302,7 +304,7 @@ def _describe_difference(computed: str, expected: str) -> str:
     return f"the ONNX graph computes {computed}, torch computes {expected}"
 
 
-def text_of(shape: Sequence[Any] | None) -> str:
+def shape_text(shape: Sequence[Any] | None) -> str:
     """Format a shape as ``5x3``, ``batchx3``, ``scalar`` or ``?``."""
     if shape is None:
         return "?"

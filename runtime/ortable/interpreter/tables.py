@@ -95,4 +95,4 @@ def generated_tables() -> ConverterTables:
 
 
 # `LoadedSpecs` of the calls of `load_specs` in this process, in order; caches compare them.
-LOADED: list[Any] = []
+LOADED_SPECS: list[Any] = []

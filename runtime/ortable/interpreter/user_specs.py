@@ -125,11 +125,11 @@ class _TableChanges:
         _set_entry(table, key, value)
 
     def undo(self) -> None:
-        from .tables import LOADED
+        from .tables import LOADED_SPECS
 
         for table, key, value in reversed(self.old_entries):
             _set_entry(table, key, value)
-        LOADED[:] = [loaded for loaded in LOADED if loaded not in self.loaded]
+        LOADED_SPECS[:] = [loaded for loaded in LOADED_SPECS if loaded not in self.loaded]
 
 
 def _table_entry(table: Any, key: str) -> Any:
@@ -153,7 +153,7 @@ def _add_specs(
     """Add the operators of a compiled file to the generated tables."""
     from ortable_generated.aten import dispatch
 
-    from .tables import LOADED
+    from .tables import LOADED_SPECS
 
     for entry in specs.operator_entries():
         function = entry.schema.function_name
@@ -175,7 +175,7 @@ def _add_specs(
     for placed in specs.placed:
         added.put(dispatch.PLACE, placed.name, placed.why)
     added.loaded.append(loaded)
-    LOADED.append(loaded)
+    LOADED_SPECS.append(loaded)
 
 
 def _add_traits(entries: Iterable[Any], added: _TableChanges) -> None:
@@ -205,7 +205,7 @@ def check_spec_file(path: str | Path, lowerings: frozenset[str] = frozenset()) -
     return tuple(entry.key for entry in specs.operator_entries())
 
 
-def compiled_specs(path: str | Path, lowerings: frozenset[str] = frozenset()) -> str:
+def compile_spec_file(path: str | Path, lowerings: frozenset[str] = frozenset()) -> str:
     """Return the Python text that `load_specs` compiles a spec file to, without executing it.
 
     Raises:
@@ -225,7 +225,7 @@ def _compile_file(
     return specs, display, existing, source
 
 
-def checked_specs(path: str | Path, lowerings: frozenset[str] = frozenset()) -> Any:
+def read_spec_file(path: str | Path, lowerings: frozenset[str] = frozenset()) -> Any:
     """Return the entries of a spec file for the installed torch (`ortablegen.aten.model.Specs`).
 
     Raises:

@@ -18,7 +18,7 @@ Moves: TypeAlias = "dict[int, int]"  # input index -> element type to cast it to
 NO_MOVES: Moves = {}
 # torch computes half floats in float32 and rounds once. A schema version that does not allow them
 # (bfloat16 before opset 22, for many operators) is therefore treated as a missing kernel.
-HALVES = (dtypes.float16, dtypes.bfloat16)
+HALF_DTYPES = (dtypes.float16, dtypes.bfloat16)
 
 
 def choose_casts(
@@ -49,7 +49,7 @@ def choose_casts(
             continue
         if dtype is None:
             return NO_MOVES  # no choice is safe without the type
-        if dtype not in legal.get(param, ()) and dtype not in HALVES:
+        if dtype not in legal.get(param, ()) and dtype not in HALF_DTYPES:
             return NO_MOVES  # the schema check reports it
         param_types[param] = dtype
         indices.setdefault(param, []).append(index)

@@ -18,7 +18,7 @@ from .interface import GraphInterface
 from .node import Node
 
 
-class Uses:
+class UseIndex:
     """Index of the nodes that read each result of a graph, in the order of the nodes.
 
     A node whose subgraph reads a result is a reader; no node is listed twice for a result.
@@ -103,11 +103,11 @@ def replace_inputs(node: Node, names: Mapping[str, str]) -> None:
 # -- readers of results
 
 
-def use_index(graph: GraphInterface) -> Uses:
+def use_index(graph: GraphInterface) -> UseIndex:
     """Return the index of readers, brought up to date."""
-    index: Uses | None = graph.use_index
+    index: UseIndex | None = graph.use_index
     if index is None or not index.sync_nodes(graph.nodes):
-        index = graph.use_index = Uses(graph.nodes)
+        index = graph.use_index = UseIndex(graph.nodes)
     return index
 
 
@@ -166,7 +166,7 @@ def _outdate_parent_uses(graph: GraphInterface) -> None:
 def remove_nodes(graph: GraphInterface, nodes: Collection[Node]) -> None:
     """Remove nodes; `drop_dead_results` must remove the facts of their results later."""
     removed = set(nodes)
-    index: Uses | None = graph.use_index
+    index: UseIndex | None = graph.use_index
     if index is not None and index.sync_nodes(graph.nodes):
         for node in removed:
             index.remove_node(node)
@@ -258,10 +258,10 @@ def rename_results(graph: GraphInterface, names: Mapping[str, str]) -> None:
     for old, info in infos.items():
         if isinstance(info.constant, LazyConstant):
             info.constant = LazyConstant(graph, names[old])
-    outdate_history(graph)
+    invalidate_history(graph)
 
 
-def rename_new(graph: GraphInterface, old: str, new: str, first: int) -> None:
+def rename_unread_result(graph: GraphInterface, old: str, new: str, first: int) -> None:
     """Rename a result that only ``graph.nodes[first:]`` make or read; ``new`` must be unused."""
     info = graph.values.pop(old)
     info.name = new
@@ -305,7 +305,7 @@ def replace_output(graph: GraphInterface, old: str, new: str) -> None:
 # -- known facts
 
 
-def merge_knowledge(graph: GraphInterface, name: str, copy: str) -> None:
+def merge_facts(graph: GraphInterface, name: str, copy: str) -> None:
     """Copy the known facts of ``copy``, a result equal to ``name``, where ``name`` lacks them."""
     target, source = graph.values[name], graph.values[copy]
     target.dtype = target.dtype or source.dtype
@@ -330,10 +330,10 @@ def drop_dead_results(graph: GraphInterface) -> None:
     graph.small_initializers = {k: v for k, v in graph.small_initializers.items() if v in alive}
     graph.tied_initializers = {k: v for k, v in graph.tied_initializers.items() if v in alive}
     graph.materializer.drop_dead(alive)
-    outdate_history(graph)
+    invalidate_history(graph)
 
 
-def outdate_history(graph: GraphInterface) -> None:
+def invalidate_history(graph: GraphInterface) -> None:
     """Mark the graph as edited, so that messages list its current nodes instead of the history."""
     graph.edited = True
     graph.history.clear()

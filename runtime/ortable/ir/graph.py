@@ -74,10 +74,10 @@ class Graph(NodeMaker):
             self.opsets = parent.opsets
             return
         if isinstance(target_opset, Mapping):
-            self.opsets = versions.by_domain(target_opset.items())
+            self.opsets = versions.normalize_opsets(target_opset.items())
             self.opsets = {"": versions.DEFAULT_OPSET, **self.opsets}
         else:
-            self.opsets = versions.by_domain([("", target_opset)])
+            self.opsets = versions.normalize_opsets([("", target_opset)])
         versions.check_opsets(self.opsets, target)
 
     def __repr__(self) -> str:

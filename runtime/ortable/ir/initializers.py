@@ -18,8 +18,8 @@ from ortable.errors import BuilderError
 
 Value: TypeAlias = Any  # np.ndarray | TensorProto | torch.Tensor | Deferred
 
-SMALL = 128  # elements up to which equal initializers are merged
-VALUE_LIMIT = 64  # elements up to which rules may use an integer vector as a shape
+MAX_MERGED_ELEMENTS = 128  # elements up to which equal initializers are merged
+MAX_VALUE_ELEMENTS = 64  # elements up to which rules may use an integer vector as a shape
 _NAMED_INTS = 5  # elements up to which integers appear in the initializer's name
 
 
@@ -42,7 +42,7 @@ def is_torch(value: object) -> bool:
     return hasattr(value, "untyped_storage") and hasattr(value, "detach")
 
 
-def as_value(value: Any) -> Value:
+def normalize_value(value: Any) -> Value:
     """Convert numbers and lists to numpy arrays; return arrays, protos and tensors unchanged.
 
     Python ints become int64, floats float32, bools bool, complex numbers complex64.
@@ -240,8 +240,8 @@ def default_name(dtype: int, shape: tuple[int, ...], array: np.ndarray | None) -
     return f"init{dtype}_s{sizes}_{values}"
 
 
-def known_value(array: np.ndarray) -> Any:
+def integer_value(array: np.ndarray) -> Any:
     """Return the value of a small integer constant as an int or a tuple of ints, else None."""
-    if array.dtype not in (np.int64, np.int32) or array.ndim > 1 or array.size > VALUE_LIMIT:
+    if array.dtype not in (np.int64, np.int32) or array.ndim > 1 or array.size > MAX_VALUE_ELEMENTS:
         return None
     return int(array) if array.ndim == 0 else tuple(array.tolist())

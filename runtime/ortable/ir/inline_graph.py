@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ortable.ir import Graph
 
 
-def make_nodes(
+def copy_graph_into(
     builder: Graph,
     source_graph: Graph,
     input_names: Sequence[str],

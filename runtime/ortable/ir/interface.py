@@ -225,8 +225,12 @@ class GraphInterface(GraphState):
             BuilderError: the name is taken.
             UnsupportedDtype: ONNX does not have the dtype.
         """
-        value = initializers.as_value(value)
-        if not name and isinstance(value, np.ndarray) and value.size <= initializers.SMALL:
+        value = initializers.normalize_value(value)
+        if (
+            not name
+            and isinstance(value, np.ndarray)
+            and value.size <= initializers.MAX_MERGED_ELEMENTS
+        ):
             existing = self._find_equal("small_initializers", initializers.content_key(value))
             if existing is not None:
                 return existing
@@ -237,7 +241,9 @@ class GraphInterface(GraphState):
             return existing
         shape, dtype = initializers.shape_of(value), initializers.dtype_of(value)
         array = None
-        if initializers.size_of(value) <= initializers.SMALL and initializers.is_readable(value):
+        if initializers.size_of(
+            value
+        ) <= initializers.MAX_MERGED_ELEMENTS and initializers.is_readable(value):
             integers = dtype in (dtypes.int64, dtypes.int32)
             if not torch_value or not name or integers:
                 array = initializers.to_numpy(value, name)
@@ -258,7 +264,7 @@ class GraphInterface(GraphState):
         info = self.new_value(name)
         info.dtype, info.shape, info.rank = dtype, shape, len(shape)
         if array is not None:
-            info.value = initializers.known_value(array)
+            info.value = initializers.integer_value(array)
         self.initializers_dict[name] = value
         if not initializers.is_fake(value):
             info.constant = constants.LazyConstant(self, name) if array is None else array

@@ -53,11 +53,11 @@ class Node:
 
 
 # key of metadata_props whose text lists the rules that made the node, the last one first
-REWRITES = "ortable.passes.rewrite"
+REWRITES_KEY = "ortable.passes.rewrite"
 
 
 @dataclass(frozen=True, eq=False)
-class Rewritten:
+class RewriteOrigin:
     """Origin of a node made by ``rule``; ``source`` is the origin of the first replaced node."""
 
     rule: str
@@ -67,7 +67,7 @@ class Rewritten:
         """Return the names of the rules that made the node as text, the last one first."""
         names = [self.rule]
         source = self.source
-        while isinstance(source, Rewritten):
+        while isinstance(source, RewriteOrigin):
             names.append(source.rule)
             source = source.source
         return ", ".join(dict.fromkeys(names))
@@ -75,17 +75,17 @@ class Rewritten:
     @property
     def name(self) -> str | None:
         """Prefix of the names of the node's results."""
-        return name_stem(self.find_original())
+        return fx_node_name(self.find_original())
 
     def find_original(self) -> Any:
         """Return the origin of the first replaced node."""
         source = self.source
-        while isinstance(source, Rewritten):
+        while isinstance(source, RewriteOrigin):
             source = source.source
         return source
 
 
-def name_stem(origin: Any) -> str | None:
+def fx_node_name(origin: Any) -> str | None:
     """Return the name of the FX node of an origin, or None.
 
     Names of results that a lowering makes start with this name.

@@ -18,7 +18,7 @@ from . import casts, constants, schemas, versions
 from .context import LoweringContext
 from .debug_message import debug_message, typed_names
 from .interface import GraphInterface
-from .node import Node, name_stem
+from .node import Node, fx_node_name
 from .proto.node_proto import node_proto
 from .schemas import Schema, find_schema
 from .state import GraphState
@@ -162,7 +162,7 @@ class NodeMaker(GraphInterface):
 
     def _automatic_name(self, op_type: str, index: int | None) -> str:
         """Make a unique name from the FX node being converted and the operator."""
-        prefix = None if self.origin is None else name_stem(self.origin)
+        prefix = None if self.origin is None else fx_node_name(self.origin)
         if prefix is None:
             return self.result_names.make_unique(f"_onx_{op_type.lower()}{index or 0}")
         if index is None:
@@ -189,7 +189,7 @@ class NodeMaker(GraphInterface):
     def _dtype_error(self, node: Node, violation: str) -> BuilderError:
         """Make an error that records whether ONNX lacks a dtype for the operator."""
         error = self._node_error(node, violation)
-        error.without_dtype = schemas.ONLY_THESE in violation
+        error.without_dtype = schemas.ALLOWED_TYPES_TEXT in violation
         return error
 
     def _node_error(
@@ -236,7 +236,7 @@ class NodeMaker(GraphInterface):
                 violation = schemas.check_arity(schema, len(node.inputs), len(node.outputs))
                 if not violation:
                     # a half float that this opset does not allow may be cast
-                    also = casts.HALVES if self.kernel_table else ()
+                    also = casts.HALF_DTYPES if self.kernel_table else ()
                     violation = schemas.check_types(schema, node.inputs, types, also)
             if violation:
                 raise self._dtype_error(node, violation)

@@ -215,7 +215,7 @@ def _attribute_type(attribute: Any) -> int:
 
 
 # marks errors about a dtype that the operator lacks; `NodeMaker` searches for the text
-ONLY_THESE = "ONNX allows"
+ALLOWED_TYPES_TEXT = "ONNX allows"
 
 
 def check_arity(schema: Schema, n_inputs: int, n_outputs: int) -> str | None:
@@ -266,7 +266,7 @@ def check_types(
             listed = ", ".join(dtypes.name(allowed_dtype) for allowed_dtype in sorted(legal))
             return (
                 f"input {formal.name} ({names[index]!r}) is {dtypes.name(dtype)}, "
-                f"{ONLY_THESE} {listed}"
+                f"{ALLOWED_TYPES_TEXT} {listed}"
             )
         first_bound = bound_types.setdefault(formal.param, (names[index], dtype))
         if first_bound[1] != dtype:

@@ -17,8 +17,10 @@ from ortable.errors import BuilderError, OptionError
 
 OLDEST_OPSET = 18  # oldest opset that converters are generated for
 DEFAULT_OPSET = 18  # default opset of a model for any runtime
-CODED_OPSET = 21  # oldest opset whose DequantizeLinear has a scale for each block of codes
-RUNTIME_OPSET = 23  # default for ONNX Runtime: oldest opset with Attention, which rewrites make
+BLOCK_DEQUANTIZE_OPSET = (
+    21  # oldest opset whose DequantizeLinear has a scale for each block of codes
+)
+ORT_DEFAULT_OPSET = 23  # default for ONNX Runtime: oldest opset with Attention, which rewrites make
 # Newest opset of the main domain, and newest IR version, that ONNX Runtime 1.31 supports.
 ORT_MAX_OPSET = 26
 ORT_MAX_IR = 13
@@ -30,7 +32,7 @@ TARGETS = (None, "onnxruntime")
 DEFAULTS = {"ai.onnx.ml": 4}
 
 
-def by_domain(opsets: Iterable[tuple[str, Any]]) -> dict[str, int]:
+def normalize_opsets(opsets: Iterable[tuple[str, Any]]) -> dict[str, int]:
     """Return versions by domain, with "ai.onnx" replaced by "".
 
     Raises:
@@ -75,7 +77,7 @@ def check_opsets(opsets: Mapping[str, int], target: str | None) -> None:
         )
 
 
-def imply_main(opsets: dict[str, int], ir_version: int) -> None:
+def add_main_domain(opsets: dict[str, int], ir_version: int) -> None:
     """Add the main domain to the opsets of a model that does not import it.
 
     Passes make nodes of the main domain. The version is the newest that ``ir_version`` supports.
@@ -108,7 +110,7 @@ def ir_version(
     return max(smallest, 8) if functions else smallest  # local functions exist since 8
 
 
-def checked_opset(opset: Any) -> int | dict[str, int]:
+def validate_opset(opset: Any) -> int | dict[str, int]:
     """Validate the user's opset: an int for the main domain, or a dict by domain.
 
     Raises:

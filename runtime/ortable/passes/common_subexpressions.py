@@ -41,7 +41,7 @@ def merge_equal_nodes(graph: Graph) -> int:
         for source, copy in zip(first_equal.outputs, node.outputs, strict=True):
             if copy:
                 replacements[copy] = source
-                editing.merge_knowledge(graph, source, copy)
+                editing.merge_facts(graph, source, copy)
         merged += 1
     if replacements:
         graph.successors.update(replacements)
@@ -87,7 +87,7 @@ def merge_equal_initializers(graph: Graph, buffers: bool = False) -> int:
             survivor = name if key is None else first_by_key.setdefault(key, name)
             if survivor != name:
                 replacements[name] = survivor
-                editing.merge_knowledge(graph, survivor, name)
+                editing.merge_facts(graph, survivor, name)
     merged = len(replacements)
     for node in graph.nodes:
         if replacements:

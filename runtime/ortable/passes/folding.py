@@ -8,8 +8,8 @@ from ortable import dims, dtypes
 from ortable.errors import BuilderError
 from ortable.ir import Graph, constants, editing, initializers
 from ortable.ir.captures import inner_graphs
-from ortable.ir.casts import HALVES
-from ortable.ir.node import Node, Rewritten
+from ortable.ir.casts import HALF_DTYPES
+from ortable.ir.node import Node, RewriteOrigin
 from ortable_generated.onnx.traits import KEEPS_WEIGHTS
 
 _NO_LIMIT = float("inf")
@@ -41,7 +41,7 @@ def constant_folding(graph: Graph, max_bytes: int, weights: bool = False) -> int
     for node in graph.nodes:
         for inner in inner_graphs(node) if node.attrs else ():
             folded += constant_folding(inner, max_bytes, weights)
-        limit = _NO_LIMIT if weights and isinstance(node.origin, Rewritten) else max_bytes
+        limit = _NO_LIMIT if weights and isinstance(node.origin, RewriteOrigin) else max_bytes
         if _duplicates_weight(graph, node) or not unfoldable.isdisjoint(node.inputs):
             unfoldable.update(node.outputs)
             unfoldable.discard("")
@@ -58,7 +58,7 @@ def constant_folding(graph: Graph, max_bytes: int, weights: bool = False) -> int
     if removed:
         editing.remove_nodes(graph, removed)
     if folded or removed:
-        editing.outdate_history(graph)
+        editing.invalidate_history(graph)
     return folded + len(removed)
 
 
@@ -78,9 +78,9 @@ def _duplicates_weight(graph: Graph, node: Node) -> bool:
         if dtype in _QUANTIZED:
             size = initializers.size_of(value)
             return size > 1 and any(_bytes_of(graph, output) >= size for output in node.outputs)
-        if dtype in HALVES:  # small constants may be stored as float32 too
+        if dtype in HALF_DTYPES:  # small constants may be stored as float32 too
             size = initializers.size_of(value)
-            if size > initializers.SMALL:
+            if size > initializers.MAX_MERGED_ELEMENTS:
                 stored_bytes = size * dtypes.ITEMSIZE[dtype]
                 return any(_bytes_of(graph, output) > stored_bytes for output in node.outputs)
     return False
@@ -117,7 +117,7 @@ def _replace_by_initializer(graph: Graph, name: str, array: np.ndarray) -> None:
     info.producer = None
     info.shape, info.rank = array.shape, array.ndim
     info.dtype = info.dtype or dtypes.from_numpy(array.dtype)
-    if array.size <= initializers.SMALL:
+    if array.size <= initializers.MAX_MERGED_ELEMENTS:
         info.constant = array
         if info.value is None:
-            info.value = initializers.known_value(array)
+            info.value = initializers.integer_value(array)

@@ -33,7 +33,7 @@ def remove_identity_nodes(graph: Graph) -> int:
             continue
         editing.replace_uses(graph, copy, source)
         graph.successors[copy] = source
-        editing.merge_knowledge(graph, source, copy)
+        editing.merge_facts(graph, source, copy)
         dropped.append(node)
     local = {name for node in graph.nodes for name in node.outputs} if remaining else set()
     local.difference_update(node.outputs[0] for node in dropped)
@@ -43,7 +43,7 @@ def remove_identity_nodes(graph: Graph) -> int:
         can_rename = source in local and source not in outputs and source not in protected
         if copy in outputs and can_rename and source not in renamed and copy not in protected:
             renamed[source] = copy
-            editing.merge_knowledge(graph, source, copy)
+            editing.merge_facts(graph, source, copy)
             dropped.append(node)
     if dropped:
         editing.remove_nodes(graph, dropped)

@@ -51,7 +51,7 @@ def arrange_quantized(graph: Graph) -> int:
     rewrites += sum(rewriter.sink_reshape(node) for node in gemms)
     rewrites += rewriter.free_biases()
     if rewrites:
-        editing.outdate_history(graph)
+        editing.invalidate_history(graph)
     return inner_rewrites + rewrites
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ortable.ir import Graph, editing
 from ortable.ir.captures import captured_by_protos, inner_graphs
-from ortable.ir.node import name_stem
+from ortable.ir.node import fx_node_name
 
 
 def inherit_names(graph: Graph) -> None:
@@ -47,5 +47,5 @@ def _is_automatic(graph: Graph, name: str) -> bool:
     if not graph.is_own(name) or "." not in name:
         return False
     producer = graph.values[name].producer
-    origin = None if producer is None else name_stem(producer.origin)
+    origin = None if producer is None else fx_node_name(producer.origin)
     return origin is not None and name.startswith(f"{origin}.")

@@ -34,7 +34,7 @@ def fold_weight_transposes(graph: Graph) -> int:
         transposed = _transpose_initializer(graph, source, perm)
         for node in nodes:
             graph.replace_uses(node.outputs[0], transposed)
-            editing.merge_knowledge(graph, transposed, node.outputs[0])
+            editing.merge_facts(graph, transposed, node.outputs[0])
         folded += nodes
         del graph.initializers_dict[source]
     if folded:

@@ -19,7 +19,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 import ortable
 from ortable.errors import InputError, OptionError, OrtableError
 from ortable.ir.pictures import draw as drawing
-from ortable.ir.pictures.dot import color_of
+from ortable.ir.pictures.dot import operator_color
 from ortable.ir.pictures.draw import DrawStyle, render_model, to_dot
 from ortable.ir.pictures.view import count_text
 from tests.ir.pictures.models import MODELS, TIMES, chain, looped, nodes_of, stack
@@ -218,5 +218,5 @@ def test_programs_paths_and_large_models_are_drawn(tmp_path: Path) -> None:
 
 
 def test_colors_and_counts() -> None:
-    assert color_of("Relu") == color_of("Relu") != color_of("Add")
+    assert operator_color("Relu") == operator_color("Relu") != operator_color("Add")
     assert [count_text(n) for n in (7, 1500, 7_090_000, 10**10)] == ["7", "1.5 k", "7.09 M", "10 G"]

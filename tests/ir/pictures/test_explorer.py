@@ -14,7 +14,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import ortable
 from ortable.errors import InputError, OptionError
-from ortable.ir.pictures.dot import color_of
+from ortable.ir.pictures.dot import operator_color
 from ortable.ir.pictures.draw import DrawStyle, render_model
 from tests.ir.pictures.models import MODELS, functions, looped, nodes_of, stack
 from tests.ir.pictures.test_dot import hostile
@@ -184,10 +184,10 @@ def test_modules_of_one_name_are_two_namespaces() -> None:
 def test_overlays_of_dtypes_and_rewrites(tmp_path: Path) -> None:
     ortable.draw(two_levels(), tmp_path / "m.json", overlays=["dtype", "rewrite"])
     dtypes = json.loads((tmp_path / "m.dtype.json").read_text())["two"]["results"]
-    shown = {"value": "float32", "bgColor": color_of("float32")}
+    shown = {"value": "float32", "bgColor": operator_color("float32")}
     assert dtypes == dict.fromkeys(("x", "enc/split", "enc.fc/mm", "odd"), shown)
     rewrites = json.loads((tmp_path / "m.rewrite.json").read_text())
-    made = {"odd": {"value": "fuse_odd", "bgColor": color_of("fuse_odd")}}
+    made = {"odd": {"value": "fuse_odd", "bgColor": operator_color("fuse_odd")}}
     assert rewrites == {"two": {"results": made}}
 
 

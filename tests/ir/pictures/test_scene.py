@@ -12,12 +12,12 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import ortable
 from ortable.ir.pictures.modules import (
-    class_reader,
     compact_classes,
-    parts_of_node,
-    parts_of_path,
+    make_class_lookup,
+    steps_from_node,
+    steps_from_path,
 )
-from ortable.ir.pictures.read import scene_of
+from ortable.ir.pictures.read import read_scene
 from ortable.ir.pictures.scene import Group, Scene, boxes_of, groups_of
 from ortable.ir.pictures.view import fold_repeats, gather_ends
 from tests.ir.pictures.models import (
@@ -38,7 +38,7 @@ def groups(scene: Scene, role: str) -> list[Group]:
 
 
 def folded(model: ModelProto) -> Scene:
-    scene = scene_of(model)
+    scene = read_scene(model)
     fold_repeats(scene)
     return scene
 
@@ -46,7 +46,7 @@ def folded(model: ModelProto) -> Scene:
 @pytest.mark.parametrize("model", MODELS)
 def test_every_node_is_one_box_also_when_blocks_are_folded(model) -> None:
     proto = model()
-    scene = scene_of(proto)
+    scene = read_scene(proto)
     before = drawn(scene)
     assert len(before) == nodes_of(proto)
     fold_repeats(scene)
@@ -57,7 +57,7 @@ def test_every_node_is_one_box_also_when_blocks_are_folded(model) -> None:
 
 
 def test_modules_are_groups_with_their_classes() -> None:
-    scene = scene_of(stack())
+    scene = read_scene(stack())
     found = {group.path: (group.name, group.kind) for group in groups(scene, "module")}
     assert found["layers.3"] == ("layers.3", "Block")
     assert found["layers.3.fc"] == ("fc", "Linear")
@@ -68,7 +68,7 @@ def test_modules_are_groups_with_their_classes() -> None:
 
 
 def test_weights_are_rows_and_inputs_and_outputs_are_boxes() -> None:
-    scene = scene_of(stack())
+    scene = read_scene(stack())
     roles = [(box.role, box.title) for box in boxes_of(scene.root) if box.role != "node"]
     assert roles == [("input", "x"), ("output", "output_0")]
     rows = [row for box in drawn(scene) for row in box.weights]
@@ -96,7 +96,7 @@ def test_small_constants_show_their_values() -> None:
     ]
     y = helper.make_tensor_value_info("y", TensorProto.INT32, [2, 2])
     reshape, mul, cast = drawn(
-        scene_of(helper.make_model(helper.make_graph(nodes, "g", [x], [y], [shape])))
+        read_scene(helper.make_model(helper.make_graph(nodes, "g", [x], [y], [shape])))
     )
     assert [(row.name, row.text) for row in reshape.weights] == [("shape", "[2, -1]")]
     assert [(row.name, row.text) for row in reshape.attributes] == [("allowzero", "1")]
@@ -106,7 +106,7 @@ def test_small_constants_show_their_values() -> None:
 
 
 def test_a_module_that_is_called_again_has_two_parts_and_no_way_leads_back() -> None:
-    scene = scene_of(again())
+    scene = read_scene(again())
     found = [(g.name, g.part, g.title()) for g in scene.root.items if isinstance(g, Group)]
     assert found == [("fc", 1, "fc"), ("norm", 1, "norm"), ("fc", 2, "fc (part 2)")]
     before: dict[object, set[object]] = {}
@@ -118,7 +118,7 @@ def test_a_module_that_is_called_again_has_two_parts_and_no_way_leads_back() -> 
 
 
 def test_graphs_inside_nodes_are_groups_that_edges_lead_into() -> None:
-    scene = scene_of(looped())
+    scene = read_scene(looped())
     names = {group.name for group in groups(scene, "body")}
     assert names == {"Loop: body", "If: then_branch", "If: else_branch"}
     (cell,) = groups(scene, "module")
@@ -135,7 +135,7 @@ def test_graphs_inside_nodes_are_groups_that_edges_lead_into() -> None:
 
 
 def test_calls_of_functions_are_groups_with_their_nodes_and_weights() -> None:
-    scene = scene_of(functions())
+    scene = read_scene(functions())
     calls = [group for group in groups(scene, "function") if group.kind == "Block"]
     assert [group.path for group in calls] == [f"layers.{n}" for n in range(4)]
     inner = [group.path for group in groups_of(calls[2]) if group.kind == "Linear"]
@@ -152,7 +152,7 @@ def test_weights_that_are_inputs_of_a_training_graph_are_rows() -> None:
         for name in ("x", "fc.w", "y")
     )
     node = helper.make_node("MatMul", ["x", "fc.w"], ["y"], name="fc/matmul")
-    scene = scene_of(helper.make_model(helper.make_graph([node], "g", [x, w], [y])))
+    scene = read_scene(helper.make_model(helper.make_graph([node], "g", [x, w], [y])))
     (box,) = drawn(scene)
     assert [(row.name, row.text) for row in box.weights] == [("w", "float32[3, 3] input")]
     assert box.parameters == 9
@@ -163,15 +163,15 @@ def test_weights_that_are_inputs_of_a_training_graph_are_rows() -> None:
 
 
 def test_the_three_ways_to_say_of_which_module_a_node_is() -> None:
-    kinds = class_reader("layer1=Sequential; layer1.*=Block; layer1.*.conv=Conv2d")
+    kinds = make_class_lookup("layer1=Sequential; layer1.*=Block; layer1.*.conv=Conv2d")
     node = helper.make_node("Conv", ["x"], ["y"], name="/enc/layer.0/fc/MatMul")
-    ours = parts_of_node(node, {"module_path": "layer1.0.conv", "fx_node": "conv"}, kinds)
+    ours = steps_from_node(node, {"module_path": "layer1.0.conv", "fx_node": "conv"}, kinds)
     assert [tuple(part) for part in ours] == [
         ("layer1", "layer1", "Sequential"),
         ("0", "layer1.0", "Block"),
         ("conv", "layer1.0.conv", "Conv2d"),
     ]
-    torchs = parts_of_node(
+    torchs = steps_from_node(
         node,
         {
             "pkg.torch.onnx.name_scopes": "['', 'enc', 'enc.layer.0', 'linear']",
@@ -183,16 +183,16 @@ def test_the_three_ways_to_say_of_which_module_a_node_is() -> None:
         ("enc", "enc", "Enc"),
         ("layer.0", "enc.layer.0", "Layer"),
     ]
-    named = parts_of_node(node, {}, kinds)
+    named = steps_from_node(node, {}, kinds)
     assert [part.path for part in named] == ["enc", "enc.layer.0", "enc.layer.0.fc"]
     node.name = "layer1.1/relu"
-    assert [part.path for part in parts_of_node(node, {}, kinds)] == ["layer1", "layer1.1"]
+    assert [part.path for part in steps_from_node(node, {}, kinds)] == ["layer1", "layer1.1"]
     node.name = "plain"
-    assert parts_of_node(node, {}, kinds) == ()
+    assert steps_from_node(node, {}, kinds) == ()
 
 
 def test_numbers_join_the_name_before_them() -> None:
-    names = [part.name for part in parts_of_path("a.layers.0.1.b", lambda path: "")]
+    names = [part.name for part in steps_from_path("a.layers.0.1.b", lambda path: "")]
     assert names == ["a", "layers.0", "1", "b"]
 
 
@@ -204,7 +204,7 @@ def test_classes_are_written_shortly_and_read_again() -> None:
     assert text.split("; ") == [
         "layers.*=Block", "net.0=Linear", "net.1=ReLU", "layers.*.fc=Linear", "head=Linear",
     ]  # fmt: skip
-    read = class_reader(text)
+    read = make_class_lookup(text)
     assert {path: read(path) for path in classes} == classes
     assert read("layers") == "" == read("net.2")
 
@@ -284,7 +284,7 @@ def test_many_outputs_are_a_few_and_a_group() -> None:
     names = [f"y{n}" for n in range(40)]
     nodes = [helper.make_node("Relu", ["x"], [name]) for name in names]
     outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in names]
-    scene = scene_of(helper.make_model(helper.make_graph(nodes, "g", [x], outputs)))
+    scene = read_scene(helper.make_model(helper.make_graph(nodes, "g", [x], outputs)))
     gather_ends(scene.root)
     (rest,) = groups(scene, "ends")
     assert rest.name == "37 more outputs" and len(rest.items) == 37

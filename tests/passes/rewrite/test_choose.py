@@ -324,7 +324,7 @@ def test_conversions_on_disk_are_told_apart_by_their_rules(
     from ortable.backend.cache import keys
     from ortable.backend.cache.memory import conversions
 
-    monkeypatch.setattr(keys, "LOADED", [])  # specs with functions, loaded by another test
+    monkeypatch.setattr(keys, "LOADED_SPECS", [])  # specs with functions, loaded by another test
     folder, path = tmp_path / "cache", str(rules_file)
     assert compiled(folder, rewrites=path)["cache"] == "miss"
     conversions.clear()

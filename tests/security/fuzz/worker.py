@@ -18,7 +18,7 @@ from typing import Any
 import torch  # noqa: F401  # a loader imports it, and that opens libraries
 
 from ortable.errors import SpecError
-from ortable.interpreter.user_specs import compiled_specs
+from ortable.interpreter.user_specs import compile_spec_file
 from ortable.passes.rewrite import rule_selection
 
 from .mutate import MARK, Input
@@ -56,7 +56,7 @@ def problem(given: Input, folder: Path) -> str | None:
     try:
         with _bounded():
             if given.kind == "aten":
-                source = compiled_specs(path)
+                source = compile_spec_file(path)
             else:
                 source = rule_selection.compile_rules_to_source(path)
     except SpecError as error:

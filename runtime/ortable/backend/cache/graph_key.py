@@ -28,7 +28,7 @@ from ortable.backend.store import Uncacheable
 from ortable.compat.providers import provider_names
 from ortable.compat.torch import HigherOrderOperator, OpOverload
 from ortable.interpreter.modules import find_attribute
-from ortable.interpreter.tables import LOADED
+from ortable.interpreter.tables import LOADED_SPECS
 from ortable.passes.rewrite.rule_selection import content_key
 
 from .keys import digest_of_lines, to_canonical_json
@@ -67,7 +67,7 @@ def conversion_key(
         str(torch.get_default_dtype()),
         torch.are_deterministic_algorithms_enabled(),  # decides the content of new memory
         getattr(torch.utils.deterministic, "fill_uninitialized_memory", True),
-        len(LOADED),
+        len(LOADED_SPECS),
     ]
     return digest_of_lines(
         [to_canonical_json(settings), f"kind {graph.kind}", *graph_text(graph.module)]

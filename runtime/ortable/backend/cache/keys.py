@@ -18,7 +18,7 @@ import torch
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.store import Uncacheable
-from ortable.interpreter.tables import LOADED
+from ortable.interpreter.tables import LOADED_SPECS
 
 
 def option_settings(options: OrtOptions) -> list[Any]:
@@ -69,11 +69,11 @@ def disk_key(key: str) -> str:
     Raises:
         Uncacheable: if `load_specs` received functions, whose content cannot be compared.
     """
-    for specs in LOADED:
+    for specs in LOADED_SPECS:
         if specs.lowerings:
             raise Uncacheable(f"{specs.path} was loaded with lowerings, which are functions")
     return digest_of_lines(
-        [key, to_canonical_json(dependency_versions()), *(specs.source for specs in LOADED)]
+        [key, to_canonical_json(dependency_versions()), *(specs.source for specs in LOADED_SPECS)]
     )
 
 

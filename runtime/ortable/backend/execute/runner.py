@@ -26,7 +26,7 @@ from ortable.backend.sessions.session import make_run_options, make_session
 from ortable.backend.sessions.tune import tuned_settings, warn_not_tuned
 from ortable.compat.onnxruntime import bound_session
 from ortable.compat.providers import CPU, CUDA, provider_names
-from ortable.ir.casts import HALVES
+from ortable.ir.casts import HALF_DTYPES
 from ortable.passes.weight_quantization import Stored, WeightOptions
 from ortable_generated.onnx.traits import GATHERS
 
@@ -269,7 +269,7 @@ def exclude_half_matrices(compiled: CompiledGraph, positions: Sequence[int]) -> 
 
 
 def _is_matrix(role: InputRole) -> bool:
-    return role.elem_type in HALVES and len(role.shape or ()) > 1
+    return role.elem_type in HALF_DTYPES and len(role.shape or ()) > 1
 
 
 def move_casts_to_front(model: ModelProto) -> ModelProto:
@@ -285,7 +285,7 @@ def move_casts_to_front(model: ModelProto) -> ModelProto:
     halves = {
         graph_input.name
         for graph_input in result.graph.input
-        if graph_input.type.tensor_type.elem_type in HALVES
+        if graph_input.type.tensor_type.elem_type in HALF_DTYPES
     }
     is_cast = [len(node.input) == 1 and node.input[0] in halves for node in nodes]
     del result.graph.node[:]
@@ -313,7 +313,7 @@ def compute_weight_memory(compiled: CompiledGraph, constants: Sequence[int]) -> 
             continue
         memory["model_bytes"] += count * size
         if role.index in frozen:
-            is_widened = role.elem_type in HALVES and role.name in computed
+            is_widened = role.elem_type in HALF_DTYPES and role.name in computed
             memory["session_bytes"] += count * (4 if is_widened else size)
     return memory
 

@@ -32,7 +32,7 @@ from ortable.compat.scoped_patch import pause_gc
 from ortable.errors import OptionError
 from ortable.interpreter import numbers
 from ortable.interpreter.complex_numbers import transpose_parts
-from ortable.interpreter.control_flow import refuse_effects
+from ortable.interpreter.control_flow import reject_effects
 from ortable.passes import pipeline
 from ortable.passes.rewrite import rule_selection
 from ortable.passes.rewrite.engine import rewrite_graph
@@ -68,7 +68,7 @@ def compile_graph(
     """
     assert options.providers is not None, "call resolve_providers first"
     begin = time.perf_counter()
-    refuse_effects(graph.module)
+    reject_effects(graph.module)
     providers = provider_names(options.providers)
     check_inputs(graph.inputs, providers)
     outputs = plan_outputs(graph)
@@ -238,7 +238,7 @@ def _declare_output(
     value = node.meta["val"]
     builder.origin = node
     if isinstance(value, torch.SymFloat | torch.SymBool):
-        number = numbers.adopt_number(builder, numbers.as_number(builder, result), value)
+        number = numbers.adopt_number(builder, numbers.make_number_result(builder, result), value)
         _name_output(builder, number, name)
         is_bool = isinstance(value, torch.SymBool)
         elem_type = dtypes.boolean if is_bool else dtypes.float64

@@ -22,7 +22,7 @@ from ortable.interpreter import mutation
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.diagnostics.unsupported import (
     group_missing,
-    is_known,
+    is_convertible,
     missing_nodes,
     not_found_error,
 )
@@ -116,7 +116,7 @@ def _unsupported_reason(
     write_reason = mutation.write_reason(node, tables.mutates)
     if write_reason is not None:
         return f"it writes to its argument: {write_reason}"
-    if not is_known(node, tables, _find_converter):
+    if not is_convertible(node, tables, _find_converter):
         return "no entry of the specs converts it"
     for subgraph in _subgraphs(graph_module, node):
         missing = group_missing(

@@ -12,7 +12,7 @@ from torch.fx import GraphModule, Node
 from ortable.backend.lower.aot_graph import AotGraph, writes_argument
 from ortable.backend.roles import Placement
 from ortable.compat.torch import HigherOrderOperator, OpOverload, OpOverloadPacket
-from ortable.interpreter.assertions import asserts_inside
+from ortable.interpreter.assertions import has_inner_assertions
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.diagnostics.origin import source_line
 from ortable.interpreter.diagnostics.unsupported import draft_entry
@@ -106,7 +106,7 @@ def place_nodes(
     higher_order_calls = [
         call for call in graph.module.graph.nodes if isinstance(call.target, HigherOrderOperator)
     ]
-    asserting = [node for node in higher_order_calls if asserts_inside(graph.module, node)]
+    asserting = [node for node in higher_order_calls if has_inner_assertions(graph.module, node)]
     torch_only = _with_items({**dict.fromkeys(asserting, _ASSERTION_REASON), **(unsupported or {})})
     graph, in_torch, original_nodes = emit_rng_calls(graph, torch_only)
     return graph, _with_items({**_placed_by_table(graph), **in_torch}), original_nodes

@@ -38,7 +38,7 @@ from ortable.debug.run import ReferenceBackend
 from ortable.errors import OrtableError, ProviderError
 from ortable.exporter.reporting.numeric_diff import ToleranceOverride
 from ortable.interpreter.diagnostics.origin import source_line
-from ortable.ir.node import Rewritten
+from ortable.ir.node import RewriteOrigin
 from ortable.passes.rewrite import rule_selection
 from ortable.passes.rewrite.rule import Rule
 
@@ -498,7 +498,7 @@ def _locate_decomposition(name: str, function: Any) -> SourceLocation:
 
 def _module_and_source(origin: Any) -> tuple[str, str]:
     """Return the module and the source line that an FX node or its metadata names."""
-    original = origin.find_original() if isinstance(origin, Rewritten) else origin
+    original = origin.find_original() if isinstance(origin, RewriteOrigin) else origin
     if isinstance(original, dict):
         return str(original.get("module", "")), str(original.get("source", ""))
     if not isinstance(original, Node):

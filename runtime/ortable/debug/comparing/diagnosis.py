@@ -18,7 +18,7 @@ from torch.fx import Node
 from ortable.exporter.reporting.numeric_diff import NumericDiff, intermediate_results
 from ortable.exporter.reporting.sessions import proto_of
 from ortable.interpreter.diagnostics.origin import source_line
-from ortable.ir.node import REWRITES
+from ortable.ir.node import REWRITES_KEY
 from ortable.ir.proto.walk import graphs_inside
 
 from ..arrays import describe_value, format_node, to_numpy, to_torch
@@ -118,7 +118,7 @@ def _find_rules(mismatch: Mismatch) -> list[str]:
     nodes = find_computing_nodes(mismatch)
     for proto in reversed(nodes):
         metadata = {entry.key: entry.value for entry in proto.metadata_props}
-        rules += metadata.get(REWRITES, "").split(", ") if REWRITES in metadata else []
+        rules += metadata.get(REWRITES_KEY, "").split(", ") if REWRITES_KEY in metadata else []
     return list(dict.fromkeys(rules))
 
 

@@ -18,7 +18,7 @@ import torch
 from torch.fx import Node
 
 from ortable.compat.torch import OpOverload, pytree
-from ortable.interpreter.tables import LOADED
+from ortable.interpreter.tables import LOADED_SPECS
 
 from .mismatch import find_producer, operator_name
 
@@ -355,7 +355,7 @@ def minimize(
         options=writable_options(options),
         dynamic=dynamic,
         foreign=sorted(name for name in used if name.partition("::")[0] not in _TORCH_NAMESPACES),
-        loaded=[item.file for item in LOADED if item.file and used & set(item.operators)],
+        loaded=[item.file for item in LOADED_SPECS if item.file and used & set(item.operators)],
         tolerance=tolerance,
         exporting=exporting,
     )

@@ -18,7 +18,7 @@ import torch
 from torch.fx import Node
 
 from ortable.interpreter.diagnostics.origin import module_path
-from ortable.interpreter.tables import LOADED, generated_tables
+from ortable.interpreter.tables import LOADED_SPECS, generated_tables
 from ortable.passes.rewrite import rule_selection
 from ortable.passes.rewrite.rule import Rule
 
@@ -77,7 +77,7 @@ def locate_rule(rule: Rule, files: Iterable[str] = ()) -> SourceLocation:
 def locate_entry(name: str, case: int = 0) -> SourceLocation:
     """Locate an entry or one of its cases; the location of a user's entry has the full path."""
     location = where_is(name, case) or SourceLocation("")
-    loaded = next((item.file for item in reversed(LOADED) if name in item.operators), "")
+    loaded = next((item.file for item in reversed(LOADED_SPECS) if name in item.operators), "")
     return replace(location, file=loaded or location.file)
 
 
@@ -124,7 +124,7 @@ def resolve_alias(name: str) -> str:
 
 def loaded_lines(key: str) -> tuple[int, ...]:
     """Return the lines of an entry of `ortable.load_specs` and of its cases; else empty."""
-    for loaded in reversed(LOADED):
+    for loaded in reversed(LOADED_SPECS):
         if key in loaded.operators:
             return tuple(loaded.lines.get(key, ()))
     return ()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ortable.interpreter.user_specs import checked_specs, load_specs
+from ortable.interpreter.user_specs import load_specs, read_spec_file
 from ortable.ir.versions import TARGETS
 from ortablegen.aten.model import AliasEntry, OpEntry, Sample
 from ortablegen.rewrites.model import Rewrite, RewriteCase
@@ -73,7 +73,7 @@ def run_spec_file(
         yield from _rewrite_cases(Path(path), only)
         return
     functions = dict(lowerings or {})
-    specs = checked_specs(path, frozenset(functions))
+    specs = read_spec_file(path, frozenset(functions))
     load_specs(path, lowerings=functions, override=True)
     for entry in (*specs.ops, *specs.aliases):
         for sample in entry.samples if only in entry.key else ():

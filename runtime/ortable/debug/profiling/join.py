@@ -22,7 +22,7 @@ import onnx.inliner
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from ortable.compat.torch import higher_order_operators
-from ortable.ir.pictures.modules import texts_in
+from ortable.ir.pictures.modules import parse_string_list
 from ortable.ir.proto.model_validation import check_functions
 from ortable.ir.proto.walk import node_positions, nodes_below, nodes_between
 
@@ -334,8 +334,8 @@ def _parse_torch_onnx_metadata(metadata: Mapping[str, str]) -> tuple[str, str, s
     The metadata has the scopes from the root to the node, their classes (the operator is last), and
     a stack trace.
     """
-    scopes = texts_in(metadata.get(f"{_TORCH_ONNX}name_scopes", ""))
-    classes = texts_in(metadata.get(f"{_TORCH_ONNX}class_hierarchy", ""))
+    scopes = parse_string_list(metadata.get(f"{_TORCH_ONNX}name_scopes", ""))
+    classes = parse_string_list(metadata.get(f"{_TORCH_ONNX}class_hierarchy", ""))
     frames = list(_FRAME_PATTERN.finditer(metadata.get(f"{_TORCH_ONNX}stack_trace", "")))
     frames = [frame for frame in frames if not _IN_TORCH.search(frame["file"])] or frames
     line = ""

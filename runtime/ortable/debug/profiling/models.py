@@ -22,7 +22,7 @@ from ortable.compat.providers import CPU
 from ortable.errors import InputError, OptionError, OrtableError, ProviderError
 from ortable.exporter.program import OnnxProgram
 from ortable.exporter.reporting.sessions import array_of, make_session, ort_value, proto_of
-from ortable.ir.proto.model_validation import load_graph
+from ortable.ir.proto.model_validation import load_model
 
 from .join import inline_module_functions
 from .record import GraphRecord, Recording, profile_settings, read_session, time_calls
@@ -126,7 +126,7 @@ def _make_model_session(
 def _load_file(path: Any, settings: dict[str, Any]) -> ModelProto:
     """Load the model of a file without external weights, which the session loads itself."""
     try:
-        model = load_graph(path)
+        model = load_model(path)
     except FileNotFoundError:
         raise InputError(f"no file {str(path)!r}") from None
     except OSError as error:

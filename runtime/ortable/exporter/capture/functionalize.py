@@ -38,7 +38,7 @@ from ortable.errors import ExportError
 from ortable.exporter.dispatchers.dispatcher import direct_converter, find_user_converter
 from ortable.exporter.frontend.export_request import ExportOptions
 from ortable.exporter.frontend.module_calls import AUTOCAST
-from ortable.interpreter.control_flow import call_of
+from ortable.interpreter.control_flow import find_call_layout
 from ortable.interpreter.modules import find_attribute
 from ortable.interpreter.mutation import first_write, write_reason
 from ortable.interpreter.tables import ConverterTables
@@ -429,7 +429,7 @@ def _mark_regions(graph_module: GraphModule, replaced: dict[str, GraphModule]) -
         name = getattr(node.target, "__name__", "")
         if name not in traits.REGION or not isinstance(node.target, HigherOrderOperator):
             continue
-        call = call_of(name)
+        call = find_call_layout(name)
         assert call is not None
         operand: Any = node.args[call.before]
         path = str(operand.target)

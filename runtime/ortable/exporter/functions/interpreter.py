@@ -162,7 +162,7 @@ class FunctionInterpreter(DynamoInterpreter):
         """
         target: Any = node.target
         name = target.name()
-        call = control_flow.call_of(name)
+        call = control_flow.find_call_layout(name)
         if call is None or (name in traits.CASTS and node.args[traits.CASTS[name]]):
             return super().call_higher_order(node)
         graph_module = self.values[node.args[call.before]]  # type: ignore[index]
@@ -186,7 +186,7 @@ class FunctionInterpreter(DynamoInterpreter):
                 self.call_subgraph(node, graph_module, body, stacks)
             else:
                 self.convert_nodes(body, stacks)
-        return control_flow.result_of(graph_module, self.values)
+        return control_flow.inlined_result(graph_module, self.values)
 
     def bind_inputs(self, graph_module: GraphModule, operands: Sequence[Any]) -> None:
         """Assign values to the placeholders of an inner graph; weights remain weights."""

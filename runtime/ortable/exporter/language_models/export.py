@@ -18,7 +18,7 @@ from ortable.builder import LargeModel
 from ortable.errors import OptionError
 from ortable.exporter.frontend.export_request import ExportOptions
 from ortable.exporter.language_models.model_folder import genai_config
-from ortable.ir.proto.large_model import save_together
+from ortable.ir.proto.large_model import save_with_shared_data
 from ortable.passes.weight_quantization import WeightOptions, parse_weights
 
 from ..to_onnx import export
@@ -132,7 +132,7 @@ def export_language_model(
         if loop is not None and decoding is not None:
             loop_keywords = {**keywords, "weights": _nest_weight_options(keywords["weights"])}
             models[SEARCHES[loop]] = export_search_loop(decoder, decoding, sample, loop_keywords)
-        save_together(models, folder)
+        save_with_shared_data(models, folder)
         _write_settings(decoder.model, tokenizer, folder)
     return OnnxLanguageModel.load(path)
 

@@ -17,7 +17,7 @@ from ortable.exporter.frontend.export_request import Program
 from ortable.interpreter.diagnostics.origin import called_modules, module_path
 from ortable.interpreter.outputs import InputRecord
 from ortable.ir.initializers import storage_key
-from ortable.ir.pictures.modules import CLASSES, compact_classes
+from ortable.ir.pictures.modules import CLASSES_KEY, compact_classes
 
 DEFAULT_NAME = "ortable"
 _COMPUTED_SUFFIXES = frozenset(
@@ -65,7 +65,7 @@ def write_metadata(model: Any, program: Program, text: str = "") -> None:
     tied = [f"{alias}={names[0]}" for names in program.initializers.values() for alias in names[1:]]
     modules = compact_classes(_module_classes(program))
     if modules:
-        properties[CLASSES] = modules
+        properties[CLASSES_KEY] = modules
     if tied:
         properties["ortable.tied_weights"] = "; ".join(tied)
     present = {prop.key for prop in proto.metadata_props}

@@ -22,7 +22,7 @@ from ortable.exporter.reporting.numeric_diff import with_outputs
 from ortable.exporter.reporting.sessions import make_session, run_session
 from ortable.exporter.reporting.validate import text_table
 from ortable.ir import initializers
-from ortable.ir.casts import HALVES
+from ortable.ir.casts import HALF_DTYPES
 from ortable.ir.proto.large_model import LargeModel
 from ortable.passes.quantize_weights import quantize_weights
 from ortable.passes.rewrite import rule_selection
@@ -501,5 +501,5 @@ def _half_bytes(builder: GraphBuilder) -> tuple[int, int]:
     for value in builder.initializers_dict.values():
         size = int(initializers.nbytes_of(value))
         total += size
-        half += size if initializers.dtype_of(value) in HALVES else 0
+        half += size if initializers.dtype_of(value) in HALF_DTYPES else 0
     return half, total

@@ -18,10 +18,10 @@ from torch.fx import GraphModule, Node
 from ortable.compat.torch import HigherOrderOperator, OpOverload
 from ortable.errors import ConversionError, FunctionNotFoundError
 from ortable.interpreter.calls import (
-    PYTHON,
+    PYTHON_PREFIXES,
     SIZE_METHODS,
-    alias_of,
     converter_name,
+    find_call_target,
     operator_key,
     qualified_name,
 )
@@ -63,7 +63,7 @@ AsGraph = Callable[[Any], GraphModule | None]
 
 
 @dataclass
-class Missing:
+class MissingOperator:
     """A target without a converter, its key in the tables, and the nodes that call it."""
 
     name: str
@@ -109,7 +109,7 @@ def missing_nodes(
     attribute_owner = graph_module if owner is None else owner
     for node in graph_module.graph.nodes:
         if node.op == "call_function":
-            if node not in elidable and not is_known(node, tables, find_converter):
+            if node not in elidable and not is_convertible(node, tables, find_converter):
                 missing.append(node)
         elif node.op == "call_method":
             if node.target not in tables.methods and node.target not in SIZE_METHODS:
@@ -129,7 +129,7 @@ def missing_nodes(
     return missing
 
 
-def is_known(node: Node, tables: ConverterTables, find_converter: FindConverter) -> bool:
+def is_convertible(node: Node, tables: ConverterTables, find_converter: FindConverter) -> bool:
     """Whether the function that a node calls has a converter or does not need one."""
     target = node.target
     if isinstance(target, OpOverload):
@@ -153,21 +153,23 @@ def is_known(node: Node, tables: ConverterTables, find_converter: FindConverter)
         return True
     name = qualified_name(target)
     return (
-        alias_of(tables, target) is not None or name in traits.ASSERTION or name.startswith(PYTHON)
+        find_call_target(tables, target) is not None
+        or name in traits.ASSERTION
+        or name.startswith(PYTHON_PREFIXES)
     )
 
 
-def group_missing(nodes: Iterable[Node]) -> list[Missing]:
+def group_missing(nodes: Iterable[Node]) -> list[MissingOperator]:
     """Group nodes without a converter by target, in the order of the graph."""
-    groups: dict[tuple[str, str], Missing] = {}
+    groups: dict[tuple[str, str], MissingOperator] = {}
     for node in nodes:
         name = operator_key(node)
-        groups.setdefault((node.op, name), Missing(name, node.target)).nodes.append(node)
+        groups.setdefault((node.op, name), MissingOperator(name, node.target)).nodes.append(node)
     return list(groups.values())
 
 
 def not_found_error(
-    missing: list[Missing], tables: ConverterTables, graph_text: str
+    missing: list[MissingOperator], tables: ConverterTables, graph_text: str
 ) -> FunctionNotFoundError:
     """Return the error for targets without a converter; its message shows the first one."""
     details = [
@@ -190,7 +192,7 @@ def not_found_error(
     return error
 
 
-def _format_summary(missing: list[Missing], tables: ConverterTables) -> list[str]:
+def _format_summary(missing: list[MissingOperator], tables: ConverterTables) -> list[str]:
     """Format the first operator with its location, the names of all, and a draft of an entry."""
     first_missing = missing[0]
     node = first_missing.nodes[0]
@@ -242,7 +244,7 @@ def _wrap_line(line: str) -> list[str]:
     )
 
 
-def _format_search(missing: list[Missing]) -> str:
+def _format_search(missing: list[MissingOperator]) -> str:
     """Return the first line of the details, with the call of the first target."""
     first_missing = missing[0]
     node = first_missing.nodes[0]
@@ -253,7 +255,7 @@ def _format_search(missing: list[Missing]) -> str:
     )
 
 
-def _format_missing(entry: Missing, tables: ConverterTables) -> list[str]:
+def _format_missing(entry: MissingOperator, tables: ConverterTables) -> list[str]:
     node = entry.nodes[0]
     lines = [f"  {entry.name}, {_format_count(len(entry.nodes), 'call')}"]
     locations = list(dict.fromkeys(_node_location(called) for called in entry.nodes))

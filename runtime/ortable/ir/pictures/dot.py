@@ -22,7 +22,7 @@ _END_COLORS = {"input": "#cfe8ff", "output": "#d3f2d3"}
 _LONG_STYLE = ', color="#d9822b", penwidth=1.8, weight=0'
 
 
-def dot_of(
+def format_dot(
     view: View, *, rankdir: str = "TB", weights: bool = True, attributes: bool = True
 ) -> str:
     """Format a view as DOT text.
@@ -39,7 +39,7 @@ def dot_of(
     return "\n".join([*lines, "}", ""])
 
 
-def color_of(operator: str) -> str:
+def operator_color(operator: str) -> str:
     """Return a light color that depends only on the name of the operator."""
     hue = (zlib.crc32(operator.encode()) % 360) / 360
     red, green, blue = colorsys.hls_to_rgb(hue, 0.86, 0.55)
@@ -94,7 +94,8 @@ class _Writer:
             table = _html_table(rows, color=_END_COLORS[box.role], style="rounded")
             return f"label=<{table}>, tooltip={tooltip}"
         rows = [
-            f'<tr><td colspan="2" bgcolor="{color_of(box.title)}"><b>{_escape_html(box.title)}</b>'
+            f'<tr><td colspan="2" bgcolor="{operator_color(box.title)}">'
+            f"<b>{_escape_html(box.title)}</b>"
         ]
         if box.note:
             rows[0] += f' <font point-size="8" color="#556677">{_escape_html(box.note)}</font>'

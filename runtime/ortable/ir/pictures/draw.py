@@ -16,13 +16,13 @@ from onnx import GraphProto, ModelProto
 
 from ortable.errors import OptionError, OrtableError
 from ortable.ir.proto.atomic_files import write_file
-from ortable.ir.proto.model_validation import load_graph
+from ortable.ir.proto.model_validation import load_model
 
-from .dot import dot_of
+from .dot import format_dot
 from .explorer import Overlay, explorer_files
-from .read import scene_of
+from .read import read_scene
 from .scene import Scene
-from .view import View, count_visible, fold_repeats, gather_ends, part_of, view_of
+from .view import View, count_visible, extract_module, fold_repeats, gather_ends, view_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -146,13 +146,13 @@ def render_model(model: Any, format: str, look: DrawStyle | None = None) -> byte
     view = view_of(scene, look.depth)
     if format not in ("dot", "gv"):
         _check_size(scene, view, look)
-    text = dot_of(view, rankdir=look.rankdir, weights=look.weights, attributes=look.attributes)
+    text = format_dot(view, rankdir=look.rankdir, weights=look.weights, attributes=look.attributes)
     return text.encode() if format in ("dot", "gv") else _run_graphviz(text, format)
 
 
 def _model_of(model: Any) -> ModelProto | GraphProto:
     if isinstance(model, str | os.PathLike):
-        return load_graph(model)
+        return load_model(model)
     if isinstance(model, ModelProto | GraphProto):
         return model
     model_or_large = getattr(model, "model", model)  # a program has `model`
@@ -163,8 +163,8 @@ def _model_of(model: Any) -> ModelProto | GraphProto:
 
 
 def _build_scene(model: Any, style: DrawStyle) -> Scene:
-    scene = scene_of(_model_of(model))
-    return scene if style.module is None else part_of(scene, style.module)
+    scene = read_scene(_model_of(model))
+    return scene if style.module is None else extract_module(scene, style.module)
 
 
 def _check_size(scene: Scene, view: View, style: DrawStyle) -> None:

@@ -14,23 +14,23 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ortable.errors import InputError, OptionError
-from ortable.ir.node import REWRITES
+from ortable.ir.node import REWRITES_KEY
 
-from .dot import color_of
+from .dot import operator_color
 from .scene import Box, Constant, Edge, Group, Scene
 
 _GRADIENT = [{"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#e8590c"}]
 _SEPARATORS = str.maketrans("/;", "__")  # characters with a meaning in namespaces
 
 
-class Times(Protocol):
+class ProfileResult(Protocol):
     """Interface of the result of `ortable.profile`."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the tables of the profile."""
 
 
-Overlay = Times | str | os.PathLike[str]
+Overlay = ProfileResult | str | os.PathLike[str]
 
 
 def explorer_files(
@@ -152,7 +152,7 @@ class _Writer:
         if overlay == "dtype":
             texts = {box: box.outputs[0].partition("[")[0] for box in self.ids if box.outputs}
         elif overlay == "rewrite":
-            texts = {box: box.about.get(REWRITES, "") for box in self.ids}
+            texts = {box: box.about.get(REWRITES_KEY, "") for box in self.ids}
         else:
             times = self._times_by_id(_read_kernels(overlay))
             rounded = {
@@ -160,7 +160,7 @@ class _Writer:
             }
             return "time", {"results": rounded, "gradient": _GRADIENT}
         results = {
-            self.ids[box]: {"value": text, "bgColor": color_of(text)}
+            self.ids[box]: {"value": text, "bgColor": operator_color(text)}
             for box, text in texts.items()
             if text
         }

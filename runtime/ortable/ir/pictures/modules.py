@@ -16,7 +16,7 @@ from onnx import NodeProto
 
 from .scene import Group
 
-CLASSES = "ortable.modules"  # key of the model's metadata_props
+CLASSES_KEY = "ortable.modules"  # key of the model's metadata_props
 _MAX_LIST_LENGTH = 100_000  # characters of a list of scopes; longer lists are ignored
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")  # a part of a path that is a number
 
@@ -44,13 +44,13 @@ def compact_classes(classes: Mapping[str, str]) -> str:
     return "; ".join(f"{path}={class_name}" for path, class_name in compacted.items())
 
 
-def class_reader(text: str) -> Callable[[str], str]:
+def make_class_lookup(text: str) -> Callable[[str], str]:
     """Return a function from paths to classes (or an empty text), parsed from `compact_classes`."""
     classes = dict(entry.split("=", 1) for entry in text.split("; ") if "=" in entry)
     return lambda path: classes.get(path) or classes.get(_NUMBER.sub("*", path), "")
 
 
-def parts_of_path(path: str, find_class: Callable[[str], str]) -> tuple[PathStep, ...]:
+def steps_from_path(path: str, find_class: Callable[[str], str]) -> tuple[PathStep, ...]:
     """Return the modules on the path to ``path``, outermost first.
 
     A number and the name before it form one step (``layer.0``), unless the name alone is a module.
@@ -70,25 +70,25 @@ def parts_of_path(path: str, find_class: Callable[[str], str]) -> tuple[PathStep
     return tuple(steps)
 
 
-def parts_of_node(
+def steps_from_node(
     node: NodeProto, metadata: Mapping[str, str], find_class: Callable[[str], str]
 ) -> tuple[PathStep, ...]:
     """Return the modules that contain a node, outermost first."""
     if "module_path" in metadata or "fx_node" in metadata:
-        return parts_of_path(metadata.get("module_path", ""), find_class)
-    scopes = texts_in(metadata.get("pkg.torch.onnx.name_scopes", ""))
+        return steps_from_path(metadata.get("module_path", ""), find_class)
+    scopes = parse_string_list(metadata.get("pkg.torch.onnx.name_scopes", ""))
     if scopes:
-        class_names = texts_in(metadata.get("pkg.torch.onnx.class_hierarchy", ""))
+        class_names = parse_string_list(metadata.get("pkg.torch.onnx.class_hierarchy", ""))
         return _steps_from_scopes(scopes[:-1], class_names)
     scope, _, _ = node.name.rpartition("/")
     if node.name.startswith("/"):
         names = scope.strip("/").split("/") if scope.strip("/") else []
         paths = [".".join(names[: index + 1]) for index in range(len(names))]
         return tuple(PathStep(name, path) for name, path in zip(names, paths, strict=True))
-    return parts_of_path(scope.replace("/", "."), find_class)
+    return steps_from_path(scope.replace("/", "."), find_class)
 
 
-def texts_in(written: str) -> list[str]:
+def parse_string_list(written: str) -> list[str]:
     """Parse the text of a Python list of strings; return an empty list for other texts.
 
     A deeply nested text can exceed the recursion limit or the memory.

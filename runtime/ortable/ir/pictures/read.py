@@ -31,7 +31,14 @@ from ortable.ir.proto.model_validation import MAX_NODES, check_readable, count_e
 from ortable.ir.proto.walk import free_names, graphs_inside
 from ortable.ir.schemas import find_schema
 
-from .modules import CLASSES, PathStep, Placer, class_reader, parts_of_node, parts_of_path
+from .modules import (
+    CLASSES_KEY,
+    PathStep,
+    Placer,
+    make_class_lookup,
+    steps_from_node,
+    steps_from_path,
+)
 from .scene import Box, Constant, Edge, Group, Item, Row, Scene, boxes_of
 
 _MAX_CALL_DEPTH = 64  # deeper nested calls of functions are drawn as nodes
@@ -57,7 +64,7 @@ class _Result:
 _Values = MutableMapping[str, Constant | _Result]
 
 
-def scene_of(model: ModelProto | GraphProto) -> Scene:
+def read_scene(model: ModelProto | GraphProto) -> Scene:
     """Build the scene of a model, including its subgraphs and functions."""
     check_readable(model)
     reader = _Reader(model if isinstance(model, ModelProto) else ModelProto(graph=model))
@@ -70,7 +77,7 @@ class _Reader:
     def __init__(self, model: ModelProto) -> None:
         self.model = model
         properties = {entry.key: entry.value for entry in model.metadata_props}
-        self.kind_of = class_reader(properties.get(CLASSES, ""))
+        self.kind_of = make_class_lookup(properties.get(CLASSES_KEY, ""))
         self.functions = {
             (function.domain, function.name, function.overload): function
             for function in model.functions
@@ -182,11 +189,11 @@ class _GraphReader:
     def _module_steps(self, node: NodeProto, metadata: Mapping[str, str]) -> tuple[PathStep, ...]:
         """Return the modules that contain a node, without those that contain the whole graph."""
         find_class, module_path = self.reader.kind_of, self.defining_path
-        steps = parts_of_node(node, metadata, find_class)
+        steps = steps_from_node(node, metadata, find_class)
         if module_path:
             inner_path = metadata.get("module_path", "").removeprefix(f"{module_path}.")
             is_inside = metadata.get("module_path", "").startswith(f"{module_path}.")
-            steps = parts_of_path(
+            steps = steps_from_path(
                 inner_path if is_inside else "", lambda path: find_class(f"{module_path}.{path}")
             )
         if self.calling_path:

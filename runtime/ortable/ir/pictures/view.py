@@ -46,7 +46,7 @@ class View:
         return _count_boxes(self.root, self.closed)
 
 
-def part_of(scene: Scene, name: str) -> Scene:
+def extract_module(scene: Scene, name: str) -> Scene:
     """Return the scene of one module, given by path or class.
 
     Results that it reads from outside become inputs; its results that are read outside become

@@ -24,7 +24,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 _SUFFIX = ".data"
-NEW = ".new-"  # prefix of the temporary files of `write_file`
+TEMPORARY_PREFIX = ".new-"  # prefix of the temporary files of `write_file`
 # `FolderLock` waits up to a minute, in which another process can rename the files of many models.
 _TRIES, _PAUSE = 6000, 0.01
 _MAX_OLD_MODEL_BYTES = 1 << 27  # larger old models are not read to find their data files
@@ -42,7 +42,7 @@ def write_file(path: Path, content: bytes) -> None:
         path.write_bytes(content)
         return
     path = Path(os.path.realpath(path))  # replaces the target of a symbolic link, not the link
-    temporary = path.with_name(f"{NEW}{os.getpid()}-{secrets.token_hex(8)}")
+    temporary = path.with_name(f"{TEMPORARY_PREFIX}{os.getpid()}-{secrets.token_hex(8)}")
     try:
         temporary.write_bytes(content)
         os.replace(temporary, path)

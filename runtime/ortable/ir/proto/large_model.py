@@ -23,7 +23,7 @@ from .atomic_files import FileSet
 from .model_validation import check_readable, parse_model
 from .tensor_proto import (
     ExternalTensors,
-    fill_nested,
+    fill_nested_stub,
     fill_tensor,
     location_of,
     nested_tensors,
@@ -153,7 +153,7 @@ class LargeModel:
             if tensor.data_location == TensorProto.EXTERNAL:
                 name, array = tensor.name, mapped.read_tensor(tensor)
                 tensor.Clear()
-                fill_nested(tensor, name, array, nested)
+                fill_nested_stub(tensor, name, array, nested)
         return cls(proto, tensors, nested)
 
     @classmethod
@@ -258,7 +258,7 @@ def _refill_tensor(proto: TensorProto, value: Any) -> None:
         proto.doc_string = doc_string
 
 
-def save_together(models: Mapping[str, LargeModel], folder: Path) -> None:
+def save_with_shared_data(models: Mapping[str, LargeModel], folder: Path) -> None:
     """Write models to a new folder; equal tensors are shared in a data file of the first model."""
     first_name = next(iter(models))
     entries, keys = _deduplicate(models)

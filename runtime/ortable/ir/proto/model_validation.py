@@ -124,7 +124,7 @@ def count_expanded_nodes(model: ModelProto) -> float:
     return count_nodes(model.graph.node)
 
 
-def load_graph(path: str | os.PathLike[str]) -> ModelProto:
+def load_model(path: str | os.PathLike[str]) -> ModelProto:
     """Load a model from a file without its external weights.
 
     Raises:

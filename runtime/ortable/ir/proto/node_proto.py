@@ -23,7 +23,7 @@ from ortable.errors import BuilderError
 from ortable.inference import ValueInfo
 from ortable.ir import initializers
 from ortable.ir.captures import inner_graphs
-from ortable.ir.node import REWRITES, Node, Rewritten, name_stem
+from ortable.ir.node import REWRITES_KEY, Node, RewriteOrigin, fx_node_name
 from ortable.ir.schemas import find_schema
 from ortable.ir.state import GraphState
 
@@ -136,13 +136,13 @@ class NodeWriter:
         entries = self.metadata.get(id(origin))
         if entries is None:
             metadata: Mapping[str, str] = {}
-            source = origin.find_original() if isinstance(origin, Rewritten) else origin
+            source = origin.find_original() if isinstance(origin, RewriteOrigin) else origin
             if isinstance(source, dict):
                 metadata = source
             elif self.graph.origin_metadata is not None and source is not None:
                 metadata = self.graph.origin_metadata(source) or {}
-            if isinstance(origin, Rewritten):
-                metadata = {**metadata, REWRITES: origin.rule_chain()}
+            if isinstance(origin, RewriteOrigin):
+                metadata = {**metadata, REWRITES_KEY: origin.rule_chain()}
             entries = self.metadata[id(origin)] = [(k, str(v)) for k, v in metadata.items()]
         for key, value in entries:
             entry = proto.metadata_props.add()
@@ -188,7 +188,7 @@ def _fill_attribute(
     elif attribute_type == _STRING:
         proto.s = _to_bytes(value)
     elif attribute_type == _TENSOR:
-        fill_tensor(proto.t, initializers.as_value(value), _tensor_name(value))
+        fill_tensor(proto.t, initializers.normalize_value(value), _tensor_name(value))
     elif attribute_type == _GRAPH:
         _fill_graph_attribute(proto.g, value, external)
     elif attribute_type == _FLOATS:
@@ -233,7 +233,7 @@ def _fill_other_attribute(
 ) -> None:
     if attribute_type == AttributeProto.TENSORS:
         for item in value:
-            fill_tensor(proto.tensors.add(), initializers.as_value(item), _tensor_name(item))
+            fill_tensor(proto.tensors.add(), initializers.normalize_value(item), _tensor_name(item))
     elif attribute_type == AttributeProto.GRAPHS:
         for item in value:
             _fill_graph_attribute(proto.graphs.add(), item, external)
@@ -333,8 +333,10 @@ def name_nodes(graph: GraphState, module_path: str = "") -> None:
     for node in graph.nodes:
         for inner in inner_graphs(node) if node.attrs else ():
             name_nodes(inner, module_path)
-        origin = node.origin.find_original() if isinstance(node.origin, Rewritten) else node.origin
-        source = None if origin is None else name_stem(origin)
+        origin = (
+            node.origin.find_original() if isinstance(node.origin, RewriteOrigin) else node.origin
+        )
+        source = None if origin is None else fx_node_name(origin)
         if source is None or not _has_automatic_name(node):
             continue
         if isinstance(origin, dict):

@@ -85,9 +85,11 @@ def _read_initializer(builder: Graph, tensor: TensorProto, is_default: bool) -> 
     info.rank = len(info.shape)
     builder.constant_names.add(name)
     info.constant = constants.LazyConstant(builder, name)
-    if initializers.size_of(tensor) <= initializers.SMALL and initializers.is_readable(tensor):
+    if initializers.size_of(
+        tensor
+    ) <= initializers.MAX_MERGED_ELEMENTS and initializers.is_readable(tensor):
         info.constant = initializers.to_numpy(tensor)
-        info.value = initializers.known_value(info.constant)
+        info.value = initializers.integer_value(info.constant)
 
 
 def _read_node(builder: Graph, proto: NodeProto, declared: dict[str, ValueInfoProto]) -> None:
@@ -193,7 +195,7 @@ def _attributes_to_inputs(node: Node, infos: list[ValueInfo | None]) -> list[Val
         new_infos.extend([None] * (index + 1 - len(new_infos)))
         array = np.asarray(value, dtype=np.float32 if isinstance(value, float) else np.int64)
         info = ValueInfo(formal.name, dtypes.from_numpy(array.dtype), array.shape)
-        info.constant, info.value = array, initializers.known_value(array)
+        info.constant, info.value = array, initializers.integer_value(array)
         new_infos[index] = info
     return new_infos
 

@@ -78,7 +78,7 @@ class ExternalTensors:
         if isinstance(value, TensorProto) and value.data_location == TensorProto.EXTERNAL:
             return False
         # ONNX Runtime needs shapes and axes while it loads the model, before it reads other files
-        is_small = initializers.size_of(value) <= initializers.VALUE_LIMIT
+        is_small = initializers.size_of(value) <= initializers.MAX_VALUE_ELEMENTS
         if is_small and initializers.dtype_of(value) == dtypes.int64:
             return False
         return initializers.nbytes_of(value) >= self.threshold
@@ -88,7 +88,7 @@ class ExternalTensors:
         if not self.should_externalize(value):
             fill_tensor(proto, value, name)
         elif nested:
-            fill_nested(proto, name, value, self.nested)
+            fill_nested_stub(proto, name, value, self.nested)
         else:
             fill_stub(proto, name, value)
             self.tensors[name] = value
@@ -100,10 +100,10 @@ class ExternalTensors:
                 original = TensorProto()
                 original.CopyFrom(proto)
                 proto.Clear()
-                fill_nested(proto, original.name, original, self.nested)
+                fill_nested_stub(proto, original.name, original, self.nested)
 
 
-def fill_nested(proto: TensorProto, name: str, value: Any, nested: dict[str, Any]) -> None:
+def fill_nested_stub(proto: TensorProto, name: str, value: Any, nested: dict[str, Any]) -> None:
     """Write a stub with a unique location and add the value to ``nested`` under this location."""
     location = f"{EXTERNAL_FILE}#{next(_nested)}"
     fill_stub(proto, name, value, location)

@@ -29,7 +29,7 @@ from ortable import dtypes
 from ortable.errors import BuilderError
 from ortable.ir.initializers import proto_to_numpy
 
-from .model_validation import check_readable, load_graph, parse_model
+from .model_validation import check_readable, load_model, parse_model
 
 if TYPE_CHECKING:
     from .large_model import LargeModel
@@ -64,7 +64,7 @@ def pretty_onnx(
     """
     writer = _TextWriter(with_attributes, shorten, indent)
     if isinstance(onx, str | os.PathLike):
-        onx = load_graph(onx)
+        onx = load_model(onx)
     elif isinstance(onx, bytes):
         onx = parse_model(onx, "bytes")
     elif hasattr(onx, "proto") and isinstance(onx.proto, ModelProto):

@@ -23,7 +23,7 @@ from .model_validation import check_functions
 from .node_proto import fill_graph, name_nodes
 from .tensor_proto import (
     ExternalTensors,
-    fill_nested,
+    fill_nested_stub,
     fill_tensor,
     location_of,
     tensors_of_nodes,
@@ -142,7 +142,7 @@ def to_function(
         if external_threshold is None or initializers.nbytes_of(value) < external_threshold:
             fill_tensor(attribute.t, value, "")
         else:
-            fill_nested(attribute.t, "", value, graph.function_tensors)
+            fill_nested_stub(attribute.t, "", value, graph.function_tensors)
     name_nodes(graph, module_path)
     writer = NodeWriter(graph)
     for graph_node in graph.nodes:

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable
 from typing import Any
 
 from ortable.ir.captures import captured_by_protos, read_names
-from ortable.ir.editing import Uses, replace_inputs
+from ortable.ir.editing import UseIndex, replace_inputs
 from ortable.ir.node import Node
 
 from .matcher import Matcher
@@ -31,7 +31,7 @@ class GraphIndex:
 
     def __init__(self, graph: Any) -> None:
         self.graph = graph
-        self.uses = Uses(is_managed=True)
+        self.uses = UseIndex(is_managed=True)
         self.matcher = Matcher(graph, self.uses)
         self.protected_names = captured_by_protos(graph.nodes)  # names that must not change
         self.keys: dict[Node, Key] = {}

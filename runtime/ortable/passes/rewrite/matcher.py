@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ortable.ir.editing import Uses
+from ortable.ir.editing import UseIndex
 from ortable.ir.node import Node
 from ortable.passes.analysis.constants import small_constant
 
@@ -18,7 +18,7 @@ _NONE: Mapping[str, Any] = {}
 class Matcher:
     """The queries of generated matchers: producers and readers of results, values of constants."""
 
-    def __init__(self, graph: Any, uses: Uses) -> None:
+    def __init__(self, graph: Any, uses: UseIndex) -> None:
         self.graph = graph
         self.producers: dict[str, Node] = {}
         self.index = uses

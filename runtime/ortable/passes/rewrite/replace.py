@@ -13,7 +13,7 @@ from ortable.errors import OrtableError
 from ortable.inference.shape import ValueInfo
 from ortable.ir.captures import read_names
 from ortable.ir.editing import replace_inputs
-from ortable.ir.node import Node, Rewritten
+from ortable.ir.node import Node, RewriteOrigin
 from ortable.ir.result import ResultSpec
 from ortable.ir.state import describe_shape
 
@@ -48,7 +48,7 @@ class Replacement:
         graph = self.graph
         origin = graph.origin
         graph.analysed.clear()
-        graph.origin = Rewritten(self.rule.name, self.match.nodes[0].origin)
+        graph.origin = RewriteOrigin(self.rule.name, self.match.nodes[0].origin)
         try:
             built = self._build_nodes()
             nodes = list(graph.nodes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ortable import dtypes
 from ortable.ir import Graph, initializers
-from ortable.ir.casts import HALVES
+from ortable.ir.casts import HALF_DTYPES
 from ortable.prelude.facts import Bool, Result
 
 from .quantized_weights import owner_of
@@ -14,14 +14,14 @@ __all__ = ["float32_weight", "is_half_weight", "is_stored_half_matrix"]
 
 def is_stored_half_matrix(graph: Graph, w: Result) -> Bool:
     """Whether a half-precision matrix is an input or an initializer, not the result of a node."""
-    if graph.get_type(w) not in HALVES or graph.values[w].producer is not None:
+    if graph.get_type(w) not in HALF_DTYPES or graph.values[w].producer is not None:
         return False
     return bool(graph.has_shape(w)) and len(graph.get_shape(w)) == 2
 
 
 def is_half_weight(graph: Graph, w: Result) -> Bool:
     """Whether a result is a readable half-precision initializer."""
-    return graph.get_type(w) in HALVES and owner_of(graph, w) is not None
+    return graph.get_type(w) in HALF_DTYPES and owner_of(graph, w) is not None
 
 
 def float32_weight(graph: Graph, w: Result) -> Result:

@@ -14,7 +14,7 @@ import numpy as np
 from ortable import dtypes
 from ortable.errors import UnsupportedCase
 from ortable.ir import Graph, initializers
-from ortable.ir.casts import HALVES
+from ortable.ir.casts import HALF_DTYPES
 from ortable.ir.constants import is_constant
 from ortable.passes.analysis.constants import large_constant
 from ortable.passes.weight_quantization import (
@@ -72,7 +72,7 @@ def can_quantize_weight(
         return False
     if owner_of(graph, w) is None:
         return False
-    if graph.get_type(w) not in (HALVES if half else (dtypes.float32,)):
+    if graph.get_type(w) not in (HALF_DTYPES if half else (dtypes.float32,)):
         return False
     shape, options = graph.get_shape(w), run.options
     if len(shape) != 2 or not all(isinstance(size, int) for size in shape):
