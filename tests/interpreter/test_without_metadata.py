@@ -46,7 +46,7 @@ def _traced(function: Callable[..., Any], *shapes: tuple[int, ...]) -> torch.fx.
         (lambda x: torch.as_strided(x + 1, (2, 2), (1, 2)), [(3, 3)],
          r"strides are unknown; give example inputs \(args\)"),
         (lambda x: _ATEN.sym_stride.int(x, 0) + x, [(3, 3)],
-         r"where the elements lie in memory; give example inputs \(args\)"),
+         r"the memory layout of the elements is unknown; give example inputs \(args\)"),
         (lambda x: _ATEN._linalg_det(x + 1)[1], [(3, 3)],
          r"memory layout is unknown; give example inputs \(args\)"),
         (lambda x: x.reshape(-1, 0), [(3, 3)], r"a shape \[-1, 0\] with both -1 and 0 does"),

@@ -1,7 +1,7 @@
-"""GraphBuilder, the public interface of `ir` and `passes`.
+"""Public graph builder: `GraphBuilder` and the types that its methods take and return.
 
-Users build an ONNX graph with it node by node, start from a model, optimize, and write a model;
-`interpreter` fills one from an FX graph.
+Users build an ONNX graph node by node, start from a model, optimize the graph, and write a model.
+The interpreter fills a `GraphBuilder` from an FX graph.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""GraphBuilder, the public interface of `ir` and `passes`.
+"""`GraphBuilder`, the public interface of `ir` and `passes`.
 
-A graph under construction that can start from a model, be optimized, and be written as a model
-or a local function.
+It can start from a model, be optimized, and be written as a model or a local function.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class Ops:
-    """``op.X(*inputs, outputs=None, name=None, domain="", **attrs)`` adds a node X.
+    """Add a node of type X by ``op.X(*inputs, outputs=None, name=None, domain="", **attrs)``.
 
-    An input is a result name, None or ``""`` (omitted), or a value that becomes an initializer.
-    Returns the name of the result, or a tuple of names if ``outputs`` requests several.
+    An input is a result name, None or ``""`` (omitted), or a value that becomes an initializer. The
+    call returns the name of the result, or a tuple of names if ``outputs`` requests several.
     """
 
     __slots__ = ("_builder",)
@@ -62,29 +61,27 @@ class GraphBuilder(Graph):
 
     Args:
         target_opset: an opset, ``{domain: opset}``, or a ModelProto to start from.
-        ir_version: None takes the smallest one that the opsets allow.
-        target: ``"onnxruntime"`` refuses what ONNX Runtime cannot load or has no kernel for.
-        origin_metadata: turns ``Node.origin`` into the node's metadata when the model is
-            written.
-        kernel_table: kernels to cast for (None: the CPU provider's), ``{}`` never casts.
-        parent: the graph around this one, for the body of an If, Loop or Scan; see `subgraph`.
+        ir_version: the IR version; None selects the smallest one that the opsets allow.
+        target: ``"onnxruntime"`` rejects operators that ONNX Runtime cannot run.
+        origin_metadata: turns ``Node.origin`` into the node's metadata when the model is written.
+        kernel_table: the kernels whose dtypes inputs are cast to; None selects the kernels of the
+            CPU provider, and ``{}`` disables these casts.
+        parent: the enclosing graph of the body of an If, Loop or Scan; see `subgraph`.
         name: the name of the graph.
 
     Arguments of methods:
         name: the name of a result.
-        prefix: how a new name begins.
-        shape: ints, names of dimensions, torch.SymInts, SymDims; None for an unknown size.
-        dim, value: one size of a shape, likewise; for a vector of sizes, a tuple of them.
-        rank: a number of dimensions.
-        dtype, elem_type: an ONNX element type, ``onnx.TensorProto.FLOAT`` (1) and so on.
-        axis: the index of a dimension; negative ones count from the end.
+        prefix: the prefix of a new name.
+        shape: the sizes: ints, dimension names, torch.SymInts, SymDims; None for an unknown size.
+        dim, value: one size of a shape, in the same forms; for a vector of sizes, a tuple of them.
+        rank: the number of dimensions.
+        dtype, elem_type: an ONNX element type, such as ``onnx.TensorProto.FLOAT`` (1).
+        axis: the index of a dimension; a negative one counts from the end.
         node: a `Node` of this graph.
-        domain: of an operator; ``""`` is ONNX's own.
-        graph_module, operands: a torch graph inside the one that is converted, and what it is
-            called with: results, numbers and dimensions.
+        domain: the domain of an operator; ``""`` is ONNX's own.
 
     Raises:
-        BuilderError: an opset that onnx, or the target, does not know.
+        BuilderError: onnx or the target does not support an opset.
     """
 
     def __init__(
@@ -116,13 +113,13 @@ class GraphBuilder(Graph):
             versions.check_opsets(self.opsets, target)
             read_model.read_model(self, model)
 
-    # known types and shapes, under the names that users of such a builder print
+    # aliases of the attributes with known types and shapes, for users who print them
     _known_types = Graph.known_types
     _known_shapes = Graph.known_shapes
     _known_ranks = Graph.known_ranks
 
     def get_opset(self, domain: str = "") -> int:
-        """The version of a domain. BuilderError if the graph does not use it."""
+        """Return the opset version of a domain; raise BuilderError if the graph does not use it."""
         domain = "" if domain == "ai.onnx" else domain
         if domain not in self.opsets:
             raise BuilderError(
@@ -133,14 +130,16 @@ class GraphBuilder(Graph):
     def get_attribute(
         self, node: Node | NodeProto, name: str, default: Any = None, exc: bool = True
     ) -> Any:
-        """The value of an attribute of a Node; the AttributeProto itself for a NodeProto.
-
-        Without the attribute: BuilderError, or ``default`` with ``exc=False``.
+        """Return the value of an attribute of a Node, or the AttributeProto of a NodeProto.
 
         Args:
+            node: the node.
             name: the name of the attribute.
-            default: returned without the attribute.
-            exc: raise without the attribute.
+            default: returned if the node has no such attribute and ``exc`` is False.
+            exc: raise if the node has no such attribute.
+
+        Raises:
+            BuilderError: the node has no such attribute and ``exc`` is True.
         """
         if isinstance(node, NodeProto):
             value = next((a for a in node.attribute if a.name == name), None)
@@ -157,35 +156,34 @@ class GraphBuilder(Graph):
         output_names: Sequence[str],
         prefix: str = "",
     ) -> str | tuple[str, ...]:
-        """Add all nodes of another graph.
+        """Add all nodes of another graph; return the name of its output, or a tuple of names.
 
         Args:
-            other: the graph, of which nothing is changed.
-            input_names: results of this graph, for the inputs of the other one.
-            output_names: names of its outputs in this graph.
-            prefix: how the names of its other results begin.
-
-        Returns:
-            The name of the output, or a tuple of names.
+            other: the graph to copy from; it is not changed.
+            input_names: results of this graph, in the order of the inputs of ``other``.
+            output_names: the names that the outputs of ``other`` get in this graph.
+            prefix: prefix of the names of all copied intermediate results.
 
         Raises:
-            BuilderError: a number of names does not fit, or a name is unknown or taken.
+            BuilderError: the number of names is wrong, or a name is unknown or taken.
         """
         return inline_graph.copy_graph_into(self, other, input_names, output_names, prefix)
 
-    # -- the context of a converter, `ctx`
+    # -- conversion of torch subgraphs; delegates to the conversion context, `ctx`
 
     @property
     def record(self) -> ConversionRecord | None:
-        """What to_onnx did, for ``return_builder=True``; None for other graphs."""
+        """Conversion record of to_onnx with ``return_builder=True``; None for other graphs."""
         return self.ctx.record
 
     def convert_subgraph(
         self, graph_module: GraphModule, operands: Sequence[Any], *, name: str = "subgraph"
     ) -> Graph:
-        """Convert a torch graph inside the one being converted, as a child graph for If or Loop.
+        """Convert a torch graph nested in the converted one into a child graph for If or Loop.
 
         Args:
+            graph_module: the nested torch graph.
+            operands: its arguments: results, numbers and dimensions.
             name: the name of the child graph.
         """
         return self.ctx.convert_subgraph(graph_module, operands, name=name)
@@ -197,35 +195,37 @@ class GraphBuilder(Graph):
         operands: Sequence[Any],
         rename: Mapping[str, str] | None = None,
     ) -> list[Any]:
-        """Convert a torch graph inside the one being converted into ``graph``; returns its results.
+        """Convert a torch graph nested in the converted one into ``graph`` and return its results.
 
         Args:
             graph: the graph that receives the nodes.
-            rename: names that symbols of the inner graph have in ``graph``.
+            graph_module: the nested torch graph.
+            operands: its arguments: results, numbers and dimensions.
+            rename: maps symbols of the nested graph to their names in ``graph``.
         """
         return self.ctx.convert_into(graph, graph_module, operands, rename)
 
     # -- passes
 
     def remove_unused(self) -> int:
-        """Remove nodes and initializers that no output needs; returns how many."""
+        """Remove nodes and initializers that no output depends on; return the number removed."""
         return unused_nodes.remove_unused(self)
 
     def remove_identity_nodes(self) -> int:
-        """Remove Identity nodes, keeping the names of inputs and outputs; returns how many."""
+        """Remove Identity nodes but keep input and output names; return the number removed."""
         return identities.remove_identity_nodes(self)
 
     def constant_folding(self, max_bytes: int = MAX_FOLDED_BYTES, weights: bool = False) -> int:
-        """Replace nodes on constants by their results; returns how many.
+        """Replace nodes whose inputs are all constant by their results; return the number replaced.
 
         Args:
-            max_bytes: results of more bytes stay computed.
+            max_bytes: nodes with larger results are not folded.
             weights: also fold results of any size that rewrite rules compute from weights.
         """
         return folding.constant_folding(self, max_bytes, weights)
 
     def merge_equal_nodes(self) -> int:
-        """Merge nodes that compute the same; returns how many were removed."""
+        """Merge nodes that compute the same result; return the number removed."""
         return common_subexpressions.merge_equal_nodes(self)
 
     def optimize(
@@ -233,16 +233,17 @@ class GraphBuilder(Graph):
     ) -> dict[str, int]:
         """Run all passes except the rewrite rules (docs/rewrites.md).
 
-        These are identities, weights that are only read transposed and constants (if requested),
-        quantized parts, unused nodes, equal nodes. Returns counts of what was removed or made, by
-        pass.
-
-        Initializers with equal values stay separate: their names are the caller's.
+        The passes remove Identity nodes and unused nodes, move quantized parts, and merge equal
+        nodes; on request they also fold constants and transpose weights. Initializers with equal
+        values stay separate, because callers may refer to them by name.
 
         Args:
-            folding: compute what depends on constants only.
+            folding: evaluate nodes that depend on constants only.
             quantized: move QuantizeLinear and DequantizeLinear to where runtimes fuse them.
-            weight_transposes: store weights that are only read transposed transposed.
+            weight_transposes: if all uses of a weight transpose it, store it transposed.
+
+        Returns:
+            For each pass, the number of nodes or initializers that it removed or made.
         """
         options = PassOptions(
             quantized=quantized,
@@ -297,22 +298,21 @@ class GraphBuilder(Graph):
         inline: bool = False,
         value_info: bool = False,
     ) -> ModelProto | LargeModel:
-        """The graph as a model.
+        """Return the graph as a model.
 
         Args:
-            large_model: return a LargeModel, which leaves large tensors out of the proto.
-            external_threshold: with ``large_model``, tensors of so many bytes or more are left
-                out.
+            large_model: return a LargeModel, which keeps large tensors outside the proto.
+            external_threshold: with ``large_model``, the bytes from which a tensor is large.
             metadata: ``metadata_props`` of the model.
             optimize: run `optimize` first.
             inline: replace calls of local functions by their bodies.
-            value_info: write what is known of intermediate results.
+            value_info: write the known types and shapes of intermediate results.
 
         Returns:
             A ModelProto, or a LargeModel.
 
         Raises:
-            BuilderError: the model would have 2 GiB or more; ``large_model`` writes it.
+            BuilderError: the model needs 2 GiB or more; pass ``large_model=True`` to write it.
         """
         if optimize:
             self.optimize()
@@ -323,12 +323,12 @@ class GraphBuilder(Graph):
     def to_function(
         self, name: str, domain: str, external_threshold: int | None = None
     ) -> FunctionProto:
-        """The graph as a local function; initializers become Constant nodes.
+        """Return the graph as a local function; initializers become Constant nodes.
 
         Args:
-            name, domain: what nodes call the function.
-            external_threshold: tensors of so many bytes or more stay in ``function_tensors``, by
-                reference, until the model is written; a builder that adds the function needs
-                them too.
+            name: the operator type of nodes that call the function.
+            domain: the domain of nodes that call the function.
+            external_threshold: tensors of at least this many bytes are references in
+                ``function_tensors``; a builder that adds the function needs these too.
         """
         return write_model.to_function(self, name, domain, external_threshold)

@@ -1,3 +1,5 @@
-"""Operators whose conversion needs more than the spec language; ``python:`` in specs names these
-functions, and the ``__all__`` of a module lists those that specs may call.
+"""Python lowerings, for operators that the spec language cannot express.
+
+``python:`` in specs names these functions; the ``__all__`` of a module lists the helpers that
+blocks of the spec language may call.
 """

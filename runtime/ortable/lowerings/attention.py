@@ -1,6 +1,7 @@
-"""Attention: scaled dot product attention and torch's fused transformer operators, the gradient
-(from the logarithm of the sums that the forward kept), and flex_attention, whose functions of
-single scores are traced over all of them.
+"""Lower scaled dot product attention, fused transformer operators, and flex_attention.
+
+The gradients use the logarithms of the softmax sums that the forward pass saved. The score and mask
+functions of flex_attention, which take single scores, are traced over all scores.
 """
 
 from __future__ import annotations
@@ -78,12 +79,13 @@ def flash_attention_backward(
     attn_mask: str | None,
     scale: float | None,
 ) -> tuple[str, str, str]:
-    """aten::_scaled_dot_product_flash_attention_for_cpu_backward: gradients of query [B, H, L, D],
-    of key and value [B, G, S, D], where H / G neighbouring heads share one of theirs.
+    """Lower aten::_scaled_dot_product_flash_attention_for_cpu_backward.
 
-    With P = exp(scores - logsumexp): dV = Pt dO, dP = dO Vt, dS = P (dP - sum(dO out)), dQ = dS K,
-    dK = dSt Q (Dao et al., FlashAttention, 2022, appendix B). Heads that share keys are rows of one
-    head here, so the products with Pt and dSt are their sums over the group.
+    Returns the gradients of query [B, H, L, D], key and value [B, G, S, D], where H / G
+    neighbouring query heads share one key and value head. With P = exp(scores - logsumexp):
+    dV = Pt dO, dP = dO Vt, dS = P (dP - sum(dO out)), dQ = dS K, dK = dSt Q (Dao et al.,
+    FlashAttention, 2022, appendix B). Query heads that share a key head become rows of one head, so
+    the products with Pt and dSt also sum over the group.
     """
     op = OpBuilder(graph)
     compute_dtype = opmath_dtype(dtype_of(graph, query))
@@ -93,14 +95,14 @@ def flash_attention_backward(
     products = grouped_product(graph, q, permuted(graph, k, _TRANSPOSED))
     scores = attention_scaled(graph, products, scale, width)
     masked = attention_mask(graph, scores, attn_mask, is_causal, sizes)
-    sums = unsqueezed(graph, cast(graph, logsumexp, compute_dtype), [3])
-    weights = op.Exp(op.Sub(masked, sums))
+    log_sums = unsqueezed(graph, cast(graph, logsumexp, compute_dtype), [3])
+    weights = op.Exp(op.Sub(masked, log_sums))
     weights, grad, q, o = (regroup_heads(graph, x, groups) for x in (weights, grad, q, o))
     grad_value = op.MatMul(permuted(graph, weights, _TRANSPOSED), grad)
-    from_value = op.MatMul(grad, permuted(graph, v, _TRANSPOSED))
-    last = consts(graph, [3], dtypes.int64)
-    shared = op.ReduceSum(op.Mul(grad, o), last, keepdims=1)
-    grad_scores = op.Mul(weights, op.Sub(from_value, shared))
+    grad_weights = op.MatMul(grad, permuted(graph, v, _TRANSPOSED))
+    last_axis = consts(graph, [3], dtypes.int64)
+    row_sums = op.ReduceSum(op.Mul(grad, o), last_axis, keepdims=1)
+    grad_scores = op.Mul(weights, op.Sub(grad_weights, row_sums))
     grad_scores = attention_scaled(graph, grad_scores, scale, width)
     grad_query = regroup_heads(graph, op.MatMul(grad_scores, k), heads)
     grad_key = op.MatMul(permuted(graph, grad_scores, _TRANSPOSED), q)
@@ -123,7 +125,7 @@ def fused_attention_backward(
     is_causal: bool,
     scale: float | None,
 ) -> tuple[str, str, str]:
-    """aten::_scaled_dot_product_flash_attention_backward: as on the CPU, without a mask."""
+    """Lower aten::_scaled_dot_product_flash_attention_backward, which has no mask."""
     tensors = grad_out, query, key, value, out, logsumexp
     return flash_attention_backward(graph, res, *tensors, is_causal, None, scale)
 
@@ -141,11 +143,11 @@ def cudnn_attention_backward(
     is_causal: bool,
     scale: float | None,
 ) -> tuple[str, str, str]:
-    """aten::_scaled_dot_product_cudnn_attention_backward: the sums are [B, H, L, 1] there."""
-    sums = logsumexp
-    if rank_of(graph, sums) == 4:
-        sums = OpBuilder(graph).Squeeze(sums, consts(graph, [3], dtypes.int64))
-    tensors = grad_out, query, key, value, out, sums
+    """Lower aten::_scaled_dot_product_cudnn_attention_backward, where logsumexp is [B, H, L, 1]."""
+    log_sums = logsumexp
+    if rank_of(graph, log_sums) == 4:
+        log_sums = OpBuilder(graph).Squeeze(log_sums, consts(graph, [3], dtypes.int64))
+    tensors = grad_out, query, key, value, out, log_sums
     return flash_attention_backward(graph, res, *tensors, is_causal, attn_bias, scale)
 
 
@@ -162,13 +164,12 @@ def efficient_attention_backward(
     is_causal: bool,
     scale: float | None,
 ) -> tuple[str, str, str, None]:
-    """aten::_scaled_dot_product_efficient_attention_backward, without the gradient of the bias: the
-    sums are padded there, see `padded_sums`."""
-    first, axis = (consts(graph, [index], dtypes.int64) for index in (0, 2))
+    """Lower aten::_scaled_dot_product_efficient_attention_backward without the bias gradient."""
+    start, axis = (consts(graph, [index], dtypes.int64) for index in (0, 2))
     count = as_vec(graph, [dim_of(graph, query, 2)])
-    sums = OpBuilder(graph).Slice(logsumexp, first, count, axis)
-    sums = reshape_to(graph, sums, shape_of(graph, query)[:3])
-    tensors = grad_out_, query, key, value, out, sums
+    log_sums = OpBuilder(graph).Slice(logsumexp, start, count, axis)  # without padding
+    log_sums = reshape_to(graph, log_sums, shape_of(graph, query)[:3])
+    tensors = grad_out_, query, key, value, out, log_sums
     return (*flash_attention_backward(graph, res, *tensors, is_causal, attn_bias, scale), None)
 
 
@@ -181,14 +182,12 @@ def packed_attention(
     mask: Result | None,
     mask_type: Int | None,
 ) -> Results:
-    """Attention of query, key, value [N, L, E] through one weight [3 E, E] and bias [3 E].
+    """Compute attention with one packed weight [3 E, E] and bias [3 E] for query, key and value.
 
-    ``mask`` is True, or any number but 0, for masked positions: [L, S] for type 0, [N, S] for 1,
-    [N, H, L, S] for 2. Returns the joined heads [N, L, E] and the weights [N, H, L, S]; a row whose
-    positions are all masked is NaN, as in torch.
-
-    Raises:
-        UnsupportedCase: the mask has no type.
+    ``inputs`` are query, key and value, each [N, L, E]. ``mask`` is True, or any nonzero number, at
+    masked positions; ``mask_type`` gives its shape: 0 for [L, S], 1 for [N, S], 2 for [N, H, L, S].
+    Returns the joined heads [N, L, E] and the attention weights [N, H, L, S]. A row whose positions
+    are all masked is NaN, as in torch.
     """
     parts = [_project_heads(graph, x, index, heads, weight, bias) for index, x in enumerate(inputs)]
     query, key, value = parts
@@ -200,8 +199,8 @@ def packed_attention(
         if mask_type not in (0, 1, 2):
             raise UnsupportedCase("a mask without a type")
         mask = cast(graph, mask, dtypes.boolean)
-        wide = unsqueezed(graph, mask, [1, 2]) if mask_type == 1 else mask
-        scores = op.Where(wide, -float("inf"), scores)
+        full_mask = unsqueezed(graph, mask, [1, 2]) if mask_type == 1 else mask
+        scores = op.Where(full_mask, -float("inf"), scores)
     probs = op.Softmax(scores, axis=-1)
     joined = permuted(graph, op.MatMul(probs, value), [0, 2, 1, 3])
     shape = [dim_of(graph, inputs[0], 0), dim_of(graph, inputs[0], 1), size * heads]
@@ -209,31 +208,29 @@ def packed_attention(
 
 
 def layer_normalized(graph: Graph, x: Result, weight: Result, bias: Result, eps: Float) -> Result:
-    """Layer normalization over the last axis, for float16 and bfloat16 through float32. For float64
-    it is decomposed: the epsilon of LayerNormalization is a float32.
-    """
+    """Normalize over the last axis; float16 and bfloat16 are computed in float32."""
     dtype = graph.get_type(x)
-    if dtype == dtypes.float64:
+    if dtype == dtypes.float64:  # the epsilon of LayerNormalization is a float32
         op, last = OpBuilder(graph), [rank_of(graph, x) - 1]
-        away = op.Sub(x, mean_over(graph, x, last, True))
-        variance = mean_over(graph, op.Mul(away, away), last, True)
-        spread = op.Sqrt(op.Add(variance, const(graph, eps, dtype)))
-        return op.Add(op.Mul(op.Div(away, spread), weight), bias)
+        centered = op.Sub(x, mean_over(graph, x, last, True))
+        variance = mean_over(graph, op.Mul(centered, centered), last, True)
+        std = op.Sqrt(op.Add(variance, const(graph, eps, dtype)))
+        return op.Add(op.Mul(op.Div(centered, std), weight), bias)
     compute_dtype = opmath_dtype(dtype)
     parts = [cast(graph, tensor, compute_dtype) for tensor in (x, weight, bias)]
     return cast(graph, graph.make_node("LayerNormalization", parts, epsilon=eps), dtype)
 
 
 def _project_heads(graph: Graph, x: str, index: int, heads: int, weight: str, bias: str) -> str:
-    """Project [N, L, E] through the ``index``-th third of the packed weight: [N, H, L, E / H]."""
+    """Project [N, L, E] by part ``index`` (0 to 2) of the packed weight to [N, H, L, E / H]."""
     op = OpBuilder(graph)
     embedding = int(static(dim_of(graph, weight, 1)))
-    ends = [consts(graph, [(index + offset) * embedding], dtypes.int64) for offset in (0, 1)]
+    bounds = [consts(graph, [(index + offset) * embedding], dtypes.int64) for offset in (0, 1)]
     axis = consts(graph, [0], dtypes.int64)
-    matrix = op.Slice(weight, *ends, axis)
-    shift = op.Slice(bias, *ends, axis)
+    matrix = op.Slice(weight, *bounds, axis)
+    part_bias = op.Slice(bias, *bounds, axis)
     product = op.MatMul(x, permuted(graph, matrix, [1, 0]))
-    result = op.Add(product, shift)
+    result = op.Add(product, part_bias)
     shape = [dim_of(graph, x, 0), dim_of(graph, x, 1), heads, embedding // heads]
     return permuted(graph, reshape_to(graph, result, shape), [0, 2, 1, 3])
 
@@ -251,16 +248,9 @@ def flex_attention(
     score_mod_other_buffers: Sequence[Any] = (),
     mask_mod_other_buffers: Sequence[Any] = (),
 ) -> list[Any]:
-    """The attention, the logarithm of the sums (base 2) and the largest scores; None for unused
-    results.
-
-    The blocks of the mask only save time: its function says what is masked.
-
-    Raises:
-        UnsupportedCase: torch cannot trace the functions.
-    """
+    """Return the attention, its base-2 logsumexp and the maximum scores, None where unused."""
     node: Any = graph.origin
-    traced = _trace_scores(node, score_mod, block_mask[-1], scale)
+    traced = _trace_scores(node, score_mod, block_mask[-1], scale)  # blocks only save time
     operands = [query, key, value, *score_mod_other_buffers, *mask_mod_other_buffers]
     result = iter(graph.ctx.convert_into(graph, traced, operands))
     used = _used_results(node)
@@ -268,7 +258,7 @@ def flex_attention(
 
 
 def _used_results(node: Node) -> set[int]:
-    """The indices of a node's results that have users."""
+    """Return the indices of a node's results that have users."""
     return {int(user.args[1]) for user in node.users if user.users}  # type: ignore[arg-type]
 
 
@@ -281,19 +271,19 @@ def _trace_scores(node: Node, score_mod: Any, mask_mod: Any, scale: float) -> Gr
     split = len(buffers[0])
     used = sorted(_used_results(node))
 
-    def written_out(query: Any, key: Any, value: Any, *others: Any) -> list[Any]:
+    def compute_used_results(query: Any, key: Any, value: Any, *others: Any) -> list[Any]:
         results = math_attention(
             query, key, value, score_mod, (mask_mod,), scale, {}, others[:split], others[split:]
         )
         return [results[index] for index in used]
 
-    fakes = [argument.meta["val"] for argument in (*node.args[:3], *buffers[0], *buffers[1])]  # type: ignore[union-attr]
-    environment = getattr(fakes[0].fake_mode, "shape_env", None)
-    quiet = environment.suppress_guards() if environment is not None else contextlib.nullcontext()
+    fake_tensors = [argument.meta["val"] for argument in (*node.args[:3], *buffers[0], *buffers[1])]  # type: ignore[union-attr]
+    shape_env = getattr(fake_tensors[0].fake_mode, "shape_env", None)
+    no_guards = shape_env.suppress_guards() if shape_env is not None else contextlib.nullcontext()
     try:
-        with torch.no_grad(), fakes[0].fake_mode, quiet:
-            return make_fx(written_out)(*fakes)
-    except Exception as error:  # the functions are the user's
+        with torch.no_grad(), fake_tensors[0].fake_mode, no_guards:
+            return make_fx(compute_used_results)(*fake_tensors)
+    except Exception as error:  # user functions may raise anything
         raise UnsupportedCase(
             "the score or mask function of flex_attention cannot be traced over all scores: "
             f"{type(error).__name__}: {error}"
@@ -301,9 +291,11 @@ def _trace_scores(node: Node, score_mod: Any, mask_mod: Any, scale: float) -> Gr
 
 
 def mask_of_onnx(graph: Graph, mask: Result | None, sizes: SymInts) -> Result | None:
-    """The mask of ONNX's Attention at ``sizes``, the numbers of queries and keys: ONNX Runtime's
-    kernel does not broadcast it, and treats a row of the lowest number like one of -inf, so that
-    becomes the next number.
+    """Return ``mask`` in the form that ONNX's Attention needs, or None without a mask.
+
+    ``sizes`` are the numbers of queries and keys. ONNX Runtime's kernel does not broadcast the
+    mask, so it is expanded. The kernel treats a row of the lowest finite number like a row of -inf,
+    so the lowest number is replaced by the next larger one.
     """
     if mask is None:
         return None
@@ -312,8 +304,10 @@ def mask_of_onnx(graph: Graph, mask: Result | None, sizes: SymInts) -> Result | 
 
 
 def padded_sums(graph: Graph, sums: Result | None, count: SymInt, wanted: Bool) -> Result | None:
-    """The logarithms of sums [B, H, L] as torch's memory-efficient kernel stores them: float32,
-    infinite after the ``count`` queries up to a multiple of 32; empty unless ``wanted``.
+    """Return the logsumexp [B, H, L] in the layout of torch's memory-efficient attention kernel.
+
+    The layout is float32, padded with infinity from ``count`` queries to a multiple of 32. The
+    result is empty unless ``wanted``.
     """
     if sums is None:
         return None
@@ -321,6 +315,6 @@ def padded_sums(graph: Graph, sums: Result | None, count: SymInt, wanted: Bool) 
     sizes = shape_of(graph, sums)
     if not wanted:
         return filled(graph, [*sizes[:-1], 0], 0, dtypes.float32)
-    missing = -count % 32
-    infinite = filled(graph, [*sizes[:-1], missing], np.inf, dtypes.float32)
-    return OpBuilder(graph).Concat(sums, infinite, axis=-1)
+    padding = -count % 32
+    infinities = filled(graph, [*sizes[:-1], padding], np.inf, dtypes.float32)
+    return OpBuilder(graph).Concat(sums, infinities, axis=-1)

@@ -1,4 +1,4 @@
-"""Control flow: branches become child graphs, which the interpreter converts (`graph.ctx`)."""
+"""Lower control flow: the interpreter (`graph.ctx`) converts the branches to child graphs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ortable.prelude.values import as_scalar, cast, const, consts
 def lower_cond(
     graph: Graph, res: ResultSpec, pred: Any, true_fn: Any, false_fn: Any, operands: Sequence[Any]
 ) -> list[str]:
-    """torch.cond as ONNX If; the branches see the operands as results of the outer graph."""
+    """Lower torch.cond to If; the branches use the operands as results of the outer graph."""
     op = OpBuilder(graph)
     if isinstance(pred, bool):
         raise UnsupportedCase(
@@ -37,8 +37,7 @@ def lower_cond(
 def lower_switch(
     graph: Graph, res: ResultSpec, index: Any, branches: Sequence[Any], operands: Sequence[Any]
 ) -> list[str]:
-    """torch.switch (torch 2.15) as a chain of ONNX Ifs: branch ``index``, an integer of one
-    element that torch has clamped; the branches see the operands as results of the outer graph."""
+    """Lower torch.switch (torch 2.15) to a chain of Ifs; torch has clamped ``index``."""
     if not isinstance(index, str):
         index = as_scalar(graph, index)
     elif graph.get_rank(index):
@@ -50,52 +49,47 @@ def lower_switch(
 def _chain_ifs(
     ctx: Any, graph: Graph, count: int, index: str, branches: list[Any], operands: list[Any]
 ) -> Any:
-    """An If on index 0 with the first branch; its else branch handles the others with the index
-    less 1.
-    """
+    """Make an If that runs the first branch at index 0, else the others at the index minus 1."""
     op = OpBuilder(graph)
     dtype = graph.get_type(index)
     pred = op.LessOrEqual(index, 0)
     convert = functools.partial(ctx.convert_subgraph, operands=operands)
-    first = convert(branches[0], name="then", child=graph.subgraph("then_branch"))
-    rest = graph.subgraph("else_branch")
+    then_graph = convert(branches[0], name="then", child=graph.subgraph("then_branch"))
+    else_graph = graph.subgraph("else_branch")
     if len(branches) == 2:
-        rest = convert(branches[1], name="else", child=rest)
+        else_graph = convert(branches[1], name="else", child=else_graph)
     else:
-        less = rest.make_node("Sub", [index, const(rest, 1, dtype)])
-        results = _chain_ifs(ctx, rest, count, less, branches[1:], operands)
+        next_index = else_graph.make_node("Sub", [index, const(else_graph, 1, dtype)])
+        results = _chain_ifs(ctx, else_graph, count, next_index, branches[1:], operands)
         for name in [results] if isinstance(results, str) else results:
-            rest.make_tensor_output(name)
-    return op.If(pred, outputs=count, then_branch=first, else_branch=rest)
+            else_graph.make_tensor_output(name)
+    return op.If(pred, outputs=count, then_branch=then_graph, else_branch=else_graph)
 
 
 def out_dtype(graph: Graph, res: ResultSpec, op: Any, output_dtype: int, *operands: Any) -> Any:
-    """An operator computed in the common dtype of its operands and ``output_dtype``."""
-    kinds = [graph.get_type(operand) for operand in operands if isinstance(operand, str)]
-    common = functools.reduce(_common_dtype, kinds, output_dtype)
-    wide = [
+    """Compute an operator in the common dtype of its operands and ``output_dtype``, then cast."""
+    operand_dtypes = [graph.get_type(operand) for operand in operands if isinstance(operand, str)]
+    common = functools.reduce(_common_dtype, operand_dtypes, output_dtype)
+    promoted = [
         cast(graph, operand, common) if isinstance(operand, str) else operand
         for operand in operands
     ]
-    inner = ResultSpec([graph.unique_name(f"{res.name}_wide")], (common,), res.shapes)
-    return cast(graph, _find_converter(graph, op)(graph, inner, *wide), output_dtype)
+    promoted_spec = ResultSpec([graph.unique_name(f"{res.name}_wide")], (common,), res.shapes)
+    return cast(graph, _find_converter(graph, op)(graph, promoted_spec, *promoted), output_dtype)
 
 
 def _common_dtype(left: int, right: int) -> int:
     return promote_types(left, right) or left
 
 
-# Checks that stop torch; no operator of ONNX can stop a graph.
+# Checks that raise in torch. The lowering drops them, because no ONNX operator can raise.
 CHECKS = frozenset({"aten::_linalg_check_errors", "aten::_assert_async.msg"})
 
 
 def with_effects(
     graph: Graph, res: ResultSpec, token: Any, op: Any, *operands: Any, **options: Any
 ) -> list[Any]:
-    """An operator whose order matters to torch: the token, then its results.
-
-    Raises UnsupportedCase for a print and other effects, which one ONNX graph cannot keep.
-    """
+    """Lower an operator with side effects: return the token, then its results."""
     refuse_effect(op)
     return [token, None]
 
@@ -110,10 +104,7 @@ def refuse_effect(op: Any) -> None:
 
 
 def _find_converter(graph: Graph, op: Any) -> Any:
-    """The converter of an operator that is an argument of another one.
-
-    Raises UnsupportedCase when it has none.
-    """
+    """Return the converter of an operator; raise UnsupportedCase if it has none."""
     result = graph.ctx.find_converter(op)
     if result is None:
         raise UnsupportedCase(f"{op.name()}, called by a higher-order operator, has no converter")

@@ -1,5 +1,6 @@
-"""Convolution: pads and windows, gradients, convolutions in dtypes that have no kernel (sums of
-matrix products), and the windows of unfold and fold.
+"""Lower convolutions: gradients, dtypes without a Conv kernel, and the windows of unfold and fold.
+
+Convolutions in dtypes without a kernel become sums of matrix products.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from ortable.prelude.values import (
 
 from .shapes import flipped_along
 
-# up to so many kernel elements a convolution is a sum of products, which needs the least memory
+# Kernels of at most this many elements become a sum of products, which needs the least memory.
 _MAX_TERMS = 64
 
 __all__ = [
@@ -65,17 +66,16 @@ def convolution_backward(
     groups: Any,
     output_mask: Sequence[bool],
 ) -> tuple[str | None, str | None, str | None]:
-    """aten::convolution_backward: gradients of input, weight and bias; None where ``output_mask``
-    is False.
+    """Lower aten::convolution_backward: return the gradients of input, weight and bias.
 
-    The gradient of the input is the transposed convolution of grad_output (the convolution when the
-    forward was transposed). That of the weight is the convolution of the input with grad_output,
-    channels and batch exchanged (Dumoulin and Visin, A guide to convolution arithmetic, 2016);
-    groups stay groups.
+    A gradient is None where ``output_mask`` is False. The gradient of the input is the transposed
+    convolution of grad_output (the convolution if the forward was transposed). The gradient of the
+    weight is the convolution of the input with grad_output, with channels and batch exchanged
+    (Dumoulin and Visin, A guide to convolution arithmetic, 2016). Groups stay groups.
     """
-    n = rank_of(graph, weight) - 2
-    own = graph.get_type(input)
-    if own == dtypes.bfloat16:
+    n = rank_of(graph, weight) - 2  # number of spatial dims
+    dtype = graph.get_type(input)
+    if dtype == dtypes.bfloat16:
         # ONNX has no convolution of bfloat16 before opset 22
         grad_output, input, weight = (
             cast(graph, x, dtypes.float32) for x in (grad_output, input, weight)
@@ -95,8 +95,8 @@ def convolution_backward(
         grad_weight = _weight_gradient(graph, large, small, weight, window, static(groups))
     if output_mask[2]:
         grad_bias = summed_over(graph, grad_output, [0, *range(2, n + 2)], False)
-    result = (grad_input, grad_weight, grad_bias)
-    return tuple(None if grad is None else cast(graph, grad, own) for grad in result)  # type: ignore[return-value]
+    grads = (grad_input, grad_weight, grad_bias)
+    return tuple(None if grad is None else cast(graph, grad, dtype) for grad in grads)  # type: ignore[return-value]
 
 
 def _input_gradient(
@@ -111,27 +111,27 @@ def _input_gradient(
     op = OpBuilder(graph)
     sizes = shape_of(graph, input)[2:]
     if transposed:
-        # output_padding of the forward gave grad_output rows that no window of this convolution
-        # needs
+        # grad_output has rows from output_padding that this convolution does not read
         return cropped(graph, op.Conv(grad, weight, group=groups, **window), sizes)
-    have, kernel = shape_of(graph, grad)[2:], shape_of(graph, weight)[2:]
+    grad_sizes, kernel = shape_of(graph, grad)[2:], shape_of(graph, weight)[2:]
     pads = window["pads"][: len(sizes)]
-    more = reach_padding(sizes, have, kernel, window["strides"], pads, window["dilations"])
-    wide = op.ConvTranspose(grad, weight, group=groups, output_padding=more, **window)
-    return cropped(graph, wide, sizes)
+    extra = reach_padding(sizes, grad_sizes, kernel, window["strides"], pads, window["dilations"])
+    uncropped = op.ConvTranspose(grad, weight, group=groups, output_padding=extra, **window)
+    return cropped(graph, uncropped, sizes)
 
 
 def _weight_gradient(
     graph: Graph, large: str, small: str, weight: str, window: dict[str, Any], groups: int
 ) -> str:
-    """The kernel whose convolution with ``large`` (channels of dim 1 of weight) gives ``small``
-    (channels of dim 0).
+    """Return the gradient of ``weight``, whose convolution with ``large`` gives ``small``.
+
+    ``large`` has the channels of dim 1 of ``weight``, ``small`` those of dim 0.
     """
     rank = rank_of(graph, weight)
     if _are_patches(graph, large, weight, window, groups):
         return _patches_gradient(graph, large, small, weight)
     exchange = [1, 0, *range(2, rank)]
-    wide = OpBuilder(graph).Conv(
+    uncropped = OpBuilder(graph).Conv(
         channels_first(graph, large, groups),
         permuted(graph, small, exchange),
         strides=window["dilations"],
@@ -139,7 +139,7 @@ def _weight_gradient(
         pads=window["pads"],
         group=groups,
     )
-    kernel = cropped(graph, wide, shape_of(graph, weight)[2:])
+    kernel = cropped(graph, uncropped, shape_of(graph, weight)[2:])
     return permuted(graph, kernel, exchange)
 
 
@@ -148,15 +148,17 @@ def _are_patches(
 ) -> bool:
     """Whether the kernel cuts ``large`` into patches without overlap and remainder."""
     kernel, sizes = shape_of(graph, weight)[2:], shape_of(graph, large)[2:]
-    plain = groups == 1 and not any(window["pads"]) and set(window["dilations"]) <= {1}
-    if not plain or list(kernel) != list(window["strides"]):
+    is_plain = groups == 1 and not any(window["pads"]) and set(window["dilations"]) <= {1}
+    if not is_plain or list(kernel) != list(window["strides"]):
         return False
     return all(isinstance(n, int) and n % k == 0 for n, k in zip(sizes, kernel, strict=True))
 
 
 def _patches_gradient(graph: Graph, large: str, small: str, weight: str) -> str:
-    """One product of the patches of ``large`` with ``small``: [O, N * counts] times
-    [N * counts, C * kernel]."""
+    """Return the weight gradient of a patch embedding as one matrix product.
+
+    ``small`` [O, N * counts] is multiplied by the patches of ``large`` [N * counts, C * kernel].
+    """
     kernel = static(shape_of(graph, weight)[2:])
     batch, channels, *sizes = shape_of(graph, large)
     n = len(kernel)
@@ -185,21 +187,21 @@ def direct_convolution(
     dilation: Sequence[Any],
     groups: Any,
 ) -> str:
-    """aten::convolution and the forms with padding by name as a sum over the places of the kernel.
+    """Lower aten::convolution to a sum over the elements of the kernel.
 
-    For float64 and ints, which have matrix products but no Conv. Shapes: [N, C, ...] (or [C, ...])
-    and [O, C/G, ...].
+    For float64 and ints, which have matrix products but no Conv; also handles padding by name.
+    Shapes: input [N, C, ...] or [C, ...], weight [O, C/G, ...].
     """
-    n = rank_of(graph, weight) - 2
+    n = rank_of(graph, weight) - 2  # number of spatial dims
     strides, spacing = broadcast_ints(static(stride), n), broadcast_ints(static(dilation), n)
     if padding == "same":
         pads = list(same_padding(shape_of(graph, weight)[2:], spacing))
     else:
         pads = [0] * 2 * n if isinstance(padding, str) else broadcast_ints(static(padding), n) * 2
-    extra = [] if rank_of(graph, input) == n + 2 else [0]
-    x = _pad_spatial(graph, unsqueezed(graph, input, extra), pads)
-    result = _sum_of_taps(graph, x, weight, (strides, spacing), static(groups))
-    return squeezed(graph, _add_bias(graph, result, bias, n), extra)
+    batch_axis = [] if rank_of(graph, input) == n + 2 else [0]
+    x = _pad_spatial(graph, unsqueezed(graph, input, batch_axis), pads)
+    result = _sum_taps(graph, x, weight, (strides, spacing), static(groups))
+    return squeezed(graph, _add_bias(graph, result, bias, n), batch_axis)
 
 
 def direct_transposed(
@@ -214,26 +216,31 @@ def direct_transposed(
     output_padding: Sequence[Any],
     groups: Any,
 ) -> str:
-    """A transposed convolution of float64 or ints: zeros between the elements of the input, then a
-    convolution with the kernel turned round (Dumoulin and Visin, 2016)."""
-    n, count = rank_of(graph, weight) - 2, static(groups)
+    """Lower a transposed convolution of float64 or ints (Dumoulin and Visin, 2016).
+
+    The lowering inserts zeros between the elements of the input and convolves with the flipped
+    kernel.
+    """
+    n, n_groups = rank_of(graph, weight) - 2, static(groups)  # n: number of spatial dims
     strides, spacing = broadcast_ints(static(stride), n), broadcast_ints(static(dilation), n)
     kernel = shape_of(graph, weight)[2:]
-    reach = [step * (k - 1) for step, k in zip(spacing, kernel, strict=True)]
-    begins = [far - pad for far, pad in zip(reach, broadcast_ints(static(padding), n), strict=True)]
-    more = broadcast_ints(static(output_padding), n)
-    extra = [] if rank_of(graph, input) == n + 2 else [0]
-    x = unsqueezed(graph, input, extra)
+    spans = [step * (k - 1) for step, k in zip(spacing, kernel, strict=True)]
+    begins = [
+        span - pad for span, pad in zip(spans, broadcast_ints(static(padding), n), strict=True)
+    ]
+    extra = broadcast_ints(static(output_padding), n)
+    batch_axis = [] if rank_of(graph, input) == n + 2 else [0]
+    x = unsqueezed(graph, input, batch_axis)
     for axis, step in enumerate(strides, start=2):
-        x = _zeros_between(graph, x, axis, step)
-    x = _pad_spatial(graph, x, [*begins, *(a + b for a, b in zip(begins, more, strict=True))])
+        x = _insert_zeros(graph, x, axis, step)
+    x = _pad_spatial(graph, x, [*begins, *(a + b for a, b in zip(begins, extra, strict=True))])
     transposed = flipped_along(graph, weight, list(range(2, n + 2)))
     inner, outer = shape_of(graph, weight)[:2]
-    blocks = reshape_to(graph, transposed, [count, inner // count, outer, *kernel])
+    blocks = reshape_to(graph, transposed, [n_groups, inner // n_groups, outer, *kernel])
     swapped = permuted(graph, blocks, [0, 2, 1, *range(3, n + 3)])
-    kernels = reshape_to(graph, swapped, [count * outer, inner // count, *kernel])
-    result = _sum_of_taps(graph, x, kernels, ([1] * n, spacing), count)
-    return squeezed(graph, _add_bias(graph, result, bias, n), extra)
+    kernels = reshape_to(graph, swapped, [n_groups * outer, inner // n_groups, *kernel])
+    result = _sum_taps(graph, x, kernels, ([1] * n, spacing), n_groups)
+    return squeezed(graph, _add_bias(graph, result, bias, n), batch_axis)
 
 
 def wide_transposed(
@@ -248,14 +255,16 @@ def wide_transposed(
     output_padding: Sequence[Any],
     groups: Any,
 ) -> str:
-    """A transposed convolution whose output_padding is not below the stride, which ONNX Runtime
-    rejects: the full result without padding, then cropped or padded with zeros.
+    """Lower a transposed convolution whose output_padding is not below the stride.
+
+    ONNX Runtime rejects such a node. The lowering computes the result without padding, then crops
+    it or pads it with zeros.
     """
-    n, own = rank_of(graph, weight) - 2, graph.get_type(input)
-    extra = [] if rank_of(graph, input) == n + 2 else [0]
-    dtype = dtypes.float32 if own == dtypes.bfloat16 else own
+    n, input_dtype = rank_of(graph, weight) - 2, graph.get_type(input)  # n: number of spatial dims
+    batch_axis = [] if rank_of(graph, input) == n + 2 else [0]
+    dtype = dtypes.float32 if input_dtype == dtypes.bfloat16 else input_dtype
     x, kernels = (
-        cast(graph, tensor, dtype) for tensor in (unsqueezed(graph, input, extra), weight)
+        cast(graph, tensor, dtype) for tensor in (unsqueezed(graph, input, batch_axis), weight)
     )
     result = OpBuilder(graph).ConvTranspose(
         x,
@@ -265,27 +274,27 @@ def wide_transposed(
         group=static(groups),
     )
     pads = broadcast_ints(static(padding), n)
-    more = broadcast_ints(static(output_padding), n)
-    ends = [add - pad for add, pad in zip(more, pads, strict=True)]
+    output_pads = broadcast_ints(static(output_padding), n)
+    ends = [output_pad - pad for output_pad, pad in zip(output_pads, pads, strict=True)]
     result = _pad_spatial(graph, result, [*(-pad for pad in pads), *ends])
     result = _add_bias(graph, result, None if bias is None else cast(graph, bias, dtype), n)
-    return squeezed(graph, cast(graph, result, own), extra)
+    return squeezed(graph, cast(graph, result, input_dtype), batch_axis)
 
 
-def _zeros_between(graph: Graph, x: str, axis: int, step: int) -> str:
-    """``step - 1`` zeros between neighbours along an axis."""
+def _insert_zeros(graph: Graph, x: str, axis: int, step: int) -> str:
+    """Insert ``step - 1`` zeros between neighbours along an axis."""
     op = OpBuilder(graph)
     if step == 1:
         return x
     shape = list(shape_of(graph, x))
-    wide = unsqueezed(graph, x, [axis + 1])
+    padded = unsqueezed(graph, x, [axis + 1])
     pads = [0] * 2 * (len(shape) + 1)
     pads[-len(shape) + axis] = step - 1
-    wide = op.Pad(wide, consts(graph, pads, dtypes.int64))
+    padded = op.Pad(padded, consts(graph, pads, dtypes.int64))
     size = shape[axis]
-    wide = reshape_to(graph, wide, [*shape[:axis], size * step, *shape[axis + 1 :]])
-    ends = [0, (size - 1) * step + 1, axis]
-    result = op.Slice(wide, *(as_vec(graph, bound) for bound in ends))
+    padded = reshape_to(graph, padded, [*shape[:axis], size * step, *shape[axis + 1 :]])
+    bounds = [0, (size - 1) * step + 1, axis]
+    result = op.Slice(padded, *(as_vec(graph, bound) for bound in bounds))
     graph.set_shape(result, (*shape[:axis], (size - 1) * step + 1, *shape[axis + 1 :]))
     return result
 
@@ -293,32 +302,30 @@ def _zeros_between(graph: Graph, x: str, axis: int, step: int) -> str:
 def _add_bias(graph: Graph, x: str, bias: str | None, n: int) -> str:
     if bias is None:
         return x
-    fitting = cast(graph, bias, graph.get_type(x))  # torch takes integers of another width
-    return OpBuilder(graph).Add(x, unsqueezed(graph, fitting, list(range(1, n + 1))))
+    cast_bias = cast(graph, bias, graph.get_type(x))  # torch accepts a bias of another int dtype
+    return OpBuilder(graph).Add(x, unsqueezed(graph, cast_bias, list(range(1, n + 1))))
 
 
-def _sum_of_taps(
+def _sum_taps(
     graph: Graph,
     x: str,
     weight: str,
     window: tuple[Sequence[int], Sequence[int]],
     groups: int,
 ) -> str:
-    """The sum over the elements of the kernel: a strided slice times the weights of that
-    element.
-    """
+    """Sum, over the kernel elements, the product of a strided slice and the element's weights."""
     strides, spacing = window
     kernel = shape_of(graph, weight)[2:]
     if not is_static(shape_of(graph, weight)) or math.prod(static(kernel)) > _MAX_TERMS:
         return _convolve_windows(graph, x, weight, window, groups)
     kernel = static(kernel)
-    space = list(shape_of(graph, x)[2:])
-    reach = [size - step * (k - 1) for size, step, k in zip(space, spacing, kernel, strict=True)]
+    sizes = list(shape_of(graph, x)[2:])
+    lengths = [size - step * (k - 1) for size, step, k in zip(sizes, spacing, kernel, strict=True)]
     total = None
     for offset in product(*(range(size) for size in kernel)):
-        starts = [spot * step for spot, step in zip(offset, spacing, strict=True)]
-        ends = [start + size for start, size in zip(starts, reach, strict=True)]
-        term = _tap_product(graph, x, weight, offset, (starts, ends, strides), groups)
+        starts = [index * step for index, step in zip(offset, spacing, strict=True)]
+        ends = [start + size for start, size in zip(starts, lengths, strict=True)]
+        term = _multiply_tap(graph, x, weight, offset, (starts, ends, strides), groups)
         total = term if total is None else OpBuilder(graph).Add(total, term)
     assert total is not None
     return total
@@ -331,9 +338,7 @@ def _convolve_windows(
     window: tuple[Sequence[int], Sequence[int]],
     groups: int,
 ) -> str:
-    """Gather all windows at once and multiply by the kernels: for kernels of dynamic sizes, and for
-    those whose sum would be many nodes.
-    """
+    """Gather all windows at once and multiply by the kernels, for large or dynamic kernels."""
     op = OpBuilder(graph)
     n = rank_of(graph, weight) - 2
     counts: list[SymInt] = []
@@ -352,15 +357,15 @@ def _convolve_windows(
     batch = shape_of(graph, x)[0]
     depth: SymInt = inner
     flat: SymInt = 1
-    for k, count in zip(kernel, counts, strict=True):
-        depth, flat = depth * k, flat * count
+    for length, count in zip(kernel, counts, strict=True):
+        depth, flat = depth * length, flat * count
     rows = reshape_to(graph, x, [batch, groups, depth, flat])
     factors = reshape_to(graph, weight, [groups, out // groups, depth])
     return reshape_to(graph, matrix_product(graph, factors, rows), [batch, out, *counts])
 
 
 def _pad_spatial(graph: Graph, x: str, pads: Sequence[Any]) -> str:
-    """Pad before, then after each spatial axis; negative pads crop."""
+    """Pad each spatial axis by ``pads``, all begins and then all ends; negative pads crop."""
     if all(is_static([pad]) and pad == 0 for pad in pads):
         return x
     n = len(pads) // 2
@@ -368,7 +373,7 @@ def _pad_spatial(graph: Graph, x: str, pads: Sequence[Any]) -> str:
     return OpBuilder(graph).Pad(x, amounts)
 
 
-def _tap_product(
+def _multiply_tap(
     graph: Graph,
     x: str,
     weight: str,
@@ -376,7 +381,7 @@ def _tap_product(
     window: tuple[list[Any], list[Any], Sequence[int]],
     groups: int,
 ) -> str:
-    """[N, O, ...]: the term of one element of the kernel."""
+    """Return the term [N, O, ...] of one kernel element."""
     op = OpBuilder(graph)
     n = len(offset)
     starts, ends, strides = window
@@ -390,25 +395,24 @@ def _tap_product(
     for size in space:
         flat = flat * size
     rows = reshape_to(graph, piece, [batch, groups, static(channels) // groups, flat])
-    spot = consts(graph, list(offset), dtypes.int64)
+    index = consts(graph, list(offset), dtypes.int64)
     transposed = permuted(graph, weight, [*range(2, n + 2), 0, 1])
-    factors = reshape_to(graph, op.GatherND(transposed, spot), [groups, out // groups, inner])
+    factors = reshape_to(graph, op.GatherND(transposed, index), [groups, out // groups, inner])
     result = matrix_product(graph, factors, rows)
     return reshape_to(graph, result, [batch, out, *space])
 
 
-# -- windows ------------------------------------------------------------------------------------
+# -- padding and layout -------------------------------------------------------------------------
 
 
 def same_padding(weight_sizes: SymInts, dilations: Ints) -> SymInts:
-    """Begin and end pads of ``padding='same'``: the odd element goes to the end."""
+    """Return the begin and end pads of ``padding='same'``; an odd element is padded at the end."""
     total = [(size - 1) * dilation for size, dilation in zip(weight_sizes, dilations, strict=True)]
     return [size // 2 for size in total] + [size - size // 2 for size in total]
 
 
 def channels_first(graph: Graph, x: Result, groups: Int) -> Result:
-    """[N, G*C, ...] -> [C, G*N, ...]: channels and batch exchanged inside each group of
-    channels."""
+    """Exchange channels and batch inside each group: [N, G*C, ...] -> [C, G*N, ...]."""
     rank = rank_of(graph, x)
     if groups == 1:
         return permuted(graph, x, [1, 0, *range(2, rank)])
@@ -422,10 +426,10 @@ def channels_first(graph: Graph, x: Result, groups: Int) -> Result:
 def reach_padding(
     wanted: SymInts, have: SymInts, kernel: SymInts, strides: Ints, pads: Ints, dilations: Ints
 ) -> Ints:
-    """``output_padding`` with which ConvTranspose of ``have`` covers ``wanted``.
+    """Return the ``output_padding`` with which ConvTranspose of sizes ``have`` covers ``wanted``.
 
-    For dynamic sizes it is the largest possible, stride - 1, and the result must be cropped:
-    elements beyond do not change those before them.
+    For a dynamic size it is the largest possible value, stride - 1, and the caller crops the
+    result.
     """
     result = []
     for axis, stride in enumerate(strides):
@@ -440,18 +444,21 @@ def reach_padding(
 
 
 def window_count(size: SymInt, window: Int, step: Int, spacing: Int, pad: Int) -> SymInt:
-    """How many windows of ``window`` elements, ``spacing`` apart, fit into an axis that is padded
-    at both ends."""
+    """Return the number of windows that fit into an axis with ``pad`` elements added at both ends.
+
+    A window has ``window`` elements, ``spacing`` apart; windows begin ``step`` elements apart.
+    """
     return (size + 2 * pad - spacing * (window - 1) - 1) // step + 1
 
 
 def fold_indices(sizes: Ints, kernel: Ints, counts: Ints, steps: Ints, gaps: Ints) -> Ints:
-    """The flat index of each element of a column of windows in an image of ``sizes``: kernel rows,
-    kernel columns, window rows, window columns.
+    """Return the flat indices in an image of ``sizes`` of the elements of a column of windows.
+
+    The order is kernel rows, kernel columns, window rows, window columns.
     """
-    high, wide = (
+    row_indices, column_indices = (
         (np.arange(kernel[axis])[:, None] * gaps[axis] + np.arange(counts[axis]) * steps[axis])
         for axis in (0, 1)
     )
-    indices = high[:, None, :, None] * sizes[1] + wide[None, :, None, :]
+    indices = row_indices[:, None, :, None] * sizes[1] + column_indices[None, :, None, :]
     return [int(index) for index in indices.reshape(-1)]

@@ -1,5 +1,6 @@
-"""Gradients of convolutions in float64 and int64, which have matrix products but no Conv: sums over
-the elements of the kernel.
+"""Lower gradients of convolutions in float64 and int64 to sums over the kernel elements.
+
+These dtypes have matrix products but no Conv kernel.
 """
 
 from __future__ import annotations
@@ -33,26 +34,23 @@ def direct_convolution_backward(
     groups: Any,
     output_mask: Sequence[bool],
 ) -> tuple[str | None, str | None, str | None]:
-    """aten::convolution_backward: gradients of input, weight and bias, None where the mask is
-    False.
-
-    Raises:
-        UnsupportedCase: the gradient of the input, where a spatial size is dynamic.
-    """
-    n, count = rank_of(graph, weight) - 2, static(groups)
+    """Lower convolution_backward: gradients of input, weight and bias, None if masked out."""
+    n, n_groups = rank_of(graph, weight) - 2, static(groups)
     steps, pads, gaps = (
         broadcast_ints(static(values), n) for values in (stride, padding, dilation)
     )
     window = (steps, pads, gaps)
     grad_input = grad_weight = grad_bias = None
     if output_mask[0] and transposed:
-        wide = direct_convolution(graph, res, grad_output, weight, None, steps, pads, gaps, count)
-        grad_input = cropped(graph, wide, shape_of(graph, input)[2:])
+        full = direct_convolution(
+            graph, res, grad_output, weight, None, steps, pads, gaps, n_groups
+        )
+        grad_input = cropped(graph, full, shape_of(graph, input)[2:])
     elif output_mask[0]:
-        grad_input = _input_gradient(graph, res, grad_output, input, weight, window, count)
+        grad_input = _input_gradient(graph, res, grad_output, input, weight, window, n_groups)
     if output_mask[1]:
         large, small = (grad_output, input) if transposed else (input, grad_output)
-        grad_weight = _weight_gradient(graph, large, small, weight, window, count)
+        grad_weight = _weight_gradient(graph, large, small, weight, window, n_groups)
     if output_mask[2]:
         grad_bias = summed_over(graph, grad_output, [0, *range(2, n + 2)], False)
     return grad_input, grad_weight, grad_bias
@@ -72,17 +70,17 @@ def _input_gradient(
     sizes, kernel = shape_of(graph, input)[2:], static(shape_of(graph, weight)[2:])
     n = len(sizes)
     for axis, step in enumerate(strides):
-        grad = _with_gaps(graph, grad, axis + 2, step)
+        grad = _insert_zeros_after(graph, grad, axis + 2, step)
     before, after = [], []
-    for size, have, k, pad, gap in zip(
+    for size, grad_size, taps, pad, gap in zip(
         sizes, shape_of(graph, grad)[2:], kernel, pads, spacing, strict=True
     ):
-        if not isinstance(size, int) or not isinstance(have, int):
+        if not isinstance(size, int) or not isinstance(grad_size, int):
             raise UnsupportedCase(
                 f"the gradient of a convolution in float64 or ints over the size '{size}'"
             )
-        before.append(gap * (k - 1) - pad)
-        after.append(size + gap * (k - 1) - before[-1] - have)
+        before.append(gap * (taps - 1) - pad)
+        after.append(size + gap * (taps - 1) - before[-1] - grad_size)
     amounts = consts(graph, [0, 0, *before, 0, 0, *after], dtypes.int64)
     grad = OpBuilder(graph).Pad(grad, amounts)
     out, inner = static(shape_of(graph, weight)[:2])
@@ -90,21 +88,21 @@ def _input_gradient(
     transposed = permuted(graph, parts, [0, 2, 1, *range(3, n + 3)])
     transposed = reshape_to(graph, transposed, [groups * inner, out // groups, *kernel])
     transposed = flipped_along(graph, transposed, list(range(2, n + 2)))
-    none = [0] * n
-    return direct_convolution(graph, res, grad, transposed, None, [1] * n, none, spacing, groups)
+    zeros = [0] * n
+    return direct_convolution(graph, res, grad, transposed, None, [1] * n, zeros, spacing, groups)
 
 
-def _with_gaps(graph: Graph, x: str, axis: int, step: int) -> str:
-    """``step - 1`` zeros after each element along one axis."""
+def _insert_zeros_after(graph: Graph, x: str, axis: int, step: int) -> str:
+    """Insert ``step - 1`` zeros after each element along one axis."""
     if step == 1:
         return x
     shape = list(shape_of(graph, x))
     amounts = [0] * (2 * len(shape) + 2)
     amounts[len(shape) + 1 + axis + 1] = step - 1
-    wide = OpBuilder(graph).Pad(
+    padded = OpBuilder(graph).Pad(
         unsqueezed(graph, x, [axis + 1]), consts(graph, amounts, dtypes.int64)
     )
-    return reshape_to(graph, wide, [*shape[:axis], shape[axis] * step, *shape[axis + 1 :]])
+    return reshape_to(graph, padded, [*shape[:axis], shape[axis] * step, *shape[axis + 1 :]])
 
 
 def _weight_gradient(
@@ -115,30 +113,28 @@ def _weight_gradient(
     window: tuple[list[int], ...],
     groups: int,
 ) -> str:
-    """For each element of the kernel, the product of ``small`` with the slice of ``large`` it
-    reads.
-    """
+    """Multiply ``small``, for each kernel element, by the slice of ``large`` under that element."""
     op = OpBuilder(graph)
     strides, pads, spacing = window
     shape = static(shape_of(graph, weight))
     kernel, n = shape[2:], len(shape) - 2
-    batch, _, *places = shape_of(graph, small)
-    flat = dims.product_of(places)
-    rows = reshape_to(graph, small, [batch, groups, shape[0] // groups, flat])
+    batch, _, *out_sizes = shape_of(graph, small)
+    positions = dims.product_of(out_sizes)
+    rows = reshape_to(graph, small, [batch, groups, shape[0] // groups, positions])
     if any(pads):
         amounts = consts(graph, [0, 0, *pads, 0, 0, *pads], dtypes.int64)
         large = op.Pad(large, amounts)
     axes = consts(graph, list(range(2, n + 2)), dtypes.int64)
     terms = []
     for offset in product(*(range(size) for size in kernel)):
-        starts = [spot * gap for spot, gap in zip(offset, spacing, strict=True)]
+        starts = [index * gap for index, gap in zip(offset, spacing, strict=True)]
         ends = [
             start + (count - 1) * step + 1
-            for start, count, step in zip(starts, places, strides, strict=True)
+            for start, count, step in zip(starts, out_sizes, strides, strict=True)
         ]
         bounds = [as_vec(graph, limit) for limit in (starts, ends)]
         piece = op.Slice(large, *bounds, axes, as_vec(graph, list(strides)))
-        columns = reshape_to(graph, piece, [batch, groups, shape[1], flat])
+        columns = reshape_to(graph, piece, [batch, groups, shape[1], positions])
         columns = permuted(graph, columns, [0, 1, 3, 2])
         total = summed_over(graph, op.MatMul(rows, columns), [0], False)
         terms.append(unsqueezed(graph, total, [3]))

@@ -1,4 +1,4 @@
-"""Tensors made from numbers: linspace, windows of a signal, uninitialized memory."""
+"""Lower operators that create tensors from numbers: linspace, window functions, empty."""
 
 from __future__ import annotations
 
@@ -25,36 +25,40 @@ __all__ = [
 def window_values(
     name: Str, count: Int, periodic: Bool, first: Float, second: Float, dtype: Dtype
 ) -> Floats:
-    """The numbers of torch's window functions; ``first`` and ``second`` are alpha and beta of
-    ``hamming``, ``first`` is beta of ``kaiser``."""
+    """Return the values of torch's window function ``name``.
+
+    ``first`` and ``second`` are alpha and beta of ``hamming``; ``first`` is beta of ``kaiser``.
+    """
     if count <= 1:
         return [1.0] * count
-    places = np.arange(count) / (count if periodic else count - 1)
-    turn = 2 * math.pi * places
+    positions = np.arange(count) / (count if periodic else count - 1)
+    phase = 2 * math.pi * positions
     if name == "blackman":
-        # in torch's order and dtype, which leave 0.0 or -3e-8 at the ends
-        own: Any = np.float32 if dtype == dtypes.float32 else np.float64
-        angle = np.arange(count, dtype=own) * own(math.pi / (count if periodic else count - 1))
-        values = own(0.08) * np.cos(own(4) * angle)
-        values = values - own(0.5) * np.cos(own(2) * angle) + own(0.42)
+        # computed in torch's order and dtype, which give 0.0 or -3e-8 at the ends
+        float_type: Any = np.float32 if dtype == dtypes.float32 else np.float64
+        angle = np.arange(count, dtype=float_type) * float_type(
+            math.pi / (count if periodic else count - 1)
+        )
+        values = float_type(0.08) * np.cos(float_type(4) * angle)
+        values = values - float_type(0.5) * np.cos(float_type(2) * angle) + float_type(0.42)
     elif name == "bartlett":
-        values = 1 - np.abs(2 * places - 1)
+        values = 1 - np.abs(2 * positions - 1)
     elif name == "kaiser":
-        values = np.i0(first * np.sqrt(np.maximum(1 - (2 * places - 1) ** 2, 0))) / np.i0(first)
+        values = np.i0(first * np.sqrt(np.maximum(1 - (2 * positions - 1) ** 2, 0))) / np.i0(first)
     else:
-        values = first - second * np.cos(turn)
+        values = first - second * np.cos(phase)
     return [float(value) for value in values]
 
 
 def linspace_dtype(dtype: Dtype) -> Dtype:
-    """The dtype in which torch.linspace counts: float32 for half floats, float64 for ints."""
+    """Return the compute dtype of torch.linspace: float32 for half floats, float64 for ints."""
     if not dtypes.is_float_type(dtype):
         return dtypes.float64
     return dtypes.float64 if dtype == dtypes.float64 else dtypes.float32
 
 
 def linspace(graph: Graph, start: Any, end: Any, steps: Int, dtype: Dtype) -> Result:
-    """``torch.linspace`` between numbers, sizes or 0-d results, counted from the nearer end."""
+    """Lower torch.linspace between numbers, sizes or 0-d results; count from the nearer end."""
     if is_static(start) and is_static(end):
         return consts(graph, _linspace_values(start, end, steps, dtype), dtype)
     op, compute_dtype = OpBuilder(graph), linspace_dtype(dtype)
@@ -65,14 +69,14 @@ def linspace(graph: Graph, start: Any, end: Any, steps: Int, dtype: Dtype) -> Re
         return expanded(graph, cast(graph, low, dtype), [steps])
     half = steps // 2
     step = op.Div(op.Sub(high, low), const(graph, steps - 1, compute_dtype))
-    up = op.Mul(consts(graph, np.arange(half), compute_dtype), step)
-    down = op.Mul(consts(graph, np.arange(steps - half - 1, -1, -1), compute_dtype), step)
-    result = op.Concat(op.Add(low, up), op.Sub(high, down), axis=0)
+    from_start = op.Mul(consts(graph, np.arange(half), compute_dtype), step)
+    from_end = op.Mul(consts(graph, np.arange(steps - half - 1, -1, -1), compute_dtype), step)
+    result = op.Concat(op.Add(low, from_start), op.Sub(high, from_end), axis=0)
     return cast(graph, result, dtype)
 
 
 def _linspace_values(start: Scalar, end: Scalar, steps: Int, dtype: Dtype) -> Floats:
-    """The numbers of ``torch.linspace``: counted from both ends, so that the last one is exact."""
+    """Return the values of torch.linspace, counted from both ends so that the last is exact."""
     if dtypes.is_int_type(dtype):
         start, end = int(start), int(end)
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
@@ -84,13 +88,11 @@ def _linspace_values(start: Scalar, end: Scalar, steps: Int, dtype: Dtype) -> Fl
 
 
 def uninitialized(dtype: Dtype) -> Scalar:
-    """The fill value of new memory: 0, or under ``torch.use_deterministic_algorithms`` torch's:
-    NaN, the largest int, True.
-    """
+    """Return torch's fill value of uninitialized memory: 0, or a marker in deterministic mode."""
     import torch
     from torch.utils import deterministic
 
-    fills = getattr(deterministic, "fill_uninitialized_memory", True)  # torch gives it no type
+    fills = getattr(deterministic, "fill_uninitialized_memory", True)  # untyped in torch
     if not (torch.are_deterministic_algorithms_enabled() and fills):
         return 0
     if dtype in dtypes.INT_TYPES:

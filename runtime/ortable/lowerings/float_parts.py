@@ -1,4 +1,4 @@
-"""The parts and neighbours of floating-point numbers: exponents, nextafter, the largest number."""
+"""Lower frexp-like functions of floats: exponents, scaling, nextafter, the largest finite value."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = [
 ]
 
 
-# bits of the significand, exponent of the smallest subnormal number
-_PARTS = {
+# dtype: (bits of the significand, exponent of the smallest subnormal number)
+_FORMATS = {
     dtypes.float16: (11, -24),
     dtypes.bfloat16: (8, -133),
     dtypes.float32: (24, -149),
@@ -31,71 +31,74 @@ _PARTS = {
 
 
 def exponent_of(graph: Graph, x: Result) -> Result:
-    """The exponent e with abs(x) = m * 2 ** e and 0.5 <= m < 1, of a float64, as a float64; 0 for
-    zeros, infinities and NaN."""
+    """Return the exponent e of a float64, abs(x) = m * 2 ** e with 0.5 <= m < 1, as a float64.
+
+    The exponent of zeros, infinities and NaN is 0.
+    """
     op, one = OpBuilder(graph), const_like(graph, 1, x)
-    size = op.Abs(x)
-    plain = op.And(
-        op.Greater(size, 0),
-        op.Less(size, math.inf))  # fmt: skip
-    size = op.Where(plain, size, 0.5)
-    result = op.Floor(op.Div(op.Log(size), math.log(2)))
-    result = op.Add(result, one)
-    # the logarithm rounds: it may be off by one next to a power of two
-    part = scaled_by_power(graph, size, op.Neg(result))
-    over = cast(graph, op.GreaterOrEqual(part, one), dtypes.float64)
-    under = cast(graph, op.Less(part, 0.5), dtypes.float64)
-    return op.Sub(op.Add(result, over), under)
+    magnitude = op.Abs(x)
+    is_regular = op.And(
+        op.Greater(magnitude, 0),
+        op.Less(magnitude, math.inf))  # fmt: skip
+    magnitude = op.Where(is_regular, magnitude, 0.5)
+    exponent = op.Floor(op.Div(op.Log(magnitude), math.log(2)))
+    exponent = op.Add(exponent, one)
+    # the logarithm rounds, so the exponent may be off by 1 next to a power of two
+    mantissa = scaled_by_power(graph, magnitude, op.Neg(exponent))
+    is_above = cast(graph, op.GreaterOrEqual(mantissa, one), dtypes.float64)
+    is_below = cast(graph, op.Less(mantissa, 0.5), dtypes.float64)
+    return op.Sub(op.Add(exponent, is_above), is_below)
 
 
 def scaled_by_power(graph: Graph, x: Result, power: Result) -> Result:
-    """``x * 2 ** power`` in two steps, as 2 ** power alone may leave the range."""
+    """Return ``x * 2 ** power`` in two multiplications, because 2 ** power alone may overflow."""
     op, two = OpBuilder(graph), const_like(graph, 2, x)
     half = op.Floor(op.Div(power, two))
-    rest = op.Sub(power, half)
-    once = op.Mul(x, op.Pow(two, half))
-    return op.Mul(once, op.Pow(two, rest))
+    remaining = op.Sub(power, half)
+    half_scaled = op.Mul(x, op.Pow(two, half))
+    return op.Mul(half_scaled, op.Pow(two, remaining))
 
 
 def neighbour(graph: Graph, x: Result, goal: Result) -> Result:
-    """The number next to ``x`` in the direction of ``goal``, both of one float dtype.
+    """Return the number next to ``x`` in the direction of ``goal``, both of one float dtype.
 
-    A step of 0.6 to 1.3 units in the last place is added and the sum rounds to the neighbour: in
-    float64 for narrower dtypes; for float64 with tiny numbers scaled up, as the step would round.
+    The lowering adds a step of 0.6 to 1.3 units in the last place, and the sum rounds to the
+    neighbour. Narrower dtypes are computed in float64. In float64, tiny numbers are scaled up
+    first, because the step would round.
     """
     op, dtype = OpBuilder(graph), graph.get_type(x)
-    digits, least = _PARTS[dtype]
-    base, end = (cast(graph, operand, dtypes.float64) for operand in (x, goal))
-    size = op.Abs(base)
-    step = op.Mul(size, const_like(graph, 1.25 * 2.0**-digits, base))
-    up = op.Greater(end, base)
+    significand_bits, min_exponent = _FORMATS[dtype]
+    start, target = (cast(graph, operand, dtypes.float64) for operand in (x, goal))
+    magnitude = op.Abs(start)
+    step = op.Mul(magnitude, const_like(graph, 1.25 * 2.0**-significand_bits, start))
+    up = op.Greater(target, start)
     if dtype != dtypes.float64:
-        step = op.Max(step, const_like(graph, 0.75 * 2.0**least, base))
-        moved = cast(graph, op.Add(base, _apply_sign(graph, step, up)), dtype)
+        step = op.Max(step, const_like(graph, 0.75 * 2.0**min_exponent, start))
+        result = cast(graph, op.Add(start, _apply_sign(graph, step, up)), dtype)
     else:
-        scaled = [op.Mul(operand, 2.0**200) for operand in (base, size)]
-        small = op.Mul(scaled[1], const_like(graph, 1.25 * 2.0**-digits, x))
-        near = op.Add(scaled[0], _apply_sign(graph, small, up))
-        near = op.Mul(near, 2.0**-200)
-        lowest = _apply_sign(graph, const_like(graph, 2.0**least, x), up)
-        flat = op.Less(size, 2.0**-1021)
-        near = op.Where(flat, op.Add(base, lowest), near)
-        moved = op.Add(base, _apply_sign(graph, step, up))
-        moved = op.Where(op.Less(size, 2.0**-900), near, moved)
-    top = op.Mul(op.Sign(x), const_like(graph, largest_finite(dtype), x))
-    moved = op.Where(op.IsInf(base), top, moved)
-    moved = op.Where(op.Equal(base, end), goal, moved)
-    moved = op.Where(op.IsNaN(end), goal, moved)
-    return op.Where(op.IsNaN(base), x, moved)
+        scaled = [op.Mul(operand, 2.0**200) for operand in (start, magnitude)]
+        scaled_step = op.Mul(scaled[1], const_like(graph, 1.25 * 2.0**-significand_bits, x))
+        scaled_result = op.Add(scaled[0], _apply_sign(graph, scaled_step, up))
+        scaled_result = op.Mul(scaled_result, 2.0**-200)
+        smallest_step = _apply_sign(graph, const_like(graph, 2.0**min_exponent, x), up)
+        is_subnormal = op.Less(magnitude, 2.0**-1021)
+        scaled_result = op.Where(is_subnormal, op.Add(start, smallest_step), scaled_result)
+        result = op.Add(start, _apply_sign(graph, step, up))
+        result = op.Where(op.Less(magnitude, 2.0**-900), scaled_result, result)
+    largest = op.Mul(op.Sign(x), const_like(graph, largest_finite(dtype), x))
+    result = op.Where(op.IsInf(start), largest, result)
+    result = op.Where(op.Equal(start, target), goal, result)
+    result = op.Where(op.IsNaN(target), goal, result)
+    return op.Where(op.IsNaN(start), x, result)
 
 
-def _apply_sign(graph: Graph, step: str, up: str) -> str:
+def _apply_sign(graph: Graph, step: str, is_positive: str) -> str:
     op = OpBuilder(graph)
-    return op.Where(up, step, op.Neg(step))
+    return op.Where(is_positive, step, op.Neg(step))
 
 
 def largest_finite(dtype: Dtype) -> Float:
-    """The largest finite value of a float dtype."""
+    """Return the largest finite value of a float dtype."""
     if dtype == dtypes.bfloat16:
         return 3.3895313892515355e38
     return float(np.finfo(dtypes.to_numpy(dtype)).max)

@@ -1,9 +1,9 @@
-"""Fourier transforms: ONNX's DFT where ONNX Runtime computes it exactly, torch's three kernels
-(c2c, r2c, c2r) on top of it, and short-time transforms over frames of a signal.
+"""Lower Fourier transforms: torch's three kernels (c2c, r2c, c2r) and short-time transforms.
 
-ONNX Runtime's DFT of a length that is no power of two loses digits with the length in float32 (3e-4
-at 1000), and its inverse rounds through float32 in float64. So such lengths are computed forward in
-float64; the inverse is the forward transform with real and imaginary parts exchanged.
+They use ONNX's DFT where ONNX Runtime computes it exactly. For a length that is not a power of two,
+ONNX Runtime's DFT loses digits with the length in float32 (3e-4 at 1000), and its inverse rounds
+through float32 in float64. Such lengths are therefore computed forward in float64; the inverse is
+the forward transform with real and imaginary parts exchanged.
 """
 
 from __future__ import annotations
@@ -83,18 +83,16 @@ def lower_stft(
     onesided: bool | None,
     return_complex: bool | None,
 ) -> Any:
-    """aten::stft of a signal [n] or [batch, n], already padded by torch: [.., frequencies,
-    frames].
-    """
+    """Lower aten::stft of a padded signal [n] or [batch, n] to [..., frequencies, frames]."""
     hop = n_fft // 4 if hop_length is None else hop_length
-    own = windowed_dtype(graph, self, window, False)
+    part_dtype = windowed_dtype(graph, self, window, False)
     count = (dim_of(graph, self, -1) - n_fft) // hop + 1
     index = window_indices(graph, count, n_fft, hop, 1)
     frames = _map_parts(graph, self, lambda part: OpBuilder(graph).Gather(part, index, axis=-1))
-    frames = _in_part(graph, frames, own)
-    shape = _padded_window(graph, window, n_fft, win_length, own)
-    if shape is not None:
-        frames = _multiply_window(graph, frames, shape)
+    frames = _cast_parts(graph, frames, part_dtype)
+    window_values = _pad_window(graph, window, n_fft, win_length, part_dtype)
+    if window_values is not None:
+        frames = _multiply_window(graph, frames, window_values)
     axis = rank_of(graph, frames) - 1
     is_complex = type(frames) is ComplexValue
     if not is_complex and (onesided is None or onesided):
@@ -121,44 +119,43 @@ def lower_istft(
     length: int | None,
     return_complex: bool,
 ) -> Any:
-    """aten::istft: inverse transforms of the frames, overlap-added, and divided by the
-    overlap-added squares of the windows.
-    """
+    """Lower aten::istft: overlap-add inverse frames, divide by overlap-added squared windows."""
     hop = n_fft // 4 if hop_length is None else hop_length
     count = dim_of(graph, self, -1)
     rank = rank_of(graph, self)
     transposed = permuted(graph, self, [*range(rank - 2), rank - 1, rank - 2])
-    frames = _signal_of_frames(graph, transposed, n_fft, onesided, return_complex)
+    frames = _invert_frames(graph, transposed, n_fft, onesided, return_complex)
     frames = fourier_scaled(graph, frames, [n_fft], 1 if normalized else 2)
-    own = windowed_dtype(graph, frames, window, False)
-    frames = _in_part(graph, frames, own)
-    shape = _padded_window(graph, window, n_fft, win_length, own)
-    if shape is None:
-        shape = filled(graph, [n_fft], 1, own)
-    frames = _multiply_window(graph, frames, shape)
+    part_dtype = windowed_dtype(graph, frames, window, False)
+    frames = _cast_parts(graph, frames, part_dtype)
+    window_values = _pad_window(graph, window, n_fft, win_length, part_dtype)
+    if window_values is None:
+        window_values = filled(graph, [n_fft], 1, part_dtype)
+    frames = _multiply_window(graph, frames, window_values)
     total = n_fft + hop * (count - 1)
     start = n_fft // 2 if center else 0
     end = start + length if length is not None else total - start
-    square = _multiply_window(graph, shape, shape)
+    square = _multiply_window(graph, window_values, window_values)
     weights = _map_parts(graph, square, lambda part: _repeat_window(graph, part, count))
     sums = _map_parts(graph, frames, lambda part: _overlap_add(graph, part, hop, total, start, end))
-    below = _map_parts(
+    weight_sums = _map_parts(
         graph, weights, lambda part: _overlap_add(graph, part, hop, total, start, end)
     )
-    result = _divide_parts(graph, sums, below)
-    missing = dims.max_of(end - total, 0)
-    if not isinstance(missing, int) or missing > 0:
-        ends = [0] * (2 * (rank - 1) - 1) + [missing]
-        zero = const(graph, 0, own)
+    result = _divide_parts(graph, sums, weight_sums)
+    padding = dims.max_of(end - total, 0)
+    if not isinstance(padding, int) or padding > 0:
+        pads = [0] * (2 * (rank - 1) - 1) + [padding]
+        zero = const(graph, 0, part_dtype)
         result = _map_parts(
-            graph, result, lambda part: OpBuilder(graph).Pad(part, as_vec(graph, ends), zero)
+            graph, result, lambda part: OpBuilder(graph).Pad(part, as_vec(graph, pads), zero)
         )
     return result
 
 
-def _signal_of_frames(
+def _invert_frames(
     graph: Graph, x: ComplexValue, n_fft: int, onesided: bool | None, return_complex: bool
 ) -> Any:
+    """Return the inverse transform of each frame."""
     axis = rank_of(graph, x) - 1
     if return_complex:
         return fourier(graph, x, [axis], False)
@@ -174,34 +171,36 @@ def _map_parts(graph: Graph, x: Any, function: Any) -> Any:
     return ComplexValue(function(x.real), function(x.imag), x.dtype)
 
 
-def _padded_window(graph: Graph, window: Any, n_fft: int, win_length: int | None, own: int) -> Any:
-    """The window centred in ``n_fft`` elements; None when it is 1 everywhere."""
+def _pad_window(
+    graph: Graph, window: Any, n_fft: int, win_length: int | None, part_dtype: int
+) -> Any:
+    """Return the window centred in ``n_fft`` elements, or None if it is 1 everywhere."""
     size = n_fft if win_length is None else win_length
     if window is None:
         if size == n_fft:
             return None
-        window = filled(graph, [size], 1, own)
-    window = _in_part(graph, window, own)
+        window = filled(graph, [size], 1, part_dtype)
+    window = _cast_parts(graph, window, part_dtype)
     if size == n_fft:
         return window
-    left = (n_fft - size) // 2
-    ends = consts(graph, [left, n_fft - size - left], dtypes.int64)
+    begin = (n_fft - size) // 2
+    pads = consts(graph, [begin, n_fft - size - begin], dtypes.int64)
     return _map_parts(
         graph,
         window,
-        lambda part: OpBuilder(graph).Pad(part, ends, const(graph, 0, graph.get_type(part))),
+        lambda part: OpBuilder(graph).Pad(part, pads, const(graph, 0, graph.get_type(part))),
     )
 
 
-def _in_part(graph: Graph, x: Any, dtype: int) -> Any:
-    """``x`` with real parts of this dtype."""
+def _cast_parts(graph: Graph, x: Any, dtype: int) -> Any:
+    """Cast a tensor, or both parts of a complex tensor, to a real dtype."""
     if type(x) is not ComplexValue:
         return cast(graph, x, dtype)
     return ComplexValue(cast(graph, x.real, dtype), cast(graph, x.imag, dtype), complex_type(dtype))
 
 
 def _multiply_window(graph: Graph, x: Any, window: Any) -> Any:
-    """``x`` times the window; complex when one of them is."""
+    """Return ``x`` times the window; the product is complex if either of them is."""
     op = OpBuilder(graph)
     if type(x) is not ComplexValue and type(window) is not ComplexValue:
         return op.Mul(x, window)
@@ -223,22 +222,22 @@ def _repeat_window(graph: Graph, window: str, count: Dim) -> str:
 
 
 def _overlap_add(graph: Graph, frames: str, hop: int, total: Dim, start: int, end: Dim) -> str:
-    """Frames [.., count, n] added up where they overlap: [.., total], cut to start..end."""
+    """Add up overlapping frames [..., count, n] to [..., total] and cut it to start..end."""
     op = OpBuilder(graph)
     *batch, count, size = shape_of(graph, frames)
     flat = reshape_to(graph, frames, [*batch, count * size])
-    places = reshape_to(graph, window_indices(graph, count, size, hop, 1), [count * size])
+    indices = reshape_to(graph, window_indices(graph, count, size, hop, 1), [count * size])
     if batch:
-        places = op.Expand(places, op.Shape(flat))
+        indices = op.Expand(indices, op.Shape(flat))
     zeros = filled(graph, [*batch, total], 0, graph.get_type(frames))
-    result = op.ScatterElements(zeros, places, flat, axis=-1, reduction="add")
+    result = op.ScatterElements(zeros, indices, flat, axis=-1, reduction="add")
     bounds = [as_vec(graph, bound) for bound in (start, end)]
     axis = consts(graph, [-1], dtypes.int64)
     return op.Slice(result, *bounds, axis)
 
 
 def fourier(graph: Graph, x: Complex, axes: Ints, forward: Bool) -> Complex:
-    """The unscaled transform along ``axes``, of a complex tensor or of a real one."""
+    """Return the unscaled transform of a complex or real tensor along ``axes``."""
     if type(x) is not ComplexValue and (not axes or not forward):
         x = as_complex(graph, x, complex_type(graph.get_type(x)))
     for axis in axes:
@@ -247,7 +246,7 @@ def fourier(graph: Graph, x: Complex, axes: Ints, forward: Bool) -> Complex:
 
 
 def half_spectrum(graph: Graph, x: Result, axis: Int) -> Complex:
-    """The transform of a real tensor along one axis, without the half that mirrors the other."""
+    """Return the transform of a real tensor along one axis, without the mirrored half."""
     result = fourier(graph, x, [axis], True)
     size = dim_of(graph, x, axis) // 2 + 1
     bounds = [as_vec(graph, 0), as_vec(graph, size), as_vec(graph, axis)]
@@ -256,25 +255,25 @@ def half_spectrum(graph: Graph, x: Result, axis: Int) -> Complex:
 
 
 def whole_spectrum(graph: Graph, x: Complex, axis: Int, size: SymInt) -> Complex:
-    """The spectrum of a real tensor of ``size`` from the half of it that torch keeps."""
+    """Reconstruct the spectrum of a real tensor of ``size`` elements from its half spectrum."""
     op = OpBuilder(graph)
-    places = iota(graph, 0, size, 1)
+    positions = iota(graph, 0, size, 1)
     half = as_scalar(graph, size // 2)
-    mirrored = op.Greater(places, half)
-    back = op.Sub(as_scalar(graph, size), places)
-    index = op.Where(mirrored, back, places)
-    parts = [op.Gather(p, index, axis=axis) for p in (x.real, x.imag)]
-    part = graph.get_type(parts[0])
-    sign = op.Where(mirrored, const(graph, -1, part), const(graph, 1, part))
-    after = rank_of(graph, x) - 1 - axis
-    if after:
-        spread = consts(graph, list(range(1, after + 1)), dtypes.int64)
-        sign = op.Unsqueeze(sign, spread)
+    is_mirrored = op.Greater(positions, half)
+    mirror_positions = op.Sub(as_scalar(graph, size), positions)
+    index = op.Where(is_mirrored, mirror_positions, positions)
+    parts = [op.Gather(part, index, axis=axis) for part in (x.real, x.imag)]
+    dtype = graph.get_type(parts[0])
+    sign = op.Where(is_mirrored, const(graph, -1, dtype), const(graph, 1, dtype))
+    trailing_axes = rank_of(graph, x) - 1 - axis
+    if trailing_axes:
+        new_axes = consts(graph, list(range(1, trailing_axes + 1)), dtypes.int64)
+        sign = op.Unsqueeze(sign, new_axes)
     return ComplexValue(parts[0], op.Mul(parts[1], sign), x.dtype)
 
 
 def fourier_axes(graph: Graph, x: Complex, dim: Any, sizes: Any) -> Ints:
-    """Axes of a function of ``torch.fft``: ``dim``, or the last ones that ``sizes`` has, or all."""
+    """Return the axes of a torch.fft function: ``dim``, else the last ``len(sizes)``, else all."""
     rank = rank_of(graph, x)
     if dim is not None:
         requested = [dim] if isinstance(dim, int) else dim
@@ -285,29 +284,29 @@ def fourier_axes(graph: Graph, x: Complex, dim: Any, sizes: Any) -> Ints:
 def c2c_along(
     graph: Graph, x: Complex, axes: Ints, sizes: Any, norm: Str | None, forward: Bool
 ) -> Complex:
-    """``torch.fft.fftn``, or ``ifftn``, along known axes."""
+    """Lower ``torch.fft.fftn`` or ``ifftn`` along known axes."""
     x = _resize_axes(graph, _as_floating(graph, x), axes, _resolve_sizes(graph, x, axes, sizes))
     lengths = [dim_of(graph, x, axis) for axis in axes]
     result = fourier(graph, x, axes, forward)
-    return fourier_scaled(graph, result, lengths, _norm_mode(norm, forward))
+    return fourier_scaled(graph, result, lengths, _norm_code(norm, forward))
 
 
 def r2c_along(
     graph: Graph, x: Result, axes: Ints, sizes: Any, norm: Str | None, forward: Bool
 ) -> Complex:
-    """``torch.fft.rfftn``, or ``ihfftn``, along known axes."""
+    """Lower ``torch.fft.rfftn`` or ``ihfftn`` along known axes."""
     x = _resize_axes(graph, _as_floating(graph, x), axes, _resolve_sizes(graph, x, axes, sizes))
     lengths = [dim_of(graph, x, axis) for axis in axes]
     result = half_spectrum(graph, x, axes[-1])
     result = result if forward else c_conj(graph, result)
     result = fourier(graph, result, axes[:-1], forward)
-    return fourier_scaled(graph, result, lengths, _norm_mode(norm, forward))
+    return fourier_scaled(graph, result, lengths, _norm_code(norm, forward))
 
 
 def c2r_along(
     graph: Graph, x: Complex, axes: Ints, sizes: Any, norm: Str | None, forward: Bool
 ) -> Result:
-    """``torch.fft.irfftn``, or ``hfftn``, along known axes; the last size is that of the result."""
+    """Lower ``torch.fft.irfftn`` or ``hfftn``; the last of ``sizes`` is the size of the result."""
     x = _as_floating(graph, x)
     lengths = _resolve_sizes(graph, x, axes, sizes)
     if sizes is None or (lengths[-1] == dim_of(graph, x, axes[-1]) and _last_size(sizes) == -1):
@@ -317,9 +316,9 @@ def c2r_along(
     x = as_complex(
         graph, x, complex_type(x.dtype if type(x) is ComplexValue else graph.get_type(x))
     )
-    whole = whole_spectrum(graph, c_conj(graph, x) if forward else x, axes[-1], lengths[-1])
-    result = fourier(graph, whole, axes[-1:], False).real
-    return fourier_scaled(graph, result, lengths, _norm_mode(norm, forward))
+    spectrum = whole_spectrum(graph, c_conj(graph, x) if forward else x, axes[-1], lengths[-1])
+    result = fourier(graph, spectrum, axes[-1:], False).real
+    return fourier_scaled(graph, result, lengths, _norm_code(norm, forward))
 
 
 def _last_size(sizes: Any) -> Any:
@@ -334,15 +333,15 @@ def _resolve_sizes(graph: Graph, x: Any, axes: Any, sizes: Any) -> list[Any]:
     ]
 
 
-def _norm_mode(norm: str | None, forward: bool) -> int:
-    """torch's code of a norm: 0 nothing, 1 the root of the count, 2 the count."""
+def _norm_code(norm: str | None, forward: bool) -> int:
+    """Return torch's code of a norm: 0 divides by 1, 1 by the root of the count, 2 by the count."""
     if norm == "ortho":
         return 1
     return 2 if forward == (norm == "forward") else 0
 
 
 def _as_floating(graph: Graph, x: Any) -> Any:
-    """Ints and bools in the default float dtype."""
+    """Cast ints and bools to the default float dtype."""
     if type(x) is ComplexValue or dtypes.is_float_type(graph.get_type(x)):
         return x
     return cast(graph, x, default_float())
@@ -355,31 +354,29 @@ def _resize_axes(graph: Graph, x: Any, axes: Any, sizes: Any) -> Any:
         parts = [_resize_axes(graph, part, axes, sizes) for part in (x.real, x.imag)]
         return ComplexValue(parts[0], parts[1], x.dtype)
     for axis, size in zip(axes, sizes, strict=True):
-        have = dim_of(graph, x, axis)
-        if have == size:
+        old_size = dim_of(graph, x, axis)
+        if old_size == size:
             continue
-        along = consts(graph, [axis], dtypes.int64)
-        if not (isinstance(have, int) and isinstance(size, int)) or size > have:
-            more = dims.max_of(size - have, 0)
-            ends = as_vec(
+        axis_input = consts(graph, [axis], dtypes.int64)
+        if not (isinstance(old_size, int) and isinstance(size, int)) or size > old_size:
+            padding = dims.max_of(size - old_size, 0)
+            pads = as_vec(
                 graph,
                 [0] * rank_of(graph, x)
-                + [more if other == axis else 0 for other in range(rank_of(graph, x))],
+                + [padding if index == axis else 0 for index in range(rank_of(graph, x))],
             )
-            x = op.Pad(x, ends, const(graph, 0, graph.get_type(x)))
-        if not (isinstance(have, int) and isinstance(size, int)) or size < have:
+            x = op.Pad(x, pads, const(graph, 0, graph.get_type(x)))
+        if not (isinstance(old_size, int) and isinstance(size, int)) or size < old_size:
             start = consts(graph, [0], dtypes.int64)
             shape = [*shape_of(graph, x)]
-            x = op.Slice(x, start, as_vec(graph, size), along)
-            # shape inference of Slice gives nothing for a size known only at run time
+            x = op.Slice(x, start, as_vec(graph, size), axis_input)
+            # shape inference of Slice returns no size for a bound known only at run time
             graph.set_shape(x, (*shape[:axis], size, *shape[axis + 1 :]))
     return x
 
 
 def fourier_scaled(graph: Graph, x: Complex, sizes: SymInts, normalization: Int) -> Complex:
-    """Apply torch's normalization to ``x``, real or complex: 0 none, 1 divided by the root of the
-    number of transformed elements, 2 by the number.
-    """
+    """Apply torch's normalization: none (0), by the root of the count (1), by the count (2)."""
     op = OpBuilder(graph)
     count = dims.product_of(list(sizes))
     if normalization == 0 or count == 0:
@@ -387,28 +384,28 @@ def fourier_scaled(graph: Graph, x: Complex, sizes: SymInts, normalization: Int)
     if type(x) is ComplexValue:
         parts = [fourier_scaled(graph, part, sizes, normalization) for part in (x.real, x.imag)]
         return ComplexValue(parts[0], parts[1], x.dtype)
-    part = graph.get_type(x)
+    dtype = graph.get_type(x)
     if isinstance(count, SymDim):
-        below = cast(graph, as_scalar(graph, count), part)
-        below = op.Sqrt(below) if normalization == 1 else below
-        return op.Div(x, below)
+        divisor = cast(graph, as_scalar(graph, count), dtype)
+        divisor = op.Sqrt(divisor) if normalization == 1 else divisor
+        return op.Div(x, divisor)
     factor = 1 / math.sqrt(count) if normalization == 1 else 1 / count
-    return op.Mul(x, const(graph, factor, part))
+    return op.Mul(x, const(graph, factor, dtype))
 
 
 def _transform_axis(graph: Graph, x: Any, axis: int, forward: bool) -> Any:
     size = dim_of(graph, x, axis)
     if not forward:
         x = ComplexValue(x.imag, x.real, x.dtype)
-    own = complex_type(x.dtype if type(x) is ComplexValue else graph.get_type(x))
-    exact = isinstance(size, int) and size & (size - 1) == 0
-    signal = _dft_input(graph, x, own if exact else dtypes.complex128)
-    result = as_complex(graph, split_pair(graph, _make_dft(graph, signal, axis)), own)
+    dtype = complex_type(x.dtype if type(x) is ComplexValue else graph.get_type(x))
+    is_exact = isinstance(size, int) and size & (size - 1) == 0
+    signal = _dft_input(graph, x, dtype if is_exact else dtypes.complex128)
+    result = as_complex(graph, split_pair(graph, _make_dft(graph, signal, axis)), dtype)
     return result if forward else ComplexValue(result.imag, result.real, result.dtype)
 
 
 def _dft_input(graph: Graph, x: Any, dtype: int) -> str:
-    """The input of DFT: a last dimension of 2, or of 1 for a real signal."""
+    """Return the input of DFT, whose last dimension is 2, or 1 for a real signal."""
     if type(x) is ComplexValue:
         return join_pair(graph, as_complex(graph, x, dtype))
     real = cast(graph, x, part_type(dtype))
@@ -416,22 +413,28 @@ def _dft_input(graph: Graph, x: Any, dtype: int) -> str:
 
 
 def _make_dft(graph: Graph, x: str, axis: int) -> str:
-    """The DFT node along ``axis``; a signal without a batch dimension gets one."""
+    """Make a DFT node along ``axis``; a signal without a batch dimension gets one."""
     op = OpBuilder(graph)
-    lone = rank_of(graph, x) == 2
-    if lone:
+    is_unbatched = rank_of(graph, x) == 2
+    if is_unbatched:
         x, axis = op.Unsqueeze(x, consts(graph, [0], dtypes.int64)), axis + 1
     if graph.opset < 20:
         result = op.DFT(x, axis=axis)
     else:
         result = op.DFT(x, "", const(graph, axis, dtypes.int64))
-    return op.Squeeze(result, consts(graph, [0], dtypes.int64)) if lone else result
+    return op.Squeeze(result, consts(graph, [0], dtypes.int64)) if is_unbatched else result
 
 
 def windowed_dtype(graph: Graph, x: Result, window: Result | None, whole: Bool | None) -> Dtype:
-    """The dtype of a transform of a signal that is multiplied by a window: complex if ``whole``,
-    else that of real parts. torch computes in float32 unless one of the two is wider."""
+    """Return the dtype of a transform of a signal that is multiplied by a window.
+
+    The dtype is complex if ``whole``, else the dtype of the real parts. torch computes in float32
+    unless the signal or the window is wider.
+    """
     signals = [x] if window is None else [x, window]
-    kinds = [part_type(v.dtype if type(v) is ComplexValue else dtype_of(graph, v)) for v in signals]
-    dtype = dtypes.float64 if dtypes.float64 in kinds else dtypes.float32
+    part_dtypes = [
+        part_type(signal.dtype if type(signal) is ComplexValue else dtype_of(graph, signal))
+        for signal in signals
+    ]
+    dtype = dtypes.float64 if dtypes.float64 in part_dtypes else dtypes.float32
     return int(complex_type(dtype)) if whole else dtype

@@ -1,6 +1,7 @@
-"""Gradients of grid sampling: each point of the grid reads a few elements of the input, its taps.
+"""Lower gradients of grid sampling.
 
-All taps of all axes are computed at once, so that one gather and one scatter serve them.
+Each point of the grid reads a few elements of the input, its taps. All taps of all axes are
+computed at once, so that one gather and one scatter handle all of them.
 """
 
 from __future__ import annotations
@@ -23,17 +24,16 @@ from ortable.prelude.values import cast, const, consts, reshape_to, unsqueezed
 
 BILINEAR, NEAREST, BICUBIC = 0, 1, 2
 ZEROS, BORDER, REFLECTION = 0, 1, 2
-A = -0.75  # of torch's cubic convolution (Keys, 1981)
+A = -0.75  # the free parameter of torch's cubic convolution (Keys, 1981)
 
 
 class _Taps(NamedTuple):
-    """The taps of one axis, each [N, taps, places]; `slope` is the derivative of `weight` by the
-    coordinate of the grid."""
+    """The taps of one axis, each field [N, taps, points]."""
 
-    at: str
+    indices: str
     inside: str
     weight: str
-    slope: str
+    slope: str  # the derivative of the weight with respect to the grid coordinate
 
 
 def grid_sampler_backward(
@@ -47,115 +47,112 @@ def grid_sampler_backward(
     align_corners: bool,
     output_mask: Sequence[bool],
 ) -> tuple[str | None, str | None]:
-    """aten::grid_sampler_2d_backward and grid_sampler_3d_backward: gradients of input and grid.
-
-    Of ``output_mask`` torch reads the first place only.
-    """
-    op, n, own = OpBuilder(graph), rank_of(graph, input) - 2, graph.get_type(input)
-    compute_dtype = opmath_dtype(own)
+    """Lower aten::grid_sampler_2d_backward and grid_sampler_3d_backward."""
+    op, n, input_dtype = OpBuilder(graph), rank_of(graph, input) - 2, graph.get_type(input)
+    compute_dtype = opmath_dtype(input_dtype)
     batch, channels = shape_of(graph, input)[:2]
-    sizes, places = shape_of(graph, input)[2:], shape_of(graph, grad_output)[2:]
-    total = dims.product_of(places)
-    rows = reshape_to(graph, cast(graph, grid, compute_dtype), [batch, total, n])
+    sizes, out_sizes = shape_of(graph, input)[2:], shape_of(graph, grad_output)[2:]
+    points = dims.product_of(out_sizes)
+    grid_rows = reshape_to(graph, cast(graph, grid, compute_dtype), [batch, points, n])
     taps = []
     for axis, size in enumerate(sizes):
-        # the grid names the last axis first
-        spot = op.Gather(rows, consts(graph, [n - 1 - axis], dtypes.int64), axis=2)
-        spot = reshape_to(graph, spot, [batch, 1, total])
+        # the grid stores the coordinates of the last axis first
+        coordinates = op.Gather(grid_rows, consts(graph, [n - 1 - axis], dtypes.int64), axis=2)
+        coordinates = reshape_to(graph, coordinates, [batch, 1, points])
         mode = (interpolation_mode, padding_mode, align_corners)
-        taps.append(_axis_taps(graph, spot, size, mode))
+        taps.append(_axis_taps(graph, coordinates, size, mode))
     index, inside = _combine_taps(graph, taps, sizes)
-    grad = reshape_to(graph, cast(graph, grad_output, compute_dtype), [batch, channels, 1, total])
+    grad = reshape_to(graph, cast(graph, grad_output, compute_dtype), [batch, channels, 1, points])
     count = dim_of(graph, index, 2)
-    flat = [batch, channels, count * total]
-    where = reshape_to(graph, expanded(graph, index, [batch, channels, count, total]), flat)
-    zero, result = const(graph, 0, compute_dtype), None
+    shape = [batch, channels, count * points]
+    indices = reshape_to(graph, expanded(graph, index, [batch, channels, count, points]), shape)
+    zero, input_grad = const(graph, 0, compute_dtype), None
     if output_mask[0]:
-        parts = op.Mul(grad, _tap_products(graph, [tap.weight for tap in taps]))
-        parts = reshape_to(graph, op.Where(inside, parts, zero), flat)
+        updates = op.Mul(grad, _tap_products(graph, [tap.weight for tap in taps]))
+        updates = reshape_to(graph, op.Where(inside, updates, zero), shape)
         base = zeros_of(graph, [batch, channels, dims.product_of(sizes)], compute_dtype)
-        result = scatter_elements(graph, base, 2, where, parts, "add")
-        result = cast(graph, reshape_to(graph, result, shape_of(graph, input)), own)
+        input_grad = scatter_elements(graph, base, 2, indices, updates, "add")
+        input_grad = cast(graph, reshape_to(graph, input_grad, shape_of(graph, input)), input_dtype)
     if res[1].name == "":
-        return result, None
+        return input_grad, None
     if interpolation_mode == NEAREST:
-        return result, zeros_of(graph, list(shape_of(graph, grid)), own)
-    line = reshape_to(
+        return input_grad, zeros_of(graph, list(shape_of(graph, grid)), input_dtype)
+    flat_input = reshape_to(
         graph, cast(graph, input, compute_dtype), [batch, channels, dims.product_of(sizes)]
     )
-    read = reshape_to(
-        graph, op.GatherElements(line, where, axis=2), [batch, channels, count, total]
+    tap_values = reshape_to(
+        graph, op.GatherElements(flat_input, indices, axis=2), [batch, channels, count, points]
     )
-    along = op.ReduceSum(op.Mul(read, grad), consts(graph, [1], dtypes.int64))
-    along = op.Where(inside, along, zero)
-    steep = []
+    tap_grads = op.ReduceSum(op.Mul(tap_values, grad), consts(graph, [1], dtypes.int64))
+    tap_grads = op.Where(inside, tap_grads, zero)
+    slopes = []
     for axis in reversed(range(n)):
         factors = [tap.slope if tap is taps[axis] else tap.weight for tap in taps]
-        terms = op.Mul(along, _tap_products(graph, factors))
-        steep.append(op.ReduceSum(terms, consts(graph, [1, 2], dtypes.int64), keepdims=0))
-    together = op("Concat", [unsqueezed(graph, slope, [2]) for slope in steep], axis=2)
-    return result, cast(graph, reshape_to(graph, together, shape_of(graph, grid)), own)
+        terms = op.Mul(tap_grads, _tap_products(graph, factors))
+        slopes.append(op.ReduceSum(terms, consts(graph, [1, 2], dtypes.int64), keepdims=0))
+    grid_grad = op("Concat", [unsqueezed(graph, slope, [2]) for slope in slopes], axis=2)
+    return input_grad, cast(graph, reshape_to(graph, grid_grad, shape_of(graph, grid)), input_dtype)
 
 
 def _tap_products(graph: Graph, factors: Sequence[str]) -> str:
-    """[N, 1, all combinations of taps, places] of factors [N, taps, places]."""
+    """Multiply factors [N, taps, points] of all axes: [N, 1, all combinations of taps, points]."""
     result = factors[0]
     for factor in factors[1:]:
-        both = OpBuilder(graph).Mul(unsqueezed(graph, result, [2]), unsqueezed(graph, factor, [1]))
-        result = _merge_axes(graph, both)
+        pairs = OpBuilder(graph).Mul(unsqueezed(graph, result, [2]), unsqueezed(graph, factor, [1]))
+        result = _merge_axes(graph, pairs)
     return unsqueezed(graph, result, [1])
 
 
 def _merge_axes(graph: Graph, x: str) -> str:
-    """[N, a, b, places] -> [N, a * b, places]."""
-    batch, a, b, total = shape_of(graph, x)
-    return reshape_to(graph, x, [batch, a * b, total])
+    """Reshape [N, a, b, points] to [N, a * b, points]."""
+    batch, a, b, points = shape_of(graph, x)
+    return reshape_to(graph, x, [batch, a * b, points])
 
 
 def _combine_taps(graph: Graph, taps: Sequence[_Taps], sizes: Sequence[Dim]) -> tuple[str, str]:
-    """The index into the flattened input of each combination of taps, and whether it is inside."""
+    """Return the flat input index of each combination of taps, and whether it is inside."""
     op = OpBuilder(graph)
-    index, inside = taps[0].at, taps[0].inside
+    index, inside = taps[0].indices, taps[0].inside
     for tap, size in zip(taps[1:], sizes[1:], strict=True):
-        lines = op.Mul(index, const(graph, size, dtypes.int64))
-        both = op.Add(unsqueezed(graph, lines, [2]), unsqueezed(graph, tap.at, [1]))
-        index = _merge_axes(graph, both)
-        both = op.And(unsqueezed(graph, inside, [2]), unsqueezed(graph, tap.inside, [1]))
-        inside = _merge_axes(graph, both)
+        row_starts = op.Mul(index, const(graph, size, dtypes.int64))
+        combined = op.Add(unsqueezed(graph, row_starts, [2]), unsqueezed(graph, tap.indices, [1]))
+        index = _merge_axes(graph, combined)
+        combined = op.And(unsqueezed(graph, inside, [2]), unsqueezed(graph, tap.inside, [1]))
+        inside = _merge_axes(graph, combined)
     return unsqueezed(graph, index, [1]), unsqueezed(graph, inside, [1])
 
 
-def _axis_taps(graph: Graph, spot: str, size: Dim, mode: tuple[int, int, bool]) -> _Taps:
-    """The taps of one axis for coordinates ``spot`` [N, 1, points] between -1 and 1."""
-    how, padding, corners = mode
-    op, dtype = OpBuilder(graph), graph.get_type(spot)
+def _axis_taps(graph: Graph, coordinates: str, size: Dim, mode: tuple[int, int, bool]) -> _Taps:
+    """Return the taps of one axis for ``coordinates`` [N, 1, points] between -1 and 1."""
+    interpolation, padding, corners = mode
+    op, dtype = OpBuilder(graph), graph.get_type(coordinates)
     one, half = const(graph, 1, dtype), const(graph, 0.5, dtype)
     length = const(graph, size, dtype)
-    shifted = op.Add(spot, one)
+    shifted = op.Add(coordinates, one)
     if corners:
         step = op.Mul(op.Sub(length, one), half)
         x = op.Mul(op.Mul(shifted, half), op.Sub(length, one))
     else:
         step = op.Mul(length, half)
         x = op.Mul(op.Sub(op.Mul(shifted, length), one), half)
-    if how == BICUBIC:
-        low = op.Floor(x)
-        weight, slope = _cubic_weights(graph, op.Sub(x, low))
-        places = op.Add(low, _column_vector(graph, [-1, 0, 1, 2], dtype))
-        places, _ = _pad_coordinates(graph, places, length, padding, corners)
-        # torch truncates here; what reflection and clipping give is whole
-        return _make_taps(graph, places, length, weight, op.Mul(slope, step))
-    x, turn = _pad_coordinates(graph, x, length, padding, corners)
-    if turn is not None:
-        step = op.Mul(step, turn)
-    if how == NEAREST:
+    if interpolation == BICUBIC:
+        lower = op.Floor(x)
+        weight, slope = _cubic_weights(graph, op.Sub(x, lower))
+        tap_positions = op.Add(lower, _column_vector(graph, [-1, 0, 1, 2], dtype))
+        tap_positions, _ = _pad_coordinates(graph, tap_positions, length, padding, corners)
+        # torch truncates here; reflected and clipped positions are integers already
+        return _make_taps(graph, tap_positions, length, weight, op.Mul(slope, step))
+    x, reflection_slope = _pad_coordinates(graph, x, length, padding, corners)
+    if reflection_slope is not None:
+        step = op.Mul(step, reflection_slope)
+    if interpolation == NEAREST:
         return _make_taps(graph, op.Round(x), length, one, one)
-    low = op.Floor(x)
-    places = op.Add(low, _column_vector(graph, [0, 1], dtype))
-    part = op.Sub(x, low)
-    weight = op.Concat(op.Sub(one, part), part, axis=1)
+    lower = op.Floor(x)
+    tap_positions = op.Add(lower, _column_vector(graph, [0, 1], dtype))
+    upper_weight = op.Sub(x, lower)
+    weight = op.Concat(op.Sub(one, upper_weight), upper_weight, axis=1)
     return _make_taps(
-        graph, places, length, weight, op.Mul(_column_vector(graph, [-1, 1], dtype), step)
+        graph, tap_positions, length, weight, op.Mul(_column_vector(graph, [-1, 1], dtype), step)
     )
 
 
@@ -163,28 +160,30 @@ def _column_vector(graph: Graph, values: Sequence[float], dtype: int) -> str:
     return graph.make_initializer("", np.array(values, dtypes.to_numpy(dtype)).reshape(-1, 1))
 
 
-def _make_taps(graph: Graph, places: str, length: str, weight: str, slope: str) -> _Taps:
-    """Turn integral coordinates into indices; 0 stands for those outside of the input."""
-    op, dtype = OpBuilder(graph), graph.get_type(places)
+def _make_taps(graph: Graph, positions: str, length: str, weight: str, slope: str) -> _Taps:
+    """Turn integral positions into indices; positions outside of the input become index 0."""
+    op, dtype = OpBuilder(graph), graph.get_type(positions)
     zero = const(graph, 0, dtype)
-    inside = op.And(op.GreaterOrEqual(places, zero), op.Less(places, length))
-    index = cast(graph, op.Where(inside, places, zero), dtypes.int64)
-    shape = list(shape_of(graph, places))
+    inside = op.And(op.GreaterOrEqual(positions, zero), op.Less(positions, length))
+    index = cast(graph, op.Where(inside, positions, zero), dtypes.int64)
+    shape = list(shape_of(graph, positions))
     weight, slope = expanded(graph, weight, shape), expanded(graph, slope, shape)
     return _Taps(index, inside, weight, slope)
 
 
 def _cubic_weights(graph: Graph, t: str) -> tuple[str, str]:
-    """Weights of four taps around a place, and their derivatives."""
+    """Return the weights of the four taps around a position, and their derivatives."""
     op, one = OpBuilder(graph), const(graph, 1, graph.get_type(t))
-    rest = op.Sub(one, t)
+    complement = op.Sub(one, t)
     near, far = (A + 2, -(A + 3), 0, 1), (A, -5 * A, 8 * A, -4 * A)
     near_slope, far_slope = (3 * (A + 2), -2 * (A + 3), 0), (3 * A, -10 * A, 8 * A)
-    past, ahead = op.Add(t, one), op.Add(rest, one)
-    weights = [polynomial(graph, x, c) for x, c in ((past, far), (t, near), (rest, near))]
-    weights.append(polynomial(graph, ahead, far))
-    slopes = [polynomial(graph, past, far_slope), polynomial(graph, t, near_slope)]
-    for x, c in ((rest, near_slope), (ahead, far_slope)):
+    t_plus_one, complement_plus_one = op.Add(t, one), op.Add(complement, one)
+    weights = [
+        polynomial(graph, x, c) for x, c in ((t_plus_one, far), (t, near), (complement, near))
+    ]
+    weights.append(polynomial(graph, complement_plus_one, far))
+    slopes = [polynomial(graph, t_plus_one, far_slope), polynomial(graph, t, near_slope)]
+    for x, c in ((complement, near_slope), (complement_plus_one, far_slope)):
         slopes.append(op.Neg(polynomial(graph, x, c)))
     return op("Concat", weights, axis=1), op("Concat", slopes, axis=1)
 
@@ -192,32 +191,32 @@ def _cubic_weights(graph: Graph, t: str) -> tuple[str, str]:
 def _pad_coordinates(
     graph: Graph, x: str, length: str, padding: int, corners: bool
 ) -> tuple[str, str | None]:
-    """Move coordinates into the input; returns also the derivative of that (None: 1)."""
+    """Move coordinates into the input; also return the derivative of this map (None for 1)."""
     op, dtype = OpBuilder(graph), graph.get_type(x)
     if padding == ZEROS:
         return x, None
     zero, one = const(graph, 0, dtype), const(graph, 1, dtype)
-    last, turn = op.Sub(length, one), None
+    last, reflection_slope = op.Sub(length, one), None
     if padding == REFLECTION:
-        x, turn = _reflect_coordinates(graph, x, last if corners else length, corners)
-    between = op.And(op.Greater(x, zero), op.Less(x, last))
-    slope = op.Where(between, one if turn is None else turn, zero)
+        x, reflection_slope = _reflect_coordinates(graph, x, last if corners else length, corners)
+    is_inside = op.And(op.Greater(x, zero), op.Less(x, last))
+    slope = op.Where(is_inside, one if reflection_slope is None else reflection_slope, zero)
     return op.Min(op.Max(x, zero), last), slope
 
 
 def _reflect_coordinates(graph: Graph, x: str, span: str, corners: bool) -> tuple[str, str]:
-    """Coordinates mirrored at both ends of a line of length ``span``, and the sign of that."""
+    """Mirror coordinates at both ends of a line of length ``span``; also return the derivative."""
     op, dtype = OpBuilder(graph), graph.get_type(x)
     zero, one, two = (const(graph, value, dtype) for value in (0, 1, 2))
-    half = const(graph, 0 if corners else -0.5, dtype)
-    away = op.Sub(x, half)
-    sign = op.Where(op.Less(away, zero), -1, one)
-    away = op.Abs(away)
-    point = op.Equal(span, zero)  # a line of no length: every coordinate is 0
-    safe = op.Where(point, one, span)
-    rest = op.Mod(away, safe, fmod=1)
-    turns = op.Floor(op.Div(away, safe))
-    even = op.Equal(op.Mod(turns, two, fmod=1), zero)
-    mirrored = op.Add(op.Where(even, rest, op.Sub(safe, rest)), half)
-    slope = op.Where(even, sign, op.Neg(sign))
-    return op.Where(point, zero, mirrored), op.Where(point, zero, slope)
+    origin = const(graph, 0 if corners else -0.5, dtype)
+    distance = op.Sub(x, origin)
+    sign = op.Where(op.Less(distance, zero), -1, one)
+    distance = op.Abs(distance)
+    is_degenerate = op.Equal(span, zero)  # in a line of length 0, every coordinate becomes 0
+    safe_span = op.Where(is_degenerate, one, span)
+    remainder = op.Mod(distance, safe_span, fmod=1)
+    periods = op.Floor(op.Div(distance, safe_span))
+    is_even = op.Equal(op.Mod(periods, two, fmod=1), zero)
+    mirrored = op.Add(op.Where(is_even, remainder, op.Sub(safe_span, remainder)), origin)
+    slope = op.Where(is_even, sign, op.Neg(sign))
+    return op.Where(is_degenerate, zero, mirrored), op.Where(is_degenerate, zero, slope)

@@ -1,6 +1,4 @@
-"""Products of groups of rows, as a mixture of experts computes them once its rows are sorted by
-expert.
-"""
+"""Lower matrix products of groups of rows, such as the rows of each expert in a mixture."""
 
 from __future__ import annotations
 
@@ -15,19 +13,18 @@ __all__ = ["grouped_rows"]
 
 
 def grouped_rows(graph: Graph, input: Result, weight: Result, offs: Result) -> Result:
-    """Rows [s, k] times weights [e, k, n] -> [s, n]: group i is the rows from offs[i - 1] up to
-    offs[i]. Rows behind the last group give zeros.
+    """Multiply rows [s, k] by weights [e, k, n] to [s, n]; group i uses weight i.
 
-    Each row is multiplied once. Raises UnsupportedCase when the number of groups is dynamic.
+    Group i is the rows from offs[i - 1] up to offs[i]. Rows after the last group give zeros.
     """
     op = OpBuilder(graph)
     rows, _ = shape_of(graph, input)
-    ends = cast(graph, offs, dtypes.int64)
+    offsets = cast(graph, offs, dtypes.int64)
     zero = consts(graph, [0], dtypes.int64)
-    edges = op.Concat(zero, ends, as_vec(graph, rows), axis=0)
-    before = op.Slice(edges, zero, consts(graph, [-1], dtypes.int64))
-    after = op.Slice(edges, consts(graph, [1], dtypes.int64), consts(graph, [2**62], dtypes.int64))
-    sizes = op.Sub(after, before)
+    edges = op.Concat(zero, offsets, as_vec(graph, rows), axis=0)
+    begins = op.Slice(edges, zero, consts(graph, [-1], dtypes.int64))
+    ends = op.Slice(edges, consts(graph, [1], dtypes.int64), consts(graph, [2**62], dtypes.int64))
+    sizes = op.Sub(ends, begins)
     result = grouped_matmul(graph, input, sizes, weight, False, rest=True)
     graph.set_shape(result, (rows, dim_of(graph, weight, 2)))
     return result

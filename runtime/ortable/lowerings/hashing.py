@@ -1,4 +1,4 @@
-"""hash_tensor: the bits of numbers as torch hashes them, folded by exclusive or."""
+"""Lower hash_tensor: reduce the bits of numbers, as torch reads them, by exclusive or."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MANTISSA_BITS = 52
 
 
 def hash_tensor(graph: Graph, res: ResultSpec, self: str, dim: list[int], keepdim: bool) -> str:
-    """aten::hash_tensor: ints as 64 bits, floats as the bits of a double."""
+    """Lower aten::hash_tensor: ints are hashed as 64 bits, floats as the bits of a double."""
     axes, shape = axes_of(graph, self, dim), list(shape_of(graph, self))
     kept_axes = other_axes(rank_of(graph, self), axes)
     rows = permuted(graph, _hash_bits(graph, self), [*kept_axes, *axes])
@@ -40,7 +40,7 @@ def _exclusive_or(graph: Graph, before: list[str], after: list[str]) -> list[str
 
 
 def _hash_bits(graph: Graph, x: str) -> str:
-    """The bits that torch hashes, as int64."""
+    """Return the bits that torch hashes, as int64."""
     if not dtypes.is_float_type(graph.get_type(x)):
         return cast(graph, x, dtypes.int64)
     wide = cast(graph, x, dtypes.float64)
@@ -50,25 +50,27 @@ def _hash_bits(graph: Graph, x: str) -> str:
 
 
 def _bits_of_double(graph: Graph, x: str) -> str:
-    """The bits from exponent and significand, an integer below 2 ** 53. A NaN has the bits of the
-    one that Python and torch write; its payload cannot be read by any operator before BitCast.
+    """Assemble the bits of a double from its exponent and significand, an integer below 2 ** 53.
+
+    Every NaN gets the bits of Python's and torch's default NaN, because no operator before BitCast
+    can read the payload.
     """
-    op, whole = OpBuilder(graph), dtypes.int64
-    size = op.Abs(x)
-    # numbers below 2 ** -1022 share its exponent, and have no leading bit
-    power = op.Max(exponent_of(graph, x), -1021)
-    places = op.Sub(const_like(graph, _MANTISSA_BITS + 1, x), power)
-    digits = cast(graph, scaled_by_power(graph, size, places), whole)
-    steps = cast(graph, op.Add(power, 1021), whole)
-    one = 1 << _MANTISSA_BITS
-    bits = op.Add(op.Mul(steps, const(graph, one, whole)), digits)
-    zero = op.Equal(size, 0)
-    bits = op.Where(zero, 0, bits)
-    endless = op.Equal(size, math.inf)
+    op, int64 = OpBuilder(graph), dtypes.int64
+    magnitude = op.Abs(x)
+    # subnormal numbers have the exponent of 2 ** -1022 and no leading bit
+    exponent = op.Max(exponent_of(graph, x), -1021)
+    shift = op.Sub(const_like(graph, _MANTISSA_BITS + 1, x), exponent)
+    significand = cast(graph, scaled_by_power(graph, magnitude, shift), int64)
+    biased_exponent = cast(graph, op.Add(exponent, 1021), int64)
+    exponent_unit = 1 << _MANTISSA_BITS
+    bits = op.Add(op.Mul(biased_exponent, const(graph, exponent_unit, int64)), significand)
+    is_zero = op.Equal(magnitude, 0)
+    bits = op.Where(is_zero, 0, bits)
+    is_infinite = op.Equal(magnitude, math.inf)
     infinity = _EXPONENT_OF_INFINITY << _MANTISSA_BITS
-    bits = op.Where(endless, const(graph, infinity, whole), bits)
-    sign = op.Where(is_sign_set(graph, x), const(graph, -(1 << 63), whole),
-                          const(graph, 0, whole))  # fmt: skip
+    bits = op.Where(is_infinite, const(graph, infinity, int64), bits)
+    sign = op.Where(is_sign_set(graph, x), const(graph, -(1 << 63), int64),
+                          const(graph, 0, int64))  # fmt: skip
     bits = op.Add(bits, sign)
-    quiet = const(graph, infinity + (1 << (_MANTISSA_BITS - 1)), whole)
-    return op.Where(op.IsNaN(x), quiet, bits)
+    nan_bits = const(graph, infinity + (1 << (_MANTISSA_BITS - 1)), int64)
+    return op.Where(op.IsNaN(x), nan_bits, bits)

@@ -1,5 +1,4 @@
-"""Advanced indexing, read and written: one algorithm over GatherND and ScatterND for every
-placement of the indices."""
+"""Lower advanced indexing, reads and writes, to GatherND and ScatterND."""
 
 from __future__ import annotations
 
@@ -44,8 +43,8 @@ __all__ = [
 ]
 
 
-# ONNX Runtime adds no half floats in a scatter; the sum of bools is torch's "or".
-_ADDED_IN = {
+# ONNX Runtime has no ScatterND "add" of half floats; the sum of bools is a logical or in torch.
+_SCATTER_ADD_DTYPES = {
     dtypes.float16: dtypes.float32,
     dtypes.bfloat16: dtypes.float32,
     dtypes.boolean: dtypes.int32,
@@ -54,30 +53,27 @@ _ADDED_IN = {
 
 @dataclass(frozen=True)
 class _Placement:
-    """The position of indices: ``axes`` of self that are indexed, and ``front``, where their
-    broadcast dims are in the result.
-    """
+    """The position of index tensors in an advanced index."""
 
-    axes: list[int]
-    front: int
+    axes: list[int]  # the indexed axes of self
+    front: int  # the axis of the result where the broadcast index dims begin
     index_rank: int
-    tuples: str
+    tuples: str  # the index tuples [index dims, axes]
 
     def self_permutation(self, rank: int) -> list[int]:
-        """Axes of self with the indexed ones first."""
+        """Return the axes of self with the indexed axes first."""
         return self.axes + [axis for axis in range(rank) if axis not in self.axes]
 
     def result_permutation(self, rank: int) -> list[int]:
-        """From [index dims, other dims] to the order that torch gives the result."""
-        others = rank - len(self.axes)
+        """Return the permutation from [index dims, other dims] to torch's order of the result."""
+        other_count = rank - len(self.axes)
         before = [self.index_rank + axis for axis in range(self.front)]
-        after = [self.index_rank + axis for axis in range(self.front, others)]
+        after = [self.index_rank + axis for axis in range(self.front, other_count)]
         return before + list(range(self.index_rank)) + after
 
 
 def index_tensor(graph: Graph, res: ResultSpec, self: str, indices: Sequence[str | None]) -> str:
-    """``self[indices]`` with numpy's advanced indexing (aten::index.Tensor); bool masks and
-    negative indices included."""
+    """Lower aten::index.Tensor: ``self[indices]`` with numpy's advanced indexing and bool masks."""
     placement = _find_placement(graph, self, indices)
     rank = rank_of(graph, self)
     transposed = permuted(graph, self, placement.self_permutation(rank))
@@ -93,11 +89,11 @@ def index_put(
     values: str,
     accumulate: bool,
 ) -> str:
-    """``self`` with ``self[indices] = values`` (or ``+=``): aten::index_put, not in place."""
+    """Lower aten::index_put: return ``self`` after ``self[indices] = values`` (or ``+=``)."""
     rank = rank_of(graph, self)
-    masked = None if accumulate else _put_by_mask(graph, self, indices, values)
-    if masked is not None:
-        return masked
+    where_result = None if accumulate else _put_by_mask(graph, self, indices, values)
+    if where_result is not None:
+        return where_result
     placement = _find_placement(graph, self, indices)
     order = placement.self_permutation(rank)
     transposed = permuted(graph, self, order)
@@ -106,9 +102,9 @@ def index_put(
         graph, cast(graph, values, graph.get_type(self)), placement, rank, put_shape
     )
     dtype = graph.get_type(self)
-    if accumulate and dtype in _ADDED_IN:
+    if accumulate and dtype in _SCATTER_ADD_DTYPES:
         transposed, updates = (
-            cast(graph, tensor, _ADDED_IN[dtype]) for tensor in (transposed, updates)
+            cast(graph, tensor, _SCATTER_ADD_DTYPES[dtype]) for tensor in (transposed, updates)
         )
     if accumulate and not has_unique_indices(graph, placement.tuples):
         written = _put_accumulated(graph, transposed, placement, updates)
@@ -120,22 +116,22 @@ def index_put(
     return permuted(graph, cast(graph, written, dtype), inverse_perm(order))
 
 
-def _put_accumulated(graph: Graph, turned: str, placement: _Placement, updates: str) -> str:
-    """Add updates to ``turned`` in order, for index tuples that may contain duplicates."""
+def _put_accumulated(graph: Graph, data: str, placement: _Placement, updates: str) -> str:
+    """Add updates to ``data`` in order, for index tuples that may contain duplicates."""
     op, count = OpBuilder(graph), len(placement.axes)
-    shape = list(shape_of(graph, turned))
-    sizes, rest = shape[:count], shape[count:]
+    shape = list(shape_of(graph, data))
+    sizes, other_sizes = shape[:count], shape[count:]
     flat = _flat_indices(graph, placement, sizes)
     length = unsqueezed(graph, op.Size(flat), [0])
-    rows = op.Concat(length, as_vec(graph, rest), axis=0) if rest else length
-    ones = consts(graph, [1] * len(rest), dtypes.int64)
-    column = op.Concat(length, ones, axis=0) if rest else length
-    index = op.Expand(op.Reshape(flat, column, allowzero=1), rows)
-    base = reshape_to(graph, turned, [dims.product_of(sizes), *rest]) if count > 1 else turned
+    update_shape = op.Concat(length, as_vec(graph, other_sizes), axis=0) if other_sizes else length
+    ones = consts(graph, [1] * len(other_sizes), dtypes.int64)
+    index_shape = op.Concat(length, ones, axis=0) if other_sizes else length
+    index = op.Expand(op.Reshape(flat, index_shape, allowzero=1), update_shape)
+    base = reshape_to(graph, data, [dims.product_of(sizes), *other_sizes]) if count > 1 else data
     result = op.ScatterElements(
         base,
         index,
-        op.Reshape(updates, rows, allowzero=1),
+        op.Reshape(updates, update_shape, allowzero=1),
         axis=0,
         reduction="add",
     )
@@ -143,24 +139,26 @@ def _put_accumulated(graph: Graph, turned: str, placement: _Placement, updates: 
 
 
 def _flat_indices(graph: Graph, placement: _Placement, sizes: Sequence[Any]) -> str:
-    """Flatten index tuples over these axes; one that is out of range becomes larger than any, so
-    that ONNX Runtime raises an error.
+    """Flatten index tuples over the indexed axes.
+
+    An index that is out of range becomes larger than any valid one, so that ONNX Runtime raises an
+    error.
     """
     op, tuples = OpBuilder(graph), placement.tuples
     if len(sizes) == 1:
         return tuples
-    size, zero = as_vec(graph, list(sizes)), const(graph, 0, dtypes.int64)
-    inner = as_vec(graph, [dims.product_of(sizes[axis + 1 :]) for axis in range(len(sizes))])
-    wrapped = op.Where(op.Less(tuples, zero), op.Add(tuples, size), tuples)
-    low, high = op.Less(wrapped, zero), op.GreaterOrEqual(wrapped, size)
-    beyond = const(graph, 2**48, dtypes.int64)
-    parts = op.Where(op.Or(low, high), beyond, op.Mul(wrapped, inner))
+    axis_sizes, zero = as_vec(graph, list(sizes)), const(graph, 0, dtypes.int64)
+    strides = as_vec(graph, [dims.product_of(sizes[axis + 1 :]) for axis in range(len(sizes))])
+    wrapped = op.Where(op.Less(tuples, zero), op.Add(tuples, axis_sizes), tuples)
+    is_negative, is_too_large = op.Less(wrapped, zero), op.GreaterOrEqual(wrapped, axis_sizes)
+    invalid = const(graph, 2**48, dtypes.int64)
+    parts = op.Where(op.Or(is_negative, is_too_large), invalid, op.Mul(wrapped, strides))
     return op.ReduceSum(parts, consts(graph, [placement.index_rank], dtypes.int64), keepdims=0)
 
 
 def _find_placement(graph: Graph, self: str, indices: Sequence[str | None]) -> _Placement:
     axes: list[int] = []
-    result: list[str] = []
+    tensors: list[str] = []
     axis = 0
     for index in indices:
         if index is None:
@@ -168,123 +166,125 @@ def _find_placement(graph: Graph, self: str, indices: Sequence[str | None]) -> _
         elif _is_mask(graph, index):
             parts = _mask_indices(graph, cast(graph, index, dtypes.boolean))
             axes.extend(range(axis, axis + len(parts)))
-            result.extend(parts)
+            tensors.extend(parts)
             axis += len(parts)
         else:
             axes.append(axis)
-            result.append(cast(graph, index, dtypes.int64))
+            tensors.append(cast(graph, index, dtypes.int64))
             axis += 1
-    if not result:
+    if not tensors:
         raise UnsupportedCase("advanced indexing without an index tensor")
     adjacent = axes == list(range(axes[0], axes[0] + len(axes)))
     front = axes[0] if adjacent else 0
-    index_rank = max(rank_of(graph, index) for index in result)
-    return _Placement(axes, front, index_rank, _index_tuples(graph, result, index_rank))
+    index_rank = max(rank_of(graph, index) for index in tensors)
+    return _Placement(axes, front, index_rank, _index_tuples(graph, tensors, index_rank))
 
 
 def _mask_indices(graph: Graph, mask: str) -> list[str]:
-    """A bool mask of rank k as k int64 vectors, the coordinates of its True elements."""
+    """Return the coordinates of the True elements of a bool mask of rank k as k int64 vectors."""
     rank = rank_of(graph, mask)
     if rank == 0:
         raise UnsupportedCase("indexing by a 0-d bool mask; use torch.where")
-    places = OpBuilder(graph).NonZero(mask)
-    return [_coordinate_row(graph, places, axis) for axis in range(rank)]
+    coordinates = OpBuilder(graph).NonZero(mask)
+    return [_coordinate_row(graph, coordinates, axis) for axis in range(rank)]
 
 
-def _coordinate_row(graph: Graph, places: str, axis: int) -> str:
-    row = OpBuilder(graph).Gather(places, const(graph, axis, dtypes.int64), axis=0)
+def _coordinate_row(graph: Graph, coordinates: str, axis: int) -> str:
+    row = OpBuilder(graph).Gather(coordinates, const(graph, axis, dtypes.int64), axis=0)
     if not graph.has_rank(row):
         graph.set_rank(row, 1)
     return row
 
 
 def _index_tuples(graph: Graph, indices: list[str], rank: int) -> str:
-    """Index tensors broadcast against each other and stacked in a last dimension: [...,
-    len(indices)]."""
-    wide = indices if len(indices) == 1 else _broadcast_indices(graph, indices)
-    columns = [unsqueezed(graph, index, [rank]) for index in wide]
+    """Broadcast index tensors against each other and stack them: [..., len(indices)]."""
+    broadcast_indices = indices if len(indices) == 1 else _broadcast_indices(graph, indices)
+    columns = [unsqueezed(graph, index, [rank]) for index in broadcast_indices]
     return columns[0] if len(columns) == 1 else graph.make_node("Concat", columns, axis=-1)
 
 
 def _broadcast_indices(graph: Graph, indices: list[str]) -> list[str]:
     op = OpBuilder(graph)
     if all(graph.has_shape(index) for index in indices):
-        common = broadcast(*(shape_of(graph, index) for index in indices))
-        if common is not None:
-            same = [tuple(shape_of(graph, index)) == tuple(common) for index in indices]
+        target = broadcast(*(shape_of(graph, index) for index in indices))
+        if target is not None:
+            matches = [tuple(shape_of(graph, index)) == tuple(target) for index in indices]
             return [
-                index if fits else op.Expand(index, as_vec(graph, list(common)))
-                for index, fits in zip(indices, same, strict=True)
+                index if is_match else op.Expand(index, as_vec(graph, list(target)))
+                for index, is_match in zip(indices, matches, strict=True)
             ]
     shapes = [op.Shape(index) for index in indices]
-    result = []
+    expanded = []
     for index in indices:
         for shape in shapes:
-            # Expand broadcasts both ways, so after all of them every index has the common shape
+            # Expand broadcasts both ways, so after all shapes every index has the common shape
             index = op.Expand(index, shape)
-        result.append(index)
-    return result
+        expanded.append(index)
+    return expanded
 
 
 def _is_mask(graph: Graph, index: str) -> bool:
-    """True for bool, and for uint8, which torch treats as a mask, too."""
+    """Whether an index tensor is a mask: bool, or uint8, which torch also treats as a mask."""
     return graph.get_type(index) in (dtypes.boolean, dtypes.uint8)
 
 
 def _put_by_mask(graph: Graph, self: str, indices: Sequence[str | None], values: str) -> str | None:
-    """``self[mask] = values`` as Where, when no value depends on how many elements the mask
-    picks."""
-    places = [at for at, index in enumerate(indices) if index is not None]
-    axis = places[0] if len(places) == 1 else -1
-    only = indices[axis] if axis >= 0 else None
-    if only is None or not _is_mask(graph, only) or not graph.has_shape(values):
+    """Lower ``self[mask] = values`` to a Where, or return None if a Where cannot express it.
+
+    It cannot if a value depends on the number of True elements before its position.
+    """
+    positions = [position for position, index in enumerate(indices) if index is not None]
+    axis = positions[0] if len(positions) == 1 else -1
+    only_index = indices[axis] if axis >= 0 else None
+    if only_index is None or not _is_mask(graph, only_index) or not graph.has_shape(values):
         return None
-    mask = cast(graph, only, dtypes.boolean)
+    mask = cast(graph, only_index, dtypes.boolean)
     rank = rank_of(graph, mask)
-    after = rank_of(graph, self) - axis - rank
+    trailing_rank = rank_of(graph, self) - axis - rank
     value = cast(graph, values, graph.get_type(self))
     if all(size == 1 for size in shape_of(graph, values)):
         value = reshape_to(graph, value, [])
-    elif rank_of(graph, values) > after:
+    elif rank_of(graph, values) > trailing_rank:
         return None
-    here = unsqueezed(graph, mask, list(range(rank, rank + after)))
-    return OpBuilder(graph).Where(here, value, self)
+    wide_mask = unsqueezed(graph, mask, list(range(rank, rank + trailing_rank)))
+    return OpBuilder(graph).Where(wide_mask, value, self)
 
 
-def _put_shape(graph: Graph, turned: str, placement: _Placement) -> list[str]:
-    """The shape of the updates, [index dims, other dims], as two int64 vectors."""
-    index = OpBuilder(graph).Shape(placement.tuples, start=0, end=placement.index_rank)
+def _put_shape(graph: Graph, data: str, placement: _Placement) -> list[str]:
+    """Return the shape of the updates, [index dims, other dims], as int64 vectors."""
+    index_shape = OpBuilder(graph).Shape(placement.tuples, start=0, end=placement.index_rank)
     if graph.has_shape(placement.tuples):
-        index = as_vec(graph, list(shape_of(graph, placement.tuples)[: placement.index_rank]))
-    rest = list(shape_of(graph, turned)[len(placement.axes) :])
-    return [index, as_vec(graph, rest)] if rest else [index]
+        index_shape = as_vec(graph, list(shape_of(graph, placement.tuples)[: placement.index_rank]))
+    other_sizes = list(shape_of(graph, data)[len(placement.axes) :])
+    return [index_shape, as_vec(graph, other_sizes)] if other_sizes else [index_shape]
 
 
 def _broadcast_updates(
     graph: Graph, values: str, placement: _Placement, rank: int, put_shape: list[str]
 ) -> str:
-    """Values broadcast to the shape of ``self[indices]``, with the index dims brought to the
-    front."""
+    """Broadcast values to the shape of ``self[indices]`` and move the index dims to the front."""
     op = OpBuilder(graph)
     order = placement.result_permutation(rank)
-    total = graph.make_node("Concat", put_shape, axis=0) if len(put_shape) > 1 else put_shape[0]
+    full_shape = (
+        graph.make_node("Concat", put_shape, axis=0) if len(put_shape) > 1 else put_shape[0]
+    )
     if order == list(range(len(order))):
-        return op.Expand(values, total)
-    # torch's order first, because values broadcast against the result as torch shows it
-    shape = op.Gather(total, consts(graph, order, dtypes.int64))
+        return op.Expand(values, full_shape)
+    # permute to torch's order first, because values broadcast against torch's result shape
+    shape = op.Gather(full_shape, consts(graph, order, dtypes.int64))
     return permuted(graph, op.Expand(values, shape), inverse_perm(order))
 
 
 def lower_getitem(graph: Graph, res: ResultSpec, self: str, index: object) -> str:
-    """``self[index]`` with Python's indexing: ints, slices, None, Ellipsis, bools, index tensors
-    and masks.
+    """Lower ``self[index]``: ints, slices, None, Ellipsis, bools, index tensors and masks.
 
-    Graphs of torch functions contain it as ``operator.getitem``; ATen has select, slice, unsqueeze
-    and index instead. As in torch (and not in numpy) an int, or a 0-d int tensor, is applied first
-    and is no advanced index.
+    Only graphs of torch functions contain this operator, as ``operator.getitem``; ATen graphs
+    contain select, slice, unsqueeze and index instead. As in torch (and not in numpy) an int, or a
+    0-d int tensor, is applied first and is not an advanced index.
 
     Raises:
-        UnsupportedCase: a float, which torch rejects too; a list of tensors; a slice to a tensor.
+        UnsupportedCase: the index has a float, which torch rejects too, a list of tensors, or a
+            slice with a tensor bound.
     """
     items = [_index_item(graph, entry) for entry in _index_items(index)]
     x, axis = self, 0
@@ -292,40 +292,42 @@ def lower_getitem(graph: Graph, res: ResultSpec, self: str, index: object) -> st
     for position, item in enumerate(items):
         if item is Ellipsis:
             axis = rank_of(graph, x) - sum(
-                _axes_taken(graph, entry) for entry in items[position + 1 :]
+                _count_axes(graph, entry) for entry in items[position + 1 :]
             )
         elif item is None or isinstance(item, bool):
             x = unsqueezed(graph, x, [axis])
             if item is not None:
-                here = graph.make_initializer("", np.array([item]))
-                tensors += [None] * (axis - len(tensors)) + [here]
+                bool_mask = graph.make_initializer("", np.array([item]))
+                tensors += [None] * (axis - len(tensors)) + [bool_mask]
             axis += 1
         elif isinstance(item, slice):
             x = _slice_item(graph, x, axis, item)
             axis += 1
         elif isinstance(item, str) and (rank_of(graph, item) or _is_mask(graph, item)):
             tensors += [None] * (axis - len(tensors)) + [item]
-            axis += _axes_taken(graph, item)
+            axis += _count_axes(graph, item)
         else:
             x = OpBuilder(graph).Gather(x, as_tensor(graph, item, dtypes.int64), axis=axis)
     return index_tensor(graph, res, x, tensors) if tensors else x
 
 
 def _index_items(index: object) -> Sequence[object]:
-    """The entries of an index. A short list with more than numbers is a tuple for torch:
-    ``x[[[0, 1], [1, 2]]]`` is ``x[[0, 1], [1, 2]]``.
+    """Return the entries of an index.
+
+    torch treats a short list that contains more than numbers as a tuple: ``x[[[0, 1], [1, 2]]]`` is
+    ``x[[0, 1], [1, 2]]``.
     """
     if isinstance(index, tuple):
         return index
     if isinstance(index, list) and len(index) < 32:
-        wide = (str, list, tuple, range, slice, EllipsisType, NoneType)
-        if any(isinstance(entry, wide) for entry in index):
+        tuple_entry_types = (str, list, tuple, range, slice, EllipsisType, NoneType)
+        if any(isinstance(entry, tuple_entry_types) for entry in index):
             return index
     return (index,)
 
 
 def _index_item(graph: Graph, item: object) -> object:
-    """Turn lists, tuples and ranges of numbers into index tensors; return other items."""
+    """Turn lists, tuples and ranges of numbers into index tensors; return other items unchanged."""
     if isinstance(item, float) or (
         isinstance(item, str) and dtypes.is_float_type(graph.get_type(item))
     ):
@@ -337,8 +339,8 @@ def _index_item(graph: Graph, item: object) -> object:
     return graph.make_initializer("", np.array(item, None if item else np.int64))
 
 
-def _axes_taken(graph: Graph, item: object) -> int:
-    """The number of axes of the tensor that an item of an index consumes."""
+def _count_axes(graph: Graph, item: object) -> int:
+    """Return the number of tensor axes that an item of an index consumes."""
     if item is None or isinstance(item, bool):
         return 0
     return rank_of(graph, item) if isinstance(item, str) and _is_mask(graph, item) else 1
@@ -354,20 +356,20 @@ def _slice_item(graph: Graph, x: str, axis: int, item: slice) -> str:
 
 
 def index_tensors(graph: Graph, items: Results) -> Results:
-    """The items that are index tensors, without masks."""
-    return [item for item in items if _has_positions(graph, item)]
+    """Return the items that are index tensors and not masks."""
+    return [item for item in items if _is_index_tensor(graph, item)]
 
 
 def indexed_axes(graph: Graph, items: Results) -> Ints:
-    """The axes of which `index_tensors` pick elements; a mask takes as many axes as it has."""
+    """Return the axes that `index_tensors` index; a mask takes as many axes as its rank."""
     axes, axis = [], 0
     for item in items:
-        if _has_positions(graph, item):
+        if _is_index_tensor(graph, item):
             axes.append(axis)
-        axis += 1 if item is None or _has_positions(graph, item) else rank_of(graph, item)
+        axis += 1 if item is None or _is_index_tensor(graph, item) else rank_of(graph, item)
     return axes
 
 
-def _has_positions(graph: Graph, item: Result | None) -> bool:
-    """Whether an item is a tensor of positions, not a mask; torch reads uint8 as a mask."""
+def _is_index_tensor(graph: Graph, item: Result | None) -> bool:
+    """Whether an item is an index tensor and not a mask; torch treats uint8 as a mask."""
     return item is not None and dtype_of(graph, item) not in (dtypes.boolean, dtypes.uint8)

@@ -1,8 +1,9 @@
-"""Cross entropy of a linear layer: the operators of torch's ``torch_nn`` library, which compute the
-loss and, in the same pass, the gradients that its backward scales.
+"""Lower the cross entropy of a linear layer, from torch's ``torch_nn`` library.
 
-torch processes chunks of the batch to save memory; the sums are the same. Tensors are [batch, in],
-[classes, in] and as target [batch] (classes) or, since torch 2.15, [batch, classes] (probs).
+These operators compute the loss and, in the same pass, the gradients that the backward scales.
+torch processes chunks of the batch to save memory; the lowering does not, and the sums are the
+same. Tensors are [batch, in] and [classes, in]; the target is [batch] (classes) or, since torch
+2.15, [batch, classes] (probabilities).
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from .softmax import log_softmax_of
 class _RowLosses:
     """The terms of the loss of each row, in the dtype of the sums."""
 
-    logs: str  # the logarithms of the probs, [batch, classes]
-    losses: str  # what each row loses, with its weight, [batch]
+    logs: str  # the log probabilities, [batch, classes]
+    losses: str  # the weighted loss of each row, [batch]
     weights: str  # the weight of each row, 0 for ignored targets, [batch]
-    target_probs: str  # the target's weighted probs, [batch, classes]
+    target_probs: str  # the weighted probabilities of the target, [batch, classes]
 
 
 def lower_linear_cross_entropy(
@@ -47,10 +48,8 @@ def lower_linear_cross_entropy(
     compute_linear_weight_grad: bool,
     compute_linear_bias_grad: bool,
 ) -> tuple[str, str, str, str]:
-    """torch_nn::_linear_cross_entropy_batch_chunked: the loss and three gradients, which are empty
-    unless requested.
-    """
-    op, own = OpBuilder(graph), graph.get_type(input)
+    """Lower _linear_cross_entropy_batch_chunked: the loss, and three gradients or empty tensors."""
+    op, dtype = OpBuilder(graph), graph.get_type(input)
     layer = [cast(graph, tensor, acc_dtype) for tensor in (input, linear_weight)]
     bias = cast(graph, linear_bias, acc_dtype) if linear_bias is not None else None
     rows = _row_losses(graph, [*layer, target], bias, weight, ignore_index)
@@ -58,18 +57,22 @@ def lower_linear_cross_entropy(
     total = None
     if reduction == "mean":
         total = _mean_divisor(graph, rows, target)
-        loss = op.Div(loss, total)  # NaN where no row counts
-    grads = [zeros_of(graph, [0, 0], own), zeros_of(graph, [0, 0], own), zeros_of(graph, [0], own)]
+        loss = op.Div(loss, total)  # NaN if all targets are ignored, as in torch
+    grads = [
+        zeros_of(graph, [0, 0], dtype),
+        zeros_of(graph, [0, 0], dtype),
+        zeros_of(graph, [0], dtype),
+    ]
     if compute_input_grad or compute_linear_weight_grad or compute_linear_bias_grad:
-        slope = _logits_gradient(graph, rows, total)
+        logits_grad = _logits_gradient(graph, rows, total)
         if compute_input_grad:
-            grads[0] = matrix_product(graph, slope, layer[1])
+            grads[0] = matrix_product(graph, logits_grad, layer[1])
         if compute_linear_weight_grad:
-            grads[1] = matrix_product(graph, matrix_transpose(graph, slope), layer[0])
+            grads[1] = matrix_product(graph, matrix_transpose(graph, logits_grad), layer[0])
         if compute_linear_bias_grad:
-            grads[2] = summed_over(graph, slope, [0], False)
-    first, second, third = (cast(graph, tensor, own) for tensor in grads)
-    return cast(graph, loss, own), first, second, third
+            grads[2] = summed_over(graph, logits_grad, [0], False)
+    input_grad, weight_grad, bias_grad = (cast(graph, tensor, dtype) for tensor in grads)
+    return cast(graph, loss, dtype), input_grad, weight_grad, bias_grad
 
 
 def lower_linear_cross_entropy_rows(
@@ -83,7 +86,7 @@ def lower_linear_cross_entropy_rows(
     ignore_index: Dim,
     acc_dtype: Dtype,
 ) -> str:
-    """torch_nn::_linear_cross_entropy_batch_chunked_no_reduction: the loss of each row."""
+    """Lower torch_nn::_linear_cross_entropy_batch_chunked_no_reduction: the loss of each row."""
     layer = [cast(graph, tensor, acc_dtype) for tensor in (input, linear_weight)]
     bias = cast(graph, linear_bias, acc_dtype) if linear_bias is not None else None
     rows = _row_losses(graph, [*layer, target], bias, weight, ignore_index)
@@ -99,23 +102,24 @@ def _row_losses(
         return _row_losses_of_probs(graph, logs, target, weight)
     dtype = graph.get_type(x)
     ignored = op.Equal(target, const(graph, ignore_index, dtypes.int64))
-    inside = op.Where(ignored, 0, target)
+    safe_target = op.Where(ignored, 0, target)
     if weight is None:
         weights = filled(graph, [dim_of(graph, target, 0)], 1, dtype)
     else:
-        weights = cast(graph, op.Gather(weight, inside, axis=0), dtype)
+        weights = cast(graph, op.Gather(weight, safe_target, axis=0), dtype)
     weights = op.Where(ignored, 0, weights)
-    picked = op.GatherElements(logs, unsqueezed(graph, inside, [1]), axis=1)
-    losses = op.Mul(op.Neg(squeezed(graph, picked, [1])), weights)
+    target_logs = op.GatherElements(logs, unsqueezed(graph, safe_target, [1]), axis=1)
+    losses = op.Mul(op.Neg(squeezed(graph, target_logs, [1])), weights)
     classes = iota(graph, 0, dim_of(graph, matrix, 0), 1)
-    at_target = op.Equal(unsqueezed(graph, inside, [1]), classes)
+    at_target = op.Equal(unsqueezed(graph, safe_target, [1]), classes)
     target_probs = op.Mul(cast(graph, at_target, dtype), unsqueezed(graph, weights, [1]))
     return _RowLosses(logs, losses, weights, target_probs)
 
 
 def _row_losses_of_probs(graph: Graph, logs: str, target: str, weight: str | None) -> _RowLosses:
-    """`_row_losses` for targets that are probs: no class is ignored; the weight of a row is the sum
-    of its weighted probs.
+    """Return the row losses for a target of probabilities, which ignores no class.
+
+    The weight of a row is the sum of its weighted target probabilities.
     """
     op, dtype = OpBuilder(graph), graph.get_type(logs)
     target_probs = cast(graph, target, dtype)
@@ -126,21 +130,21 @@ def _row_losses_of_probs(graph: Graph, logs: str, target: str, weight: str | Non
 
 
 def _mean_divisor(graph: Graph, rows: _RowLosses, target: str) -> str:
-    """The divisor of a mean: the weights of all rows, or the number of rows of probs."""
+    """Return the divisor of a mean: the sum of row weights, or the row count for probabilities."""
     if is_float(graph, target):
         return const(graph, dim_of(graph, target, 0), graph.get_type(rows.logs))
     return summed_over(graph, rows.weights, [0], False)
 
 
 def _logits_gradient(graph: Graph, rows: _RowLosses, total: str | None) -> str:
-    """The gradient of the scores: weighted probs, less those of the target, times the share."""
+    """Return the gradient of the logits: (weighted probabilities - target_probs) / total."""
     op = OpBuilder(graph)
     weighted = op.Mul(op.Exp(rows.logs), unsqueezed(graph, rows.weights, [1]))
-    away = op.Sub(weighted, rows.target_probs)
-    if not graph.has_shape(away):  # the rows of input and target have two names
-        graph.set_shape(away, shape_of(graph, rows.logs))
+    difference = op.Sub(weighted, rows.target_probs)
+    if not graph.has_shape(difference):  # input and target may name their row dimension differently
+        graph.set_shape(difference, shape_of(graph, rows.logs))
     if total is None:
-        return away
-    nothing = op.Equal(total, 0)
-    total = op.Where(nothing, float("nan"), total)
-    return op.Div(away, total)
+        return difference
+    is_zero = op.Equal(total, 0)
+    total = op.Where(is_zero, float("nan"), total)
+    return op.Div(difference, total)

@@ -1,5 +1,6 @@
-"""torch's scan, map and while_loop as Scan and Loop. The graph of one step is converted into the
-body, which reads captured tensors as results of the outer graph.
+"""Lower torch's scan, map and while_loop to Scan and Loop.
+
+The graph of one step is converted into the body. Captured tensors are results of the outer graph.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def lower_scan(
     xs: Sequence[str],
     additional_inputs: Sequence[Any],
 ) -> list[Any]:
-    """torch's scan along axis 0; the caller of the operator has moved and reversed the axis."""
+    """Lower torch's scan along axis 0; the caller has moved the axis and reversed it if needed."""
     if not xs:
         return list(init)
     return _make_scan(graph, combine_fn, init, xs, additional_inputs)
@@ -40,7 +41,7 @@ def lower_scan(
 def map_impl(
     graph: Graph, res: ResultSpec, f: GraphModule, xs: Sequence[str], pos_args: Sequence[Any]
 ) -> list[Any]:
-    """torch's map: a scan without a carry."""
+    """Lower torch's map: a scan without a carry."""
     return _make_scan(graph, f, (), xs, pos_args)
 
 
@@ -51,16 +52,16 @@ def associative_scan(
     xs: Sequence[str],
     additional_inputs: Sequence[Any],
 ) -> list[str]:
-    """torch's associative_scan along axis 0, from the first element to the last."""
+    """Lower torch's associative_scan along axis 0, from the first element to the last."""
     op = OpBuilder(graph)
     if dim_of(graph, xs[0], 0) == 0:
         return list(xs)
     zero, one = (consts(graph, [value], dtypes.int64) for value in (0, 1))
     end = consts(graph, [np.iinfo(np.int64).max], dtypes.int64)
     heads = [op.Slice(x, zero, one, zero) for x in xs]
-    rest = [op.Slice(x, one, end, zero) for x in xs]
+    tails = [op.Slice(x, one, end, zero) for x in xs]
     starts = [op.Squeeze(head, zero) for head in heads]
-    result = _make_scan(graph, combine_fn, starts, rest, additional_inputs, twice=True)
+    result = _make_scan(graph, combine_fn, starts, tails, additional_inputs, stack_carries=True)
     return [
         op.Concat(head, tail, axis=0) for head, tail in zip(heads, result[len(xs) :], strict=True)
     ]
@@ -72,25 +73,26 @@ def _make_scan(
     init: Sequence[Any],
     xs: Sequence[str],
     captured: Sequence[Any],
-    twice: bool = False,
+    stack_carries: bool = False,
 ) -> list[Any]:
-    """Append a Scan: returns the last carries, then the stacked results; ``twice``: a step's
-    results are both.
+    """Make a Scan; return the last carries, then the stacked results.
+
+    With ``stack_carries``, a step's results are both its carries and its stacked results.
     """
     states = [as_result(graph, value) for value in init]
     body = graph.subgraph("scan_body")
     operands = _declare_inputs(body, step, [*states, *xs])
-    seen, rename = _bind_symbols(body, step, operands)
-    result = graph.ctx.convert_into(body, step, [*seen, *captured], rename)
-    result = [*result, *result] if twice else result
-    indices = [index for index, value in enumerate(result) if value is not None]
+    arguments, rename = _bind_symbols(body, step, operands)
+    step_results = graph.ctx.convert_into(body, step, [*arguments, *captured], rename)
+    step_results = [*step_results, *step_results] if stack_carries else step_results
+    indices = [index for index, value in enumerate(step_results) if value is not None]
     for index in indices:
-        _declare_output(body, result[index])
+        _declare_output(body, step_results[index])
     outputs = OpBuilder(graph).Scan(
         *states, *xs, outputs=len(indices), body=body, num_scan_inputs=len(xs)
     )
     results = dict(zip(indices, [outputs] if isinstance(outputs, str) else outputs, strict=True))
-    return [results.get(index) for index in range(len(result))]
+    return [results.get(index) for index in range(len(step_results))]
 
 
 def while_loop(
@@ -101,7 +103,7 @@ def while_loop(
     carried_inputs: Sequence[Any],
     additional_inputs: Sequence[Any],
 ) -> list[str]:
-    """torch's while_loop: the condition is computed before the loop and at the end of a step."""
+    """Lower torch's while_loop: the condition is evaluated before the loop and after each step."""
     starts = [as_result(graph, value) for value in carried_inputs]
     return _make_loop(graph, cond_fn, body_fn, starts, additional_inputs, False)[1]
 
@@ -114,9 +116,9 @@ def while_loop_stack_output(
     carried_inputs: Sequence[Any],
     additional_inputs: Sequence[Any],
 ) -> list[str]:
-    """The carries of every step, stacked; the initial ones, when there is no step."""
+    """Lower while_loop_stack_output: return the stacked carries, or the initial ones if no step."""
     starts = [as_result(graph, value) for value in carried_inputs]
-    first, result = _make_loop(graph, cond_fn, body_fn, starts, additional_inputs, True)
+    condition, result = _make_loop(graph, cond_fn, body_fn, starts, additional_inputs, True)
     branches = []
     for name, values in (("some_steps", result[len(starts) :]), ("no_step", starts)):
         branch = graph.subgraph(name)
@@ -126,7 +128,7 @@ def while_loop_stack_output(
             )
         branches.append(branch)
     outputs = OpBuilder(graph).If(
-        first, outputs=len(starts), then_branch=branches[0], else_branch=branches[1]
+        condition, outputs=len(starts), then_branch=branches[0], else_branch=branches[1]
     )
     return [outputs] if isinstance(outputs, str) else list(outputs)
 
@@ -139,40 +141,34 @@ def _make_loop(
     captured: Sequence[Any],
     stacked: bool,
 ) -> tuple[str, list[str]]:
-    """The condition before the first step, and the results of Loop: the last carries, then, if
-    ``stacked``, those of every step.
-    """
-    first = _make_condition(graph, cond_fn, starts, captured)
+    """Return the first condition, and the last carries, followed by all carries if ``stacked``."""
+    condition = _make_condition(graph, cond_fn, starts, captured)
     body = graph.subgraph("loop_body")
     body.make_tensor_input(graph.unique_name("step"), dtypes.int64, ())
     body.make_tensor_input(graph.unique_name("going"), dtypes.boolean, ())
     operands = _declare_inputs(body, body_fn, starts)
-    seen, rename = _bind_symbols(body, body_fn, operands)
-    result = graph.ctx.convert_into(body, body_fn, [*seen, *captured], rename)
-    after = [as_result(body, value) for value in result]
-    _declare_output(body, _make_condition(body, cond_fn, after, captured))
-    for value in [*after, *after] if stacked else after:
+    arguments, rename = _bind_symbols(body, body_fn, operands)
+    step_results = graph.ctx.convert_into(body, body_fn, [*arguments, *captured], rename)
+    next_carries = [as_result(body, value) for value in step_results]
+    _declare_output(body, _make_condition(body, cond_fn, next_carries, captured))
+    for value in [*next_carries, *next_carries] if stacked else next_carries:
         _declare_output(body, value)
     count = len(starts) * (2 if stacked else 1)
-    outputs = OpBuilder(graph).Loop("", first, *starts, outputs=count, body=body)
-    return first, [outputs] if isinstance(outputs, str) else list(outputs)
+    outputs = OpBuilder(graph).Loop("", condition, *starts, outputs=count, body=body)
+    return condition, [outputs] if isinstance(outputs, str) else list(outputs)
 
 
 def _make_condition(
     graph: Graph, cond_fn: GraphModule, carried: Sequence[str], captured: Sequence[Any]
 ) -> str:
-    """The condition of a loop for these carries, as a 0-d bool."""
-    seen, rename = _bind_symbols(graph, cond_fn, carried)
-    (value,) = graph.ctx.convert_into(graph, cond_fn, [*seen, *captured], rename)
+    """Return the condition of a loop for these carries, as a 0-d bool."""
+    arguments, rename = _bind_symbols(graph, cond_fn, carried)
+    (value,) = graph.ctx.convert_into(graph, cond_fn, [*arguments, *captured], rename)
     return as_result(graph, value)
 
 
 def as_result(graph: Graph, value: Any) -> str:
-    """Return a result; turn a number or dimension into a 0-d result.
-
-    Raises:
-        UnsupportedCase: a value that is neither a tensor nor a number.
-    """
+    """Return a result; turn a number or dimension into a 0-d result."""
     if isinstance(value, str):
         return value
     if isinstance(value, SymDim):
@@ -183,7 +179,7 @@ def as_result(graph: Graph, value: Any) -> str:
 
 
 def _declare_inputs(body: Graph, step: GraphModule, outer: Sequence[str]) -> list[str]:
-    """The inputs of a body, one for each of the first inputs of the graph of a step."""
+    """Declare the inputs of a body for ``outer``, named and shaped like the step's first inputs."""
     names = []
     for node, value in zip(_placeholders(step), outer, strict=False):
         example = node.meta.get("val")
@@ -197,18 +193,20 @@ def _declare_inputs(body: Graph, step: GraphModule, outer: Sequence[str]) -> lis
 def _bind_symbols(
     graph: Graph, step: GraphModule, operands: Sequence[str]
 ) -> tuple[list[Any], dict[str, str]]:
-    """The operands for the graph of a step. Its integer inputs are symbols of that graph, so each
-    becomes a dimension with a name of its own, which is read from the operand.
+    """Return the arguments for the graph of a step, and new names of its symbols.
+
+    An integer input is a symbol of that graph. It becomes a new dimension, whose size is read from
+    the operand.
     """
-    seen: list[Any] = list(operands)
+    arguments: list[Any] = list(operands)
     rename = {}
     for index, (node, operand) in enumerate(zip(_placeholders(step), operands, strict=False)):
         sym_node = getattr(node.meta.get("val"), "node", None)
         if sym_node is not None and type(sym_node.expr).__name__ == "Symbol":
-            rename[sym_node.expr.name] = own = graph.unique_name(f"dim_{node.name}")
-            graph.add_dim_source(own, cast(graph, operand, dtypes.int64), None)
-            seen[index] = dims.make_symbol(own)
-    return seen, rename
+            rename[sym_node.expr.name] = dim_name = graph.unique_name(f"dim_{node.name}")
+            graph.add_dim_source(dim_name, cast(graph, operand, dtypes.int64), None)
+            arguments[index] = dims.make_symbol(dim_name)
+    return arguments, rename
 
 
 def _placeholders(step: GraphModule) -> list[Any]:
@@ -216,8 +214,6 @@ def _placeholders(step: GraphModule) -> list[Any]:
 
 
 def _declare_output(body: Graph, value: Any) -> None:
-    """Declare an output of a body, through an Identity: neither inputs nor outer results may be
-    outputs.
-    """
-    own = OpBuilder(body).Identity(as_result(body, value))
-    body.make_tensor_output(own)
+    """Declare an output through an Identity: inputs and outer results cannot be outputs."""
+    output = OpBuilder(body).Identity(as_result(body, value))
+    body.make_tensor_output(output)

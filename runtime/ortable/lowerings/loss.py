@@ -1,5 +1,7 @@
-"""Losses over classes: picking the target's class, class weights, ignored targets, label smoothing,
-soft targets, margins.
+"""Lower losses over classes.
+
+The lowerings handle class indices and probabilities as targets, class weights, ignored targets,
+label smoothing and margins.
 """
 
 from __future__ import annotations
@@ -30,11 +32,11 @@ NONE, MEAN, SUM = 0, 1, 2
 
 
 def without_ignored(graph: Graph, target: Result, ignore_index: SymInt) -> Result:
-    """Class indices, with 0 for ignored targets."""
+    """Replace ignored targets by class 0."""
     op = OpBuilder(graph)
     dtype = graph.get_type(target)
-    ignored = op.Equal(target, const(graph, ignore_index, dtype))
-    return op.Where(ignored, 0, target)
+    is_ignored = op.Equal(target, const(graph, ignore_index, dtype))
+    return op.Where(is_ignored, 0, target)
 
 
 def nll_loss(
@@ -46,10 +48,9 @@ def nll_loss(
     reduction: int,
     ignore_index: Dim,
 ) -> tuple[str, str]:
-    """aten::nll_loss_forward and nll_loss2d_forward: (loss, total weight of the targets that
-    count)."""
-    seen, safe = _split_ignored(graph, target, ignore_index)
-    loss, total = _picked_loss(graph, self, seen, safe, weight, reduction)
+    """Lower aten::nll_loss_forward and nll_loss2d_forward: (loss, total weight of targets)."""
+    is_counted, safe_target = _split_ignored(graph, target, ignore_index)
+    loss, total = _target_class_loss(graph, self, is_counted, safe_target, weight, reduction)
     return loss, total
 
 
@@ -62,7 +63,7 @@ def nll_loss_single(
     reduction: int,
     ignore_index: Dim,
 ) -> str:
-    """aten::nll_loss_nd: the loss alone."""
+    """Lower aten::nll_loss_nd: return the loss without the total weight."""
     return nll_loss(graph, res, self, target, weight, reduction, ignore_index)[0]
 
 
@@ -77,25 +78,24 @@ def nll_loss_backward(
     ignore_index: Dim,
     total_weight: str,
 ) -> str:
-    """aten::nll_loss_backward and nll_loss2d_backward: minus the weight, where the class is the
-    target's."""
+    """Lower aten::nll_loss_backward: minus the weight at the target's class, 0 at other classes."""
     op = OpBuilder(graph)
     axis = _class_axis(graph, self)
     rank = rank_of(graph, self)
-    # int32: half as much to compare; a class that is none stands for the ignored targets
-    numbers = cast(graph, iota(graph, 0, shape_of(graph, self)[axis], 1), dtypes.int32)
-    numbers = unsqueezed(graph, numbers, list(range(1, rank - axis)))
-    wide = cast(graph, target, dtypes.int64)
-    ignored = op.Equal(wide, const(graph, ignore_index, dtypes.int64))
-    counted = op.Where(ignored, -1, wide)
-    places = unsqueezed(graph, cast(graph, counted, dtypes.int32), [axis])
-    hot = op.Equal(places, numbers)
+    # int32 halves the comparison cost; class -1, which matches none, replaces ignored targets
+    classes = cast(graph, iota(graph, 0, shape_of(graph, self)[axis], 1), dtypes.int32)
+    classes = unsqueezed(graph, classes, list(range(1, rank - axis)))
+    target_classes = cast(graph, target, dtypes.int64)
+    is_ignored = op.Equal(target_classes, const(graph, ignore_index, dtypes.int64))
+    safe_classes = op.Where(is_ignored, -1, target_classes)
+    target_column = unsqueezed(graph, cast(graph, safe_classes, dtypes.int32), [axis])
+    is_target = op.Equal(target_column, classes)
     grad = unsqueezed(graph, grad_output, [axis]) if reduction == NONE else grad_output
     if reduction == MEAN:
         grad = op.Div(grad, total_weight)
     if weight is not None:
         grad = op.Mul(grad, _along_classes(graph, weight, rank, axis))
-    return op.Where(hot, op.Neg(grad), 0)
+    return op.Where(is_target, op.Neg(grad), 0)
 
 
 def cross_entropy(
@@ -108,29 +108,29 @@ def cross_entropy(
     ignore_index: Dim,
     label_smoothing: float,
 ) -> str:
-    """aten::cross_entropy_loss for class indices and for probabilities (a float target)."""
+    """Lower aten::cross_entropy_loss for class indices and for probabilities (a float target)."""
     op = OpBuilder(graph)
     axis = _class_axis(graph, self)
     logs = log_softmax_of(graph, self, axis)
     if is_float(graph, target):
         return _soft_cross_entropy(graph, logs, target, weight, reduction, label_smoothing)
-    seen, safe = _split_ignored(graph, target, ignore_index)
-    hard, total = _picked_loss(graph, logs, seen, safe, weight, reduction)
+    is_counted, safe_target = _split_ignored(graph, target, ignore_index)
+    hard_loss, total = _target_class_loss(graph, logs, is_counted, safe_target, weight, reduction)
     if label_smoothing == 0:
-        return hard
-    every = _smooth_loss(graph, logs, seen, weight, axis)
+        return hard_loss
+    class_sum = _smooth_loss(graph, logs, is_counted, weight, axis)
     if reduction != NONE:
-        every = loss_reduced(graph, every, SUM)
+        class_sum = loss_reduced(graph, class_sum, SUM)
     if reduction == MEAN:
-        every = op.Div(every, total)
-    smooth = _divide_by_classes(
-        graph, scaled(graph, every, label_smoothing), shape_of(graph, self)[axis]
+        class_sum = op.Div(class_sum, total)
+    smooth_loss = _divide_by_classes(
+        graph, scaled(graph, class_sum, label_smoothing), shape_of(graph, self)[axis]
     )
-    return op.Add(scaled(graph, hard, 1 - label_smoothing), smooth)
+    return op.Add(scaled(graph, hard_loss, 1 - label_smoothing), smooth_loss)
 
 
 def _divide_by_classes(graph: Graph, x: str, classes: Dim) -> str:
-    """``x`` divided by the number of classes."""
+    """Divide ``x`` by the number of classes."""
     return OpBuilder(graph).Div(x, const(graph, classes, graph.get_type(x)))
 
 
@@ -139,46 +139,46 @@ def _class_axis(graph: Graph, x: str) -> int:
 
 
 def _split_ignored(graph: Graph, target: str, ignore_index: Dim) -> tuple[str, str]:
-    """Which targets count, and the targets with class 0 in place of the ignored ones."""
+    """Return which targets are counted, and the targets with class 0 in place of ignored ones."""
     op = OpBuilder(graph)
-    wide = cast(graph, target, dtypes.int64)
-    ignored = op.Equal(wide, const(graph, ignore_index, dtypes.int64))
-    safe = op.Where(ignored, 0, wide)
-    return op.Not(ignored), safe
+    classes = cast(graph, target, dtypes.int64)
+    is_ignored = op.Equal(classes, const(graph, ignore_index, dtypes.int64))
+    safe = op.Where(is_ignored, 0, classes)
+    return op.Not(is_ignored), safe
 
 
-def _picked_loss(
-    graph: Graph, logs: str, seen: str, safe: str, weight: str | None, reduction: int
+def _target_class_loss(
+    graph: Graph, logs: str, is_counted: str, target: str, weight: str | None, reduction: int
 ) -> tuple[str, str]:
     op = OpBuilder(graph)
     axis = _class_axis(graph, logs)
     dtype = graph.get_type(logs)
     zero = const(graph, 0, dtype)
     if dim_of(graph, logs, axis) == 0:
-        # without classes every target is ignored, and nothing can be picked
-        terms, weight = zeros_of(graph, shape_of(graph, safe), dtype), None
+        # without classes, every target is ignored and Gather has no element to read
+        terms, weight = zeros_of(graph, shape_of(graph, target), dtype), None
     else:
-        places = unsqueezed(graph, safe, [axis])
-        terms = op.GatherElements(logs, places, axis=axis)
+        class_column = unsqueezed(graph, target, [axis])
+        terms = op.GatherElements(logs, class_column, axis=axis)
         terms = squeezed(graph, terms, [axis])
-    own = op.Gather(weight, safe, axis=0) if weight is not None else const(graph, 1, dtype)
+    weights = op.Gather(weight, target, axis=0) if weight is not None else const(graph, 1, dtype)
     if weight is not None:
-        terms = op.Mul(terms, own)
-    terms = op.Where(seen, op.Neg(terms), zero)
+        terms = op.Mul(terms, weights)
+    terms = op.Where(is_counted, op.Neg(terms), zero)
     if reduction == NONE:
         return terms, zero
-    total = loss_reduced(graph, op.Where(seen, own, zero), SUM)
+    total = loss_reduced(graph, op.Where(is_counted, weights, zero), SUM)
     loss = loss_reduced(graph, terms, SUM)
     return (op.Div(loss, total) if reduction == MEAN else loss), total
 
 
-def _smooth_loss(graph: Graph, logs: str, seen: str, weight: str | None, axis: int) -> str:
-    """Minus the (weighted) sum of the log probabilities of all classes, 0 for ignored targets."""
+def _smooth_loss(graph: Graph, logs: str, is_counted: str, weight: str | None, axis: int) -> str:
+    """Return minus the weighted log probabilities, summed over classes; 0 for ignored targets."""
     op = OpBuilder(graph)
     terms = _apply_class_weight(graph, logs, weight, axis)
     total = summed_over(graph, terms, [axis], False)
     zero = const(graph, 0, graph.get_type(logs))
-    return op.Where(seen, op.Neg(total), zero)
+    return op.Where(is_counted, op.Neg(total), zero)
 
 
 def _soft_cross_entropy(
@@ -192,11 +192,11 @@ def _soft_cross_entropy(
     op = OpBuilder(graph)
     axis = _class_axis(graph, logs)
     if reduction == MEAN and dim_of(graph, logs, axis) == 0:
-        return const(graph, math.nan, graph.get_type(logs))  # torch counts rows by dividing by 0
+        return const(graph, math.nan, graph.get_type(logs))  # torch divides by 0 to count the rows
     probs = cast(graph, target, graph.get_type(logs))
     if smoothing > 0:
-        whole = const(graph, smoothing, graph.get_type(logs))
-        share = _divide_by_classes(graph, whole, shape_of(graph, logs)[axis])
+        smoothing_total = const(graph, smoothing, graph.get_type(logs))
+        share = _divide_by_classes(graph, smoothing_total, shape_of(graph, logs)[axis])
         probs = op.Add(scaled(graph, probs, 1 - smoothing), share)
     terms = _apply_class_weight(graph, op.Mul(logs, probs), weight, axis)
     total = summed_over(graph, terms, [axis], False)
@@ -214,41 +214,44 @@ def _apply_class_weight(graph: Graph, x: str, weight: str | None, axis: int) -> 
 
 
 def _along_classes(graph: Graph, weight: str, rank: int, axis: int) -> str:
-    """[C] as [C, 1, ...], to broadcast along the class axis of a tensor of ``rank``."""
+    """Reshape [C] to [C, 1, ...], to broadcast along the class axis of a tensor of ``rank``."""
     return unsqueezed(graph, weight, list(range(1, rank - axis)))
 
 
 def at_class(graph: Graph, target: Result, classes: SymInt) -> Result:
-    """A bool result with one more axis, True where the class is that of ``target``."""
-    numbers = iota(graph, 0, classes, 1)
-    wide = unsqueezed(graph, cast(graph, target, dtypes.int64), [rank_of(graph, target)])
-    return OpBuilder(graph).Equal(wide, numbers)
+    """Return a bool result with one more axis, true at the class of ``target``."""
+    class_indices = iota(graph, 0, classes, 1)
+    target_column = unsqueezed(graph, cast(graph, target, dtypes.int64), [rank_of(graph, target)])
+    return OpBuilder(graph).Equal(target_column, class_indices)
 
 
 def multilabel_margin(graph: Graph, x: Result, target: Result, reduction: Int) -> Results:
-    """[loss, 1 where a class is a target]: the targets of a row end at the first negative one;
-    every class that is none costs 1 - (x[target] - x[class]), if that is positive."""
+    """Return [loss, target mask]; the mask is 1 where a class is a target.
+
+    The targets of a row end at the first negative one. Every other class adds
+    1 - (x[target] - x[class]) to the loss, if that is positive.
+    """
     op, dtype, rank = OpBuilder(graph), graph.get_type(x), rank_of(graph, x)
     rows = dim_of(graph, x, 0) if rank > 1 else 1
     count = dim_of(graph, x, -1) if rank else 1
-    values, places = (reshape_to(graph, tensor, [rows, count]) for tensor in (x, target))
-    before_end = _before_end(graph, places)
-    column = unsqueezed(graph, before_end, [2])
-    hits = op.And(at_class(graph, places, count), column)
-    is_target = any_true(graph, hits, [1], False)
-    safe = op.Where(before_end, places, 0)
-    own = unsqueezed(graph, op.GatherElements(values, safe, axis=1), [2])
+    values, targets = (reshape_to(graph, tensor, [rows, count]) for tensor in (x, target))
+    before_end = _before_end(graph, targets)
+    is_listed = unsqueezed(graph, before_end, [2])
+    is_target_class = op.And(at_class(graph, targets, count), is_listed)
+    is_target = any_true(graph, is_target_class, [1], False)
+    safe_indices = op.Where(before_end, targets, 0)
+    target_values = unsqueezed(graph, op.GatherElements(values, safe_indices, axis=1), [2])
     one, zero = const(graph, 1, dtype), const(graph, 0, dtype)
-    gap = op.Add(op.Sub(one, own), unsqueezed(graph, values, [1]))
-    counts = op.And(column, unsqueezed(graph, op.Not(is_target), [1]))
-    counts = op.And(counts, op.Greater(gap, zero))
-    lost = summed_over(graph, op.Where(counts, gap, zero), [1, 2], False)
-    loss = loss_reduced(graph, op.Div(lost, const(graph, count, dtype)), reduction)
+    margin = op.Add(op.Sub(one, target_values), unsqueezed(graph, values, [1]))
+    is_counted = op.And(is_listed, unsqueezed(graph, op.Not(is_target), [1]))
+    is_counted = op.And(is_counted, op.Greater(margin, zero))
+    row_losses = summed_over(graph, op.Where(is_counted, margin, zero), [1, 2], False)
+    loss = loss_reduced(graph, op.Div(row_losses, const(graph, count, dtype)), reduction)
     return [loss, reshape_to(graph, cast(graph, is_target, dtype), list(shape_of(graph, target)))]
 
 
 def _before_end(graph: Graph, target: str) -> str:
-    """True along the last of two axes until the first negative element."""
+    """Return a mask that is true along the last axis until the first negative element."""
     op, zero = OpBuilder(graph), const(graph, 0, dtypes.int64)
-    ends = cast(graph, op.Less(target, zero), dtypes.int64)
-    return op.Equal(op.CumSum(ends, const(graph, 1, dtypes.int64)), zero)
+    is_end = cast(graph, op.Less(target, zero), dtypes.int64)
+    return op.Equal(op.CumSum(is_end, const(graph, 1, dtypes.int64)), zero)

@@ -1,5 +1,6 @@
-"""Batch, layer, group and RMS norms, with fixed statistics or with those of the batch, and their
-gradients. Weights and statistics may be None.
+"""Lower batch, layer, group and RMS norms and their gradients.
+
+The statistics are fixed or those of the batch. Weights and statistics may be None.
 """
 
 from __future__ import annotations
@@ -58,26 +59,26 @@ def batch_norm_training(
     momentum: float,
     eps: float,
 ) -> tuple[str, str | None, str | None, str | None, str | None]:
-    """aten::_native_batch_norm_legit_functional in training: (output, mean, 1/std, new running mean
-    and variance).
+    """Lower aten::_native_batch_norm_legit_functional in training.
 
-    torch normalises with the biased variance and keeps the unbiased one in the running statistics.
+    Returns output, mean, 1/std, new running mean and new running variance. torch normalizes with
+    the biased variance and stores the unbiased variance in the running statistics.
     """
     op = OpBuilder(graph)
-    output, mean, inverse, total = batch_statistics(graph, input, weight, bias, eps)
+    output, mean, inv_std, square_sum = batch_statistics(graph, input, weight, bias, eps)
     compute_dtype = graph.get_type(mean)
     count = count_over(graph, input, other_axes(rank_of(graph, input), [1]))
     new_mean = new_var = None
     if res[3].name != "":
         new_mean = cast(graph, _update_running(graph, running_mean, mean, momentum), res[3].dtype)
     if res[4].name != "":
-        less = op.Sub(const(graph, count, compute_dtype), 1)
-        unbiased = op.Div(total, less)
+        degrees_of_freedom = op.Sub(const(graph, count, compute_dtype), 1)
+        unbiased = op.Div(square_sum, degrees_of_freedom)
         new_var = cast(graph, _update_running(graph, running_var, unbiased, momentum), res[4].dtype)
     return (
         output,
         cast(graph, mean, res[1].dtype),
-        cast(graph, inverse, res[2].dtype),
+        cast(graph, inv_std, res[2].dtype),
         new_mean,
         new_var,
     )
@@ -94,17 +95,15 @@ def batch_norm_update(
     momentum: float,
     eps: float,
 ) -> tuple[str | None, ...]:
-    """aten::_batch_norm_with_update_functional: `batch_norm_training` with a reserve that only CUDA
-    fills.
-    """
+    """Lower aten::_batch_norm_with_update_functional; torch fills its reserve on CUDA only."""
     result_indices = [0, 1, 2, 4, 5]
-    shared = type(res)(
+    training_spec = type(res)(
         [res.outputs[index] for index in result_indices],
         [res.dtypes[index] for index in result_indices],
         [res.shapes[index] for index in result_indices],
     )
     result = batch_norm_training(
-        graph, shared, input, weight, bias, running_mean, running_var, momentum, eps
+        graph, training_spec, input, weight, bias, running_mean, running_var, momentum, eps
     )
     return (*result[:3], consts(graph, [], dtypes.uint8), *result[3:])
 
@@ -112,54 +111,58 @@ def batch_norm_update(
 def batch_norm_single(
     graph: Graph, res: ResultSpec, input: str, weight: str | None, bias: str | None, eps: float
 ) -> str:
-    """aten::batch_norm with the statistics of the batch and no running ones."""
+    """Lower aten::batch_norm with the statistics of the batch and no running statistics."""
     return batch_statistics(graph, input, weight, bias, eps)[0]
 
 
 def batch_norm_of_batch(
     graph: Graph, res: ResultSpec, input: str, weight: str | None, bias: str | None, eps: float
 ) -> tuple[str, str, str]:
-    """aten::_native_batch_norm_legit.no_stats: (output, mean, 1/std) of the batch itself."""
-    output, mean, inverse, _ = batch_statistics(graph, input, weight, bias, eps)
-    return output, cast(graph, mean, res[1].dtype), cast(graph, inverse, res[2].dtype)
+    """Lower aten::_native_batch_norm_legit.no_stats: return output, mean and 1/std of the batch."""
+    output, mean, inv_std, _ = batch_statistics(graph, input, weight, bias, eps)
+    return output, cast(graph, mean, res[1].dtype), cast(graph, inv_std, res[2].dtype)
 
 
 def batch_statistics(
     graph: Graph, input: str, weight: str | None, bias: str | None, eps: float
 ) -> tuple[str, str, str, str]:
-    """(output in the dtype of input, mean [C], 1/sqrt(biased variance + eps) [C], sum of squared
-    deviations [C])."""
+    """Normalize a batch by its own statistics.
+
+    Returns:
+        The output in the dtype of ``input``, the mean [C], 1/sqrt(biased variance + eps) [C], and
+        the sum of squared deviations [C].
+    """
     op = OpBuilder(graph)
     rank = rank_of(graph, input)
     axes = other_axes(rank, [1])
     compute_dtype = opmath_dtype(dtype_of(graph, input))
     x = cast(graph, input, compute_dtype)
-    mean, total = (squeezed(graph, moment, axes) for moment in moments_over(graph, x, axes))
+    mean, square_sum = (squeezed(graph, moment, axes) for moment in moments_over(graph, x, axes))
     count = const(graph, count_over(graph, input, axes), compute_dtype)
-    variance = op.Div(total, count)
+    variance = op.Div(square_sum, count)
     shape = [dim_of(graph, input, 1)]
     tensors = [
         or_filled(graph, weight, shape, 1, compute_dtype),
         or_filled(graph, bias, shape, 0, compute_dtype),
         mean,
     ]
-    spread, least = with_epsilon(graph, variance, eps)
-    output = op.BatchNormalization(x, *tensors, spread, epsilon=least)
-    spread_out = op.Sqrt(op.Add(variance, const(graph, eps, compute_dtype)))
+    shifted_variance, epsilon = with_epsilon(graph, variance, eps)
+    output = op.BatchNormalization(x, *tensors, shifted_variance, epsilon=epsilon)
+    std = op.Sqrt(op.Add(variance, const(graph, eps, compute_dtype)))
     return (
         cast(graph, output, graph.get_type(input)),
         mean,
-        op.Reciprocal(spread_out),
-        total,
+        op.Reciprocal(std),
+        square_sum,
     )
 
 
-def _update_running(graph: Graph, running: str, now: str, momentum: float) -> str:
-    """``(1 - momentum) * running + momentum * now``, in float32 for the 16 bit floats."""
+def _update_running(graph: Graph, running: str, current: str, momentum: float) -> str:
+    """Return ``(1 - momentum) * running + momentum * current``, in float32 for 16-bit floats."""
     dtype = opmath_dtype(graph.get_type(running))
-    fresh = scaled(graph, cast(graph, now, dtype), momentum)
+    increment = scaled(graph, cast(graph, current, dtype), momentum)
     decayed = scaled(graph, cast(graph, running, dtype), 1 - momentum)
-    return OpBuilder(graph).Add(decayed, fresh)
+    return OpBuilder(graph).Add(decayed, increment)
 
 
 def batch_norm_backward(
@@ -176,40 +179,39 @@ def batch_norm_backward(
     eps: float,
     output_mask: Sequence[bool],
 ) -> tuple[str | None, str | None, str | None]:
-    """aten::native_batch_norm_backward: gradients of input, weight and bias; None where the mask is
-    False.
+    """Lower aten::native_batch_norm_backward: return the gradients of input, weight and bias.
 
-    In training the batch's own statistics depend on the input, which takes out of the gradient its
-    mean and its part along the normalised input.
+    A gradient is None where ``output_mask`` is False. In training, the statistics depend on the
+    input, so the mean and the component along the normalized input are removed from the gradient.
     """
     op = OpBuilder(graph)
     rank = rank_of(graph, input)
     axes = other_axes(rank, [1])
     compute_dtype = opmath_dtype(dtype_of(graph, input))
     grad, x = cast(graph, grad_out, compute_dtype), cast(graph, input, compute_dtype)
-    mean, inverse = _used_statistics(
+    mean, inv_std = _forward_statistics(
         graph, (running_mean, running_var), (save_mean, save_invstd), train, eps, compute_dtype
     )
-    away = op.Sub(x, along_axis(graph, mean, 1, rank))
-    normal = op.Mul(away, along_axis(graph, inverse, 1, rank))
-    total = summed_over(graph, grad, axes, False)
-    along = summed_over(graph, op.Mul(grad, normal), axes, False)
+    centered = op.Sub(x, along_axis(graph, mean, 1, rank))
+    normalized = op.Mul(centered, along_axis(graph, inv_std, 1, rank))
+    grad_sum = summed_over(graph, grad, axes, False)
+    weight_grad = summed_over(graph, op.Mul(grad, normalized), axes, False)
     grad_input = None
     if output_mask[0]:
         if train:
             count = const(graph, count_over(graph, input, axes), compute_dtype)
-            level = along_axis(graph, op.Div(total, count), 1, rank)
-            slope = along_axis(graph, op.Div(along, count), 1, rank)
-            left = op.Sub(grad, level)
-            grad = op.Sub(left, op.Mul(normal, slope))
-        factor = inverse
+            grad_mean = along_axis(graph, op.Div(grad_sum, count), 1, rank)
+            projection = along_axis(graph, op.Div(weight_grad, count), 1, rank)
+            centered_grad = op.Sub(grad, grad_mean)
+            grad = op.Sub(centered_grad, op.Mul(normalized, projection))
+        factor = inv_std
         if weight is not None:
-            factor = op.Mul(inverse, cast(graph, weight, compute_dtype))
+            factor = op.Mul(inv_std, cast(graph, weight, compute_dtype))
         grad_input = cast(graph, op.Mul(grad, along_axis(graph, factor, 1, rank)), res[0].dtype)
     return (
         grad_input,
-        cast(graph, along, res[1].dtype) if output_mask[1] else None,
-        cast(graph, total, res[2].dtype) if output_mask[2] else None,
+        cast(graph, weight_grad, res[1].dtype) if output_mask[1] else None,
+        cast(graph, grad_sum, res[2].dtype) if output_mask[2] else None,
     )
 
 
@@ -224,59 +226,56 @@ def layer_norm_backward(
     weight: str | None,
     output_mask: Sequence[bool],
 ) -> tuple[str | None, str | None, str | None]:
-    """aten::native_layer_norm_backward: gradients of input, weight and bias; None where the mask is
-    False.
-
-    The sums over rows are those of grad * weight and of grad * normal * weight.
-    """
+    """Lower native_layer_norm_backward: gradients of input, weight and bias, None if masked out."""
     op, rank = OpBuilder(graph), rank_of(graph, input)
     compute_dtype = opmath_dtype(dtype_of(graph, input))
     rows = rank - len(normalized_shape)
-    inner = list(range(rows, rank))
-    grad, x, middle, inverse = (
+    axes = list(range(rows, rank))
+    grad, x, row_mean, inv_std = (
         cast(graph, tensor, compute_dtype) for tensor in (grad_out, input, mean, rstd)
     )
-    normal = op.Mul(op.Sub(x, middle), inverse)
-    along = op.Mul(grad, normal)
-    result: list[str | None] = [None, None, None]
+    normalized = op.Mul(op.Sub(x, row_mean), inv_std)
+    product = op.Mul(grad, normalized)
+    grads: list[str | None] = [None, None, None]
     if output_mask[0]:
-        gain = None if weight is None else cast(graph, weight, compute_dtype)
-        scaled_grad, scaled_along = (
-            tensor if gain is None else op.Mul(tensor, gain) for tensor in (grad, along)
+        scale = None if weight is None else cast(graph, weight, compute_dtype)
+        scaled_grad, scaled_product = (
+            tensor if scale is None else op.Mul(tensor, scale) for tensor in (grad, product)
         )
-        level, slope = (
-            mean_over(graph, tensor, inner, True) for tensor in (scaled_grad, scaled_along)
+        grad_mean, projection = (
+            mean_over(graph, tensor, axes, True) for tensor in (scaled_grad, scaled_product)
         )
-        away = op.Sub(op.Sub(scaled_grad, level), op.Mul(normal, slope))
-        result[0] = op.Mul(away, inverse)
-    for index, tensor in ((1, along), (2, grad)):
+        centered_grad = op.Sub(op.Sub(scaled_grad, grad_mean), op.Mul(normalized, projection))
+        grads[0] = op.Mul(centered_grad, inv_std)
+    for index, tensor in ((1, product), (2, grad)):
         if output_mask[index]:
-            result[index] = summed_over(graph, tensor, list(range(rows)), False) if rows else tensor
-    kinds = (res[0].dtype, res[1].dtype, res[2].dtype)
+            grads[index] = summed_over(graph, tensor, list(range(rows)), False) if rows else tensor
+    result_dtypes = (res[0].dtype, res[1].dtype, res[2].dtype)
     return tuple(  # type: ignore[return-value]
-        None if x is None else cast(graph, x, dtype) for x, dtype in zip(result, kinds, strict=True)
+        None if x is None else cast(graph, x, dtype)
+        for x, dtype in zip(grads, result_dtypes, strict=True)
     )
 
 
-def _used_statistics(
+def _forward_statistics(
     graph: Graph,
     running: tuple[str | None, str | None],
     saved: tuple[str | None, str | None],
     train: bool,
     eps: float,
-    wide: int,
+    dtype: int,
 ) -> tuple[str, str]:
-    """The mean and 1/std with which the forward normalised."""
+    """Return the mean and 1/std with which the forward normalized."""
     op = OpBuilder(graph)
-    mean, spread_out = saved if train else running
-    assert mean is not None and spread_out is not None, "the forward had these statistics"
+    mean, invstd_or_var = saved if train else running
+    assert mean is not None and invstd_or_var is not None, "the forward had these statistics"
     if train:
-        return cast(graph, mean, wide), cast(graph, spread_out, wide)
-    shifted = op.Add(cast(graph, spread_out, wide), const(graph, eps, wide))
-    return cast(graph, mean, wide), op.Reciprocal(op.Sqrt(shifted))
+        return cast(graph, mean, dtype), cast(graph, invstd_or_var, dtype)
+    shifted = op.Add(cast(graph, invstd_or_var, dtype), const(graph, eps, dtype))
+    return cast(graph, mean, dtype), op.Reciprocal(op.Sqrt(shifted))
 
 
-# Up to here the normalising kernels of ONNX Runtime, which add up one by one, are as exact as torch
+# Up to these sizes, ONNX Runtime's kernels, which sum sequentially, are as exact as torch.
 _MAX_INSTANCE = 2048
 
 
@@ -286,7 +285,7 @@ _MAX_LAYER = 16384
 def or_filled(
     graph: Graph, x: Result | None, shape: SymInts, value: Scalar, dtype: Dtype
 ) -> Result:
-    """``x`` in ``dtype``, or a result of ``shape`` filled with ``value`` if ``x`` is None."""
+    """Return ``x`` in ``dtype``, or ``value`` broadcast to ``shape`` if ``x`` is None."""
     if x is not None:
         return cast(graph, x, dtype)
     if len(shape) == 1 and isinstance(shape[0], int):
@@ -295,7 +294,7 @@ def or_filled(
 
 
 def count_over(graph: Graph, x: Result, axes: Ints) -> SymInt:
-    """The number of elements that each result of a reduction over ``axes`` sums."""
+    """Return the number of elements that a reduction over ``axes`` combines into each result."""
     return dims.product_of([dim_of(graph, x, axis) for axis in axes])
 
 
@@ -308,8 +307,7 @@ def batch_norm_known(
     variance: Result,
     eps: Float,
 ) -> Result:
-    """Batch norm of [N, C, ...] with known statistics [C]; parameters may have another float dtype
-    than ``x``."""
+    """Normalize [N, C, ...] with known statistics [C]; parameters may have another float dtype."""
     dtype = opmath_dtype(graph.get_type(x))
     shape = [dim_of(graph, x, 1)]
     parameters = [
@@ -317,40 +315,48 @@ def batch_norm_known(
         or_filled(graph, shift, shape, 0, dtype),
         cast(graph, mean, dtype),
     ]
-    spread, least = with_epsilon(graph, cast(graph, variance, dtype), eps)
-    tensors = [cast(graph, x, dtype), *parameters, spread]
-    result = graph.make_node("BatchNormalization", tensors, epsilon=least)
+    shifted_variance, epsilon = with_epsilon(graph, cast(graph, variance, dtype), eps)
+    tensors = [cast(graph, x, dtype), *parameters, shifted_variance]
+    result = graph.make_node("BatchNormalization", tensors, epsilon=epsilon)
     return cast(graph, result, graph.get_type(x))
 
 
 def group_normalized(
     graph: Graph, x: Result, groups: SymInt, gain: Result | None, shift: Result | None, eps: Float
 ) -> Results:
-    """Group norm of [N, C, ...]: the normalised input, mean and 1/std of each group as [N, groups,
-    1]. One BatchNormalization of N * C channels scales and shifts, in a single pass."""
+    """Normalize groups of channels of [N, C, ...].
+
+    One BatchNormalization of N * C channels scales and shifts in a single pass.
+
+    Returns:
+        The normalized input, and the mean and 1/std of each group as [N, groups, 1].
+    """
     dtype, op = opmath_dtype(graph.get_type(x)), OpBuilder(graph)
     shape = list(shape_of(graph, x))
-    groups = 1 if groups == 0 else groups  # no channels: nothing is normalised
+    groups = 1 if groups == 0 else groups  # without channels, any group count is valid
     channels = dims.product_of(shape[:2])
     flat = reshape_to(
         graph, cast(graph, x, dtype), [shape[0], groups, dims.product_of(shape[1:]) // groups]
     )
-    rough, slip, mean, total = shifted_moments(graph, flat, [2])
-    variance = op.Div(total, const(graph, dim_of(graph, flat, 2), dtype))
-    inverse = op.Reciprocal(op.Sqrt(op.Add(variance, const(graph, eps, dtype))))
+    shifted, mean_offset, mean, square_sum = shifted_moments(graph, flat, [2])
+    variance = op.Div(square_sum, const(graph, dim_of(graph, flat, 2), dtype))
+    inv_std = op.Reciprocal(op.Sqrt(op.Add(variance, const(graph, eps, dtype))))
 
-    def of_rows(value: str, sizes: SymInts) -> str:
+    def expand_rows(value: str, sizes: SymInts) -> str:
         return reshape_to(graph, expanded(graph, value, sizes), [channels])
 
-    spread, least = with_epsilon(graph, variance, eps)
-    statistics = [of_rows(v, [shape[0], groups, shape[1] // groups]) for v in (slip, spread)]
+    shifted_variance, epsilon = with_epsilon(graph, variance, eps)
+    statistics = [
+        expand_rows(statistic, [shape[0], groups, shape[1] // groups])
+        for statistic in (mean_offset, shifted_variance)
+    ]
     parameters = [
-        of_rows(or_filled(graph, parameter, [shape[1]], value, dtype), shape[:2])
+        expand_rows(or_filled(graph, parameter, [shape[1]], value, dtype), shape[:2])
         for parameter, value in ((gain, 1), (shift, 0))
     ]
-    rows = reshape_to(graph, rough, [1, channels, dims.product_of(shape[2:])])
-    result = op.BatchNormalization(rows, *parameters, *statistics, epsilon=least)
-    return [cast(graph, reshape_to(graph, result, shape), graph.get_type(x)), mean, inverse]
+    rows = reshape_to(graph, shifted, [1, channels, dims.product_of(shape[2:])])
+    result = op.BatchNormalization(rows, *parameters, *statistics, epsilon=epsilon)
+    return [cast(graph, reshape_to(graph, result, shape), graph.get_type(x)), mean, inv_std]
 
 
 def rows_normalized(
@@ -361,52 +367,49 @@ def rows_normalized(
     shift: Result | None,
     eps: Float,
 ) -> Results:
-    """Layer norm over the last dimensions, in the dtype of ``x``: the normalised input, mean and
-    1/std of each row."""
-    dtype, node = graph.get_type(x), OpBuilder(graph)
+    """Normalize over the last dimensions in the dtype of ``x``: (normalized, mean, 1/std)."""
+    dtype, builder = graph.get_type(x), OpBuilder(graph)
     rank = rank_of(graph, x)
     axes = list(range(rank - len(normalized), rank))
-    away, mean, total = centred_over(graph, x, axes)
-    variance = node.Div(total, const(graph, dims.product_of(normalized), dtype))
-    spread_out = node.Sqrt(node.Add(variance, const(graph, eps, dtype)))
-    inverse = node.Reciprocal(spread_out)
-    result = node.Mul(away, inverse)
-    for op, parameter in (("Mul", gain), ("Add", shift)):
+    centered, mean, square_sum = centred_over(graph, x, axes)
+    variance = builder.Div(square_sum, const(graph, dims.product_of(normalized), dtype))
+    std = builder.Sqrt(builder.Add(variance, const(graph, eps, dtype)))
+    inv_std = builder.Reciprocal(std)
+    result = builder.Mul(centered, inv_std)
+    for op_type, parameter in (("Mul", gain), ("Add", shift)):
         if parameter is not None:
-            result = node(op, [result, cast(graph, parameter, dtype)])
-    return [result, mean, inverse]
+            result = builder(op_type, [result, cast(graph, parameter, dtype)])
+    return [result, mean, inv_std]
 
 
 def is_short_layer(normalized: SymInts) -> Bool:
-    """Whether LayerNormalization of so many elements is as exact as torch's; dynamic sizes are
-    assumed to be short.
-    """
+    """Whether LayerNormalization of this (or a dynamic) size is as exact as torch's."""
     return not dims.product_of(normalized) > _MAX_LAYER
 
 
 def is_short_group(graph: Graph, x: Result, groups: SymInt) -> Bool:
-    """Whether InstanceNormalization of groups of channels is as exact as torch's; dynamic sizes are
-    assumed to be short. False for no elements: InstanceNormalization then ends the process.
+    """Whether InstanceNormalization of groups of channels is as exact as torch's.
+
+    Dynamic sizes are assumed to be short. The result is False for empty inputs, for which
+    InstanceNormalization ends the process.
     """
     shape = shape_of(graph, x)
     return 0 not in shape and not dims.product_of(shape[1:]) // groups > _MAX_INSTANCE
 
 
 def group_instances(graph: Graph, x: Result, groups: Int, eps: Float) -> Result:
-    """Group norm of float32 [N, C, ...] without its parameters, as an instance norm of the groups:
-    one kernel, which computes the mean and then the squares of the differences.
-    """
+    """Normalize groups of float32 [N, C, ...] by one InstanceNormalization, without parameters."""
     op = OpBuilder(graph)
     shape = list(shape_of(graph, x))
-    rest = dims.product_of(shape[1:]) // groups
-    fixed = isinstance(rest, int)
-    # 0 takes the size of the batch from x, so only the last size is open
-    open_shape = None if fixed else consts(graph, [0, groups, -1], dtypes.int64)
-    flat = reshape_to(graph, x, [shape[0], groups, rest]) if fixed else op.Reshape(x, open_shape)
-    graph.set_shape(flat, (shape[0], groups, rest))
+    size = dims.product_of(shape[1:]) // groups
+    is_known = isinstance(size, int)
+    # size 0 copies the batch size from x, so only the last size has to be inferred
+    new_shape = None if is_known else consts(graph, [0, groups, -1], dtypes.int64)
+    flat = reshape_to(graph, x, [shape[0], groups, size]) if is_known else op.Reshape(x, new_shape)
+    graph.set_shape(flat, (shape[0], groups, size))
     ones, zeros = (consts(graph, [value] * groups, dtypes.float32) for value in (1.0, 0.0))
     result = op.InstanceNormalization(flat, ones, zeros, epsilon=eps)
-    if fixed:
+    if is_known:
         return reshape_to(graph, result, shape)
     result = op.Reshape(result, op.Shape(x))
     graph.set_shape(result, tuple(shape))
@@ -416,25 +419,25 @@ def group_instances(graph: Graph, x: Result, groups: Int, eps: Float) -> Result:
 def rms_normalized(
     graph: Graph, x: Result, normalized: SymInts, gain: Result | None, eps: Float
 ) -> Result:
-    """``x`` over the root of the mean of its squares along the last dimensions; one node from
-    opset 23 on."""
+    """Divide ``x`` by the root mean square along the last dimensions; one node from opset 23."""
     op = OpBuilder(graph)
     dtype = graph.get_type(x)
-    first = rank_of(graph, x) - len(normalized)
-    short = is_short_layer(normalized) and fits_attribute(graph, eps, x)
-    if graph.opset >= 23 and short:
+    first_axis = rank_of(graph, x) - len(normalized)
+    has_kernel = is_short_layer(normalized) and fits_attribute(graph, eps, x)
+    if graph.opset >= 23 and has_kernel:
         factor = or_filled(graph, gain, normalized, 1, dtype)
-        return op.RMSNormalization(x, factor, axis=first, epsilon=eps)
-    axes = list(range(first, rank_of(graph, x)))
-    square = mean_over(graph, op.Mul(x, x), axes, True)
-    shifted = op.Add(square, const(graph, eps, dtype))
+        return op.RMSNormalization(x, factor, axis=first_axis, epsilon=eps)
+    axes = list(range(first_axis, rank_of(graph, x)))
+    mean_square = mean_over(graph, op.Mul(x, x), axes, True)
+    shifted = op.Add(mean_square, const(graph, eps, dtype))
     result = op.Div(x, op.Sqrt(shifted))
     return result if gain is None else op.Mul(result, cast(graph, gain, dtype))
 
 
 def with_epsilon(graph: Graph, variance: Result, eps: Scalar) -> tuple[Result, float]:
-    """[variance, epsilon] for a BatchNormalization: an epsilon that its attribute cannot represent
-    is added to the variance instead.
+    """Return (variance, epsilon) for a BatchNormalization.
+
+    An epsilon that the attribute cannot represent is added to the variance instead.
     """
     if fits_attribute(graph, eps, variance):
         return variance, eps

@@ -1,5 +1,6 @@
-"""Padding that ONNX's Pad lacks: circular, with edges cropped, of one dimension. torch's pads begin
-with the last axis.
+"""Lower padding that ONNX's Pad lacks: circular padding, and padding of cropped edges.
+
+torch's pads begin with the last axis.
 """
 
 from __future__ import annotations
@@ -28,11 +29,10 @@ __all__ = [
 
 
 def gathered_pad(graph: Graph, x: Result, pads: SymInts, mode: Str) -> Result:
-    """Pad ``x`` with its own elements by torch's ``mode``, an axis at a time, last axis first in
-    ``pads``.
+    """Pad ``x`` with its own elements by torch's ``mode``, one axis at a time.
 
-    A negative pad crops: before the padding where the mode is circular, otherwise after the other
-    side has read the whole axis, as in torch.
+    ``pads`` begins with the last axis. As in torch, a negative pad crops before the padding if the
+    mode is circular, else after it, so that the other side may read cropped elements.
     """
     for from_end in range(len(pads) // 2):
         before, after = pads[2 * from_end], pads[2 * from_end + 1]
@@ -55,29 +55,27 @@ def gathered_pad(graph: Graph, x: Result, pads: SymInts, mode: Str) -> Result:
 
 
 def _pad_circular(graph: Graph, x: str, axis: int, before: SymInt, after: SymInt) -> str:
-    """Pad one axis with elements of its other end; torch rejects pads larger than the rest of the
-    axis.
-    """
+    """Pad one axis with elements of its other end, after cropping by negative pads."""
     op = OpBuilder(graph)
     size = dim_of(graph, x, axis)
     if is_static([before, after, size]):
         low, high = static([before, after])
         x = sliced(graph, x, axis, max(-low, 0), size + min(high, 0))
-        left = size + min(low, 0) + min(high, 0)
-        ends = [sliced(graph, x, axis, left - low, left)] if low > 0 else []
-        ends += [x] + ([sliced(graph, x, axis, 0, high)] if high > 0 else [])
-        return graph.make_node("Concat", ends, axis=axis) if len(ends) > 1 else x
-    cut = -dims.min_of(before, 0)
-    size = size - cut + dims.min_of(after, 0)
+        kept_size = size + min(low, 0) + min(high, 0)
+        parts = [sliced(graph, x, axis, kept_size - low, kept_size)] if low > 0 else []
+        parts += [x] + ([sliced(graph, x, axis, 0, high)] if high > 0 else [])
+        return graph.make_node("Concat", parts, axis=axis) if len(parts) > 1 else x
+    cropped = -dims.min_of(before, 0)
+    size = size - cropped + dims.min_of(after, 0)
     before, after = dims.max_of(before, 0), dims.max_of(after, 0)
-    ramp = iota(graph, -before, size + before + after, 1)
-    index = op.Mod(ramp, as_vec(graph, size))
-    index = op.Add(index, as_vec(graph, cut))
+    positions = iota(graph, -before, size + before + after, 1)
+    index = op.Mod(positions, as_vec(graph, size))
+    index = op.Add(index, as_vec(graph, cropped))
     return op.Gather(x, index, axis=axis)
 
 
 def full_pads(rank: Int, axis: Int, before: SymInt, after: SymInt) -> SymInts:
-    """ONNX pads for every axis of a rank that pad one axis only."""
+    """Return the ONNX pads of all axes, nonzero only for ``axis``."""
     begins: list[SymInt] = [0] * rank
     ends: list[SymInt] = [0] * rank
     begins[axis], ends[axis] = before, after

@@ -1,7 +1,7 @@
-"""Single pointwise operators: remainders, integer powers, and facts about numbers.
+"""Lower single pointwise operators: remainders, integer powers, and a NaN test of constants.
 
-Each follows torch's CPU kernel where ONNX has no operator, or one that rounds or treats NaN
-differently. `interpreter` uses them for divisions of numbers.
+Each lowering follows torch's CPU kernel where ONNX has no operator, or an operator that rounds or
+treats NaN differently. The interpreter uses the remainders for scalars.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 
 def is_nan(graph: Graph, x: Result | None) -> Bool:
-    """True for a constant of one element that is NaN; False for None."""
+    """Whether ``x`` is a constant of one element that is NaN."""
     if x is None or not graph.is_constant(x):
         return False
     array = graph.get_constant(x)
@@ -38,31 +38,28 @@ def is_nan(graph: Graph, x: Result | None) -> Bool:
 
 
 def fmod_of(graph: Graph, a: Result, b: Result) -> Result:
-    """``a`` modulo ``b`` with the sign of ``a``, both of one dtype."""
+    """Return ``a`` modulo ``b`` with the sign of ``a``, both of one dtype."""
     op = OpBuilder(graph)
     if dtypes.is_float_type(graph.get_type(a)):
         return op.Mod(a, b, fmod=1)
-    safe, _ = trap_free_divisor(graph, b)  # nothing is left by 1, as by -1
+    safe, _ = trap_free_divisor(graph, b)  # 1 replaces -1: both leave the remainder 0
     return truncated_remainder(graph, a, safe, op.Div(a, safe))
 
 
 def remainder_of(graph: Graph, a: Result, b: Result) -> Result:
-    """``a`` modulo ``b`` with the sign of ``b``, both of one dtype."""
+    """Return ``a`` modulo ``b`` with the sign of ``b``, both of one dtype."""
     op = OpBuilder(graph)
     dtype = graph.get_type(a)
     if not dtypes.is_float_type(dtype):
         return op.Mod(a, trap_free_divisor(graph, b)[0])
     a, b = opmath(graph, a), opmath(graph, b)
-    rest = op.Mod(a, b, fmod=1)
-    moved = op.Add(rest, b)
-    return cast(graph, op.Where(signs_differ(graph, rest, b), moved, rest), dtype)
+    remainder = op.Mod(a, b, fmod=1)
+    shifted = op.Add(remainder, b)
+    return cast(graph, op.Where(signs_differ(graph, remainder, b), shifted, remainder), dtype)
 
 
 def int_power(graph: Graph, x: Result, times: Int) -> Result:
-    """``x`` to a known power >= 0 by repeated squaring.
-
-    Exact for ints, where ONNX Runtime's Pow goes through double.
-    """
+    """Return ``x`` to a known power >= 0, exact for ints, where Pow of ONNX Runtime is not."""
     op = OpBuilder(graph)
     if times == 0:
         return filled_like(graph, x, 1, graph.get_type(x))

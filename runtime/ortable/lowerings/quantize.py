@@ -1,5 +1,7 @@
-"""Quantization: fake quantization, integer codes with their scales and zero points, and codes whose
-scale is that of a block of elements. Used by converters of torch's and torchao's operators.
+"""Lower quantization for converters of torch's and torchao's operators.
+
+This includes fake quantization, integer codes with scales and zero points, and codes with one scale
+for each block of elements.
 """
 
 from __future__ import annotations
@@ -51,33 +53,35 @@ __all__ = [
 def fake_quantized(
     graph: Graph, x: Result, factor: Result, zero: Result, low: Int, high: Int, narrow: Bool = False
 ) -> Results:
-    """Quantize ``x`` to codes between ``low`` and ``high`` and back: [result, mask of unclipped
-    codes].
+    """Quantize ``x`` to codes between ``low`` and ``high`` and dequantize the codes.
 
-    ``narrow``: the product with the scale is computed in the dtype of ``factor``, not in that of
-    ``x``.
+    With ``narrow``, the product with the scale is computed in the dtype of ``factor``, else in the
+    compute dtype of ``x``.
+
+    Returns:
+        [result, mask of unclipped codes].
     """
     op, dtype = OpBuilder(graph), opmath_dtype(graph.get_type(x))
     inverse = cast(graph, op.Div(1, factor), dtype)
-    zero, back = cast(graph, zero, dtype), graph.get_type(factor) if narrow else dtype
+    zero, product_dtype = cast(graph, zero, dtype), graph.get_type(factor) if narrow else dtype
     bounds = [const(graph, low, dtype), const(graph, high, dtype)]
     rounded = op.Round(op.Mul(cast(graph, x, dtype), inverse))
     codes = op.Add(rounded, zero)
     shifted = op.Sub(op.Clip(codes, *bounds), zero)
-    result = op.Mul(cast(graph, shifted, back), cast(graph, factor, back))
+    result = op.Mul(cast(graph, shifted, product_dtype), cast(graph, factor, product_dtype))
     result = cast(graph, result, graph.get_type(x))
     outside = op.Or(op.Less(codes, bounds[0]), op.Greater(codes, bounds[1]))
     return [result, op.Not(outside)]
 
 
 def float32_below(value: Float) -> Float:
-    """The greatest float32 that is not greater than a number."""
-    near = np.float32(value)
-    return float(near if float(near) <= value else np.nextafter(near, np.float32(-np.inf)))
+    """Return the greatest float32 that is at most ``value``."""
+    nearest = np.float32(value)
+    return float(nearest if float(nearest) <= value else np.nextafter(nearest, np.float32(-np.inf)))
 
 
 def known_as(graph: Graph, x: Result, shape: Ints) -> Result:
-    """``x`` in another shape; a constant stays one."""
+    """Reshape ``x``; a constant stays a constant."""
     array = constant_array(graph, x)
     if array is None:
         return reshape_to(graph, x, shape)
@@ -85,28 +89,29 @@ def known_as(graph: Graph, x: Result, shape: Ints) -> Result:
 
 
 def has_codes(graph: Graph, x: Result, zero: Result) -> Bool:
-    """True when the DynamicQuantizeLinear of ``x`` itself computed a zero point."""
+    """Whether a DynamicQuantizeLinear of ``x`` computed the zero point."""
     node = graph.values[source_before_cast(graph, zero)].producer
     is_dynamic = node is not None and node.op_type == "DynamicQuantizeLinear"
     return is_dynamic and node.inputs[0] == x
 
 
 def codes_of(graph: Graph, zero: Result) -> Result:
-    """The codes of the DynamicQuantizeLinear that computed a zero point; see ``has_codes``."""
+    """Return the codes of the DynamicQuantizeLinear that computed a zero point; see `has_codes`."""
     return graph.values[source_before_cast(graph, zero)].producer.outputs[0]
 
 
 def one_scale(graph: Graph, scale: Result) -> Result:
-    """A scale of one element as 0-d float32, without a cast through float64."""
+    """Return a scale of one element as 0-d float32, without a cast through float64."""
     source = source_before_cast(graph, scale)
     return cast(graph, reshape_to(graph, source, []), dtypes.float32)
 
 
 def within(graph: Graph, codes: Result, low: Int, high: Int) -> Result:
-    """Clip integer codes to two bounds; no node when these are the whole range of the dtype.
+    """Clip integer codes to two bounds; make no node if these are the whole range of the dtype.
 
-    The codes are clipped, not the dequantized values: ONNX Runtime's integer kernels end in a
-    QuantizeLinear and begin with a DequantizeLinear, whatever is between.
+    The codes are clipped, not the dequantized values. ONNX Runtime fuses a DequantizeLinear, an
+    operator and the next QuantizeLinear into an integer kernel, and a Clip of the codes comes after
+    this pattern.
     """
     dtype = graph.get_type(codes)
     if low <= dtype_min(dtype) and high >= dtype_max(dtype):
@@ -116,14 +121,16 @@ def within(graph: Graph, codes: Result, low: Int, high: Int) -> Result:
 
 
 def is_dequantized(graph: Graph, x: Result) -> Bool:
-    """True when a float result is the result of a DequantizeLinear."""
+    """Whether a float result is the result of a DequantizeLinear."""
     node = graph.values[x].producer
     return node is not None and node.op_type == "DequantizeLinear"
 
 
 def rows_of(graph: Graph, x: Result) -> Result:
-    """Reshape ``x`` to a matrix of its last dimension. Where ``x`` is dequantized with one scale,
-    the codes are reshaped, so that DequantizeLinear stays next to its users.
+    """Reshape ``x`` to a matrix of its last dimension.
+
+    If ``x`` is dequantized with one scale, the codes are reshaped, so that DequantizeLinear stays
+    next to its users.
     """
     sizes = [-1, dim_of(graph, x, -1)]
     node = graph.values[x].producer
@@ -134,8 +141,9 @@ def rows_of(graph: Graph, x: Result) -> Result:
 
 
 def block_shape(graph: Graph, x: Result, block: SymInts, reduced: Bool = False) -> SymInts:
-    """The shape in which each dimension of ``x`` that holds several blocks becomes two;
-    ``reduced``: with 1 for the size of a block.
+    """Return the shape in which each dimension of ``x`` that has several blocks becomes two.
+
+    With ``reduced``, the size of a block is 1.
     """
     sizes: list[dims.Dim] = []
     for size, step in zip(shape_of(graph, x), block, strict=True):
@@ -149,7 +157,7 @@ def block_shape(graph: Graph, x: Result, block: SymInts, reduced: Bool = False) 
 
 
 def block_axes(graph: Graph, x: Result, block: SymInts) -> Ints:
-    """The axes of ``block_shape`` that are inside a block."""
+    """Return the axes of `block_shape` that are inside a block."""
     axes: list[int] = []
     axis = 0
     for size, step in zip(shape_of(graph, x), block, strict=True):
@@ -164,27 +172,23 @@ def block_axes(graph: Graph, x: Result, block: SymInts) -> Ints:
 
 
 def channel_axis(graph: Graph, x: Result, block: SymInts) -> Int:
-    """The axis whose elements have a block each, all others being whole; -1 if none is."""
+    """Return the axis with one block per element if all other axes have one block, else -1."""
     sizes = list(zip(shape_of(graph, x), block, strict=True))
-    several = [axis for axis, (size, step) in enumerate(sizes) if not dims.always_equal(size, step)]
-    return several[0] if len(several) == 1 and sizes[several[0]][1] == 1 else -1
+    blocked = [axis for axis, (size, step) in enumerate(sizes) if not dims.always_equal(size, step)]
+    return blocked[0] if len(blocked) == 1 and sizes[blocked[0]][1] == 1 else -1
 
 
 def group_length(graph: Graph, x: Result, scales: Result, group_size: Int) -> SymInt:
-    """The number of elements of the last dimension that share a scale: ``group_size``, or all of
-    them where there are fewer and a row has one scale.
-    """
+    """Return the number of elements that share a scale: ``group_size``, or a whole shorter row."""
     if dims.always_differ(dim_of(graph, scales, -1), 1):
         return group_size
-    return dims.min_of(group_size, dim_of(graph, x, -1))  # torch refuses a rest
+    return dims.min_of(group_size, dim_of(graph, x, -1))  # torch rejects a remainder
 
 
 def has_scale_per_group(
     graph: Graph, x: Result, scales: Result, zero: Result | None, size: SymInt
 ) -> Bool:
-    """True when every group of a matrix has its own scale and zero point, as a blocked
-    DequantizeLinear requires: torch broadcasts a single one.
-    """
+    """Whether each group of a matrix has its own scale and zero point, not a broadcast one."""
     shapes = [shape_of(graph, tensor) for tensor in (scales, zero) if tensor is not None]
     x_shape = shape_of(graph, x)
     return isinstance(size, int) and all(
@@ -196,7 +200,7 @@ def has_scale_per_group(
 
 
 def as_nibbles(graph: Graph, codes: Result, zero: Result | None) -> Result:
-    """Constant codes as int4 when they, and the zero points, are between -8 and 7; others stay."""
+    """Convert constant codes to int4 if codes and zero points fit; return others unchanged."""
     for name in (codes, zero):
         value = _constant_codes(graph, name)
         if value is None or (value.size and (value.min() < -8 or value.max() > 7)):
@@ -211,4 +215,4 @@ def _constant_codes(graph: Graph, name: str | None) -> np.ndarray | None:
     try:
         return graph.get_constant(name) if graph.is_constant(name) else None
     except BuilderError:
-        return None  # a tensor without data
+        return None  # the constant has no data

@@ -1,4 +1,4 @@
-"""Recurrent networks over ONNX's LSTM, GRU and RNN: layers in a loop, gates in ONNX's order."""
+"""Lower recurrent networks to ONNX's LSTM, GRU and RNN, one node for each layer."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from .recurrent_nan import RecurrentLayer, propagate_nan
 __all__ = []
 
 
-# torch keeps the gates as input, forget, cell, output; ONNX as input, output, forget, cell.
+# Gate order of torch: input, forget, cell, output. Gate order of ONNX: input, output, forget, cell.
 _LSTM_GATES = (0, 3, 1, 2)
 
-# torch: reset, update, new; ONNX: update, reset, hidden.
+# Gate order of torch: reset, update, new. Gate order of ONNX: update, reset, hidden.
 _GRU_GATES = (1, 0, 2)
 
 
@@ -43,11 +43,14 @@ def lower_lstm(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[str, str, str]:
-    """aten::lstm.input: (output, h_n, c_n) of shapes [T, N, D*H] (or [N, T, D*H]), [L*D, N, H],
-    [L*D, N, H]; with projections P is in the place of H in the first two.
+    """Lower aten::lstm.input.
 
-    ``params`` holds, per layer and direction, w_ih, w_hh, with biases b_ih, b_hh, and with
+    ``params`` holds, for each layer and direction, w_ih, w_hh, with biases b_ih, b_hh, and with
     projections w_hr.
+
+    Returns:
+        output [T, N, D*H] (or [N, T, D*H]), h_n [L*D, N, H] and c_n [L*D, N, H]. With projections,
+        the first two have the projected size P in place of H.
     """
     network = _Network("LSTM", _LSTM_GATES, has_biases, num_layers, bidirectional, batch_first)
     if dim_of(graph, hx[0], -1) != dim_of(graph, hx[1], -1):
@@ -69,18 +72,21 @@ def one_layer_lstm(
     reverse: bool,
     has_biases: bool,
 ) -> tuple[str, str, str, None]:
-    """aten::mkldnn_rnn_layer for one direction of one LSTM layer: (output [T, N, H], h_n and c_n
-    [1, N, H], or [N, H] as the states, which torch's decomposition of lstm passes).
+    """Lower aten::mkldnn_rnn_layer, one direction of one LSTM layer.
 
-    The fourth result, a workspace for the backward, has no reader in inference.
+    torch's decomposition of lstm may pass states [N, H] instead of [1, N, H]. The fourth result, a
+    workspace for the backward, is None, because inference does not use it.
+
+    Returns:
+        output [T, N, H], h_n and c_n in the shape of the states, and None.
     """
     direction = "reverse" if reverse else "forward"
     network = _Network("LSTM", _LSTM_GATES, has_biases, 1, False, False, {"direction": direction})
     params = [weight0, weight1, weight2, weight3] if has_biases else [weight0, weight1]
-    flat = graph.get_rank(hx_) == 2
-    states = [unsqueezed(graph, state, [0]) if flat else state for state in (hx_, cx_)]
-    output, *last = _run_layers(graph, network, input, states, params)
-    h_n, c_n = (squeezed(graph, state, [0]) if flat else state for state in last)
+    is_unstacked = graph.get_rank(hx_) == 2
+    states = [unsqueezed(graph, state, [0]) if is_unstacked else state for state in (hx_, cx_)]
+    output, *last_states = _run_layers(graph, network, input, states, params)
+    h_n, c_n = (squeezed(graph, state, [0]) if is_unstacked else state for state in last_states)
     return output, h_n, c_n, None
 
 
@@ -95,8 +101,7 @@ def lower_gru(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[str, str]:
-    """aten::gru.input: (output, h_n); torch applies the reset gate after the product with the
-    hidden state."""
+    """Lower aten::gru.input: return output and h_n."""
     network = _Network(
         "GRU",
         _GRU_GATES,
@@ -104,7 +109,7 @@ def lower_gru(
         num_layers,
         bidirectional,
         batch_first,
-        {"linear_before_reset": 1},
+        {"linear_before_reset": 1},  # torch resets after the product with the hidden state
     )
     output, h_n = _run_layers(graph, network, input, [hx], params)
     return output, h_n
@@ -121,7 +126,7 @@ def rnn_tanh(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[str, str]:
-    """aten::rnn_tanh.input: (output, h_n)."""
+    """Lower aten::rnn_tanh.input: return output and h_n."""
     network = _Network(
         "RNN",
         (0,),
@@ -146,7 +151,7 @@ def rnn_relu(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[str, str]:
-    """aten::rnn_relu.input: (output, h_n)."""
+    """Lower aten::rnn_relu.input: return output and h_n."""
     network = _Network(
         "RNN",
         (0,),
@@ -184,7 +189,7 @@ class _Network:
 def _run_layers(
     graph: Graph, network: _Network, input: str, states: Sequence[str], params: Sequence[str]
 ) -> list[str]:
-    """[output, last state, ...] of the stacked layers."""
+    """Run the stacked layers; return [output, last state, ...]."""
     op = OpBuilder(graph)
     per_direction = 4 if network.has_biases else 2
     directions = network.direction_count
@@ -195,10 +200,10 @@ def _run_layers(
     starts = [_split_states(graph, state, network.num_layers, directions) for state in states]
     last: list[list[str]] = [[] for _ in states]
     for layer in range(network.num_layers):
-        first = layer * directions * per_direction
-        weights = params[first : first + directions * per_direction]
+        offset = layer * directions * per_direction
+        weights = params[offset : offset + directions * per_direction]
         tensors = _onnx_weights(graph, weights, per_direction, directions, hidden, network.gates)
-        result = graph.make_node(
+        results = graph.make_node(
             network.op_type,
             [x, *tensors, None, *(start[layer] for start in starts)],
             1 + len(states),
@@ -206,41 +211,40 @@ def _run_layers(
             **{"direction": "bidirectional" if network.bidirectional else "forward"}
             | network.attributes,
         )
-        own = [start[layer] for start in starts]
-        backward = (network.attributes.get("direction") == "reverse", True)[:directions]
-        shape = RecurrentLayer(x, tensors, own, len(network.gates), hidden, backward)
-        result = propagate_nan(graph, shape, result)
-        x = _join_directions(graph, result[0], directions, hidden)
-        for collected, state in zip(last, result[1:], strict=True):
+        layer_states = [start[layer] for start in starts]
+        is_backward = (network.attributes.get("direction") == "reverse", True)[:directions]
+        operands = RecurrentLayer(x, tensors, layer_states, len(network.gates), hidden, is_backward)
+        results = propagate_nan(graph, operands, results)
+        x = _join_directions(graph, results[0], directions, hidden)
+        for collected, state in zip(last, results[1:], strict=True):
             collected.append(state)
-    ends = [
+    final_states = [
         value[0] if len(value) == 1 else graph.make_node("Concat", value, axis=0) for value in last
     ]
-    x, *ends = (sliced(graph, value, 1, 0, batch) for value in (x, *ends))
+    x, *final_states = (sliced(graph, value, 1, 0, batch) for value in (x, *final_states))
     if network.batch_first:
         x = op.Transpose(x, perm=[1, 0, 2])
-    return [x, *ends]
+    return [x, *final_states]
 
 
 def _pad_empty_batch(graph: Graph, batch: SymInt, tensors: Sequence[str]) -> list[str]:
-    """Pad the batch, the second of three axes, to one row where it may be empty: ONNX Runtime's GRU
-    and LSTM end the process there.
-    """
-    missing = dims.max_of(1 - batch, 0)
-    if isinstance(missing, int) and missing == 0:
+    """Pad a possibly empty batch (axis 1) to one row; GRU and LSTM crash without rows."""
+    padding = dims.max_of(1 - batch, 0)
+    if isinstance(padding, int) and padding == 0:
         return list(tensors)
-    pads = as_vec(graph, [0, 0, 0, 0, missing, 0])
+    pads = as_vec(graph, [0, 0, 0, 0, padding, 0])
     return [OpBuilder(graph).Pad(tensor, pads) for tensor in tensors]
 
 
 def _run_projected_lstm(
     graph: Graph, network: _Network, input: str, hx: Sequence[str], params: Sequence[str]
 ) -> tuple[str, str, str]:
-    """[output, h_n, c_n] of an LSTM whose hidden state is projected, h = W_hr m with m = o tanh(c).
+    """Run an LSTM with a projected hidden state and return output, h_n and c_n.
 
-    ONNX's LSTM has no projection, but only W_hh h is ever read of h: over m its recurrent weight is
-    W_hh W_hr, and the outputs are projected together. The h of the start is no such product; it
-    comes in as an input of the first step, beside x, with W_hh as its weight.
+    The hidden state is h = W_hr m with m = o tanh(c). ONNX's LSTM has no projection. Its recurrent
+    state is therefore m, with the recurrent weight W_hh W_hr, because the gates read h only in the
+    product W_hh h. One product projects all outputs. The initial h is not such a product. It is an
+    additional input of the first step, beside x, with the weight W_hh.
     """
     op = OpBuilder(graph)
     per_direction = 5 if network.has_biases else 3
@@ -256,21 +260,21 @@ def _run_projected_lstm(
             index = layer * directions + direction
             weights = params[index * per_direction : (index + 1) * per_direction]
             start = starts[0][index], starts[1][index]
-            output, *states = _projected_direction(graph, network, x, start, weights, direction)
+            output, *states = _run_projected_direction(graph, network, x, start, weights, direction)
             outputs.append(output)
             for collected, state in zip(last, states, strict=True):
                 collected.append(state)
         x = outputs[0] if directions == 1 else graph.make_node("Concat", outputs, axis=2)
-    ends = [
+    final_states = [
         value[0] if len(value) == 1 else graph.make_node("Concat", value, axis=0) for value in last
     ]
-    x, h_n, c_n = (sliced(graph, value, 1, 0, batch) for value in (x, *ends))
+    x, h_n, c_n = (sliced(graph, value, 1, 0, batch) for value in (x, *final_states))
     if network.batch_first:
         x = op.Transpose(x, perm=[1, 0, 2])
     return x, h_n, c_n
 
 
-def _projected_direction(
+def _run_projected_direction(
     graph: Graph,
     network: _Network,
     x: str,
@@ -278,20 +282,20 @@ def _projected_direction(
     weights: Sequence[str],
     direction: int,
 ) -> tuple[str, str, str]:
-    """[T, N, P], [1, N, P], [1, N, H] of one direction (1: backwards) of one layer."""
+    """Run one direction (1 is backward) of one layer; return [T, N, P], [1, N, P] and [1, N, H]."""
     op = OpBuilder(graph)
     w_ih, w_hh, *biases, w_hr = weights
     hidden = static(dim_of(graph, w_hr, 1))
-    others = dim_of(graph, x, 0) - 1
-    before, after = (others, 0) if direction else (0, others)
-    pads = as_vec(graph, [before, 0, 0, after, 0, 0])
-    fed = op.Concat(x, op.Pad(start[0], pads), axis=2)
+    step_padding = dim_of(graph, x, 0) - 1
+    begin_pad, end_pad = (step_padding, 0) if direction else (0, step_padding)
+    pads = as_vec(graph, [begin_pad, 0, 0, end_pad, 0, 0])
+    padded_input = op.Concat(x, op.Pad(start[0], pads), axis=2)
     product = op.MatMul(w_hh, w_hr)
     tensors = _onnx_weights(
         graph,
         [
             op.Concat(w_ih, w_hh, axis=1),
-            _without_nan(graph, product),
+            _replace_nan(graph, product),
             *biases,
         ],
         len(weights) - 1,
@@ -301,7 +305,7 @@ def _projected_direction(
     )
     result = graph.make_node(
         network.op_type,
-        [fed, *tensors, None, None, start[1]],
+        [padded_input, *tensors, None, None, start[1]],
         3,
         hidden_size=hidden,
         direction="reverse" if direction else "forward",
@@ -322,8 +326,8 @@ def _projected_direction(
     return op.MatMul(output, projection), h_n, result[2]
 
 
-def _without_nan(graph: Graph, weight: str) -> str:
-    """0 for NaN: the first step multiplies it by a state of zeros, which torch does not read."""
+def _replace_nan(graph: Graph, weight: str) -> str:
+    """Replace NaN by 0: the first step multiplies the weight by a zero state, which torch skips."""
     op = OpBuilder(graph)
     zero = const_like(graph, 0, weight)
     return op.Where(op.IsNaN(weight), zero, weight)
@@ -344,17 +348,17 @@ def _onnx_weights(
     hidden: int,
     gates: Sequence[int],
 ) -> list[str | None]:
-    """W [D, G*H, I], R [D, G*H, H], B [D, 2*G*H] with the gates in ONNX's order."""
+    """Return W [D, G*H, I], R [D, G*H, H] and B [D, 2*G*H] with the gates in ONNX's order."""
     parts: list[list[str]] = [[], [], []]
     for direction in range(directions):
-        own = [
+        reordered = [
             _reorder_gates(graph, weight, hidden, gates)
             for weight in weights[direction * per_direction : (direction + 1) * per_direction]
         ]
-        parts[0].append(own[0])
-        parts[1].append(own[1])
+        parts[0].append(reordered[0])
+        parts[1].append(reordered[1])
         if per_direction == 4:
-            parts[2].append(graph.make_node("Concat", own[2:], axis=0))
+            parts[2].append(graph.make_node("Concat", reordered[2:], axis=0))
     return [_stack_tensors(graph, matrices) if matrices else None for matrices in parts]
 
 
@@ -374,7 +378,7 @@ def _stack_tensors(graph: Graph, tensors: Sequence[str]) -> str:
 
 
 def _join_directions(graph: Graph, output: str, directions: int, hidden: Dim) -> str:
-    """[T, D, N, H] -> [T, N, D*H]."""
+    """Reshape [T, D, N, H] to [T, N, D*H]."""
     op = OpBuilder(graph)
     if directions == 1:
         return op.Squeeze(output, consts(graph, [1], dtypes.int64))

@@ -1,5 +1,6 @@
-"""Reductions beyond sums: means, variances and moments, and the derivative of a norm. The exact
-sums and products are in `prelude.sums`.
+"""Lower reductions beyond sums: means, variances and moments, and the derivative of a norm.
+
+`prelude.sums` has the exact sums and products.
 """
 
 from __future__ import annotations
@@ -33,32 +34,30 @@ __all__ = [
 
 
 def distance_slope(graph: Graph, away: Result, dist: Result, grad: Result, p: Float) -> Result:
-    """``grad`` times the derivative of a p-norm ``dist`` by the differences ``away``; 0 where
-    torch defines it so (no distance)."""
+    """Return ``grad`` times the derivative of the p-norm ``dist`` by ``away``, 0 at distance 0."""
     op, zero = OpBuilder(graph), const_like(graph, 0, away)
     if p == 0:
         return filled_like(graph, away, 0, graph.get_type(away))
-    sign, size = op.Sign(away), op.Abs(away)
+    sign, magnitude = op.Sign(away), op.Abs(away)
     if p == 1:
         return op.Mul(grad, sign)
     if math.isinf(p):
-        most = op.Equal(size, dist)
-        return op.Where(most, op.Mul(grad, sign), zero)
+        is_largest = op.Equal(magnitude, dist)
+        return op.Where(is_largest, op.Mul(grad, sign), zero)
     if p == 2:
         result = op.Div(op.Mul(grad, away), dist)
     else:
-        steep = const_like(graph, p - 1, away)
-        part = op.Mul(op.Mul(sign, op.Pow(size, steep)), grad)
-        result = op.Div(part, op.Pow(dist, steep))
-    lost = op.Equal(dist, zero)
+        exponent = const_like(graph, p - 1, away)
+        numerator = op.Mul(op.Mul(sign, op.Pow(magnitude, exponent)), grad)
+        result = op.Div(numerator, op.Pow(dist, exponent))
+    is_undefined = op.Equal(dist, zero)
     if p < 1:
-        lost = op.Or(lost, op.Equal(away, zero))
-    return op.Where(lost, zero, result)
+        is_undefined = op.Or(is_undefined, op.Equal(away, zero))
+    return op.Where(is_undefined, zero, result)
 
 
 def mean_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
-    """The mean of floats over non-negative ``axes``; NaN for no elements, where ONNX Runtime's
-    ReduceMean gives 0."""
+    """Return the mean of floats over nonnegative ``axes``; NaN, unlike ReduceMean, if empty."""
     op = OpBuilder(graph)
     dtype = graph.get_type(x)
     if not axes:
@@ -67,8 +66,8 @@ def mean_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
         return cast(graph, mean_over(graph, cast(graph, x, dtypes.float32), axes, keepdim), dtype)
     count = dims.product_of([dim_of(graph, x, axis) for axis in axes])
     if count >= 1 and is_static(count) and not is_long_sum(graph, x, axes):
-        over = consts(graph, axes, dtypes.int64)
-        return op.ReduceMean(x, over, keepdims=int(keepdim))
+        axes_input = consts(graph, axes, dtypes.int64)
+        return op.ReduceMean(x, axes_input, keepdims=int(keepdim))
     total = float_sum(graph, x, axes, keepdim, False)
     mean = op.Div(total, const(graph, count, graph.get_type(total)))
     return cast(graph, mean, dtype)
@@ -77,78 +76,78 @@ def mean_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
 def mean_var(
     graph: Graph, x: Result, axes: Ints, correction: Scalar | None, keepdim: Bool
 ) -> Results:
-    """[mean, variance] of floats over non-negative ``axes``, both in float64, in which torch
-    computes them; the mean keeps its axes. The variance is the sum of the squared differences from
-    the mean over the count less ``correction`` (1 for None), and NaN or infinite for too few."""
+    """Return [mean, variance] of floats over nonnegative ``axes``, both in float64 as in torch.
+
+    The mean keeps its axes. The variance is the sum of the squared differences from the mean,
+    divided by the count less ``correction`` (1 for None). It is NaN or infinite for too few
+    elements.
+    """
     op = OpBuilder(graph)
-    wide = cast(graph, x, dtypes.float64)
-    mean = mean_over(graph, wide, axes, True)
-    away = op.Sub(wide, mean)
-    total = summed_over(graph, op.Mul(away, away), axes, keepdim)
+    values = cast(graph, x, dtypes.float64)
+    mean = mean_over(graph, values, axes, True)
+    centered = op.Sub(values, mean)
+    total = summed_over(graph, op.Mul(centered, centered), axes, keepdim)
     count = dims.product_of([dim_of(graph, x, axis) for axis in axes])
-    less = 1 if correction is None else correction
+    ddof = 1 if correction is None else correction
     return [
         mean,
-        op.Div(total, degrees_of_freedom(graph, count, less, dtypes.float64)),
+        op.Div(total, degrees_of_freedom(graph, count, ddof, dtypes.float64)),
     ]
 
 
 def centred_over(graph: Graph, x: Result, axes: Ints) -> Results:
-    """[x less its mean, mean, sum of the squared differences] over non-negative ``axes``, which are
-    kept as 1, in the dtype of ``x``.
+    """Return [x - mean, mean, sum of squared differences] over nonnegative ``axes``.
 
-    The differences sum to 0 except for the rounding of the mean; their sum corrects the mean, which
-    would lose digits where it is 1e5 deviations.
+    The axes are kept as size 1, and the dtype is that of ``x``. The differences sum to 0 except for
+    the rounding of the mean. The mean of the differences corrects the result, which would otherwise
+    lose digits if the mean is large, such as 1e5 deviations.
     """
     op, dtype = OpBuilder(graph), graph.get_type(x)
     count = dims.product_of([dim_of(graph, x, axis) for axis in axes])
-    first = _exact_mean(graph, x, axes, count)
-    rough = op.Sub(x, cast(graph, first, dtype))
-    slip = _exact_mean(graph, rough, axes, count)
-    away = op.Sub(rough, cast(graph, slip, dtype))
-    total = float_sum(graph, op.Mul(away, away), axes, True, True)
-    mean = op.Add(cast(graph, cast(graph, first, dtype), graph.get_type(slip)), slip)
-    return [away, cast(graph, mean, dtype), cast(graph, total, dtype)]
+    rough_mean = _exact_mean(graph, x, axes, count)
+    shifted = op.Sub(x, cast(graph, rough_mean, dtype))
+    error = _exact_mean(graph, shifted, axes, count)
+    centered = op.Sub(shifted, cast(graph, error, dtype))
+    total = float_sum(graph, op.Mul(centered, centered), axes, True, True)
+    mean = op.Add(cast(graph, cast(graph, rough_mean, dtype), graph.get_type(error)), error)
+    return [centered, cast(graph, mean, dtype), cast(graph, total, dtype)]
 
 
 def moments_over(graph: Graph, x: Result, axes: Ints) -> Results:
-    """[mean, sum of the squared differences from it] of ``centred_over``, without a pass over all
-    elements to correct each of them."""
+    """Return [mean, sum of squared differences] without the elementwise pass of `centred_over`."""
     return shifted_moments(graph, x, axes)[2:]
 
 
 def shifted_moments(graph: Graph, x: Result, axes: Ints) -> Results:
-    """[x less its rounded mean, mean of that, mean, sum of the squared differences from the mean]
-    over non-negative ``axes``, which are kept as 1, in the dtype of ``x``."""
+    """Return [x - rounded mean, mean of that, mean, sum of squared differences from the mean]."""
     op, dtype = OpBuilder(graph), graph.get_type(x)
     count = dims.product_of([dim_of(graph, x, axis) for axis in axes])
-    first = cast(graph, _exact_mean(graph, x, axes, count), dtype)
-    rough = op.Sub(x, first)
-    slip = _exact_mean(graph, rough, axes, count)
-    squares = float_sum(graph, op.Mul(rough, rough), axes, True, True)
-    compute_dtype = graph.get_type(slip)
-    excess = op.Mul(op.Mul(slip, slip), const(graph, count, compute_dtype))
-    # an infinite mean stays: what differs from it by infinity is NaN
-    rest = op.Where(op.IsNaN(slip), 0, slip)
-    mean = op.Add(cast(graph, first, compute_dtype), rest)
+    rough_mean = cast(graph, _exact_mean(graph, x, axes, count), dtype)
+    shifted = op.Sub(x, rough_mean)
+    error = _exact_mean(graph, shifted, axes, count)
+    squares = float_sum(graph, op.Mul(shifted, shifted), axes, True, True)
+    compute_dtype = graph.get_type(error)
+    excess = op.Mul(op.Mul(error, error), const(graph, count, compute_dtype))
+    # if the mean is infinite, the error is NaN and the mean is not corrected
+    safe_error = op.Where(op.IsNaN(error), 0, error)
+    mean = op.Add(cast(graph, rough_mean, compute_dtype), safe_error)
     total = op.Sub(squares, excess)
-    return [rough, *(cast(graph, moment, dtype) for moment in (slip, mean, total))]
+    return [shifted, *(cast(graph, moment, dtype) for moment in (error, mean, total))]
 
 
 def _exact_mean(graph: Graph, x: str, axes: Ints, count: SymInt) -> str:
-    """The mean with ``axes`` kept as 1, in float64 for float32."""
+    """Return the mean with ``axes`` kept as size 1, in float64 for float32."""
     total = float_sum(graph, x, axes, True, True)
     return OpBuilder(graph).Div(total, const(graph, count, graph.get_type(total)))
 
 
 def degrees_of_freedom(graph: Graph, count: SymInt, correction: Scalar, dtype: Dtype) -> Result:
-    """``max(count - correction, 0)`` as a 0-d result: the divisor of a variance (torch's
-    ``correction``)."""
+    """Return ``max(count - correction, 0)`` as a 0-d result, the divisor of a variance in torch."""
     op = OpBuilder(graph)
     if isinstance(count, int):
         return const(graph, max(count - correction, 0), dtype)
     total = cast(graph, as_scalar(graph, count), dtype)
     if correction == 0:
         return total
-    left = op.Sub(total, const(graph, correction, dtype))
-    return op.Max(left, 0)
+    difference = op.Sub(total, const(graph, correction, dtype))
+    return op.Max(difference, 0)

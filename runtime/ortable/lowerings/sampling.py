@@ -1,9 +1,8 @@
-"""Random numbers drawn with ONNX's operators. They differ from torch's: only shape, dtype and
-distribution are the same.
+"""Lower random numbers, drawn with ONNX's operators.
 
-ONNX Runtime has kernels for the random operators of opsets below 22 (RandomUniform, RandomNormal,
-Multinomial), and for none of the later ones but Dropout: from opset 22 on numbers are made of the
-bits that Dropout draws.
+Shape, dtype and distribution are those of torch; the numbers are not. ONNX Runtime has kernels for
+RandomUniform, RandomNormal and Multinomial below opset 22, and from opset 22 only for Dropout. From
+opset 22, numbers are therefore assembled from random bits of Dropout.
 """
 
 from __future__ import annotations
@@ -42,21 +41,16 @@ __all__ = [
 ]
 
 
-# Numbers in [0, 1) that a 16 bit float can hold: with more bits some would be rounded to 1.
+# The count of numbers in [0, 1) that a 16-bit float can hold; with more, some would round to 1.
 _STEPS = {dtypes.float16: 2**11, dtypes.bfloat16: 2**8}
 
 
-# Random bits that fill the mantissa of a float in [0, 1).
+# The number of random bits that fill the mantissa of a float in [0, 1).
 _BITS = {dtypes.float32: 24, dtypes.float64: 53}
 
 
 def check_random(graph: Graph) -> None:
-    """Check that the model may draw random numbers.
-
-    Raises:
-        UnsupportedCase: the graph is built for ONNX Runtime inside torch, where only torch's own
-            generator gives the numbers of eager.
-    """
+    """Raise UnsupportedCase for ONNX Runtime inside torch, where torch's generator must draw."""
     if graph.target == "onnxruntime":
         raise UnsupportedCase(
             "ONNX Runtime would draw numbers of its own and ignore torch.manual_seed"
@@ -64,23 +58,23 @@ def check_random(graph: Graph) -> None:
 
 
 def random_uniform(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
-    """Numbers in [0, 1) of a float dtype."""
+    """Draw numbers in [0, 1) of a float dtype."""
     op = OpBuilder(graph)
     result = _draw_uniform(graph, shape, opmath_dtype(dtype))
     if dtype not in _STEPS:
         return result
     steps = const(graph, _STEPS[dtype], dtypes.float32)
-    whole = op.Floor(op.Mul(result, steps))
-    return cast(graph, op.Div(whole, steps), dtype)
+    step_index = op.Floor(op.Mul(result, steps))
+    return cast(graph, op.Div(step_index, steps), dtype)
 
 
 def random_normal(graph: Graph, shape: SymInts, mean: Float, std: Float, dtype: Dtype) -> Result:
-    """Normally distributed numbers of a float dtype."""
+    """Draw normally distributed numbers of a float dtype."""
     op = OpBuilder(graph)
     compute_dtype = opmath_dtype(dtype)
     result = _draw_normal(graph, shape, compute_dtype)
     if std != 1:
-        # not the attribute: ONNX Runtime aborts the process for a deviation of 0
+        # not the attribute: ONNX Runtime aborts the process for a standard deviation of 0
         result = op.Mul(result, const(graph, std, compute_dtype))
     if mean != 0:
         result = op.Add(result, const(graph, mean, compute_dtype))
@@ -88,35 +82,35 @@ def random_normal(graph: Graph, shape: SymInts, mean: Float, std: Float, dtype: 
 
 
 def random_slopes(graph: Graph, x: Result, lower: Float, upper: Float) -> Result:
-    """A number in ``[lower, upper)`` for each element of ``x``, in its dtype."""
+    """Draw a number in ``[lower, upper)`` for each element of ``x``, in its dtype."""
     op = OpBuilder(graph)
     dtype = graph.get_type(x)
     draws = random_uniform(graph, shape_of(graph, x), dtype)
-    span = op.Mul(draws, const(graph, upper - lower, dtype))
-    return op.Add(span, const(graph, lower, dtype))
+    offsets = op.Mul(draws, const(graph, upper - lower, dtype))
+    return op.Add(offsets, const(graph, lower, dtype))
 
 
 def random_integers(
     graph: Graph, shape: SymInts, low: Scalar, high: Scalar, dtype: Dtype
 ) -> Result:
-    """Integers from ``low`` to ``high - 1`` in any dtype."""
+    """Draw integers from ``low`` to ``high - 1`` in any dtype."""
     op, compute_dtype = OpBuilder(graph), dtypes.float64
     span = const(graph, high - low, compute_dtype)
-    whole = op.Floor(op.Mul(random_uniform(graph, shape, compute_dtype), span))
-    # a product may be rounded up to the span
-    whole = op.Min(whole, op.Sub(span, 1))
-    places = cast(graph, whole, dtypes.int64)
-    return cast(graph, op.Add(places, const(graph, low, dtypes.int64)), dtype)
+    offsets = op.Floor(op.Mul(random_uniform(graph, shape, compute_dtype), span))
+    # the product may round up to the span
+    offsets = op.Min(offsets, op.Sub(span, 1))
+    int_offsets = cast(graph, offsets, dtypes.int64)
+    return cast(graph, op.Add(int_offsets, const(graph, low, dtypes.int64)), dtype)
 
 
 def random_exponential(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
-    """Exponentially distributed numbers, rate 1, of a float dtype; none is 0 or infinite."""
+    """Draw exponentially distributed numbers of rate 1 in a float dtype; none is 0 or infinite."""
     op = OpBuilder(graph)
     compute_dtype = opmath_dtype(dtype)
     uniform = random_uniform(graph, shape, compute_dtype)
     tiny = const(graph, 0.5 ** _BITS[compute_dtype], compute_dtype)
-    left = op.Max(op.Sub(1, uniform), tiny)
-    result = op.Neg(op.Log(left))
+    complement = op.Max(op.Sub(1, uniform), tiny)
+    result = op.Neg(op.Log(complement))
     return cast(graph, op.Max(result, tiny), dtype)
 
 
@@ -129,14 +123,14 @@ def random_choices(graph: Graph, weights: Result, count: SymInt) -> Result:
         sizes = {"sample_size": static(count), "dtype": dtypes.int64}
         result = op.Multinomial(op.Log(rows), **sizes)
         return reshape_to(graph, result, [*shape[:-1], count])
-    # Summed up in double: a draw of 24 bits times the total is never rounded to the total.
-    wide = cast(graph, weights, dtypes.float64)
-    ends = op.CumSum(wide, const(graph, -1, dtypes.int64))
-    total = op.Gather(ends, as_vec(graph, -1), axis=-1)
+    # summed in double, in which a draw of 24 bits times the total never rounds to the total
+    double_weights = cast(graph, weights, dtypes.float64)
+    bounds = op.CumSum(double_weights, const(graph, -1, dtypes.int64))
+    total = op.Gather(bounds, as_vec(graph, -1), axis=-1)
     draws = random_uniform(graph, [*shape[:-1], count], dtypes.float32)
     draws = op.Mul(cast(graph, draws, dtypes.float64), total)
-    columns, edges = as_vec(graph, -1), as_vec(graph, -2)
-    passed = op.GreaterOrEqual(op.Unsqueeze(draws, columns), op.Unsqueeze(ends, edges))
+    last_axis, bound_axis = as_vec(graph, -1), as_vec(graph, -2)
+    passed = op.GreaterOrEqual(op.Unsqueeze(draws, last_axis), op.Unsqueeze(bounds, bound_axis))
     ones = filled(graph, [shape[-1]], 1, dtypes.float64)
     return cast(
         graph, _multiply_vector(graph, cast(graph, passed, dtypes.float64), ones), dtypes.int64
@@ -144,40 +138,37 @@ def random_choices(graph: Graph, weights: Result, count: SymInt) -> Result:
 
 
 def _has_kernels(graph: Graph) -> bool:
-    """Whether ONNX Runtime runs the random operators of the opset."""
+    """Whether ONNX Runtime has kernels for the random operators of the opset."""
     return graph.opset < 22
 
 
 def _draw_uniform(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
-    """Numbers in [0, 1) of float32 or float64."""
+    """Draw numbers in [0, 1) of float32 or float64."""
     if _has_kernels(graph):
         return _draw_by_kernel(graph, "RandomUniform", shape, dtype)
     check_random(graph)
     bits = _BITS[dtype]
     mask = _dropout_mask(graph, filled(graph, [*shape, bits], 0, dtypes.float32), 0.5)
     weights = consts(graph, [0.5 ** (bit + 1) for bit in range(bits)], dtype)
-    # a sum of distinct powers of two within the mantissa is exact in any order
+    # the sum of distinct powers of two within the mantissa is exact in any order
     return _multiply_vector(graph, cast(graph, mask, dtype), weights)
 
 
 def _multiply_vector(graph: Graph, rows: Result, vector: Result) -> Result:
-    """Multiply the last axis by a vector. (ONNX Runtime's MatMul fails for a vector and no
-    rows.)
-    """
+    """Multiply the last axis by a vector, as a column: MatMul of no rows and a vector fails."""
     op = OpBuilder(graph)
     column = op.MatMul(rows, reshape_to(graph, vector, [-1, 1]))
     return op.Squeeze(column, as_vec(graph, -1))
 
 
 def _draw_normal(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
-    """Standard normally distributed numbers of float32 or float64: from opset 22 on by the formula
-    of Box and Muller, as torch computes them."""
+    """Draw standard normal numbers, from opset 22 by Box-Muller, as torch does."""
     if _has_kernels(graph):
         return _draw_by_kernel(graph, "RandomNormal", shape, dtype)
     op = OpBuilder(graph)
-    length = op.Mul(random_exponential(graph, shape, dtype), 2)
+    squared_radius = op.Mul(random_exponential(graph, shape, dtype), 2)
     angle = op.Mul(_draw_uniform(graph, shape, dtype), 2 * math.pi)
-    return op.Mul(op.Sqrt(length), op.Cos(angle))
+    return op.Mul(op.Sqrt(squared_radius), op.Cos(angle))
 
 
 def _draw_by_kernel(graph: Graph, op_type: str, shape: SymInts, dtype: int) -> str:
@@ -190,18 +181,14 @@ def _draw_by_kernel(graph: Graph, op_type: str, shape: SymInts, dtype: int) -> s
     return graph.make_node(f"{op_type}Like", [like], dtype=dtype)
 
 
-# -- random -------------------------------------------------------------------------------------
+# -- dropout ------------------------------------------------------------------------------------
 
 
 def random_dropout(graph: Graph, x: Result, p: Float) -> Results:
-    """Dropout in training: [output, mask], drawn by ONNX's operator.
+    """Lower dropout in training with ONNX's operator: return [output, mask].
 
-    The output is computed from the mask: ONNX Runtime's EliminateDropout removes a Dropout whose
-    mask is unused, also in training.
-
-    Raises:
-        UnsupportedCase: the graph is built for ONNX Runtime inside torch, where only torch's own
-            generator gives the numbers of eager.
+    The output is computed from the mask, because ONNX Runtime's EliminateDropout removes a Dropout
+    whose mask is unused, also in training.
     """
     op = OpBuilder(graph)
     if graph.target == "onnxruntime":
@@ -220,14 +207,13 @@ def random_dropout(graph: Graph, x: Result, p: Float) -> Results:
 
 
 def random_features(graph: Graph, x: Result, p: Float) -> Result:
-    """The mask of dropout of whole channels: booleans ``[N, C, 1, ...]``, False with the prob
-    ``p``."""
+    """Draw the mask of channel dropout: bools ``[N, C, 1, ...]``, False with probability ``p``."""
     check_random(graph)
     shape = [*shape_of(graph, x)[:2], *[1] * (rank_of(graph, x) - 2)]
     return _dropout_mask(graph, filled(graph, shape, 0, dtypes.float32), p)
 
 
 def _dropout_mask(graph: Graph, x: Result, p: Float) -> Result:
-    """The mask of a Dropout of ``x``: each element is False with the prob ``p``."""
+    """Return the mask of a Dropout of ``x``: each element is False with probability ``p``."""
     ratio, training = const(graph, p, dtypes.float32), const(graph, True, dtypes.boolean)
     return OpBuilder(graph).Dropout(x, ratio, training, outputs=2)[1]

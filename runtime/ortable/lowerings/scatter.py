@@ -1,5 +1,6 @@
-"""Writing into tensors: scatter reductions, diagonals, bounds of assigned slices. The functions
-underneath are in `prelude.indexing`.
+"""Lower writes into tensors: scatter reductions, diagonals, bounds of assigned slices.
+
+`prelude.indexing` has the basic functions.
 """
 
 from __future__ import annotations
@@ -34,11 +35,7 @@ __all__ = [
 def put_diagonal(
     graph: Graph, x: Result, values: Result, offset: Int, row: Int, column_: Int
 ) -> Result:
-    """``x`` with ``values`` (their last axis runs along it) on the diagonal of two axes.
-
-    Raises:
-        UnsupportedCase: how long the diagonal is depends on two dynamic sizes.
-    """
+    """Write ``values``, whose last axis is the diagonal, to the diagonal of two axes of ``x``."""
     count, width = dim_of(graph, values, -1), dim_of(graph, x, column_)
     start = offset if offset >= 0 else -offset * width
     rank = rank_of(graph, x)
@@ -46,33 +43,32 @@ def put_diagonal(
     transposed = permuted(graph, x, order)
     shape = list(shape_of(graph, transposed))
     rows = reshape_to(graph, transposed, [shape[0] * shape[1], *shape[2:]])
-    places = unsqueezed(graph, iota(graph, start, count, width + 1), [1])
+    indices = unsqueezed(graph, iota(graph, start, count, width + 1), [1])
     last = rank - 2
     updates = permuted(graph, values, [last, *range(last)])
-    written = OpBuilder(graph).ScatterND(rows, places, updates)
+    written = OpBuilder(graph).ScatterND(rows, indices, updates)
     return permuted(
         graph, reshape_to(graph, written, shape), [order.index(axis) for axis in range(rank)]
     )
 
 
 def onnx_reduction(reduce_: Str) -> Str:
-    """ONNX's name for a reduction of torch.scatter_reduce."""
+    """Return ONNX's name for a reduction of torch.scatter_reduce."""
     return {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}.get(reduce_, "none")
 
 
 def scatter_reduce(
     graph: Graph, x: Result, dim_: Int, index: Result, values: Result, how: Str, with_self: Bool
 ) -> Result:
-    """torch.scatter_reduce, ``how`` being torch's name of the reduction: ``values`` reduced into
-    ``x`` at ``index``.
+    """Lower torch.scatter_reduce: reduce ``values`` into ``x`` at ``index``.
 
-    Without ``with_self`` the elements at ``index`` start from the neutral element. The mean of ints
-    is rounded down.
+    ``how`` is torch's name of the reduction. Without ``with_self``, the elements at ``index`` start
+    from the neutral element. The mean of ints is rounded down.
     """
     dtype = graph.get_type(x)
     if how == "mean":
         compute_dtype = dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
-        result = _mean_of(graph, cast(graph, x, compute_dtype), dim_, index, values, with_self)
+        result = _scatter_mean(graph, cast(graph, x, compute_dtype), dim_, index, values, with_self)
         return cast(graph, result, dtype)
     if not with_self:
         neutral = {"sum": 0, "prod": 1, "amax": dtype_min(dtype), "amin": dtype_max(dtype)}[how]
@@ -80,17 +76,17 @@ def scatter_reduce(
     return scatter_elements(graph, x, dim_, index, values, onnx_reduction(how))
 
 
-def _mean_of(
+def _scatter_mean(
     graph: Graph, x: Result, dim_: int, index: Result, values: Result, with_self: bool
 ) -> Result:
     dtype = graph.get_type(x)
     base = x
-    ones = expanded(graph, const(graph, 1, dtypes.int64), shape_of(graph, x))
+    counts = expanded(graph, const(graph, 1, dtypes.int64), shape_of(graph, x))
     if not with_self:
         base = scatter_elements(graph, x, dim_, index, const(graph, 0, dtype), "none")
-        ones = scatter_elements(graph, ones, dim_, index, const(graph, 0, dtypes.int64), "none")
+        counts = scatter_elements(graph, counts, dim_, index, const(graph, 0, dtypes.int64), "none")
     total = scatter_elements(graph, base, dim_, index, cast(graph, values, dtype), "add")
-    count = scatter_elements(graph, ones, dim_, index, const(graph, 1, dtypes.int64), "add")
+    count = scatter_elements(graph, counts, dim_, index, const(graph, 1, dtypes.int64), "add")
     count = cast(graph, count, dtype)
     if dtypes.is_float_type(dtype):
         return OpBuilder(graph).Div(total, count)
@@ -98,14 +94,13 @@ def _mean_of(
 
 
 def clamped_bound(place: SymInt | None, size: SymInt, otherwise: SymInt) -> SymInt:
-    """A start or end of a slice, counted from the front and clamped to ``[0, size]``; ``otherwise``
-    for None."""
+    """Return a slice bound clamped to ``[0, size]`` from the front, or ``otherwise`` for None."""
     if place is None:
         return otherwise
     if place >= 0:
         return size if is_open_end(place) else dims.min_of(place, size)
     if place <= -1:
         return dims.max_of(place + size, 0)
-    # from -size to size; the quotient is -1 for a place that counts from the end, else 0
-    near = dims.max_of(dims.min_of(place, size), -size)
-    return near - size * dims.floor_div(near, size + 1)
+    # clamped to -size..size; the quotient is -1 for a place counted from the end, else 0
+    clamped = dims.max_of(dims.min_of(place, size), -size)
+    return clamped - size * dims.floor_div(clamped, size + 1)

@@ -1,4 +1,4 @@
-"""Gradient of reductions over segments: the segment of each element, and its share."""
+"""Lower the gradient of segment reductions: share each segment's gradient among its elements."""
 
 from __future__ import annotations
 
@@ -26,44 +26,44 @@ def segment_reduce_backward(
     axis: int,
     initial: Any,
 ) -> str:
-    """aten::_segment_reduce_backward: the gradient of each segment, distributed to its elements.
+    """Lower aten::_segment_reduce_backward: distribute each segment's gradient to its elements.
 
-    For maxima and minima the elements that reach them share it; for a product it is divided by the
-    element, or the product of the others is computed where that is 0 or NaN.
+    For maxima and minima, the elements equal to the result share it. For a product, the gradient of
+    an element is multiplied by the product of the other elements.
     """
     op, axis = OpBuilder(graph), axis_of(graph, data, axis)
     ends, sizes = _segment_ends(graph, lengths, offsets)
     count = dim_of(graph, ends, -1)
-    places = iota(graph, 0, dim_of(graph, data, axis), 1)
-    passed = op.LessOrEqual(unsqueezed(graph, ends, [rank_of(graph, ends)]), places)
-    number = op.ReduceSum(
-        cast(graph, passed, dtypes.int64),
+    positions = iota(graph, 0, dim_of(graph, data, axis), 1)
+    is_passed = op.LessOrEqual(unsqueezed(graph, ends, [rank_of(graph, ends)]), positions)
+    segment = op.ReduceSum(
+        cast(graph, is_passed, dtypes.int64),
         consts(graph, [rank_of(graph, ends) - 1], dtypes.int64),
         keepdims=0,
     )
-    rest = list(range(rank_of(graph, number), rank_of(graph, data)))
-    inside = unsqueezed(graph, op.Less(number, const(graph, count, dtypes.int64)), rest)
-    last = op.Sub(const(graph, count, dtypes.int64), 1)
-    number = unsqueezed(graph, op.Min(number, last), rest)
-    number = expanded(graph, number, list(shape_of(graph, data)))
+    axes = list(range(rank_of(graph, segment), rank_of(graph, data)))
+    in_segment = unsqueezed(graph, op.Less(segment, const(graph, count, dtypes.int64)), axes)
+    last_segment = op.Sub(const(graph, count, dtypes.int64), 1)
+    segment = unsqueezed(graph, op.Min(segment, last_segment), axes)
+    segment = expanded(graph, segment, list(shape_of(graph, data)))
 
-    def spread_out(x: str) -> str:
-        return op.GatherElements(x, number, axis=axis)
+    def gather(x: str) -> str:
+        return op.GatherElements(x, segment, axis=axis)
 
-    result = spread_out(grad)
+    result = gather(grad)
     if reduce == "mean":
-        parts = unsqueezed(graph, cast(graph, sizes, graph.get_type(grad)), rest)
-        wide = expanded(graph, parts, list(shape_of(graph, grad)))
-        result = op.Div(result, spread_out(wide))
+        segment_sizes = unsqueezed(graph, cast(graph, sizes, graph.get_type(grad)), axes)
+        wide_sizes = expanded(graph, segment_sizes, list(shape_of(graph, grad)))
+        result = op.Div(result, gather(wide_sizes))
     elif reduce in ("max", "min"):
-        result = _extreme_share(graph, result, (data, output, number), axis, spread_out)
+        result = _extreme_share(graph, result, (data, output, segment), axis, gather)
     elif reduce == "prod":
-        result = _product_share(graph, result, (data, output, number), axis, (spread_out, initial))
-    return op.Where(inside, result, 0)
+        result = _product_share(graph, result, (data, output, segment), axis, (gather, initial))
+    return op.Where(in_segment, result, 0)
 
 
 def _segment_ends(graph: Graph, lengths: str | None, offsets: str | None) -> tuple[str, str]:
-    """int64: where each segment ends, and its length; the last axis counts segments."""
+    """Return the end and the length of each segment as int64; the last axis counts segments."""
     op = OpBuilder(graph)
     if lengths is not None:
         sizes = cast(graph, lengths, dtypes.int64)
@@ -76,24 +76,24 @@ def _segment_ends(graph: Graph, lengths: str | None, offsets: str | None) -> tup
     return ends, op.Sub(ends, sliced(graph, bounds, axis, 0, count - 1))
 
 
-def _count_marked(graph: Graph, marks: str, output: str, number: str, axis: int) -> str:
-    """The number of marked elements of each segment, in the dtype of ``output``."""
+def _count_marked(graph: Graph, marks: str, output: str, segment: str, axis: int) -> str:
+    """Return the number of marked elements of each segment, in the dtype of ``output``."""
     dtype = graph.get_type(output)
     zeros = zeros_of(graph, list(shape_of(graph, output)), dtype)
-    return scatter_elements(graph, zeros, axis, number, cast(graph, marks, dtype), "add")
+    return scatter_elements(graph, zeros, axis, segment, cast(graph, marks, dtype), "add")
 
 
 def _extreme_share(
-    graph: Graph, grad: str, tensors: tuple[str, str, str], axis: int, spread_out: Any
+    graph: Graph, grad: str, tensors: tuple[str, str, str], axis: int, gather: Any
 ) -> str:
-    data, output, number = tensors
+    data, output, segment = tensors
     op = OpBuilder(graph)
-    reached = op.Or(op.Equal(data, spread_out(output)), op.IsNaN(data))
-    times = spread_out(_count_marked(graph, reached, output, number, axis))
+    is_extreme = op.Or(op.Equal(data, gather(output)), op.IsNaN(data))
+    extreme_count = gather(_count_marked(graph, is_extreme, output, segment, axis))
     zero = const(graph, 0, graph.get_type(grad))
-    # torch's kernel shares out positive gradients only; others go whole to each of the elements
-    share = op.Where(op.Greater(grad, zero), op.Div(grad, times), grad)
-    return op.Where(reached, share, zero)
+    # torch's kernel divides only positive gradients; each element gets other gradients undivided
+    share = op.Where(op.Greater(grad, zero), op.Div(grad, extreme_count), grad)
+    return op.Where(is_extreme, share, zero)
 
 
 def _product_share(
@@ -101,24 +101,24 @@ def _product_share(
     grad: str,
     tensors: tuple[str, str, str],
     axis: int,
-    rest: tuple[Any, Any],
+    helpers: tuple[Any, Any],
 ) -> str:
-    """``grad * product / element``; for 0 and NaN the product of the other elements."""
-    data, output, number = tensors
-    spread_out, initial = rest
+    """Return ``grad * product / element``; for 0 and NaN use the product of the other elements."""
+    data, output, segment = tensors
+    gather, initial = helpers
     op, dtype = OpBuilder(graph), graph.get_type(data)
     one, zero = const(graph, 1, dtype), const(graph, 0, dtype)
-    lost, empty = op.IsNaN(data), op.Equal(data, zero)
-    apart = op.Or(lost, empty)
+    is_nan, is_zero = op.IsNaN(data), op.Equal(data, zero)
+    is_special = op.Or(is_nan, is_zero)
     start = const(graph, 1 if initial is None else initial, dtype)
     start = expanded(graph, start, list(shape_of(graph, output)))
-    factors = op.Where(apart, one, data)
-    usual = spread_out(scatter_elements(graph, start, axis, number, factors, "mul"))
-    others = []
-    for marks in (lost, empty):
-        total = spread_out(_count_marked(graph, marks, output, number, axis))
-        others.append(op.Greater(op.Sub(total, cast(graph, marks, dtype)), zero))
-    product = op.Where(others[1], zero, usual)
-    product = op.Where(others[0], math.nan, product)
-    plain = op.Div(op.Mul(grad, spread_out(output)), data)
-    return op.Where(apart, op.Mul(grad, product), plain)
+    factors = op.Where(is_special, one, data)
+    regular_product = gather(scatter_elements(graph, start, axis, segment, factors, "mul"))
+    has_others = []
+    for mask in (is_nan, is_zero):
+        total = gather(_count_marked(graph, mask, output, segment, axis))
+        has_others.append(op.Greater(op.Sub(total, cast(graph, mask, dtype)), zero))
+    product = op.Where(has_others[1], zero, regular_product)
+    product = op.Where(has_others[0], math.nan, product)
+    regular_share = op.Div(op.Mul(grad, gather(output)), data)
+    return op.Where(is_special, op.Mul(grad, product), regular_share)

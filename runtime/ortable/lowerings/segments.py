@@ -1,4 +1,4 @@
-"""Reductions over segments of an axis, of lengths that are known at run time only."""
+"""Lower reductions over segments of an axis whose lengths are known only at run time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .sorting import searchsorted
 
 __all__ = []
 
-_EMPTY = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -inf, "min": inf}
+_INITIAL_VALUES = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -inf, "min": inf}
 
 
 def segment_reduce(
@@ -30,48 +30,46 @@ def segment_reduce(
     axis: int,
     initial: float | None,
 ) -> str:
-    """aten::segment_reduce: segment s is the elements from offsets[s] to offsets[s + 1]; the axes
-    before ``axis`` have their own offsets.
-    """
+    """Lower aten::segment_reduce: segment s is the elements from offsets[s] to offsets[s + 1]."""
     op, dtype = OpBuilder(graph), graph.get_type(data)
-    at = axis_of(graph, data, axis)
+    dim = axis_of(graph, data, axis)
     if lengths is not None:
         last = const(graph, rank_of(graph, lengths) - 1, dtypes.int64)
         ends = op.CumSum(cast(graph, lengths, dtypes.int64), last)
-        first = [*shape_of(graph, lengths)[:-1], 1]
-        zero = filled(graph, first, 0, dtypes.int64)
+        zero_shape = [*shape_of(graph, lengths)[:-1], 1]
+        zero = filled(graph, zero_shape, 0, dtypes.int64)
         edges = op.Concat(zero, ends, axis=rank_of(graph, lengths) - 1)
     else:
         assert offsets is not None, "torch requires lengths or offsets"
         edges = cast(graph, offsets, dtypes.int64)
     count = dim_of(graph, edges, -1) - 1
-    # places before the first segment are in segment 0, those after the last in segment count + 1
-    places = iota(graph, 0, dim_of(graph, data, at), 1)
+    # positions before the first segment get segment 0, those after the last get count + 1
+    positions = iota(graph, 0, dim_of(graph, data, dim), 1)
     outer = list(shape_of(graph, edges)[:-1])
-    places = expanded(graph, places, [*outer, dim_of(graph, data, at)])
-    index = searchsorted(graph, edges, places, True, dtypes.int64)
+    positions = expanded(graph, positions, [*outer, dim_of(graph, data, dim)])
+    index = searchsorted(graph, edges, positions, True, dtypes.int64)
     rank = rank_of(graph, data)
-    index = unsqueezed(graph, index, list(range(at + 1, rank)))
+    index = unsqueezed(graph, index, list(range(dim + 1, rank)))
     index = expanded(graph, index, list(shape_of(graph, data)))
     sizes = list(shape_of(graph, data))
-    sizes[at] = count + 2
-    start = _EMPTY[reduce] if initial is None else float(initial)
+    sizes[dim] = count + 2
+    start = _INITIAL_VALUES[reduce] if initial is None else float(initial)
     compute_dtype = opmath_dtype(dtype)
-    how = {"prod": "mul", "max": "max", "min": "min"}.get(reduce, "add")
+    reduction = {"prod": "mul", "max": "max", "min": "min"}.get(reduce, "add")
     base = expanded(graph, const(graph, start, compute_dtype), sizes)
-    result = scatter_elements(graph, base, at, index, cast(graph, data, compute_dtype), how)
+    result = scatter_elements(graph, base, dim, index, cast(graph, data, compute_dtype), reduction)
     if reduce == "mean":
-        result = _segment_mean(graph, result, at, index, sizes, initial)
-    return cast(graph, sliced(graph, result, at, 1, count + 1), dtype)
+        result = _segment_mean(graph, result, dim, index, sizes, initial)
+    return cast(graph, sliced(graph, result, dim, 1, count + 1), dtype)
 
 
 def _segment_mean(
-    graph: Graph, total: str, at: int, index: str, sizes: list[int], initial: float | None
+    graph: Graph, total: str, dim: int, index: str, sizes: list[int], initial: float | None
 ) -> str:
-    """The total over the count; an empty segment gives ``initial``, or NaN without one."""
+    """Return the total over the count; an empty segment gives ``initial``, or NaN without it."""
     op, compute_dtype = OpBuilder(graph), graph.get_type(total)
     zeros = expanded(graph, const(graph, 0, dtypes.int64), sizes)
-    count = scatter_elements(graph, zeros, at, index, const(graph, 1, dtypes.int64), "add")
-    empty = op.Equal(count, 0)
-    nothing = const(graph, nan if initial is None else float(initial), compute_dtype)
-    return op.Where(empty, nothing, op.Div(total, cast(graph, count, compute_dtype)))
+    count = scatter_elements(graph, zeros, dim, index, const(graph, 1, dtypes.int64), "add")
+    is_empty = op.Equal(count, 0)
+    empty_value = const(graph, nan if initial is None else float(initial), compute_dtype)
+    return op.Where(is_empty, empty_value, op.Div(total, cast(graph, count, compute_dtype)))

@@ -1,7 +1,7 @@
-"""Provide shape helpers for operators that view, join, split, repeat and flip tensors.
+"""Shape helpers for operators that view, join, split, repeat and flip tensors.
 
-Helpers that return sizes or counts add no node. Other operator families share those in
-`prelude.shapes`.
+Helpers that return sizes or counts add no node. `prelude.shapes` has the shape helpers that other
+operator families use.
 """
 
 from __future__ import annotations
@@ -41,10 +41,7 @@ __all__ = [
 
 
 def broadcast_to_common(graph: Graph, x: Result, other: Result) -> Result:
-    """Broadcast ``x`` to the common shape of ``x`` and ``other``.
-
-    Nodes compute that shape at run time if it depends on which of two dynamic sizes is 1.
-    """
+    """Broadcast ``x`` to the common shape of ``x`` and ``other``, at run time if sizes may be 1."""
     op = OpBuilder(graph)
     sizes = broadcast(tuple(shape_of(graph, x)), tuple(shape_of(graph, other)))
     if sizes is not None:
@@ -99,20 +96,14 @@ def chunk_count(graph: Graph, x: Result, axis: Int, size: SymInt, traced_count: 
 
 
 def cat_list(graph: Graph, xs: Results) -> Results:
-    """Return the tensors that torch.cat joins, cast to their common dtype.
-
-    Like torch, skip 1-d tensors of size 0 unless there are no others.
-    """
+    """Return the tensors that torch.cat joins in their common dtype, without empty 1-d tensors."""
     dtype = result_type(graph, xs)
     nonempty = [x for x in xs if shape_or_none(graph, x) != (0,)]
     return [cast(graph, x, dtype) for x in nonempty or xs[:1]]
 
 
 def broadcast_except(graph: Graph, x: Result, y: Result, axis: Int) -> SymInts:
-    """Broadcast the shapes of ``x`` and ``y``, of equal rank, along every axis but one.
-
-    Along that axis, the returned shape has the size of ``x``.
-    """
+    """Broadcast the shapes of ``x`` and ``y`` except along ``axis``, which keeps ``x``'s size."""
     x_sizes = list(shape_of(graph, x))
     y_sizes = shape_of(graph, y)
     common = broadcast(tuple(all_but(x_sizes, [axis])), tuple(all_but(y_sizes, [axis])))
@@ -122,11 +113,7 @@ def broadcast_except(graph: Graph, x: Result, y: Result, axis: Int) -> SymInts:
 
 
 def common_sizes(graph: Graph, xs: Results) -> SymInts:
-    """Return the shape to which all of ``xs`` broadcast.
-
-    Raises:
-        UnsupportedCase: the shape depends on which of two dynamic sizes is 1.
-    """
+    """Return the shape to which all of ``xs`` broadcast."""
     common = broadcast(*(tuple(shape_of(graph, x)) for x in xs))
     if common is None:
         raise UnsupportedCase("shapes whose common shape depends on which dynamic size is 1")

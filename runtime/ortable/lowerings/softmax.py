@@ -1,4 +1,4 @@
-"""Logarithms of softmax."""
+"""Lower the logarithm of softmax."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ __all__ = [
 
 
 def log_softmax_of(graph: Graph, x: Result, axis: Int) -> Result:
-    """The logarithm of the softmax along an axis; written out for float64, whose kernel in ONNX
-    Runtime loses NaN."""
+    """Return log-softmax along an axis; float64 is decomposed, because its kernel loses NaN."""
     op = OpBuilder(graph)
     if graph.get_type(x) != dtypes.float64:
         return op.LogSoftmax(x, axis=axis)
-    over = consts(graph, [axis], dtypes.int64)
-    away = op.Sub(x, op.ReduceMax(x, over, keepdims=1))
-    total = op.ReduceSum(op.Exp(away), over, keepdims=1)
-    return op.Sub(away, op.Log(total))
+    axis_input = consts(graph, [axis], dtypes.int64)
+    shifted = op.Sub(x, op.ReduceMax(x, axis_input, keepdims=1))
+    total = op.ReduceSum(op.Exp(shifted), axis_input, keepdims=1)
+    return op.Sub(shifted, op.Log(total))

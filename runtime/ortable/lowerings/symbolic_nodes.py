@@ -1,4 +1,4 @@
-"""Nodes that the user writes into a torch graph: torch.onnx.ops.symbolic."""
+"""Lower nodes that the user writes into a torch graph with torch.onnx.ops.symbolic."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ortable.errors import BuilderError, UnsupportedCase
 from ortable.ir import Graph, ResultSpec
 from ortable.ir.schemas import find_schema
 
-# Arguments of make_node, which an attribute cannot be called.
-_TAKEN = frozenset({"op_type", "inputs", "outputs", "domain", "name"})
+# Parameters of make_node, so attributes of these names cannot be passed as keyword arguments.
+_MAKE_NODE_PARAMETERS = frozenset({"op_type", "inputs", "outputs", "domain", "name"})
 
 
 def lower_symbolic(
@@ -32,12 +32,12 @@ def lower_symbolic(
     domain: str = "",
     version: int | None = None,
 ) -> str:
-    """A node with one result."""
+    """Lower torch.onnx.ops.symbolic to a node with one result."""
     attributes = _decode_attributes(
         attr_keys, attr_types, attr_pos, (attr_ints, attr_floats, attr_strs)
     )
-    notes = dict(zip(metadata_props_keys, metadata_props_values, strict=True))
-    (result,) = _make_symbolic_node(graph, inputs, op_type, domain, version, 1, attributes, notes)
+    props = dict(zip(metadata_props_keys, metadata_props_values, strict=True))
+    (result,) = _make_symbolic_node(graph, inputs, op_type, domain, version, 1, attributes, props)
     _set_type_and_shape(graph, result, onnx_dtype, shape)
     return result
 
@@ -61,13 +61,13 @@ def lower_symbolic_multi_out(
     domain: str = "",
     version: int | None = None,
 ) -> list[str]:
-    """A node with several results."""
+    """Lower torch.onnx.ops.symbolic_multi_out to a node with several results."""
     attributes = _decode_attributes(
         attr_keys, attr_types, attr_pos, (attr_ints, attr_floats, attr_strs)
     )
-    notes = dict(zip(metadata_props_keys, metadata_props_values, strict=True))
+    props = dict(zip(metadata_props_keys, metadata_props_values, strict=True))
     names = _make_symbolic_node(
-        graph, inputs, op_type, domain, version, len(onnx_dtypes), attributes, notes
+        graph, inputs, op_type, domain, version, len(onnx_dtypes), attributes, props
     )
     for name, dtype, shape in zip(names, onnx_dtypes, shapes, strict=True):
         _set_type_and_shape(graph, name, dtype, shape)
@@ -82,33 +82,28 @@ def _make_symbolic_node(
     version: int | None,
     count: int,
     attributes: dict[str, Any],
-    notes: Mapping[str, str],
+    props: Mapping[str, str],
 ) -> list[str]:
-    """Append the node with the user's metadata; its domain is imported in the requested version.
-
-    Raises:
-        UnsupportedCase: the model imports another version of the domain, in which the operator may
-            differ.
-    """
-    plain = "" if domain == "ai.onnx" else domain
+    """Make the node with the user's metadata; import its domain in the requested version."""
+    domain_name = "" if domain == "ai.onnx" else domain
     if version is not None:
-        imported = graph.opsets.setdefault(plain, version)
-        if imported != version and not _is_same_schema(op_type, plain, imported, version):
+        imported = graph.opsets.setdefault(domain_name, version)
+        if imported != version and not _is_same_schema(op_type, domain_name, imported, version):
             raise UnsupportedCase(
                 f"{domain or 'ai.onnx'}::{op_type} is requested in version {version}, but this "
                 f"model has the domain in version {imported}; choose it with target_opset"
             )
     origin = graph.origin
-    if notes:
-        read = graph.origin_metadata
-        graph.origin = {**(read(origin) if read is not None else {}), **notes}
-    # set on the node: an attribute may be called like an argument of make_node
-    later = {name: attributes.pop(name) for name in _TAKEN & set(attributes)}
+    if props:
+        get_metadata = graph.origin_metadata
+        graph.origin = {**(get_metadata(origin) if get_metadata is not None else {}), **props}
+    # set on the node, because attributes may have the name of a parameter of make_node
+    extra = {name: attributes.pop(name) for name in _MAKE_NODE_PARAMETERS & set(attributes)}
     try:
-        result = graph.make_node(op_type, list(inputs), count, domain=plain, **attributes)
+        result = graph.make_node(op_type, list(inputs), count, domain=domain_name, **attributes)
     finally:
         graph.origin = origin
-    graph.nodes[-1].attrs.update(later)
+    graph.nodes[-1].attrs.update(extra)
     return [result] if isinstance(result, str) else list(result)
 
 
@@ -116,7 +111,7 @@ def _is_same_schema(op_type: str, domain: str, version: int, other: int) -> bool
     """Whether ONNX defines an operator identically in two versions of its domain."""
     try:
         first, second = find_schema(op_type, domain, version), find_schema(op_type, domain, other)
-    except BuilderError:  # it exists in one of them alone
+    except BuilderError:  # the operator exists in only one of the versions
         return False
     return first is not None and second is not None and first.since == second.since
 
@@ -127,9 +122,7 @@ def _decode_attributes(
     spans: Sequence[Sequence[int]],
     values: tuple[Sequence[Any], Sequence[Any], Sequence[Any]],
 ) -> dict[str, Any]:
-    """Attributes from torch's flattened lists: a type is i, f or s, followed by ``s`` for a
-    list.
-    """
+    """Decode torch's flattened attributes; a type is i, f or s, and a second ``s`` marks a list."""
     result = {}
     for key, type_code, (start, end) in zip(keys, types, spans, strict=True):
         part = list(values["ifs".index(type_code[0])][start:end])
@@ -138,7 +131,7 @@ def _decode_attributes(
 
 
 def _set_type_and_shape(graph: Graph, name: str, dtype: int, shape: Sequence[Any]) -> None:
-    """Set the user's dtype and shape of a result, where ONNX infers none."""
+    """Set the user's dtype and shape of a result if ONNX infers none."""
     if not graph.has_type(name):
         graph.set_type(name, dtype)
     if not graph.has_shape(name):

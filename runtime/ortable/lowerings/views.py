@@ -1,8 +1,7 @@
-"""Views that torch defines through memory: as_strided, as a Gather of indices computed while
-converting.
+"""Lower views that torch defines through memory, such as as_strided, to a Gather.
 
-The layout of the input in memory is no part of a graph; it is read from the metadata of the FX
-node.
+The indices are computed during conversion. The memory layout of the input is not part of a graph;
+it is read from the metadata of the FX node.
 """
 
 from __future__ import annotations
@@ -35,17 +34,10 @@ def as_strided(
     stride: Sequence[Dim],
     storage_offset: Dim | None,
 ) -> str:
-    """aten::as_strided: element ``i`` of the result is at ``storage_offset + sum(i * stride)``.
-
-    ``size`` and ``stride`` have one length, which is the rank of the result.
-
-    Raises:
-        UnsupportedCase: the result reads elements that the input does not hold, or the layout of
-            the input is unknown.
-    """
-    flat, _, first = _flatten_memory(graph, self)
-    places = _memory_indices(graph, self, size, stride, storage_offset, first)
-    return reshape_to(graph, OpBuilder(graph).Gather(flat, places), list(size))
+    """Lower aten::as_strided: element ``i`` is at ``storage_offset + sum(i * stride)``."""
+    flat, _, start = _flatten_memory(graph, self)
+    indices = _memory_indices(graph, self, size, stride, storage_offset, start)
+    return reshape_to(graph, OpBuilder(graph).Gather(flat, indices), list(size))
 
 
 def as_strided_scatter(
@@ -57,12 +49,12 @@ def as_strided_scatter(
     stride: Sequence[Dim],
     storage_offset: Dim | None,
 ) -> str:
-    """aten::as_strided_scatter: ``self`` with ``src`` written where as_strided would read."""
-    flat, order, first = _flatten_memory(graph, self)
-    places = _memory_indices(graph, self, size, stride, storage_offset, first)
+    """Lower aten::as_strided_scatter: write ``src`` to the elements that as_strided would read."""
+    flat, order, start = _flatten_memory(graph, self)
+    indices = _memory_indices(graph, self, size, stride, storage_offset, start)
     total = dims.product_of(list(size))
     rows = reshape_to(graph, cast(graph, src, graph.get_type(self)), [total])
-    parts = [flat, unsqueezed(graph, places, [1]), rows]
+    parts = [flat, unsqueezed(graph, indices, [1]), rows]
     written = graph.make_node("ScatterND", parts)
     shape = shape_of(graph, self)
     transposed = reshape_to(graph, written, [shape[axis] for axis in order])
@@ -70,10 +62,10 @@ def as_strided_scatter(
 
 
 def _flatten_memory(graph: Graph, x: str) -> tuple[str, list[int], int]:
-    """The elements in memory order, the axes in that order, and the offset of the first element."""
+    """Return the elements and the axes in memory order, and the offset of the first element."""
     shape = list(shape_of(graph, x))
-    order, first = _memory_layout(graph, shape)
-    return reshape_to(graph, permuted(graph, x, order), [dims.product_of(shape)]), order, first
+    order, start = _memory_layout(graph, shape)
+    return reshape_to(graph, permuted(graph, x, order), [dims.product_of(shape)]), order, start
 
 
 def _memory_indices(
@@ -82,50 +74,46 @@ def _memory_indices(
     size: Sequence[Dim],
     stride: Sequence[Dim],
     storage_offset: Dim | None,
-    first: int,
+    start: int,
 ) -> str:
-    """The indices in memory of every element, as a vector: a constant for static sizes."""
-    offset = 0 if storage_offset is None else storage_offset - first
+    """Return the memory indices of all elements as a vector, a constant for static sizes."""
+    offset = 0 if storage_offset is None else storage_offset - start
     values = [*shape_of(graph, x), *size, *stride, offset]
     if not is_static(values):
         return _computed_indices(graph, size, stride, offset)
-    places = np.full([int(item) for item in size], int(offset), dtype=np.int64)  # type: ignore[arg-type]
+    indices = np.full([int(item) for item in size], int(offset), dtype=np.int64)  # type: ignore[arg-type]
     for axis, (count, step) in enumerate(zip(size, stride, strict=True)):
-        places += (np.arange(int(count)) * int(step)).reshape(  # type: ignore[arg-type]
+        indices += (np.arange(int(count)) * int(step)).reshape(  # type: ignore[arg-type]
             [-1 if item == axis else 1 for item in range(len(size))]
         )
     total = dims.product_of(shape_of(graph, x))
-    if places.size and not (places.min() >= 0 and places.max() < total):
+    if indices.size and not (indices.min() >= 0 and indices.max() < total):
         raise UnsupportedCase(
             "aten::as_strided reads memory outside its input, which an ONNX graph cannot see"
         )
-    return consts(graph, places.reshape(-1), dtypes.int64)
+    return consts(graph, indices.reshape(-1), dtypes.int64)
 
 
 def _computed_indices(graph: Graph, size: Sequence[Dim], stride: Sequence[Dim], offset: Dim) -> str:
-    """The indices for dynamic sizes; ONNX Runtime reports one that is out of range."""
-    places = as_vec(graph, offset)
+    """Return the memory indices for dynamic sizes; ONNX Runtime reports an index out of range."""
+    indices = as_vec(graph, offset)
     for count, step in zip(size, stride, strict=True):
-        ramp = iota(graph, 0, count, step)
-        places = OpBuilder(graph).Add(unsqueezed(graph, places, [1]), ramp)
-        places = reshape_to(graph, places, [-1])
-    return places
+        offsets = iota(graph, 0, count, step)
+        indices = OpBuilder(graph).Add(unsqueezed(graph, indices, [1]), offsets)
+        indices = reshape_to(graph, indices, [-1])
+    return indices
 
 
 def lower_resize(graph: Graph, res: ResultSpec, self: str, size: Sequence[Dim]) -> str:
-    """aten::resize to no more elements than there are: the first ones in the order of memory.
-
-    Raises:
-        UnsupportedCase: more elements are requested; torch leaves the new ones uninitialised.
-    """
+    """Lower aten::resize to at most as many elements as the input has, taken in memory order."""
     shape = list(shape_of(graph, self))
-    requested, have = dims.product_of(list(size)), dims.product_of(shape)
-    if isinstance(requested, int) and isinstance(have, int) and requested > have:
+    requested, available = dims.product_of(list(size)), dims.product_of(shape)
+    if isinstance(requested, int) and isinstance(available, int) and requested > available:
         raise UnsupportedCase(
-            f"a tensor of {have} elements holds no more; torch leaves new ones uninitialised"
+            f"a tensor of {available} elements holds no more; torch leaves new ones uninitialised"
         )
     order, _ = _memory_layout(graph, shape)
-    if dims.always_equal(requested, have) and order == list(range(len(shape))):
+    if dims.always_equal(requested, available) and order == list(range(len(shape))):
         return reshape_to(graph, self, list(size))
     strides: list[Dim] = []
     step: Dim = 1
@@ -136,12 +124,12 @@ def lower_resize(graph: Graph, res: ResultSpec, self: str, size: Sequence[Dim]) 
 
 
 def resize_as(graph: Graph, res: ResultSpec, self: str, the_template: str) -> str:
-    """aten::resize_as: resize to the shape of another tensor."""
+    """Lower aten::resize_as: resize to the shape of another tensor."""
     return lower_resize(graph, res, self, list(shape_of(graph, the_template)))
 
 
 def _memory_layout(graph: Graph, shape: list[Any]) -> tuple[list[int], int]:
-    """The axes of the input in memory order, and the offset of its first element."""
+    """Return the axes of the input in memory order, and the offset of its first element."""
     node: Any = graph.origin
     value = None if node is None or not node.args else getattr(node.args[0], "meta", {}).get("val")
     if value is None:
@@ -157,36 +145,30 @@ def _memory_layout(graph: Graph, shape: list[Any]) -> tuple[list[int], int]:
         return list(range(len(shape))), int(value.storage_offset())
     strides = [int(stride) for stride in value.stride()]
     order = sorted(range(len(shape)), key=lambda axis: (-strides[axis], axis))
-    dense = 1
+    dense_stride = 1
     for axis in reversed(order):
         if shape[axis] == 1:
             continue
-        if strides[axis] != dense and 0 not in shape:
+        if strides[axis] != dense_stride and 0 not in shape:
             raise UnsupportedCase(
                 f"aten::as_strided of a view with gaps or overlaps: {strides}, shape {shape}"
             )
-        dense *= shape[axis]
+        dense_stride *= shape[axis]
     return order, int(value.storage_offset())
 
 
 def metadata_int(graph: Graph) -> SymInt:
-    """The number that metadata gives for the node that is being converted.
-
-    Raises:
-        UnsupportedCase: there is no metadata.
-    """
+    """Return the number that the FX metadata has for the node in conversion."""
     result = getattr(graph.origin, "meta", {}).get("val")
     if result is None:
-        raise UnsupportedCase("where the elements lie in memory; give example inputs (args)")
+        raise UnsupportedCase(
+            "the memory layout of the elements is unknown; give example inputs (args)"
+        )
     return dims.from_torch(result)
 
 
 def metadata_bool(graph: Graph) -> Bool:
-    """The bool that metadata gives for the node that is being converted.
-
-    Raises:
-        UnsupportedCase: there is no metadata, or it depends on a dynamic size.
-    """
+    """Return the bool that the FX metadata has for the node in conversion."""
     result = getattr(graph.origin, "meta", {}).get("val")
     if not isinstance(result, bool):
         raise UnsupportedCase(

@@ -1,3 +1,1 @@
-"""Complex numbers as pairs of real results: arithmetic, functions, the real parts of real
-operators.
-"""
+"""Lower operators on complex tensors, which are pairs of real results."""

@@ -1,7 +1,7 @@
-"""Functions on complex tensors, which are pairs of real results while a graph is converted.
+"""Lower functions of complex tensors, which are pairs of real results during conversion.
 
-``Complex`` is the class of a tensor argument in a block of ``complex:``: a pair, or a real result
-where torch accepts both.
+``Complex`` is the type of a tensor argument in a ``complex:`` block: a pair, or a real result where
+torch accepts both.
 """
 
 from __future__ import annotations
@@ -38,13 +38,12 @@ __all__ = [
 
 
 def c_einsum(graph: Graph, xs: Complexes, equation: Str) -> Complex:
-    """``Einsum`` of complex tensors: a sum over the ways to take a real or an imaginary part of
-    each."""
+    """Return a complex Einsum, summed over all choices of a real or imaginary part per operand."""
     sums: list[str | None] = [None, None]
     for choice in itertools.product((0, 1), repeat=len(xs)):
         parts = [x.imag if imag else x.real for x, imag in zip(xs, choice, strict=True)]
         term = graph.make_node("Einsum", parts, equation=equation)
-        power = sum(choice) % 4  # of i
+        power = sum(choice) % 4  # of the imaginary unit
         result = sums[power % 2]
         if result is None:
             result = OpBuilder(graph).Neg(term) if power > 1 else term
@@ -55,20 +54,20 @@ def c_einsum(graph: Graph, xs: Complexes, equation: Str) -> Complex:
 
 
 def c_log1p(graph: Graph, x: Complex) -> Complex:
-    """``log(1 + x)``, without rounding 1 + x where x is small."""
+    """Compute ``log(1 + x)`` without rounding 1 + x for small x."""
     op, one = OpBuilder(graph), const_like(graph, 1, x.real)
-    across = op.Add(x.real, one)
-    squares = op.Mul(x.real, op.Add(x.real, 2))
-    squares = op.Add(squares, op.Mul(x.imag, x.imag))
-    near = op.Mul(log1p_of(graph, squares), 0.5)
-    far = op.Log(hypot_of(graph, across, x.imag))
-    small = op.Less(op.Abs(squares), 0.5)
-    angle = atan2_of(graph, x.imag, across)
-    return ComplexValue(op.Where(small, near, far), angle, x.dtype)
+    real_plus_one = op.Add(x.real, one)
+    square_minus_one = op.Mul(x.real, op.Add(x.real, 2))
+    square_minus_one = op.Add(square_minus_one, op.Mul(x.imag, x.imag))
+    small_log = op.Mul(log1p_of(graph, square_minus_one), 0.5)
+    large_log = op.Log(hypot_of(graph, real_plus_one, x.imag))
+    is_small = op.Less(op.Abs(square_minus_one), 0.5)
+    angle = atan2_of(graph, x.imag, real_plus_one)
+    return ComplexValue(op.Where(is_small, small_log, large_log), angle, x.dtype)
 
 
 def c_prod(graph: Graph, x: Complex, axis: Int, keepdim: Bool) -> Complex:
-    """The product along one axis of static size, by halves; of a real tensor as of any other."""
+    """Return the product along one axis by pairwise halving."""
     op = OpBuilder(graph)
     if type(x) is not ComplexValue:
         return product_over(graph, x, [axis] if rank_of(graph, x) else [], keepdim)
@@ -82,17 +81,17 @@ def c_prod(graph: Graph, x: Complex, axis: Int, keepdim: Bool) -> Complex:
         return as_complex(graph, ones, x.dtype)
     while size > 1:
         half = size // 2
-        parts = [_slice_axis(graph, x, axis, first, first + half) for first in (0, half)]
-        rest = [_slice_axis(graph, x, axis, size - 1, size)] if size % 2 else []
+        parts = [_slice_axis(graph, x, axis, start, start + half) for start in (0, half)]
+        odd_element = [_slice_axis(graph, x, axis, size - 1, size)] if size % 2 else []
         x = c_mul(graph, *parts)
-        if rest:
-            x = on_both_parts(graph, lambda a, b: op.Concat(a, b, axis=axis), x, rest[0])
+        if odd_element:
+            x = on_both_parts(graph, lambda a, b: op.Concat(a, b, axis=axis), x, odd_element[0])
         size = half + size % 2
     return x if keepdim else on_both_parts(graph, lambda a: squeezed(graph, a, [axis]), x)
 
 
 def c_cumprod(graph: Graph, x: Complex, axis: Int) -> Complex:
-    """The products of the first elements along one axis of static size, in doubling steps."""
+    """Return the cumulative product along one axis of static size, in steps that double."""
     if type(x) is not ComplexValue:
         raise UnsupportedCase("the products of complex numbers, taken in a real dtype")
     size = dim_of(graph, x, axis) if rank_of(graph, x) else 1
@@ -102,26 +101,23 @@ def c_cumprod(graph: Graph, x: Complex, axis: Int) -> Complex:
         )
     step = 1
     while step < size:
-        first = _slice_axis(graph, x, axis, 0, step)
+        head = _slice_axis(graph, x, axis, 0, step)
         earlier = _slice_axis(graph, x, axis, 0, size - step)
         later = c_mul(graph, _slice_axis(graph, x, axis, step, size), earlier)
-        x = on_both_parts(
-            graph, lambda a, b: OpBuilder(graph).Concat(a, b, axis=axis), first, later
-        )
+        x = on_both_parts(graph, lambda a, b: OpBuilder(graph).Concat(a, b, axis=axis), head, later)
         step *= 2
     return x
 
 
-def _slice_axis(graph: Graph, x: Any, axis: int, first: int, last: int) -> Any:
-    bounds = [consts(graph, [bound], dtypes.int64) for bound in (first, last, axis)]
+def _slice_axis(graph: Graph, x: Any, axis: int, start: int, stop: int) -> Any:
+    bounds = [consts(graph, [bound], dtypes.int64) for bound in (start, stop, axis)]
     return on_both_parts(graph, lambda part: OpBuilder(graph).Slice(part, *bounds), x)
 
 
 def promote_complex(
     graph: Graph, kind: str, values: Sequence[Any], opmath: Any = None
 ) -> list[Any]:
-    """``promote_values`` where a value is complex, or may be: each becomes a pair of parts when the
-    common dtype is complex."""
+    """Promote values with `promote_values`; each becomes a pair if the common dtype is complex."""
     common = computation_dtype(graph, kind, values)
     if not dtypes.is_complex_type(common):
         return promote_values(graph, kind, values, opmath)

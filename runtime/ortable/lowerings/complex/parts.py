@@ -1,4 +1,4 @@
-"""Apply a converter of real tensors to the real and the imaginary parts of complex ones."""
+"""Apply converters of real tensors to the real and imaginary parts of complex tensors."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def each_part(
     given: Mapping[str, Any],
     **others: Any,
 ) -> Any:
-    """``complex: parts(...)``: a converter of real tensors, called for the real parts of the
-    arguments in ``given``, then for the imaginary ones.
+    """Lower ``complex: parts(...)``: call ``converter`` for the real, then for the imaginary parts.
 
-    Real arguments among them have an imaginary part of zeros; all are cast to the parts of the
-    result. A complex dtype among the other arguments becomes that of its parts.
+    ``given`` holds the arguments to split. A real argument has an imaginary part of zeros, and all
+    parts are cast to the part dtype of the result. In ``others``, a complex ``dtype`` becomes the
+    dtype of its parts.
     """
-    kinds = [dtypes.is_complex_type(dtype) for dtype in res.dtypes if dtype is not None]
-    if len(set(kinds)) > 1:
-        return _mixed_results(graph, res, converter, given, kinds, others)
+    are_complex = [dtypes.is_complex_type(dtype) for dtype in res.dtypes if dtype is not None]
+    if len(set(are_complex)) > 1:
+        return _mixed_results(graph, res, converter, given, are_complex, others)
     if res.dtype is not None and not dtypes.is_complex_type(res.dtype):
         # torch drops the imaginary part, as full_like(x, 1, dtype=float32) does
         return converter(
@@ -39,14 +39,14 @@ def each_part(
         name: part_type(value) if name == "dtype" and type(value) is int else value
         for name, value in others.items()
     }
-    result = []
+    parts = []
     for part, suffix in enumerate(("real", "imag")):
         arguments = {
             name: _select_part(graph, value, part, real_dtype) for name, value in given.items()
         }
-        record = _part_record(graph, res, suffix)
-        result.append(converter(graph, record, **arguments, **others))
-    return _make_pair(graph, result[0], result[1])
+        part_spec = _part_spec(graph, res, suffix)
+        parts.append(converter(graph, part_spec, **arguments, **others))
+    return _make_pair(graph, parts[0], parts[1])
 
 
 def _mixed_results(
@@ -54,15 +54,15 @@ def _mixed_results(
     res: ResultSpec,
     converter: Callable[..., Any],
     given: Mapping[str, Any],
-    kinds: Sequence[bool],
+    are_complex: Sequence[bool],
     others: Mapping[str, Any],
 ) -> list[Any]:
-    """Real and complex results of one operator: the real ones keep their first parts only."""
+    """Convert an operator with real and complex results; real results use the real parts only."""
     results = []
     for part, suffix in enumerate(("real", "imag")):
         arguments = {name: _select_part(graph, value, part, None) for name, value in given.items()}
-        results.append(converter(graph, _part_record(graph, res, suffix), **arguments, **others))
-    pairs = zip(*results, kinds, strict=True)
+        results.append(converter(graph, _part_spec(graph, res, suffix), **arguments, **others))
+    pairs = zip(*results, are_complex, strict=True)
     return [_make_pair(graph, a, b) if is_complex else a for a, b, is_complex in pairs]
 
 
@@ -73,23 +73,25 @@ def products_of_parts(
     given: Mapping[str, Any],
     **others: Any,
 ) -> Any:
-    """``complex: products(a, b, c)``: a converter of real tensors that is linear in ``a`` and in
-    ``b``, and adds ``c``, called for the four products of their parts."""
+    """Lower ``complex: products(a, b, c)``: call ``converter`` for the four products of the parts.
+
+    ``converter`` takes real tensors, is linear in ``a`` and in ``b``, and adds ``c``.
+    """
     op = OpBuilder(graph)
     real_dtype, names = part_type(res.dtype), list(given)
 
-    def of_parts(first: int, second: int, added: int | None) -> str:
+    def convert_parts(first: int, second: int, addend: int | None) -> str:
         arguments: dict[str, Any] = {}
-        for name, part in zip(names, (first, second, added), strict=False):
+        for name, part in zip(names, (first, second, addend), strict=False):
             arguments[name] = (
                 None if part is None else _select_part(graph, given[name], part, real_dtype)
             )
-        record = _part_record(graph, res, f"product{first}{second}")
-        result: str = converter(graph, record, **arguments, **others)
+        part_spec = _part_spec(graph, res, f"product{first}{second}")
+        result: str = converter(graph, part_spec, **arguments, **others)
         return result
 
-    real = op.Sub(of_parts(0, 0, 0), of_parts(1, 1, None))
-    imag = op.Add(of_parts(0, 1, 1), of_parts(1, 0, None))
+    real = op.Sub(convert_parts(0, 0, 0), convert_parts(1, 1, None))
+    imag = op.Add(convert_parts(0, 1, 1), convert_parts(1, 0, None))
     return _make_pair(graph, real, imag)
 
 
@@ -113,7 +115,7 @@ def _select_part(graph: Graph, value: Any, part: int, dtype: int | None) -> Any:
     return OpBuilder(graph).Cast(name, to=dtype)
 
 
-def _part_record(graph: Graph, res: ResultSpec, suffix: str) -> ResultSpec:
+def _part_spec(graph: Graph, res: ResultSpec, suffix: str) -> ResultSpec:
     names = [graph.unique_name(f"{name}_{suffix}") if name else "" for name in res.outputs]
     return type(res)(names, [part_type(dtype) for dtype in res.dtypes], res.shapes)
 

@@ -1,5 +1,7 @@
-"""Arithmetic of the loops of linear algebra over real results or pairs of complex ones: one
-algorithm serves both. A real operand adds no more nodes than plain operators would.
+"""Arithmetic for linear algebra loops, over real results or pairs of complex parts.
+
+One algorithm handles both fields. For real operands, it makes no more nodes than the plain
+operators.
 """
 
 from __future__ import annotations
@@ -26,8 +28,10 @@ def is_pair(x: Any) -> bool:
 
 
 def map_parts(graph: Graph, op: str, inputs: Sequence[Tensor], **attributes: Any) -> Tensor:
-    """Append a node that moves, adds or selects elements, once for each part of pairs among its
-    inputs; indices and masks serve both parts.
+    """Make a node that moves, adds or selects elements.
+
+    If an input is a pair, one node for each part is made. Real inputs such as indices and masks are
+    inputs of both nodes.
     """
     pair = next((x for x in inputs if is_pair(x)), None)
     if pair is None:
@@ -38,14 +42,14 @@ def map_parts(graph: Graph, op: str, inputs: Sequence[Tensor], **attributes: Any
 
 
 def scalar_const(graph: Graph, value: float, like: Tensor) -> Tensor:
-    """A real number as a 0-d constant of the kind of ``like``."""
-    own = part_type(dtype_of(graph, like))
-    real = const(graph, value, own)
-    return ComplexValue(real, const(graph, 0, own), like.dtype) if is_pair(like) else real
+    """Return a real number as a 0-d constant, complex if ``like`` is."""
+    dtype = part_type(dtype_of(graph, like))
+    real = const(graph, value, dtype)
+    return ComplexValue(real, const(graph, 0, dtype), like.dtype) if is_pair(like) else real
 
 
 def from_real(graph: Graph, real: str, like: Tensor) -> Tensor:
-    """A real result as one of the kind of ``like``."""
+    """Return a real result as a pair if ``like`` is one, else unchanged."""
     if not is_pair(like):
         return real
     zero = filled_like(graph, real, 0, graph.get_type(real))
@@ -53,7 +57,7 @@ def from_real(graph: Graph, real: str, like: Tensor) -> Tensor:
 
 
 def as_kind(graph: Graph, x: str, dtype: int) -> Tensor:
-    """A real result in ``dtype``, which may be complex."""
+    """Cast a real result to ``dtype``, which may be complex."""
     real = cast(graph, x, part_type(dtype))
     if not dtypes.is_complex_type(dtype):
         return real
@@ -61,41 +65,41 @@ def as_kind(graph: Graph, x: str, dtype: int) -> Tensor:
 
 
 def real_of(x: Tensor) -> str:
-    """The real part."""
+    """Return the real part."""
     return x.real if is_pair(x) else x
 
 
 def mul_elements(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
-    """``a * b``, element by element; either may be real."""
+    """Return the elementwise product; each operand may be real or complex."""
     if is_pair(a) and is_pair(b):
         return c_mul(graph, a, b)
     return map_parts(graph, "Mul", [a, b])
 
 
 def mul_matrices(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
-    """The product of matrices."""
+    """Return the matrix product."""
     if is_pair(a):
         return matrix_product(graph, a, b)
     return OpBuilder(graph).MatMul(a, b)
 
 
 def div_elements(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
-    """``a / b``, element by element; ``b`` may be real."""
+    """Return the elementwise quotient; ``b`` may be real if ``a`` is complex."""
     return c_div(graph, a, b) if is_pair(b) else map_parts(graph, "Div", [a, b])
 
 
 def conj_elements(graph: Graph, x: Tensor) -> Tensor:
-    """``x`` with the other sign of its imaginary part."""
+    """Return the complex conjugate."""
     return c_conj(graph, x)
 
 
 def abs_elements(graph: Graph, x: Tensor) -> str:
-    """The absolute value."""
+    """Return the absolute value."""
     return c_abs(graph, x) if is_pair(x) else OpBuilder(graph).Abs(x)
 
 
 def rough_size(graph: Graph, x: Tensor) -> str:
-    """LAPACK's measure of pivots: the absolute value, for a pair the sum of those of both parts."""
+    """Return LAPACK's pivot magnitude: abs(x), or abs(real) + abs(imag) of a pair."""
     op = OpBuilder(graph)
     if not is_pair(x):
         return op.Abs(x)
@@ -104,7 +108,7 @@ def rough_size(graph: Graph, x: Tensor) -> str:
 
 
 def is_zero(graph: Graph, x: Tensor) -> str:
-    """True where the number is 0."""
+    """Return a mask that is true where the number is 0."""
     op = OpBuilder(graph)
     zero = const(graph, 0, part_type(dtype_of(graph, x)))
     if not is_pair(x):
@@ -113,7 +117,7 @@ def is_zero(graph: Graph, x: Tensor) -> str:
 
 
 def in_precision(graph: Graph, x: Tensor, dtype: Dtype) -> Tensor:
-    """``x``, or its parts, in ``dtype``; for pairs that of the whole or of the parts."""
+    """Cast ``x``, or both parts of a pair, to the precision of ``dtype``, real or complex."""
     if not is_pair(x):
         return cast(graph, x, dtype)
     parts = [cast(graph, part, part_type(dtype)) for part in (x.real, x.imag)]

@@ -40,9 +40,9 @@ _MAX_SWEEPS = 30
 class _PairSchedule:
     """Round-robin schedule: the pairs of columns that each round rotates.
 
-    Column i is paired with (round - i) mod odd, where odd is the size if that is odd, else the size
-    minus one. With an even size, the column that would be paired with itself is paired with the
-    last.
+    Let ``odd`` be the size if it is odd, else the size minus 1. Column i is paired with (round - i)
+    mod ``odd``. With an even size, the column that would be paired with itself is paired with the
+    last column.
     """
 
     def __init__(self, graph: Graph, size: Dim) -> None:
@@ -64,7 +64,7 @@ class _PairSchedule:
         return op.Where(op.Equal(columns, self.odd), unpaired_column, partners)
 
     def is_sweep_end(self, body: Graph, round_index: str) -> str:
-        """Return whether this round is the last of a sweep."""
+        """Return a bool result: whether this round is the last of a sweep."""
         next_round = OpBuilder(body).Add(round_index, 1)
         position = OpBuilder(body).Mod(next_round, self.odd)
         return OpBuilder(body).Equal(position, 0)
@@ -75,9 +75,9 @@ def _compute_rotation(
 ) -> tuple[str, Tensor]:
     """Return cosines and sines [batch, 1, size] that zero the ``products`` of partner columns.
 
-    ``diagonal`` has the diagonal elements of the matrix whose off-diagonal elements the products
-    are; columns where ``converged`` is true are not rotated. A complex sine has the product's
-    conjugated phase.
+    ``products`` are off-diagonal elements of a matrix, and ``diagonal`` is its diagonal. Columns
+    where ``converged`` is true are not rotated. A complex sine has the conjugated phase of the
+    product.
     """
     if is_pair(products):
         magnitude = abs_elements(body, products)
@@ -124,11 +124,7 @@ def _loop_conditions(
 
 
 def symmetric_eigen(graph: Graph, a: Tensor) -> tuple[str, Tensor]:
-    """Return eigenvalues and eigenvectors of symmetric or Hermitian matrices [batch, n, n].
-
-    Returns:
-        The eigenvalues [batch, n], ascending, and the eigenvectors [batch, n, n] as columns.
-    """
+    """Return ascending eigenvalues [batch, n] and eigenvectors of Hermitian [batch, n, n]."""
     size = dim_of(graph, a, 1)
     schedule, columns = _PairSchedule(graph, size), axis_indices(graph, a, -1)
     diagonal_mask = OpBuilder(graph).Equal(axis_indices(graph, a, -2), columns)
@@ -153,7 +149,7 @@ def symmetric_eigen(graph: Graph, a: Tensor) -> tuple[str, Tensor]:
         partners = schedule.find_partners(body, round_index, columns)
         partner_columns = map_parts(body, "Gather", [a, partners], axis=2)
         products = extract_diagonal(body, partner_columns)
-        # not Greater, instead of LessOrEqual: NaN counts as converged, so that the loop ends early
+        # Not(Greater) treats NaN as converged, unlike LessOrEqual, so the loop ends early
         converged = op.Not(op.Greater(abs_elements(body, products), threshold))
         converged = op.Or(converged, op.Equal(columns, partners))
         diagonal = extract_diagonal(body, real_of(a))

@@ -1,4 +1,4 @@
-"""Powers and the exponential of matrices, chains of products."""
+"""Lower powers and the exponential of matrices, and chains of matrix products."""
 
 from __future__ import annotations
 
@@ -20,30 +20,29 @@ from .matrix import batch_of, flat_batch, run_loop, unit_batch, with_batch
 from .solvers import solved, unit_like
 
 _DEGREE = 18
-# Bader, Blanes, Casas: up to these norms a Taylor polynomial of degree 18 is exact to the dtype.
-_REACH = {dtypes.float32: 3.010066362817634, dtypes.float64: 1.090863719290036}
+# Up to these norms, a Taylor polynomial of degree 18 is exact to the dtype (Bader, Blanes, Casas).
+_MAX_NORMS = {dtypes.float32: 3.010066362817634, dtypes.float64: 1.090863719290036}
 
 
 def matrix_power(graph: Graph, res: ResultSpec, self: Tensor, n: int) -> Tensor:
-    """aten::linalg_matrix_power: repeated squaring, of the inverse for n < 0."""
+    """Lower aten::linalg_matrix_power to repeated squaring, of the inverse if n < 0."""
     if n == 0:
         return unit_like(graph, self)
     if n < 0:
         self = solved(graph, self, unit_like(graph, self))
     result: Tensor | None = None
-    times = abs(n)
-    while times:
-        if times & 1:
+    exponent = abs(n)
+    while exponent:
+        if exponent & 1:
             result = self if result is None else matrix_product(graph, result, self)
-        times >>= 1
-        self = matrix_product(graph, self, self) if times else self
+        exponent >>= 1
+        self = matrix_product(graph, self, self) if exponent else self
     assert result is not None
     return map_parts(graph, "Identity", [result])
 
 
 def multi_dot(graph: Graph, res: ResultSpec, tensors: Sequence[Tensor]) -> Tensor:
-    """aten::linalg_multi_dot, aten::chain_matmul: from the left; torch's order differs in rounding
-    alone."""
+    """Lower aten::linalg_multi_dot and aten::chain_matmul to products from left to right."""
     result = tensors[0]
     for factor in tensors[1:]:
         result = matrix_product(graph, result, factor)
@@ -51,66 +50,65 @@ def multi_dot(graph: Graph, res: ResultSpec, tensors: Sequence[Tensor]) -> Tenso
 
 
 def matrix_exp(graph: Graph, res: ResultSpec, self: Tensor) -> Tensor:
-    """aten::linalg_matrix_exp: a Taylor polynomial of the matrix divided by a power of two, squared
-    as often.
+    """Lower aten::linalg_matrix_exp by scaling and squaring.
 
-    Raises:
-        UnsupportedCase: half floats, which torch computes with other bounds.
+    The matrix is divided by 2 ** s, and its Taylor polynomial is squared s times. Half floats are
+    unsupported, because torch uses other bounds for them.
     """
     dtype = part_type(dtype_of(graph, self))
-    if dtype not in _REACH:
-        raise UnsupportedCase("aten::linalg_matrix_exp of another dtype than float32 and float64")
+    if dtype not in _MAX_NORMS:
+        raise UnsupportedCase("aten::linalg_matrix_exp of a dtype other than float32 and float64")
     op, batch, x = OpBuilder(graph), batch_of(graph, self), flat_batch(graph, self)
-    size = op.ReduceSum(abs_elements(graph, x), consts(graph, [1], dtypes.int64), keepdims=1)
-    nothing = op.ReduceMax(
-        op.Concat(size, _zero_like_batch(graph, size), axis=2),
+    column_sums = op.ReduceSum(abs_elements(graph, x), consts(graph, [1], dtypes.int64), keepdims=1)
+    norm = op.ReduceMax(
+        op.Concat(column_sums, _zero_like_batch(graph, column_sums), axis=2),
         consts(graph, [2], dtypes.int64),
         keepdims=1,
     )
-    times = op.Ceil(
+    halvings = op.Ceil(
         op.Div(
-            op.Log(op.Div(nothing, const(graph, _REACH[dtype], dtype))),
+            op.Log(op.Div(norm, const(graph, _MAX_NORMS[dtype], dtype))),
             0.6931471805599453,
         ),
     )
-    sane = op.And(
-        op.Greater(times, 0),
-        op.Less(times, 1100),
+    is_valid = op.And(
+        op.Greater(halvings, 0),
+        op.Less(halvings, 1100),
     )
-    times = op.Where(sane, times, 0)
-    scaled = div_elements(graph, x, op.Pow(const_like(graph, 2, times), times))
-    one = unit_batch(graph, x, dim_of(graph, x, 1), dim_of(graph, x, 1))
-    result = _taylor_polynomial(graph, scaled, one)
-    return with_batch(graph, _square_repeatedly(graph, result, times), batch)
+    halvings = op.Where(is_valid, halvings, 0)
+    scaled = div_elements(graph, x, op.Pow(const_like(graph, 2, halvings), halvings))
+    identity = unit_batch(graph, x, dim_of(graph, x, 1), dim_of(graph, x, 1))
+    result = _taylor_polynomial(graph, scaled, identity)
+    return with_batch(graph, _square_repeatedly(graph, result, halvings), batch)
 
 
 def _zero_like_batch(graph: Graph, x: str) -> str:
-    """[batch, 1, 1] of zeros: a maximum with it exists for empty matrices, too."""
+    """Return zeros [batch, 1, 1] to append, so that the maximum of an empty matrix is defined."""
     return zeros_of(graph, [dim_of(graph, x, 0), 1, 1], graph.get_type(x))
 
 
-def _taylor_polynomial(graph: Graph, x: Tensor, one: Tensor) -> Tensor:
-    """Horner's scheme for 1 + x / 1 (1 + x / 2 (1 + ...))."""
+def _taylor_polynomial(graph: Graph, x: Tensor, identity: Tensor) -> Tensor:
+    """Evaluate 1 + x / 1 (1 + x / 2 (1 + ...)) by Horner's scheme."""
 
     def loop_body(body: Graph, index: str, result: Tensor) -> list[Tensor]:
         op = OpBuilder(body)
-        number = op.Sub(const(body, _DEGREE, dtypes.int64), index)
-        part = div_elements(body, x, cast(body, number, part_type(dtype_of(graph, x))))
-        return [map_parts(body, "Add", [mul_matrices(body, part, result), one])]
+        divisor = op.Sub(const(body, _DEGREE, dtypes.int64), index)
+        quotient = div_elements(body, x, cast(body, divisor, part_type(dtype_of(graph, x))))
+        return [map_parts(body, "Add", [mul_matrices(body, quotient, result), identity])]
 
-    return run_loop(graph, _DEGREE, [one], loop_body)[0]
+    return run_loop(graph, _DEGREE, [identity], loop_body)[0]
 
 
 def _square_repeatedly(graph: Graph, x: Tensor, times: str) -> Tensor:
     """Square each matrix ``times`` [batch, 1, 1] times."""
     op = OpBuilder(graph)
     zero = consts(graph, [0], graph.get_type(times))
-    flat = op.Concat(op.Reshape(times, consts(graph, [-1], dtypes.int64)), zero, axis=0)
-    most = cast(graph, op.ReduceMax(flat, keepdims=0), dtypes.int64)
+    flat_times = op.Concat(op.Reshape(times, consts(graph, [-1], dtypes.int64)), zero, axis=0)
+    max_times = cast(graph, op.ReduceMax(flat_times, keepdims=0), dtypes.int64)
 
     def loop_body(body: Graph, index: str, result: Tensor) -> list[Tensor]:
         op = OpBuilder(body)
-        open_ = op.Less(cast(body, index, graph.get_type(times)), times)
-        return [map_parts(body, "Where", [open_, mul_matrices(body, result, result), result])]
+        active = op.Less(cast(body, index, graph.get_type(times)), times)
+        return [map_parts(body, "Where", [active, mul_matrices(body, result, result), result])]
 
-    return run_loop(graph, most, [x], loop_body)[0]
+    return run_loop(graph, max_times, [x], loop_body)[0]

@@ -1,3 +1,4 @@
-"""Special functions: gamma, Bessel, error functions, orthogonal polynomials, and their tables of
-coefficients.
+"""Lower special functions: gamma, Bessel, error functions, orthogonal polynomials.
+
+The package also has their tables of coefficients.
 """

@@ -1,4 +1,4 @@
-"""A Loop that ends when every element has converged."""
+"""A Loop that ends when all elements have converged."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def while_any(
     step: Step,
     limit: int = np.iinfo(np.int64).max,
 ) -> list[str]:
-    """Run a Loop of at least one and at most ``limit`` trips over ``states``.
+    """Run a Loop over ``states`` for at least one and at most ``limit`` trips.
 
-    ``step(body, names)`` gives the next states, of the same shapes, and a bool tensor: True where
-    an element needs one more trip.
+    ``step(body, names)`` returns the next states, of the same shapes, and a bool tensor that is
+    True where an element needs one more trip.
     """
     body = graph.subgraph(name)
     body.make_tensor_input(graph.unique_name("round"), dtypes.int64, ())
@@ -33,11 +33,11 @@ def while_any(
     for state, like in zip(names, states, strict=True):
         shape = graph.get_shape(like) if graph.has_shape(like) else None
         body.make_tensor_input(state, graph.get_type(like), shape)
-    result, going = step(body, names)
-    # a sum, unlike a maximum, exists for an empty tensor
-    count = OpBuilder(body).ReduceSum(cast(body, going, dtypes.int64), keepdims=0)
-    more = OpBuilder(body).Greater(count, 0)
-    for state in (more, *result):
+    result, needs_trip = step(body, names)
+    # unlike a maximum, the sum of an empty tensor is defined
+    count = OpBuilder(body).ReduceSum(cast(body, needs_trip, dtypes.int64), keepdims=0)
+    continues = OpBuilder(body).Greater(count, 0)
+    for state in (continues, *result):
         body.make_tensor_output(state)
     results = OpBuilder(graph).Loop(
         const(graph, limit, dtypes.int64), "", *states, outputs=len(states), body=body
