@@ -19,20 +19,27 @@ from ortable.prelude.shapes import expanded, iota, zeros_of
 from ortable.prelude.values import as_scalar, cast, const, consts, squeezed, unsqueezed
 
 from .field import (
-    as_kind,
+    cast_to_field,
     conj_elements,
     div_elements,
-    from_real,
+    embed_real,
     is_pair,
     is_zero,
     map_parts,
     mul_elements,
     mul_matrices,
-    real_of,
-    rough_size,
+    pivot_magnitude,
+    real_part,
     scalar_const,
 )
-from .matrix import axis_indices, first_axis, run_loop, scale_of, sum_of_squares, unit_batch
+from .matrix import (
+    as_index_vector,
+    axis_indices,
+    identity_batch,
+    overflow_scale,
+    run_loop,
+    sum_of_squares,
+)
 
 
 def decompose_lu(graph: Graph, a: Tensor) -> tuple[Tensor, str, str]:
@@ -54,13 +61,13 @@ def decompose_lu(graph: Graph, a: Tensor) -> tuple[Tensor, str, str]:
     pivots = zeros_of(graph, [dim_of(graph, a, 0), count], dtypes.int64)
 
     def loop_body(body: Graph, index: str, a: Tensor, order: str, pivots: str) -> list[Tensor]:
-        op, at = OpBuilder(body), first_axis(body, index)
-        magnitude = rough_size(body, map_parts(body, "Gather", [a, at], axis=2))
+        op, at = OpBuilder(body), as_index_vector(body, index)
+        magnitude = pivot_magnitude(body, map_parts(body, "Gather", [a, at], axis=2))
         is_remaining = op.GreaterOrEqual(rows, index)
         magnitude = op.Where(is_remaining, magnitude, -1)
         pivot_row = op.Max(op.ArgMax(magnitude, axis=1, keepdims=1), index)
         pivot_row = op.Squeeze(pivot_row, consts(body, [2], dtypes.int64))
-        source = unsqueezed(body, swapped_indices(body, row_indices, index, pivot_row), [2])
+        source = unsqueezed(body, swap_indices(body, row_indices, index, pivot_row), [2])
         a = map_parts(body, "GatherND", [a, source], batch_dims=1)
         order = op.GatherND(order, source, batch_dims=1)
         one = const(body, 1, dtypes.int64)
@@ -71,7 +78,7 @@ def decompose_lu(graph: Graph, a: Tensor) -> tuple[Tensor, str, str]:
     return a, cast(graph, pivots, dtypes.int32), order
 
 
-def swapped_indices(body: Graph, line: str, first: str, second: str) -> str:
+def swap_indices(body: Graph, line: str, first: str, second: str) -> str:
     """Return the row indices [batch, rows] with ``first`` and ``second`` [batch, 1] exchanged."""
     op = OpBuilder(body)
     result = op.Where(op.Equal(line, second), first, line)
@@ -80,7 +87,7 @@ def swapped_indices(body: Graph, line: str, first: str, second: str) -> str:
 
 def _eliminate_column(body: Graph, a: Tensor, index: str, rows: str, columns: str) -> Tensor:
     """Divide the column at ``index`` by its pivot and update the later columns."""
-    op, at = OpBuilder(body), first_axis(body, index)
+    op, at = OpBuilder(body), as_index_vector(body, index)
     column, pivot_row_values = (map_parts(body, "Gather", [a, at], axis=axis) for axis in (2, 1))
     pivot = map_parts(body, "Gather", [column, at], axis=1)
     # if the pivot is zero, all elements below it are zero too
@@ -95,7 +102,7 @@ def _eliminate_column(body: Graph, a: Tensor, index: str, rows: str, columns: st
     )
 
 
-def row_order(graph: Graph, pivots: str, rows: Dim) -> str:
+def rows_from_pivots(graph: Graph, pivots: str, rows: Dim) -> str:
     """Return [batch, rows]: the source row of each row after all exchanges of ``pivots``."""
     row_indices = iota(graph, 0, rows, 1)
     order = expanded(graph, unsqueezed(graph, row_indices, [0]), [dim_of(graph, pivots, 0), rows])
@@ -103,9 +110,9 @@ def row_order(graph: Graph, pivots: str, rows: Dim) -> str:
 
     def loop_body(body: Graph, index: str, order: str) -> list[str]:
         op = OpBuilder(body)
-        pivot_row = op.Gather(pivots, first_axis(body, index), axis=1)
+        pivot_row = op.Gather(pivots, as_index_vector(body, index), axis=1)
         pivot_row = op.Sub(pivot_row, 1)
-        source = unsqueezed(body, swapped_indices(body, row_indices, index, pivot_row), [2])
+        source = unsqueezed(body, swap_indices(body, row_indices, index, pivot_row), [2])
         return [op.GatherND(order, source, batch_dims=1)]
 
     return run_loop(graph, dim_of(graph, pivots, 1), [order], loop_body)[0]
@@ -114,7 +121,9 @@ def row_order(graph: Graph, pivots: str, rows: Dim) -> str:
 def permutation_matrix(graph: Graph, order: str, dtype: int) -> Tensor:
     """Return P [batch, rows, rows] of A = P L U."""
     row_indices = unsqueezed(graph, iota(graph, 0, dim_of(graph, order, 1), 1), [1])
-    return as_kind(graph, OpBuilder(graph).Equal(row_indices, unsqueezed(graph, order, [1])), dtype)
+    return cast_to_field(
+        graph, OpBuilder(graph).Equal(row_indices, unsqueezed(graph, order, [1])), dtype
+    )
 
 
 def permute_rows(graph: Graph, x: Tensor, order: str, back: bool) -> Tensor:
@@ -133,7 +142,7 @@ def solve_triangular(graph: Graph, a: Tensor, b: Tensor, upper: bool, unit: bool
     def loop_body(body: Graph, index: str, x: Tensor) -> list[Tensor]:
         op = OpBuilder(body)
         index = op.Sub(last, index) if upper else index
-        at = first_axis(body, index)
+        at = as_index_vector(body, index)
         row = map_parts(body, "Gather", [a, at], axis=1)
         is_solved = op("Greater" if upper else "Less", [columns, index])
         factors = map_parts(body, "Where", [is_solved, row, scalar_const(body, 0, a)])
@@ -143,12 +152,12 @@ def solve_triangular(graph: Graph, a: Tensor, b: Tensor, upper: bool, unit: bool
             value = div_elements(body, value, map_parts(body, "Gather", [row, at], axis=2))
         return [map_parts(body, "Where", [op.Equal(rows, index), value, x])]
 
-    zeros = filled_like(graph, real_of(b), 0, part_type(dtype_of(graph, b)))
+    zeros = filled_like(graph, real_part(b), 0, part_type(dtype_of(graph, b)))
     start = ComplexValue(zeros, zeros, b.dtype) if is_pair(b) else zeros
     return run_loop(graph, dim_of(graph, a, 1), [start], loop_body)[0]
 
 
-def lu_solution(graph: Graph, factors: Tensor, order: str, b: Tensor, across: bool) -> Tensor:
+def solve_lu(graph: Graph, factors: Tensor, order: str, b: Tensor, across: bool) -> Tensor:
     """Solve A x = b, or A' x = b if ``across``, from the results of `decompose_lu`."""
     if across:
         adjoint = matrix_adjoint(graph, factors)
@@ -168,13 +177,13 @@ def decompose_cholesky(graph: Graph, a: Tensor) -> tuple[Tensor, str]:
     info = zeros_of(graph, [dim_of(graph, a, 0), 1, 1], dtypes.int64)
 
     def loop_body(body: Graph, index: str, a: Tensor, info: str) -> list[Tensor]:
-        op, at = OpBuilder(body), first_axis(body, index)
+        op, at = OpBuilder(body), as_index_vector(body, index)
         column = map_parts(body, "Gather", [a, at], axis=2)
-        pivot = op.Gather(real_of(column), at, axis=1)
+        pivot = op.Gather(real_part(column), at, axis=1)
         root = op.Sqrt(pivot)
         is_pivot = op.Equal(rows, index)
         column = map_parts(
-            body, "Where", [is_pivot, from_real(body, root, a), div_elements(body, column, root)]
+            body, "Where", [is_pivot, embed_real(body, root, a), div_elements(body, column, root)]
         )
         trailing = op.And(op.Greater(rows, index), op.Greater(columns, index))
         rest = map_parts(body, "Sub", [a, mul_elements(body, column, matrix_adjoint(body, column))])
@@ -201,10 +210,10 @@ def householder_reflectors(graph: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
     )
     column_indices = iota(graph, 0, count, 1)
     tau = zeros_of(graph, [dim_of(graph, a, 0), count], dtype_of(graph, a))
-    scale = scale_of(graph, a)
+    scale = overflow_scale(graph, a)
 
     def loop_body(body: Graph, index: str, a: Tensor, tau: Tensor) -> list[Tensor]:
-        op, at = OpBuilder(body), first_axis(body, index)
+        op, at = OpBuilder(body), as_index_vector(body, index)
         zero, one = scalar_const(body, 0, a), scalar_const(body, 1, a)
         column = map_parts(body, "Gather", [a, at], axis=2)
         head = map_parts(body, "Gather", [column, at], axis=1)
@@ -234,7 +243,7 @@ def _make_reflector(body: Graph, head: Tensor, tail_squares: str) -> tuple[Tenso
     ``beta`` is the new head. ``is_reduced`` is true if the tail is 0 and the head real, so that
     nothing changes.
     """
-    op, real = OpBuilder(body), real_of(head)
+    op, real = OpBuilder(body), real_part(head)
     zero, one = const_like(body, 0, real), const_like(body, 1, real)
     is_reduced, head_square = op.Equal(tail_squares, zero), op.Mul(real, real)
     if is_pair(head):
@@ -248,7 +257,7 @@ def _make_reflector(body: Graph, head: Tensor, tail_squares: str) -> tuple[Tenso
         imag_tau = op.Div(op.Neg(head.imag), beta)
         imag_tau = op.Where(is_reduced, zero, imag_tau)
         tau = ComplexValue(tau, imag_tau, head.dtype)
-    return from_real(body, beta, head), tau, is_reduced
+    return embed_real(body, beta, head), tau, is_reduced
 
 
 def _apply_reflector(body: Graph, x: Tensor, vector: Tensor, tau: Tensor) -> Tensor:
@@ -266,7 +275,7 @@ def apply_reflectors(graph: Graph, a: Tensor, tau: Tensor, x: Tensor, across: bo
     def loop_body(body: Graph, index: str, x: Tensor) -> list[Tensor]:
         op = OpBuilder(body)
         index = index if across else op.Sub(last, index)
-        at = first_axis(body, index)
+        at = as_index_vector(body, index)
         column = map_parts(body, "Gather", [a, at], axis=2)
         is_below = op.Greater(rows, index)
         tail = map_parts(body, "Where", [is_below, column, scalar_const(body, 0, a)])
@@ -279,5 +288,5 @@ def apply_reflectors(graph: Graph, a: Tensor, tau: Tensor, x: Tensor, across: bo
 
 def orthogonal_columns(graph: Graph, a: Tensor, tau: Tensor, columns: Dim) -> Tensor:
     """Return the first ``columns`` columns of the product of the reflectors."""
-    start = unit_batch(graph, a, dim_of(graph, a, 1), columns)
+    start = identity_batch(graph, a, dim_of(graph, a, 1), columns)
     return apply_reflectors(graph, a, tau, start, False)

@@ -48,7 +48,7 @@ def scalar_const(graph: Graph, value: float, like: Tensor) -> Tensor:
     return ComplexValue(real, const(graph, 0, dtype), like.dtype) if is_pair(like) else real
 
 
-def from_real(graph: Graph, real: str, like: Tensor) -> Tensor:
+def embed_real(graph: Graph, real: str, like: Tensor) -> Tensor:
     """Return a real result as a pair if ``like`` is one, else unchanged."""
     if not is_pair(like):
         return real
@@ -56,7 +56,7 @@ def from_real(graph: Graph, real: str, like: Tensor) -> Tensor:
     return ComplexValue(real, zero, like.dtype)
 
 
-def as_kind(graph: Graph, x: str, dtype: int) -> Tensor:
+def cast_to_field(graph: Graph, x: str, dtype: int) -> Tensor:
     """Cast a real result to ``dtype``, which may be complex."""
     real = cast(graph, x, part_type(dtype))
     if not dtypes.is_complex_type(dtype):
@@ -64,7 +64,7 @@ def as_kind(graph: Graph, x: str, dtype: int) -> Tensor:
     return ComplexValue(real, filled_like(graph, x, 0, part_type(dtype)), dtype)
 
 
-def real_of(x: Tensor) -> str:
+def real_part(x: Tensor) -> str:
     """Return the real part."""
     return x.real if is_pair(x) else x
 
@@ -98,7 +98,7 @@ def abs_elements(graph: Graph, x: Tensor) -> str:
     return c_abs(graph, x) if is_pair(x) else OpBuilder(graph).Abs(x)
 
 
-def rough_size(graph: Graph, x: Tensor) -> str:
+def pivot_magnitude(graph: Graph, x: Tensor) -> str:
     """Return LAPACK's pivot magnitude: abs(x), or abs(real) + abs(imag) of a pair."""
     op = OpBuilder(graph)
     if not is_pair(x):

@@ -29,10 +29,10 @@ from .field import (
     is_zero,
     map_parts,
     mul_elements,
-    real_of,
+    real_part,
     scalar_const,
 )
-from .matrix import axis_indices, run_loop, scale_of, sum_of_squares, unit_batch
+from .matrix import axis_indices, identity_batch, overflow_scale, run_loop, sum_of_squares
 
 _MAX_SWEEPS = 30
 
@@ -131,7 +131,7 @@ def symmetric_eigen(graph: Graph, a: Tensor) -> tuple[str, Tensor]:
     op, row_axis = OpBuilder(graph), consts(graph, [1], dtypes.int64)
     matrix_axes = consts(graph, [1, 2], dtypes.int64)
     epsilon = const(graph, machine_epsilon(part_type(dtype_of(graph, a))), _part_dtype(graph, a))
-    frobenius_norm = op.ReduceL2(real_of(a), matrix_axes, keepdims=1)
+    frobenius_norm = op.ReduceL2(real_part(a), matrix_axes, keepdims=1)
     if is_pair(a):
         frobenius_norm = hypot_of(
             graph, frobenius_norm, op.ReduceL2(a.imag, matrix_axes, keepdims=1)
@@ -152,7 +152,7 @@ def symmetric_eigen(graph: Graph, a: Tensor) -> tuple[str, Tensor]:
         # Not(Greater) treats NaN as converged, unlike LessOrEqual, so the loop ends early
         converged = op.Not(op.Greater(abs_elements(body, products), threshold))
         converged = op.Or(converged, op.Equal(columns, partners))
-        diagonal = extract_diagonal(body, real_of(a))
+        diagonal = extract_diagonal(body, real_part(a))
         cosine, sine = _compute_rotation(body, diagonal, products, columns, partners, converged)
         a = _rotate_columns(body, a, partner_columns, cosine, sine)
         row_rotation = [matrix_transpose(body, cosine), matrix_adjoint(body, sine)]
@@ -167,9 +167,9 @@ def symmetric_eigen(graph: Graph, a: Tensor) -> tuple[str, Tensor]:
             vectors,
         ]
 
-    initial_states = [const(graph, False, dtypes.boolean), a, unit_batch(graph, a, size, size)]
+    initial_states = [const(graph, False, dtypes.boolean), a, identity_batch(graph, a, size, size)]
     _, a, vectors = run_loop(graph, schedule.trips, initial_states, loop_body, going=True)
-    values = op.Squeeze(extract_diagonal(graph, real_of(a)), row_axis)
+    values = op.Squeeze(extract_diagonal(graph, real_part(a)), row_axis)
     values, order = op("TopK", [values, as_vec(graph, size)], 2, axis=1, largest=0)
     return values, _gather_columns(graph, vectors, order)
 
@@ -206,7 +206,7 @@ def singular_decomposition(graph: Graph, a: Tensor) -> tuple[Tensor, str, Tensor
     """
     size, op = dim_of(graph, a, 2), OpBuilder(graph)
     schedule, columns = _PairSchedule(graph, size), axis_indices(graph, a, -1)
-    scale = scale_of(graph, a)
+    scale = overflow_scale(graph, a)
     a = map_parts(graph, "Div", [a, scale])
     row_axis = consts(graph, [1], dtypes.int64)
     epsilon = machine_epsilon(_part_dtype(graph, a)) / 2
@@ -240,9 +240,9 @@ def singular_decomposition(graph: Graph, a: Tensor) -> tuple[Tensor, str, Tensor
             vectors,
         ]
 
-    initial_states = [const(graph, False, dtypes.boolean), a, unit_batch(graph, a, size, size)]
+    initial_states = [const(graph, False, dtypes.boolean), a, identity_batch(graph, a, size, size)]
     _, a, vectors = run_loop(graph, schedule.trips, initial_states, loop_body, going=True)
-    column_norms = op.ReduceL2(real_of(a), row_axis, keepdims=1)
+    column_norms = op.ReduceL2(real_part(a), row_axis, keepdims=1)
     if is_pair(a):
         column_norms = hypot_of(graph, column_norms, op.ReduceL2(a.imag, row_axis, keepdims=1))
     norms = op.Squeeze(column_norms, row_axis)

@@ -24,7 +24,7 @@ from ortable.prelude.pointwise import const_like
 from ortable.prelude.shapes import expanded, zeros_of
 from ortable.prelude.values import as_scalar, cast, const, consts, reshape_to, unsqueezed
 
-from .factor import swapped_indices
+from .factor import swap_indices
 from .field import (
     abs_elements,
     conj_elements,
@@ -34,19 +34,19 @@ from .field import (
     map_parts,
     mul_elements,
     mul_matrices,
-    real_of,
-    rough_size,
+    pivot_magnitude,
+    real_part,
     scalar_const,
 )
 from .matrix import (
+    as_index_vector,
     axis_indices,
-    batch_of,
-    first_axis,
-    flat_batch,
-    in_batch,
-    joint_batch,
+    batch_dims,
+    broadcast_batch_dims,
+    broadcast_to_batch,
+    flatten_batch,
     run_loop,
-    with_batch,
+    unflatten_batch,
 )
 
 __all__ = ["ldl_factors", "ldl_solved"]
@@ -89,9 +89,9 @@ def ldl_factors(graph: Graph, x: Tensor, hermitian: Bool) -> Tensors:
     1, negative for blocks of two rows. ``info`` is the number, from 1, of the first zero block, or
     0.
     """
-    batch, size = batch_of(graph, x), dim_of(graph, x, -1)
+    batch, size = batch_dims(graph, x), dim_of(graph, x, -1)
     # torch's shape does not always show that both sides have the same size
-    a = reshape_to(graph, flat_batch(graph, x), [dims.product_of(batch), size, size])
+    a = reshape_to(graph, flatten_batch(graph, x), [dims.product_of(batch), size, size])
     count = dim_of(graph, a, 0)
     shared = _loop_constants(graph, a, hermitian)
 
@@ -105,7 +105,7 @@ def ldl_factors(graph: Graph, x: Tensor, hermitian: Bool) -> Tensors:
         is_two_rows = op.And(pivot.is_two_rows, is_first_trip)
         row = op.Where(is_second_trip, index, pivot.row)
         end = op.Add(index, cast(body, is_two_rows, dtypes.int64))
-        source = swapped_indices(body, shared.rows, end, row)
+        source = swap_indices(body, shared.rows, end, row)
         full = map_parts(body, "GatherND", [full, source], batch_dims=1)
         full = map_parts(
             body, "GatherND", [shared.mirror_triangle(body, full), source], batch_dims=1
@@ -127,7 +127,7 @@ def ldl_factors(graph: Graph, x: Tensor, hermitian: Bool) -> Tensors:
     a, pivots, info, _ = run_loop(graph, size, [a, *initial_codes, is_second_trip], loop_body)
     pivots = reshape_to(graph, cast(graph, pivots, dtypes.int32), [*batch, size])
     info = reshape_to(graph, cast(graph, info, dtypes.int32), batch)
-    return [with_batch(graph, triu(graph, a, False), batch), pivots, info]
+    return [unflatten_batch(graph, triu(graph, a, False), batch), pivots, info]
 
 
 def _loop_constants(graph: Graph, a: Tensor, hermitian: bool) -> _LoopConstants:
@@ -153,15 +153,15 @@ def _choose_pivot(body: Graph, shared: _LoopConstants, full: Tensor, index: str)
     The choice is to keep the row, to exchange it for the row of the largest element in its column,
     or to take both rows as one block.
     """
-    op, at = OpBuilder(body), first_axis(body, index)
-    column = rough_size(body, map_parts(body, "Gather", [full, at], axis=2))
+    op, at = OpBuilder(body), as_index_vector(body, index)
+    column = pivot_magnitude(body, map_parts(body, "Gather", [full, at], axis=2))
     zero, alpha = const_like(body, 0, column), const_like(body, _ALPHA, column)
     diagonal = op.Gather(column, at, axis=1)
     is_below = op.Greater(shared.rows, index)
     best_row = op.Where(is_below, column, -1)
     best_row = op.Max(op.ArgMax(best_row, axis=1, keepdims=1), index)
     column_max = _max_masked(body, is_below, column, 1)
-    row = rough_size(body, map_parts(body, "GatherND", [full, best_row], batch_dims=1))
+    row = pivot_magnitude(body, map_parts(body, "GatherND", [full, best_row], batch_dims=1))
     is_best_column = op.Equal(shared.columns, best_row)
     other_columns = op.And(op.GreaterOrEqual(shared.columns, index), op.Not(is_best_column))
     row_max = _max_masked(body, other_columns, row, 2)
@@ -190,10 +190,10 @@ def _eliminate_block(
     The trailing matrix is updated.
     """
     op, one = OpBuilder(body), const(body, 1, dtypes.int64)
-    at = first_axis(body, index)
+    at = as_index_vector(body, index)
     left, right = _pivot_columns(body, shared, full, index)
     pivot = map_parts(body, "Gather", [left, at], axis=1)
-    pivot = real_of(pivot) if shared.hermitian else pivot
+    pivot = real_part(pivot) if shared.hermitian else pivot
     # if the pivot is zero, all elements below it are zero too
     unit = scalar_const(body, 1, pivot)
     divisor = map_parts(body, "Where", [is_zero(body, pivot), unit, pivot])
@@ -218,12 +218,14 @@ def _pivot_columns(body: Graph, shared: _LoopConstants, x: Tensor, index: str) -
     """Return the columns of ``x`` at ``index`` and after it; at the last index, return it twice."""
     second = OpBuilder(body).Add(index, 1)
     second = OpBuilder(body).Min(second, shared.last)
-    return [map_parts(body, "Gather", [x, first_axis(body, i)], axis=2) for i in (index, second)]
+    return [
+        map_parts(body, "Gather", [x, as_index_vector(body, i)], axis=2) for i in (index, second)
+    ]
 
 
 def _pivot_block(body: Graph, x: Tensor, first: str, second: str) -> tuple[Tensor, Tensor, Tensor]:
     """Return x[first, first], x[second, first] and x[second, second], [batch, 1, 1] each."""
-    upper, lower = first_axis(body, first), first_axis(body, second)
+    upper, lower = as_index_vector(body, first), as_index_vector(body, second)
     left, right = (map_parts(body, "Gather", [x, column], axis=2) for column in (upper, lower))
     return (
         map_parts(body, "Gather", [left, upper], axis=1),
@@ -255,7 +257,7 @@ def _solve_hermitian(
     head, below, tail = block
     magnitude = abs_elements(body, below)
     one = scalar_const(body, 1, magnitude)
-    heads, tails = (div_elements(body, real_of(x), magnitude) for x in (head, tail))
+    heads, tails = (div_elements(body, real_part(x), magnitude) for x in (head, tail))
     scale = map_parts(body, "Sub", [mul_elements(body, tails, heads), one])
     scale = div_elements(body, div_elements(body, one, scale), magnitude)
     phase = div_elements(body, below, magnitude)
@@ -272,13 +274,15 @@ def _solve_hermitian(
 
 def ldl_solved(graph: Graph, factors: Tensor, pivots: Tensor, b: Tensor, hermitian: Bool) -> Tensor:
     """Solve A x = b from the results of `ldl_factors`; leading dimensions broadcast."""
-    batch, size = joint_batch(graph, [factors, b]), dim_of(graph, factors, -1)
-    factors, b = (flat_batch(graph, in_batch(graph, x, batch)) for x in (factors, b))
-    pivots = unsqueezed(graph, cast(graph, pivots, dtypes.int64), [len(batch_of(graph, pivots, 0))])
-    pivots = flat_batch(graph, expanded(graph, pivots, [*batch, size, 1]))
+    batch, size = broadcast_batch_dims(graph, [factors, b]), dim_of(graph, factors, -1)
+    factors, b = (flatten_batch(graph, broadcast_to_batch(graph, x, batch)) for x in (factors, b))
+    pivots = unsqueezed(
+        graph, cast(graph, pivots, dtypes.int64), [len(batch_dims(graph, pivots, 0))]
+    )
+    pivots = flatten_batch(graph, expanded(graph, pivots, [*batch, size, 1]))
     shared = _loop_constants(graph, factors, hermitian)
     x = _solve_lower(graph, shared, factors, pivots, b)
-    return with_batch(graph, _solve_upper(graph, shared, factors, pivots, x), batch)
+    return unflatten_batch(graph, _solve_upper(graph, shared, factors, pivots, x), batch)
 
 
 def _decode_pivot(
@@ -289,7 +293,7 @@ def _decode_pivot(
     Both are [batch, 1, 1]. A block has one row at the index ``last_index`` and in its second trip.
     """
     op = OpBuilder(body)
-    pivot_code = op.Gather(pivots, first_axis(body, index), axis=1)
+    pivot_code = op.Gather(pivots, as_index_vector(body, index), axis=1)
     is_two_rows = op.Less(pivot_code, 0)
     is_two_rows = op.And(is_two_rows, op.Not(op.Or(is_second_trip, op.Equal(index, last_index))))
     row = op.Sub(op.Abs(pivot_code), 1)
@@ -305,18 +309,18 @@ def _solve_lower(
         op = OpBuilder(body)
         row, is_two_rows = _decode_pivot(body, pivots, index, is_second_trip, shared.last)
         end = op.Add(index, cast(body, is_two_rows, dtypes.int64))
-        source = swapped_indices(body, shared.rows, end, op.Where(is_second_trip, end, row))
+        source = swap_indices(body, shared.rows, end, op.Where(is_second_trip, end, row))
         exchanged = map_parts(body, "GatherND", [x, source], batch_dims=1)
         left, right = _pivot_columns(body, shared, factors, index)
-        at = first_axis(body, index)
+        at = as_index_vector(body, index)
         second = op.Min(op.Add(index, 1), shared.last)
         upper = map_parts(body, "Gather", [exchanged, at], axis=1)
-        lower = map_parts(body, "Gather", [exchanged, first_axis(body, second)], axis=1)
+        lower = map_parts(body, "Gather", [exchanged, as_index_vector(body, second)], axis=1)
         updated = map_parts(body, "Sub", [exchanged, mul_elements(body, left, upper)])
         updated_twice = map_parts(body, "Sub", [updated, mul_elements(body, right, lower)])
         updated = map_parts(body, "Where", [is_two_rows, updated_twice, updated])
         pivot = map_parts(body, "Gather", [left, at], axis=1)
-        pivot = real_of(pivot) if shared.hermitian else pivot
+        pivot = real_part(pivot) if shared.hermitian else pivot
         single = mul_elements(body, upper, div_elements(body, scalar_const(body, 1, pivot), pivot))
         pair = _solve_block(body, shared, _pivot_block(body, factors, index, second), upper, lower)
         upper_value = map_parts(body, "Where", [is_two_rows, pair[0], single])
@@ -366,7 +370,7 @@ def _solve_upper(
         solved_rows = map_parts(body, "Where", [is_below, x, zero])
         result = x
         for target, mask in ((previous, is_two_rows), (position, None)):
-            index = first_axis(body, target)
+            index = as_index_vector(body, target)
             column = map_parts(body, "Gather", [factors, index], axis=2)
             column = map_parts(body, "Where", [is_below, column, zero])
             value = map_parts(body, "Gather", [x, index], axis=1)
@@ -378,7 +382,7 @@ def _solve_upper(
         result = map_parts(
             body,
             "GatherND",
-            [result, swapped_indices(body, shared.rows, position, row)],
+            [result, swap_indices(body, shared.rows, position, row)],
             batch_dims=1,
         )
         return [map_parts(body, "Where", [is_second_trip, x, result]), is_two_rows]

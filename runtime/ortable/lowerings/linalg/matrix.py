@@ -29,7 +29,7 @@ _SCALE_LIMITS = {dtypes.float32: 8, dtypes.float64: 70}
 _LARGEST = {dtype: float(np.finfo(dtypes.to_numpy(dtype)).max) for dtype in _SCALE_LIMITS}
 
 
-def flat_batch(graph: Graph, x: Tensor, matrix_dims: int = 2) -> Tensor:
+def flatten_batch(graph: Graph, x: Tensor, matrix_dims: int = 2) -> Tensor:
     """Flatten the leading dimensions of ``x``, before the last ``matrix_dims``."""
     shape = list(shape_of(graph, x))
     batch = shape[: len(shape) - matrix_dims]
@@ -40,26 +40,26 @@ def flat_batch(graph: Graph, x: Tensor, matrix_dims: int = 2) -> Tensor:
     )
 
 
-def with_batch(graph: Graph, x: Tensor, batch: Sequence[Dim]) -> Tensor:
-    """Invert `flat_batch`: reshape the leading dimension of ``x`` to ``batch``."""
+def unflatten_batch(graph: Graph, x: Tensor, batch: Sequence[Dim]) -> Tensor:
+    """Invert `flatten_batch`: reshape the leading dimension of ``x`` to ``batch``."""
     return reshape_to(graph, x, [*batch, *shape_of(graph, x)[1:]])
 
 
-def batch_of(graph: Graph, x: Tensor, matrix_dims: int = 2) -> list[Dim]:
+def batch_dims(graph: Graph, x: Tensor, matrix_dims: int = 2) -> list[Dim]:
     """Return the leading dimensions of ``x``, before the last ``matrix_dims``."""
     shape = list(shape_of(graph, x))
     return shape[: len(shape) - matrix_dims]
 
 
-def joint_batch(graph: Graph, xs: Sequence[Tensor]) -> list[Dim]:
+def broadcast_batch_dims(graph: Graph, xs: Sequence[Tensor]) -> list[Dim]:
     """Return the leading dimensions to which the leading dimensions of ``xs`` broadcast."""
-    result = broadcast(*(tuple(batch_of(graph, x)) for x in xs))
+    result = broadcast(*(tuple(batch_dims(graph, x)) for x in xs))
     if result is None:
         raise UnsupportedCase("batches whose common shape depends on which dynamic size is 1")
     return list(result)
 
 
-def in_batch(graph: Graph, x: Tensor, batch: Sequence[Dim]) -> Tensor:
+def broadcast_to_batch(graph: Graph, x: Tensor, batch: Sequence[Dim]) -> Tensor:
     """Broadcast a matrix, or a batch of them, to the leading dimensions ``batch``."""
     return expanded(graph, x, [*batch, *shape_of(graph, x)[-2:]])
 
@@ -70,7 +70,7 @@ def axis_indices(graph: Graph, x: Tensor, axis: int) -> str:
     return unsqueezed(graph, result, [1]) if axis == -2 else result
 
 
-def scale_of(graph: Graph, a: Tensor) -> str:
+def overflow_scale(graph: Graph, a: Tensor) -> str:
     """Return the divisor of each matrix [batch, 1, 1]: 1, unless its elements are huge or tiny."""
     op, dtype = OpBuilder(graph), part_type(dtype_of(graph, a))
     matrix_axes = consts(graph, [1, 2], dtypes.int64)
@@ -87,7 +87,7 @@ def scale_of(graph: Graph, a: Tensor) -> str:
     return op.Where(needs_scale, total, one)
 
 
-def unit_batch(graph: Graph, like: Tensor, rows: Dim, columns: Dim) -> Tensor:
+def identity_batch(graph: Graph, like: Tensor, rows: Dim, columns: Dim) -> Tensor:
     """Return identity matrices [batch, rows, columns], as many as ``like`` has."""
     row_indices = unsqueezed(graph, iota(graph, 0, rows, 1), [1])
     is_diagonal = OpBuilder(graph).Equal(row_indices, iota(graph, 0, columns, 1))
@@ -99,7 +99,7 @@ def unit_batch(graph: Graph, like: Tensor, rows: Dim, columns: Dim) -> Tensor:
     return ComplexValue(identity, zeros_of(graph, shape, part_type(dtype)), dtype)
 
 
-def first_axis(graph: Graph, x: str) -> str:
+def as_index_vector(graph: Graph, x: str) -> str:
     """Return an int result as a vector of one element, so that Gather keeps the dimension."""
     return OpBuilder(graph).Unsqueeze(x, consts(graph, [0], dtypes.int64))
 

@@ -16,7 +16,7 @@ from ortable.prelude.shapes import zeros_of
 from ortable.prelude.values import cast, const, consts
 
 from .field import abs_elements, div_elements, map_parts, mul_matrices
-from .matrix import batch_of, flat_batch, run_loop, unit_batch, with_batch
+from .matrix import batch_dims, flatten_batch, identity_batch, run_loop, unflatten_batch
 from .solvers import solved, unit_like
 
 _DEGREE = 18
@@ -58,7 +58,7 @@ def matrix_exp(graph: Graph, res: ResultSpec, self: Tensor) -> Tensor:
     dtype = part_type(dtype_of(graph, self))
     if dtype not in _MAX_NORMS:
         raise UnsupportedCase("aten::linalg_matrix_exp of a dtype other than float32 and float64")
-    op, batch, x = OpBuilder(graph), batch_of(graph, self), flat_batch(graph, self)
+    op, batch, x = OpBuilder(graph), batch_dims(graph, self), flatten_batch(graph, self)
     column_sums = op.ReduceSum(abs_elements(graph, x), consts(graph, [1], dtypes.int64), keepdims=1)
     norm = op.ReduceMax(
         op.Concat(column_sums, _zero_like_batch(graph, column_sums), axis=2),
@@ -77,9 +77,9 @@ def matrix_exp(graph: Graph, res: ResultSpec, self: Tensor) -> Tensor:
     )
     halvings = op.Where(is_valid, halvings, 0)
     scaled = div_elements(graph, x, op.Pow(const_like(graph, 2, halvings), halvings))
-    identity = unit_batch(graph, x, dim_of(graph, x, 1), dim_of(graph, x, 1))
+    identity = identity_batch(graph, x, dim_of(graph, x, 1), dim_of(graph, x, 1))
     result = _taylor_polynomial(graph, scaled, identity)
-    return with_batch(graph, _square_repeatedly(graph, result, halvings), batch)
+    return unflatten_batch(graph, _square_repeatedly(graph, result, halvings), batch)
 
 
 def _zero_like_batch(graph: Graph, x: str) -> str:

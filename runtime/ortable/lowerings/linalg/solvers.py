@@ -79,7 +79,7 @@ def unit_matrix(graph: Graph, rows: SymInt, columns: SymInt, dtype: Dtype) -> Re
     """Return a matrix [rows, columns] with ones on the diagonal."""
     row_indices = unsqueezed(graph, iota(graph, 0, rows, 1), [1])
     is_diagonal = OpBuilder(graph).Equal(row_indices, iota(graph, 0, columns, 1))
-    return field.as_kind(graph, is_diagonal, dtype)
+    return field.cast_to_field(graph, is_diagonal, dtype)
 
 
 def with_unit_diagonal(graph: Graph, x: Tensor) -> Tensor:
@@ -118,9 +118,9 @@ def _last_axis(graph: Graph, x: Tensor) -> str:
 
 def lu_factors(graph: Graph, x: Tensor) -> Tensors:
     """Return [LU, pivots]: L without its unit diagonal below U; LAPACK's int32 pivots, from 1."""
-    batch = matrix.batch_of(graph, x)
-    factors, pivots, _ = factor.decompose_lu(graph, matrix.flat_batch(graph, x))
-    return [matrix.with_batch(graph, part, batch) for part in (factors, pivots)]
+    batch = matrix.batch_dims(graph, x)
+    factors, pivots, _ = factor.decompose_lu(graph, matrix.flatten_batch(graph, x))
+    return [matrix.unflatten_batch(graph, part, batch) for part in (factors, pivots)]
 
 
 def kept_factors(graph: Graph, x: Tensor) -> Tensors:
@@ -140,9 +140,9 @@ def kept_factors(graph: Graph, x: Tensor) -> Tensors:
 
 def lu_permutation(graph: Graph, pivots: Tensor, rows: SymInt, dtype: Dtype) -> Tensor:
     """Return P of A = P L U from LAPACK's pivots."""
-    order = factor.row_order(graph, matrix.flat_batch(graph, pivots, 1), rows)
+    order = factor.rows_from_pivots(graph, matrix.flatten_batch(graph, pivots, 1), rows)
     result = factor.permutation_matrix(graph, order, dtype)
-    return matrix.with_batch(graph, result, matrix.batch_of(graph, pivots, 1))
+    return matrix.unflatten_batch(graph, result, matrix.batch_dims(graph, pivots, 1))
 
 
 def lu_info(graph: Graph, factors: Tensor) -> Result:
@@ -154,7 +154,7 @@ def lu_info(graph: Graph, factors: Tensor) -> Result:
     from_end = iota(graph, size, size, -1)
     candidates = op.Where(has_zero_pivot, from_end, 0)
     sentinel = expanded(
-        graph, consts(graph, [0], dtypes.int64), [*matrix.batch_of(graph, factors), 1]
+        graph, consts(graph, [0], dtypes.int64), [*matrix.batch_dims(graph, factors), 1]
     )
     candidates = op.Concat(candidates, sentinel, axis=-1)
     largest = op.ReduceMax(candidates, _last_axis(graph, candidates), keepdims=0)
@@ -175,7 +175,7 @@ def _exchange_sign(graph: Graph, factors: Tensor, pivots: str) -> Tensor:
     exchange_count = op.ReduceSum(exchanges, _last_axis(graph, exchanges), keepdims=0)
     parity = op.Mod(exchange_count, 2)
     signs = op.Sub(1, op.Add(parity, parity))
-    return field.from_real(graph, cast(graph, signs, part_type(dtype_of(graph, factors))), factors)
+    return field.embed_real(graph, cast(graph, signs, part_type(dtype_of(graph, factors))), factors)
 
 
 def lu_solved(
@@ -183,12 +183,15 @@ def lu_solved(
 ) -> Tensor:
     """Solve A x = b, or A' x = b, from LU factors; leading dimensions broadcast."""
     rows = dim_of(graph, factors, -1)
-    batch = matrix.joint_batch(graph, [factors, b])
-    flat = [matrix.flat_batch(graph, matrix.in_batch(graph, x, batch)) for x in (factors, b)]
+    batch = matrix.broadcast_batch_dims(graph, [factors, b])
+    flat = [
+        matrix.flatten_batch(graph, matrix.broadcast_to_batch(graph, x, batch))
+        for x in (factors, b)
+    ]
     pivots = expanded(graph, pivots, [*batch, rows])
-    order = factor.row_order(graph, matrix.flat_batch(graph, pivots, 1), rows)
-    result = factor.lu_solution(graph, flat[0], order, flat[1], adjoint)
-    return matrix.with_batch(graph, result, batch)
+    order = factor.rows_from_pivots(graph, matrix.flatten_batch(graph, pivots, 1), rows)
+    result = factor.solve_lu(graph, flat[0], order, flat[1], adjoint)
+    return matrix.unflatten_batch(graph, result, batch)
 
 
 def solved(graph: Graph, a: Tensor, b: Tensor, left: Bool = True, vector: Bool = False) -> Tensor:
@@ -208,43 +211,46 @@ def triangular_solved(
     graph: Graph, a: Tensor, b: Tensor, upper: Bool, unit: Bool = False
 ) -> Tensor:
     """Solve a x = b for a triangular ``a``; leading dimensions broadcast."""
-    batch = matrix.joint_batch(graph, [a, b])
-    flat = [matrix.flat_batch(graph, matrix.in_batch(graph, x, batch)) for x in (a, b)]
-    return matrix.with_batch(
+    batch = matrix.broadcast_batch_dims(graph, [a, b])
+    flat = [matrix.flatten_batch(graph, matrix.broadcast_to_batch(graph, x, batch)) for x in (a, b)]
+    return matrix.unflatten_batch(
         graph, factor.solve_triangular(graph, flat[0], flat[1], upper, unit), batch
     )
 
 
 def cholesky_factor(graph: Graph, x: Tensor, upper: Bool) -> Tensors:
     """Return [factor, info] of positive definite matrices, from the upper or lower triangle."""
-    flat = matrix.flat_batch(graph, x)
+    flat = matrix.flatten_batch(graph, x)
     result, info = factor.decompose_cholesky(graph, matrix_adjoint(graph, flat) if upper else flat)
     result = matrix_adjoint(graph, result) if upper else result
-    batch = matrix.batch_of(graph, x)
-    return [matrix.with_batch(graph, result, batch), matrix.with_batch(graph, info, batch)]
+    batch = matrix.batch_dims(graph, x)
+    return [
+        matrix.unflatten_batch(graph, result, batch),
+        matrix.unflatten_batch(graph, info, batch),
+    ]
 
 
 def reflectors_of(graph: Graph, x: Tensor) -> Tensors:
     """Return [a, tau] of LAPACK's geqrf: R, with the Householder reflectors below it."""
-    result = factor.householder_reflectors(graph, matrix.flat_batch(graph, x))
-    batch = matrix.batch_of(graph, x)
-    return [matrix.with_batch(graph, part, batch) for part in result]
+    result = factor.householder_reflectors(graph, matrix.flatten_batch(graph, x))
+    batch = matrix.batch_dims(graph, x)
+    return [matrix.unflatten_batch(graph, part, batch) for part in result]
 
 
 def orthogonal_part(graph: Graph, x: Tensor, tau: Tensor, columns: SymInt) -> Tensor:
     """Return the first ``columns`` columns of the product of the reflectors ``x`` and ``tau``."""
-    flat = matrix.flat_batch(graph, x)
-    result = factor.orthogonal_columns(graph, flat, matrix.flat_batch(graph, tau, 1), columns)
-    return matrix.with_batch(graph, result, matrix.batch_of(graph, x))
+    flat = matrix.flatten_batch(graph, x)
+    result = factor.orthogonal_columns(graph, flat, matrix.flatten_batch(graph, tau, 1), columns)
+    return matrix.unflatten_batch(graph, result, matrix.batch_dims(graph, x))
 
 
 def reflected(graph: Graph, x: Tensor, tau: Tensor, other: Tensor, adjoint: Bool) -> Tensor:
     """Return Q ``other``, or its adjoint, for the product Q of the reflectors ``x`` and ``tau``."""
-    flat = [matrix.flat_batch(graph, x), matrix.flat_batch(graph, tau, 1)]
+    flat = [matrix.flatten_batch(graph, x), matrix.flatten_batch(graph, tau, 1)]
     result = factor.apply_reflectors(
-        graph, flat[0], flat[1], matrix.flat_batch(graph, other), adjoint
+        graph, flat[0], flat[1], matrix.flatten_batch(graph, other), adjoint
     )
-    return matrix.with_batch(graph, result, matrix.batch_of(graph, other))
+    return matrix.unflatten_batch(graph, result, matrix.batch_dims(graph, other))
 
 
 # -- eigenvalues and singular values -------------------------------------------------------------
@@ -259,7 +265,9 @@ def symmetric_parts(graph: Graph, x: Tensor, uplo: Str = "L") -> Tensors:
     rows = dim_of(graph, x, -1)
     # torch's shape does not always show that both sides have the same size
     flat = reshape_to(
-        graph, matrix.flat_batch(graph, x), [dims.product_of(matrix.batch_of(graph, x)), rows, rows]
+        graph,
+        matrix.flatten_batch(graph, x),
+        [dims.product_of(matrix.batch_dims(graph, x)), rows, rows],
     )
     comparison = ("LessOrEqual", "GreaterOrEqual")[uplo.upper() == "L"]
     triangle = graph.make_node(
@@ -271,10 +279,10 @@ def symmetric_parts(graph: Graph, x: Tensor, uplo: Str = "L") -> Tensors:
         is_off_diagonal = op.Not(unit_matrix(graph, rows, rows, dtypes.boolean))
         imag = op.Where(is_off_diagonal, flat.imag, 0)
         flat = ComplexValue(flat.real, imag, flat.dtype)
-    batch = matrix.batch_of(graph, x)
+    batch = matrix.batch_dims(graph, x)
     values, vectors = jacobi.symmetric_eigen(graph, flat)
     result = [cast(graph, values, part_type(dtype)), field.in_precision(graph, vectors, dtype)]
-    return [matrix.with_batch(graph, part, batch) for part in result]
+    return [matrix.unflatten_batch(graph, part, batch) for part in result]
 
 
 def symmetric_root(graph: Graph, x: Tensor) -> Tensor:
@@ -291,20 +299,20 @@ def singular_lengths(graph: Graph, x: Tensor) -> Result:
     result = _first_elements(
         graph, jacobi.singular_decomposition(graph, flat)[1], smaller_side(graph, x)
     )
-    return matrix.with_batch(graph, result, matrix.batch_of(graph, x))
+    return matrix.unflatten_batch(graph, result, matrix.batch_dims(graph, x))
 
 
 def singular_parts(graph: Graph, x: Tensor, full: Bool) -> Tensors:
     """Return [u, s, v'] of matrices; ``full`` completes u and v to square matrices."""
     op = OpBuilder(graph)
-    count, batch = smaller_side(graph, x), matrix.batch_of(graph, x)
+    count, batch = smaller_side(graph, x), matrix.batch_dims(graph, x)
     flat, is_wide = _make_tall(graph, x)
     scaled, values, right = jacobi.singular_decomposition(graph, flat)
     rows = dim_of(graph, flat, 1)
     # the columns of u * s are orthogonal, so reflectors normalize and complete them
     packed, tau = factor.householder_reflectors(graph, _first_elements(graph, scaled, count))
     left = factor.orthogonal_columns(graph, packed, tau, rows if full else count)
-    diagonal = diagonal_elements(graph, field.real_of(packed))
+    diagonal = diagonal_elements(graph, field.real_part(packed))
     is_negative = op.Less(diagonal, 0)
     sign_shifts = op.Where(is_negative, *(const_like(graph, shift, diagonal) for shift in (-2, 0)))
     # batch on the left: ONNX Runtime's MatMul fails if only the right operand has an empty batch
@@ -315,7 +323,7 @@ def singular_parts(graph: Graph, x: Tensor, full: Bool) -> Tensors:
     right = right if full else _first_elements(graph, right, count)
     parts = (right, left) if is_wide else (left, right)
     result = [parts[0], _first_elements(graph, values, count), matrix_adjoint(graph, parts[1])]
-    return [matrix.with_batch(graph, part, batch) for part in result]
+    return [matrix.unflatten_batch(graph, part, batch) for part in result]
 
 
 def polar_parts(graph: Graph, x: Tensor) -> Tensors:
@@ -378,7 +386,7 @@ def pseudo_inverse(
 def _make_tall(graph: Graph, x: Tensor) -> tuple[Tensor, bool]:
     """Flatten a batch of matrices, transposed if known to be wide; also return whether it was."""
     rows, columns = shape_of(graph, x)[-2:]
-    flat = matrix.flat_batch(graph, x)
+    flat = matrix.flatten_batch(graph, x)
     is_wide = isinstance(rows, int) and isinstance(columns, int) and rows < columns
     return (matrix_adjoint(graph, flat) if is_wide else flat), is_wide
 
@@ -476,6 +484,6 @@ def _last_axis_product(graph: Graph, x: Tensor) -> Tensor:
 def _padded_diagonal(graph: Graph, factors: Tensor) -> Tensor:
     """Return the diagonals with a 1 appended, so that no reduction is over an empty axis."""
     one = expanded(
-        graph, field.scalar_const(graph, 1, factors), [*matrix.batch_of(graph, factors), 1]
+        graph, field.scalar_const(graph, 1, factors), [*matrix.batch_dims(graph, factors), 1]
     )
     return field.map_parts(graph, "Concat", [diagonal_elements(graph, factors), one], axis=-1)
