@@ -29,13 +29,13 @@ _HEAD = """\
 
 def opsets_of(entry: OpEntry) -> list[int]:
     """The lowest and the newest opset, and both sides of those that a case names."""
-    named = {case.opset[1] for case in entry.every_case() if case.opset is not None}
+    named = {case.opset[1] for case in entry.all_cases() if case.opset is not None}
     return [FLOOR, CEILING, *sorted(named | {version - 1 for version in named})]
 
 
 def reached_by(entry: OpEntry) -> list[int]:
     """For each case of an entry, how many of its sample calls take it somewhere."""
-    counts = [0] * len(entry.every_case())
+    counts = [0] * len(entry.all_cases())
     for sample in entry.samples:
         check, taken = harness.SampleCheck(entry.schema, sample), set[int]()
         for opset, target in itertools.product(opsets_of(entry), ("onnxruntime", None)):

@@ -51,7 +51,7 @@ def _cases(keys: Sequence[str]) -> list[tuple[str, int]]:
         (e.key, i)
         for e in entries
         if isinstance(e, OpEntry)
-        for i in range(len(e.every_case()))
+        for i in range(len(e.all_cases()))
         if len(_siblings(e, i)) > 1
     ]
 
@@ -74,7 +74,7 @@ NEEDED = [
 def _without_case(text: str, entry: OpEntry, case: int) -> str:
     """The text of a spec file without the lines of one lowering case."""
     lines = text.split("\n")
-    first = entry.every_case()[case].span.line - 1
+    first = entry.all_cases()[case].span.line - 1
     indent = len(lines[first]) - len(lines[first].lstrip())
     last = first + 1
     while last < len(lines) and lines[last].strip() and _indent(lines[last]) > indent:
@@ -146,7 +146,7 @@ def _assert_a_sample_fails(
     monkeypatch.setitem(dispatch.CONVERTERS, entry.key, namespace.get(function, complex_function))
     if complex_function is not None:
         monkeypatch.setitem(dispatch.COMPLEX_CONVERTERS, entry.key, complex_function)
-    line = entry.every_case()[case].span.line
+    line = entry.all_cases()[case].span.line
     message = f"no sample call of {entry.key} needs the case at line {line}"
     assert _some_sample_fails(entry), message
 

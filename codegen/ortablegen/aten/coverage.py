@@ -91,8 +91,8 @@ def _make_row(
 ) -> Coverage:
     lowered = entry if isinstance(entry, OpEntry) else targets.find_target(entry)
     assert lowered is not None
-    escapes = {case.python.path for case in lowered.every_case() if case.python is not None}
-    versions = {case.opset[1] for case in lowered.every_case() if case.opset is not None}
+    escapes = {case.python.path for case in lowered.all_cases() if case.python is not None}
+    versions = {case.opset[1] for case in lowered.all_cases() if case.opset is not None}
     return Coverage(
         name=entry.key,
         file=entry.file,
@@ -100,8 +100,8 @@ def _make_row(
         opsets=" ".join(str(version) for version in sorted({18, *versions})),
         dtypes=_sample_dtypes(entry),
         dynamic=any(name is not None for leaf in _sample_tensors(entry) for _, name in leaf.dims),
-        cases=len(lowered.every_case()),
-        refusals=sum(case.refuse is not None for case in lowered.every_case()),
+        cases=len(lowered.all_cases()),
+        refusals=sum(case.refuse is not None for case in lowered.all_cases()),
         escape=" ".join(sorted(path.removeprefix("ortable.lowerings.") for path in escapes))
         if isinstance(entry, OpEntry)
         else "",
@@ -151,7 +151,7 @@ def case_digest(entry: OpEntry) -> str:
     """Hash the cases and samples of an entry, to detect changes since they were counted."""
     texts: list[object] = [entry.schema.text]
     texts += [(name, code.text) for name, code in entry.let]
-    for case in entry.every_case():
+    for case in entry.all_cases():
         texts.append(
             (
                 case.when and case.when.text,
@@ -265,13 +265,13 @@ def _entry_kinds(entries: Sequence[OpEntry]) -> list[str]:
 
 
 def _block_names(entry: OpEntry) -> set[str]:
-    bodies = [line for case in entry.every_case() if case.do for line in case.do.body]
+    bodies = [line for case in entry.all_cases() if case.do for line in case.do.body]
     return {node.id for node in names_in(*bodies)}
 
 
 def _entry_kind(entry: OpEntry) -> str:
     """Return "python" (a lowering), "call" (one family call in each case), "mixed" or "yaml"."""
-    cases = entry.every_case()
+    cases = entry.all_cases()
     if any(case.python is not None for case in cases):
         return "python"
     is_single_call, calls, nodes = True, 0, 0

@@ -198,7 +198,7 @@ def _case_lines(entry: OpEntry, case: LowerCase, number: int, needs: Needs) -> l
         tests.append(f"({text})" if tests and is_loose else text)
     note = "".join(c if c.isprintable() or c == "\n" else "?" for c in case.note or "")
     body = [f"# {line}" for line in note.splitlines()]
-    if len(entry.every_case()) > 1:
+    if len(entry.all_cases()) > 1:
         body.append(f"graph.case = {number}")
     body += _case_body(entry, case, needs)
     if not tests:
@@ -466,7 +466,7 @@ def _call_rows(calls: tuple[CallEntry, ...], kind: str) -> list[tuple[str, str]]
 def count_escapes(specs: Specs) -> tuple[int, int]:
     """Count the entries that use a Python lowering, and the distinct lowering functions."""
     paths = [
-        [case.python.path for case in entry.every_case() if case.python is not None]
+        [case.python.path for case in entry.all_cases() if case.python is not None]
         for entry in specs.ops
     ]
     distinct = {path for entry_paths in paths for path in entry_paths}

@@ -220,13 +220,13 @@ class OpEntry:
         """The overload, such as ``aten::add.Tensor``."""
         return self.schema.key
 
-    def every_case(self) -> tuple[LowerCase, ...]:
+    def all_cases(self) -> tuple[LowerCase, ...]:
         """Return the cases of ``lower``, then those of ``complex``."""
         return self.lower + (self.complex.cases if self.complex is not None else ())
 
     def case_names(self) -> tuple[str, ...]:
         """Return names of cases such as ``aten::addmm/2``; none if there is one case."""
-        count = len(self.every_case())
+        count = len(self.all_cases())
         return tuple(f"{self.key}/{n}" for n in range(1, count + 1)) if count > 1 else ()
 
 
@@ -412,7 +412,7 @@ class Specs:
 
 def operators_called(specs: Specs, known: Iterable[str]) -> list[tuple[str, Span]]:
     """Return the known operators that blocks of specs call, with the positions."""
-    cases = [case for entry in specs.ops for case in entry.every_case()]
+    cases = [case for entry in specs.ops for case in entry.all_cases()]
     bodies = [(case.do.body, case.span) for case in cases if case.do is not None]
     spans_by_name = {name.id: span for body, span in bodies for name in names_in(*body)}
     functions = {key.replace("::", "_").replace(".", "_"): key for key in known}

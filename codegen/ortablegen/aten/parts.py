@@ -270,7 +270,7 @@ class PartReader(EntryReader):
             )
         return tuple(positions[part] for part in text.split() if part in positions)
 
-    def read_ignore(self, node: YNode | None) -> tuple[tuple[str, str, Span], ...]:
+    def read_unused(self, node: YNode | None) -> tuple[tuple[str, str, Span], ...]:
         """Read ``unused``, arguments with reasons."""
         message = "unused must be a mapping from an argument to the reason"
         node = self.read_mapping(node, message, fix="unused: {device: why}")

@@ -144,7 +144,7 @@ def compare_external(specs: Specs) -> list[str]:
     """
     lines = []
     for entry in specs.operator_entries():
-        if entry.requires is None or specs.registry.speaks_for(entry.key):
+        if entry.requires is None or specs.registry.is_complete_for(entry.key):
             continue
         if import_problem(entry.requires) is None:
             registered = INSTALLED.text(entry.key, installed_torch())
@@ -236,7 +236,7 @@ class _Reader(PartReader):
             let=self.read_let(node.get("let")),
             lower=lower,
             complex=complex_form,
-            ignore=self.read_ignore(node.get("unused")),
+            ignore=self.read_unused(node.get("unused")),
             mutates=self.read_key(node, "mutates"),
             samples=self.read_samples(node.get("samples"), schema),
             deviates=read_deviations(node.get("deviates"), schema, self),
@@ -328,7 +328,7 @@ class _Reader(PartReader):
             file=self.file,
             span=node.pairs[0][1].span,
             args=tuple((name, code) for name, code in args if code is not None),
-            ignore=self.read_ignore(node.get("unused")),
+            ignore=self.read_unused(node.get("unused")),
             samples=self.read_samples(node.get("samples"), schema),
             requires=requires,
             versions=versions,

@@ -101,7 +101,7 @@ class InstalledTorch:
         """The installed version."""
         return (installed_torch(),)
 
-    def speaks_for(self, key: str) -> bool:
+    def is_complete_for(self, key: str) -> bool:
         """Whether ``key`` does not exist if this registry lacks it: always."""
         return True
 
@@ -154,7 +154,7 @@ class Record:
     texts: Mapping[str, Mapping[Version, str]] = field(repr=False)
     is_record = True
 
-    def speaks_for(self, key: str) -> bool:
+    def is_complete_for(self, key: str) -> bool:
         """Whether ``key`` does not exist if the record lacks it."""
         return key.partition("::")[0] in NAMESPACES
 
@@ -236,7 +236,7 @@ def schema_of(
     entry_schema = from_torch_schema(parsed)
     if entry_schema.is_mutable and registry.is_record:
         return entry_schema  # the caller refuses it; records lack mutable operators
-    if not registry.speaks_for(key):
+    if not registry.is_complete_for(key):
         if requires is None:
             raise SchemaProblem(
                 f"'{key}' is not an operator that torch itself registers",
@@ -285,7 +285,7 @@ def schema_of_key(
     Raises:
         SchemaProblem: torch has no such overload; the notes name the closest ones.
     """
-    if not registry.speaks_for(key):
+    if not registry.is_complete_for(key):
         problem = import_problem(requires) if requires is not None else None
         notes = (problem,) if problem is not None else ()
         fix = "write an op entry: its line is the schema" if problem is None else None

@@ -342,8 +342,8 @@ def choose_opset(opset: Any, target: str | None, coded: bool = False) -> int | d
     onnx_opset = opsets if isinstance(opsets, int) else opsets[""]
     if coded and onnx_opset < BLOCK_DEQUANTIZE_OPSET:
         raise OptionError(
-            f"weights= needs opset {BLOCK_DEQUANTIZE_OPSET} or later, which has scales for groups of "
-            f"codes; target_opset is {onnx_opset}"
+            f"weights= needs opset {BLOCK_DEQUANTIZE_OPSET} or later, which has scales for groups "
+            f"of codes; target_opset is {onnx_opset}"
         )
     return opsets
 

@@ -98,7 +98,7 @@ def load_specs(
     exec(compile(source, f"<{display}, compiled>", "exec"), namespace)
     operators = tuple(entry.key for entry in entries)
     lines = {item.key: (item.span.line,) for item in specs.aliases} | {
-        item.key: (item.span.line, *(case.span.line for case in item.every_case()))
+        item.key: (item.span.line, *(case.span.line for case in item.all_cases()))
         for item in specs.ops
     }
     file = str(Path(path).resolve())

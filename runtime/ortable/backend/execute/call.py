@@ -371,7 +371,7 @@ class OrtBackend:
         """
         if self._sets.get(key) is frozen:
             self._sets.pop(key, None)
-            self._back_off.note_dropped(frozen)
+            self._back_off.record_drop(frozen)
         if self._call is frozen.call:
             self._call = None
         if self._short is frozen.call:

@@ -80,7 +80,7 @@ class BackOff:
         """Remove the state of weights that become constants."""
         self._stable_calls.pop(key, None)
 
-    def note_dropped(self, frozen: FrozenWeights) -> None:
+    def record_drop(self, frozen: FrozenWeights) -> None:
         """Record that a set of constants is dropped."""
         lifetime = time.perf_counter() - frozen.created
         self.given_up = (

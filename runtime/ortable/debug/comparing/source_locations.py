@@ -156,7 +156,7 @@ def _read_entries(file: str) -> _SpecEntries:
         return _SpecEntries()
     specs = read_text(text, file, Diagnostics())
     lines = {
-        item.key: (item.span.line, *(case.span.line for case in item.every_case()))
+        item.key: (item.span.line, *(case.span.line for case in item.all_cases()))
         for item in specs.ops
     }
     lines |= {item.key: (item.span.line,) for item in specs.aliases}

@@ -74,18 +74,22 @@ BYPASS_ADVICE = (
 class FailureKind:
     """One kind of failure: ``pattern`` is searched in ``"<type of the error>: <message>"``.
 
-    ``helped_by`` has the `Strategy.approach` values that may succeed after such a failure:
+    ``useful_approaches`` has the `Strategy.approach` values that may succeed after such a failure:
     ``"capture"`` (torch.export in its other mode), ``"loops"``, ``"tracing"``, ``"draft"``.
     """
 
     name: str
     pattern: re.Pattern[str]
     advice: tuple[str, ...]
-    helped_by: frozenset[str]
+    useful_approaches: frozenset[str]
 
 
-def _make_kind(name: str, pattern: str, *advice: str, helped_by: str = "capture") -> FailureKind:
-    return FailureKind(name, re.compile(pattern, re.DOTALL), advice, frozenset(helped_by.split()))
+def _make_kind(
+    name: str, pattern: str, *advice: str, useful_approaches: str = "capture"
+) -> FailureKind:
+    return FailureKind(
+        name, re.compile(pattern, re.DOTALL), advice, frozenset(useful_approaches.split())
+    )
 
 
 # Failures whose reports also list the dimensions of the inputs, from `dynamic_shapes`.
@@ -96,13 +100,13 @@ ARGUMENT_FAILURES: tuple[FailureKind, ...] = (
         "take torch's suggestion, or leave the dimension out of dynamic_shapes",
         "an example size of 0 or 1 is taken for a constant: give 2 or more in args",
         LOOPS_ADVICE,
-        helped_by="capture loops",
+        useful_approaches="capture loops",
     ),
     _make_kind(
         "dynamic_shapes does not have the structure of the arguments",
         r"When `dynamic_shapes` is specified|Detected mismatch between the structure of `inputs`",
         "dynamic_shapes has one entry for each argument of the call, None for static ones",
-        helped_by="",
+        useful_approaches="",
     ),
     _make_kind(
         "a class that torch cannot flatten",
@@ -112,7 +116,7 @@ ARGUMENT_FAILURES: tuple[FailureKind, ...] = (
         "torch.export.register_dataclass(C) for a dataclass, or "
         "torch.utils._pytree.register_pytree_node(C, flatten, unflatten)",
         BYPASS_ADVICE,
-        helped_by="",
+        useful_approaches="",
     ),
 )
 
@@ -125,7 +129,7 @@ FAILURE_KINDS: tuple[FailureKind, ...] = (
         "keep the value in a tensor: x * t instead of x * float(t)",
         "a number of iterations that depends on data is a torch.while_loop or a torch scan",
         CHECK,
-        helped_by="capture tracing",
+        useful_approaches="capture tracing",
     ),
     _make_kind(
         "a branch depends on a size that depends on data",
@@ -134,7 +138,7 @@ FAILURE_KINDS: tuple[FailureKind, ...] = (
         CHECK,
         COND,
         BYPASS_ADVICE,
-        helped_by="loops tracing",  # tracing succeeds if constants and sizes determine the size
+        useful_approaches="loops tracing",  # tracing succeeds if constants and sizes determine the size
     ),
     _make_kind(
         "a branch depends on the values of a tensor",
@@ -144,13 +148,13 @@ FAILURE_KINDS: tuple[FailureKind, ...] = (
         TRACING,
         CHECK,
         BYPASS_ADVICE,
-        helped_by="tracing",
+        useful_approaches="tracing",
     ),
     _make_kind(
         "a size depends on data",
         r"DynamicOutputShape|dynamic shape operator|unbacked symbol|PendingUnbackedSymbol",
         CHECK,
-        helped_by="capture loops",
+        useful_approaches="capture loops",
     ),
     _make_kind(
         "the values of a tensor leave torch",
@@ -164,7 +168,7 @@ FAILURE_KINDS: tuple[FailureKind, ...] = (
         r"PackedParamsBase",
         "modules of torch.ao.nn.quantized hold weights that torch.export cannot read: quantize "
         "with PT2E (torchao.quantization.pt2e) or with torchao's quantize_",
-        helped_by="",
+        useful_approaches="",
     ),
     _make_kind(
         "a compiled TorchScript module",
@@ -179,7 +183,7 @@ FAILURE_KINDS: tuple[FailureKind, ...] = (
         r"|not implemented for the.*Meta",
         "register the shape function of the operator: torch.library.register_fake",
         "ExportOptions(fallback=True) lets torch's draft export guess it from the example",
-        helped_by="draft",
+        useful_approaches="draft",
     ),
     _make_kind(
         "the sides of a branch do not fit together",
@@ -197,7 +201,7 @@ FAILURE_KINDS: tuple[FailureKind, ...] = (
         "an input that needs a gradient is written in place",
         r"a leaf Variable that requires grad",
         "call to_onnx under torch.no_grad(), or use the form of the operation that returns",
-        helped_by="",
+        useful_approaches="",
     ),
     _make_kind(
         "an error raised by the model itself",
@@ -209,7 +213,7 @@ FAILURE_KINDS: tuple[FailureKind, ...] = (
         r"torch\._dynamo\.exc\.|Unsupported:|InternalTorchDynamoError",
         NON_STRICT,
         FALLBACK,
-        helped_by="capture tracing",
+        useful_approaches="capture tracing",
     ),
     _make_kind(
         "an error raised by the model itself",

@@ -25,7 +25,7 @@ from .export_failures import error_headline
 from .recorded_calls import FakeCopies, SizeEvaluator
 
 _MAX_CACHED = 1 << 14
-_MAX_RERUN_ELEMENTS = 1 << 24  # limit of elements in `is_of_shapes`
+_MAX_RERUN_ELEMENTS = 1 << 24  # limit of elements in `is_caused_by_shapes`
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, FakeTensor)
 _SCALAR_MODULES = ("_operator", "math", "torch")  # modules of scalar functions in graphs
 
@@ -45,7 +45,7 @@ class FailingNodeError(DivergentNodeError):
         super().__init__(node, message)
         self.values = values
 
-    def is_of_shapes(self) -> bool:
+    def is_caused_by_shapes(self) -> bool:
         """Whether the shapes cause the error: a call on tensors of zeros raises it, too."""
         operands = (
             [] if self.values is None else [self.values[node] for node in self.node.all_input_nodes]

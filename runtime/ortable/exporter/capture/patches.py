@@ -42,7 +42,7 @@ class Patch:
     ``what`` describes for the documentation what fails without the patch. ``apply`` installs the
     patch completely or not at all and returns the function that removes it, or None if there is
     nothing to do; removing twice is harmless. ``once_imported`` is for a library that is slow or
-    unable to load: it is patched only if the model has imported it. ``of_thread``: the patch
+    unable to load: it is patched only if the model has imported it. ``is_thread_local``: the patch
     changes thread-local state of torch.
     """
 
@@ -51,7 +51,7 @@ class Patch:
     what: str
     apply: Callable[[], Undo | None]
     once_imported: bool = False
-    of_thread: bool = False
+    is_thread_local: bool = False
 
     def is_available(self) -> bool:
         """Whether the library to patch is installed, or imported."""
@@ -376,7 +376,7 @@ PATCHES: tuple[Patch, ...] = (
         "torch",
         "a dynamic dimension whose example has size 1: torch takes 1 for a constant",
         lambda: _assign_attribute(fx_config, "backed_size_oblivious", True),
-        of_thread=True,
+        is_thread_local=True,
     ),
     Patch(
         "one_hot",

@@ -299,7 +299,7 @@ class _SizeTrials:
         nodes = self.program.graph_module.graph.nodes
         if any(node.op == "call_function" and "backward" in operator_key(node) for node in nodes):
             return None
-        if failed is not None and failed.is_of_shapes():
+        if failed is not None and failed.is_caused_by_shapes():
             return _at_node(failed)
         try:
             inputs = copy_call(self._resized_leaves(values), {})[0]

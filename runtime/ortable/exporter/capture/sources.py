@@ -398,7 +398,7 @@ def fallbacks_after(error: Exception, fallback: bool) -> frozenset[str]:
         return frozenset()
     if isinstance(error, OrtableError):  # the conversion failed, or a comparison with the module
         return frozenset({"capture", "loops", "tracing"} if fallback else ())
-    return export_failures.classify_failure(error).helped_by
+    return export_failures.classify_failure(error).useful_approaches
 
 
 def can_decompose(missing: Sequence[OpOverload]) -> bool:

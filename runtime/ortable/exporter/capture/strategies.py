@@ -2,7 +2,7 @@
 
 To add a strategy, write such a function, which also returns notes for the model's metadata, and add
 a `Strategy` to `STRATEGIES`, in the order of trial. After a failure only strategies are tried whose
-`approach` may succeed: it is in `helped_by` of the failure's kind in `export_failures.py`, or in
+`approach` may succeed: it is in `useful_approaches` of the failure's kind in `export_failures.py`, or in
 the result of `fallbacks_after` in `sources.py`.
 """
 

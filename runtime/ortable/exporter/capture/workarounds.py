@@ -112,8 +112,8 @@ def bypass_export_some_errors(
     names = tuple(patch.name for patch in selected)
     if verbose:
         print(f"[bypass_export_some_errors] {', '.join(names)}")
-    shared = [patch for patch in selected if not patch.of_thread]
-    thread_patches = [patch for patch in selected if patch.of_thread]
+    shared = [patch for patch in selected if not patch.is_thread_local]
+    thread_patches = [patch for patch in selected if patch.is_thread_local]
     region = object()
     outer = ACTIVE_PATCHES.get() or ()
     active = (*outer, *(name for name in names if name not in outer))

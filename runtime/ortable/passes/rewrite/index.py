@@ -117,7 +117,7 @@ class GraphIndex:
             for related_name in read_names(node):
                 self.restore_producer(related_name)
 
-    def bring_before(self, name: str, place: Key, not_these: Iterable[Node]) -> bool:
+    def move_before(self, name: str, place: Key, not_these: Iterable[Node]) -> bool:
         """Move producers before ``place``; False if that moves ``not_these`` or too many nodes."""
         immovable = set(not_these)
         to_move: dict[Node, None] = {}

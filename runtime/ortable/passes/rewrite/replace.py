@@ -124,7 +124,7 @@ class Replacement:
                     index.keys[producer] < self.position and producer not in self.roots
                 ):
                     continue
-                if not index.bring_before(name, self.position, self.roots):
+                if not index.move_before(name, self.position, self.roots):
                     raise ReplacementRejected(f"{name} comes later in the graph")
 
     def _check_result(self, name: str, result: str | None) -> str | None:
