@@ -138,7 +138,8 @@ FAILURE_KINDS: tuple[FailureKind, ...] = (
         CHECK,
         COND,
         BYPASS_ADVICE,
-        useful_approaches="loops tracing",  # tracing succeeds if constants and sizes determine the size
+        # tracing succeeds if constants and sizes determine the size
+        useful_approaches="loops tracing",
     ),
     _make_kind(
         "a branch depends on the values of a tensor",

@@ -2,8 +2,8 @@
 
 To add a strategy, write such a function, which also returns notes for the model's metadata, and add
 a `Strategy` to `STRATEGIES`, in the order of trial. After a failure only strategies are tried whose
-`approach` may succeed: it is in `useful_approaches` of the failure's kind in `export_failures.py`, or in
-the result of `fallbacks_after` in `sources.py`.
+`approach` may succeed: it is in `useful_approaches` of the failure's kind in `export_failures.py`,
+or in the result of `fallbacks_after` in `sources.py`.
 """
 
 from __future__ import annotations
