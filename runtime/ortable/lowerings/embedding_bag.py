@@ -198,6 +198,7 @@ class _Bags:
             max_table_rows = as_vec(inner, self.index_count * MAX_TABLE_RATIO + 1024)
             return self._sum_uneven(inner, rows, longest, table_rows, max_table_rows)
 
+        assert isinstance(self.offset_count, int)
         multiples = [size * index for index in range(self.offset_count)]
         is_multiple = op.Equal(self.starts, consts(graph, multiples, dtypes.int64))
         is_even = op.ReduceMin(cast(graph, is_multiple, dtypes.int64), keepdims=0)
