@@ -45,4 +45,4 @@ def choose_samples(entry: Entry) -> Iterator[tuple[str, int]]:
 
 
 def _is_measurable(sample: Sample) -> bool:
-    return sample.refused is None and not sample.random and sample.target in (None, "onnxruntime")
+    return sample.raises is None and not sample.random and sample.target in (None, "onnxruntime")

@@ -81,7 +81,7 @@ def scale_sample(entry: Entry, number: int, elements: int) -> Iterator[ScaledCal
             tensor.sort(-1).values if name in _SORTED and tensor.dim() else tensor
             for name, tensor in zip(names, tensors, strict=True)
         ]
-        yield ScaledCall(entry, scaled, tensors, sample.unread)
+        yield ScaledCall(entry, scaled, tensors, sample.unused_results)
 
 
 def _drop_special_values(leaf: TensorSample) -> TensorSample:

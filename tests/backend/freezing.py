@@ -41,7 +41,7 @@ def backends(monkeypatch):
 
 
 def is_frozen(backend):
-    return any(backend.session is found.session for found in backend._sets.values())
+    return any(backend.session is found.session for found in backend._frozen_sets.values())
 
 
 def check(compiled, model, batch=BATCH):

@@ -130,7 +130,7 @@ def test_equal_layers_that_share_a_graph_have_constants_each(backends):
     for _ in range(3):
         for one, layer in zip(compiled, layers, strict=True):
             check(one, layer)
-    assert sum(len(b._sets) for b in backends) == 5
+    assert sum(len(b._frozen_sets) for b in backends) == 5
     assert all(all(b.sessions) for b in backends)
 
 
@@ -273,7 +273,7 @@ def test_first_calls_at_the_same_time_make_one_session(backends):
     model = make_model()
     compiled = compile_frozen(model, backends)
     backend = backends[-1]
-    backend._sets.clear()
+    backend._frozen_sets.clear()
     backend._call = backend._key = None  # its session of before would be shared
     backend.sessions.clear()
     results = []

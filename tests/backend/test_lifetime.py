@@ -152,7 +152,7 @@ def test_no_reference_cycle_keeps_a_session(backends):
     run(model)
     kept = backends[0]()
     session = weakref.ref(kept.session)
-    frozen = next(iter(kept._sets.values()))
+    frozen = next(iter(kept._frozen_sets.values()))
     gc.collect()
     gc.disable()
     try:

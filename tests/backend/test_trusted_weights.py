@@ -85,7 +85,7 @@ def test_weights_in_the_graph_are_not_passed_and_their_changes_are_seen(backends
     with FREE:
         compiled = compile_frozen(model, backends)
     check(compiled, model)
-    call = backends[-1]._short
+    call = backends[-1]._short_call
     assert call is not None
     assert call.__code__.co_varnames[:2] == ("args", f"a{len(backends[-1].compiled.inputs) - 1}")
     WRITES[name](model)
@@ -99,11 +99,11 @@ def test_a_forked_child_has_no_call_of_a_session_of_its_parent(backends):
     try:
         with FREE:
             compiled = compile_frozen(model, backends)
-        assert backends[-1]._short is not None
+        assert backends[-1]._short_call is not None
         before = backends[-1].session
         clear_caches()  # as in the child
         assert before in backends[-1].after_fork()
-        assert backends[-1]._short is None and backends[-1]._call is None
+        assert backends[-1]._short_call is None and backends[-1]._call is None
         check(compiled, model)
         assert backends[-1].session is not before
     finally:

@@ -193,7 +193,7 @@ def test_the_installed_version_has_what_ortable_expects(library: str, name: str)
     assert name in checks, f"write what is expected of ortable.compat.{library}.{name}"
     expected, check = checks[name]
     entry = _names(module).get(name)
-    serves = entry.serves if entry is not None else (getattr(module, name).__doc__ or "")
+    serves = entry.purpose if entry is not None else (getattr(module, name).__doc__ or "")
     if entry is not None:
         found = resolve_name(entry)
         assert not isinstance(found, MissingName), _broken(
@@ -221,7 +221,7 @@ def _is_kind(found: object, kind: str) -> bool:
 def test_every_function_and_name_is_explained(library: str) -> None:
     module, checks = LIBRARIES[library]
     assert not [name for name in _functions(module) if not getattr(module, name).__doc__]
-    assert all(entry.serves and entry.library == library for entry in _names(module).values())
+    assert all(entry.purpose and entry.library == library for entry in _names(module).values())
     assert not set(checks) - {*_names(module), *_functions(module)}, "checks of nothing"
 
 
@@ -243,13 +243,13 @@ def test_type_checkers_read_the_names_of_the_table(library: str) -> None:
 @pytest.mark.parametrize(("library", "name"), _private_names())
 def test_a_name_that_is_gone_is_named_by_the_error(library: str, name: str) -> None:
     entry = LIBRARIES[library][0].NAMES[name]
-    gone = PrivateName(f"{entry.path.partition(':')[0]}:no_such_name", entry.kind, entry.serves)
+    gone = PrivateName(f"{entry.path.partition(':')[0]}:no_such_name", entry.kind, entry.purpose)
     stand_in = resolve_name(gone)
     with pytest.raises(VersionError) as raised:
         stand_in(1)
     text = str(raised.value)
     assert f"{library} {installed_version(library)} has no " in text and "no_such_name" in text
-    assert entry.serves in text and TESTED[library][-1] in text
+    assert entry.purpose in text and TESTED[library][-1] in text
     assert isinstance(raised.value, OrtableError)
 
 

@@ -72,7 +72,7 @@ def all_rows() -> Iterator[Row]:
 def run_row(row: Row, backend: str | None) -> Outcome:
     """What the sample call of a row raises: in eager (None), or compiled by a backend."""
     schema = row.entry.schema
-    parsed = parse_sample(row.check.shows, schema)
+    parsed = parse_sample(row.check.repro, schema)
     tensors = iter(make_tensors(parsed))
     args, kwargs = call_arguments(schema, {k: fill_samples(v, tensors) for k, v in parsed.items()})
     overload = overload_of(schema)

@@ -134,7 +134,7 @@ def run_job(
         tensors = calls[0].tensors
         schema, values = job.entry.schema, job.form.values
         try:
-            module, node = harness.graph_of_call(schema, values, tensors, job.sample.unread)
+            module, node = harness.graph_of_call(schema, values, tensors, job.sample.unused_results)
             guarded = _guards(module) if job.form.dynamic else lambda _: True
         except Exception as error:
             return [_outcome(job, "drawn", ("uncaptured", _text(error)))]
@@ -283,7 +283,7 @@ def _compare(
     wanted = [
         each
         for place, each in enumerate(results)
-        if each is not None and place not in job.sample.unread
+        if each is not None and place not in job.sample.unused_results
     ]
     if _points_to_the_same(job, list(by_name.values()), call):
         return None

@@ -407,7 +407,7 @@ def test_every_patch_is_in_the_documentation() -> None:
 
     text = (Path(__file__).parents[2] / "docs" / "export-failures.md").read_text(encoding="utf-8")
     for patch in PATCHES:
-        assert f"| `{patch.name}` | {patch.library} | {patch.what} |" in text
+        assert f"| `{patch.name}` | {patch.library} | {patch.description} |" in text
 
 
 def test_the_region_is_public() -> None:

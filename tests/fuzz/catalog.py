@@ -112,7 +112,7 @@ def _read(folder: Path) -> Catalog:
 def _sites(entry: OpEntry | AliasEntry) -> list[CallSite]:
     found = []
     for sample in entry.samples:
-        if sample.refused is not None:
+        if sample.raises is not None:
             continue
         try:
             found.append(_site(entry.schema, sample))
@@ -149,7 +149,7 @@ def _site(schema: OpSchema, sample: Sample) -> CallSite:
         tuple(leaves),
         sample.tolerance or 0.0,
         sample.random,
-        sample.unread,
+        sample.unused_results,
     )
 
 

@@ -173,7 +173,7 @@ def _grown(program: GraphProgram) -> _Graph:
             builder, dict(chosen.case.values), choose, f"p{number}_", pool, samples, symbols,
             program.dynamic,
         )  # fmt: skip
-        maker.run(code.body, chosen.case.also)
+        maker.run(code.body, chosen.case.extra_outputs)
         tolerance = max(tolerance, chosen.case.tolerance or 0.0)
         made = [each for each in maker.made_here if isinstance(each, str)]
         made = [each for each in made if builder.values[each].dtype is not None]

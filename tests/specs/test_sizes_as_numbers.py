@@ -97,7 +97,7 @@ def calls_of(entry: OpEntry) -> Iterator[Call]:
 
 def _parsed(entry: OpEntry) -> list[dict[str, Any]]:
     # of some, eager gives zeros: a node of ONNX that torch has no kernel for
-    samples = [each for each in entry.samples if each.refused is None and not each.random]
+    samples = [each for each in entry.samples if each.raises is None and not each.random]
     return [parse_sample(sample, entry.schema) for sample in samples]
 
 

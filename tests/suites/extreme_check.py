@@ -83,7 +83,7 @@ def _eager(schema: Any, form: Form, tensors: list[torch.Tensor]) -> list[torch.T
 
 def _flat(result: Any, form: Form) -> list[torch.Tensor]:
     leaves = result if isinstance(result, list | tuple) else [result]
-    kept = [leaf for place, leaf in enumerate(leaves) if place not in form.sample.unread]
+    kept = [leaf for place, leaf in enumerate(leaves) if place not in form.sample.unused_results]
     found = [torch.as_tensor(leaf) for leaf in pytree.tree_leaves(kept) if leaf is not None]
     return [
         torch.view_as_real(leaf.resolve_conj()) if leaf.is_complex() else leaf for leaf in found
@@ -122,7 +122,7 @@ class _Trial:
         tensors = self.form.fills[0][1]
         try:
             module, node = harness.graph_of_call(
-                self.schema, self.form.values, tensors, self.form.sample.unread
+                self.schema, self.form.values, tensors, self.form.sample.unused_results
             )
         except Exception as error:  # what torch's fake tensors refuse is never converted
             return "skipped", str(error)[:300]

@@ -73,7 +73,7 @@ def check_specs(
     file_keys = {entry.key for entry in specs.ops}
     other_entries = [entry for key, entry in (existing or {}).items() if key not in file_keys]
     targets = Targets([*other_entries, *specs.ops])
-    kernels, words = kernels or Kernels(), targets.words()
+    kernels, words = kernels or Kernels(), targets.helpers()
     for entry in specs.ops:
         _OpChecker(entry, diagnostics, user_lowerings, kernels, numbers, words).check()
     for alias in specs.aliases:
@@ -86,7 +86,7 @@ def check_specs(
 
 def check_op(entry: OpEntry, diagnostics: Diagnostics, targets: Targets) -> None:
     """Report all errors of one op entry of the repository."""
-    _OpChecker(entry, diagnostics, None, Kernels(), None, targets.words()).check()
+    _OpChecker(entry, diagnostics, None, Kernels(), None, targets.helpers()).check()
 
 
 def _check_vocabulary(registry: Registry, diagnostics: Diagnostics) -> None:
@@ -162,7 +162,7 @@ def _check_versions(specs: Specs, declared: list[_DeclaredEntry], diagnostics: D
             version
             for version in registry.versions
             if registry.text(key, version) is not None
-            and not any(present.holds(version) for _, present in entries)
+            and not any(present.contains(version) for _, present in entries)
         ]
         if missing:
             texts = sorted({registry.text(key, version) or "" for version in missing})
@@ -321,7 +321,7 @@ class _OpChecker:
         check_rules(entry, self.diagnostics)
         if self.diagnostics.reports == reports_before:
             check_types(entry, self.kernels, self.diagnostics)
-        for sample in (*entry.samples, *(data_check.shows for data_check in entry.checks)):
+        for sample in (*entry.samples, *(data_check.repro for data_check in entry.checks)):
             _check_sample(sample, entry.schema, self.diagnostics)
 
     def check_data_check(self, row: DataCheck, env: Env) -> None:
@@ -394,7 +394,7 @@ class _OpChecker:
 
     def check_unused_arguments(self, env: Env) -> None:
         """Report names in ``unused`` that are not arguments."""
-        for name, _, span in self.entry.ignore:
+        for name, _, span in self.entry.unused:
             if name not in self.entry.schema.names:
                 self.error(span, f"unused names '{name}', which is not an argument of the operator")
 
@@ -421,7 +421,7 @@ class _OpChecker:
             env[name] = self.check_expression(code, env, condition=True)
         self.check_cases(cases, env, ())
         if self.diagnostics.reports == reports_before and any(c.refuse is None for c in cases):
-            unused = {name for name, _, _ in self.entry.ignore}
+            unused = {name for name, _, _ in self.entry.unused}
             for argument in arguments:
                 if argument.name not in self.read | unused:
                     self.error(
@@ -533,7 +533,7 @@ class _OpChecker:
         return frozenset(self.entry.schema.names if read is None else read)
 
     def check_arguments_read(self) -> None:
-        unused = {name for name, _, _ in self.entry.ignore}
+        unused = {name for name, _, _ in self.entry.unused}
         if all(case.refuse is not None for case in self.entry.lower):
             return  # also if the entry has no case of `lower`
         for argument in self.entry.schema.arguments:
@@ -595,7 +595,7 @@ def _check_alias(alias: AliasEntry, targets: Targets, diagnostics: Diagnostics) 
                 f"the alias gives no value for argument '{argument.name}' of {alias.of}",
                 fix=f"args: {{{argument.name}: <an expression of the alias's arguments>}}",
             )
-    unused = {name for name, _, _ in alias.ignore}
+    unused = {name for name, _, _ in alias.unused}
     for argument in alias.schema.arguments:
         if argument.name not in names_read and argument.name not in unused:
             diagnostics.error(

@@ -118,7 +118,7 @@ def _sample_dtypes(entry: OpEntry | AliasEntry) -> str:
 
 def _sample_tensors(entry: OpEntry | AliasEntry) -> Iterable[TensorSample]:
     for sample in entry.samples:
-        if sample.refused is None:
+        if sample.raises is None:
             yield from _tensor_leaves(list(parse_sample(sample, entry.schema).values()))
 
 

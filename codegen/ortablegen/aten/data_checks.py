@@ -61,7 +61,7 @@ def _read_row(node: YNode, schema: OpSchema, reader: PartReader) -> DataCheck | 
         is_condition=condition is not None,
         raises=raises,
         message=message.text,
-        shows=shows,
+        repro=shows,
         span=node.span,
     )
 

@@ -43,7 +43,7 @@ def _read_deviation(node: YNode, schema: OpSchema, reader: PartReader) -> Deviat
     patterns = derived if isinstance(derived, YSeq) else (derived,)
     derived_patterns = tuple(pattern.text for pattern in patterns if isinstance(pattern, YScalar))
     return (
-        Deviation(**texts, shows=shows, derived=derived_patterns, span=node.span) if shows else None
+        Deviation(**texts, repro=shows, derived=derived_patterns, span=node.span) if shows else None
     )
 
 

@@ -67,7 +67,7 @@ def family_text(specs: Specs, file: str, existing: Mapping[str, OpEntry] | None 
     spec_keys = {entry.key for entry in specs.ops}
     other_entries = [entry for key, entry in (existing or {}).items() if key not in spec_keys]
     targets = Targets([*other_entries, *specs.ops])
-    needs = Needs(words=targets.words())
+    needs = Needs(words=targets.helpers())
     functions: list[tuple[str, list[str]]] = []
     for entry in specs.operator_entries():
         if entry.file != file:
@@ -453,12 +453,12 @@ def _place_rows(specs: Specs) -> list[tuple[str, str, str]]:
 def _call_rows(calls: tuple[CallEntry, ...], kind: str) -> list[tuple[str, str]]:
     rows = []
     for call in sorted((c for c in calls if c.kind == kind), key=lambda c: c.name):
-        arguments = [repr(call.of), repr(dict(call.fixed)), repr(call.pack)]
+        arguments = [repr(call.of), repr(dict(call.fixed)), repr(call.varargs)]
         arguments.append(repr(dict(call.python_only)))
         if call.exported_as is not None:
             arguments.append(f"exported_as={call.exported_as!r}")
-        if call.several:
-            arguments.append(f"several={call.several!r}")
+        if call.overloads:
+            arguments.append(f"several={call.overloads!r}")
         rows.append((call.name, f"CallTarget({', '.join(arguments)})"))
     return rows
 

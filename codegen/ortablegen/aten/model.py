@@ -95,11 +95,11 @@ class Sample:
     span: Span
     values: tuple[tuple[str, object], ...]
     expect: tuple[str, ...] | None = None
-    refused: str | None = None
+    raises: str | None = None
     tolerance: float | None = None
     opset: tuple[str, int] | None = None
     target: str | None = None
-    unread: tuple[int, ...] = ()
+    unused_results: tuple[int, ...] = ()
     random: bool = False
 
     def applies_at(self, opset: int, target: str | None) -> bool:
@@ -123,7 +123,7 @@ class Deviation:
     what: str
     why: str
     upstream: str
-    shows: Sample
+    repro: Sample
     derived: tuple[str, ...]
     span: Span
 
@@ -145,7 +145,7 @@ class DataCheck:
     is_condition: bool
     raises: str
     message: str
-    shows: Sample
+    repro: Sample
     span: Span
 
 
@@ -204,7 +204,7 @@ class OpEntry:
     samples: tuple[Sample, ...]
     promote: Promote | None = None
     let: tuple[tuple[str, Code], ...] = ()
-    ignore: tuple[tuple[str, str, Span], ...] = ()
+    unused: tuple[tuple[str, str, Span], ...] = ()
     mutates: str | None = None
     complex: ComplexForm | None = None
     requires: str | None = None
@@ -269,7 +269,7 @@ class AliasEntry:
     file: str
     span: Span
     args: tuple[tuple[str, Code], ...]
-    ignore: tuple[tuple[str, str, Span], ...]
+    unused: tuple[tuple[str, str, Span], ...]
     samples: tuple[Sample, ...]
     requires: str | None = None
     versions: TorchVersions = EVERY_VERSION
@@ -290,14 +290,14 @@ class CallEntry:
     of: str
     file: str
     span: Span
-    pack: str | None = None
+    varargs: str | None = None
     fixed: tuple[tuple[str, object], ...] = ()
     # arguments of the Python function that ATen lacks: the only allowed value, or "any"
     python_only: tuple[tuple[str, object], ...] = ()
     # the operator of a call on tensors in an exported graph, if it is not `of`
     exported_as: str | None = None
     # the operators that the function may call, depending on its arguments
-    several: tuple[str, ...] = ()
+    overloads: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -435,7 +435,7 @@ class Targets:
         versions = alias.versions.present
         return next((entry for entry in entries if covers(entry.versions.present, versions)), None)
 
-    def words(self) -> dict[str, Word]:
+    def helpers(self) -> dict[str, Word]:
         """Return the functions of blocks: of the prelude, of families, and one per operator."""
         schemas = (entry.schema for entries in self._by_key.values() for entry in entries)
         return {**load_prelude(), **operator_helpers(schemas)}

@@ -69,7 +69,12 @@ def check_numbers(entries: Iterable[NumberEntry], diagnostics: Diagnostics) -> N
 def _check_number(entry: NumberEntry, diagnostics: Diagnostics) -> None:
     env: Env = {name: Value(Kind(RESULT)) for _, name in entry.parameters}
     checker = CodeChecker(
-        entry.lower, dict(env), diagnostics, DOMAIN_RANGE[""], unit="block", giver="function"
+        entry.lower,
+        dict(env),
+        diagnostics,
+        DOMAIN_RANGE[""],
+        container_name="block",
+        signature_owner="function",
     )
     checker.check_block(("Tensor",))
     for name in env:

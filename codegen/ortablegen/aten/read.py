@@ -236,7 +236,7 @@ class _Reader(PartReader):
             let=self.read_let(node.get("let")),
             lower=lower,
             complex=complex_form,
-            ignore=self.read_unused(node.get("unused")),
+            unused=self.read_unused(node.get("unused")),
             mutates=self.read_key(node, "mutates"),
             samples=self.read_samples(node.get("samples"), schema),
             deviates=read_deviations(node.get("deviates"), schema, self),
@@ -328,7 +328,7 @@ class _Reader(PartReader):
             file=self.file,
             span=node.pairs[0][1].span,
             args=tuple((name, code) for name, code in args if code is not None),
-            ignore=self.read_unused(node.get("unused")),
+            unused=self.read_unused(node.get("unused")),
             samples=self.read_samples(node.get("samples"), schema),
             requires=requires,
             versions=versions,
@@ -362,11 +362,11 @@ class _Reader(PartReader):
             of=of,
             file=self.file,
             span=node.pairs[0][1].span,
-            pack=self.read_key(node, "varargs"),
+            varargs=self.read_key(node, "varargs"),
             fixed=self.read_literals(node.get("fixed"), "fixed"),
             python_only=self.read_literals(node.get("python_only"), "python_only"),
             exported_as=exported_as,
-            several=several,
+            overloads=several,
         )
 
     def read_literals(self, node: YNode | None, what: str) -> tuple[tuple[str, object], ...]:

@@ -55,8 +55,8 @@ class CodeChecker:
     linked: tuple[str, ...] = ()
     words: Mapping[str, Word] = field(default_factory=vocabulary.load_prelude)
     attr_dicts: frozenset[str] = frozenset()
-    unit: str = "case"
-    giver: str = "schema"
+    container_name: str = "case"
+    signature_owner: str = "schema"
     limits: Limits | None = None
     read: set[str] = field(default_factory=set)
     symbolic_tests: list[ast.expr] = field(default_factory=list)
@@ -136,13 +136,14 @@ class CodeChecker:
         count = len(value.parts) if value.parts is not None else 1
         if expected_count == 0:
             if value.kind.base != NONE:
-                self.error(node, f"the {self.giver} returns nothing", fix="return None")
+                self.error(node, f"the {self.signature_owner} returns nothing", fix="return None")
         elif count != expected_count and not (
             value.parts is None and value.kind.base in (RESULTS, ANY)
         ):
             self.error(
                 node,
-                f"the {self.giver} returns {expected_count} result{'s' * (expected_count > 1)},"
+                f"the {self.signature_owner} returns {expected_count} "
+                f"result{'s' * (expected_count > 1)},"
                 f" this returns {count}",
             )
         for part in value.parts or (value,):
@@ -226,8 +227,8 @@ class CodeChecker:
         if spread:
             del attributes["attrs"]
         call = OnnxCall(
-            node, inputs, attributes, outputs, self.opsets, self.target, spread, self.unit,
-            self.limits,
+            node, inputs, attributes, outputs, self.opsets, self.target, spread,
+            self.container_name, self.limits,
         )  # fmt: skip
         return check_onnx_call(call, self.error)
 

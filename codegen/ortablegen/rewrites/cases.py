@@ -157,7 +157,7 @@ class _CaseChecker:
             if name not in dict(case.values):
                 form = _RESULT_FORMS.get(self.names.kinds[name].base, "<its value>")
                 self.error(f"the sample gives no value for '{name}'", fix=f"{name}: {form}")
-        for name in case.also:
+        for name in case.extra_outputs:
             if name not in intermediates:
                 self.report_unknown(name, sorted(intermediates), "intermediate result")
         if case.unchanged is not None and case.expect is not None:

@@ -227,8 +227,8 @@ class RewriteChecker:
             condition,
             words=vocabulary.rewrite_helpers(),
             attr_dicts=frozenset(self.names.attr_dicts),
-            unit="rewrite",
-            giver="pattern",
+            container_name="rewrite",
+            signature_owner="pattern",
             limits=self.limits,
         )
 
@@ -440,7 +440,7 @@ class _Checker:
 
     def check_external_uses(self, patterns: tuple[Pattern, ...]) -> None:
         intermediates = {name for pattern in patterns for name in pattern.output_names()}
-        for name in self.rewrite.shared:
+        for name in self.rewrite.allow_external_uses:
             if name not in intermediates:
                 known = ", ".join(sorted(intermediates)) or "none"
                 self.error(

@@ -107,7 +107,7 @@ def _report_cycle(cycle: list[Rewrite], diagnostics: Diagnostics) -> None:
 
 def _can_trigger(first: _Rule, second: _Rule) -> bool:
     """Whether ``second`` matches nodes that ``first`` makes, in any context."""
-    if bool(first.rewrite.off) != bool(second.rewrite.off):
+    if bool(first.rewrite.off_reason) != bool(second.rewrite.off_reason):
         return False  # users enable such a rule by name, in place of the rules that it undoes
     first_opsets, second_opsets = opset_range(first.rewrite), opset_range(second.rewrite)
     if max(first_opsets[0], second_opsets[0]) > min(first_opsets[1], second_opsets[1]):

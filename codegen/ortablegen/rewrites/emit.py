@@ -168,7 +168,7 @@ def _rows_text(rewrite: Rewrite, maker: str, patterns: list[str]) -> str:
         ("opsets", opset_range(rewrite), (0, 1000)),
     ]
     first_line = ", ".join(f"{key}={value!r}" for key, value, default in fields if value != default)
-    texts = [("off", rewrite.off), ("why", rewrite.why)]
+    texts = [("off", rewrite.off_reason), ("why", rewrite.why)]
     lines = [f"        {first_line},", *(f"        {key}={text!r}," for key, text in texts if text)]
     return "\n".join([f"\n    *{maker}(", *patterns, *lines, "    ),"])
 

@@ -486,7 +486,9 @@ class MatcherEmitter(_NodeEmitter):
         ]
         self.fail_if(empty_tests)
         outputs = self.pattern.output_names()
-        shared = [outputs[name].node for name in self.rewrite.shared if name in outputs]
+        shared = [
+            outputs[name].node for name in self.rewrite.allow_external_uses if name in outputs
+        ]
         shared_nodes = [self.variables[id(node)] for node in dict.fromkeys(shared)]
         parts = [
             _tuple_text(results),

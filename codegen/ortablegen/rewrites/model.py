@@ -30,10 +30,10 @@ class RewriteCase:
     graph: Code | None = None
     expect: str | None = None
     unchanged: str | None = None
-    also: tuple[str, ...] = ()
+    extra_outputs: tuple[str, ...] = ()
     tolerance: float | None = None
     opset: int | None = None
-    rounding: Literal["int4"] | None = None
+    quantize: Literal["int4"] | None = None
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,6 @@ class Rewrite:
     when: Code | None = None
     opset: str | None = None
     target: str | None = None
-    off: str = ""
-    shared: tuple[str, ...] = ()
+    off_reason: str = ""
+    allow_external_uses: tuple[str, ...] = ()
     precision: Precision = ()

@@ -97,8 +97,10 @@ class _Reader(EntryReader):
             when=when,
             opset=self.read_opset_text(node.get("opset")),
             target=self.read_target(node.get("target")),
-            off=self.read_off_reason(node.get("default")),
-            shared=self.read_words(node.get("allow_external_uses"), "allow_external_uses"),
+            off_reason=self.read_off_reason(node.get("default")),
+            allow_external_uses=self.read_words(
+                node.get("allow_external_uses"), "allow_external_uses"
+            ),
             precision=self.read_precision(node.get("precision")),
         )
         return rewrite if len(self.diagnostics.errors) == error_count else None
@@ -165,10 +167,10 @@ class _Reader(EntryReader):
             graph=self.read_block(node.get("graph"), "graph"),
             expect=self.read_text(node.get("expect"), "expect"),
             unchanged=self.read_text(node.get("unchanged"), "unchanged"),
-            also=self.read_words(node.get("extra_outputs"), "extra_outputs"),
+            extra_outputs=self.read_words(node.get("extra_outputs"), "extra_outputs"),
             tolerance=self.read_number(tolerance, node.get("tolerance")),
             opset=self.read_version(node.get("opset")),
-            rounding=self.read_quantize(node.get("quantize")),
+            quantize=self.read_quantize(node.get("quantize")),
         )
 
     def read_quantize(self, node: YNode | None) -> Literal["int4"] | None:

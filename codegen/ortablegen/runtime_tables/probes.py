@@ -26,7 +26,7 @@ class Probe:
     """A node with its inputs (None: left out); ``meaning`` computes its exact first result."""
 
     inputs: tuple[Array | None, ...]
-    meaning: Oracle
+    oracle: Oracle
     attributes: Mapping[str, Any] = field(default_factory=dict)
     outputs: int = 1
 

@@ -32,7 +32,7 @@ class VersionRange:
     def __str__(self) -> str:
         return ", ".join(f"{sign}{format_version(version)}" for sign, version in self.bounds)
 
-    def holds(self, version: Version) -> bool:
+    def contains(self, version: Version) -> bool:
         """Whether ``version`` is in the range."""
         return all(_COMPARE[sign](version, bound) for sign, bound in self.bounds)
 
@@ -82,7 +82,8 @@ def meet(ranges: Iterable[VersionRange]) -> Version | None:
     after_all = (max(bounds, default=(2, 0))[0] + 1, 0)
     candidates = sorted({*(v for v in near_bounds if v[1] >= 0), (0, 0), after_all})
     return next(
-        (v for v in candidates if all(version_range.holds(v) for version_range in all_ranges)), None
+        (v for v in candidates if all(version_range.contains(v) for version_range in all_ranges)),
+        None,
     )
 
 

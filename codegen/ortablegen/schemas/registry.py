@@ -31,12 +31,12 @@ class TorchVersions:
 
     def has(self, version: Version) -> bool:
         """Whether the entry is for torch ``version``."""
-        return self.present.holds(version)
+        return self.present.contains(version)
 
     def text(self, own: str, version: Version) -> str:
         """Return the schema of the operator in torch ``version``; ``own`` is the entry's."""
         return next(
-            (text for version_range, text in self.others if version_range.holds(version)), own
+            (text for version_range, text in self.others if version_range.contains(version)), own
         )
 
 

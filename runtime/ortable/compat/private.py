@@ -27,7 +27,7 @@ class PrivateName:
 
     path: str
     kind: Literal["class", "function", "mapping", "module", "value"]
-    serves: str
+    purpose: str
     versions: str = "all"
 
     @property
@@ -70,7 +70,7 @@ def resolve_name(entry: PrivateName) -> Any:
         target: Any = importlib.import_module(module)
         return getattr(target, attribute) if attribute else target
     except (ImportError, AttributeError) as cause:
-        error = missing_name_error(entry.library, entry.path, entry.serves)
+        error = missing_name_error(entry.library, entry.path, entry.purpose)
         error.__cause__ = cause
         return MissingName(error)
 

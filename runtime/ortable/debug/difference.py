@@ -88,10 +88,10 @@ def first_difference(
     run = _ComparisonRun(call, options, tolerance)
     comparator, effects = run.run_compiled()
     if comparator.mismatch is not None:
-        return comparator.tally.make_comparison(
+        return comparator.stats.make_comparison(
             describe_mismatch(comparator.mismatch, comparator, _make_repro_settings(run))
         )
-    return comparator.tally.make_comparison(_find_capture_difference(run, comparator, effects))
+    return comparator.stats.make_comparison(_find_capture_difference(run, comparator, effects))
 
 
 def _reject_options(**options: Any) -> None:
@@ -155,7 +155,7 @@ def _find_capture_difference(
         if decompositions.mismatch is not None:
             return _describe_decomposition(decompositions.mismatch, comparator, run)
         if comparator.uses_rng:
-            comparator.tally.add_skipped(
+            comparator.stats.add_skipped(
                 "the model draws random numbers in a different order than eager", [name]
             )
             return None

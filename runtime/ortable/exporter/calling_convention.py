@@ -97,7 +97,7 @@ class CallingConvention:
     parameters: Mapping[str, inspect.Parameter]
     returned: tuple[OutputSlot, ...]
     out_structure: Any
-    written: Mapping[str, int]
+    mutated: Mapping[str, int]
     sizes: SizeConstraints
     process_outputs: Callable[[Any], Any]
 
@@ -141,11 +141,11 @@ class CallingConvention:
     def required_outputs(self) -> list[str]:
         """The ONNX outputs that `rebuild_outputs` reads."""
         names = [slot.name for slot in self.returned if slot.name]
-        return list(dict.fromkeys([*names, *self.written]))
+        return list(dict.fromkeys([*names, *self.mutated]))
 
     def rebuild_outputs(self, computed: Mapping[str, torch.Tensor], leaves: Sequence[Any]) -> Any:
         """Build the module's result from ONNX outputs, and write the mutated arguments."""
-        for name, index in self.written.items():
+        for name, index in self.mutated.items():
             target = leaves[index]
             value = as_complex(computed[name]) if target.is_complex() else computed[name]
             with torch.no_grad():

@@ -190,7 +190,7 @@ def _store_weights(conversion: Conversion) -> None:
     with record.phase("round weights"):
         feeds = (
             None
-            if conversion.program.fakes
+            if conversion.program.fake_weight_inputs
             else example_feeds(builder, request, conversion.program)
         )
         record.weights = quantize_builder(

@@ -251,7 +251,9 @@ class OnnxProgram:
             raise make_load_error(error, "ONNX Runtime cannot load the model") from error
 
     def _need_weights(self) -> None:
-        missing = [name for name in self.input_names if name in self._conversion.program.fakes]
+        missing = [
+            name for name in self.input_names if name in self._conversion.program.fake_weight_inputs
+        ]
         if missing:
             raise InputError(
                 f"{len(missing)} weights of the model have no data, among them '{missing[0]}': "
@@ -397,7 +399,7 @@ class OnnxProgram:
             InputError: the program has its weights already, or a weight is missing or has another
                 shape or dtype.
         """
-        if not self._conversion.program.fakes:
+        if not self._conversion.program.fake_weight_inputs:
             raise InputError(
                 "the program has its weights already, and some may be stored transposed or folded: "
                 "export the module again with the new weights"

@@ -94,9 +94,11 @@ class GraphState:
         self.use_index: Any = None  # an `editing.Uses`, built at the first query
         # whether rewrite rules may store results computed from weights
         self.stores_weights = True
-        self.rounding: Any = None  # a `weight_quantization.Rounding` while rules for weights run
+        self.rounding: Any = (
+            None  # a `weight_quantization.QuantizationRun` while rules for weights run
+        )
         # results of analyses while rules run; cleared when the graph changes
-        self.analysed: dict[Any, dict[Any, Any]] | None = None
+        self.analysis_results: dict[Any, dict[Any, Any]] | None = None
         self.debug_sections: list[Callable[[], str]] = []
         self.result_names: Names = Names() if parent is None else parent.result_names
         self.node_names: Names = Names() if parent is None else parent.node_names

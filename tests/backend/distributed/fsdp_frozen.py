@@ -38,7 +38,7 @@ def updates_are_seen(mesh, width):
                 parameter.mul_(1.1)
     # Whether a stale value would show depends on where the allocator puts the weight.
     backends = [each for each in gc.get_objects() if type(each) is OrtBackend]
-    assert backends and not any(each._sets for each in backends)
+    assert backends and not any(each._frozen_sets for each in backends)
     nodes = [node for record in storage["instance"] for node in record["onnx"].graph.node]
     assert [node.op_type for node in nodes] == ["MatMul"], nodes
 

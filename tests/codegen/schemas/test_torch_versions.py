@@ -57,7 +57,7 @@ VERSIONS = [(2, minor) for minor in range(12, 18)] + [(3, 0)]
 def test_a_range_holds_these_versions(text: str, held: list[tuple[int, int]]) -> None:
     span = parse_range(text)
     assert span is not None
-    assert [version for version in VERSIONS if span.holds(version)] == held
+    assert [version for version in VERSIONS if span.contains(version)] == held
     assert parse_range(str(span)) == span
     # the generated condition asks the same
     code = span.condition("TORCH")

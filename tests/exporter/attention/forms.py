@@ -115,7 +115,7 @@ def sets_of_rules() -> list[tuple[str | None, tuple[str, ...]]]:
     """Targets and ``rewrites`` under which every rule that writes attention can fire: those that
     are off by default are added, those for any runtime apart from those for ONNX Runtime, which
     would find nothing left to do."""
-    off = [each for each in all_rewrites() if written_by(each) and each.off]
+    off = [each for each in all_rewrites() if written_by(each) and each.off_reason]
     own = [each.name for each in off if each.target is not None]
     general = [each.name for each in off if each.target is None]
     return [

@@ -86,14 +86,14 @@ def test_a_result_that_was_met_too_deep_is_looked_at_again_from_nearer() -> None
 def test_facts_are_kept_while_rules_run_but_not_those_that_were_cut_short() -> None:
     graph, names = chain(MAX_DEPTH + 5)
     analysis, looks = counted()
-    graph.analysed = {}
+    graph.analysis_results = {}
     assert not analysis.fact_of(graph, names[-1])
     assert analysis.fact_of(graph, names[10])
     before = looks.total()
     assert analysis.fact_of(graph, names[10]) and analysis.fact_of(graph, names[5])
     assert looks.total() == before
-    assert not any(name in graph.analysed[analysis] for name in names[-3:])
-    graph.analysed = None
+    assert not any(name in graph.analysis_results[analysis] for name in names[-3:])
+    graph.analysis_results = None
     assert analysis.fact_of(graph, names[10])
     assert looks.total() > before
 
@@ -125,7 +125,7 @@ def test_a_replacement_drops_what_was_found() -> None:
     rewrite_graph(builder, rules)
     assert ops(builder) == ["Relu", "Neg", "Exp"]
     assert answers[0] is False and answers[-1] is True
-    assert builder.analysed is None
+    assert builder.analysis_results is None
 
 
 def test_constants_need_no_look_at_a_node() -> None:

@@ -119,8 +119,8 @@ def test_rules_that_count_on_kernels_leave_other_graphs_alone(name: str) -> None
 def _graph(rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None) -> GraphBuilder:
     """The graph of a case, for a provider whose kernels nobody knows."""
     builder = build_graph(rewrite, case, opset, target).builder
-    if case.rounding is not None:
-        builder.rounding = QuantizationRun(WeightOptions(case.rounding, activations="float32"))
+    if case.quantize is not None:
+        builder.rounding = QuantizationRun(WeightOptions(case.quantize, activations="float32"))
     return builder
 
 

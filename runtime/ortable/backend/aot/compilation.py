@@ -33,14 +33,14 @@ class Compilation:
     runner: Callable[..., Compiled]
     compile_graph: Callable[..., Compiled]
     decompositions: Any = None
-    serialize_for: str | None = None
+    serialization_mode: str | None = None
     untracked_writes: frozenset[int] = frozenset()
     names: tuple[str, ...] = ()
-    cut_off: bool = False
+    is_cut_off_by_graph_break: bool = False
     compiler: Callable[[Compiled], Any] = field(default=lambda compile_it: compile_it)
     callables: list[Compiled] = field(default_factory=list)
     compiled: list[tuple[Compiled, Any]] = field(default_factory=list)
-    forwards: list[Any] = field(default_factory=list)
+    forward_graphs: list[Any] = field(default_factory=list)
     wrapped: Compiled | None = None
     applied_steps: dict[str, str] = field(default_factory=dict)
 

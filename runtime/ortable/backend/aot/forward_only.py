@@ -75,7 +75,7 @@ def store_forward_graph(
             compile_at_once, options=compilation.options, runner=compilation.runner, static=static
         )
         forward = ForwardGraph(graph, compiled, metadata, make_inference, static)
-        compilation.forwards.append(forward)
+        compilation.forward_graphs.append(forward)
 
 
 def run_in_eager(compilation: Compilation, call: Run) -> Run:
@@ -98,7 +98,7 @@ def watch_gradients(compilation: Compilation, run: Run) -> Run:
     A graph is observed only if both of its forms return the same results without AOTAutograd's
     wrapper.
     """
-    forwards, count = compilation.forwards, len(compilation.args)
+    forwards, count = compilation.forward_graphs, len(compilation.args)
     if not compilation.is_native or len(forwards) != 1 or compilation.options.freeze != "auto":
         return run
     forward = forwards.pop()  # no other reference may keep its session alive

@@ -83,7 +83,9 @@ def _note_untracked_writes(compilation: Compilation) -> None:
 
 def _note_graph_break(compilation: Compilation) -> None:
     is_local = compilation.is_native and not is_distributed()
-    compilation.cut_off = is_local and is_graph_break_fragment(compilation.graph_module)
+    compilation.is_cut_off_by_graph_break = is_local and is_graph_break_fragment(
+        compilation.graph_module
+    )
 
 
 def _compile_graph(compilation: Compilation, graph_module: GraphModule, _: Sequence[Any]) -> None:
@@ -151,7 +153,7 @@ GRAPH = (
         "graph breaks",
         _FRAGMENT,
         lambda c, graph, _: mark_graph_break_fragment(graph),
-        lambda c: c.cut_off,
+        lambda c: c.is_cut_off_by_graph_break,
     ),
     CompileStep(
         "compilation", "place, partition, convert, create sessions", _compile_graph
@@ -167,7 +169,8 @@ AROUND = (
         "no wrapper", "AOTAutograd does nothing in a call", skip_aot_wrapper.remove_wrapper
     ),
     CompileStep(
-        "files", _FILE, serialization.wrap_for_serialization, lambda c: c.serialize_for is not None
+        "files", _FILE,
+        serialization.wrap_for_serialization, lambda c: c.serialization_mode is not None,
     ),
     CompileStep(
         "arguments", "they are passed one by one",

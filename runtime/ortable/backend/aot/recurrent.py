@@ -44,7 +44,7 @@ class _RecurrentCall(NamedTuple):
 def must_run_in_torch(compilation: Compilation) -> bool:
     """Whether torch must run a graph because its recurrent network trains or applies dropout."""
     calls = [call for call in _find_recurrent_calls(compilation.graph_module) if call.train]
-    if not calls or compilation.options.raise_on or compilation.serialize_for is not None:
+    if not calls or compilation.options.raise_on or compilation.serialization_mode is not None:
         return False
     return _is_differentiated(compilation) or any(call.has_dropout for call in calls)
 

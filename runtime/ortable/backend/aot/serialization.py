@@ -36,7 +36,7 @@ def decide_serialization(compilation: Compilation) -> None:
     elif autotune:
         reason = "option 'autotune' needs torch's graph, which the file does not contain"
     if reason is None:
-        compilation.serialize_for = requested
+        compilation.serialization_mode = requested
         return
     if requested == "aot_compile":
         if autotune:
@@ -47,7 +47,7 @@ def decide_serialization(compilation: Compilation) -> None:
 
 def is_not_serialized(compilation: Compilation) -> bool:
     """Whether the compiled function is not serialized."""
-    return compilation.serialize_for is None
+    return compilation.serialization_mode is None
 
 
 def wrap_for_serialization(compilation: Compilation, run: Callable[..., Any]) -> Callable[..., Any]:
@@ -65,7 +65,7 @@ def wrap_for_serialization(compilation: Compilation, run: Callable[..., Any]) ->
         record_for_dynamo,
     )
 
-    graph_module, requested = compilation.graph_module, compilation.serialize_for
+    graph_module, requested = compilation.graph_module, compilation.serialization_mode
     if any(True for _ in (*graph_module.parameters(), *graph_module.buffers())):
         # torch passes weights before the arguments, except after loading the file
         reason = "dynamo left weights in the graph (install_free_tensors), which the file lacks"

@@ -52,7 +52,7 @@ def remove_wrapper(compilation: Compilation, wrapped: Callable[..., Any]) -> Cal
     if len(compilation.compiled) != 1:
         return wrapped
     compiled, metadata = compilation.compiled[0]
-    writes_file = compilation.serialize_for is not None
+    writes_file = compilation.serialization_mode is not None
     free_tensors = () if writes_file else _free_tensors(compilation.graph_module)
     count = len(free_tensors) + len(compilation.args)
     if not isinstance(compiled, OrtBackend) or compiled.compiled.kind != "inference":

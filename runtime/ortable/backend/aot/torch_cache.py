@@ -43,7 +43,7 @@ def is_used(compilation: Compilation) -> bool:
     """Whether torch may store the compiled graphs, in a file or (with `cache_dir`) in its cache."""
     in_folder = compilation.is_native and compilation.options.cache_dir is not None
     # a precompiled package must not contain keys of a folder that other processes may not have
-    return compilation.serialize_for is not None or (in_folder and precompile_mode() is None)
+    return compilation.serialization_mode is not None or (in_folder and precompile_mode() is None)
 
 
 @contextlib.contextmanager
@@ -56,7 +56,7 @@ def use_torch_cache(compilation: Compilation) -> Iterator[None]:
     from ortable.compat.torch import functorch_config
 
     salt = _compute_salt(compilation)
-    if salt is None and compilation.serialize_for == "aot_compile":
+    if salt is None and compilation.serialization_mode == "aot_compile":
         salt = secrets.token_hex(16)  # a user's file is not looked up by key
     if salt is None:
         yield
@@ -86,7 +86,7 @@ def _make_serializing_compiler(compile_it: Compiled, compilation: Compilation) -
     from ortable.backend.precompile.artifact import Artifact
     from ortable.compat.torch import SerializableAOTDispatchCompiler
 
-    options, is_self_contained = compilation.options, compilation.serialize_for is not None
+    options, is_self_contained = compilation.options, compilation.serialization_mode is not None
 
     def compile_graph(graph_module: GraphModule, example_inputs: Sequence[Any]) -> Artifact:
         return Artifact(compile_it(graph_module, example_inputs), options, is_self_contained)
@@ -107,7 +107,7 @@ def _compute_salt(compilation: Compilation) -> str | None:
         or not _has_torch_operators_only(graph_module)
     ):
         return None
-    content_settings = [] if compilation.serialize_for is None else ["whole"]
+    content_settings = [] if compilation.serialization_mode is None else ["whole"]
     settings = [*option_settings(options), sorted(compilation.untracked_writes), *content_settings]
     try:
         with unset_fake_temporarily():

@@ -125,9 +125,9 @@ class OrtBackend:
         self._unfrozen_compiled: CompiledCall | None = None
         self._call: CompiledCall | None = None
         self._fixed_tensors: tuple[Any, ...] = ()
-        self._short: CompiledCall | None = None  # a call without the fixed arguments
+        self._short_call: CompiledCall | None = None  # a call without the fixed arguments
         self._lock = threading.RLock()
-        self._sets: dict[tuple[int, ...], FrozenWeights] = {}
+        self._frozen_sets: dict[tuple[int, ...], FrozenWeights] = {}
         self._unwatchable: set[tuple[int, ...]] = set()  # keys of sets without a watchable weight
         self._back_off = BackOff()
         self._source: CallSource | None = None
@@ -164,7 +164,7 @@ class OrtBackend:
         self._fixed_tensors = tuple(tensors)
 
         def call_with_fixed(*rest: Any) -> list[Any]:
-            short_call = self._short
+            short_call = self._short_call
             return (
                 short_call(list(rest))
                 if short_call is not None
@@ -176,7 +176,7 @@ class OrtBackend:
     @property
     def held(self) -> tuple[FrozenWeights, ...]:
         """The sets of weights that are currently constants of a session."""
-        return tuple(self._sets.values())
+        return tuple(self._frozen_sets.values())
 
     @property
     def source(self) -> str:
@@ -194,7 +194,7 @@ class OrtBackend:
             call = (
                 self._select_call(args) if self._constant_positions else self._use_unfrozen_call()
             )
-            if call is self._short:
+            if call is self._short_call:
                 del args[: len(self._fixed_tensors)]
         return call(args)
 
@@ -206,7 +206,7 @@ class OrtBackend:
         """Return the frozen call of these weights, or the unfrozen call until they are stable."""
         tensors = [args[i] for i in self._constant_positions]
         key = tuple(map(id, tensors))
-        frozen = self._sets.get(key)
+        frozen = self._frozen_sets.get(key)
         if frozen is not None:
             call = frozen.call
             if call is not None and frozen.is_current(args):
@@ -222,7 +222,7 @@ class OrtBackend:
             return self._quantized_call(key, args)
         if key in self._unwatchable:
             return self._unfrozen_call()
-        is_stable = self._back_off.given_up == 0 and len(self._sets) < MAX_FROZEN_SETS
+        is_stable = self._back_off.given_up == 0 and len(self._frozen_sets) < MAX_FROZEN_SETS
         is_stable = is_stable or self._back_off.is_stable(key, weight_signature(tensors))
         call = self._freeze_weights(key, args) if is_stable else None
         if call is None:
@@ -300,7 +300,7 @@ class OrtBackend:
             cost,
         )
         call = frozen.call = self._frozen_function(frozen, session, positions)
-        self._sets[key] = frozen
+        self._frozen_sets[key] = frozen
         self._use_frozen_call(frozen)
         return call
 
@@ -344,7 +344,7 @@ class OrtBackend:
     def _use_frozen_call(self, frozen: FrozenWeights) -> None:
         self.session = frozen.session
         if frozen.leaves_out:
-            self._short = frozen.call
+            self._short_call = frozen.call
         else:
             self._call = frozen.call
 
@@ -369,13 +369,13 @@ class OrtBackend:
 
         The garbage collector also calls this, so it must not wait for a lock.
         """
-        if self._sets.get(key) is frozen:
-            self._sets.pop(key, None)
+        if self._frozen_sets.get(key) is frozen:
+            self._frozen_sets.pop(key, None)
             self._back_off.record_drop(frozen)
         if self._call is frozen.call:
             self._call = None
-        if self._short is frozen.call:
-            self._short = None
+        if self._short_call is frozen.call:
+            self._short_call = None
         if self.session is frozen.session:
             self.session = self._plain_session
 
@@ -459,10 +459,15 @@ class OrtBackend:
         The next call creates new sessions.
         """
         self._lock = threading.RLock()
-        sessions = [self._plain_session, *(frozen.session for frozen in self._sets.values())]
+        sessions = [self._plain_session, *(frozen.session for frozen in self._frozen_sets.values())]
         if self._make is None or not any(map(_has_threads, sessions)):
             return []
-        self._sets, self._unfrozen_compiled, self._call, self._short = {}, None, None, None
+        self._frozen_sets, self._unfrozen_compiled, self._call, self._short_call = (
+            {},
+            None,
+            None,
+            None,
+        )
         self.session = self._plain_session = None
         return [session for session in sessions if session is not None]
 

@@ -262,7 +262,9 @@ class _Search:
         state, seen = State(self.options), Counter[str]()
         for stages in (OPTIONS, GRAPHS, OPERATORS):
             active_stages = [
-                candidate for candidate in stages if candidate.exports or not self.runs.export
+                candidate
+                for candidate in stages
+                if candidate.applies_to_exports or not self.runs.export
             ]
             disabled = self._disable_all(active_stages, state) if stages is GRAPHS else None
             if disabled is not None:

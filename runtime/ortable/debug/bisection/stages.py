@@ -45,7 +45,7 @@ class Stage:
     change: Callable[[State], State | None]
     subsystem: str = ""
     option: str = ""
-    exports: bool = True
+    applies_to_exports: bool = True
 
     @property
     def name(self) -> str:
@@ -96,11 +96,13 @@ def _option_stage(name: str, change: Callable[[State], State | None] | None = No
         return drop_option(state, name)
 
     kind = "transform" if name == "pre_ort_model_transforms" else "option"
-    return Stage(kind, change or change_option, option=name, exports=name == "weights")
+    return Stage(kind, change or change_option, option=name, applies_to_exports=name == "weights")
 
 
 def _subsystem_stage(kind: str, name: str, exports: bool = True) -> Stage:
-    return Stage(kind, lambda state: replace(state, off=state.off | {name}), name, exports=exports)
+    return Stage(
+        kind, lambda state: replace(state, off=state.off | {name}), name, applies_to_exports=exports
+    )
 
 
 OPTIONS: tuple[Stage, ...] = (
@@ -110,7 +112,7 @@ OPTIONS: tuple[Stage, ...] = (
 GRAPHS: tuple[Stage, ...] = (
     Stage("cache", lambda state: state),  # nothing to change: the runs of a search use no cache
     _subsystem_stage("optimizer", "optimizers"),
-    Stage("optimizer", _disable_optimizers, exports=False),
+    Stage("optimizer", _disable_optimizers, applies_to_exports=False),
     _subsystem_stage("rule", "rewrites"),
     _subsystem_stage("pass", "passes"),
     _subsystem_stage("constants", "constants", exports=False),

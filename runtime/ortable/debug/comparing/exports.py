@@ -188,7 +188,7 @@ def compare_export(conversion: Conversion, tolerance: ToleranceOverride) -> Comp
         difference = describe_mismatch(comparator.mismatch, comparator, settings)
     elif comparator.captured is not None:
         difference = describe_capture(*comparator.captured, "export", "torch.export")
-    return comparator.tally.make_comparison(difference)
+    return comparator.stats.make_comparison(difference)
 
 
 def _export_arguments(model: onnx.ModelProto) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class CallComparator(Comparator):
             options.storage.setdefault("instance", []).extend(records)
         placement = records[0].placement if records else ()
         names = [record.operator for record in placement if record.where == "torch"]
-        self.tally.add_skipped("torch runs them", names)
+        self.stats.add_skipped("torch runs them", names)
 
     def _compare_call(
         self, original: GraphModule, compiled: Callable[..., Any], args: list[Any]

@@ -260,7 +260,7 @@ class Comparator:
 
     def __init__(self, tolerance: ToleranceOverride) -> None:
         self.tolerance = tolerance
-        self.tally = ComparisonStats()
+        self.stats = ComparisonStats()
         self.mismatch: Mismatch | None = None
 
     def compute_gap(self, expected: Any, got: Any) -> NumericDiff | None:
@@ -270,12 +270,12 @@ class Comparator:
     def record_agreement(self, value: torch.Tensor) -> None:
         """Count a result that agrees with eager's `value`."""
         dtype = real_tensor(value).dtype
-        self.tally.compared += 1
-        self.tally.tolerances[str(dtype).removeprefix("torch.")] = self.tolerance.of(dtype)
+        self.stats.compared += 1
+        self.stats.tolerances[str(dtype).removeprefix("torch.")] = self.tolerance.of(dtype)
 
     def compare_graph(self, source: ComparisonSource) -> list[Any]:
         """Compare an ONNX graph with eager; return eager's results, or the session's if unknown."""
-        self.tally.graphs += 1
+        self.stats.graphs += 1
         plain, converted = source.convert_variant(optimize=False), source.convert_full()
         computed, why = source.compute_values(plain)
         overrides = {plain.fx_names[name]: value for name, value in computed.items()}
@@ -286,7 +286,7 @@ class Comparator:
         self.mismatch = _find_mismatch(self, source, converted, eager, optimized, "passes")
         returned = self._compare_returned(source, converted, results)
         if mismatch is not None and self.mismatch is None:
-            self.tally.add_skipped(
+            self.stats.add_skipped(
                 f"differs before passes only: {mismatch.gap.what}", [mismatch.node.name]
             )
         else:
@@ -313,8 +313,8 @@ class Comparator:
                 unknown.append(node.name)
             elif node.op == "call_function" and not writes_argument(node):
                 removed += [node.name] if isinstance(node.meta.get("val"), torch.Tensor) else []
-        self.tally.add_skipped(why or "absent from the ONNX graph", removed)
-        self.tally.add_skipped("random numbers or uninitialized memory", unknown)
+        self.stats.add_skipped(why or "absent from the ONNX graph", removed)
+        self.stats.add_skipped("random numbers or uninitialized memory", unknown)
 
     def _compare_returned(
         self, source: ComparisonSource, converted: ConvertedGraph, results: Sequence[Any]

@@ -170,7 +170,7 @@ def fx_graph(
     """Make a graph of one call, with fake tensors as metadata like a graph of torch.export."""
     parsed = parse_sample(sample, schema)
     tensors = make_tensors(parsed)
-    module, call = graph_of_call(schema, parsed, tensors, sample.unread)
+    module, call = graph_of_call(schema, parsed, tensors, sample.unused_results)
     return module, call, tensors
 
 
@@ -439,7 +439,7 @@ class SampleCheck:
         sample = self.sample
         if not sample.applies_at(opset, target):
             return None
-        if sample.refused is not None:
+        if sample.raises is not None:
             self._check_raises(opset, target)
             return None
         converted = self.convert(opset, target)
@@ -463,10 +463,10 @@ class SampleCheck:
         try:
             self.convert(opset, target)
         except Exception as error:
-            assert sample.refused is not None
-            assert sample.refused in str(error), f"refused, but not for '{sample.refused}': {error}"
+            assert sample.raises is not None
+            assert sample.raises in str(error), f"refused, but not for '{sample.raises}': {error}"
             return
-        raise AssertionError(f"{self.schema.key} should refuse this call: {sample.refused}")
+        raise AssertionError(f"{self.schema.key} should refuse this call: {sample.raises}")
 
     def _compare_at(
         self, converted: ConvertedSample, session: onnxruntime.InferenceSession | None, grow: int
@@ -478,7 +478,7 @@ class SampleCheck:
         expected_results = [
             result
             for index, result in enumerate(results)
-            if result is not None and index not in self.sample.unread
+            if result is not None and index not in self.sample.unused_results
         ]
         got = run_session(session, feeds) if session is not None else []
         _compare_outputs(converted, expected_results, got, self.sample, grow)

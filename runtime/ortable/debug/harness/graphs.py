@@ -55,7 +55,7 @@ def build_graph(rewrite: Rewrite, case: RewriteCase, opset: int, target: str | N
     builder = GraphBuilder(opset, target=target, kernel_table={}, name=rewrite.name)
     code = case.graph or rewrite.pattern
     maker = _GraphMaker(builder, dict(case.values))
-    maker.run(code.body, case.also)
+    maker.run(code.body, case.extra_outputs)
     return maker.built
 
 

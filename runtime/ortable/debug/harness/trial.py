@@ -104,9 +104,9 @@ class RewriteTrial:
         self.case = case
         self.built = build_case(rewrite, case, opset, target)
         self.builder = self.built.builder
-        if case.rounding is not None:
+        if case.quantize is not None:
             self.builder.rounding = QuantizationRun(
-                WeightOptions(case.rounding, activations="float32")
+                WeightOptions(case.quantize, activations="float32")
             )
         self.before = make_checked_model(self.builder)
         self.outputs = copy_declarations(self.builder.outputs)

@@ -107,7 +107,7 @@ def _entry_case(entry: OpEntry | AliasEntry, sample: Sample, opsets: Sequence[in
             except Exception as error:
                 location = f"opset {opset}" + (f", target {target}" if target else "")
                 return _make_result(entry.key, sample, runs, f"{location}: {_format_error(error)}")
-    if sample.refused is None:
+    if sample.raises is None:
         try:
             check_inference_rule(entry.schema, sample)
         except Exception as error:
@@ -161,7 +161,7 @@ def _make_result(
     span = case.span
     outcome = "equal"
     if isinstance(case, Sample):
-        outcome = "equal" if case.refused is None else "refused"
+        outcome = "equal" if case.raises is None else "refused"
     elif case.unchanged is not None:
         outcome = "unchanged"
     return CaseResult(entry, span.file, span.line, span.column, runs, failure, outcome)

@@ -48,7 +48,7 @@ class Patch:
 
     name: str
     library: str
-    what: str
+    description: str
     apply: Callable[[], Undo | None]
     once_imported: bool = False
     is_thread_local: bool = False

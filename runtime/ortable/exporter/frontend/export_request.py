@@ -390,7 +390,7 @@ class Program:
     graph_module: GraphModule
     weights: dict[str, Any] = field(default_factory=dict)
     paths: dict[str, str] = field(default_factory=dict)
-    fakes: dict[str, list[str]] = field(default_factory=dict)
+    fake_weight_inputs: dict[str, list[str]] = field(default_factory=dict)
     user_inputs: list[Node] = field(default_factory=list)
     outputs: list[ProgramOutput] = field(default_factory=list)
     output_structure: Any = None

@@ -60,8 +60,8 @@ def replace_meta_tensors(request: Request) -> Iterator[Request]:
 def convert_weights_to_inputs(builder: Any, program: Program) -> None:
     """Turn initializers without data into inputs, after the user's inputs.
 
-    ``program.fakes`` receives their names in the state_dict; tied weights are one input with
-    several names.
+    ``program.fake_weight_inputs`` receives their names in the state_dict; tied weights are one
+    input with several names.
     """
     initializer_dict = builder.initializers_dict
     fakes = [name for name, value in initializer_dict.items() if initializers.is_fake(value)]
@@ -73,7 +73,7 @@ def convert_weights_to_inputs(builder: Any, program: Program) -> None:
     for name in fakes:
         key = initializers.storage_key(initializer_dict.pop(name))
         builder.inputs.append(builder.values[name])
-        program.fakes[name] = paths.get(key) or [program.paths.get(name, name)]
+        program.fake_weight_inputs[name] = paths.get(key) or [program.paths.get(name, name)]
 
 
 def possible_weight_names(prefix: str, path: str) -> tuple[str, str, str]:

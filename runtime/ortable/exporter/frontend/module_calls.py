@@ -26,7 +26,7 @@ class ModuleCall(NamedTuple):
 
     key: str
     path: str
-    kind: str
+    class_name: str
 
 
 Stack = tuple[ModuleCall, ...]

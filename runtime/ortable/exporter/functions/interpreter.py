@@ -222,7 +222,7 @@ class FunctionInterpreter(DynamoInterpreter):
         """Convert a weight at its first read to an input of the function, or to a constant."""
         if node in self.weight_by_input:
             return self.values[self.weight_by_input[node]]
-        if self.maker is None or self.holds_constant(weight, self.calls[-1].kind):
+        if self.maker is None or self.holds_constant(weight, self.calls[-1].class_name):
             return self.make_initializer(weight.path, weight.tensor)
         name = weight.path.removeprefix(f"{self.calls[-1].path}.")
         return self.maker.bind_weight(node, name, results.tensor_type(weight.tensor, None))
@@ -250,7 +250,7 @@ class FunctionInterpreter(DynamoInterpreter):
             if weight is not None:
                 enclosing_calls = (region.call, *stack)
                 as_constant = any(
-                    self.holds_constant(weight, call.kind) for call in enclosing_calls
+                    self.holds_constant(weight, call.class_name) for call in enclosing_calls
                 )
                 return _weight_key(weight, as_constant)
             if node not in type_by_node:
@@ -292,7 +292,10 @@ class FunctionInterpreter(DynamoInterpreter):
         names = [self.graph.unique_name(name) for name in labels]
         operand = partial(self.get_operand, region)
         if plan.name:
-            self.graph.origin = {"module_path": region.call.path, "module_type": region.call.kind}
+            self.graph.origin = {
+                "module_path": region.call.path,
+                "module_type": region.call.class_name,
+            }
         returned = plan.call(self.graph, DOMAIN, operand, names, name=label)
         for node, value in zip(region.returned, returned, strict=True):
             self.values[node] = self.note_complex(value)
@@ -301,7 +304,7 @@ class FunctionInterpreter(DynamoInterpreter):
         """Name the results of a call: the module's path relative to the enclosing module's."""
         outer_path = self.calls[-1].path if self.calls else ""
         path = call.path.removeprefix(outer_path).removeprefix(".")
-        return path.replace(".", "_") or function_name(call.kind)
+        return path.replace(".", "_") or function_name(call.class_name)
 
     def get_operand(self, region: FunctionRegion, slot: Any) -> str:
         """Return the caller's value for an input of a function."""

@@ -82,7 +82,7 @@ class RegionSignature:
             self._numbers.get(node, ("outside", self._outside.get(node)))
             for node in region.returned
         )
-        return region.call.kind, tuple(parts), returned
+        return region.call.class_name, tuple(parts), returned
 
     def _node_key(self, node: Node, stack: Stack) -> Hashable:
         args = tuple(self._argument_key(arg, stack) for arg in node.args)
@@ -91,7 +91,7 @@ class RegionSignature:
         )
         self._numbers[node] = len(self._numbers)
         calls = tuple(
-            (self._calls.setdefault(call.key, len(self._calls)), call.kind) for call in stack
+            (self._calls.setdefault(call.key, len(self._calls)), call.class_name) for call in stack
         )
         value = results.node_value(node)
         used = (
@@ -347,9 +347,11 @@ class PlanMaker:
         plan.inputs = [self._slots[info.name] for info in body.inputs]
         if body.outputs:
             call = self.region.call
-            metadata = {"module_path": call.path, "module_type": call.kind}
-            text = f"{call.kind}, made for '{call.path}'"
-            plan.name = table.add_body(body, function_name(call.kind), self.domain, text, metadata)
+            metadata = {"module_path": call.path, "module_type": call.class_name}
+            text = f"{call.class_name}, made for '{call.path}'"
+            plan.name = table.add_body(
+                body, function_name(call.class_name), self.domain, text, metadata
+            )
         return plan
 
     def _drop_copied_inputs(self) -> None:

@@ -46,13 +46,17 @@ class Decoder:
 
     model: Any
     layers: tuple[CacheLayer, ...]
-    positions: bool
+    takes_position_ids: bool
     cache: str
-    coded: bool = False
+    has_quantized_cache: bool = False
 
     def text_inputs(self) -> list[str]:
         """Return the names of the inputs that are not cache tensors."""
-        return ["input_ids", "attention_mask", *(["position_ids"] if self.positions else [])]
+        return [
+            "input_ids",
+            "attention_mask",
+            *(["position_ids"] if self.takes_position_ids else []),
+        ]
 
     def cache_names(self, prefix: str) -> list[str]:
         """Return the names of the cache tensors: ``<prefix>.0.key``, ``<prefix>.0.value``, ..."""
@@ -79,7 +83,7 @@ class Decoder:
         from transformers import DynamicCache
 
         zeros = list(self._zero_cache(_BATCH, _PAST)) if with_past else []
-        if self.coded:
+        if self.has_quantized_cache:
             return [tensor for pair in zeros for tensor in pair]
         return DynamicCache(zeros or None)
 
@@ -108,7 +112,7 @@ class Decoder:
 
     def _cache_shapes(self) -> Any:
         sizes = {0: BATCH, 2: PAST}
-        return [sizes] * (2 * len(self.layers)) if self.coded else sizes
+        return [sizes] * (2 * len(self.layers)) if self.has_quantized_cache else sizes
 
 
 def make_decoder(model: Any) -> Decoder:

@@ -55,7 +55,7 @@ class Decoding:
     """
 
     ends: tuple[int, ...]
-    fill: int
+    pad_token: int
     repetition_penalty: float = 1.0
     temperature: float = 1.0
     top_k: int = 0
@@ -121,7 +121,7 @@ def compute_scores(
 def _logits_processors(decoding: Decoding, mask: torch.Tensor) -> list[Any]:
     """Return the processors in the order of ``generate``; they ignore padding of the prompt."""
     processors: list[Any] = []
-    if replace(decoding, ends=(), fill=0) == Decoding((), 0):
+    if replace(decoding, ends=(), pad_token=0) == Decoding((), 0):
         return processors
     from transformers import generation
 

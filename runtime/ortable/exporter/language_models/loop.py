@@ -69,7 +69,11 @@ class DecodeStep(torch.nn.Module):
 
     def __init__(self, decoder: Decoder, decoding: Decoding) -> None:
         super().__init__()
-        self.model, self.positions, self.decoding = decoder.model, decoder.positions, decoding
+        self.model, self.positions, self.decoding = (
+            decoder.model,
+            decoder.takes_position_ids,
+            decoding,
+        )
         self.cache = decoder.cache
         self.ends: torch.Tensor | None
         device = decoder.model.device
@@ -113,7 +117,7 @@ class DecodeStep(torch.nn.Module):
             token = scores.argmax(-1)
         else:
             token = sample_tokens(scores, random.index_select(0, number[None])[0])
-        token = torch.where(finished, self.decoding.fill, token)
+        token = torch.where(finished, self.decoding.pad_token, token)
         ended = finished if self.ends is None else finished | (token[:, None] == self.ends).any(-1)
         token = token[:, None]
         mask = torch.cat([attention_mask, torch.ones_like(token)], dim=1)

@@ -98,7 +98,7 @@ def quantize_cache(decoder: Decoder, options: CacheOptions) -> Decoder:
         model=QuantizedCacheModel(decoder, scales).eval(),
         layers=layers,
         cache="past_key_values",
-        coded=True,
+        has_quantized_cache=True,
     )
 
 

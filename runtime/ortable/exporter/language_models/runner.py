@@ -203,7 +203,7 @@ class OnnxLanguageModel:
                 step, cache = texts, None
             logits, cache = self.step(step, mask, cache)
             token = compute_scores(decoding, logits[:, -1], texts, mask).argmax(-1)
-            token = torch.where(finished, decoding.fill, token)
+            token = torch.where(finished, decoding.pad_token, token)
             finished |= torch.isin(token, end_tokens)
             step = token[:, None]
             texts = torch.cat([texts, step], dim=1)

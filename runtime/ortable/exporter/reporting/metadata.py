@@ -44,8 +44,8 @@ def write_metadata(model: Any, program: Program, text: str = "") -> None:
     with an empty value are left out.
     """
     proto = model.proto if hasattr(model, "proto") else model
-    for value in proto.graph.input if program.fakes else ():
-        value.doc_string = ", ".join(program.fakes.get(value.name, ()))
+    for value in proto.graph.input if program.fake_weight_inputs else ():
+        value.doc_string = ", ".join(program.fake_weight_inputs.get(value.name, ()))
     proto.doc_string = _to_utf8(text)
     proto.producer_name = "ortable"
     proto.producer_version = package_version()

@@ -78,8 +78,8 @@ def validate_model(
         OptionError: there are no example inputs, or a weight has no data.
         ExportError: ONNX Runtime cannot run the model.
     """
-    if program.fakes:
-        weights = list(program.fakes)
+    if program.fake_weight_inputs:
+        weights = list(program.fake_weight_inputs)
         raise OptionError(f"validate=True needs weights with data; these are fake: {weights}")
     module, call = module_and_call(request)
     inputs = input_names(proto_of(model).graph.input, program)

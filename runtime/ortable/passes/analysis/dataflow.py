@@ -1,8 +1,8 @@
 """The framework of dataflow analyses: facts flow from operands to results.
 
 The step of an analysis computes the fact of a result from the facts of other results. While rules
-run, `Analysis.fact_of` caches facts in ``graph.analysed``; the rewrite engine clears this cache
-whenever it edits the graph.
+run, `Analysis.fact_of` caches facts in ``graph.analysis_results``; the rewrite engine clears this
+cache whenever it edits the graph.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Analysis(Generic[K, F]):
 
     def fact_of(self, graph: Graph, key: K) -> F:
         """Return the fact of a result, or of another key of the analysis."""
-        if graph.analysed is None:
+        if graph.analysis_results is None:
             return Traversal(graph, self, {}).find_fact(key)
-        facts = graph.analysed.get(self)
+        facts = graph.analysis_results.get(self)
         if facts is None:
-            facts = graph.analysed[self] = {}
+            facts = graph.analysis_results[self] = {}
         if key not in facts:
             use_counts = use_index(graph)
             queries_before = use_counts.query_count

@@ -194,9 +194,9 @@ class _GraphRewrite:
     def restore_nodes(self) -> None:
         """Put the nodes back into the graph, in order."""
         self.graph.brief_errors = False
-        self.graph.nodes[:] = self.index.in_order()
+        self.graph.nodes[:] = self.index.ordered_nodes()
         self.graph.use_index = None
-        self.graph.analysed = None
+        self.graph.analysis_results = None
         self.graph.outdate_uses()
         if self.fired:
             self.graph.successors.update(self.index.aliases)

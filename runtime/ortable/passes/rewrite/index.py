@@ -39,15 +39,15 @@ class GraphIndex:
         self.aliases: dict[str, str] = {}  # old result -> the result that replaced it
         self._replaced: dict[str, list[str]] = {}  # the inverse of ``aliases``
         self.moved = 0
-        self.revived = 0  # nodes that were removed and restored
-        self.learnt = 0  # results whose dtype, shape or value a replacement has refined
+        self.restored_nodes = 0  # nodes that were removed and restored
+        self.refined_results = 0  # results whose dtype, shape or value a replacement has refined
         for position, node in enumerate(graph.nodes):
             self.add_node(node, (position,))
         graph.nodes[:] = []
         graph.use_index = self.uses
-        graph.analysed = {}
+        graph.analysis_results = {}
 
-    def in_order(self) -> list[Node]:
+    def ordered_nodes(self) -> list[Node]:
         """Return the nodes in topological order."""
         return sorted(self.keys, key=self.keys.__getitem__)
 
@@ -113,7 +113,7 @@ class GraphIndex:
                 self.removed.pop(related_name, None)
             replace_inputs(node, self.aliases)
             self.add_node(node, key)
-            self.revived += 1
+            self.restored_nodes += 1
             for related_name in read_names(node):
                 self.restore_producer(related_name)
 

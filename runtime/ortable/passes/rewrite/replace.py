@@ -47,7 +47,7 @@ class Replacement:
         self._check_closed()
         graph = self.graph
         origin = graph.origin
-        graph.analysed.clear()
+        graph.analysis_results.clear()
         graph.origin = RewriteOrigin(self.rule.name, self.match.nodes[0].origin)
         try:
             built = self._build_nodes()
@@ -76,7 +76,7 @@ class Replacement:
         finally:
             graph.origin = origin
             graph.nodes[:] = []
-            graph.analysed.clear()
+            graph.analysis_results.clear()
         return self._install_nodes(nodes, targets), nodes
 
     def _check_closed(self) -> None:
@@ -158,7 +158,7 @@ class Replacement:
                 nodes.append(self.graph.nodes[-1])
             else:
                 if _merge_knowledge(self.graph.values[result], self.old_infos[name]):
-                    self.index.learnt += 1
+                    self.index.refined_results += 1
                 return result
         self._reuse_value_info(name, self.old_infos[name])
         return name

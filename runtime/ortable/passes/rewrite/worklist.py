@@ -31,8 +31,8 @@ class Worklist:
         self.queued = {node for _, _, node in self.queue}
         self.revisit: set[Node] = set()  # nodes for the next pass
         self.new_nodes: set[Node] = set()
-        self.learnt = index.learnt
-        self.revived = index.revived
+        self.learnt = index.refined_results
+        self.revived = index.restored_nodes
 
     def pop_node(self) -> Node | None:
         """Return the next node; None at the end."""
@@ -63,7 +63,7 @@ class Worklist:
         index, key, queued = self.index, self.key, self.queued
         self.new_nodes.update(made)
         # A pass over all nodes has already queued the later nodes and their readers.
-        last_key = key if self.covers_all and self.revived == index.revived else None
+        last_key = key if self.covers_all and self.revived == index.restored_nodes else None
         candidates, nodes_below = index.nodes_around(touched, depth, last_key)
         for node in candidates:
             if node not in queued and node.key in keys:
@@ -86,7 +86,7 @@ class Worklist:
     def next_pass(self, keys: Container[str]) -> Worklist:
         """Return the worklist of the next pass."""
         index = self.index
-        covers_all = index.learnt != self.learnt or index.revived != self.revived
+        covers_all = index.refined_results != self.learnt or index.restored_nodes != self.revived
         worklist = Worklist(index, index.select_nodes(keys, None if covers_all else self.revisit))
         worklist.covers_all = covers_all
         return worklist
