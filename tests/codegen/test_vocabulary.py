@@ -11,7 +11,7 @@ import pytest
 
 from ortablegen.aten.check import check_specs
 from ortablegen.aten.model import Specs
-from ortablegen.aten.rule_words import DTYPE_FUNCTIONS, MAX_FUNCTIONS, SHAPE_FUNCTIONS
+from ortablegen.aten.rule_functions import DTYPE_FUNCTIONS, MAX_FUNCTIONS, SHAPE_FUNCTIONS
 from ortablegen.language import vocabulary
 from ortablegen.language.vocabulary import BEGIN, END, insert_core_functions
 from ortablegen.schemas.record import Record

@@ -16,7 +16,7 @@ from ortablegen.language.precision import Limits, NumberTable
 from ortablegen.language.reach import Solver
 from ortablegen.language.samples import SampleProblem
 from ortablegen.language.served import Kernels
-from ortablegen.language.vocabulary import Word
+from ortablegen.language.vocabulary import HelperFunction
 from ortablegen.schemas.onnx import DOMAIN_RANGE
 from ortablegen.schemas.ranges import ALWAYS, VersionRange, format_version, listed, meet
 from ortablegen.schemas.registry import Registry
@@ -38,7 +38,7 @@ from .model import (
     complex_lets,
 )
 from .numbers import check_numbers
-from .rule_words import check_rules
+from .rule_functions import check_rules
 from .samples import parse_sample
 from .types import check_types, inner_dtypes
 
@@ -270,7 +270,7 @@ class _OpChecker:
         user_lowerings: frozenset[str] | None,
         kernels: Kernels,
         numbers: NumberTable | None,
-        words: Mapping[str, Word],
+        words: Mapping[str, HelperFunction],
     ) -> None:
         self.kernels = kernels
         self.words = words

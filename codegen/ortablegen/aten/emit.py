@@ -18,7 +18,7 @@ from ortablegen.language.kinds import kind_of_torch_type
 from ortablegen.schemas.torch import Argument, OpSchema
 from ortablegen.source.templates import render
 
-from . import draws, numbers, rule_words
+from . import draws, numbers, rule_functions
 from .data_checks import data_check_lines
 from .model import (
     AliasEntry,
@@ -307,8 +307,8 @@ def _rule_lines(entry: OpEntry, needs: Needs) -> list[str]:
     pairs: list[str] = []
     for rule in entry.out:
         kind = entry.promote.kind if entry.promote is not None else "default"
-        dtype = rule_words.emit_dtype(rule.dtype, needs, kind)
-        pairs.append(f"({dtype}, {rule_words.emit_shape(rule.shape, entry, needs)})")
+        dtype = rule_functions.emit_dtype(rule.dtype, needs, kind)
+        pairs.append(f"({dtype}, {rule_functions.emit_shape(rule.shape, entry, needs)})")
     lines.append(f"    return ({', '.join(pairs)},)" if pairs else "    return ()")
     return lines
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ortablegen.language.entries import Precision
 from ortablegen.language.parse import Code, names_in
-from ortablegen.language.vocabulary import Word, load_prelude, operator_helpers
+from ortablegen.language.vocabulary import HelperFunction, load_prelude, operator_helpers
 from ortablegen.schemas.onnx import DOMAIN_RANGE
 from ortablegen.schemas.ranges import ALWAYS, VersionRange, covers
 from ortablegen.schemas.registry import EVERY_VERSION, INSTALLED, Registry, TorchVersions
@@ -435,7 +435,7 @@ class Targets:
         versions = alias.versions.present
         return next((entry for entry in entries if covers(entry.versions.present, versions)), None)
 
-    def helpers(self) -> dict[str, Word]:
+    def helpers(self) -> dict[str, HelperFunction]:
         """Return the functions of blocks: of the prelude, of families, and one per operator."""
         schemas = (entry.schema for entries in self._by_key.values() for entry in entries)
         return {**load_prelude(), **operator_helpers(schemas)}

@@ -16,7 +16,7 @@ from .narrowing import Env, Value
 from .onnx_calls import OnnxCall, check_onnx_call
 from .parse import Code, called_name, names_in, onnx_call
 from .precision import Limits, float32_holds
-from .vocabulary import Word
+from .vocabulary import HelperFunction
 
 _LITERALS = {
     bool: BOOL,
@@ -53,7 +53,7 @@ class CodeChecker:
     target: str | None = None
     condition: bool = False
     linked: tuple[str, ...] = ()
-    words: Mapping[str, Word] = field(default_factory=vocabulary.load_prelude)
+    words: Mapping[str, HelperFunction] = field(default_factory=vocabulary.load_prelude)
     attr_dicts: frozenset[str] = frozenset()
     container_name: str = "case"
     signature_owner: str = "schema"
@@ -232,7 +232,7 @@ class CodeChecker:
         )  # fmt: skip
         return check_onnx_call(call, self.error)
 
-    def check_helper(self, node: ast.Call, word: Word) -> Value:
+    def check_helper(self, node: ast.Call, word: HelperFunction) -> Value:
         """Check a call of a helper function, and infer its result."""
         if self.condition and word.makes_nodes:
             self.error(
@@ -286,7 +286,7 @@ class CodeChecker:
         return self.infer_helper_result(word, values, named)
 
     def check_argument(
-        self, node: ast.expr, value: Value, word: Word, parameter: vocabulary.Parameter
+        self, node: ast.expr, value: Value, word: HelperFunction, parameter: vocabulary.Parameter
     ) -> None:
         """Check that a helper's parameter accepts a value."""
         # functions that only query dtype, rank or shape accept a complex pair like a result
@@ -301,7 +301,7 @@ class CodeChecker:
             )
 
     def infer_helper_result(
-        self, word: Word, values: list[Value], named: Mapping[str, Value]
+        self, word: HelperFunction, values: list[Value], named: Mapping[str, Value]
     ) -> Value:
         """Infer the kind and dtypes of a helper's result."""
         result_dtypes = helper_dtypes(word, named)
@@ -500,7 +500,7 @@ class CodeChecker:
         return Value(Kind(kinds.LIST.get(value.kind.base, ANY), False, value.kind.optional))
 
 
-def _argument_fix(text: str, actual: Kind, expected: Kind, word: Word) -> str | None:
+def _argument_fix(text: str, actual: Kind, expected: Kind, word: HelperFunction) -> str | None:
     """Suggest an argument of the kind that the parameter needs."""
     if actual.base == kinds.COMPLEX:
         return f"pass its parts, re({text}) and im({text})"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from . import vocabulary
 from .parse import is_call, names_in, onnx_call
-from .vocabulary import Word
+from .vocabulary import HelperFunction
 
 
 @dataclass
@@ -19,7 +19,7 @@ class Needs:
     # names of the entry that shadow a name of the language, such as an argument `nan`
     hidden: frozenset[str] = frozenset()
     # functions that may be called
-    words: Mapping[str, Word] = field(default_factory=vocabulary.load_prelude)
+    words: Mapping[str, HelperFunction] = field(default_factory=vocabulary.load_prelude)
     # names of a rewrite that are bound to a node's attributes, for attrs=
     attr_dicts: frozenset[str] = frozenset()
 

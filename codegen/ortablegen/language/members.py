@@ -461,7 +461,9 @@ _RESULT_DTYPE_SETS = {
 }
 
 
-def helper_dtypes(word: vocabulary.Word, arguments: Mapping[str, Value]) -> frozenset[int] | None:
+def helper_dtypes(
+    word: vocabulary.HelperFunction, arguments: Mapping[str, Value]
+) -> frozenset[int] | None:
     """Return the dtypes that a helper's result may have; None if unknown."""
     if word.name in _RESULT_DTYPE_SETS:
         return _RESULT_DTYPE_SETS[word.name]

@@ -67,7 +67,7 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Word:
+class HelperFunction:
     """A function that specs may call; ``takes_graph`` if the graph is its first parameter."""
 
     name: str
@@ -88,16 +88,16 @@ class Word:
 
 
 @cache
-def load_prelude() -> dict[str, Word]:
+def load_prelude() -> dict[str, HelperFunction]:
     """Return the functions in ``__all__`` of modules of ``ortable/prelude`` and ``lowerings``."""
     functions = _listed_functions("prelude", "lowerings")
     return {function.name: _make_word(function, _module_of(path)) for path, function in functions}
 
 
-def operator_helpers(schemas: Iterable[OpSchema]) -> dict[str, Word]:
+def operator_helpers(schemas: Iterable[OpSchema]) -> dict[str, HelperFunction]:
     """Return functions such as ``aten_sinh(x)`` that lower an operator, also for complex pairs."""
     tensor_kinds = {RESULT: TENSOR, RESULTS: TENSORS}
-    words: dict[str, Word] = {}
+    words: dict[str, HelperFunction] = {}
     for schema in schemas:
         parameters = []
         for argument in schema.arguments:
@@ -106,7 +106,7 @@ def operator_helpers(schemas: Iterable[OpSchema]) -> dict[str, Word]:
             parameters.append(Parameter(argument.name, kind, not argument.has_default))
         result = Kind(TENSOR if schema.returns == ("Tensor",) else TENSORS)
         name = schema.function_name
-        words[name] = Word(name, "", True, tuple(parameters), result, True, schema.key)
+        words[name] = HelperFunction(name, "", True, tuple(parameters), result, True, schema.key)
     return words
 
 
@@ -152,9 +152,9 @@ def _first_sentence(function: ast.FunctionDef) -> str:
 
 
 @cache
-def inference_helpers() -> dict[str, Word]:
+def inference_helpers() -> dict[str, HelperFunction]:
     """Return the functions of ONNX rules: the public ones of ``ortable/inference/*.py``."""
-    words: dict[str, Word] = {}
+    words: dict[str, HelperFunction] = {}
     for path in sorted((RUNTIME / "inference").glob("*.py")):
         for function in _public_functions(path):
             word = _make_word(function, "ortable.inference", _RULE_KINDS)
@@ -163,7 +163,7 @@ def inference_helpers() -> dict[str, Word]:
 
 
 @cache
-def rewrite_helpers() -> dict[str, Word]:
+def rewrite_helpers() -> dict[str, HelperFunction]:
     """Return the functions of specs, and those of ``ortable/passes/rewrite/helpers``."""
     words = dict(load_prelude())
     for path, function in _listed_functions("passes/rewrite/helpers"):
@@ -264,7 +264,9 @@ def _public_functions(path: Path) -> list[ast.FunctionDef]:
     ]
 
 
-def _make_word(function: ast.FunctionDef, module: str, kinds: Mapping[str, str] = _KINDS) -> Word:
+def _make_word(
+    function: ast.FunctionDef, module: str, kinds: Mapping[str, str] = _KINDS
+) -> HelperFunction:
     """Convert a function to a `Word`; ``kinds`` maps its annotations to kinds."""
     arguments = function.args.args
     takes_graph = bool(arguments) and arguments[0].arg == "graph"
@@ -290,7 +292,9 @@ def _make_word(function: ast.FunctionDef, module: str, kinds: Mapping[str, str] 
     ]
     result = _annotation_kind(function.returns, kinds)
     makes_nodes = result.base in GRAPH_KINDS | {TENSOR, TENSORS}
-    return Word(function.name, module, takes_graph, tuple(parameters), result, makes_nodes)
+    return HelperFunction(
+        function.name, module, takes_graph, tuple(parameters), result, makes_nodes
+    )
 
 
 def _annotation_kind(annotation: ast.expr | None, kinds: Mapping[str, str]) -> Kind:

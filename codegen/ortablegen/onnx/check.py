@@ -17,7 +17,7 @@ from ortablegen.language.emit import Emitter, Needs
 from ortablegen.language.kinds import Kind
 from ortablegen.language.narrowing import Value
 from ortablegen.language.parse import parse_expression
-from ortablegen.language.vocabulary import Word, inference_helpers
+from ortablegen.language.vocabulary import HelperFunction, inference_helpers
 from ortablegen.schemas.onnx import OnnxAttribute, OnnxSchema
 from ortablegen.source.diagnostics import Diagnostics, did_you_mean
 from ortablegen.source.yaml_source import YScalar
@@ -71,7 +71,7 @@ class RuleCode(CodeChecker):
 
     versions: tuple[OnnxSchema, ...] = ()
     aspect: str = "shape"
-    words: Mapping[str, Word] = field(default_factory=inference_helpers)
+    words: Mapping[str, HelperFunction] = field(default_factory=inference_helpers)
 
     @property
     def schema(self) -> OnnxSchema:

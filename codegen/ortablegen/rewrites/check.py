@@ -187,7 +187,7 @@ class RewriteCode(CodeChecker):
         self,
         node: ast.expr,
         value: Value,
-        word: vocabulary.Word,
+        word: vocabulary.HelperFunction,
         parameter: vocabulary.Parameter,
     ) -> None:
         """Check that a helper's parameter accepts a value."""
