@@ -73,9 +73,9 @@ def check_specs(
     file_keys = {entry.key for entry in specs.ops}
     other_entries = [entry for key, entry in (existing or {}).items() if key not in file_keys]
     targets = Targets([*other_entries, *specs.ops])
-    kernels, words = kernels or Kernels(), targets.helpers()
+    kernels, helpers = kernels or Kernels(), targets.helpers()
     for entry in specs.ops:
-        _OpChecker(entry, diagnostics, user_lowerings, kernels, numbers, words).check()
+        _OpChecker(entry, diagnostics, user_lowerings, kernels, numbers, helpers).check()
     for alias in specs.aliases:
         _check_alias(alias, targets, diagnostics)
     check_numbers(specs.numbers, diagnostics)
@@ -98,9 +98,9 @@ def _check_vocabulary(registry: Registry, diagnostics: Diagnostics) -> None:
             [f"first given at {first_listing.file}:{first_listing.line}"],
             fix="rename one of them, or move the code that both share",
         )
-    words = vocabulary.load_prelude()
-    for name in sorted(registry.argument_names & set(words)):
-        module = words[name].module.replace(".", "/")
+    helpers = vocabulary.load_prelude()
+    for name in sorted(registry.argument_names & set(helpers)):
+        module = helpers[name].module.replace(".", "/")
         diagnostics.error(
             Span(f"runtime/{module}.py", 1, 1),
             f"the prelude function '{name}' is also an argument name of torch, so entries would be"
@@ -270,10 +270,10 @@ class _OpChecker:
         user_lowerings: frozenset[str] | None,
         kernels: Kernels,
         numbers: NumberTable | None,
-        words: Mapping[str, HelperFunction],
+        helpers: Mapping[str, HelperFunction],
     ) -> None:
         self.kernels = kernels
-        self.words = words
+        self.helpers = helpers
         self.entry = entry
         self.diagnostics = diagnostics
         self.error = diagnostics.error
@@ -389,7 +389,7 @@ class _OpChecker:
         opsets, target = (case.opset_range, case.target) if case else (DOMAIN_RANGE[""], None)
         return CodeChecker(
             code, dict(env), self.diagnostics, opsets, target, condition, linked,
-            words=self.words, limits=self.limits,
+            helpers=self.helpers, limits=self.limits,
         )  # fmt: skip
 
     def check_unused_arguments(self, env: Env) -> None:

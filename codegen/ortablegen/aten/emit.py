@@ -67,7 +67,7 @@ def family_text(specs: Specs, file: str, existing: Mapping[str, OpEntry] | None 
     spec_keys = {entry.key for entry in specs.ops}
     other_entries = [entry for key, entry in (existing or {}).items() if key not in spec_keys]
     targets = Targets([*other_entries, *specs.ops])
-    needs = Needs(words=targets.helpers())
+    needs = Needs(helpers=targets.helpers())
     functions: list[tuple[str, list[str]]] = []
     for entry in specs.operator_entries():
         if entry.file != file:

@@ -41,7 +41,7 @@ class CodeChecker:
     """Walks one :class:`Code`, collects the names that it reads, and reports errors.
 
     ``opsets`` is the range in which the code may run, ``target`` the target of its case; code of a
-    ``condition`` must not make nodes. Rewrites have more ``words`` (functions) and ``attr_dicts``
+    ``condition`` must not make nodes. Rewrites have more ``helpers`` (functions) and ``attr_dicts``
     (names bound to all attributes of a node); ``unit`` and ``giver`` name the case and the schema
     in errors.
     """
@@ -53,7 +53,7 @@ class CodeChecker:
     target: str | None = None
     condition: bool = False
     linked: tuple[str, ...] = ()
-    words: Mapping[str, HelperFunction] = field(default_factory=vocabulary.load_prelude)
+    helpers: Mapping[str, HelperFunction] = field(default_factory=vocabulary.load_prelude)
     attr_dicts: frozenset[str] = frozenset()
     container_name: str = "case"
     signature_owner: str = "schema"
@@ -171,7 +171,7 @@ class CodeChecker:
             return Value(Kind(FLOAT))
         candidates = [*self.env, *vocabulary.DTYPES, *vocabulary.CONSTANTS]
         hint = did_you_mean(node.id, candidates)
-        if node.id in self.words:
+        if node.id in self.helpers:
             hint = f"; '{node.id}' is a function of the prelude and must be called"
         return self.error(
             node,
@@ -192,11 +192,11 @@ class CodeChecker:
         name = called_name(node)
         if name in self.env:
             return self.error(node, f"'{name}' is a value and cannot be called")
-        if name in self.words:
-            return self.check_helper(node, self.words[name])
+        if name in self.helpers:
+            return self.check_helper(node, self.helpers[name])
         if name in vocabulary.BUILTINS:
             return self.check_builtin(node, name)
-        candidates = [*self.words, *vocabulary.BUILTINS]
+        candidates = [*self.helpers, *vocabulary.BUILTINS]
         hint = did_you_mean(name, candidates)
         return self.error(
             node,
@@ -232,14 +232,14 @@ class CodeChecker:
         )  # fmt: skip
         return check_onnx_call(call, self.error)
 
-    def check_helper(self, node: ast.Call, word: HelperFunction) -> Value:
+    def check_helper(self, node: ast.Call, helper: HelperFunction) -> Value:
         """Check a call of a helper function, and infer its result."""
-        if self.condition and word.makes_nodes:
+        if self.condition and helper.makes_nodes:
             self.error(
-                node, f"'{word.name}' adds nodes to the graph and cannot be used in a condition"
+                node, f"'{helper.name}' adds nodes to the graph and cannot be used in a condition"
             )
-        positional = [p for p in word.parameters if not p.variadic]
-        variadic = next((p for p in word.parameters if p.variadic), None)
+        positional = [p for p in helper.parameters if not p.variadic]
+        variadic = next((p for p in helper.parameters if p.variadic), None)
         values: list[Value] = []
         named: dict[str, Value] = {}
         starred = any(isinstance(argument, ast.Starred) for argument in node.args)
@@ -252,65 +252,67 @@ class CodeChecker:
             if parameter is None:
                 self.error(
                     argument,
-                    f"'{word.name}' takes at most {len(positional)} arguments",
-                    [word.signature()],
+                    f"'{helper.name}' takes at most {len(positional)} arguments",
+                    [helper.signature()],
                 )
             elif not starred:
-                self.check_argument(argument, value, word, parameter)
+                self.check_argument(argument, value, helper, parameter)
         by_name = {p.name: p for p in positional}
         for keyword in node.keywords:
             value = self.infer_value(keyword.value)
             if keyword.arg not in by_name:
                 self.error(
                     keyword,
-                    f"'{word.name}' has no parameter '{keyword.arg}'",
-                    [word.signature()],
+                    f"'{helper.name}' has no parameter '{keyword.arg}'",
+                    [helper.signature()],
                 )
             else:
-                self.check_argument(keyword.value, value, word, by_name[keyword.arg])
+                self.check_argument(keyword.value, value, helper, by_name[keyword.arg])
                 named[keyword.arg or ""] = value
         passed = {p.name for p in positional[: len(node.args)]} | {k.arg for k in node.keywords}
         for parameter in positional:
             if parameter.required and parameter.name not in passed and not starred:
                 self.error(
                     node,
-                    f"'{word.name}' lacks the argument '{parameter.name}'",
-                    [word.signature()],
+                    f"'{helper.name}' lacks the argument '{parameter.name}'",
+                    [helper.signature()],
                 )
         if not starred:
             named |= {p.name: value for p, value in zip(positional, values, strict=False)}
-        if word.result.base in (kinds.TENSOR, kinds.TENSORS):
+        if helper.result.base in (kinds.TENSOR, kinds.TENSORS):
             classes = [value.kind for value in (*values, *named.values())]
-            kind = kinds.helper_result_kind(word.result, classes)
-            return Value(kind, helper_dtypes(word, named) if kind.base == RESULT else None)
-        return self.infer_helper_result(word, values, named)
+            kind = kinds.helper_result_kind(helper.result, classes)
+            return Value(kind, helper_dtypes(helper, named) if kind.base == RESULT else None)
+        return self.infer_helper_result(helper, values, named)
 
     def check_argument(
-        self, node: ast.expr, value: Value, word: HelperFunction, parameter: vocabulary.Parameter
+        self, node: ast.expr, value: Value, helper: HelperFunction, parameter: vocabulary.Parameter
     ) -> None:
         """Check that a helper's parameter accepts a value."""
         # functions that only query dtype, rank or shape accept a complex pair like a result
-        accepts_pair = value.kind.base in (kinds.COMPLEX, kinds.COMPLEXES) and not word.makes_nodes
+        accepts_pair = (
+            value.kind.base in (kinds.COMPLEX, kinds.COMPLEXES) and not helper.makes_nodes
+        )
         expected = kinds.complex_kind(parameter.kind) if accepts_pair else parameter.kind
         if not can_pass(value.kind, expected):
             self.error(
                 node,
-                f"'{word.name}' needs {parameter.kind} for '{parameter.name}', got {value.kind}",
-                [word.signature()],
-                fix=_argument_fix(ast.unparse(node), value.kind, expected, word),
+                f"'{helper.name}' needs {parameter.kind} for '{parameter.name}', got {value.kind}",
+                [helper.signature()],
+                fix=_argument_fix(ast.unparse(node), value.kind, expected, helper),
             )
 
     def infer_helper_result(
-        self, word: HelperFunction, values: list[Value], named: Mapping[str, Value]
+        self, helper: HelperFunction, values: list[Value], named: Mapping[str, Value]
     ) -> Value:
         """Infer the kind and dtypes of a helper's result."""
-        result_dtypes = helper_dtypes(word, named)
-        if word.name == "as_tensor" and values:
+        result_dtypes = helper_dtypes(helper, named)
+        if helper.name == "as_tensor" and values:
             return Value(Kind(RESULT, values[0].kind.optional), result_dtypes)
-        if word.name == "static" and values and values[0].kind.base in (INT, kinds.SYMINT):
+        if helper.name == "static" and values and values[0].kind.base in (INT, kinds.SYMINT):
             return Value(Kind(INT))
         return Value(
-            word.result, result_dtypes if word.result.base in (RESULT, kinds.DTYPE) else None
+            helper.result, result_dtypes if helper.result.base in (RESULT, kinds.DTYPE) else None
         )
 
     def check_builtin(self, node: ast.Call, name: str) -> Value:
@@ -500,14 +502,14 @@ class CodeChecker:
         return Value(Kind(kinds.LIST.get(value.kind.base, ANY), False, value.kind.optional))
 
 
-def _argument_fix(text: str, actual: Kind, expected: Kind, word: HelperFunction) -> str | None:
+def _argument_fix(text: str, actual: Kind, expected: Kind, helper: HelperFunction) -> str | None:
     """Suggest an argument of the kind that the parameter needs."""
     if actual.base == kinds.COMPLEX:
         return f"pass its parts, re({text}) and im({text})"
     if expected.base in (INT, kinds.INTS) and actual.base in kinds.SYMBOLIC:
         return f"static({text}) requires a known int"
-    if actual.base == kinds.DTYPE and word.name in _DTYPE_TESTS:
-        return f"test a dtype by: {text} {_DTYPE_TESTS[word.name]}"
+    if actual.base == kinds.DTYPE and helper.name in _DTYPE_TESTS:
+        return f"test a dtype by: {text} {_DTYPE_TESTS[helper.name]}"
     if actual.optional and can_pass(actual.without_none(), expected):
         if actual.base in (INT, FLOAT, kinds.SYMINT, kinds.SCALAR):
             return f"1 if {text} is None else {text}, where 1 is the number that None stands for"

@@ -19,7 +19,7 @@ class Needs:
     # names of the entry that shadow a name of the language, such as an argument `nan`
     hidden: frozenset[str] = frozenset()
     # functions that may be called
-    words: Mapping[str, HelperFunction] = field(default_factory=vocabulary.load_prelude)
+    helpers: Mapping[str, HelperFunction] = field(default_factory=vocabulary.load_prelude)
     # names of a rewrite that are bound to a node's attributes, for attrs=
     attr_dicts: frozenset[str] = frozenset()
 
@@ -149,17 +149,17 @@ class Emitter(ast.NodeTransformer):
         if onnx_call(node) is not None:
             return self.node_call(node, None)
         assert isinstance(node.func, ast.Name)
-        word = self.needs.words.get(node.func.id)
+        helper = self.needs.helpers.get(node.func.id)
         arguments = [self.visit(argument) for argument in node.args]
         keywords = [ast.keyword(k.arg, self.visit(k.value)) for k in node.keywords]
-        if word is not None and word.operator:
+        if helper is not None and helper.operator:
             self.needs.add("ortable_generated.aten", "dispatch")
             self.needs.add("ortable.prelude.operators", "call_operator")
-            leading = [ast.Name("graph"), ast.Name("dispatch"), ast.Constant(word.operator)]
+            leading = [ast.Name("graph"), ast.Name("dispatch"), ast.Constant(helper.operator)]
             return ast.Call(ast.Name("call_operator"), [*leading, *arguments], keywords)
-        if word is not None:
-            self.needs.add(word.module, word.name)
-            if word.takes_graph:
+        if helper is not None:
+            self.needs.add(helper.module, helper.name)
+            if helper.takes_graph:
                 arguments.insert(0, ast.Name("graph", ast.Load()))
         elif node.func.id in vocabulary.MATH:
             self.needs.add("math", node.func.id)

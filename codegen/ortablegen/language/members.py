@@ -462,16 +462,16 @@ _RESULT_DTYPE_SETS = {
 
 
 def helper_dtypes(
-    word: vocabulary.HelperFunction, arguments: Mapping[str, Value]
+    helper: vocabulary.HelperFunction, arguments: Mapping[str, Value]
 ) -> frozenset[int] | None:
     """Return the dtypes that a helper's result may have; None if unknown."""
-    if word.name in _RESULT_DTYPE_SETS:
-        return _RESULT_DTYPE_SETS[word.name]
-    if word.name in FIXED_DTYPE:
-        return frozenset({FIXED_DTYPE[word.name]})
-    if word.name in ("opmath", "opmath_dtype"):
+    if helper.name in _RESULT_DTYPE_SETS:
+        return _RESULT_DTYPE_SETS[helper.name]
+    if helper.name in FIXED_DTYPE:
+        return frozenset({FIXED_DTYPE[helper.name]})
+    if helper.name in ("opmath", "opmath_dtype"):
         return _widen_halves(arguments.get("x", arguments.get("dtype")))
-    if word.name == "opmath_beside":
+    if helper.name == "opmath_beside":
         dtype_argument = arguments.get("dtype")
         opmath_dtypes = _widen_halves(dtype_argument)
         return (
@@ -479,9 +479,9 @@ def helper_dtypes(
             if dtype_argument is not None and dtype_argument.dtypes and opmath_dtypes
             else None
         )
-    name = _DTYPE_SOURCES.get(word.name, "")
-    if word.name in SAME:
-        name = word.parameters[SAME[word.name]].name
+    name = _DTYPE_SOURCES.get(helper.name, "")
+    if helper.name in SAME:
+        name = helper.parameters[SAME[helper.name]].name
     source = arguments.get(name)
     if source is not None:
         return source.dtypes

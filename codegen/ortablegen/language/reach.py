@@ -313,9 +313,9 @@ class Solver:
             return self.kinds_by_name.get(node.id, Kind(kinds.ANY))
         if is_call(node, "len"):
             return Kind(kinds.INT)
-        word = vocabulary.load_prelude().get(called_name(node))
+        helper = vocabulary.load_prelude().get(called_name(node))
         # the result of `static` is a number or a list, as its argument is
-        return word.result if word is not None and word.name != "static" else Kind(kinds.ANY)
+        return helper.result if helper is not None and helper.name != "static" else Kind(kinds.ANY)
 
     def dtype_name(self, node: ast.expr) -> str:
         """Return the key of the dtype of an expression, or of its value."""

@@ -53,7 +53,7 @@ BUILTINS: dict[str, str | None] = {
 
 # annotations of the functions for ONNX rules -> kinds
 _RULE_KINDS = {"Shape": SYMINTS, "int": INT, "str": STR}
-_KINDS = {word: word for word in KIND_NAMES}  # annotations of other functions are names of kinds
+_KINDS = {kind: kind for kind in KIND_NAMES}  # annotations of other functions are names of kinds
 
 
 @dataclass(frozen=True)
@@ -91,13 +91,13 @@ class HelperFunction:
 def load_prelude() -> dict[str, HelperFunction]:
     """Return the functions in ``__all__`` of modules of ``ortable/prelude`` and ``lowerings``."""
     functions = _listed_functions("prelude", "lowerings")
-    return {function.name: _make_word(function, _module_of(path)) for path, function in functions}
+    return {function.name: _make_helper(function, _module_of(path)) for path, function in functions}
 
 
 def operator_helpers(schemas: Iterable[OpSchema]) -> dict[str, HelperFunction]:
     """Return functions such as ``aten_sinh(x)`` that lower an operator, also for complex pairs."""
     tensor_kinds = {RESULT: TENSOR, RESULTS: TENSORS}
-    words: dict[str, HelperFunction] = {}
+    helpers: dict[str, HelperFunction] = {}
     for schema in schemas:
         parameters = []
         for argument in schema.arguments:
@@ -106,8 +106,8 @@ def operator_helpers(schemas: Iterable[OpSchema]) -> dict[str, HelperFunction]:
             parameters.append(Parameter(argument.name, kind, not argument.has_default))
         result = Kind(TENSOR if schema.returns == ("Tensor",) else TENSORS)
         name = schema.function_name
-        words[name] = HelperFunction(name, "", True, tuple(parameters), result, True, schema.key)
-    return words
+        helpers[name] = HelperFunction(name, "", True, tuple(parameters), result, True, schema.key)
+    return helpers
 
 
 @dataclass(frozen=True)
@@ -154,24 +154,24 @@ def _first_sentence(function: ast.FunctionDef) -> str:
 @cache
 def inference_helpers() -> dict[str, HelperFunction]:
     """Return the functions of ONNX rules: the public ones of ``ortable/inference/*.py``."""
-    words: dict[str, HelperFunction] = {}
+    helpers: dict[str, HelperFunction] = {}
     for path in sorted((RUNTIME / "inference").glob("*.py")):
         for function in _public_functions(path):
-            word = _make_word(function, "ortable.inference", _RULE_KINDS)
-            words[function.name] = replace(word, makes_nodes=False)
-    return words
+            helper = _make_helper(function, "ortable.inference", _RULE_KINDS)
+            helpers[function.name] = replace(helper, makes_nodes=False)
+    return helpers
 
 
 @cache
 def rewrite_helpers() -> dict[str, HelperFunction]:
     """Return the functions of specs, and those of ``ortable/passes/rewrite/helpers``."""
-    words = dict(load_prelude())
+    helpers = dict(load_prelude())
     for path, function in _listed_functions("passes/rewrite/helpers"):
-        word = _make_word(function, _module_of(path))
+        helper = _make_helper(function, _module_of(path))
         # such a function may also return an existing result
-        is_maker = word.makes_nodes and function.name in _node_makers(path)
-        words[function.name] = replace(word, makes_nodes=is_maker)
-    return words
+        is_maker = helper.makes_nodes and function.name in _node_makers(path)
+        helpers[function.name] = replace(helper, makes_nodes=is_maker)
+    return helpers
 
 
 def _module_of(path: Path) -> str:
@@ -197,7 +197,7 @@ def _node_makers(path: Path) -> set[str]:
     """Return the functions of a file that make nodes or constants, directly or indirectly."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    makers = {name for name, word in load_prelude().items() if word.makes_nodes}
+    makers = {name for name, helper in load_prelude().items() if helper.makes_nodes}
     has_grown = True
     while has_grown:
         has_grown = False
@@ -264,10 +264,10 @@ def _public_functions(path: Path) -> list[ast.FunctionDef]:
     ]
 
 
-def _make_word(
+def _make_helper(
     function: ast.FunctionDef, module: str, kinds: Mapping[str, str] = _KINDS
 ) -> HelperFunction:
-    """Convert a function to a `Word`; ``kinds`` maps its annotations to kinds."""
+    """Convert a function to a `HelperFunction`; ``kinds`` maps its annotations to kinds."""
     arguments = function.args.args
     takes_graph = bool(arguments) and arguments[0].arg == "graph"
     positional = arguments[1:] if takes_graph else arguments

@@ -71,7 +71,7 @@ class RuleCode(CodeChecker):
 
     versions: tuple[OnnxSchema, ...] = ()
     aspect: str = "shape"
-    words: Mapping[str, HelperFunction] = field(default_factory=inference_helpers)
+    helpers: Mapping[str, HelperFunction] = field(default_factory=inference_helpers)
 
     @property
     def schema(self) -> OnnxSchema:
@@ -108,10 +108,12 @@ class RuleCode(CodeChecker):
             if len(node.args) == 1 and isinstance(node.args[0], ast.Name):
                 return self.infer_value(node.args[0])
             return self.error(node, "'same' takes the name of one input")
-        if name in self.words:
-            return self.check_helper(node, self.words[name])
+        if name in self.helpers:
+            return self.check_helper(node, self.helpers[name])
         notes = ("rules may call the public functions of ortable/inference/*.py",)
-        return self.error(node, f"unknown function '{name}'{did_you_mean(name, self.words)}", notes)
+        return self.error(
+            node, f"unknown function '{name}'{did_you_mean(name, self.helpers)}", notes
+        )
 
     def resolve_accessor(self, node: ast.Call, aspect: str) -> Value:
         """Check a call such as ``shape(x)`` or ``value(x, default)``."""
@@ -192,7 +194,7 @@ class _RuleEmitter(Emitter):
     """Emits a checked rule: inputs become accesses, functions become ``inference.name``."""
 
     def __init__(self, versions: tuple[OnnxSchema, ...], aspect: str) -> None:
-        super().__init__(Needs(words=inference_helpers()))
+        super().__init__(Needs(helpers=inference_helpers()))
         self.versions = versions
         self.aspect = aspect
 

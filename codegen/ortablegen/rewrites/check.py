@@ -187,16 +187,16 @@ class RewriteCode(CodeChecker):
         self,
         node: ast.expr,
         value: Value,
-        word: vocabulary.HelperFunction,
+        helper: vocabulary.HelperFunction,
         parameter: vocabulary.Parameter,
     ) -> None:
         """Check that a helper's parameter accepts a value."""
         # functions of rewrites also accept symbolic sizes
-        if word.module.startswith("ortable.passes.rewrite."):
+        if helper.module.startswith("ortable.passes.rewrite."):
             base = value.kind.base
             if _SYMBOLIC.get(base) == parameter.kind.base:
                 value = Value(Kind(parameter.kind.base, value.kind.optional))
-        super().check_argument(node, value, word, parameter)
+        super().check_argument(node, value, helper, parameter)
 
 
 class RewriteChecker:
@@ -225,7 +225,7 @@ class RewriteChecker:
             self.opsets,
             self.rewrite.target,
             condition,
-            words=vocabulary.rewrite_helpers(),
+            helpers=vocabulary.rewrite_helpers(),
             attr_dicts=frozenset(self.names.attr_dicts),
             container_name="rewrite",
             signature_owner="pattern",

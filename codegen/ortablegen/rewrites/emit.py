@@ -51,7 +51,7 @@ def rewrites_text(rewrites: tuple[Rewrite, ...], display: str) -> str:
 
 def _family_text(rewrites: tuple[Rewrite, ...], display: str, maker: str) -> tuple[str, list[str]]:
     """Emit the matchers and makers of one file as a module; rows are calls of ``maker``."""
-    needs = Needs(words=vocabulary.rewrite_helpers())
+    needs = Needs(helpers=vocabulary.rewrite_helpers())
     needs.add("ortable.passes.rewrite.rule", "Match")
     defaults: dict[str, str] = {}
     functions: list[str] = []

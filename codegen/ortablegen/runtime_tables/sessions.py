@@ -138,7 +138,9 @@ settings.
 
 **To read the table**: `inference` and `training` are what the sessions of
 `torch.compile(backend="ortable")` get, for graphs of that kind. Where a cell is empty, ONNX
-Runtime's own default holds. You may set any of them in `session_options`.
+Runtime's own default holds. You may set any of them in `session_options`. If that is an
+`onnxruntime.SessionOptions`, the entries that it does not have are added to it, and each session
+gets the number of threads that it leaves at 0.
 
 | setting | values | ONNX Runtime's | inference | training | tried | what it does |
 |---|---|---|---|---|---|---|
