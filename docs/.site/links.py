@@ -1,5 +1,7 @@
-"""Links of the pages that leave docs/, for mkdocs: pictures are put on the site, other files are
-links to the repository. Called by mkdocs, see mkdocs.yml."""
+"""Resolve links of pages that leave docs/ for mkdocs, see mkdocs.yml.
+
+Pictures are copied to the site; other files become links to the repository.
+"""
 
 from __future__ import annotations
 

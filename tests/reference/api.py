@@ -174,7 +174,6 @@ def _class(name: str, kind: type) -> list[str]:
     found = parts(inspect.getdoc(kind) or "")
     text = [_code(_made(name, kind)), found.text]
     without = () if name in MADE_BY_USERS else ("Args",)
-    without += ("Arguments of methods",)
     if name in OPTIONS:
         text.append(f"Its fields are on the page of [options]({OPTIONS[name]}).")
     text += _sections(found, without=without)

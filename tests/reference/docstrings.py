@@ -7,7 +7,7 @@ import inspect
 import re
 from dataclasses import dataclass, field
 
-HEADS = ("Args", "Arguments of methods", "Attributes", "Returns", "Yields", "Raises")
+HEADS = ("Args", "Attributes", "Returns", "Yields", "Raises")
 _HEAD = re.compile(rf"^({'|'.join(HEADS)}):$")
 
 

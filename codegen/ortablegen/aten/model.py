@@ -116,7 +116,7 @@ class Sample:
 class Deviation:
     """``deviates:``: how ONNX Runtime differs from torch, and why nothing exact is emitted.
 
-    ``shows`` is a sample call; ``derived`` are patterns of derived samples (tests/derive) that
+    ``repro`` is a sample call; ``derived`` are patterns of derived samples (tests/derive) that
     fail.
     """
 
@@ -134,7 +134,7 @@ class DataCheck:
 
     The requirement is ``low <= values < high``, or that ``values`` is true everywhere
     (``is_condition``). ``when`` restricts it to some calls; ``raises`` and ``message`` are torch's
-    error, in which ``axis`` may be named; torch rejects the sample call ``shows``.
+    error, in which ``axis`` may be named; torch rejects the sample call ``repro``.
     """
 
     values: Code

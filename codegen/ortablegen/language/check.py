@@ -42,8 +42,8 @@ class CodeChecker:
 
     ``opsets`` is the range in which the code may run, ``target`` the target of its case; code of a
     ``condition`` must not make nodes. Rewrites have more ``helpers`` (functions) and ``attr_dicts``
-    (names bound to all attributes of a node); ``unit`` and ``giver`` name the case and the schema
-    in errors.
+    (names bound to all attributes of a node); ``container_name`` and ``signature_owner`` name the
+    case and the schema in errors.
     """
 
     code: Code

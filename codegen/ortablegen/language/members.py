@@ -435,8 +435,8 @@ def _format_assignments(names: list[str]) -> str:
     heads = {name.rpartition(" is ")[0] for name in names}
     if len(heads) == 1:
         return f"{heads.pop()} is {', '.join(name.rpartition(' is ')[2] for name in names)}"
-    shown = "; ".join(names[:6])
-    return shown + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+    listed = "; ".join(names[:6])
+    return listed + (f" and {len(names) - 6} more" if len(names) > 6 else "")
 
 
 # -- dtypes of results ----------------------------------------------------------------------------

@@ -187,6 +187,6 @@ class _CaseChecker:
         return names, [], intermediates
 
     def report_unknown(self, name: str, candidates: list[str], description: str) -> None:
-        known = ", ".join(candidates) or "none"
+        listed = ", ".join(candidates) or "none"
         hint = find_new_name(name, CASE_KEYS) or did_you_mean(name, candidates)
-        self.error(f"'{name}' is not a known {description}{hint}", [f"known are {known}"])
+        self.error(f"'{name}' is not a known {description}{hint}", [f"known are {listed}"])

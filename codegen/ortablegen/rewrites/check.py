@@ -442,11 +442,11 @@ class _Checker:
         intermediates = {name for pattern in patterns for name in pattern.output_names()}
         for name in self.rewrite.allow_external_uses:
             if name not in intermediates:
-                known = ", ".join(sorted(intermediates)) or "none"
+                listed = ", ".join(sorted(intermediates)) or "none"
                 self.error(
                     self.rewrite.span,
                     f"allow_external_uses: '{name}' is not an intermediate result",
-                    [f"known are {known}"],
+                    [f"known are {listed}"],
                     fix="name the result in the pattern: product = MatMul(a, b)",
                 )
 

@@ -20,9 +20,9 @@ class RewriteCase:
     ``values`` are texts (or lists of texts) by capture: ``"f32[n=2,3]"``, ``"const f32[3] = [1, 2,
     3]"`` for an initializer, or a literal for an attribute. ``graph`` is a block that replaces the
     pattern as graph. ``expect`` are the operators after the rewrite, in order, separated by spaces.
-    With ``unchanged``, the rule must not fire, and the logged reason contains this text. ``also``
-    are intermediate results that are graph outputs, too. ``rounding`` is the type to which weights
-    are quantized (int4), activations are not.
+    With ``unchanged``, the rule must not fire, and the logged reason contains this text.
+    ``extra_outputs`` are intermediate results that are graph outputs, too. ``quantize`` is the type
+    to which weights are quantized (int4), activations are not.
     """
 
     span: Span

@@ -1,6 +1,6 @@
 """Probes of how exactly the kernels of operators compute, with exact results, for `precision.py`.
 
-The `meaning` of a probe computes the operator in exact arithmetic (Python's ints, long doubles).
+The `oracle` of a probe computes the operator in exact arithmetic (Python's ints, long doubles).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LENGTHS = (3, 7, 33)  # lengths of reduced rows, around the width of a vector r
 
 @dataclass(frozen=True)
 class Probe:
-    """A node with its inputs (None: left out); ``meaning`` computes its exact first result."""
+    """A node with its inputs (None: left out); ``oracle`` computes its exact first result."""
 
     inputs: tuple[Array | None, ...]
     oracle: Oracle

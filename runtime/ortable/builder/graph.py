@@ -59,6 +59,9 @@ class Ops:
 class GraphBuilder(Graph):
     """A graph under construction. Results are names (``str``); shapes are tuples of dims.
 
+    Sizes are ints, dimension names, torch.SymInts or SymDims, None if unknown. Dtypes are ONNX
+    element types, such as ``onnx.TensorProto.FLOAT`` (1). The domain ``""`` is ONNX's.
+
     Args:
         target_opset: an opset, ``{domain: opset}``, or a ModelProto to start from.
         ir_version: the IR version; None selects the smallest one that the opsets allow.
@@ -68,17 +71,6 @@ class GraphBuilder(Graph):
             CPU provider, and ``{}`` disables these casts.
         parent: the enclosing graph of the body of an If, Loop or Scan; see `subgraph`.
         name: the name of the graph.
-
-    Arguments of methods:
-        name: the name of a result.
-        prefix: the prefix of a new name.
-        shape: the sizes: ints, dimension names, torch.SymInts, SymDims; None for an unknown size.
-        dim, value: one size of a shape, in the same forms; for a vector of sizes, a tuple of them.
-        rank: the number of dimensions.
-        dtype, elem_type: an ONNX element type, such as ``onnx.TensorProto.FLOAT`` (1).
-        axis: the index of a dimension; a negative one counts from the end.
-        node: a `Node` of this graph.
-        domain: the domain of an operator; ``""`` is ONNX's own.
 
     Raises:
         BuilderError: onnx or the target does not support an opset.

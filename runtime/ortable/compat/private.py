@@ -20,7 +20,7 @@ from .versions import TESTED, installed_version
 class PrivateName:
     """A private name of a library.
 
-    ``path`` is ``module:attribute`` or a module; ``serves`` is the purpose for which ortable uses
+    ``path`` is ``module:attribute`` or a module; ``purpose`` is the purpose for which ortable uses
     it, as a verb phrase for messages. Every tested version has the name, unless ``versions``
     excludes it.
     """

@@ -88,7 +88,7 @@ class CallingConvention:
     ``structure``: the TreeSpec of (args, kwargs) of the example call; ``slots``: its leaves.
     ``parameters``: parameters of forward by name. ``returned``: the leaves of the results;
     ``out_structure``: their TreeSpec, or else the output of the FX graph, which ``process_outputs``
-    converts to the module's result. ``written``: ONNX output -> index of the argument leaf that
+    converts to the module's result. ``mutated``: ONNX output -> index of the argument leaf that
     forward mutates. ``sizes``: the sizes that a call may have.
     """
 

@@ -18,13 +18,13 @@ class Compilation:
 
     `compile_graph` compiles each graph of AOTAutograd, and `runner` makes a callable of each
     converted graph in it. The steps set the other fields. `decompositions` is the user's table, or
-    None for the backend's. `serialize_for` is the kind of file that torch writes, or None for no
-    file. `untracked_writes` are positions of arguments that are written without a version change,
-    `names` the names of arguments. `cut_off`: a graph break cut this graph off. `compiler` wraps
-    our compiler for torch's cache. `callables` are the compiled graphs, `compiled` the same with
-    AOTAutograd's metadata, `forwards` the forward graphs that could switch to inference. `wrapped`
-    is the callable that AOTAutograd returned. `applied_steps` maps names of applied steps to
-    reasons.
+    None for the backend's. `serialization_mode` is the kind of file that torch writes, or None for
+    no file. `untracked_writes` are positions of arguments that are written without a version
+    change, `names` the names of arguments. `is_cut_off_by_graph_break`: a graph break cut this
+    graph off. `compiler` wraps our compiler for torch's cache. `callables` are the compiled graphs,
+    `compiled` the same with AOTAutograd's metadata, `forward_graphs` the forward graphs that could
+    switch to inference. `wrapped` is the callable that AOTAutograd returned. `applied_steps` maps
+    names of applied steps to reasons.
     """
 
     graph_module: Any

@@ -289,9 +289,9 @@ def move_casts_to_front(model: ModelProto) -> ModelProto:
     }
     is_cast = [len(node.input) == 1 and node.input[0] in halves for node in nodes]
     del result.graph.node[:]
-    for wanted in (True, False):
+    for comes_first in (True, False):
         result.graph.node.extend(
-            node for node, flag in zip(nodes, is_cast, strict=True) if flag is wanted
+            node for node, flag in zip(nodes, is_cast, strict=True) if flag is comes_first
         )
     return result
 

@@ -205,7 +205,7 @@ def release_abandoned() -> None:
     for weight_set in sets:
         tensors = list(weight_set.tensors)
         counts = zip(tensors, _reference_counts(tensors), strict=True)
-        if any(count <= references[id(held)] + _COUNTING_OVERHEAD for held, count in counts):
+        if any(count <= references[id(tensor)] + _COUNTING_OVERHEAD for tensor, count in counts):
             weight_set.release()
 
 

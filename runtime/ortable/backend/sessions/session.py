@@ -46,9 +46,9 @@ def check_session(session: Any, providers: Sequence[Any]) -> None:
         _check_stream(name, settings, reported)
         unknown = sorted(set(settings) - set(reported))
         if unknown and name in _REPORTING_PROVIDERS:
-            known = f"known: {', '.join(sorted(reported))}" if reported else "it has none"
+            listed = f"known: {', '.join(sorted(reported))}" if reported else "it has none"
             raise OptionError(
-                f"Execution provider {name!r} has no option {', '.join(unknown)}; {known}."
+                f"Execution provider {name!r} has no option {', '.join(unknown)}; {listed}."
             )
 
 

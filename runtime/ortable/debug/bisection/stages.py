@@ -37,8 +37,8 @@ class Stage:
     """A step of the search that disables a part.
 
     `change` returns the state without the part, or None if there is nothing to disable. `subsystem`
-    names a part whose applications can be searched, `option` a part that is an option. `exports` is
-    whether exported models have the part.
+    names a part whose applications can be searched, `option` a part that is an option.
+    `applies_to_exports` is whether exported models have the part.
     """
 
     kind: str

@@ -261,10 +261,12 @@ class _GraphMaker:
             legal = schema.legal.get(formal.param or "", frozenset())
             if legal and legal <= _INTEGERS:
                 return dtypes.int64
-        known = next((dtype for dtype in input_dtypes if dtype and dtype != dtypes.boolean), None)
+        first_dtype = next(
+            (dtype for dtype in input_dtypes if dtype and dtype != dtypes.boolean), None
+        )
         value_kind = np.asarray(value).dtype.kind
-        if known is not None:
-            return known
+        if first_dtype is not None:
+            return first_dtype
         return {"b": dtypes.boolean, "i": dtypes.int64}.get(value_kind, dtypes.float32)
 
 

@@ -200,9 +200,9 @@ class _SourceNodes:
 
         The flag is true if only the name of the node identifies them.
         """
-        kept = [name for name in node.output if name in self.producers]
-        if kept:
-            return False, kept
+        remaining = [name for name in node.output if name in self.producers]
+        if remaining:
+            return False, remaining
         return True, [
             name for original in self.find_named(node.name) for name in original.output if name
         ]

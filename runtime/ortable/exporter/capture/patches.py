@@ -39,8 +39,8 @@ from .tracing import answer_size_condition
 class Patch:
     """One workaround.
 
-    ``what`` describes for the documentation what fails without the patch. ``apply`` installs the
-    patch completely or not at all and returns the function that removes it, or None if there is
+    ``description`` describes for the documentation what fails without the patch. ``apply`` installs
+    the patch completely or not at all and returns the function that removes it, or None if there is
     nothing to do; removing twice is harmless. ``once_imported`` is for a library that is slow or
     unable to load: it is patched only if the model has imported it. ``is_thread_local``: the patch
     changes thread-local state of torch.

@@ -371,12 +371,12 @@ class Program:
 
     ``graph_module``: the graph. ``weights``: placeholder name -> tensor; ``paths``: placeholder
     name -> name in the state_dict; ``tied``: placeholder -> the first placeholder of the same
-    weight; ``fakes``: ONNX input -> names in the state_dict, for weights without data after they
-    became inputs. ``user_inputs``: the placeholders that are inputs of the user's forward.
-    ``outputs``: results and mutations; ``output_structure``: the TreeSpec of forward's result.
-    ``symbol_names``: torch's symbols -> names of dimensions; ``user_dims``: the names that the
-    caller gave. ``open_dims`` and ``open_maximums``: symbols for which the caller gave no smallest
-    or no largest size. ``ranges``: torch's symbols -> ranges, if they differ from those of
+    weight; ``fake_weight_inputs``: ONNX input -> names in the state_dict, for weights without data
+    after they became inputs. ``user_inputs``: the placeholders that are inputs of the user's
+    forward. ``outputs``: results and mutations; ``output_structure``: the TreeSpec of forward's
+    result. ``symbol_names``: torch's symbols -> names of dimensions; ``user_dims``: the names that
+    the caller gave. ``open_dims`` and ``open_maximums``: symbols for which the caller gave no
+    smallest or no largest size. ``ranges``: torch's symbols -> ranges, if they differ from those of
     ``exported``; ``smallest``: torch's symbols -> the smallest size, if 1 or 0 was proved or
     rejected. ``notes``: steps so far. ``exported``: torch's program, None if the caller gave a
     graph. ``guards``: conditions on sizes that the program requires.

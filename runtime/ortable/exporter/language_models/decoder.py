@@ -39,9 +39,9 @@ class CacheLayer:
 class Decoder:
     """A model and the signature of its exported step.
 
-    ``positions``: whether forward has position_ids; ``cache``: the name of the cache in forward and
-    in its result, which transformers renamed in 5.24; ``coded``: whether the cache is a list of
-    quantized tensors.
+    ``takes_position_ids``: whether forward has position_ids; ``cache``: the name of the cache in
+    forward and in its result, which transformers renamed in 5.24; ``has_quantized_cache``: whether
+    the cache is a list of quantized tensors.
     """
 
     model: Any

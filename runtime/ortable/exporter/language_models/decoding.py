@@ -50,7 +50,7 @@ _BELOW_ONE = 1 - 2**-23
 class Decoding:
     """Settings that choose tokens.
 
-    ``ends``: the tokens that end a text; ``fill``: the padding token after the end. The other
+    ``ends``: the tokens that end a text; ``pad_token``: the padding token after the end. The other
     fields are those of transformers' GenerationConfig, with defaults that have no effect.
     """
 
