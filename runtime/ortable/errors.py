@@ -240,4 +240,4 @@ class VersionError(OrtableError, ImportError):
 
 
 class UntestedVersionWarning(UserWarning):
-    """torch, onnx or onnxruntime is newer than the tested versions; raised once for each."""
+    """A torch, onnx or onnxruntime newer than the tested versions; warned of once for each."""

@@ -244,13 +244,13 @@ class GraphState:
             raise self._shape_error(name, sizes, f"its rank is {info.rank}")
         if info.shape is not None:
             if any(
-                dims.always_differ(known, size)
-                for known, size in zip(info.shape, sizes, strict=True)
+                dims.always_differ(old_size, size)
+                for old_size, size in zip(info.shape, sizes, strict=True)
             ):
                 raise self._shape_error(name, sizes, f"its shape is {describe_shape(info.shape)}")
             sizes = tuple(
-                known if isinstance(known, int) else size
-                for known, size in zip(info.shape, sizes, strict=True)
+                old_size if isinstance(old_size, int) else size
+                for old_size, size in zip(info.shape, sizes, strict=True)
             )
         info.shape = sizes
         info.rank = len(sizes)

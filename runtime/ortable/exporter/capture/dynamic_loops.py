@@ -550,17 +550,19 @@ def _module_namespaces(module: torch.nn.Module) -> list[dict[str, Any]]:
         if isinstance(vars(submodule).get("forward"), types.FunctionType)
     ]
     for depth in _RANGE(2):
-        found = [
+        user_namespaces = [
             namespace
             for namespace in {id(candidate): candidate for candidate in candidates}.values()
             if _is_user_namespace(namespace)
         ]
-        found = [namespace for namespace in found if id(namespace) not in namespaces]
-        namespaces.update((id(namespace), namespace) for namespace in found)
+        user_namespaces = [
+            namespace for namespace in user_namespaces if id(namespace) not in namespaces
+        ]
+        namespaces.update((id(namespace), namespace) for namespace in user_namespaces)
         if depth == 0:
             candidates = [
                 value.__globals__
-                for namespace in found
+                for namespace in user_namespaces
                 for value in list(namespace.values())
                 if isinstance(value, types.FunctionType)
             ]

@@ -371,11 +371,16 @@ def _compute_layer_errors(
 ) -> dict[str, float]:
     """Compute the error of each quantized layer on the inputs of the original layer."""
     # other results are inside a fused kernel
-    found = [layer for layer in layers if layer.result in graph.values]
+    visible_layers = [layer for layer in layers if layer.result in graph.values]
     probe = _extract_subgraph(
-        model, graph, [layer.source for layer in found], [layer.result for layer in found]
+        model,
+        graph,
+        [layer.source for layer in visible_layers],
+        [layer.result for layer in visible_layers],
     )
-    layer_feeds = {_INPUT_PREFIX + layer.source: values[layer.source].numpy() for layer in found}
+    layer_feeds = {
+        _INPUT_PREFIX + layer.source: values[layer.source].numpy() for layer in visible_layers
+    }
     names = [layer.name for layer in probe.proto.graph.output]
     results = (
         dict(zip(names, run_session(make_session(probe), layer_feeds), strict=True))

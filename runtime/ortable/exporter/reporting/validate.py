@@ -178,8 +178,10 @@ def check_comparisons(
     table = text_table(COMPARISON_HEADS, [comparison.row() for comparison in comparisons])
     failed = [comparison for comparison in comparisons if comparison.failed]
     if failed:
-        shown = comparisons if len(comparisons) <= _MAX_MESSAGE_ROWS else failed[:_MAX_MESSAGE_ROWS]
-        rows_text = text_table(COMPARISON_HEADS, [comparison.row() for comparison in shown])
+        listed = (
+            comparisons if len(comparisons) <= _MAX_MESSAGE_ROWS else failed[:_MAX_MESSAGE_ROWS]
+        )
+        rows_text = text_table(COMPARISON_HEADS, [comparison.row() for comparison in listed])
         remaining = len(failed) - _MAX_MESSAGE_ROWS
         more_text = f"\n... and {remaining} more, in error.details" if remaining > 0 else ""
         explanation = explain() if explain is not None else FailureExplanation()

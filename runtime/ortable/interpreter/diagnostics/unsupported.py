@@ -147,8 +147,11 @@ def is_convertible(node: Node, tables: ConverterTables, find_converter: FindConv
         user_converter = find_converter(target)
         return user_converter is not None and user_converter not in tables.hops.values()
     if isinstance(target, HigherOrderOperator):
-        known = (tables.hops, traits.TRANSPARENT, traits.RETURNS)
-        return any(target.name() in table for table in known) or find_converter(target) is not None
+        converter_tables = (tables.hops, traits.TRANSPARENT, traits.RETURNS)
+        return (
+            any(target.name() in table for table in converter_tables)
+            or find_converter(target) is not None
+        )
     if is_number(node_value(node)):
         return True
     name = qualified_name(target)
