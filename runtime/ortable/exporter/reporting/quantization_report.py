@@ -388,7 +388,7 @@ def _compute_layer_errors(
         else {}
     )
     errors: dict[str, float] = {}
-    for layer in found:
+    for layer in visible_layers:
         error, _ = _relative_error(results[layer.result], values[layer.result])
         errors[layer.weight] = max(errors.get(layer.weight, 0.0), error)
     return errors
