@@ -60,7 +60,8 @@ IDENTIFIER = re.compile(r"`{1,2}(?:[\w.]+\.)?(_?[a-z]\w*_\w+)(?:\([^`]*\))?`{1,2
 FOREIGN = frozenset(
     {
         "_create_runtime_wrapper", "compile_times", "graph_builder", "node_data_builder",
-        "b_count", "cluster_k", "item_1", "linear_3", "name_1", "past_0", "past_key_values_key_cache_0",
+        "b_count", "cluster_k", "item_1", "linear_3", "name_1", "past_0",
+        "past_key_values_key_cache_0",
         "past_key_values_self_attention_cache_key_cache_0", "present_1_decoder_value",
     }
 )  # fmt: skip
