@@ -1,4 +1,4 @@
-"""Modules compiled and in eager, side by side: results and gradients at several calls."""
+"""Compare modules, compiled and in eager, by their results and gradients over several calls."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ def compiled(fn, dynamic=False, fullgraph=True, **options):
 
 @contextlib.contextmanager
 def every_warning_an_error():
-    """In the block a warning is an error, but for torch's own about the first release of Python
-    3.13, which every compilation there gives."""
+    """Turn warnings into errors, except the one of torch about Python 3.13.0."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message="Guards may run slower on Python 3.13.0")
@@ -32,7 +31,7 @@ def assert_close(got, expected):
 
 
 def assert_equal_to_eager(model, calls, *, train=True, **kwargs):
-    """Results and gradients of a module at every call of `calls`; returns the records."""
+    """Check a module's results and gradients at every call of `calls`; return the records."""
     storage = {}
     eager = copy.deepcopy(model)
     fn = compiled(model, storage=storage, **kwargs)

@@ -1,5 +1,4 @@
-"""Functions that assert something of their argument, for test_assertions.py: in a module of tests
-pytest replaces `assert`."""
+"""Functions with assertions, outside of the test module because pytest rewrites `assert` there."""
 
 from __future__ import annotations
 
@@ -26,28 +25,28 @@ def number(x):
 
 def size_from_data(x):
     n = x.to(torch.int64).sum().item()
-    torch._check(n >= 0, lambda: "below 0")  # zeros(n) fails in ONNX Runtime
+    torch._check(n >= 0, lambda: "below 0")  # for n < 0, zeros(n) fails in ONNX Runtime
     torch._check(n <= 5, lambda: "above 5")
     torch._check(n % 2 == 0, lambda: "odd")
     return torch.zeros(n) + 1
 
 
 def size_found(x):
-    found = x.nonzero()
-    torch._check(found.size(0) <= 2)
-    return found * 2
+    indices = x.nonzero()
+    torch._check(indices.size(0) <= 2)
+    return indices * 2
 
 
 def size_chosen(x):
-    found = torch.masked_select(x, torch.stack([x, -x, x]) > 0)
-    torch._check(found.size(0) <= 5)
-    return found * 2
+    selected = torch.masked_select(x, torch.stack([x, -x, x]) > 0)
+    torch._check(selected.size(0) <= 5)
+    return selected * 2
 
 
 def size_chosen_by_itself(x):
-    found = torch.masked_select(x, torch.stack([x, -x, x]) > 0)
-    torch._check(found.size(0) <= x.numel())
-    return found * 2
+    selected = torch.masked_select(x, torch.stack([x, -x, x]) > 0)
+    torch._check(selected.size(0) <= x.numel())
+    return selected * 2
 
 
 def rows(x):
@@ -73,8 +72,8 @@ def between_draws(x):
 
 
 def in_a_branch(x):
-    def taken(x):
+    def true_branch(x):
         torch._assert_async((x > 0).all(), "in the branch")
         return x.sin()
 
-    return torch.cond(x.sum() > -100, taken, lambda x: x.cos(), (x,))
+    return torch.cond(x.sum() > -100, true_branch, lambda x: x.cos(), (x,))

@@ -1,5 +1,4 @@
-"""Fixtures of the backend tests: each starts with no compiled code, one thread, and the name
-registered."""
+"""Fixtures that register the backend and clear compiled code before each test."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from tests.backend.freezing import backends  # noqa: F401
 
 @pytest.fixture(autouse=True)
 def fresh_compiler():
-    """No graph of an earlier test, and the same random numbers."""
+    """Clear compiled graphs and caches, and seed torch's generator."""
     from torch._dynamo.backends.registry import _BACKENDS, list_backends, register_backend
 
     from ortable.backend.aot.entry import ortable
@@ -20,7 +19,7 @@ def fresh_compiler():
     if "ortable" not in list_backends() and "ortable" not in _BACKENDS:
         register_backend(ortable, name="ortable")  # the package is on the path, not installed
     torch._dynamo.reset()
-    clear_caches()  # no session of an earlier test is shared
+    clear_caches()
     torch.manual_seed(0)
     yield
     torch._dynamo.reset()
@@ -28,7 +27,7 @@ def fresh_compiler():
 
 @pytest.fixture
 def every_partition(monkeypatch):
-    """Partitions of graphs that train keep their sessions however short their products are."""
+    """Keep the sessions of all partitions of training graphs, however small their products."""
     from ortable.backend.partition import absorb_small
 
     for name in ("LONG_FLOPS", "_LONG_FLOPS_OF_MANY"):
@@ -37,8 +36,7 @@ def every_partition(monkeypatch):
 
 @pytest.fixture
 def run_both():
-    """`run_both(fn, *args, **compile_arguments)`: results of eager and of the compiled function, on
-    copies of the arguments; checks dtype, shape, strides and values of every tensor result."""
+    """Return a function that compares results and arguments of a compiled call with eager."""
     import copy
 
     def run(fn, *args, atol=1e-5, grad=False, strides=True, **kwargs):
@@ -55,16 +53,16 @@ def run_both():
 
 
 def assert_same(expected, got, atol, strides=True):
-    """Every tensor of `got` equals that of `expected` in dtype, shape, strides and value."""
+    """Check that every tensor of `got` has the expected dtype, shape, strides and values."""
     expected = expected if isinstance(expected, list | tuple) else [expected]
     got = got if isinstance(got, list | tuple) else [got]
     assert len(expected) == len(got)
-    for a, b in zip(expected, got, strict=True):
-        if not isinstance(a, torch.Tensor):
-            assert a == b
+    for expected_value, got_value in zip(expected, got, strict=True):
+        if not isinstance(expected_value, torch.Tensor):
+            assert expected_value == got_value
             continue
-        assert a.dtype == b.dtype
-        assert a.shape == b.shape
+        assert expected_value.dtype == got_value.dtype
+        assert expected_value.shape == got_value.shape
         if strides:
-            assert a.stride() == b.stride()
-        torch.testing.assert_close(b, a, atol=atol, rtol=1e-5, equal_nan=True)
+            assert expected_value.stride() == got_value.stride()
+        torch.testing.assert_close(got_value, expected_value, atol=atol, rtol=1e-5, equal_nan=True)

@@ -1,6 +1,4 @@
-"""Small random programs whose values lie in memory in many ways: transposes, views that only some
-strides allow, products, attention, convolutions, reductions. A program is drawn by running it in
-eager, so that every step is one that eager takes."""
+"""Random programs of steps that eager accepts, over values with many memory layouts."""
 
 from __future__ import annotations
 
@@ -15,13 +13,13 @@ from torch import nn
 
 @torch.library.custom_op("drawn::doubled", mutates_args=())
 def _doubled(x: torch.Tensor) -> torch.Tensor:
-    """An operator without a converter: it reads strides as far as anybody knows."""
+    """An operator without a converter, so ortable has to assume that it reads strides."""
     return x * 2
 
 
 @torch.library.custom_op("drawn::gradient", mutates_args=())
 def _gradient(g: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """The gradient of that operator, which reads a saved tensor, too."""
+    """The gradient of `_doubled`, which also reads a saved tensor."""
     return g * 2 + x * 0
 
 
@@ -47,17 +45,17 @@ _doubled.register_autograd(_differentiate, setup_context=_save)
 
 
 def double(x: torch.Tensor) -> torch.Tensor:
-    """Twice a tensor, by an operator that ortable does not know."""
+    """Multiply a tensor by 2 with an operator that has no converter."""
     return torch.ops.drawn.doubled(x)
 
 
 Step = tuple[Callable[..., Any], tuple[int, ...]]
 _FACTORS = {2: (2, 1), 3: (3, 1), 4: (2, 2), 6: (2, 3), 8: (4, 2), 12: (3, 4), 24: (4, 6)}
-_MOST = 4096  # elements of one value
+_MAX_ELEMENTS = 4096  # per value
 
 
 class Program(nn.Module):
-    """Steps over a list of values; returns those at some positions."""
+    """Apply steps to a growing list of values and return the values at some indices."""
 
     def __init__(self, steps: Sequence[Step], results: Sequence[int], weights: Any) -> None:
         super().__init__()
@@ -73,168 +71,166 @@ class Program(nn.Module):
         return [values[index] for index in self.results]
 
 
-def draw_program(numbers: random.Random, length: int = 10) -> tuple[Program, list[torch.Tensor]]:
+def draw_program(rng: random.Random, length: int = 10) -> tuple[Program, list[torch.Tensor]]:
     """Draw a program and its arguments.
 
     Args:
-        numbers: what draws.
-        length: how many steps.
+        rng: the random number generator.
+        length: the number of steps.
     """
     shapes = [(2, 3, 4), (2, 4, 6), (4, 6), (2, 4, 3, 2), (2, 2, 4, 6), (3, 2, 2, 4)]
-    arguments = [
-        draw_layout(numbers, numbers.choice(shapes)) for _ in range(numbers.choice((1, 2)))
-    ]
+    arguments = [draw_layout(rng, rng.choice(shapes)) for _ in range(rng.choice((1, 2)))]
     values: list[torch.Tensor] = list(arguments)
     count = len(values)
-    weights = [nn.Parameter(torch.randn(numbers.choice(shapes))) for _ in range(2)]
+    weights = [nn.Parameter(torch.randn(rng.choice(shapes))) for _ in range(2)]
     values += weights
     steps: list[Step] = []
-    tries = 0
-    while len(steps) < length and tries < 20 * length:
-        tries += 1
+    attempts = 0
+    while len(steps) < length and attempts < 20 * length:
+        attempts += 1
         try:
-            step = numbers.choice(_STEPS)(numbers, values)
+            step = rng.choice(_STEPS)(rng, values)
             if step is None:
                 continue
             value = step[0](*[values[index] for index in step[1]])
         except (RuntimeError, ValueError, IndexError):
-            continue  # eager refuses it
-        if not 0 < value.numel() <= _MOST or not value.is_floating_point():
+            continue  # eager rejects the step
+        if not 0 < value.numel() <= _MAX_ELEMENTS or not value.is_floating_point():
             continue
         with torch.no_grad():
             if not value.isfinite().all() or value.abs().max() > 1e3:
                 continue
         steps.append(step)
         values.append(value)
-    # AOTAutograd adds up tangents of results whose elements share memory in such memory
-    last = [at for at in range(count + 2, len(values)) if not _overlaps(values[at])]
-    results = {last[-1], *numbers.sample(last, numbers.choice((0, 1)))}
+    # No self-overlapping results: AOTAutograd accumulates their tangents in the same layout.
+    candidates = [i for i in range(count + 2, len(values)) if not _overlaps(values[i])]
+    results = {candidates[-1], *rng.sample(candidates, rng.choice((0, 1)))}
     return Program(steps, sorted(results), weights), arguments
 
 
 def _overlaps(tensor: torch.Tensor) -> bool:
-    """Whether elements of a tensor may share memory."""
-    reached = 0
+    """Return whether two elements of a tensor may share memory."""
+    extent = 0
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
-        if size > 1 and stride <= reached:
+        if size > 1 and stride <= extent:
             return True
-        reached += (size - 1) * stride
+        extent += (size - 1) * stride
     return False
 
 
-def draw_layout(numbers: random.Random, shape: Sequence[int]) -> torch.Tensor:
-    """Draw a tensor of a shape, contiguous or in another order of memory."""
+def draw_layout(rng: random.Random, shape: Sequence[int]) -> torch.Tensor:
+    """Draw a tensor of a shape, contiguous or with its axes permuted in memory."""
     order = list(range(len(shape)))
-    if numbers.random() < 0.5:
-        numbers.shuffle(order)
+    if rng.random() < 0.5:
+        rng.shuffle(order)
     dense = torch.randn([shape[axis] for axis in order])
-    back = sorted(range(len(order)), key=order.__getitem__)
-    return dense.permute(back)
+    inverse = sorted(range(len(order)), key=order.__getitem__)
+    return dense.permute(inverse)
 
 
-def _pick(numbers: random.Random, values: Sequence[torch.Tensor], rank: int | None = None) -> int:
-    """A position, more often a late one."""
-    fitting = [i for i, value in enumerate(values) if rank in (None, value.dim())]
-    if not fitting:
+def _pick_index(rng: random.Random, values: Sequence[torch.Tensor], rank: int | None = None) -> int:
+    """Return the index of a value, of rank `rank` if given, with a preference for late values."""
+    candidates = [i for i, value in enumerate(values) if rank in (None, value.dim())]
+    if not candidates:
         raise IndexError(rank)
-    return fitting[-1 - min(int(numbers.expovariate(0.7)), len(fitting) - 1)]
+    return candidates[-1 - min(int(rng.expovariate(0.7)), len(candidates) - 1)]
 
 
 def _unary(function: Callable[..., Any], rank: int | None = None) -> Callable[..., Any]:
-    """A kind of step that applies a function to one value."""
+    """Return a function that draws a step applying `function` to one value."""
 
-    def draw(numbers: random.Random, values: Sequence[torch.Tensor]) -> Step | None:
+    def draw(rng: random.Random, values: Sequence[torch.Tensor]) -> Step | None:
         if rank is not None and all(value.dim() != rank for value in values):
             return None
-        return function, (_pick(numbers, values, rank),)
+        return function, (_pick_index(rng, values, rank),)
 
     return draw
 
 
-def _permute(numbers: random.Random, values: Sequence[torch.Tensor]) -> Step:
-    at = _pick(numbers, values)
-    order = list(range(values[at].dim()))
-    numbers.shuffle(order)
-    return lambda x: x.permute(order), (at,)
+def _permute(rng: random.Random, values: Sequence[torch.Tensor]) -> Step:
+    index = _pick_index(rng, values)
+    order = list(range(values[index].dim()))
+    rng.shuffle(order)
+    return lambda x: x.permute(order), (index,)
 
 
-def _regrouped(numbers: random.Random, shape: Sequence[int]) -> list[int]:
-    """Another shape of as many elements: one axis taken apart, or two put together."""
+def _regroup_shape(rng: random.Random, shape: Sequence[int]) -> list[int]:
+    """Return a shape of the same number of elements: one axis split, or two axes merged."""
     sizes = list(shape)
-    if len(sizes) > 1 and numbers.random() < 0.6:
-        at = numbers.randrange(len(sizes) - 1)
-        sizes[at : at + 2] = [sizes[at] * sizes[at + 1]]
+    if len(sizes) > 1 and rng.random() < 0.6:
+        index = rng.randrange(len(sizes) - 1)
+        sizes[index : index + 2] = [sizes[index] * sizes[index + 1]]
         return sizes
-    at = numbers.randrange(len(sizes)) if sizes else 0
-    if sizes and sizes[at] in _FACTORS and len(sizes) < 5:
-        sizes[at : at + 1] = _FACTORS[sizes[at]]
+    index = rng.randrange(len(sizes)) if sizes else 0
+    if sizes and sizes[index] in _FACTORS and len(sizes) < 5:
+        sizes[index : index + 1] = _FACTORS[sizes[index]]
     return sizes
 
 
-def _view(numbers: random.Random, values: Sequence[torch.Tensor]) -> Step:
-    at = _pick(numbers, values)
-    sizes = _regrouped(numbers, values[at].shape)
-    if numbers.random() < 0.3:
-        return lambda x: x.reshape(sizes), (at,)
-    return lambda x: x.view(sizes), (at,)
+def _view(rng: random.Random, values: Sequence[torch.Tensor]) -> Step:
+    index = _pick_index(rng, values)
+    sizes = _regroup_shape(rng, values[index].shape)
+    if rng.random() < 0.3:
+        return lambda x: x.reshape(sizes), (index,)
+    return lambda x: x.view(sizes), (index,)
 
 
-def _part(numbers: random.Random, values: Sequence[torch.Tensor]) -> Step | None:
-    at = _pick(numbers, values)
-    if not values[at].dim():
+def _slice(rng: random.Random, values: Sequence[torch.Tensor]) -> Step | None:
+    index = _pick_index(rng, values)
+    if not values[index].dim():
         return None
-    axis = numbers.randrange(values[at].dim())
-    size = values[at].shape[axis]
-    kind = numbers.randrange(5)
+    axis = rng.randrange(values[index].dim())
+    size = values[index].shape[axis]
+    kind = rng.randrange(5)
     if kind == 0:
-        return lambda x: x.narrow(axis, 0, max(size - 1, 1)), (at,)
+        return lambda x: x.narrow(axis, 0, max(size - 1, 1)), (index,)
     if kind == 1:
-        return lambda x: x.select(axis, size - 1), (at,)
+        return lambda x: x.select(axis, size - 1), (index,)
     if kind == 2:
-        return lambda x: x.chunk(2, axis)[0], (at,)
+        return lambda x: x.chunk(2, axis)[0], (index,)
     if kind == 3:
-        return lambda x: x.unsqueeze(axis).expand(*x.shape[:axis], 2, *x.shape[axis:]), (at,)
-    return lambda x: x.unfold(axis, 2, 1), (at,)
+        return lambda x: x.unsqueeze(axis).expand(*x.shape[:axis], 2, *x.shape[axis:]), (index,)
+    return lambda x: x.unfold(axis, 2, 1), (index,)
 
 
-def _as_strided(numbers: random.Random, values: Sequence[torch.Tensor]) -> Step | None:
-    at = _pick(numbers, values)
-    value = values[at]
+def _as_strided(rng: random.Random, values: Sequence[torch.Tensor]) -> Step | None:
+    index = _pick_index(rng, values)
+    value = values[index]
     if value.storage_offset() or value.numel() < 8:
         return None
-    sizes = [2, numbers.choice((2, 3))]
-    strides = [numbers.choice((1, 3, 4)), numbers.choice((1, 2))]
-    return lambda x: x.as_strided(sizes, strides), (at,)
+    sizes = [2, rng.choice((2, 3))]
+    strides = [rng.choice((1, 3, 4)), rng.choice((1, 2))]
+    return lambda x: x.as_strided(sizes, strides), (index,)
 
 
-def _with_bits(numbers: random.Random, values: Sequence[torch.Tensor]) -> Step:
-    at = _pick(numbers, values)
+def _bitcast(rng: random.Random, values: Sequence[torch.Tensor]) -> Step:
+    index = _pick_index(rng, values)
 
     def function(x: torch.Tensor) -> torch.Tensor:
         return x * (x.detach() + 0.375).view(torch.int32).lt(0).float()
 
-    return function, (at,)
+    return function, (index,)
 
 
-def _complex(numbers: random.Random, values: Sequence[torch.Tensor]) -> Step:
-    at = _pick(numbers, values)
-    if numbers.random() < 0.5:
-        return lambda x: torch.view_as_complex(x).abs(), (at,)
-    return lambda x: torch.view_as_real(torch.view_as_complex(x) * (0.5 + 1j)), (at,)
+def _complex(rng: random.Random, values: Sequence[torch.Tensor]) -> Step:
+    index = _pick_index(rng, values)
+    if rng.random() < 0.5:
+        return lambda x: torch.view_as_complex(x).abs(), (index,)
+    return lambda x: torch.view_as_real(torch.view_as_complex(x) * (0.5 + 1j)), (index,)
 
 
-def _linear(numbers: random.Random, values: Sequence[torch.Tensor]) -> Step | None:
-    at, other = _pick(numbers, values), _pick(numbers, values, 2)
-    if numbers.random() < 0.5:
-        return lambda x, w: x @ w, (at, other)
-    return lambda x, w: F.linear(x, w), (at, other)
+def _linear(rng: random.Random, values: Sequence[torch.Tensor]) -> Step | None:
+    index, weight_index = _pick_index(rng, values), _pick_index(rng, values, 2)
+    if rng.random() < 0.5:
+        return lambda x, w: x @ w, (index, weight_index)
+    return lambda x, w: F.linear(x, w), (index, weight_index)
 
 
-def _attention(numbers: random.Random, values: Sequence[torch.Tensor]) -> Step | None:
-    at = _pick(numbers, values, 4)
-    same = [i for i, value in enumerate(values) if value.shape == values[at].shape]
-    operands = at, numbers.choice(same), numbers.choice(same)
-    causal = numbers.random() < 0.5
+def _attention(rng: random.Random, values: Sequence[torch.Tensor]) -> Step | None:
+    index = _pick_index(rng, values, 4)
+    candidates = [i for i, value in enumerate(values) if value.shape == values[index].shape]
+    operands = index, rng.choice(candidates), rng.choice(candidates)
+    causal = rng.random() < 0.5
 
     def function(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
@@ -242,13 +238,13 @@ def _attention(numbers: random.Random, values: Sequence[torch.Tensor]) -> Step |
     return function, operands
 
 
-def _heads(numbers: random.Random, values: Sequence[torch.Tensor]) -> Step | None:
-    """The way of a transformer through attention: heads apart, and together again."""
-    at = _pick(numbers, values, 3)
-    factors = _FACTORS.get(values[at].shape[-1])
+def _mha(rng: random.Random, values: Sequence[torch.Tensor]) -> Step | None:
+    """Draw multi-head attention: split the heads, attend, and merge the heads again."""
+    index = _pick_index(rng, values, 3)
+    factors = _FACTORS.get(values[index].shape[-1])
     if factors is None:
         return None
-    heads, causal = numbers.choice(factors), numbers.random() < 0.5
+    heads, causal = rng.choice(factors), rng.random() < 0.5
 
     def function(x: torch.Tensor) -> torch.Tensor:
         b, n, d = x.shape
@@ -258,18 +254,18 @@ def _heads(numbers: random.Random, values: Sequence[torch.Tensor]) -> Step | Non
         y = F.scaled_dot_product_attention(q * 1.5, k, v, is_causal=causal)
         return y.transpose(1, 2).reshape(b, n, d)
 
-    return function, (at,)
+    return function, (index,)
 
 
-def _convolution(numbers: random.Random, values: Sequence[torch.Tensor]) -> Step:
-    at, other = _pick(numbers, values, 4), _pick(numbers, values, 4)
-    return lambda x, w: F.conv2d(x, w[:, : x.shape[1], :2, :2], padding=1), (at, other)
+def _convolution(rng: random.Random, values: Sequence[torch.Tensor]) -> Step:
+    index, weight_index = _pick_index(rng, values, 4), _pick_index(rng, values, 4)
+    return lambda x, w: F.conv2d(x, w[:, : x.shape[1], :2, :2], padding=1), (index, weight_index)
 
 
-def _pair(numbers: random.Random, values: Sequence[torch.Tensor]) -> Step:
-    at, other = _pick(numbers, values), _pick(numbers, values)
-    axis = numbers.randrange(2)
-    kinds = [
+def _binary(rng: random.Random, values: Sequence[torch.Tensor]) -> Step:
+    index, other_index = _pick_index(rng, values), _pick_index(rng, values)
+    axis = rng.randrange(2)
+    functions = [
         lambda x, y: x * y,
         lambda x, y: x + y,
         lambda x, y: torch.cat([x, y], axis),
@@ -277,15 +273,15 @@ def _pair(numbers: random.Random, values: Sequence[torch.Tensor]) -> Step:
         lambda x, y: torch.where(x > 0, x, y),
         lambda x, y: torch.cdist(x, y),
     ]
-    return numbers.choice(kinds), (at, other)
+    return rng.choice(functions), (index, other_index)
 
 
-def _along_axis(numbers: random.Random, values: Sequence[torch.Tensor]) -> Step | None:
-    at = _pick(numbers, values)
-    if not values[at].dim():
+def _along_axis(rng: random.Random, values: Sequence[torch.Tensor]) -> Step | None:
+    index = _pick_index(rng, values)
+    if not values[index].dim():
         return None
-    axis = numbers.randrange(values[at].dim())
-    kinds = [
+    axis = rng.randrange(values[index].dim())
+    functions = [
         lambda x: x.sum(axis, keepdim=True),
         lambda x: x.mean(axis),
         lambda x: x.softmax(axis),
@@ -298,13 +294,13 @@ def _along_axis(numbers: random.Random, values: Sequence[torch.Tensor]) -> Step 
         lambda x: x.index_select(axis, torch.tensor([0, 0, 1])),
         lambda x: x / x.norm(dim=axis, keepdim=True).clamp(min=0.1),
     ]
-    return numbers.choice(kinds), (at,)
+    return rng.choice(functions), (index,)
 
 
-_LAST = torch.channels_last
+_CHANNELS_LAST = torch.channels_last
 _STEPS: list[Callable[..., Any]] = [
-    _permute, _permute, _permute, _view, _view, _view, _view, _part, _as_strided, _with_bits,
-    _complex, _linear, _linear, _attention, _heads, _heads, _convolution, _pair, _pair,
+    _permute, _permute, _permute, _view, _view, _view, _view, _slice, _as_strided, _bitcast,
+    _complex, _linear, _linear, _attention, _mha, _mha, _convolution, _binary, _binary,
     _along_axis, _along_axis,
     *map(_unary, (torch.relu, torch.tanh, torch.sin, F.gelu, torch.sigmoid, torch.clone)),
     _unary(double), _unary(double),
@@ -315,8 +311,8 @@ _STEPS: list[Callable[..., Any]] = [
     _unary(lambda x: torch.empty_like(x).fill_(0.5) + x),
     _unary(lambda x: torch.ones_like(x, memory_format=torch.contiguous_format) * x),
     _unary(lambda x: x.to(torch.float64).to(torch.float32)),
-    _unary(lambda x: x.contiguous(memory_format=_LAST), 4),
-    _unary(lambda x: x.clone(memory_format=_LAST).relu(), 4),
+    _unary(lambda x: x.contiguous(memory_format=_CHANNELS_LAST), 4),
+    _unary(lambda x: x.clone(memory_format=_CHANNELS_LAST).relu(), 4),
     _unary(lambda x: F.max_pool2d(x, 2), 4),
     _unary(lambda x: F.avg_pool2d(x, 2, 1), 4),
     _unary(lambda x: F.interpolate(x, scale_factor=2.0), 4),

@@ -1,4 +1,4 @@
-"""What the tests of frozen weights share: a model, its compiled form, and the sessions made."""
+"""Helpers for the tests of frozen weights: a model, its compiled form and its sessions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from ortable.backend.execute.call import OrtBackend
 
 BATCH = torch.linspace(-1, 1, 12).reshape(3, 4)
-REST = 200  # more calls than any back-off of these tests asks for
+MAX_CALLS = 200  # more calls than any back-off in these tests lasts
 
 
 def make_model():
@@ -20,28 +20,32 @@ def make_model():
 
 @pytest.fixture
 def backends(monkeypatch):
-    """Every `OrtBackend` that the test makes, with a list of the sessions that it asked for: True
-    stands for one with constants."""
-    made = []
+    """Return a list of the `OrtBackend`s that the test creates.
+
+    Each has a list `sessions`, with an item per session created: True if its weights are constants.
+    """
+    instances = []
     init = OrtBackend.__init__
 
-    def noted_model(backend, model):
+    def record_session(backend, model):
         backend.sessions.append(model is not backend.compiled.model)
 
-    def noted(self, *args, **kwargs):
+    def init_and_record(self, *args, **kwargs):
         init(self, *args, **kwargs)
         self.sessions = []
         make = self._make
         if make is not None:
-            self._make = lambda model, *given: (noted_model(self, model), make(model, *given))[1]
-        made.append(self)
+            self._make = lambda model, *rest: (record_session(self, model), make(model, *rest))[1]
+        instances.append(self)
 
-    monkeypatch.setattr(OrtBackend, "__init__", noted)
-    return made
+    monkeypatch.setattr(OrtBackend, "__init__", init_and_record)
+    return instances
 
 
 def is_frozen(backend):
-    return any(backend.session is found.session for found in backend._frozen_sets.values())
+    return any(
+        backend.session is weight_set.session for weight_set in backend._frozen_sets.values()
+    )
 
 
 def check(compiled, model, batch=BATCH):
@@ -57,8 +61,8 @@ def compile_frozen(model, backends, **options):
 
 
 def rests(compiled, model, backends):
-    """Constants again after some calls, and right in all of them."""
-    for _ in range(REST):
+    """Check that weights become constants again after some calls, and that every call is right."""
+    for _ in range(MAX_CALLS):
         check(compiled, model)
         if is_frozen(backends[-1]):
             break

@@ -1,6 +1,4 @@
-"""Starts programs of several processes on this machine, with torchrun's own module, so that they
-import this working tree. In come a script and how many processes, out comes what they wrote; called
-by the tests of `distributed/` and by those of examples with several processes."""
+"""Start programs of several processes with torchrun, which import this working tree."""
 
 from __future__ import annotations
 
@@ -23,12 +21,12 @@ needs_gloo = pytest.mark.skipif(
 )
 
 
-def environment(**more: str) -> dict[str, str]:
-    """The environment of a process that imports this working tree and computes in one thread."""
+def environment(**overrides: str) -> dict[str, str]:
+    """Return the environment of a process that imports this working tree and uses one thread."""
     paths = [ROOT / "runtime", ROOT / "generated", ROOT / "codegen", ROOT]
-    found = dict(os.environ, OMP_NUM_THREADS="1", **more)
-    found["PYTHONPATH"] = os.pathsep.join(str(path) for path in paths)
-    return found
+    variables = dict(os.environ, OMP_NUM_THREADS="1", **overrides)
+    variables["PYTHONPATH"] = os.pathsep.join(str(path) for path in paths)
+    return variables
 
 
 def torchrun(
@@ -37,46 +35,50 @@ def torchrun(
     processes: int,
     timeout: float,
     settings: Sequence[str] = (),
-    **more: str,
+    **overrides: str,
 ) -> subprocess.CompletedProcess[str]:
-    """What torchrun's processes wrote, and its exit status. None of them is left after `timeout`
-    seconds, and a run that took as long has the status of one that was killed."""
+    """Run a script in several processes and return torchrun's output and exit status.
+
+    All processes are killed after `timeout` seconds.
+    """
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes)]
     command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", *settings]
-    return run([*command, str(script), *map(str, arguments)], timeout, **more)
+    return run([*command, str(script), *map(str, arguments)], timeout, **overrides)
 
 
-def run(command: Sequence[str], timeout: float, **more: str) -> subprocess.CompletedProcess[str]:
-    """A command and all that it starts, ended after `timeout` seconds."""
+def run(
+    command: Sequence[str], timeout: float, **overrides: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command, and kill it and its descendants after `timeout` seconds."""
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=environment(**more),
+        env=environment(**overrides),
         start_new_session=True,
-    ) as started:
+    ) as process:
         try:
-            out, err = started.communicate(timeout=timeout)
+            out, err = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
-            for process in descendants(started.pid):
-                os.kill(process, signal.SIGKILL)
-            started.kill()
-            out, err = started.communicate()
+            for descendant in descendants(process.pid):
+                os.kill(descendant, signal.SIGKILL)
+            process.kill()
+            out, err = process.communicate()
             err = f"no end after {timeout} s\n{err}"
-    return subprocess.CompletedProcess(command, started.returncode, out, err)
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def descendants(parent: int) -> list[int]:
-    """The processes that one started, and those that these started."""
+    """Return the ids of the processes that `parent` started, directly or indirectly."""
     parents: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
-            after_the_name = entry.read_text().rpartition(")")[2].split()
-        except OSError:  # it ended meanwhile
+            fields = entry.read_text().rpartition(")")[2].split()
+        except OSError:  # the process has ended meanwhile
             continue
-        parents.setdefault(int(after_the_name[1]), []).append(int(entry.parent.name))
-    found = list(parents.get(parent, ()))
-    for process in found:
-        found += parents.get(process, ())
-    return found
+        parents.setdefault(int(fields[1]), []).append(int(entry.parent.name))
+    children = list(parents.get(parent, ()))
+    for process in children:
+        children += parents.get(process, ())
+    return children

@@ -1,4 +1,4 @@
-"""Compares a compiled function with eager in what it writes and in which tensors share memory."""
+"""Compare a compiled function with eager in its writes and in which tensors share memory."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ def tensors_of(values):
 
 
 def properties(tensor):
-    """What eager promises of one tensor besides its values. Where a dimension has one element its
-    stride says nothing."""
-    strides = [step for step, size in zip(tensor.stride(), tensor.shape, strict=True) if size != 1]
+    """Return a tensor's properties that must equal eager's, without strides of axes of size 1."""
+    strides = [
+        stride for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if size != 1
+    ]
     return {
         "dtype": tensor.dtype,
         "shape": tensor.shape,
@@ -32,27 +33,28 @@ def properties(tensor):
 
 
 def relations(tensors, identity=True):
-    """Which pairs are one object, share memory, or are views of each other or of a third tensor;
-    without ``identity`` two objects may stand for one."""
-    found = {}
+    """Return how each pair relates: same object (with `identity`), shared memory, or views."""
+    pairs = {}
     for (i, a), (j, b) in itertools.combinations(enumerate(tensors), 2):
         start = a.untyped_storage().data_ptr()
-        found[i, j] = {
+        pairs[i, j] = {
             "same": identity and a is b,
             "memory": start != 0 and start == b.untyped_storage().data_ptr(),
             "view": (a._base is b, b._base is a),
             "siblings": a._base is not None and a._base is b._base,
         }
-    return found
+    return pairs
 
 
 def compare(fn, make, *, grad=False, calls=2, identity=True, reference=None, **kwargs):
-    """Runs `fn` in eager (or `reference`) and compiled on the arguments that `make` gives, several
-    times, and compares arguments and results after each call, then the values of all calls again.
+    """Compare `fn` in eager (or `reference`) with the compiled `fn` over several calls.
+
+    `make` returns the arguments of a call. Arguments and results are compared after each call, and
+    the values of all calls once more at the end.
     """
     kwargs.setdefault("fullgraph", True)
     compiled = torch.compile(fn, backend="ortable", **kwargs)
-    kept = []
+    results = []
     for call in range(calls):
         torch.manual_seed(call)
         eager_args = make()
@@ -64,13 +66,13 @@ def compare(fn, make, *, grad=False, calls=2, identity=True, reference=None, **k
         assert len(got) == len(expected)
         assert [properties(t) for t in got] == [properties(t) for t in expected]
         assert relations(got, identity) == relations(expected, identity)
-        kept.append((got, expected))
-    for got, expected in kept:
+        results.append((got, expected))
+    for got, expected in results:
         for a, b in zip(got, expected, strict=True):
             torch.testing.assert_close(a, b, **tolerances(a.dtype), equal_nan=True)
-    return kept
+    return results
 
 
 def tolerances(dtype):
-    """Of 16 bits the last one may differ, as torch.testing has it; others are compared closely."""
+    """Return close tolerances, or torch.testing's own for 16-bit dtypes."""
     return {} if dtype in (torch.float16, torch.bfloat16) else {"atol": 1e-5, "rtol": 1e-5}

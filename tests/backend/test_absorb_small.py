@@ -1,4 +1,4 @@
-"""What the table places in torch in training graphs, and the small partitions that join it."""
+"""In training graphs, some operators and small partitions next to them run in torch."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import torch
 from torch import nn
 
 
-def records_of(model, *arguments):
-    """Records of a compiled model, whose gradients equal eager's."""
+def train_and_get_records(model, *arguments):
+    """Return the records of a compiled model after checking its gradients against eager's."""
     storage = {}
-    other = copy.deepcopy(model)
+    trained = copy.deepcopy(model)
     model(*arguments).square().sum().backward()
-    compiled = torch.compile(other, backend="ortable", options={"storage": storage})
+    compiled = torch.compile(trained, backend="ortable", options={"storage": storage})
     compiled(*arguments).square().sum().backward()
     for name, parameter in model.named_parameters():
-        ours = other.get_parameter(name).grad
-        torch.testing.assert_close(ours, parameter.grad, rtol=1e-3, atol=1e-4)
+        gradient = trained.get_parameter(name).grad
+        torch.testing.assert_close(gradient, parameter.grad, rtol=1e-3, atol=1e-4)
     return storage["instance"]
 
 
 def test_a_network_of_convolutions_trains_in_torch_with_the_backward_of_eager():
     layers = [nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 4, 3)]
-    (record,) = records_of(nn.Sequential(*layers), torch.randn(2, 3, 14, 14))
+    (record,) = train_and_get_records(nn.Sequential(*layers), torch.randn(2, 3, 14, 14))
     assert record["kind"] == "forward"
     assert record["onnx"] is None
     placement = {p.operator: p for p in record["placement"]}
@@ -37,14 +37,14 @@ def test_a_network_of_convolutions_trains_in_torch_with_the_backward_of_eager():
 def test_products_keep_their_session_where_they_take_long(width):
     layers = [nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, width)]
     model = nn.Sequential(*layers, nn.Linear(width, 512))
-    forward, *others = records_of(model, torch.randn(128, 3, 8, 8))
+    forward, *backward_records = train_and_get_records(model, torch.randn(128, 3, 8, 8))
     where = {p.operator: p.where for p in forward["placement"]}
     assert where["aten::convolution"] == "torch"
     assert where["aten::addmm"] == ("torch" if width == 16 else "onnx")
-    assert [record["kind"] for record in others] == ([] if width == 16 else ["backward"])
-    for record in others:
-        kinds = [node.op_type for node in record["onnx"].graph.node]
-        assert any(kind in ("Gemm", "MatMul") for kind in kinds)
+    assert [record["kind"] for record in backward_records] == ([] if width == 16 else ["backward"])
+    for record in backward_records:
+        operators = [node.op_type for node in record["onnx"].graph.node]
+        assert any(operator in ("Gemm", "MatMul") for operator in operators)
         where = {p.operator: p.where for p in record["placement"]}
         assert where["aten::mm"] == "onnx"
         assert where["aten::convolution_backward"] == "torch"
@@ -59,7 +59,7 @@ def test_patches_are_products():
         def forward(self, x):
             return self.head(self.patches(x).flatten(2).transpose(1, 2))
 
-    records = records_of(Embedding(), torch.randn(2, 3, 8, 12))
+    records = train_and_get_records(Embedding(), torch.randn(2, 3, 8, 12))
     assert [record["kind"] for record in records] == ["forward", "backward"]
     assert all(p.where == "onnx" for record in records for p in record["placement"])
     assert "Conv" not in [node.op_type for node in records[1]["onnx"].graph.node]
@@ -76,12 +76,12 @@ def test_patches_are_products():
     ],
 )
 def test_other_convolutions_are_none_of_patches(conv, size):
-    (record,) = records_of(conv, torch.randn(2, conv.in_channels, size, size))
+    (record,) = train_and_get_records(conv, torch.randn(2, conv.in_channels, size, size))
     assert {p.where for p in record["placement"]} == {"torch"}
 
 
 def test_an_input_that_needs_a_gradient_keeps_the_kernel_of_torch():
-    records = records_of(
+    records = train_and_get_records(
         nn.Sequential(nn.Linear(8, 8), nn.Conv2d(3, 4, 2, 2)), torch.randn(1, 3, 8, 8)
     )
     where = {p.operator: p.where for record in records for p in record["placement"]}
@@ -90,6 +90,6 @@ def test_an_input_that_needs_a_gradient_keeps_the_kernel_of_torch():
 
 def test_graphs_without_such_operators_stay_whole():
     layers = [nn.Linear(4, 8), nn.ReLU(), nn.LayerNorm(8), nn.Linear(8, 2)]
-    records = records_of(nn.Sequential(*layers), torch.randn(5, 4))
+    records = train_and_get_records(nn.Sequential(*layers), torch.randn(5, 4))
     assert len(records) == 2
     assert all(p.where == "onnx" for record in records for p in record["placement"])

@@ -1,5 +1,4 @@
-"""Aliasing: results share memory with arguments and with each other as they do in eager, without
-gradients and with them."""
+"""Results share memory with arguments and each other as in eager, with and without gradients."""
 
 from __future__ import annotations
 
@@ -14,39 +13,39 @@ F = torch.nn.functional
 # -- arguments that alias each other ------------------------------------------------------------
 
 
-def first_written(a, b):
+def write_first(a, b):
     a.mul_(2)
     return a + b
 
 
-def both_written(a, b):
+def write_both(a, b):
     a.mul_(2)
     b.add_(1)
     return a * b
 
 
-def overlapping():
+def make_overlapping():
     base = randn(6)
     return base[:3], base[2:5]
 
 
-def base_and_transposed():
+def make_base_and_transposed():
     base = randn(4, 4)
     return base, base.t()
 
 
-def one_twice():
+def make_same_tensor_twice():
     x = randn(3)
     return x, x
 
 
 ALIASED = {
-    "overlapping": (first_written, overlapping),
-    "overlapping_both": (both_written, overlapping),
-    "base_and_view": (both_written, base_and_transposed),
-    "twice": (first_written, one_twice),
-    "twice_unwritten": (lambda a, b: (a + b, a, b), one_twice),
-    "twice_returned": (lambda a, b: (a.mul_(2) + b, b), one_twice),
+    "overlapping": (write_first, make_overlapping),
+    "overlapping_both": (write_both, make_overlapping),
+    "base_and_view": (write_both, make_base_and_transposed),
+    "twice": (write_first, make_same_tensor_twice),
+    "twice_unwritten": (lambda a, b: (a + b, a, b), make_same_tensor_twice),
+    "twice_returned": (lambda a, b: (a.mul_(2) + b, b), make_same_tensor_twice),
 }
 
 
@@ -60,7 +59,7 @@ def test_arguments_that_alias_and_require_gradients():
         base = randn(6, requires_grad=True) * 1
         return base[:3], base[2:5]
 
-    compare(first_written, make, grad=True)
+    compare(write_first, make, grad=True)
 
 
 # -- results that alias -------------------------------------------------------------------------
@@ -76,21 +75,21 @@ def view_and_value(x):
     return y, y.t()
 
 
-def twice_the_same(x):
+def return_result_twice(x):
     y = x + 1
     return y, y
 
 
-def names_of_one_tensor(rename):
-    """A function whose results are a computed tensor and what `rename` makes of it."""
+def make_renaming_function(make_names):
+    """Return a function that names one computed tensor twice, and a maker of its argument."""
 
-    def run(x):
-        return rename(x + 1)
+    def fn(x):
+        return make_names(x + 1)
 
-    return run, lambda: (randn(3, 4),)
+    return fn, lambda: (randn(3, 4),)
 
 
-# One tensor under two names: `_base` tells which is a view of which, and `detach` makes no view.
+# One tensor under two names. `_base` of a view is its base; `detach` does not create a view.
 NAMES = {
     "detached": lambda y: (y, y.detach()),
     "detached_first": lambda y: (y.detach(), y),
@@ -108,7 +107,7 @@ NAMES = {
 
 @pytest.mark.parametrize("name", NAMES)
 def test_one_tensor_under_two_names(name):
-    fn, make = names_of_one_tensor(NAMES[name])
+    fn, make = make_renaming_function(NAMES[name])
     compare(fn, make, calls=1)
     torch._dynamo.reset()
     compare(fn, lambda: (randn(3, 4, requires_grad=True),), grad=True, calls=1)
@@ -124,7 +123,7 @@ RESULTS = {
     "view_and_value": (view_and_value, lambda: (randn(3, 4),)),
     "several_views": (several_views, lambda: (randn(3, 4),)),
     "split": (lambda x: (x + 1).split(2), lambda: (randn(4, 2),)),
-    "same_object": (twice_the_same, lambda: (randn(3),)),
+    "same_object": (return_result_twice, lambda: (randn(3),)),
     "detached": (lambda x: (x.detach(), (x * 2).detach()), lambda: (randn(3, 4),)),
     "real": (lambda x: x.real, lambda: (randn(4, dtype=torch.complex64),)),
     "complex": (lambda x: x * 2, lambda: (randn(4, dtype=torch.complex64),)),
@@ -140,9 +139,9 @@ def test_results_that_alias(name, dynamic):
 
 def test_a_write_into_a_result_is_seen_by_its_views():
     fn = torch.compile(view_and_value, backend="ortable")
-    y, turned = fn(randn(3, 4))
+    y, transposed = fn(randn(3, 4))
     y.zero_()
-    assert float(turned.abs().sum()) == 0
+    assert float(transposed.abs().sum()) == 0
 
 
 def test_a_write_into_a_result_leaves_the_next_call_alone():
@@ -155,37 +154,37 @@ def test_a_write_into_a_result_leaves_the_next_call_alone():
 # -- gradients ----------------------------------------------------------------------------------
 
 
-def running_average(buffer, x, weight):
+def update_running_average(buffer, x, weight):
     buffer.mul_(0.9).add_(x.detach() * 0.1)
     return (x * weight).sum()
 
 
-def own_writes(x):
+def write_own_result(x):
     y = x * 2
     y.mul_(3)
     y[0].add_(1)
     return y.sum()
 
 
-def under_no_grad(weight, x):
+def write_weight(weight, x):
     with torch.no_grad():
         weight.add_(1)
     return x * weight
 
 
-def not_leaf(x):
+def write_nonleaf(x):
     x.mul_(2)
     return x * 3
 
 
 TRAINED = {
     "buffer": (
-        running_average,
+        update_running_average,
         lambda: (randn(3, 4), randn(3, 4), randn(3, 4, requires_grad=True)),
     ),
-    "own": (own_writes, lambda: (randn(3, 4, requires_grad=True),)),
-    "leaf_under_no_grad": (under_no_grad, lambda: (randn(3, requires_grad=True), randn(3))),
-    "not_leaf": (not_leaf, lambda: (randn(3, 4, requires_grad=True) * 1,)),
+    "own": (write_own_result, lambda: (randn(3, 4, requires_grad=True),)),
+    "leaf_under_no_grad": (write_weight, lambda: (randn(3, requires_grad=True), randn(3))),
+    "not_leaf": (write_nonleaf, lambda: (randn(3, 4, requires_grad=True) * 1,)),
     "mixed_results": (
         lambda x, y: (x * 2, y * 2, x.t(), y.t(), x, (x * 3).detach()),
         lambda: (randn(3, 4, requires_grad=True), randn(3, 4)),
@@ -198,13 +197,13 @@ TRAINED = {
 @pytest.mark.parametrize("name", TRAINED)
 def test_writes_and_aliases_while_training(name):
     for got, expected in compare(*TRAINED[name], grad=True):
-        for a, b in zip(got, expected, strict=True):
-            assert (a.grad_fn is None) == (b.grad_fn is None)
+        for got_result, expected_result in zip(got, expected, strict=True):
+            assert (got_result.grad_fn is None) == (expected_result.grad_fn is None)
 
 
 @pytest.mark.parametrize("make", [lambda: randn(3, 4).t(), lambda: randn(3, 4)])
 def test_results_may_be_written_while_training(make):
-    """A result that is a view for autograd would refuse this."""
+    """Autograd would raise an error here if the result were a view."""
     x = make().requires_grad_()
     y = torch.compile(lambda x: torch.sinh(x).t().contiguous().t(), backend="ortable")(x)
     y.mul_(2)
@@ -222,13 +221,13 @@ def test_a_write_into_what_the_backward_needs_is_refused():
 
 @pytest.mark.parametrize("training", [True, False])
 def test_batch_norm_statistics(training):
-    def run(compile_it):
+    def run_model(use_compiled):
         torch.manual_seed(0)
         model = torch.nn.Sequential(
             torch.nn.Conv2d(2, 3, 3), torch.nn.BatchNorm2d(3), torch.nn.ReLU()
         )
         statistics = dict(model.named_buffers())
-        fn = torch.compile(model, backend="ortable", fullgraph=True) if compile_it else model
+        fn = torch.compile(model, backend="ortable", fullgraph=True) if use_compiled else model
         for _ in range(3):
             with torch.set_grad_enabled(training):
                 result = fn(randn(2, 2, 6, 6))
@@ -238,4 +237,4 @@ def test_batch_norm_statistics(training):
         assert int(model[1].num_batches_tracked) == 3
         return result, statistics, [p.grad for p in model.parameters()]
 
-    torch.testing.assert_close(run(True), run(False), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(run_model(True), run_model(False), atol=1e-5, rtol=1e-4)

@@ -1,5 +1,4 @@
-"""Assertions of the model raise as under torch's own backend `aot_eager`: the same error, and
-nothing written or handed out before it."""
+"""A model's assertions raise the errors of torch's backend `aot_eager`, before any write."""
 
 from __future__ import annotations
 
@@ -12,23 +11,23 @@ from tests.backend.asserting import in_a_branch, positive
 
 
 @pytest.fixture(autouse=True)
-def captured():
-    """Numbers read from tensors, and sizes that depend on values, stay in the graph."""
+def capture_data_dependence():
+    """Keep numbers read from tensors, and data-dependent sizes, in the graph."""
     names = ("capture_scalar_outputs", "capture_dynamic_output_shape_ops")
     with torch._dynamo.config.patch(dict.fromkeys(names, True)):
         yield
 
 
-def outcome(fn, backend, x):
-    """What a call returns or raises, and what it leaves in its argument."""
+def run_and_record(fn, backend, x):
+    """Return a call's result or error, and its argument after the call."""
     x = x.clone()
     torch.manual_seed(0)
     with torch.no_grad():
         try:
-            found = torch.compile(fn, backend=backend, fullgraph=True)(x)
+            result = torch.compile(fn, backend=backend, fullgraph=True)(x)
         except Exception as error:
-            found = (type(error), str(error))
-    return found, x
+            result = (type(error), str(error))
+    return result, x
 
 
 @pytest.mark.alternates(parts=2)
@@ -51,15 +50,15 @@ def outcome(fn, backend, x):
 def test_assertions_raise_what_aot_eager_raises(fn, good, bad):
     for values in (good, *bad):
         x = torch.tensor(values)
-        expected, left = outcome(fn, "aot_eager", x)
+        expected, expected_argument = run_and_record(fn, "aot_eager", x)
         torch._dynamo.reset()
-        got, argument = outcome(fn, "ortable", x)
-        assert torch.equal(argument, left), (fn.__name__, values)
+        got, argument = run_and_record(fn, "ortable", x)
+        assert torch.equal(argument, expected_argument), (fn.__name__, values)
         if values is good:
             assert isinstance(expected, torch.Tensor), expected
             torch.testing.assert_close(got, expected)
         else:
-            assert isinstance(expected, tuple), "torch raises here"
+            assert isinstance(expected, tuple), "aot_eager should raise an error"
             assert got == expected
 
 
@@ -73,13 +72,13 @@ def test_an_assertion_of_a_graph_that_trains_raises():
 
 
 def test_only_results_are_copied_into_memory_that_can_be_resized(backends):
-    for fn, copied in ((positive, 1), (asserting.given_flag, 1), (asserting.written, 1)):
+    for fn, copies in ((positive, 1), (asserting.given_flag, 1), (asserting.written, 1)):
         torch._dynamo.reset()
         with torch.no_grad():
             run = torch.compile(fn, backend="ortable", options={"resizable": True})
             run(torch.tensor([1.0, 2.0])).resize_(7)
-        assert backends[-1].source.count(".clone()") == copied
-        assert len(backends[-1].compiled.fetches) > copied
+        assert backends[-1].source.count(".clone()") == copies
+        assert len(backends[-1].compiled.fetches) > copies
 
 
 def test_a_condition_that_always_holds_is_not_fetched():
@@ -92,8 +91,11 @@ def test_a_condition_that_always_holds_is_not_fetched():
 
 
 def test_a_mask_may_choose_more_elements_than_its_tensor_has():
-    """Torch bounds what is chosen by the size of the tensor: its own backends raise here. What the
-    model itself asserts is kept."""
+    """Only the model's assertion raises an error, not torch's bound on the number of elements.
+
+    Torch assumes that a mask selects no more elements than its tensor has, so its own backends
+    raise an error here.
+    """
     fn = torch.compile(asserting.size_chosen, backend="ortable", fullgraph=True)
     x = torch.tensor([1.0, -1.0, 1.0, 0.0])
     torch.testing.assert_close(fn(x), asserting.size_chosen(x))
@@ -107,8 +109,8 @@ def test_what_asserts_in_a_branch_runs_in_torch():
     fn = torch.compile(in_a_branch, backend="ortable", options={"storage": storage})
     with torch.no_grad():
         fn(torch.tensor([1.0, 2.0]))
-    placed = {p.operator: p for p in storage["instance"][0]["placement"]}
-    assert placed["cond"].where == "torch" and "assertion" in placed["cond"].why
+    placements = {p.operator: p for p in storage["instance"][0]["placement"]}
+    assert placements["cond"].where == "torch" and "assertion" in placements["cond"].why
 
 
 def test_the_debug_backend_raises_too():
@@ -120,7 +122,7 @@ def test_the_debug_backend_raises_too():
 
 
 def test_another_process_finds_the_assertions_too(tmp_path):
-    for found in ("miss", "disk"):
+    for cache_state in ("miss", "disk"):
         from ortable.backend.cache.memory import clear_caches
 
         clear_caches()
@@ -132,4 +134,4 @@ def test_another_process_finds_the_assertions_too(tmp_path):
             fn(torch.tensor([1.0]))
             with pytest.raises(RuntimeError, match=r"^must be positive$"):
                 fn(torch.tensor([-1.0]))
-        assert storage["instance"][0]["cache"] == found
+        assert storage["instance"][0]["cache"] == cache_state

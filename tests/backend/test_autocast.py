@@ -1,4 +1,4 @@
-"""Autocast on the CPU: models run and train in bfloat16 and float16 as near to float64 as eager."""
+"""CPU autocast: models run and train in bfloat16 and float16 as close to float64 as in eager."""
 
 from __future__ import annotations
 
@@ -13,28 +13,27 @@ from benchmarks.models.training import SMALL_TRAINABLES
 
 
 def relative_errors(model: nn.Module, exact: nn.Module) -> dict[str, float]:
-    """How far each gradient is from that of `exact`, over all of it, relative to its length."""
-    found = {}
+    """Return each gradient's distance from that of `exact`, relative to the norm of the latter."""
+    errors = {}
     for name, parameter in model.named_parameters():
-        truth = exact.get_parameter(name).grad
-        error = (parameter.grad - truth).norm() / (truth.norm() + 1e-3)
-        found[name] = float(error)
-    return found
+        exact_gradient = exact.get_parameter(name).grad
+        error = (parameter.grad - exact_gradient).norm() / (exact_gradient.norm() + 1e-3)
+        errors[name] = float(error)
+    return errors
 
 
 @pytest.mark.alternates("dtype")
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "f16"])
 @pytest.mark.parametrize("name", ["mlp", "resnet", "gpt2", "convnext", "dlrm"])
 def test_models_train_under_autocast(name, dtype):
-    """Eager rounds at other places than ONNX Runtime: both are compared with float64, and ours may
-    be twice as far off."""
+    """Errors against float64 are at most twice eager's, which rounds at other points."""
     trainable = SMALL_TRAINABLES[name]
     torch.manual_seed(3)
     eager = trainable.build().train()
-    other, exact = copy.deepcopy(eager), copy.deepcopy(eager).double()
+    trained, exact = copy.deepcopy(eager), copy.deepcopy(eager).double()
     arguments = trainable.batch(4)
     exact(*[x.double() if x.is_floating_point() else x for x in arguments]).backward()
-    compiled = torch.compile(other, backend="ortable", fullgraph=True)
+    compiled = torch.compile(trained, backend="ortable", fullgraph=True)
     losses = []
     for model in (eager, compiled):
         with torch.autocast("cpu", dtype=dtype):
@@ -42,10 +41,10 @@ def test_models_train_under_autocast(name, dtype):
         losses[-1].backward()
     assert losses[0].dtype is losses[1].dtype
     torch.testing.assert_close(losses[1], losses[0], rtol=2e-2, atol=2e-2)
-    least = 0.02 if dtype is torch.bfloat16 else 0.003
-    theirs = relative_errors(eager, exact)
-    for name, error in relative_errors(other, exact).items():
-        assert error <= 2 * theirs[name] + least, name
+    tolerance = 0.02 if dtype is torch.bfloat16 else 0.003
+    eager_errors = relative_errors(eager, exact)
+    for name, error in relative_errors(trained, exact).items():
+        assert error <= 2 * eager_errors[name] + tolerance, name
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "f16"])
@@ -60,9 +59,9 @@ def test_autocast_inside_the_compiled_function(dtype):
     x = torch.randn(5, 6)
     with torch.no_grad():
         expected, got = fn(x), torch.compile(fn, backend="ortable", fullgraph=True)(x)
-    assert [each.dtype for each in got] == [dtype, torch.float32]
-    for ours, theirs in zip(got, expected, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=2e-2, atol=1e-2)
+    assert [result.dtype for result in got] == [dtype, torch.float32]
+    for got_result, expected_result in zip(got, expected, strict=True):
+        torch.testing.assert_close(got_result, expected_result, rtol=2e-2, atol=1e-2)
 
 
 def test_model_in_bfloat16_trains():
@@ -70,22 +69,22 @@ def test_model_in_bfloat16_trains():
     eager = nn.Sequential(
         nn.Linear(6, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 3)
     ).bfloat16()
-    other = copy.deepcopy(eager)
+    trained = copy.deepcopy(eager)
     exact = copy.deepcopy(eager).double()
     x = torch.randn(8, 6, dtype=torch.bfloat16)
-    for model in (eager, torch.compile(other, backend="ortable", fullgraph=True)):
+    for model in (eager, torch.compile(trained, backend="ortable", fullgraph=True)):
         model(x).float().square().mean().backward()
     exact(x.double()).square().mean().backward()
-    theirs = relative_errors(eager, exact)
+    eager_errors = relative_errors(eager, exact)
     for (name, error), parameter in zip(
-        relative_errors(other, exact).items(), other.parameters(), strict=True
+        relative_errors(trained, exact).items(), trained.parameters(), strict=True
     ):
         assert parameter.grad.dtype is torch.bfloat16
-        assert error <= 2 * theirs[name] + 0.02, name
+        assert error <= 2 * eager_errors[name] + 0.02, name
 
 
 def test_scaled_gradients_overflow_and_recover():
-    """What GradScaler does: infinities are found, the step is left out, the scale shrinks."""
+    """GradScaler finds infinities, skips the step and shrinks the scale."""
     torch.manual_seed(1)
     model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
     compiled = torch.compile(model, backend="ortable", fullgraph=True)
@@ -98,10 +97,10 @@ def test_scaled_gradients_overflow_and_recover():
         with torch.autocast("cpu", dtype=torch.float16):
             loss = F.mse_loss(compiled(x).float(), target)
         scaler.scale(loss).backward()
-        before = model[0].weight.detach().clone()
+        previous_weight = model[0].weight.detach().clone()
         scaler.step(optimizer)
         scaler.update()
-        steps += not torch.equal(before, model[0].weight)
+        steps += not torch.equal(previous_weight, model[0].weight)
         losses.append(loss.item())
     assert 0 < steps < 60
     assert scaler.get_scale() < 2.0**60

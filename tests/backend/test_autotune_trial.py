@@ -1,4 +1,4 @@
-"""When a trial keeps which candidate, from seconds that are made up; and how calls take turns."""
+"""Decisions of timing trials for made-up durations, and how calls alternate."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import threading
 
 import pytest
 
-from ortable.backend.autotune import autotuner as module
+from ortable.backend.autotune import autotuner as autotuner_module
 from ortable.backend.autotune.autotuner import Autotuner
 from ortable.backend.autotune.decisions import Decisions
 from ortable.backend.autotune.trial import Decision, TimingTrial
 
 
 class Clock:
-    """Seconds that pass when somebody says so."""
+    """A clock that advances only where a test changes `now`."""
 
     def __init__(self):
         self.now = 100.0
@@ -23,50 +23,50 @@ class Clock:
         return self.now
 
 
-def run_trial(seconds, settle=0.025, most=100_000):
-    """A trial of calls that take `seconds(turn, call)`, and whose turn each call was."""
+def run_trial(seconds, settle=0.025, max_calls=100_000):
+    """Return a trial's decision and each call's turn, if calls take `seconds(turn, call)`."""
     trial, clock, turns = TimingTrial(settle), Clock(), []
     while trial.decision is None:
-        assert len(turns) < most
+        assert len(turns) < max_calls
         turns.append(trial.turn)
-        taken = seconds(trial.turn, len(turns) - 1)
-        trial.record_call(clock.now, taken)
-        clock.now += taken
+        duration = seconds(trial.turn, len(turns) - 1)
+        trial.record_call(clock.now, duration)
+        clock.now += duration
     return trial.decision, turns
 
 
-def constant(ours, torchs):
-    return lambda turn, call: torchs if turn == "torch" else ours
+def make_constant_durations(ort_time, torch_time):
+    return lambda turn, call: torch_time if turn == "torch" else ort_time
 
 
 @pytest.mark.parametrize(
-    ("ours", "torchs", "kept"),
+    ("ort_time", "torch_time", "winner"),
     [
         (1.0, 2.0, "onnxruntime"),
         (1.0, 1.0, "onnxruntime"),
-        (1.0, 0.98, "onnxruntime"),  # not clearly
+        (1.0, 0.98, "onnxruntime"),  # too small a gain
         (1.0, 0.95, "torch"),
         (1.0, 0.5, "torch"),
     ],
 )
 @pytest.mark.parametrize("scale", [1e-5, 1e-3, 0.05])
-def test_the_faster_one_is_kept_and_torch_where_it_clearly_is(ours, torchs, kept, scale):
-    decision, _ = run_trial(constant(ours * scale, torchs * scale))
-    assert decision.kept == kept
-    assert decision.onnxruntime == pytest.approx(ours * scale)
-    assert decision.torch == pytest.approx(torchs * scale)
+def test_the_faster_one_is_kept_and_torch_where_it_clearly_is(ort_time, torch_time, winner, scale):
+    decision, _ = run_trial(make_constant_durations(ort_time * scale, torch_time * scale))
+    assert decision.kept == winner
+    assert decision.onnxruntime == pytest.approx(ort_time * scale)
+    assert decision.torch == pytest.approx(torch_time * scale)
 
 
 @pytest.mark.parametrize(
-    ("ours", "torchs", "calls"),
+    ("ort_time", "torch_time", "calls"),
     [
-        (0.05, 0.1, 2),  # the first one does not count
-        (0.05, 0.07, 3),  # 1.4 is no single call's to say
+        (0.05, 0.1, 2),  # the first call does not count
+        (0.05, 0.07, 3),  # a factor of 1.4 needs more than one call
         (0.002, 0.01, 2),
     ],
 )
-def test_a_clear_case_costs_few_calls_of_torch(ours, torchs, calls):
-    decision, turns = run_trial(constant(ours, torchs), settle=0.0)
+def test_a_clear_case_costs_few_calls_of_torch(ort_time, torch_time, calls):
+    decision, turns = run_trial(make_constant_durations(ort_time, torch_time), settle=0.0)
     assert decision.kept == "onnxruntime"
     assert turns.count("torch") == calls and turns[-calls:] == ["torch"] * calls
 
@@ -76,23 +76,23 @@ def test_a_slow_first_call_of_torch_does_not_choose_onnx_runtime():
 
     def seconds(turn, call):
         calls.append(turn)
-        cold = turn == "torch" and calls.count("torch") == 1
-        return 0.05 if cold else 0.006 if turn == "torch" else 0.01
+        is_cold = turn == "torch" and calls.count("torch") == 1
+        return 0.05 if is_cold else 0.006 if turn == "torch" else 0.01
 
     assert run_trial(seconds)[0].kept == "torch"
 
 
 def test_torch_is_not_kept_after_one_turn():
-    _, turns = run_trial(constant(0.1, 0.05))
+    _, turns = run_trial(make_constant_durations(0.1, 0.05))
     changes = sum(a != b for a, b in itertools.pairwise(turns))
     assert changes == 3
 
 
 def test_the_session_and_the_first_calls_of_a_turn_do_not_count():
-    last = [None]
+    previous = [None]
 
     def seconds(turn, call):
-        first, last[0] = turn != last[0], turn
+        first, previous[0] = turn != previous[0], turn
         return (3.0 if call == 0 else 0.0) + (0.5 if first else 0.01 if turn == "torch" else 0.02)
 
     decision, _ = run_trial(seconds)
@@ -100,35 +100,35 @@ def test_the_session_and_the_first_calls_of_a_turn_do_not_count():
 
 
 def test_threads_that_still_wait_for_work_do_not_count():
-    began: dict[str, float] = {}
-    passed = [0.0]
+    turn_start: dict[str, float] = {}
+    elapsed = [0.0]
 
     def seconds(turn, call):
-        if began.get("turn") != turn:
-            began.update(turn=turn, at=passed[0])
-        spoiled = passed[0] - began["at"] < 0.02 and turn == "torch" and call > 100
-        taken = 5e-4 if spoiled else 1e-4 if turn == "torch" else 2e-4
-        passed[0] += taken
-        return taken
+        if turn_start.get("turn") != turn:
+            turn_start.update(turn=turn, at=elapsed[0])
+        is_disturbed = elapsed[0] - turn_start["at"] < 0.02 and turn == "torch" and call > 100
+        duration = 5e-4 if is_disturbed else 1e-4 if turn == "torch" else 2e-4
+        elapsed[0] += duration
+        return duration
 
     decision, _ = run_trial(seconds)
     assert decision.kept == "torch" and decision.torch == pytest.approx(1e-4)
 
 
-@pytest.mark.parametrize("kept", ["onnxruntime", "torch"])
-def test_calls_that_were_interrupted_change_nothing(kept):
+@pytest.mark.parametrize("winner", ["onnxruntime", "torch"])
+def test_calls_that_were_interrupted_change_nothing(winner):
     fast, slow = 1e-3, 1.2e-3
-    ours, torchs = (fast, slow) if kept == "onnxruntime" else (slow, fast)
+    ort_time, torch_time = (fast, slow) if winner == "onnxruntime" else (slow, fast)
 
     def seconds(turn, call):
-        usual = torchs if turn == "torch" else ours
-        return usual * (4 if call % 3 == 0 else 1 + call % 5 / 100)
+        duration = torch_time if turn == "torch" else ort_time
+        return duration * (4 if call % 3 == 0 else 1 + call % 5 / 100)
 
-    assert run_trial(seconds)[0].kept == kept
+    assert run_trial(seconds)[0].kept == winner
 
 
 def test_fast_calls_among_many_slow_ones_do_not_count_for_all():
-    """Threads of two libraries are in each other's way at most calls, not at every one."""
+    """Threads of two libraries disturb each other in most calls, but not in every call."""
 
     def seconds(turn, call):
         return 1.5e-4 if turn == "torch" else 1e-4 if call % 3 == 0 else 4e-4
@@ -147,17 +147,17 @@ def test_one_bad_moment_of_onnx_runtime_does_not_choose_torch():
 
 
 class Candidates:
-    """Two callables that take time of a clock, and note that they were called."""
+    """Two callables that advance a clock and record their calls."""
 
-    def __init__(self, clock, ours, torchs):
+    def __init__(self, clock, ort_time, torch_time):
         self.calls = []
-        self.ort_run = self._made(clock, "onnxruntime", ours)
-        self.torchs = self._made(clock, "torch", torchs)
+        self.ort_run = self._make_candidate(clock, "onnxruntime", ort_time)
+        self.torch_run = self._make_candidate(clock, "torch", torch_time)
 
-    def _made(self, clock, name, seconds):
-        def run(*given):
-            self.calls.append((name, given))
-            clock.now += seconds(*given) if callable(seconds) else seconds
+    def _make_candidate(self, clock, name, seconds):
+        def run(*args):
+            self.calls.append((name, args))
+            clock.now += seconds(*args) if callable(seconds) else seconds
             return name
 
         return run
@@ -165,99 +165,99 @@ class Candidates:
 
 @pytest.fixture
 def clock(monkeypatch):
-    found = Clock()
-    monkeypatch.setattr(module, "time", found)
-    return found
+    fake = Clock()
+    monkeypatch.setattr(autotuner_module, "time", fake)
+    return fake
 
 
-def no_decisions():
+def make_decisions():
     return Decisions([None], None)
 
 
 def test_every_call_runs_one_candidate_once(clock):
-    both = Candidates(clock, 0.01, 0.005)
-    tuned = Autotuner(both.ort_run, lambda: both.torchs, no_decisions())
-    assert tuned.is_open and tuned.kept is None
-    results = [tuned.run(call) for call in range(50)]
-    assert [given for _, given in both.calls] == [(call,) for call in range(50)]
-    assert results == [name for name, _ in both.calls]
-    assert tuned.kept == "torch" and not tuned.is_open
-    assert tuned.run is both.torchs and tuned.ort_run is None  # nothing stands between any more
-    assert "torch is kept: 5.00 ms a call, 10.00 ms in ONNX Runtime" in str(tuned)
+    pair = Candidates(clock, 0.01, 0.005)
+    tuner = Autotuner(pair.ort_run, lambda: pair.torch_run, make_decisions())
+    assert tuner.is_open and tuner.kept is None
+    results = [tuner.run(call) for call in range(50)]
+    assert [args for _, args in pair.calls] == [(call,) for call in range(50)]
+    assert results == [name for name, _ in pair.calls]
+    assert tuner.kept == "torch" and not tuner.is_open
+    assert tuner.run is pair.torch_run and tuner.ort_run is None  # later calls have no wrapper
+    assert "torch is kept: 5.00 ms a call, 10.00 ms in ONNX Runtime" in str(tuner)
 
 
 def test_an_error_is_that_of_the_candidate_and_nothing_is_run_again(clock):
-    both = Candidates(clock, lambda x: 0.01 / x, 0.005)
-    tuned = Autotuner(both.ort_run, lambda: both.torchs, no_decisions())
+    pair = Candidates(clock, lambda x: 0.01 / x, 0.005)
+    tuner = Autotuner(pair.ort_run, lambda: pair.torch_run, make_decisions())
     with pytest.raises(ZeroDivisionError):
-        tuned.run(0)
-    assert len(both.calls) == 1
-    assert tuned.run(1) == "onnxruntime" and tuned.is_open
+        tuner.run(0)
+    assert len(pair.calls) == 1
+    assert tuner.run(1) == "onnxruntime" and tuner.is_open
 
 
 def test_each_class_of_sizes_has_its_decision(clock):
-    both = Candidates(clock, lambda n: 0.01, lambda n: 0.001 * n)
-    tuned = Autotuner(both.ort_run, lambda: both.torchs, no_decisions(), sizes=[(0, None)])
+    pair = Candidates(clock, lambda n: 0.01, lambda n: 0.001 * n)
+    tuner = Autotuner(pair.ort_run, lambda: pair.torch_run, make_decisions(), sizes=[(0, None)])
     for _ in range(60):
         for n in (4, 5, 100):
-            tuned.run(n)
-    assert {sizes: each.kept for sizes, each in tuned.decisions.items()} == {
+            tuner.run(n)
+    assert {sizes: decision.kept for sizes, decision in tuner.decisions.items()} == {
         (3,): "torch",
         (7,): "onnxruntime",
     }
-    assert tuned.run(7) == "torch" and tuned.run(64) == "onnxruntime"
-    assert tuned.kept is None and not tuned.is_open
+    assert tuner.run(7) == "torch" and tuner.run(64) == "onnxruntime"
+    assert tuner.kept is None and not tuner.is_open
 
 
 def test_more_classes_than_anybody_measures_run_with_onnx_runtime(clock):
-    both = Candidates(clock, 0.01, 0.001)
-    tuned = Autotuner(
-        both.ort_run, lambda: both.torchs, no_decisions(), sizes=[(0, None), (1, None)]
+    pair = Candidates(clock, 0.01, 0.001)
+    tuner = Autotuner(
+        pair.ort_run, lambda: pair.torch_run, make_decisions(), sizes=[(0, None), (1, None)]
     )
     for _ in range(20):
         for n in range(12):
             for k in range(12):
-                tuned.run(1 << n, 1 << k)
-    assert len(tuned.decisions) == module._MAX_CLASSES
-    assert tuned.run(1 << 11, 1 << 11) == "onnxruntime"
+                tuner.run(1 << n, 1 << k)
+    assert len(tuner.decisions) == autotuner_module._MAX_CLASSES
+    assert tuner.run(1 << 11, 1 << 11) == "onnxruntime"
 
 
 def test_parts_are_measured_before_the_whole(clock):
-    inside = Candidates(clock, 0.01, 0.005)
-    part = Autotuner(inside.ort_run, lambda: inside.torchs, no_decisions())
-    outside = Candidates(clock, 0.0, 1.0)
+    inner = Candidates(clock, 0.01, 0.005)
+    part = Autotuner(inner.ort_run, lambda: inner.torch_run, make_decisions())
+    outer = Candidates(clock, 0.0, 1.0)
     calls = []
 
-    def ours():
+    def run_ort():
         calls.append("onnxruntime")
         return part.run()
 
-    tuned = Autotuner(ours, lambda: outside.torchs, no_decisions(), inner=lambda: [part])
+    tuner = Autotuner(run_ort, lambda: outer.torch_run, make_decisions(), inner=lambda: [part])
     while part.is_open:
-        tuned.run()
-    assert not outside.calls
-    while tuned.is_open:
-        tuned.run()
-    assert part.kept == "torch" and tuned.kept == "onnxruntime"
+        tuner.run()
+    assert not outer.calls
+    while tuner.is_open:
+        tuner.run()
+    assert part.kept == "torch" and tuner.kept == "onnxruntime"
 
 
 def test_calls_at_the_same_time_do_not_count(clock):
     entered, leave = threading.Event(), threading.Event()
-    ran = []
+    calls = []
 
-    def ours(wait):
-        ran.append(wait)
+    def run_ort(wait):
+        calls.append(wait)
         if wait:
             entered.set()
             leave.wait(10)
 
-    tuned = Autotuner(ours, lambda: lambda wait: ran.append("torch"), no_decisions())
-    first = threading.Thread(target=tuned.run, args=(True,))
+    tuner = Autotuner(run_ort, lambda: lambda wait: calls.append("torch"), make_decisions())
+    first = threading.Thread(target=tuner.run, args=(True,))
     first.start()
     entered.wait(10)
-    tuned.run(False)
-    tuned.run(False)
+    tuner.run(False)
+    tuner.run(False)
     leave.set()
     first.join()
-    assert ran == [True, False, False]
-    assert tuned._trials[()].calls == 0
+    assert calls == [True, False, False]
+    assert tuner._trials[()].calls == 0

@@ -1,5 +1,4 @@
-"""Graphs that train and that a graph break cuts off: small ones are left to torch, with eager's
-backward; others, and those for inference, keep their sessions."""
+"""Small training graphs next to a graph break run in torch; other graphs keep their sessions."""
 
 from __future__ import annotations
 
@@ -12,12 +11,12 @@ from torch import nn
 
 
 @pytest.fixture(autouse=True)
-def fresh(fresh_dynamo: None) -> None:
+def reset_dynamo(fresh_dynamo: None) -> None:
     pass
 
 
 class Tagger(nn.Module):
-    """The loss of a recurrent network; dynamo leaves the network, with its embedding, to eager."""
+    """A recurrent network and its loss; dynamo leaves the network and its embedding to eager."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,8 +27,8 @@ class Tagger(nn.Module):
         return nn.functional.cross_entropy(y.flatten(0, 1), x.flatten() % 6)
 
 
-class Broken(nn.Module):
-    """What comes before a graph break, and what comes after it."""
+class WithGraphBreak(nn.Module):
+    """Two modules with a graph break between them."""
 
     def __init__(self, before: nn.Module, after: nn.Module) -> None:
         super().__init__()
@@ -41,8 +40,8 @@ class Broken(nn.Module):
         return self.after(y)
 
 
-class Waves(nn.Module):
-    """Many small operators."""
+class ManySmallOperators(nn.Module):
+    """A long chain of small operators."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for step in range(30):
@@ -50,19 +49,19 @@ class Waves(nn.Module):
         return x
 
 
-def trained(model: nn.Module, x: torch.Tensor, exactly: bool, **options: Any) -> list[Any]:
-    """The records of a model that trains compiled, whose gradients equal eager's."""
+def train_and_record(model: nn.Module, x: torch.Tensor, exact: bool, **options: Any) -> list[Any]:
+    """Train a compiled copy, check its gradients against eager's and return its records."""
     storage: dict[str, Any] = {}
-    other = copy.deepcopy(model)
-    compiled = torch.compile(other, backend="ortable", options={"storage": storage, **options})
+    model_copy = copy.deepcopy(model)
+    compiled = torch.compile(model_copy, backend="ortable", options={"storage": storage, **options})
     for seed in range(3):
-        for each in (model, compiled):
+        for module in (model, compiled):
             torch.manual_seed(seed)
-            each.zero_grad()
-            each(x).square().sum().backward()
-        for one, two in zip(model.parameters(), other.parameters(), strict=True):
-            within = {"rtol": 0, "atol": 0} if exactly else {}
-            torch.testing.assert_close(two.grad, one.grad, **within)
+            module.zero_grad()
+            module(x).square().sum().backward()
+        for expected, parameter in zip(model.parameters(), model_copy.parameters(), strict=True):
+            tolerances = {"rtol": 0, "atol": 0} if exact else {}
+            torch.testing.assert_close(parameter.grad, expected.grad, **tolerances)
     return storage.get("instance", [])
 
 
@@ -71,51 +70,53 @@ def trained(model: nn.Module, x: torch.Tensor, exactly: bool, **options: Any) ->
 @pytest.mark.parametrize("fallback", [None, "eager"])
 def test_small_graphs_are_left_to_torch(drop: float, fallback: str | None) -> None:
     before = nn.Sequential(nn.Embedding(11, 4), nn.Dropout(drop))
-    model = Broken(before, nn.Sequential(nn.Dropout(drop), nn.Linear(4, 3)))
-    records = trained(model, torch.randint(11, (2, 5)), exactly=True, fallback=fallback)
+    model = WithGraphBreak(before, nn.Sequential(nn.Dropout(drop), nn.Linear(4, 3)))
+    records = train_and_record(model, torch.randint(11, (2, 5)), exact=True, fallback=fallback)
     assert [(record.kind, record.onnx) for record in records] == [("forward", None)] * 2
-    placed = [each for record in records for each in record.placement]
-    assert all(each.where == "torch" and "graph break" in each.why for each in placed)
-    assert {"aten::embedding", "aten::addmm"} <= {each.operator for each in placed}
+    placements = [placement for record in records for placement in record.placement]
+    assert all(p.where == "torch" and "graph break" in p.why for p in placements)
+    assert {"aten::embedding", "aten::addmm"} <= {p.operator for p in placements}
 
 
 def test_the_loss_of_a_recurrent_network() -> None:
-    model = Broken(nn.Identity(), Tagger())
-    records = trained(model, torch.randint(11, (2, 5)), exactly=True)
+    model = WithGraphBreak(nn.Identity(), Tagger())
+    records = train_and_record(model, torch.randint(11, (2, 5)), exact=True)
     assert all(record.onnx is None for record in records)
 
 
 def test_sizes_that_change() -> None:
     storage: dict[str, Any] = {}
-    eager = Broken(nn.Embedding(11, 4), nn.Linear(4, 3))
-    other = copy.deepcopy(eager)
-    compiled = torch.compile(other, backend="ortable", dynamic=True, options={"storage": storage})
+    eager = WithGraphBreak(nn.Embedding(11, 4), nn.Linear(4, 3))
+    model_copy = copy.deepcopy(eager)
+    compiled = torch.compile(
+        model_copy, backend="ortable", dynamic=True, options={"storage": storage}
+    )
     for length in (5, 7, 6):
-        for each in (eager, compiled):
-            each.zero_grad()
-            each(torch.arange(2 * length).view(2, length) % 11).square().sum().backward()
-        for one, two in zip(eager.parameters(), other.parameters(), strict=True):
-            torch.testing.assert_close(two.grad, one.grad, rtol=0, atol=0)
+        for module in (eager, compiled):
+            module.zero_grad()
+            module(torch.arange(2 * length).view(2, length) % 11).square().sum().backward()
+        for expected, parameter in zip(eager.parameters(), model_copy.parameters(), strict=True):
+            torch.testing.assert_close(parameter.grad, expected.grad, rtol=0, atol=0)
     assert all(record.onnx is None for record in storage["instance"])
 
 
 def test_products_that_take_long_keep_their_session() -> None:
     wide = nn.Sequential(nn.Linear(32, 512), nn.ReLU(), nn.Linear(512, 512))
-    model = Broken(nn.Linear(8, 32), wide)
-    records = trained(model, torch.randn(64, 8), exactly=False)
+    model = WithGraphBreak(nn.Linear(8, 32), wide)
+    records = train_and_record(model, torch.randn(64, 8), exact=False)
     kinds = [(record.kind, record.onnx is None) for record in records]
     assert kinds == [("forward", True), ("forward", False), ("backward", False)]
 
 
 def test_many_small_operators_keep_their_session() -> None:
-    model = Broken(nn.Linear(4, 4), Waves())
-    records = trained(model, torch.randn(3, 4), exactly=False)
+    model = WithGraphBreak(nn.Linear(4, 4), ManySmallOperators())
+    records = train_and_record(model, torch.randn(3, 4), exact=False)
     assert [record.onnx is None for record in records] == [True, False, False]
 
 
 def test_inference_keeps_its_sessions() -> None:
     storage: dict[str, Any] = {}
-    model = Broken(nn.Linear(4, 4), nn.Linear(4, 3)).eval()
+    model = WithGraphBreak(nn.Linear(4, 4), nn.Linear(4, 3)).eval()
     compiled = torch.compile(model, backend="ortable", options={"storage": storage})
     x = torch.randn(2, 4)
     with torch.no_grad():
@@ -126,7 +127,7 @@ def test_inference_keeps_its_sessions() -> None:
 
 def test_evaluation_with_gradients_on_gets_sessions_after_a_few_calls() -> None:
     storage: dict[str, Any] = {}
-    model = Broken(nn.Linear(4, 4), nn.Linear(4, 3)).eval()
+    model = WithGraphBreak(nn.Linear(4, 4), nn.Linear(4, 3)).eval()
     compiled = torch.compile(model, backend="ortable", options={"storage": storage, "hints": False})
     x = torch.randn(2, 4)
     for _ in range(8):
@@ -151,6 +152,6 @@ def test_an_operator_without_a_converter_is_an_error_all_the_same() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x + halve(x.detach())
 
-    compiled = torch.compile(Broken(nn.Linear(4, 4), Halve()), backend="ortable")
+    compiled = torch.compile(WithGraphBreak(nn.Linear(4, 4), Halve()), backend="ortable")
     with pytest.raises(Exception, match="ortable_test_between_breaks::halve"):
         compiled(torch.randn(3, 4))

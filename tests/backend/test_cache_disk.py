@@ -1,4 +1,4 @@
-"""The cache on disk: what a second process finds, and everything that must be a miss."""
+"""The cache on disk: entries that a second process reads, and changes that must cause a miss."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ aten = torch.ops.aten
 
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path, monkeypatch):
-    """Torch's own cache is that of the test alone, and memory holds nothing."""
+    """Give each test its own folder for torch's cache, and clear the caches in memory."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "torch"))
     forget()
     yield
@@ -51,7 +51,7 @@ def own_folders(tmp_path, monkeypatch):
 
 
 def forget():
-    """What a new process does not have."""
+    """Clear all state that a new process would not have."""
     torch._dynamo.reset()
     gc.collect()
     conversions.clear()
@@ -60,31 +60,31 @@ def forget():
 
 
 def capture(fn, *args, **options):
-    """The compiled graphs of a call, forward and backward, and its results."""
+    """Return the graphs that a call compiles, forward and backward, and the results of the call."""
     settings = OrtOptions(**options)
-    found = []
+    graphs = []
 
     def run(compiled, options):
-        found.append(compiled)
+        graphs.append(compiled)
         return run_with_onnxruntime(compiled, options)
 
     def backend(graph_module, example_inputs):
         return compile_with_autograd(graph_module, example_inputs, settings, run)
 
     dynamic = any(isinstance(a, torch.Tensor) and a.dim() and a.shape[0] == 5 for a in args)
-    # taken for what runs graphs in general: others need the traced graph, and skip torch's cache
+    # Replaces the default runner, because graphs of other runners are not put into torch's cache.
     with mock.patch.object(aot_compilation, "run_with_onnxruntime", run):
-        fast = torch.compile(fn, backend=backend, dynamic=dynamic or None, fullgraph=True)
-        result = fast(*args)
+        compiled_fn = torch.compile(fn, backend=backend, dynamic=dynamic or None, fullgraph=True)
+        result = compiled_fn(*args)
     tensors = [result] if isinstance(result, torch.Tensor) else result
-    total = [t.sum() for t in tensors if isinstance(t, torch.Tensor) and t.requires_grad]
-    if total:
-        sum(total).backward()
-    return found, result
+    sums = [t.sum() for t in tensors if isinstance(t, torch.Tensor) and t.requires_grad]
+    if sums:
+        sum(sums).backward()
+    return graphs, result
 
 
-def cached(found):
-    return [compiled.cache for compiled in found]
+def cached(graphs):
+    return [compiled.cache for compiled in graphs]
 
 
 def entries(folder):
@@ -93,12 +93,12 @@ def entries(folder):
 
 def test_floats_that_differ_after_15_digits_are_two_graphs(tmp_path):
     for factor, rows in ((0.6, 3), (0.6000000000000001, 4)):
-        found, got = capture(
+        graphs, got = capture(
             lambda x, f=factor: x.exp()[: math.ceil(x.shape[0] * f)],
             torch.ones(5, 3),
             cache_dir=str(tmp_path / "c"),
         )
-        assert cached(found) == ["miss"]
+        assert cached(graphs) == ["miss"]
         assert got.shape == (rows, 3)
         forget()
     numbers = [sympy.Float(factor) for factor in (0.6, 0.6000000000000001)]
@@ -108,34 +108,34 @@ def test_floats_that_differ_after_15_digits_are_two_graphs(tmp_path):
 # -- files and roles
 
 
-def with_batch_norm():
+def make_batch_norm_model():
     return nn.Sequential(nn.Conv2d(2, 3, 5, 5), nn.BatchNorm2d(3), nn.ReLU()).train()
 
 
-def in_place(x):
+def write_in_place(x):
     x.add_(1)
     return x[1:], x
 
 
-def many_kinds(x, n):
+def return_many_kinds(x, n):
     y = x.exp()
     return y.t(), y, None, x, n, y > 1, y.shape[0] * 2, x.view(-1), y.unbind(1)[0]
 
 
-LAST = torch.ones(2, 3, 4, 4).to(memory_format=torch.channels_last)
+CHANNELS_LAST = torch.ones(2, 3, 4, 4).to(memory_format=torch.channels_last)
 GRAPHS = {
     "mlp": (nn.Sequential(nn.Linear(3, 4), nn.GELU(), nn.Linear(4, 2)), (torch.ones(2, 3),)),
     "dynamic": (nn.Linear(3, 4), (torch.ones(5, 3),)),
     "dynamic views": (lambda x: (x * 2).view(-1, 2).t(), (torch.ones(5, 4),)),
-    "batch norm": (with_batch_norm(), (torch.ones(2, 2, 5, 5),)),
-    "mutation": (in_place, (torch.ones(4, 3),)),
-    "kinds": (many_kinds, (torch.ones(4, 3), 3)),
-    "kinds, dynamic": (many_kinds, (torch.ones(5, 3), 3)),
+    "batch norm": (make_batch_norm_model(), (torch.ones(2, 2, 5, 5),)),
+    "mutation": (write_in_place, (torch.ones(4, 3),)),
+    "kinds": (return_many_kinds, (torch.ones(4, 3), 3)),
+    "kinds, dynamic": (return_many_kinds, (torch.ones(5, 3), 3)),
     "unsafe view": (nn.Linear(3, 4, bias=False), (torch.ones(2, 4, 3),)),
     "split": (lambda x: x.exp().split(2), (torch.ones(4, 3),)),
     "embedding": (nn.Embedding(7, 3), (torch.tensor([1, 2, 2]),)),
     "constant": (lambda x: x + torch.tensor([1.0, 2.0, 4.0]), (torch.ones(2, 3),)),
-    "channels last": (lambda x: x.relu(), (LAST,)),
+    "channels last": (lambda x: x.relu(), (CHANNELS_LAST,)),
     "division": (lambda x: x.exp()[: x.shape[0] // 2].flatten(), (torch.ones(5, 3),)),
     "size of a float": (lambda x: x.exp()[: math.ceil(x.shape[0] * 0.7)].t(), (torch.ones(5, 3),)),
 }  # fmt: skip
@@ -143,10 +143,10 @@ GRAPHS = {
 
 def assert_read_as_written(compiled, folder):
     assert conversions.save(str(folder), "k", compiled)
-    read = conversions.load(str(folder), "k")
+    loaded = conversions.load(str(folder), "k")
     for field in dataclasses.fields(CompiledGraph):
-        if field.name not in ("timings", "key", "cache", "label"):  # each call has its own
-            assert getattr(read, field.name) == getattr(compiled, field.name), field.name
+        if field.name not in ("timings", "key", "cache", "label"):  # these differ per call
+            assert getattr(loaded, field.name) == getattr(compiled, field.name), field.name
 
 
 @pytest.mark.alternates(parts=3)
@@ -156,18 +156,18 @@ def test_a_graph_from_a_file_is_what_was_written_and_computes_the_same(name, tmp
     copies = [[a.clone() if isinstance(a, torch.Tensor) else a for a in args] for _ in range(2)]
     if isinstance(fn, nn.Module):
         state = {k: v.clone() for k, v in fn.state_dict().items()}
-    first, expected = capture(fn, *copies[0], cache_dir=str(tmp_path / "c"))
-    assert first
-    for compiled in first:
+    first_graphs, expected = capture(fn, *copies[0], cache_dir=str(tmp_path / "c"))
+    assert first_graphs
+    for compiled in first_graphs:
         assert_read_as_written(compiled, tmp_path / "one")
     forget()
     if isinstance(fn, nn.Module):
         fn.load_state_dict(state)
         fn.zero_grad()
-    second, got = capture(fn, *copies[1], cache_dir=str(tmp_path / "c"))
-    assert cached(first) == ["miss"] * len(first)
-    assert sorted(c.kind for c in second) == sorted(c.kind for c in first)
-    assert cached(second) == ["disk"] * len(second)
+    second_graphs, got = capture(fn, *copies[1], cache_dir=str(tmp_path / "c"))
+    assert cached(first_graphs) == ["miss"] * len(first_graphs)
+    assert sorted(c.kind for c in second_graphs) == sorted(c.kind for c in first_graphs)
+    assert cached(second_graphs) == ["disk"] * len(second_graphs)
     assert counters["aot_autograd"]["autograd_cache_hit"] == 1
     torch.testing.assert_close(got, expected, rtol=0, atol=0)
     torch.testing.assert_close(copies[1], copies[0], rtol=0, atol=0)
@@ -178,39 +178,39 @@ def test_python_values_keep_their_types():
               torch.float16, torch.channels_last, torch.strided, torch.device("cpu"))  # fmt: skip
     for value in values:
         text = json.dumps(codec.encode_value(value))
-        back = codec.decode_value(json.loads(text))
-        assert repr(back) == repr(value)
+        decoded = codec.decode_value(json.loads(text))
+        assert repr(decoded) == repr(value)
 
 
 def test_only_view_operators_of_torch_are_read():
-    def role(name):
+    def encode(name):
         return {"view": name}
 
-    assert codec.decode_value(role("aten::view")) is aten.view.default
-    assert codec.decode_value(role("aten::transpose.int")) is aten.transpose.int
-    wrong = ["add.Tensor", "view.nothing", "nothing", "copy_", "view.__class__", "__class__"]
-    for name in (*(f"aten::{each}" for each in wrong), "aten", "os::system", "prims::view_of"):
+    assert codec.decode_value(encode("aten::view")) is aten.view.default
+    assert codec.decode_value(encode("aten::transpose.int")) is aten.transpose.int
+    invalid = ["add.Tensor", "view.nothing", "nothing", "copy_", "view.__class__", "__class__"]
+    for name in (*(f"aten::{op}" for op in invalid), "aten", "os::system", "prims::view_of"):
         with pytest.raises((ValueError, AttributeError)):
-            codec.decode_value(role(name))
+            codec.decode_value(encode(name))
     with pytest.raises((KeyError, ValueError)):
         codec.decode_value({"CompiledGraph": {}})
 
 
-def one_graph(**fields):
+def compile_one_graph(**fields):
     (compiled,), _ = capture(torch.exp, torch.ones(3))
     return dataclasses.replace(compiled, **fields)
 
 
 def test_what_a_file_cannot_hold_is_skipped(tmp_path):
-    odd = OutputRole(0, OutputRoleKind.CONSTANT, "output_0", value=object())
+    constant_role = OutputRole(0, OutputRoleKind.CONSTANT, "output_0", value=object())
     step = ViewStep(aten.add.Tensor, (1,), {})
-    for role in (odd, dataclasses.replace(odd, value=None, steps=(step,))):
+    for role in (constant_role, dataclasses.replace(constant_role, value=None, steps=(step,))):
         with pytest.raises(Uncacheable, match="cannot be stored"):
-            conversions.save(str(tmp_path), "k", one_graph(outputs=(role,)))
+            conversions.save(str(tmp_path), "k", compile_one_graph(outputs=(role,)))
     model = onnx.ModelProto()
     model.graph.initializer.add(name="w", data_location=onnx.TensorProto.EXTERNAL)
     with pytest.raises(Uncacheable, match="its model stores tensors in other files"):
-        conversions.save(str(tmp_path), "k", one_graph(model=model))
+        conversions.save(str(tmp_path), "k", compile_one_graph(model=model))
     assert entries(tmp_path) == []
 
 
@@ -225,20 +225,20 @@ def test_a_skipped_graph_runs_and_is_told(tmp_path, capsys, monkeypatch):
     assert entries(tmp_path / "c") == []
 
 
-# -- entries that cannot be used
+# -- unusable entries
 
 
 @pytest.fixture
 def entry(tmp_path):
-    compiled = one_graph()
+    compiled = compile_one_graph()
     assert conversions.save(str(tmp_path), "k", compiled)
     return conversions.path(str(tmp_path), "k"), compiled
 
 
-def refused(folder, match):
-    with pytest.warns(RuntimeWarning, match=match) as seen:
+def check_entry_rejected(folder, match):
+    with pytest.warns(RuntimeWarning, match=match) as warning_records:
         assert conversions.load(str(folder), "k") is None
-    assert len(seen) == 1
+    assert len(warning_records) == 1
 
 
 def test_an_absent_entry_is_a_silent_miss(tmp_path):
@@ -250,11 +250,11 @@ def test_an_absent_entry_is_a_silent_miss(tmp_path):
 def test_flipped_bytes_are_noticed_wherever_they_are(entry):
     path, _ = entry
     content = path.read_bytes()
-    for position in range(0, len(content), 7):
+    for index in range(0, len(content), 7):
         damaged = bytearray(content)
-        damaged[position] ^= 0x20
+        damaged[index] ^= 0x20
         path.write_bytes(damaged)
-        refused(path.parent, "not used")
+        check_entry_rejected(path.parent, "not used")
 
 
 def test_truncation_is_noticed_at_every_length(entry):
@@ -262,9 +262,9 @@ def test_truncation_is_noticed_at_every_length(entry):
     content = path.read_bytes()
     for length in [*range(0, len(content), 11), len(content) - 1]:
         path.write_bytes(content[:length])
-        refused(path.parent, "not used")
+        check_entry_rejected(path.parent, "not used")
     path.write_bytes(content + b"\0")
-    refused(path.parent, "checksum")
+    check_entry_rejected(path.parent, "checksum")
 
 
 def test_another_graph_s_entry_is_noticed(entry):
@@ -279,23 +279,23 @@ def test_another_version_s_entry_is_noticed(entry, monkeypatch, name):
     path, _ = entry
     other = {**envelope.dependency_versions(), name: "0"}
     monkeypatch.setattr(envelope, "dependency_versions", lambda: other)
-    refused(path.parent, "other versions")
+    check_entry_rejected(path.parent, "other versions")
 
 
 def test_a_bad_entry_is_converted_and_written_again(tmp_path):
     folder = str(tmp_path / "c")
     capture(torch.exp, torch.ones(3), cache_dir=folder)
     (path,) = entries(folder)
-    good = path.read_bytes()
-    path.write_bytes(good[:50])
+    valid_content = path.read_bytes()
+    path.write_bytes(valid_content[:50])
     forget()
     with pytest.warns(RuntimeWarning, match="not used"):
-        found, got = capture(torch.exp, torch.ones(3), cache_dir=folder)
-    assert cached(found) == ["miss"]
+        graphs, got = capture(torch.exp, torch.ones(3), cache_dir=folder)
+    assert cached(graphs) == ["miss"]
     torch.testing.assert_close(got, torch.ones(3).exp())
     forget()
-    found, _ = capture(torch.exp, torch.ones(3), cache_dir=folder)
-    assert cached(found) == ["disk"]
+    graphs, _ = capture(torch.exp, torch.ones(3), cache_dir=folder)
+    assert cached(graphs) == ["disk"]
 
 
 def test_a_lost_entry_is_compiled_again(tmp_path):
@@ -305,18 +305,18 @@ def test_a_lost_entry_is_compiled_again(tmp_path):
     for path in entries(folder):
         path.unlink()
     forget()
-    found, got = capture(model, torch.ones(2, 3), cache_dir=folder)
-    assert cached(found) == ["miss", "miss"] and len(entries(folder)) == 2
+    graphs, got = capture(model, torch.ones(2, 3), cache_dir=folder)
+    assert cached(graphs) == ["miss", "miss"] and len(entries(folder)) == 2
     torch.testing.assert_close(got, model(torch.ones(2, 3)))
 
 
 def test_a_folder_that_cannot_be_written_is_a_warning(tmp_path):
-    place = tmp_path / "file"
-    place.write_text("not a folder")
+    file = tmp_path / "file"
+    file.write_text("not a folder")
     with pytest.warns(RuntimeWarning, match="cannot be written"):
-        _, got = capture(torch.exp, torch.ones(3), cache_dir=str(place / "c"))
+        _, got = capture(torch.exp, torch.ones(3), cache_dir=str(file / "c"))
     torch.testing.assert_close(got, torch.ones(3).exp())
-    assert place.read_text() == "not a folder"
+    assert file.read_text() == "not a folder"
 
 
 # -- processes
@@ -327,13 +327,13 @@ def _write_and_read(folder, compiled, failures):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             conversions.save(folder, "k", compiled)
-            read = conversions.load(folder, "k")
-        if read is None or read.outputs != compiled.outputs or read.model != compiled.model:
+            loaded = conversions.load(folder, "k")
+        if loaded is None or loaded.outputs != compiled.outputs or loaded.model != compiled.model:
             failures.put(os.getpid())
 
 
 def test_processes_that_write_one_entry_do_not_disturb_each_other(tmp_path):
-    compiled = one_graph()
+    compiled = compile_one_graph()
     context = multiprocessing.get_context("fork")
     failures = context.SimpleQueue()
     folder = tmp_path / "c"
@@ -351,19 +351,19 @@ def test_processes_that_write_one_entry_do_not_disturb_each_other(tmp_path):
 def test_the_key_of_a_file_names_the_versions(monkeypatch):
     from ortable.backend.cache import keys
 
-    plain = disk_key("k")
+    key = disk_key("k")
     monkeypatch.setattr(keys, "dependency_versions", lambda: {"torch": "other"})
-    assert disk_key("k") != plain
+    assert disk_key("k") != key
 
 
 def test_specs_loaded_with_functions_are_not_written(monkeypatch):
     from ortable.backend.cache import keys
     from ortable.interpreter import user_specs
 
-    plain = disk_key("k")
+    key = disk_key("k")
     loaded = user_specs.LoadedSpecs("mine.yaml", ("mine::op",), "def f(): pass")
     monkeypatch.setattr(keys, "LOADED_SPECS", [loaded])
-    assert disk_key("k") != plain
+    assert disk_key("k") != key
     with_function = dataclasses.replace(loaded, lowerings=("f",))
     monkeypatch.setattr(keys, "LOADED_SPECS", [with_function])
     with pytest.raises(Uncacheable, match=r"mine\.yaml"):

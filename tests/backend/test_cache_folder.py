@@ -1,5 +1,4 @@
-"""The folder of `cache_dir`: within a size and an age; its entries on their way to other machines
-by `torch.compiler.save_cache_artifacts`."""
+"""Size and age limits of the `cache_dir` folder, and `torch.compiler.save_cache_artifacts`."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ import torch
 from torch import nn
 from torch._dynamo.utils import counters
 
-from ortable.backend import store as room
+from ortable.backend import store as store
 from ortable.backend.cache import conversion
 from ortable.backend.options import OrtOptions
 from ortable.backend.store import Limits
@@ -20,12 +19,12 @@ from ortable.compat.torch import CacheArtifactManager, loaded_cache_artifacts
 from ortable.errors import OptionError
 
 from .test_cache_disk import cached, capture, entries, forget
-from .test_cache_disk import own_folders as own_folders  # a fixture of every test here
+from .test_cache_disk import own_folders as own_folders  # an autouse fixture
 
 
 @pytest.fixture(autouse=True)
-def nothing_counted(monkeypatch):
-    monkeypatch.setattr(room, "_folder_sizes", {})
+def clear_folder_sizes(monkeypatch):
+    monkeypatch.setattr(store, "_folder_sizes", {})
 
 
 def compile_all(folder, functions, **options):
@@ -34,13 +33,13 @@ def compile_all(folder, functions, **options):
         capture(function, torch.ones(3), cache_dir=str(folder), **options)
 
 
-def names(folder):
+def entry_names(folder):
     return {path.name for path in entries(folder)}
 
 
 def age(path, days):
-    then = time.time() - days * 86400
-    os.utime(path, (then, then))
+    timestamp = time.time() - days * 86400
+    os.utime(path, (timestamp, timestamp))
 
 
 def test_files_that_nobody_reads_go(tmp_path):
@@ -50,11 +49,11 @@ def test_files_that_nobody_reads_go(tmp_path):
     (folder / "notes.txt").write_text("of the user")
     (folder / ".new-1-abc").write_text("of a process that is gone")
     age(old, 91), age(young, 89), age(folder / "notes.txt", 500), age(folder / ".new-1-abc", 1)
-    room._folder_sizes.clear()
+    store._folder_sizes.clear()
     compile_all(folder, [torch.cos])
-    left = names(folder)
-    assert old.name not in left and young.name in left and len(left) == 2
-    assert {path.name for path in folder.iterdir()} == {*left, "notes.txt"}
+    remaining = entry_names(folder)
+    assert old.name not in remaining and young.name in remaining and len(remaining) == 2
+    assert {path.name for path in folder.iterdir()} == {*remaining, "notes.txt"}
 
 
 def test_a_file_that_is_read_stays(tmp_path):
@@ -62,10 +61,10 @@ def test_a_file_that_is_read_stays(tmp_path):
     compile_all(folder, [torch.exp, torch.sin])
     for path in entries(folder):
         age(path, 89)
-    found, _ = capture(torch.sin, torch.ones(3), cache_dir=str(folder))
+    graphs, _ = capture(torch.sin, torch.ones(3), cache_dir=str(folder))
     forget()
-    found, _ = capture(torch.sin, torch.ones(3), cache_dir=str(folder))
-    assert cached(found) == ["disk"]
+    graphs, _ = capture(torch.sin, torch.ones(3), cache_dir=str(folder))
+    assert cached(graphs) == ["disk"]
     ages = sorted(time.time() - path.stat().st_mtime for path in entries(folder))
     assert ages[0] < 3600 and ages[1] > 80 * 86400
 
@@ -80,13 +79,13 @@ def test_the_least_recently_used_go_where_the_folder_is_full(tmp_path, monkeypat
     limits = Limits(size=int(2.5 * max(sizes)))
     monkeypatch.setattr(conversion, "limits_of", lambda options: limits)
     compile_all(folder, [torch.tanh])
-    left = names(folder)
-    assert first.name not in left and second.name not in left and third.name in left
-    assert len(left) == 2
-    # what was just written stays, whatever its size
+    remaining = entry_names(folder)
+    assert first.name not in remaining and second.name not in remaining and third.name in remaining
+    assert len(remaining) == 2
+    # The entry just written stays, whatever its size.
     monkeypatch.setattr(conversion, "limits_of", lambda options: Limits(size=1))
     compile_all(folder, [torch.abs])
-    assert len(names(folder)) == 1
+    assert len(entry_names(folder)) == 1
 
 
 def test_no_limit(tmp_path):
@@ -94,7 +93,7 @@ def test_no_limit(tmp_path):
     compile_all(folder, [torch.exp], cache_days=0, cache_megabytes=0)
     (path,) = entries(folder)
     age(path, 5000)
-    room._folder_sizes.clear()
+    store._folder_sizes.clear()
     compile_all(folder, [torch.sin], cache_days=0, cache_megabytes=0)
     assert len(entries(folder)) == 2
 
@@ -102,12 +101,12 @@ def test_no_limit(tmp_path):
 def test_decisions_and_settings_go_like_conversions(tmp_path):
     folder = tmp_path / "c"
     compile_all(folder, [torch.exp])
-    for suffix in (room.DECISION, room.SETTINGS):
-        room.write_atomically(folder / f"abc{suffix}", b"{}")
+    for suffix in (store.DECISION, store.SETTINGS):
+        store.write_atomically(folder / f"abc{suffix}", b"{}")
         age(folder / f"abc{suffix}", 91)
-    room._folder_sizes.clear()
+    store._folder_sizes.clear()
     compile_all(folder, [torch.sin])
-    assert len(names(folder)) == len(list(folder.iterdir())) == 2
+    assert len(entry_names(folder)) == len(list(folder.iterdir())) == 2
 
 
 @pytest.mark.parametrize("value", [-1, 0.5, True, "1"])
@@ -126,7 +125,7 @@ def artifacts():
         yield
 
 
-def another_machine(monkeypatch, tmp_path, blob):
+def load_on_another_machine(monkeypatch, tmp_path, blob):
     forget()
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "torch of another"))
     assert torch.compiler.load_cache_artifacts(blob) is not None
@@ -137,26 +136,26 @@ def test_one_blob_warms_another_machine(tmp_path, monkeypatch, artifacts):
     capture(model, torch.ones(2, 3), cache_dir=str(tmp_path / "here"))
     saved = torch.compiler.save_cache_artifacts()
     assert saved is not None
-    another_machine(monkeypatch, tmp_path, saved[0])
-    there = tmp_path / "there"
-    found, _ = capture(model, torch.ones(2, 3), cache_dir=str(there))
-    assert cached(found) == ["disk", "disk"]
+    load_on_another_machine(monkeypatch, tmp_path, saved[0])
+    target = tmp_path / "there"
+    graphs, _ = capture(model, torch.ones(2, 3), cache_dir=str(target))
+    assert cached(graphs) == ["disk", "disk"]
     assert counters["aot_autograd"]["autograd_cache_hit"] == 1
-    assert names(there) == names(tmp_path / "here") and len(names(there)) == 2
-    left = loaded_cache_artifacts("").rglob("*")
-    assert not [path for path in left if "ortable-" in str(path) and path.is_file()]
-    # and what came from elsewhere goes on from here
-    again = torch.compiler.save_cache_artifacts()
-    assert again is not None and again[1].artifacts.keys() == saved[1].artifacts.keys()
+    assert entry_names(target) == entry_names(tmp_path / "here") and len(entry_names(target)) == 2
+    remaining = loaded_cache_artifacts("").rglob("*")
+    assert not [path for path in remaining if "ortable-" in str(path) and path.is_file()]
+    # Loaded artifacts are part of the next blob, too.
+    saved_again = torch.compiler.save_cache_artifacts()
+    assert saved_again is not None and saved_again[1].artifacts.keys() == saved[1].artifacts.keys()
 
 
 def test_what_was_read_goes_into_the_blob(tmp_path, artifacts):
     capture(torch.exp, torch.ones(3), cache_dir=str(tmp_path / "c"))
     forget()
     CacheArtifactManager.clear()
-    found, _ = capture(torch.exp, torch.ones(3), cache_dir=str(tmp_path / "c"))
+    graphs, _ = capture(torch.exp, torch.ones(3), cache_dir=str(tmp_path / "c"))
     saved = torch.compiler.save_cache_artifacts()
-    assert cached(found) == ["disk"] and saved is not None
+    assert cached(graphs) == ["disk"] and saved is not None
     assert sum("ortable-" in key for key in saved[1].aot_autograd_artifacts) == 1
 
 
@@ -164,14 +163,14 @@ def test_a_damaged_artifact_is_a_warning_and_compiled_again(tmp_path, monkeypatc
     capture(torch.exp, torch.ones(3), cache_dir=str(tmp_path / "here"))
     saved = torch.compiler.save_cache_artifacts()
     assert saved is not None
-    another_machine(monkeypatch, tmp_path, saved[0])
-    (name,) = names(tmp_path / "here")
+    load_on_another_machine(monkeypatch, tmp_path, saved[0])
+    (name,) = entry_names(tmp_path / "here")
     (path,) = loaded_cache_artifacts(f"ortable-{name.removesuffix('.ortable')}").iterdir()
     content = path.read_bytes()
     path.write_bytes(content[:200] + b"#" + content[201:])
     with pytest.warns(RuntimeWarning, match="its checksum does not match"):
-        found, got = capture(torch.exp, torch.ones(3), cache_dir=str(tmp_path / "there"))
-    assert cached(found) == ["miss"] and not path.exists()
+        graphs, got = capture(torch.exp, torch.ones(3), cache_dir=str(tmp_path / "there"))
+    assert cached(graphs) == ["miss"] and not path.exists()
     torch.testing.assert_close(got, torch.ones(3).exp())
 
 
@@ -183,6 +182,6 @@ def test_a_blob_that_is_cut_off_loads_nothing(tmp_path, monkeypatch, artifacts):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "torch of another"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.compiler.load_cache_artifacts(saved[0][: len(saved[0]) // 2])  # torch logs it
-    found, _ = capture(torch.exp, torch.ones(3), cache_dir=str(tmp_path / "there"))
-    assert cached(found) == ["miss"]
+        torch.compiler.load_cache_artifacts(saved[0][: len(saved[0]) // 2])  # torch logs the error
+    graphs, _ = capture(torch.exp, torch.ones(3), cache_dir=str(tmp_path / "there"))
+    assert cached(graphs) == ["miss"]

@@ -1,4 +1,4 @@
-"""Caches in memory: equal graphs share a conversion and a session, and nothing else does."""
+"""Caches in memory: only equal graphs share a conversion and a session."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ from ortable.backend.store import Uncacheable
 from tests.backend.threads import in_threads
 
 
-class Watched:
-    """A backend that keeps the callables it makes, with the keys of their graphs."""
+class RecordingBackend:
+    """A backend that stores the callables it creates, which hold the keys of their graphs."""
 
     def __init__(self, **options):
         self.options = OrtOptions(storage={}, **options)
-        self.made = []
+        self.runners = []
 
     def __call__(self, graph_module, args):
         return compile_with_autograd(graph_module, args, self.options, self._run)
 
     def _run(self, compiled, options):
-        self.made.append(run_with_onnxruntime(compiled, options))
-        return self.made[-1]
+        self.runners.append(run_with_onnxruntime(compiled, options))
+        return self.runners[-1]
 
     @property
-    def cached(self):
+    def cache_states(self):
         return [record["cache"] for record in self.options.storage["instance"]]
 
     @property
     def sessions(self):
-        return [made.session for made in self.made]
+        return [runner.session for runner in self.runners]
 
 
-def compiled_twice(first, second, *args, reset=False, dynamic=None, **options):
-    """The backend after it compiled two functions."""
-    backend = Watched(**options)
+def compile_both(first, second, *args, reset=False, dynamic=None, **options):
+    """Compile two functions, check their results and return the backend."""
+    backend = RecordingBackend(**options)
     for fn in (first, second):
         if reset:
             torch._dynamo.reset()
@@ -56,7 +56,7 @@ def compiled_twice(first, second, *args, reset=False, dynamic=None, **options):
     return backend
 
 
-def block(width=4):
+def make_block(width=4):
     return nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.LayerNorm(width)).eval()
 
 
@@ -64,32 +64,32 @@ def block(width=4):
 
 
 def test_equal_layers_compiled_separately_share_conversion_and_session():
-    backend = Watched()
-    layers = [block() for _ in range(6)]
-    compiled = [torch.compile(layer, backend=backend, fullgraph=True) for layer in layers]
+    backend = RecordingBackend()
+    layers = [make_block() for _ in range(6)]
+    compiled_layers = [torch.compile(layer, backend=backend, fullgraph=True) for layer in layers]
     x = torch.randn(2, 4)
-    for layer, fast in zip(layers, compiled, strict=True):
+    for layer, compiled_layer in zip(layers, compiled_layers, strict=True):
         torch._dynamo.reset_code_caches()
-        torch.testing.assert_close(fast(x), layer(x))
-    forward = [m for m in backend.made if m.compiled.kind == "forward"]
-    assert len(forward) == 6
-    assert len({id(m.session) for m in forward}) == 1
-    assert backend.cached.count("miss") == 1
+        torch.testing.assert_close(compiled_layer(x), layer(x))
+    forward_runners = [runner for runner in backend.runners if runner.compiled.kind == "forward"]
+    assert len(forward_runners) == 6
+    assert len({id(runner.session) for runner in forward_runners}) == 1
+    assert backend.cache_states.count("miss") == 1
 
 
 def test_recompilation_after_reset_shares_what_is_in_use():
-    model = block()
-    backend = Watched()
+    model = make_block()
+    backend = RecordingBackend()
     x = torch.randn(2, 4)
     for _ in range(3):
         torch._dynamo.reset()
         torch.testing.assert_close(torch.compile(model, backend=backend)(x), model(x))
-    assert backend.cached == ["miss", "memory", "memory"]
+    assert backend.cache_states == ["miss", "memory", "memory"]
     assert len(set(map(id, backend.sessions))) == 1
 
 
 def test_forward_and_backward_are_shared():
-    backend = Watched()
+    backend = RecordingBackend()
     gradients = []
     for _ in range(2):
         torch._dynamo.reset()
@@ -97,7 +97,7 @@ def test_forward_and_backward_are_shared():
         nn.init.ones_(model.weight)
         torch.compile(model, backend=backend)(torch.ones(2, 4)).pow(2).sum().backward()
         gradients.append(model.weight.grad)
-    assert backend.cached == ["miss", "miss", "memory", "memory"]
+    assert backend.cache_states == ["miss", "miss", "memory", "memory"]
     assert backend.sessions[0] is backend.sessions[2]
     assert backend.sessions[1] is backend.sessions[3]
     assert gradients[0].shape == (4, 4)
@@ -111,8 +111,8 @@ def test_names_of_nodes_and_symbols_do_not_matter():
         product = left @ right
         return product + left.shape[0]
 
-    backend = compiled_twice(first, second, torch.ones(3, 4), torch.ones(4, 5), dynamic=True)
-    assert backend.cached == ["miss", "memory"]
+    backend = compile_both(first, second, torch.ones(3, 4), torch.ones(4, 5), dynamic=True)
+    assert backend.cache_states == ["miss", "memory"]
 
 
 def test_names_of_nodes_in_a_record_are_those_of_its_own_graph():
@@ -122,49 +122,49 @@ def test_names_of_nodes_in_a_record_are_those_of_its_own_graph():
     def second(x, y):
         return x.exp() + y.sin()
 
-    backend = compiled_twice(first, second, torch.ones(3), torch.ones(3))
-    assert backend.cached == ["miss", "memory"]
+    backend = compile_both(first, second, torch.ones(3), torch.ones(3))
+    assert backend.cache_states == ["miss", "memory"]
     graphs = [record["graph_module"].graph for record in backend.options.storage["instance"]]
-    for graph, made in zip(graphs, backend.made, strict=True):
+    for graph, runner in zip(graphs, backend.runners, strict=True):
         names = {node.name for node in graph.nodes}
-        assert made.compiled.fx_names and set(made.compiled.fx_names.values()) <= names
-        assert made.compiled.cases and set(made.compiled.cases) <= names
+        assert runner.compiled.fx_names and set(runner.compiled.fx_names.values()) <= names
+        assert runner.compiled.cases and set(runner.compiled.cases) <= names
 
 
 def test_symbols_of_other_names_are_the_same_graph():
     def fn(x):
         return x * 2
 
-    backend = Watched()
+    backend = RecordingBackend()
     sizes = []
-    for pad in (0, 3):  # more sources before it: another number in the name of the symbol
+    for extra_count in (0, 3):  # more arguments change the number in the symbol's name
         torch._dynamo.reset()
-        extra = [torch.ones(i + 2) for i in range(pad)]
+        extra_args = [torch.ones(i + 2) for i in range(extra_count)]
 
-        def call(x, *extra):
+        def call_fn(x, *extra_args):
             return fn(x)
 
-        got = torch.compile(call, backend=backend, dynamic=True)(torch.ones(5, 6), *extra)
+        got = torch.compile(call_fn, backend=backend, dynamic=True)(torch.ones(5, 6), *extra_args)
         sizes.append(tuple(got.shape))
-    texts = [str(made.compiled.inputs[-1].shape) for made in backend.made]
-    assert backend.cached[-1] == "memory" and texts[0] == texts[1]
+    texts = [str(runner.compiled.inputs[-1].shape) for runner in backend.runners]
+    assert backend.cache_states[-1] == "memory" and texts[0] == texts[1]
     assert sizes == [(5, 6), (5, 6)]
     # each session reads its sizes from its own arguments
-    a, b = (made for made in backend.made)
-    for made in (a, b):
-        args = [7, 8, torch.ones(7, 8)][-len(made.compiled.inputs) :]
-        assert made(list(args))[0].shape == (7, 8)
+    first, second = (runner for runner in backend.runners)
+    for runner in (first, second):
+        args = [7, 8, torch.ones(7, 8)][-len(runner.compiled.inputs) :]
+        assert runner(list(args))[0].shape == (7, 8)
 
 
-# -- what tells graphs apart
+# -- differences between graphs
 
 
-def difference(first, second, first_args, second_args=None):
-    backend = Watched()
+def get_cache_states(first, second, first_args, second_args=None):
+    backend = RecordingBackend()
     for fn, args in ((first, first_args), (second, second_args or first_args)):
         torch._dynamo.reset()
         torch.compile(fn, backend=backend, fullgraph=True)(*args)
-    return backend.cached
+    return backend.cache_states
 
 
 X = torch.arange(12.0).reshape(3, 4)
@@ -187,7 +187,7 @@ X = torch.arange(12.0).reshape(3, 4)
     ],
 )
 def test_other_graphs_are_others(first, second):
-    assert difference(first, second, (X.clone(),)) == ["miss", "miss"]
+    assert get_cache_states(first, second, (X.clone(),)) == ["miss", "miss"]
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_other_arguments_are_other_graphs(other):
     def fn(x):
         return x.exp()
 
-    assert difference(fn, fn, (X,), (other,)) == ["miss", "miss"]
+    assert get_cache_states(fn, fn, (X,), (other,)) == ["miss", "miss"]
 
 
 @pytest.mark.parametrize(
@@ -210,24 +210,24 @@ def test_other_options_are_other_conversions(options):
     def fn(x):
         return x.exp() + 1
 
-    first, second = Watched(), Watched(**options)
+    first, second = RecordingBackend(), RecordingBackend(**options)
     for backend in (first, second):
         torch._dynamo.reset()
         torch.compile(fn, backend=backend)(X)
-    assert second.cached == ["miss"]
+    assert second.cache_states == ["miss"]
     assert first.sessions[0] is not second.sessions[0]
-    assert first.made[0].compiled.key != second.made[0].compiled.key
+    assert first.runners[0].compiled.key != second.runners[0].compiled.key
 
 
 def test_session_options_share_the_conversion_and_not_the_session():
     def fn(x):
         return x.exp() + 1
 
-    backends = [Watched(), Watched(session_options={"log_severity_level": 4})]
+    backends = [RecordingBackend(), RecordingBackend(session_options={"log_severity_level": 4})]
     for backend in backends:
         torch._dynamo.reset()
         torch.compile(fn, backend=backend)(X)
-    assert backends[1].cached == ["memory"]
+    assert backends[1].cache_states == ["memory"]
     assert backends[0].sessions[0] is not backends[1].sessions[0]
 
 
@@ -237,25 +237,25 @@ def test_a_session_options_object_is_not_compared():
     def fn(x):
         return x.exp() + 1
 
-    backends = [Watched(session_options=onnxruntime.SessionOptions()) for _ in range(2)]
+    backends = [RecordingBackend(session_options=onnxruntime.SessionOptions()) for _ in range(2)]
     for backend in backends:
         torch._dynamo.reset()
         torch.compile(fn, backend=backend)(X)
     assert backends[0].sessions[0] is not backends[1].sessions[0]
-    assert session_key(backends[0].made[0].compiled, backends[0].options) is None
+    assert session_key(backends[0].runners[0].compiled, backends[0].options) is None
 
 
 def test_transforms_are_run_for_every_graph():
-    seen = []
-    backend = compiled_twice(
-        torch.exp, torch.exp, X, reset=True, pre_ort_model_transforms=seen.append
+    models = []
+    backend = compile_both(
+        torch.exp, torch.exp, X, reset=True, pre_ort_model_transforms=models.append
     )
-    assert backend.cached == ["miss", "miss"] and len(seen) == 2
+    assert backend.cache_states == ["miss", "miss"] and len(models) == 2
     assert backend.sessions[0] is not backend.sessions[1]
 
 
 def test_constants_count_by_content():
-    def graph_of(values):
+    def make_graph(values):
         root = nn.Module()
         root.constant = torch.tensor(values)
         graph = torch.fx.Graph()
@@ -263,7 +263,7 @@ def test_constants_count_by_content():
         return torch.fx.GraphModule(root, graph)
 
     keys = [
-        conversion_key(AotGraph(graph_of(values)), OrtOptions(), frozenset())
+        conversion_key(AotGraph(make_graph(values)), OrtOptions(), frozenset())
         for values in ([1.0, 2.0], [1.0, 2.0], [2.0, 1.0], [[1.0, 2.0]], [1, 2])
     ]
     assert keys[0] == keys[1]
@@ -279,7 +279,7 @@ def test_what_has_no_content_has_no_key():
 
 
 def test_static_arguments_and_default_dtype_count():
-    def key(static=frozenset()):
+    def make_key(static=frozenset()):
         graph = torch.fx.Graph()
         x = graph.placeholder("x")
         x.meta["val"] = torch.ones(2)
@@ -287,31 +287,31 @@ def test_static_arguments_and_default_dtype_count():
         module = torch.fx.GraphModule(nn.Module(), graph)
         return conversion_key(AotGraph(module), OrtOptions(), static)
 
-    plain = key()
+    default = make_key()
     torch.set_default_dtype(torch.float64)
     try:
-        other = key()
+        float64_key = make_key()
     finally:
         torch.set_default_dtype(torch.float32)
-    assert len({plain, other, key(frozenset({0}))}) == 3 and key() == plain
+    assert len({default, float64_key, make_key(frozenset({0}))}) == 3 and make_key() == default
 
 
 def test_a_record_is_the_callers_own():
-    backend = Watched()
+    backend = RecordingBackend()
     torch.compile(torch.exp, backend=backend)(X)
     backend.options.storage["instance"][0]["onnx"].Clear()
     torch._dynamo.reset()
     torch.testing.assert_close(torch.compile(torch.exp, backend=backend)(X), X.exp())
-    assert backend.cached == ["miss", "memory"]
+    assert backend.cache_states == ["miss", "memory"]
     assert len(backend.options.storage["instance"][1]["onnx"].graph.node)
 
 
 # -- frozen weights
 
 
-def frozen_sessions(first, second):
+def compile_frozen(first, second):
     x = torch.randn(2, 4)
-    backend = Watched()
+    backend = RecordingBackend()
     with torch.no_grad():
         for model in (first, second):
             torch._dynamo.reset()
@@ -321,15 +321,15 @@ def frozen_sessions(first, second):
 
 
 def test_frozen_sessions_of_the_same_weights_are_shared():
-    model = block()
-    backend, _ = frozen_sessions(model, model)
-    assert backend.made[0].frozen and backend.sessions[0] is backend.sessions[1]
+    model = make_block()
+    backend, _ = compile_frozen(model, model)
+    assert backend.runners[0].frozen and backend.sessions[0] is backend.sessions[1]
 
 
 def test_frozen_sessions_of_other_weights_are_not():
-    first, second = block(), block()
-    backend, _ = frozen_sessions(first, second)
-    assert backend.cached == ["miss", "memory"]
+    first, second = make_block(), make_block()
+    backend, _ = compile_frozen(first, second)
+    assert backend.cache_states == ["miss", "memory"]
     assert backend.sessions[0] is not backend.sessions[1]
 
 
@@ -337,9 +337,9 @@ def test_frozen_sessions_of_other_weights_are_not():
 def test_a_shared_frozen_session_is_never_stale(write):
     import ortable
 
-    model = block()
+    model = make_block()
     x = torch.randn(2, 4)
-    backend = Watched()
+    backend = RecordingBackend()
     with torch.no_grad():
         first = torch.compile(model, backend=backend)
         first(x)
@@ -367,67 +367,67 @@ def test_a_shared_frozen_session_is_never_stale(write):
 
 
 def test_sessions_die_with_their_last_user():
-    backend = compiled_twice(torch.exp, torch.exp, X, reset=True)
-    dead = weakref.ref(backend.sessions[0])
-    del backend.made[0]
+    backend = compile_both(torch.exp, torch.exp, X, reset=True)
+    session = weakref.ref(backend.sessions[0])
+    del backend.runners[0]
     gc.collect()
-    assert dead() is not None
-    backend.made.clear()
+    assert session() is not None
+    backend.runners.clear()
     torch._dynamo.reset()
     gc.collect()
-    assert dead() is None
+    assert session() is None
 
 
 def test_conversions_are_bounded_by_number_and_size():
-    backend = compiled_twice(torch.exp, torch.sin, X)
-    first, second = (made.compiled for made in backend.made)
-    kept = new_conversions(count=1)
-    kept.put("first", first)
-    kept.put("second", second)
-    assert kept.get("first") is None and kept.get("second") is second and len(kept) == 1
-    kept = new_conversions(size=first.model.ByteSize() + second.model.ByteSize())
+    backend = compile_both(torch.exp, torch.sin, X)
+    first, second = (runner.compiled for runner in backend.runners)
+    cache = new_conversions(count=1)
+    cache.put("first", first)
+    cache.put("second", second)
+    assert cache.get("first") is None and cache.get("second") is second and len(cache) == 1
+    cache = new_conversions(size=first.model.ByteSize() + second.model.ByteSize())
     for name in ("first", "second", "first"):
-        kept.put(name, first if name == "first" else second)
-    assert len(kept) == 2
-    kept.put("third", second)
-    assert kept.get("second") is None and kept.get("first") is first
+        cache.put(name, first if name == "first" else second)
+    assert len(cache) == 2
+    cache.put("third", second)
+    assert cache.get("second") is None and cache.get("first") is first
 
 
-class Thing:
-    """Something that weak references can point to."""
+class FakeSession:
+    """A stand-in for a session that supports weak references."""
 
 
 def test_threads_wait_for_one_session():
-    table, made, found = Sessions(), [], []
+    table, created, sessions = Sessions(), [], []
 
     def make():
-        made.append(Thing())
-        return made[-1]
+        created.append(FakeSession())
+        return created[-1]
 
-    in_threads(8, lambda _: found.append(table.get_or_make("key", (), make)))
-    assert len(made) == 1 and len(set(map(id, found))) == 1
+    in_threads(8, lambda _: sessions.append(table.get_or_make("key", (), make)))
+    assert len(created) == 1 and len(set(map(id, sessions))) == 1
 
 
 def test_sessions_by_weights():
     table, a, b = Sessions(), torch.ones(2), torch.ones(2)
-    first = table.get_or_make("key", [a], Thing)
-    assert table.get_or_make("key", [a], Thing) is first
-    assert table.get_or_make("key", [b], Thing) is not first
-    assert table.get_or_make("key", [a, b], Thing) is not first
-    assert table.get_or_make("other", [a], Thing) is not first
-    assert table.get_or_make("key", [a], Thing, stamp=1) is not first
-    assert table.get_or_make(None, [a], Thing) is not first
+    first = table.get_or_make("key", [a], FakeSession)
+    assert table.get_or_make("key", [a], FakeSession) is first
+    assert table.get_or_make("key", [b], FakeSession) is not first
+    assert table.get_or_make("key", [a, b], FakeSession) is not first
+    assert table.get_or_make("other", [a], FakeSession) is not first
+    assert table.get_or_make("key", [a], FakeSession, stamp=1) is not first
+    assert table.get_or_make(None, [a], FakeSession) is not first
     a.add_(1)
-    assert table.get_or_make("key", [a], Thing) is not first
+    assert table.get_or_make("key", [a], FakeSession) is not first
     with torch.inference_mode():
         c = torch.ones(2)
-    kept = table.get_or_make("key", [c], Thing)
-    assert table.get_or_make("key", [c], Thing) is not kept
+    session = table.get_or_make("key", [c], FakeSession)
+    assert table.get_or_make("key", [c], FakeSession) is not session
 
 
 def test_a_dead_session_leaves_the_table():
     table = Sessions()
-    first = table.get_or_make("key", (), Thing)
+    first = table.get_or_make("key", (), FakeSession)
     assert len(table) == 1
     del first
     gc.collect()
@@ -438,24 +438,24 @@ def test_a_dead_session_leaves_the_table():
 
 
 def test_a_forked_child_shares_nothing_with_its_parent():
-    kept = shared_session("fork", (), Thing)
-    assert shared_session("fork", (), Thing) is kept
+    session = shared_session("fork", (), FakeSession)
+    assert shared_session("fork", (), FakeSession) is session
     pid = os.fork()
     if pid == 0:
-        os._exit(int(shared_session("fork", (), Thing) is kept))
+        os._exit(int(shared_session("fork", (), FakeSession) is session))
     assert os.waitpid(pid, 0)[1] == 0
 
 
 def test_threads_that_ask_for_one_key_get_one_session():
     class Session:
-        """What weak references can point to."""
+        """A stand-in for a session that supports weak references."""
 
-    made, got = [], []
+    created, sessions = [], []
 
     def make():
-        time.sleep(0.05)  # the others arrive while it is made
-        made.append(Session())
-        return made[-1]
+        time.sleep(0.05)  # the other threads request the session meanwhile
+        created.append(Session())
+        return created[-1]
 
-    in_threads(3, lambda _: got.append(shared_session("a key of this test", (), make)))
-    assert len(made) == 1 and got == made * 3
+    in_threads(3, lambda _: sessions.append(shared_session("a key of this test", (), make)))
+    assert len(created) == 1 and sessions == created * 3

@@ -1,4 +1,4 @@
-"""Graphs that run partly in torch, in torch's cache of AOTAutograd: what a second process finds."""
+"""Graphs that run partly in torch: what a second process reads from torch's AOTAutograd cache."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ortable.backend.partition.placement import Placement
 from ortable.backend.precompile.artifact import Artifact
 
 from .test_cache_disk import aten, cached, capture, entries, forget
-from .test_cache_disk import own_folders as own_folders  # a fixture of every test here
+from .test_cache_disk import own_folders as own_folders  # an autouse fixture
 
 SCRIPT = """
 import json, sys
@@ -83,8 +83,8 @@ if __name__ == "__main__":
 
 
 @pytest.fixture(scope="module")
-def processes(tmp_path_factory):
-    """What two processes say that run the script one after the other."""
+def process_reports(tmp_path_factory):
+    """Return the reports of two processes that run the script one after the other."""
     folder = tmp_path_factory.mktemp("processes")
     script = folder / "script.py"
     script.write_text(SCRIPT)
@@ -95,8 +95,8 @@ def processes(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["dropout", "convolutions", "bags"])
-def test_a_second_process_compiles_nothing(processes, name):
-    first, second = (process[name] for process in processes)
+def test_a_second_process_compiles_nothing(process_reports, name):
+    first, second = (process[name] for process in process_reports)
     kinds = {kind for kind, *_ in first["records"]}
     assert kinds == {"forward", "backward", "inference"}
     assert "miss" in {cache for _, cache, *_ in first["records"]}
@@ -108,58 +108,58 @@ def test_a_second_process_compiles_nothing(processes, name):
     assert second["results"] == first["results"]
 
 
-# -- what is kept of a graph
+# -- cached parts of a graph
 
 
 def capture_once(fn, x, folder, **options):
-    """What a call compiles and returns in a process that knows nothing."""
+    """Return the graphs and results of a call in the state of a new process."""
     forget()
     torch.manual_seed(3)
     return capture(fn, x, cache_dir=str(folder), **options)
 
 
-def hits():
+def count_cache_hits():
     return counters["aot_autograd"].get("autograd_cache_hit", 0)
 
 
-def dropped(x):
+def dropout(x):
     return nn.functional.dropout(x.exp(), 0.5)
 
 
-def drawn_kinds(x):
+def draw_kinds(x):
     y = torch.rand_like(x) * x.exp()
     return torch.bernoulli(torch.sigmoid(y)), y.mul(2), torch.randint_like(y, 5), y.shape[0] * 2
 
 
-def written(x):
+def draw_and_write(x):
     x.add_(torch.randn_like(x))
     return x[1:], torch.randint_like(x, 2, 6)
 
 
 @pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("rows", [4, 5], ids=["static", "dynamic"])
-@pytest.mark.parametrize("fn", [dropped, drawn_kinds, written], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("fn", [dropout, draw_kinds, draw_and_write], ids=lambda f: f.__name__)
 def test_draws_and_writes(tmp_path, fn, rows):
     torch.manual_seed(3)
     expected = fn(torch.ones(rows, 3))
     first, second = (capture_once(fn, torch.ones(rows, 3), tmp_path / "c") for _ in range(2))
     assert set(cached(first[0])) == {"miss"} and set(cached(second[0])) == {"disk"}
-    assert hits() == 1
+    assert count_cache_hits() == 1
     for got in (first[1], second[1]):
         torch.testing.assert_close(got, expected)
 
 
 def test_a_graph_that_torch_runs_whole(tmp_path):
-    def spread(x):
+    def draw(x):
         return torch.bernoulli(x)
 
     records = []
     for _ in range(2):
         storage = {}
-        capture_once(spread, torch.full((3,), 0.5), tmp_path / "c", storage=storage)
+        capture_once(draw, torch.full((3,), 0.5), tmp_path / "c", storage=storage)
         records += storage["instance"]
-    assert hits() == 1
-    assert [(r["kind"], r["onnx"], r["cache"]) for r in records] == [
+    assert count_cache_hits() == 1
+    assert [(record["kind"], record["onnx"], record["cache"]) for record in records] == [
         ("inference", None, "miss"),
         ("inference", None, "disk"),
     ]
@@ -167,35 +167,35 @@ def test_a_graph_that_torch_runs_whole(tmp_path):
 
 
 def test_what_ran_where_is_told_without_tracing(tmp_path, capsys):
-    told = []
+    reports = []
     for _ in range(2):
-        capture_once(dropped, torch.ones(4), tmp_path / "c", verbose=1)
-        told.append([line for line in capsys.readouterr().out.splitlines() if "torch:" in line])
-    assert hits() == 1 and told[0] == told[1] != []
-    assert "empty_strided" in told[0][0] and "test_cache_partitioned.py" in told[0][0]
+        capture_once(dropout, torch.ones(4), tmp_path / "c", verbose=1)
+        reports.append([line for line in capsys.readouterr().out.splitlines() if "torch:" in line])
+    assert count_cache_hits() == 1 and reports[0] == reports[1] != []
+    assert "empty_strided" in reports[0][0] and "test_cache_partitioned.py" in reports[0][0]
 
 
-@pytest.mark.parametrize("lost", [0, 1])
-def test_a_lost_partition_is_converted_again(tmp_path, lost):
-    def two(x):
+@pytest.mark.parametrize("lost_index", [0, 1])
+def test_a_lost_partition_is_converted_again(tmp_path, lost_index):
+    def draw_between_partitions(x):
         return torch.bernoulli(torch.sigmoid(x.exp())).cos()
 
-    capture_once(two, torch.ones(4), tmp_path / "c")
+    capture_once(draw_between_partitions, torch.ones(4), tmp_path / "c")
     paths = entries(tmp_path / "c")
     assert len(paths) == 2
-    paths[lost].unlink()
-    found, _ = capture_once(two, torch.ones(4), tmp_path / "c")
-    # the other one is in memory where it was loaded before the loss was noticed
-    assert hits() == 0 and len(found) == 2 and cached(found).count("miss") == 1
-    capture_once(two, torch.ones(4), tmp_path / "c")
-    assert hits() == 1
+    paths[lost_index].unlink()
+    graphs, _ = capture_once(draw_between_partitions, torch.ones(4), tmp_path / "c")
+    # The other partition is in memory if it was loaded before the loss was detected.
+    assert count_cache_hits() == 0 and len(graphs) == 2 and cached(graphs).count("miss") == 1
+    capture_once(draw_between_partitions, torch.ones(4), tmp_path / "c")
+    assert count_cache_hits() == 1
 
 
 def test_what_has_no_description_stays_out_of_torch_s_cache(tmp_path, monkeypatch):
     monkeypatch.setattr(host_graph, "NAMESPACES", ())
     for expected in ("miss", "disk"):
-        found, _ = capture_once(dropped, torch.ones(4), tmp_path / "c")
-        assert cached(found) == [expected]
+        graphs, _ = capture_once(dropout, torch.ones(4), tmp_path / "c")
+        assert cached(graphs) == [expected]
         assert counters["aot_autograd"]["autograd_cache_bypass"] == 1
 
 
@@ -217,16 +217,16 @@ def test_a_damaged_description_is_a_miss(tmp_path, monkeypatch, change):
 
     with monkeypatch.context() as patch:
         patch.setattr(Artifact, "prepare_for_serialization", damage)
-        _, expected = capture_once(dropped, torch.ones(4), tmp_path / "c")
-    found, got = capture_once(dropped, torch.ones(4), tmp_path / "c")
-    assert hits() == 0 and counters["aot_autograd"]["autograd_cache_miss"] == 1
-    assert cached(found) == ["disk"] and torch.equal(got, expected)
+        _, expected = capture_once(dropout, torch.ones(4), tmp_path / "c")
+    graphs, got = capture_once(dropout, torch.ones(4), tmp_path / "c")
+    assert count_cache_hits() == 0 and counters["aot_autograd"]["autograd_cache_miss"] == 1
+    assert cached(graphs) == ["disk"] and torch.equal(got, expected)
 
 
 # -- descriptions
 
 
-def described(graph, partitions=()):
+def encode_graph(graph, partitions=()):
     graph.output([list(graph.nodes)[-1]])
     return encode_host_graph(
         HostGraph(graph, "inference", [Placement("a", "aten::add", "torch", "why")]), partitions
@@ -236,63 +236,63 @@ def described(graph, partitions=()):
 def test_a_graph_comes_back():
     graph = Graph()
     x = graph.placeholder("x; import os")
-    both = graph.call_module("part", ([x, None],))
-    first = graph.call_function(operator.getitem, (both, 0))
+    partition_results = graph.call_module("part", ([x, None],))
+    first = graph.call_function(operator.getitem, (partition_results, 0))
     size = graph.call_function(aten.sym_size.int, (x, 0))
     half = graph.call_function(operator.floordiv, (size, 2))
-    kinds = {"dtype": torch.float64, "device": torch.device("cpu"), "layout": torch.strided}
-    room = graph.call_function(aten.empty.memory_format, ([half, 3],), kinds)
-    drawn = graph.call_function(aten.random_, (room, 5))
-    scaled = graph.call_function(aten.add.Scalar, (drawn, float("-inf"), 0.1))
+    kwargs = {"dtype": torch.float64, "device": torch.device("cpu"), "layout": torch.strided}
+    memory = graph.call_function(aten.empty.memory_format, ([half, 3],), kwargs)
+    random = graph.call_function(aten.random_, (memory, 5))
+    scaled = graph.call_function(aten.add.Scalar, (random, float("-inf"), 0.1))
     graph.call_function(aten.cat.default, ((first, scaled),))
-    text = described(graph, ["part"])
-    found = decode_host_graph(text, 1)
-    assert (found.kind, found.placement) == (
+    text = encode_graph(graph, ["part"])
+    decoded = decode_host_graph(text, 1)
+    assert (decoded.kind, decoded.placement) == (
         "inference",
         [Placement("a", "aten::add", "torch", "why")],
     )
-    assert [n.op for n in found.graph.nodes] == [n.op for n in graph.nodes]
-    for old, new in zip(graph.nodes, found.graph.nodes, strict=True):
-        if old.op == "call_function":
-            assert new.target is old.target
-        assert len(new.all_input_nodes) == len(old.all_input_nodes)
-    code = found.graph.python_code("self").src
+    assert [node.op for node in decoded.graph.nodes] == [node.op for node in graph.nodes]
+    for node_before, node_after in zip(graph.nodes, decoded.graph.nodes, strict=True):
+        if node_before.op == "call_function":
+            assert node_after.target is node_before.target
+        assert len(node_after.all_input_nodes) == len(node_before.all_input_nodes)
+    code = decoded.graph.python_code("self").src
     assert "import os" not in code and "self.partition_0([arg0, None])" in code
-    assert encode_host_graph(found, ["partition_0"]) == text
+    assert encode_host_graph(decoded, ["partition_0"]) == text
 
 
-def _constant(graph):
+def _add_constant(graph):
     graph.get_attr("_tensor_constant0")
 
 
-def _number(graph):
+def _add_complex(graph):
     graph.call_function(aten.mul.Scalar, (graph.placeholder("x"), 1j))
 
 
-def _other_namespace(graph):
+def _add_collective(graph):
     graph.call_function(torch.ops._c10d_functional.wait_tensor.default, (graph.placeholder("x"),))
 
 
-def _function(graph):
+def _add_print(graph):
     graph.call_function(print, (graph.placeholder("x"),))
 
 
-def _method(graph):
+def _add_method(graph):
     graph.call_method("exp", (graph.placeholder("x"),))
 
 
-def _module(graph):
+def _add_module(graph):
     graph.call_module("strange", (graph.placeholder("x"),))
 
 
 @pytest.mark.parametrize(
-    "write", [_constant, _number, _other_namespace, _function, _method, _module]
+    "add_node", [_add_constant, _add_complex, _add_collective, _add_print, _add_method, _add_module]
 )
-def test_what_cannot_be_described(write):
+def test_what_cannot_be_described(add_node):
     graph = Graph()
-    write(graph)
+    add_node(graph)
     with pytest.raises(Unserializable):
-        described(graph, ["part"])
+        encode_graph(graph, ["part"])
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ def test_what_cannot_be_described(write):
 def test_names_that_nobody_wrote(name, partitions):
     graph = Graph()
     graph.call_function(aten.exp.default, (graph.placeholder("x"),))
-    text = described(graph)
+    text = encode_graph(graph)
     assert decode_host_graph(text, 0)
     content = json.loads(text)
     for nodes in (content["nodes"][:-1], []):

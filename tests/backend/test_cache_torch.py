@@ -1,4 +1,4 @@
-"""Compiled graphs in torch's cache of AOTAutograd: what a second process finds there."""
+"""Compiled graphs in torch's AOTAutograd cache, and what a second process reads from it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ortable.backend.options import OrtOptions
 from ortable.interpreter.user_specs import LoadedSpecs
 
 from .test_cache_disk import aten, cached, capture, entries, forget
-from .test_cache_disk import own_folders as own_folders  # a fixture of every test here
+from .test_cache_disk import own_folders as own_folders  # an autouse fixture
 
 SCRIPT = """
 import json, sys
@@ -72,7 +72,7 @@ def test_a_second_process_compiles_nothing(tmp_path):
 
 def test_torch_keeps_a_key_and_no_model(tmp_path):
     capture(nn.Linear(300, 300), torch.ones(2, 300), cache_dir=str(tmp_path / "c"))
-    (path,) = [p for p in (tmp_path / "torch").rglob("*") if p.is_file()]
+    (path,) = [file for file in (tmp_path / "torch").rglob("*") if file.is_file()]
     content = path.read_bytes()
     assert b"Gemm" not in content and len(content) < 40_000
     assert all(compiled.stat().st_size < 20_000 for compiled in entries(tmp_path / "c"))
@@ -85,8 +85,8 @@ def test_other_options_find_nothing(tmp_path, options):
     folder = str(tmp_path / "c")
     capture(torch.exp, torch.ones(3), cache_dir=folder)
     forget()
-    found, _ = capture(torch.exp, torch.ones(3), cache_dir=folder, **options)
-    assert cached(found) == ["miss"]
+    graphs, _ = capture(torch.exp, torch.ones(3), cache_dir=folder, **options)
+    assert cached(graphs) == ["miss"]
     assert "autograd_cache_hit" not in counters["aot_autograd"]
 
 
@@ -95,8 +95,7 @@ def _keep_only_the_key(artifact):
 
 
 def test_another_backend_finds_nothing(tmp_path, monkeypatch):
-    """A graph that another backend puts into torch's cache is not taken for ours, and ours is not
-    taken by it."""
+    """Neither backend uses a graph that the other has put into torch's cache."""
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch import config
 
@@ -106,42 +105,42 @@ def test_another_backend_finds_nothing(tmp_path, monkeypatch):
 
     options = OrtOptions(cache_dir=str(tmp_path / "c"))
 
-    def other(graph_module, args):
-        # bundled like ours, and it makes artifacts of the same class: only the salt differs
-        def compile_it(inner, example_inputs):
+    def compile_with_other_backend(graph_module, args):
+        # Bundled like ortable's, with artifacts of the same class: only the key's salt differs.
+        def compile_graph(inner, example_inputs):
             def run(args):
                 return [torch.zeros(3)]
 
             return run
 
-        compilation = Compilation(graph_module, args, options, compile_it, compile_it)
-        backend = aot_autograd(fw_compiler=_make_serializing_compiler(compile_it, compilation))
+        compilation = Compilation(graph_module, args, options, compile_graph, compile_graph)
+        backend = aot_autograd(fw_compiler=_make_serializing_compiler(compile_graph, compilation))
         with config.patch(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True):
             return backend(graph_module, args)
 
-    def ours():
-        found, got = capture(torch.exp, torch.ones(3), cache_dir=options.cache_dir)
+    def run_ortable():
+        graphs, got = capture(torch.exp, torch.ones(3), cache_dir=options.cache_dir)
         torch.testing.assert_close(got, torch.ones(3).exp())
-        return cached(found)
+        return cached(graphs)
 
-    def theirs():
-        return torch.compile(torch.exp, backend=other)(torch.ones(3)).tolist()
+    def run_other_backend():
+        return torch.compile(torch.exp, backend=compile_with_other_backend)(torch.ones(3)).tolist()
 
     monkeypatch.setattr(Artifact, "prepare_for_serialization", _keep_only_the_key)
     for expected in ("miss", "disk"):
         forget()
-        assert theirs() == [0, 0, 0]
+        assert run_other_backend() == [0, 0, 0]
         forget()
-        assert ours() == [expected]
+        assert run_ortable() == [expected]
 
 
 def test_settings_of_torch_are_left_alone(tmp_path):
     from torch._functorch import config
 
-    before = config.bundled_autograd_cache, config.force_non_lazy_backward_lowering
+    settings = config.bundled_autograd_cache, config.force_non_lazy_backward_lowering
     capture(torch.exp, torch.ones(3), cache_dir=str(tmp_path / "c"))
-    assert (config.bundled_autograd_cache, config.force_non_lazy_backward_lowering) == before
-    assert before == (False, False)
+    assert (config.bundled_autograd_cache, config.force_non_lazy_backward_lowering) == settings
+    assert settings == (False, False)
 
 
 def test_without_torch_s_cache_conversions_are_still_found(tmp_path):
@@ -152,8 +151,8 @@ def test_without_torch_s_cache_conversions_are_still_found(tmp_path):
     with config.patch(enable_autograd_cache=False):
         capture(model, torch.ones(2, 3), cache_dir=folder)
         forget()
-        found, _ = capture(model, torch.ones(2, 3), cache_dir=folder)
-    assert cached(found) == ["disk", "disk"]
+        graphs, _ = capture(model, torch.ones(2, 3), cache_dir=folder)
+    assert cached(graphs) == ["disk", "disk"]
     assert "autograd_cache_hit" not in counters["aot_autograd"]
 
 
@@ -165,8 +164,8 @@ def test_own_decompositions_stay_out_of_torch_s_cache(tmp_path):
     options["cache_dir"] = str(tmp_path / "c")
     for expected in ("miss", "disk"):
         forget()
-        found, _ = capture(nn.SiLU(), torch.ones(3), **options)
-        assert cached(found) == [expected]
+        graphs, _ = capture(nn.SiLU(), torch.ones(3), **options)
+        assert cached(graphs) == [expected]
     assert not (tmp_path / "torch" / "aotautograd").exists()
 
 
@@ -175,9 +174,9 @@ def test_graphs_with_functions_of_the_user_stay_out_of_torch_s_cache(tmp_path, m
     monkeypatch.setattr(keys, "LOADED_SPECS", [loaded])
     for _ in range(2):
         forget()
-        found, got = capture(torch.exp, torch.ones(3), cache_dir=str(tmp_path / "c"))
+        graphs, got = capture(torch.exp, torch.ones(3), cache_dir=str(tmp_path / "c"))
         torch.testing.assert_close(got, torch.ones(3).exp())
-        assert cached(found) == ["miss"] and entries(tmp_path / "c") == []
+        assert cached(graphs) == ["miss"] and entries(tmp_path / "c") == []
     assert not (tmp_path / "torch" / "aotautograd").exists()
 
 
@@ -185,7 +184,7 @@ def test_a_backward_that_cannot_be_compiled_fails_when_it_runs(tmp_path):
     from ortable.errors import OrtableError
 
     options = {"raise_on": ("aten::silu_backward",), "cache_dir": str(tmp_path / "c")}
-    for _ in range(2):  # such a graph is not in torch's cache
+    for _ in range(2):  # torch's cache does not hold such a graph
         forget()
         x = torch.ones(3, requires_grad=True)
         out = torch.compile(nn.SiLU(), backend="ortable", options=options)(x)

@@ -1,5 +1,4 @@
-"""The generated call: what its source says, and that it is right for every kind of argument and
-result."""
+"""The generated call: its source, and its results for every kind of argument and result."""
 
 from __future__ import annotations
 
@@ -15,14 +14,14 @@ from ortable.backend.sessions import session as session_module
 from ortable.compat.onnxruntime import dlpack_source
 
 
-def call(fn, *args, **options):
+def compile_and_call(fn, *args, **options):
     with torch.no_grad():
         return torch.compile(fn, backend="ortable", fullgraph=True, options=options or None)(*args)
 
 
 def test_source_of_frozen_weights(backends):
     model, x = torch.nn.Linear(4, 3), torch.randn(2, 4)
-    torch.testing.assert_close(call(model, x), model(x).detach())
+    torch.testing.assert_close(compile_and_call(model, x), model(x).detach())
     source = backends[0].source
     assert source.startswith("def call(args):\n    a0, a1, a2 = args\n")
     assert "a0 is w0 and a1 is w1" in source
@@ -32,14 +31,14 @@ def test_source_of_frozen_weights(backends):
 
 def test_source_of_weights_that_are_inputs(backends):
     model, x = torch.nn.Linear(4, 3), torch.randn(2, 4)
-    call(model, x, freeze="off")
+    compile_and_call(model, x, freeze="off")
     assert "[a0.data_ptr(), a1.data_ptr()] != kept" in backends[0].source
     assert "feed(dlpack(a0)" not in backends[0].source
 
 
 def test_results_that_are_arguments_or_nothing_do_not_pass_through_onnx_runtime(backends):
     x = torch.randn(3)
-    got = call(lambda x, y: (x, None, 3, y * 2, x), x, torch.randn(3))
+    got = compile_and_call(lambda x, y: (x, None, 3, y * 2, x), x, torch.randn(3))
     assert got[0] is x and got[1] is None and got[2] == 3 and got[4] is x
     assert len(backends[0].compiled.fetches) == 1
 
@@ -47,7 +46,7 @@ def test_results_that_are_arguments_or_nothing_do_not_pass_through_onnx_runtime(
 def test_equal_texts_are_compiled_once(backends):
     for size in (3, 4, 5):
         torch._dynamo.reset()
-        call(lambda x: x * 2 + 1, torch.randn(size, size))
+        compile_and_call(lambda x: x * 2 + 1, torch.randn(size, size))
     codes = {backend._call.__code__ for backend in backends}
     assert len(backends) == 3
     assert len(codes) == 1
@@ -67,12 +66,12 @@ def test_source_is_shown_in_tracebacks():
 
 def test_the_list_of_arguments_is_cleared(backends):
     model, x = torch.nn.Linear(4, 3), torch.randn(2, 4)
-    call(model, x)
+    compile_and_call(model, x)
     args = [model.weight, model.bias, x]
     torch.testing.assert_close(backends[0](args), [model(x).detach()])
     assert args == []
     model.bias.data.add_(1)
-    model.bias.data = model.bias.data.clone()  # seen: the unfrozen call clears it too
+    model.bias.data = model.bias.data.clone()  # detected; the unfrozen call clears `args`, too
     args = [model.weight, model.bias, x]
     torch.testing.assert_close(backends[0](args), [model(x).detach()])
     assert args == []
@@ -80,16 +79,16 @@ def test_the_list_of_arguments_is_cleared(backends):
 
 @pytest.mark.parametrize("make", [lambda: torch.randn(4, 2).t(), lambda: torch.randn(2, 8)[:, ::2]])
 def test_a_layout_that_torch_did_not_trace(make, backends):
-    """A compiler of the user's own AOTAutograd has no guards of dynamo in front of it."""
+    """Calls of a compiler inside the user's own AOTAutograd are not guarded by dynamo."""
     model = torch.nn.Linear(4, 3)
-    call(model, torch.randn(2, 4))
+    compile_and_call(model, torch.randn(2, 4))
     x = make()
     torch.testing.assert_close(backends[0]([model.weight, model.bias, x]), [model(x).detach()])
 
 
 def test_an_argument_of_another_type_is_refused_by_onnx_runtime(backends):
     model = torch.nn.Linear(4, 3)
-    call(model, torch.randn(2, 4))
+    compile_and_call(model, torch.randn(2, 4))
     with pytest.raises(Exception, match="Unexpected input data type"):
         backends[0]([model.weight, model.bias, torch.randn(2, 4, dtype=torch.float64)])
 
@@ -108,7 +107,7 @@ def test_any_argument_and_a_promised_result(dtype, shape, layout, run_both):
     elif layout == "permuted" and shape:
         x = x.t().contiguous().t()
     fn = lambda x: (torch.clone(x), x.reshape(-1) == x.reshape(-1))  # noqa: E731
-    run_both(fn, x, strides=shape == (2, 3))  # sizes of 0 and 1 have no stride
+    run_both(fn, x, strides=shape == (2, 3))  # strides of axes of size 0 or 1 have no meaning
 
 
 def test_several_results_of_every_kind(run_both):
@@ -139,23 +138,23 @@ def _graph(nodes, inputs=(), outputs=(), initializers=()):
     return helper.make_graph(nodes, "g", list(inputs), list(outputs), list(initializers))
 
 
-def _value(name, elem_type):
+def _value_info(name, elem_type):
     return helper.make_tensor_value_info(name, elem_type, [1])
 
 
-SINGLE = _value("x", TensorProto.FLOAT)
+FLOAT_X = _value_info("x", TensorProto.FLOAT)
 TO_DOUBLE = helper.make_node("Cast", ["x"], ["y"], to=TensorProto.DOUBLE)
 
 
 @pytest.mark.parametrize(
     ("graph", "expected"),
     [
-        (_graph([], [SINGLE]), False),
-        (_graph([helper.make_node("Relu", ["x"], ["y"])], [SINGLE]), False),
-        (_graph([helper.make_node("Cast", ["x"], ["y"], to=TensorProto.INT64)], [SINGLE]), False),
-        (_graph([], [_value("x", TensorProto.DOUBLE)]), True),
-        (_graph([], [], [_value("y", TensorProto.DOUBLE)]), True),
-        (_graph([TO_DOUBLE], [SINGLE]), True),
+        (_graph([], [FLOAT_X]), False),
+        (_graph([helper.make_node("Relu", ["x"], ["y"])], [FLOAT_X]), False),
+        (_graph([helper.make_node("Cast", ["x"], ["y"], to=TensorProto.INT64)], [FLOAT_X]), False),
+        (_graph([], [_value_info("x", TensorProto.DOUBLE)]), True),
+        (_graph([], [], [_value_info("y", TensorProto.DOUBLE)]), True),
+        (_graph([TO_DOUBLE], [FLOAT_X]), True),
         (_graph([], [], [], [helper.make_tensor("c", TensorProto.DOUBLE, [1], [1.0])]), True),
         (
             _graph(
@@ -193,7 +192,7 @@ def test_products_of_float64_inside_a_float32_graph_keep_their_precision(run_bot
 
 
 def test_one_arena_is_registered_for_all_sessions(backends):
-    call(lambda x: x + 1, torch.randn(3))
+    compile_and_call(lambda x: x + 1, torch.randn(3))
     assert session_module.register_shared_arena() is True
     options = backends[0].session.get_session_options()
     assert options.get_session_config_entry("session.use_env_allocators") == "1"
@@ -201,30 +200,30 @@ def test_one_arena_is_registered_for_all_sessions(backends):
 
 def test_the_default_device_of_torch_does_not_matter(run_both):
     x = torch.rand(3, 2, 4, 4)
-    up = torch.nn.Upsample(scale_factor=2, mode="bilinear")
+    upsample = torch.nn.Upsample(scale_factor=2, mode="bilinear")
     torch.set_default_device("meta")
     try:
-        run_both(lambda x: (up(x) * x.shape[0]).reshape(-1, x.shape[0]), x, dynamic=False)
+        run_both(lambda x: (upsample(x) * x.shape[0]).reshape(-1, x.shape[0]), x, dynamic=False)
         run_both(lambda x: (x * x.shape[0]).reshape(-1, x.shape[0]), x, dynamic=True)
     finally:
         torch.set_default_device(None)
 
 
 def test_a_negated_complex_argument():
-    fast = torch.compile(lambda x: x * 2, backend="ortable")
+    compiled = torch.compile(lambda x: x * 2, backend="ortable")
     x = torch.randn(3, dtype=torch.complex64)
-    fast(x)
+    compiled(x)
     negated = torch._neg_view(x)
-    torch.testing.assert_close(fast(negated), negated * 2)
+    torch.testing.assert_close(compiled(negated), negated * 2)
 
 
 def test_lines_of_a_text_go_with_its_code():
-    def shown():
+    def list_cached_sources():
         return [name for name in linecache.cache if "ortable call" in name]
 
-    before = len(shown())
-    made = code_of("def call(args):\n    return args[:1] + [12345]\n")
-    assert len(shown()) == before + 1
+    count_before = len(list_cached_sources())
+    code = code_of("def call(args):\n    return args[:1] + [12345]\n")
+    assert len(list_cached_sources()) == count_before + 1
     code_of.cache_clear()
-    del made
-    assert len(shown()) <= before
+    del code
+    assert len(list_cached_sources()) <= count_before

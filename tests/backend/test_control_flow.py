@@ -1,5 +1,4 @@
-"""Branches and loops in torch.compile(backend="ortable"): forward and backward equal eager, also
-where a branch or a body writes into a tensor from outside."""
+"""Control flow under torch.compile equals eager, also where branches and bodies write tensors."""
 
 from __future__ import annotations
 
@@ -22,35 +21,34 @@ CALLS = [X, -X, Y, -Y]
 Function = Callable[[torch.Tensor], Any]
 
 
-def tensors(results: Any) -> list[torch.Tensor]:
-    """Flat results; numbers become tensors."""
+def flatten(results: Any) -> list[torch.Tensor]:
+    """Flatten results and convert numbers to tensors."""
     return [torch.as_tensor(leaf) for leaf in pytree.tree_leaves(results) if leaf is not None]
 
 
-def check(module: Any, calls: list[torch.Tensor] = CALLS, backward: bool = False) -> None:
-    """Compiled and eager copies of a module (or function) agree on each call, on what they write
-    into their buffers, and on gradients of inputs and weights when ``backward``."""
-    eager, other = copy.deepcopy(module), copy.deepcopy(module)
-    compiled = torch.compile(other, backend="ortable", fullgraph=True)
+def check_module(module: Any, calls: list[torch.Tensor] = CALLS, backward: bool = False) -> None:
+    """Check results, buffers and, with `backward`, gradients of a compiled module against eager."""
+    eager, module_copy = copy.deepcopy(module), copy.deepcopy(module)
+    compiled = torch.compile(module_copy, backend="ortable", fullgraph=True)
     with torch.set_grad_enabled(backward):
         for x in calls:
-            given = [x.clone().requires_grad_(backward) for _ in range(2)]
-            expected, found = tensors(eager(given[0])), tensors(compiled(given[1]))
-            assert len(found) == len(expected)
-            for left, right in zip(found, expected, strict=True):
+            inputs = [x.clone().requires_grad_(backward) for _ in range(2)]
+            expected, got = flatten(eager(inputs[0])), flatten(compiled(inputs[1]))
+            assert len(got) == len(expected)
+            for left, right in zip(got, expected, strict=True):
                 torch.testing.assert_close(left, right)
             if backward:
-                for results in (expected, found):
+                for results in (expected, got):
                     sum((y.float() ** 2).sum() for y in results if y.requires_grad).backward()
-                torch.testing.assert_close(given[1].grad, given[0].grad)
+                torch.testing.assert_close(inputs[1].grad, inputs[0].grad)
     if isinstance(module, torch.nn.Module):
-        torch.testing.assert_close(other.state_dict(), eager.state_dict())
-        for left, right in zip(other.parameters(), eager.parameters(), strict=True):
+        torch.testing.assert_close(module_copy.state_dict(), eager.state_dict())
+        for left, right in zip(module_copy.parameters(), eager.parameters(), strict=True):
             if backward:
                 torch.testing.assert_close(left.grad, right.grad)
 
 
-# Differentiable in torch
+# With gradients
 
 
 def branches(x: torch.Tensor) -> Any:
@@ -60,44 +58,44 @@ def branches(x: torch.Tensor) -> Any:
 
 
 def nested_branches(x: torch.Tensor) -> Any:
-    def inside(x: torch.Tensor) -> torch.Tensor:
+    def branch(x: torch.Tensor) -> torch.Tensor:
         return torch.cond(x.max() > 1, lambda x: x * x.shape[0], lambda x: x.exp(), (x,))
 
-    return torch.cond(x.sum() > 0, inside, lambda x: x - 30, (x,))
+    return torch.cond(x.sum() > 0, branch, lambda x: x - 30, (x,))
 
 
-def a_condition_on_sizes(x: torch.Tensor) -> Any:
+def condition_on_sizes(x: torch.Tensor) -> Any:
     return torch.cond(x.shape[0] > 5, lambda x: x.sin(), lambda x: x.cos(), (x,))
 
 
-def a_running_sum(x: torch.Tensor) -> Any:
+def running_sum(x: torch.Tensor) -> Any:
     return scan(lambda c, row: (c * 0.5 + row, (c * row).sin()), torch.zeros(3), x, dim=0)
 
 
-def a_sum_backwards(x: torch.Tensor) -> Any:
+def reversed_sum(x: torch.Tensor) -> Any:
     return scan(lambda c, v: (c + v, c * v), x.sum(1), x, dim=1, reverse=True)
 
 
-def a_map(x: torch.Tensor) -> Any:
+def map_rows(x: torch.Tensor) -> Any:
     return torch_map(lambda row, w: (row.sin() * w, row.sum()), x, x.sum())
 
 
-def a_loop(x: torch.Tensor) -> Any:
+def loop(x: torch.Tensor) -> Any:
     return while_loop(
         lambda n, y: y.abs().sum() < 50, lambda n, y: (n + 1, y * 1.7 + 0.1), (torch.tensor(0), x)
     )
 
 
-def a_branch_in_a_scan(x: torch.Tensor) -> Any:
+def branch_in_scan(x: torch.Tensor) -> Any:
     def step(carry: torch.Tensor, row: torch.Tensor) -> Any:
-        after = torch.cond(row.sum() > 0, lambda c, r: c + r, lambda c, r: c * r, (carry, row))
-        return after, after.clone()
+        state = torch.cond(row.sum() > 0, lambda c, r: c + r, lambda c, r: c * r, (carry, row))
+        return state, state.clone()
 
     return scan(step, torch.ones(3), x, dim=0)
 
 
 class Layers(torch.nn.Module):
-    """Layers as branches, one of them in a loop."""
+    """A branch and a loop that contain layers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,43 +104,43 @@ class Layers(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> Any:
         def step(carry: torch.Tensor, row: torch.Tensor) -> Any:
-            after = self.cell(row[None], carry)
-            return after, after[0].clone()
+            state = self.cell(row[None], carry)
+            return state, state[0].clone()
 
-        chosen = torch.cond(x.sum() > 0, self.left, lambda x: x.exp(), (x,))
-        return scan(step, torch.zeros(1, 3), chosen, dim=0)
+        branch_result = torch.cond(x.sum() > 0, self.left, lambda x: x.exp(), (x,))
+        return scan(step, torch.zeros(1, 3), branch_result, dim=0)
 
 
 DIFFERENTIABLE = [
-    branches, nested_branches, a_condition_on_sizes, a_running_sum, a_sum_backwards, a_map, a_loop,
-    a_branch_in_a_scan, Layers(),
+    branches, nested_branches, condition_on_sizes, running_sum, reversed_sum, map_rows, loop,
+    branch_in_scan, Layers(),
 ]  # fmt: skip
 
 
-def name_of(kind: Any) -> str:
-    return getattr(kind, "__name__", type(kind).__name__)
+def get_name(function: Any) -> str:
+    return getattr(function, "__name__", type(function).__name__)
 
 
 @pytest.mark.alternates(parts=4)
-@pytest.mark.parametrize("kind", DIFFERENTIABLE, ids=name_of)
-def test_forward_and_backward(kind: Any) -> None:
-    check(kind, backward=True)
+@pytest.mark.parametrize("function", DIFFERENTIABLE, ids=get_name)
+def test_forward_and_backward(function: Any) -> None:
+    check_module(function, backward=True)
 
 
 # Without gradients
 
 
-def results_of_unknown_size(x: torch.Tensor) -> Any:
-    found = torch.cond(x.sum() > 0, lambda x: x[1:] + 1, lambda x: torch.cat([x, x]), (x,))
-    return found * 2, found.sum(1)
+def data_dependent_size(x: torch.Tensor) -> Any:
+    result = torch.cond(x.sum() > 0, lambda x: x[1:] + 1, lambda x: torch.cat([x, x]), (x,))
+    return result * 2, result.sum(1)
 
 
-def integers(x: torch.Tensor) -> Any:
+def integer_carry(x: torch.Tensor) -> Any:
     count, y = while_loop(lambda n, y: n < 6, lambda n, y: (n + 1, y + n), (x.shape[0], x))
     return y, y.sum() + count
 
 
-def rows_one_by_one(x: torch.Tensor) -> Any:
+def loop_over_rows(x: torch.Tensor) -> Any:
     return while_loop(
         lambda n, total: n < x.shape[0], lambda n, total: (n + 1, total + x[n]),
         (0, torch.zeros(3)),
@@ -150,24 +148,24 @@ def rows_one_by_one(x: torch.Tensor) -> Any:
 
 
 def constants_sizes_and_items(x: torch.Tensor) -> Any:
-    def going(a: Any, b: Any, c: Any, n: Any, y: torch.Tensor) -> Any:
+    def is_not_done(a: Any, b: Any, c: Any, n: Any, y: torch.Tensor) -> Any:
         return c < a * b
 
     def step(a: Any, b: Any, c: Any, n: Any, y: torch.Tensor) -> Any:
         return b, a, c * 2 + 1, n + 1, y + 1
 
     carry = (x.shape[0], x.shape[1], 1, x.sum().to(torch.int64).item(), x.sin())
-    return [each + 1 for each in while_loop(going, step, carry)]
+    return [value + 1 for value in while_loop(is_not_done, step, carry)]
 
 
-def written_operand(x: torch.Tensor) -> Any:
+def write_operand(x: torch.Tensor) -> Any:
     table = x.clone()
 
-    def inside(table: torch.Tensor) -> torch.Tensor:
+    def write_table(table: torch.Tensor) -> torch.Tensor:
         table.add_(1)
         return table.clone()
 
-    return torch.cond(x.sum() > 0, inside, lambda table: table - 1, (table,)), table
+    return torch.cond(x.sum() > 0, write_table, lambda table: table - 1, (table,)), table
 
 
 class CountingBranch(torch.nn.Module):
@@ -178,15 +176,15 @@ class CountingBranch(torch.nn.Module):
         self.register_buffer("count", torch.zeros(1))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        def counted(x: torch.Tensor) -> torch.Tensor:
+        def count_and_add(x: torch.Tensor) -> torch.Tensor:
             self.count.add_(1)
             return x + self.count
 
-        return torch.cond(x.sum() > 0, counted, lambda x: x - self.count, (x,))
+        return torch.cond(x.sum() > 0, count_and_add, lambda x: x - self.count, (x,))
 
 
 class CountingLoop(CountingBranch):
-    """A loop that counts its steps in a buffer, beside a tensor that it only reads."""
+    """A loop that counts its steps in a buffer and reads another tensor."""
 
     def forward(self, x: torch.Tensor) -> Any:
         scale = x.exp()
@@ -199,15 +197,15 @@ class CountingLoop(CountingBranch):
 
 
 FORWARD = [
-    results_of_unknown_size, integers, rows_one_by_one, constants_sizes_and_items, written_operand,
+    data_dependent_size, integer_carry, loop_over_rows, constants_sizes_and_items, write_operand,
     CountingBranch(), CountingLoop(),
 ]  # fmt: skip
 
 
 @pytest.mark.alternates(parts=3)
-@pytest.mark.parametrize("kind", FORWARD, ids=name_of)
-def test_forward(kind: Any) -> None:
-    check(kind)
+@pytest.mark.parametrize("function", FORWARD, ids=get_name)
+def test_forward(function: Any) -> None:
+    check_module(function)
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
@@ -215,23 +213,23 @@ def test_attention_with_a_function_of_each_score() -> None:
     bias = torch.randn(2, 64)
 
     def attend(x: torch.Tensor) -> torch.Tensor:
-        def score(score: Any, batch: Any, head: Any, row: Any, column: Any) -> Any:
+        def modify_score(score: Any, batch: Any, head: Any, row: Any, column: Any) -> Any:
             return torch.where(row >= column, score + bias[head, row - column], -float("inf"))
 
-        return flex_attention(x, x + 1, x * 2, score_mod=score)
+        return flex_attention(x, x + 1, x * 2, score_mod=modify_score)
 
-    check(attend, [torch.randn(2, 2, 8, 16), torch.randn(3, 2, 11, 16)])
+    check_module(attend, [torch.randn(2, 2, 8, 16), torch.randn(3, 2, 11, 16)])
 
 
 def test_a_write_into_a_view_is_refused_by_name() -> None:
     def function(x: torch.Tensor) -> Any:
         table = x.clone()
 
-        def inside(row: torch.Tensor) -> torch.Tensor:
+        def write_row(row: torch.Tensor) -> torch.Tensor:
             row.add_(1)
             return row.clone()
 
-        return torch.cond(x.sum() > 0, inside, lambda row: row - 1, (table[0],)), table
+        return torch.cond(x.sum() > 0, write_row, lambda row: row - 1, (table[0],)), table
 
     with torch.no_grad(), pytest.raises(Exception, match="writes into a view"):
         torch.compile(function, backend="ortable", fullgraph=True)(X)

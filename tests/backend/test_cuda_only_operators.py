@@ -1,5 +1,4 @@
-"""Operators that torch computes on CUDA alone, compiled and exported: `tests/specs/cuda_only.py`
-has kernels of theirs for the CPU."""
+"""CUDA-only operators, compiled and exported; `tests/specs/cuda_only.py` has CPU kernels."""
 
 from __future__ import annotations
 
@@ -11,12 +10,12 @@ from tests.exporter.helpers import run_onnx
 from tests.modules import Function
 from tests.specs import cuda_only
 
-HALVES = torch.Generator().manual_seed(3)
+GENERATOR = torch.Generator().manual_seed(3)
 ATEN = torch.ops.aten
 
 
 def half(*shape):
-    return torch.randn(shape, generator=HALVES).half()
+    return torch.randn(shape, generator=GENERATOR).half()
 
 
 CALLS = {
@@ -53,6 +52,6 @@ def test_both_front_doors_take_it(name, fresh_dynamo):
     torch.testing.assert_close(got, expected, rtol=2e-3, atol=2e-3)
     model = to_onnx(Function(function), args)
     feeds = dict(zip([i.name for i in model.graph.input], [a.numpy() for a in args], strict=True))
-    found = run_onnx(model, feeds)
-    wanted = list(expected) if isinstance(expected, tuple) else [expected]
-    torch.testing.assert_close(found, wanted, rtol=2e-3, atol=2e-3)
+    exported_results = run_onnx(model, feeds)
+    expected_results = list(expected) if isinstance(expected, tuple) else [expected]
+    torch.testing.assert_close(exported_results, expected_results, rtol=2e-3, atol=2e-3)

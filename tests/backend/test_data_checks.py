@@ -1,5 +1,4 @@
-"""Data that eager refuses: the compiled call raises the same error, before anything is handed out,
-and a graph whose indices cannot be out of range has no check."""
+"""The compiled call rejects the data that eager rejects, with the same error."""
 
 from __future__ import annotations
 
@@ -72,11 +71,11 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...]]] = 
     "inv": (torch.linalg.inv, (torch.eye(2),), (torch.ones(2, 2),)),
     "solve": (torch.linalg.solve, (torch.eye(2), torch.eye(2)), (torch.ones(2, 2), torch.eye(2))),
 }  # fmt: skip
-# torch takes these apart, and their parts raise
-OTHER_WORDS = {"multi_margin_loss", "one_hot", "embedding_bag"}
+# Torch decomposes these operators, and an operator of the decomposition raises the error.
+OTHER_MESSAGES = {"multi_margin_loss", "one_hot", "embedding_bag"}
 
 
-def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+def compile_function(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     torch.compiler.reset()
     return torch.compile(function, backend="ortable", fullgraph=True, options=options or None)
 
@@ -87,20 +86,20 @@ def test_the_call_raises_what_eager_raises(name: str, dynamic: bool) -> None:
     function, good, bad = CALLS[name]
     torch.compiler.reset()
     run = torch.compile(function, backend="ortable", fullgraph=True, dynamic=dynamic)
-    if name != "scatter":  # eager leaves it open which of two equal indices wins
+    if name != "scatter":  # in eager, the result for equal indices is unspecified
         torch.testing.assert_close(run(*good), function(*good))
-    with pytest.raises(Exception) as expected:
+    with pytest.raises(Exception) as expected_error:
         function(*bad)
-    with pytest.raises(expected.type) as raised:
+    with pytest.raises(expected_error.type) as error:
         run(*bad)
-    if name not in OTHER_WORDS:
-        assert str(raised.value).startswith(str(expected.value).splitlines()[0])
-    torch.testing.assert_close(run(*good), run(*good))  # the session lives on
+    if name not in OTHER_MESSAGES:
+        assert str(error.value).startswith(str(expected_error.value).splitlines()[0])
+    torch.testing.assert_close(run(*good), run(*good))  # the session is still usable
 
 
 def test_the_error_names_the_line_of_the_model() -> None:
     with pytest.raises(IndexError, match=r"(?s)index out of range in self.at test_data_checks.py"):
-        compiled(lambda i, w: F.embedding(i, w) * 2)(ids(0, -1), X)
+        compile_function(lambda i, w: F.embedding(i, w) * 2)(ids(0, -1), X)
 
 
 def test_empty_indices_of_a_size_that_varies() -> None:
@@ -112,24 +111,24 @@ def test_empty_indices_of_a_size_that_varies() -> None:
 
 
 def test_empty_indices_of_several_axes() -> None:
-    def chosen(x: torch.Tensor) -> torch.Tensor:
+    def select_positive(x: torch.Tensor) -> torch.Tensor:
         rows, columns = torch.nonzero(x > 5, as_tuple=True)
         return x[rows, columns].sum() + x[rows].sum() + x.index_select(1, columns).sum()
 
     torch.compiler.reset()
-    run = torch.compile(chosen, backend="ortable", dynamic=True)
+    run = torch.compile(select_positive, backend="ortable", dynamic=True)
     for x in (X, torch.zeros(4, 3), torch.zeros(2, 5), torch.full((1, 2), 7.0)):
-        torch.testing.assert_close(run(x), chosen(x))
+        torch.testing.assert_close(run(x), select_positive(x))
 
 
 @pytest.mark.parametrize("index", [-(1 << 63), -(1 << 62) - 9, (1 << 62) + 9, (1 << 63) - 1])
 def test_indices_near_the_limits_of_int64(index: int) -> None:
-    def looked_up(x: torch.Tensor, i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
+    def look_up(x: torch.Tensor, i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
         return x[i] + x[j]
 
     torch.compiler.reset()
-    run = torch.compile(looked_up, backend="ortable")
-    torch.testing.assert_close(run(X, ids(0, -4), ids(3, 1)), looked_up(X, ids(0, -4), ids(3, 1)))
+    run = torch.compile(look_up, backend="ortable")
+    torch.testing.assert_close(run(X, ids(0, -4), ids(3, 1)), look_up(X, ids(0, -4), ids(3, 1)))
     for i, j in ((ids(0, index), ids(0, 1)), (ids(0, 1), ids(index, 0))):
         with pytest.raises(IndexError, match=f"index {index} is out of bounds"):
             run(X, i, j)
@@ -140,7 +139,7 @@ def test_training_checks_the_forward_graph_alone() -> None:
     model = torch.nn.Sequential(torch.nn.Embedding(4, 3), torch.nn.Linear(3, 2))
     run = torch.compile(model, backend="ortable", options={"storage": storage})
     run(ids(0, 3)).sum().backward()
-    kinds = {record["kind"]: checked(record) for record in records_of(storage)}
+    kinds = {record["kind"]: has_data_checks(record) for record in get_records(storage)}
     assert kinds == {"forward": True, "backward": False}
     with pytest.raises(IndexError, match="index out of range in self"):
         run(ids(0, -1))
@@ -160,8 +159,8 @@ def test_training_checks_the_forward_graph_alone() -> None:
 )
 def test_what_cannot_be_out_of_range_is_not_checked(function: Callable[..., Any]) -> None:
     storage: dict[str, Any] = {}
-    torch.testing.assert_close(compiled(function, storage=storage)(X), function(X))
-    assert not any(checked(record) for record in records_of(storage))
+    torch.testing.assert_close(compile_function(function, storage=storage)(X), function(X))
+    assert not any(has_data_checks(record) for record in get_records(storage))
 
 
 def test_one_check_serves_many_readers() -> None:
@@ -170,17 +169,17 @@ def test_one_check_serves_many_readers() -> None:
     def function(i: torch.Tensor, w: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         return F.embedding(i, w) + F.embedding(i, v)
 
-    compiled(function, storage=storage)(ids(0, 1), X, X + 1)
-    (record,) = records_of(storage)
+    compile_function(function, storage=storage)(ids(0, 1), X, X + 1)
+    (record,) = get_records(storage)
     assert len(record["onnx"].graph.output) == 2
     reductions = [n.op_type for n in record["onnx"].graph.node if n.op_type.startswith("Reduce")]
     assert sorted(reductions) == ["ReduceMax", "ReduceMin"]
 
 
-def records_of(storage: dict[str, Any]) -> list[Any]:
+def get_records(storage: dict[str, Any]) -> list[Any]:
     return list(storage["instance"])
 
 
-def checked(record: Any) -> bool:
+def has_data_checks(record: Any) -> bool:
     model: onnx.ModelProto | None = record["onnx"]
     return model is not None and any(value.name == DATA_CHECKS for value in model.graph.output)

@@ -1,4 +1,4 @@
-"""The decomposition table: operators with a converter stay whole, the rest goes to core ATen."""
+"""The decomposition table keeps operators with a converter and decomposes others to core ATen."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 
 def test_operators_with_a_converter_stay_whole():
     table = get_decomposition_table()
-    kept = [op.name() for op in table if op.name() in CONVERTERS and op.name() not in DECOMPOSE]
-    assert kept == []
+    decomposed = [
+        op.name() for op in table if op.name() in CONVERTERS and op.name() not in DECOMPOSE
+    ]
+    assert decomposed == []
     assert aten.addmm.default not in table
 
 
@@ -29,22 +31,22 @@ def test_operators_without_a_converter_are_decomposed():
     table = get_decomposition_table()
     core = torch._decomp.core_aten_decompositions()
     aten_ops = [op for op in core if op.namespace == "aten"]
-    served = {*CONVERTERS, *PLACE}  # what torch runs (complex halves) is not decomposed
-    missing = [op for op in aten_ops if op.name() not in served and op not in table]
+    supported = {*CONVERTERS, *PLACE}  # PLACE lists operators that torch runs
+    missing = [op for op in aten_ops if op.name() not in supported and op not in table]
     assert missing == []
     assert all(callable(fct) for fct in table.values())
 
 
-def _overload(name: str) -> torch._ops.OpOverload:
-    plain, _, overload = name.removeprefix("aten::").partition(".")
-    return getattr(getattr(aten, plain), overload or "default")
+def _get_overload(name: str) -> torch._ops.OpOverload:
+    base, _, overload = name.removeprefix("aten::").partition(".")
+    return getattr(getattr(aten, base), overload or "default")
 
 
 def test_named_operators_are_always_decomposed():
     names = {op.name() for op in get_decomposition_table()}
     missing = set(DECOMPOSE) - names
-    # composites without a registered decomposition: tracing itself takes them apart
-    assert all(_overload(name).has_kernel_for_dispatch_key(COMPOSITE) for name in missing)
+    # Composites without a registered decomposition are decomposed by tracing itself.
+    assert all(_get_overload(name).has_kernel_for_dispatch_key(COMPOSITE) for name in missing)
 
 
 def test_each_call_returns_a_table_of_its_own():
@@ -55,15 +57,15 @@ def test_each_call_returns_a_table_of_its_own():
 
 def test_filter_takes_a_table_and_a_function():
     table = get_decomposition_table()
-    kept = filter_decomposition_table(table, lambda op: "norm" in op.name())
-    assert kept and all("norm" in op.name() for op in kept)
-    assert set(kept) < set(table)
+    filtered = filter_decomposition_table(table, lambda op: "norm" in op.name())
+    assert filtered and all("norm" in op.name() for op in filtered)
+    assert set(filtered) < set(table)
 
 
 def test_filter_drops_what_ortable_converts():
-    kept = filter_decomposition_table()
-    assert kept
-    assert not any(getattr(op, "name", str)() in CONVERTERS for op in kept)
+    filtered = filter_decomposition_table()
+    assert filtered
+    assert not any(getattr(op, "name", str)() in CONVERTERS for op in filtered)
 
 
 def test_table_is_accepted_by_make_fx():
@@ -101,14 +103,14 @@ def test_a_table_means_the_same_to_export_and_backend(table):
     x, storage = torch.rand(3, 3), {}
     options = ExportOptions(decomposition_table=table)
     without_folding = ExportOptions(decomposition_table=table, constant_folding=False)
-    chosen = {"rewrites": "none", "target_opset": 20}
-    given = {"storage": storage, "export_options": options, **chosen}
+    settings = {"rewrites": "none", "target_opset": 20}
+    backend_options = {"storage": storage, "export_options": options, **settings}
     torch._dynamo.reset()
     with torch.no_grad():
-        torch.compile(model.eval(), backend="ortable", options=given)(x)
+        torch.compile(model.eval(), backend="ortable", options=backend_options)(x)
     (record,) = storage["instance"]
-    exported = to_onnx(model, (x,), export_options=without_folding, **chosen)
-    found = sorted(node.op_type for node in record["onnx"].graph.node)
-    assert ("LayerNormalization" in found) == (table != "all")
-    assert ("Sigmoid" in found) == isinstance(table, dict)
-    assert found == sorted(node.op_type for node in exported.graph.node)
+    exported = to_onnx(model, (x,), export_options=without_folding, **settings)
+    operators = sorted(node.op_type for node in record["onnx"].graph.node)
+    assert ("LayerNormalization" in operators) == (table != "all")
+    assert ("Sigmoid" in operators) == isinstance(table, dict)
+    assert operators == sorted(node.op_type for node in exported.graph.node)

@@ -1,6 +1,4 @@
-"""Providers and devices. No test here has an accelerator: graphs of CUDA tensors are traced with
-fake tensors, and what would touch a device (streams, ONNX Runtime's CUDA session) is a stand-in
-that records what it is told. On the CPU everything is real."""
+"""Providers and devices without an accelerator: CUDA tensors, streams and sessions are fakes."""
 
 from __future__ import annotations
 
@@ -26,19 +24,19 @@ from ortable.ir import versions
 CUDA = "CUDAExecutionProvider"
 
 
-def traced(fn, *arguments):
-    """The ATen graph of `fn`; an argument is `(shape, dtype, device)`."""
+def trace(fn, *arguments):
+    """Return the ATen graph of `fn`; an argument is `(shape, dtype, device)`."""
     with FakeTensorMode(allow_non_fake_inputs=True):
         values = [torch.empty(s, dtype=t, device=d) for s, t, d in arguments]
         return make_fx(fn)(*values)
 
 
-def on_cuda(shape=(2, 3), dtype=torch.float32, index=0):
+def cuda_argument(shape=(2, 3), dtype=torch.float32, index=0):
     return shape, dtype, f"cuda:{index}"
 
 
 class Stream:
-    """A stand-in for `torch.cuda.Stream` that writes down who waits for whom."""
+    """A stand-in for `torch.cuda.Stream` that logs which stream waits for which."""
 
     def __init__(self, number, log):
         self.cuda_stream, self.log = number, log
@@ -50,7 +48,7 @@ class Stream:
 
 @pytest.fixture
 def streams(monkeypatch):
-    """Stream 7 is torch's current one; `streams.append(n)` makes another one current."""
+    """Fake torch's current stream; return the log of waits and the stack of stream numbers."""
     log, current = [], [7]
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: Stream(current[-1], log))
     return log, current
@@ -58,51 +56,52 @@ def streams(monkeypatch):
 
 @pytest.fixture
 def gpu_build(monkeypatch):
-    """An ONNX Runtime that says it has CUDA; its sessions are those of the CPU and write down how
-    they were made and run."""
+    """Simulate an ONNX Runtime with CUDA, whose sessions run on the CPU and log their arguments."""
     log = []
     real = onnxruntime.InferenceSession
 
-    class Recording:
+    class RecordingSession:
         def __init__(self, model, options, providers, **arguments):
             log.append(("session", providers))
             self.real = real(model, options, providers=["CPUExecutionProvider"])
             self.names = [p if isinstance(p, str) else p[0] for p in providers]
-            self.known = {p[0]: {**p[1], "arena": ""} for p in providers if not isinstance(p, str)}
+            self.provider_options = {
+                p[0]: {**p[1], "arena": ""} for p in providers if not isinstance(p, str)
+            }
             self._sess = self
 
         def get_providers(self):
             return self.names
 
         def get_provider_options(self):
-            return self.known
+            return self.provider_options
 
-        def run_with_ortvaluevector(self, run_options, names, values, wanted, fetched, places):
-            kinds = [(place.device_type(), place.device_id()) for place in places]
+        def run_with_ortvaluevector(self, run_options, names, values, fetches, results, devices):
+            kinds = [(device.device_type(), device.device_id()) for device in devices]
             key = "disable_synchronize_execution_providers"
             try:
                 entry = run_options.get_run_config_entry(key)
             except RuntimeError:
                 entry = ""
             log.append(("run", kinds, entry))
-            cpu = [ort_device("cpu")] * len(places)
+            cpu = [ort_device("cpu")] * len(devices)
             self.real._sess.run_with_ortvaluevector(
-                run_options, names, values, wanted, fetched, cpu
+                run_options, names, values, fetches, results, cpu
             )
 
     names = [CUDA, "CPUExecutionProvider"]
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: names)
-    monkeypatch.setattr(onnxruntime, "InferenceSession", Recording)
+    monkeypatch.setattr(onnxruntime, "InferenceSession", RecordingSession)
     return log
 
 
-def converted(graph, options):
-    """What a graph becomes with the providers that serve it."""
+def convert(graph, options):
+    """Convert a graph for the providers that support its devices."""
     return compile_graph(AotGraph(graph), providers.resolve_providers(graph, options))
 
 
 def test_the_cpu_is_chosen_for_tensors_of_the_cpu():
-    graph = traced(lambda x: x + 1, ((2,), torch.float32, "cpu"))
+    graph = trace(lambda x: x + 1, ((2,), torch.float32, "cpu"))
     assert providers.resolve_providers(graph, OrtOptions()).providers == ("CPUExecutionProvider",)
     storage = {}
     torch.compile(lambda x: x + 1, backend="ortable", options={"storage": storage})(torch.ones(2))
@@ -110,9 +109,9 @@ def test_the_cpu_is_chosen_for_tensors_of_the_cpu():
 
 
 def test_cuda_tensors_without_a_cuda_build_name_package_and_device():
-    graph = traced(lambda x: x + 1, on_cuda())
+    graph = trace(lambda x: x + 1, cuda_argument())
     with pytest.raises(ProviderError) as error:
-        converted(graph, OrtOptions())
+        convert(graph, OrtOptions())
     text = str(error.value)
     assert "Argument 0 (x_1) is on cuda:0" in text
     assert "has only the providers " in text and "CPUExecutionProvider" in text
@@ -120,40 +119,40 @@ def test_cuda_tensors_without_a_cuda_build_name_package_and_device():
 
 
 def test_cuda_tensors_with_providers_of_the_cpu_are_refused():
-    graph = traced(lambda x: x + 1, on_cuda())
+    graph = trace(lambda x: x + 1, cuda_argument())
     with pytest.raises(ProviderError, match=r"is on cuda:0.*Add 'CUDAExecutionProvider'"):
-        converted(graph, OrtOptions(providers=["CPUExecutionProvider"]))
+        convert(graph, OrtOptions(providers=["CPUExecutionProvider"]))
 
 
 def test_a_graph_that_makes_its_tensors_on_cuda_is_one_of_cuda(gpu_build):
-    graph = traced(lambda: torch.zeros(3, device="cuda:0") + 1)
+    graph = trace(lambda: torch.zeros(3, device="cuda:0") + 1)
     assert providers.graph_device(graph) == "cuda:0"
-    assert converted(graph, OrtOptions()).fetches[0].device == "cuda:0"
+    assert convert(graph, OrtOptions()).fetches[0].device == "cuda:0"
 
 
 def test_devices_that_no_provider_serves_are_refused():
-    graph = traced(lambda x: x + 1, ((2,), torch.float32, "xpu"))
+    graph = trace(lambda x: x + 1, ((2,), torch.float32, "xpu"))
     with pytest.raises(ProviderError, match=r"is on xpu:0.*only CPU and CUDA"):
-        converted(graph, OrtOptions())
+        convert(graph, OrtOptions())
 
 
 def test_two_accelerators_in_one_graph_are_refused(gpu_build):
-    graph = traced(lambda x, y: (x + 1, y + 1), on_cuda(), on_cuda(index=1))
+    graph = trace(lambda x, y: (x + 1, y + 1), cuda_argument(), cuda_argument(index=1))
     with pytest.raises(ProviderError, match=r"one accelerator.*cuda:0.*cuda:1"):
-        converted(graph, OrtOptions())
+        convert(graph, OrtOptions())
 
 
 def test_device_index_and_user_s_options_reach_the_provider(gpu_build):
-    graph = traced(lambda x: x + 1, on_cuda(index=1))
-    asked = OrtOptions(providers=[(CUDA, {"gpu_mem_limit": "1000"}), "CPUExecutionProvider"])
-    chosen = providers.resolve_providers(graph, asked).providers
-    assert chosen == (
+    graph = trace(lambda x: x + 1, cuda_argument(index=1))
+    requested = OrtOptions(providers=[(CUDA, {"gpu_mem_limit": "1000"}), "CPUExecutionProvider"])
+    resolved = providers.resolve_providers(graph, requested).providers
+    assert resolved == (
         (CUDA, {"gpu_mem_limit": "1000", "device_id": "1"}),
         "CPUExecutionProvider",
     )
     assert (
-        providers.resolve_providers(graph, providers.resolve_providers(graph, asked)).providers
-        == chosen
+        providers.resolve_providers(graph, providers.resolve_providers(graph, requested)).providers
+        == resolved
     )
     with pytest.raises(ProviderError, match=r"is on cuda:1.*device_id 0"):
         providers.resolve_providers(graph, OrtOptions(providers=[(CUDA, {"device_id": 0})]))
@@ -163,24 +162,24 @@ def test_mixed_arguments_and_results_know_their_devices(gpu_build):
     def fn(x, scale):
         return x * scale, (x + 1).cpu()
 
-    compiled = converted(traced(fn, on_cuda(), ((), torch.float32, "cpu")), OrtOptions())
+    compiled = convert(trace(fn, cuda_argument(), ((), torch.float32, "cpu")), OrtOptions())
     assert compiled.device == "cuda:0"
     assert [role.device for role in compiled.inputs] == ["cuda:0", "cpu"]
     assert [fetch.device for fetch in compiled.fetches] == ["cuda:0", "cpu"]
 
 
-def prepared(fn, *arguments, **options):
-    graph = traced(fn, *arguments)
+def make_backend(fn, *arguments, **options):
+    graph = trace(fn, *arguments)
     resolved = providers.resolve_providers(graph, OrtOptions(**options))
     return run_with_onnxruntime(compile_graph(AotGraph(graph), resolved), resolved)
 
 
 def test_a_cuda_session_runs_on_torch_s_stream(gpu_build, streams):
     log, _ = streams
-    backend = prepared(lambda x, y: x @ y, on_cuda(), on_cuda((3, 4)))
+    backend = make_backend(lambda x, y: x @ y, cuda_argument(), cuda_argument((3, 4)))
     settings = {"use_tf32": "0", "device_id": "0", "user_compute_stream": "7"}
     assert gpu_build == [("session", [(CUDA, settings), "CPUExecutionProvider"])]
-    x, y = torch.randn(2, 3), torch.randn(3, 4)  # real tensors stand where those of CUDA would be
+    x, y = torch.randn(2, 3), torch.randn(3, 4)  # CPU tensors in place of CUDA tensors
     [result] = backend([x, y])
     torch.testing.assert_close(result, x @ y)
     gpu = onnxruntime.capi._pybind_state.OrtDevice.cuda()
@@ -189,20 +188,20 @@ def test_a_cuda_session_runs_on_torch_s_stream(gpu_build, streams):
 
 
 def test_weights_are_constants_on_cuda_for_who_trusts_them(gpu_build, streams):
-    """A call cannot look for writes there without waiting for the device."""
-    graph = traced(lambda x, w: x @ w, on_cuda(), on_cuda((3, 4)))
+    """On CUDA, a call cannot check weights for writes without synchronizing with the device."""
+    graph = trace(lambda x, w: x @ w, cuda_argument(), cuda_argument((3, 4)))
 
-    def made(**options):
+    def make_frozen_backend(**options):
         resolved = providers.resolve_providers(graph, OrtOptions(**options))
         compiled = compile_graph(AotGraph(graph), resolved)
         x, w = compiled.inputs
         weights = replace(compiled, inputs=(x, replace(w, static=True)))
         return run_with_onnxruntime(weights, resolved)
 
-    assert "freeze='trust'" in made().frozen
-    assert "option weights" in made(freeze="trust", weights="keep").frozen
+    assert "freeze='trust'" in make_frozen_backend().frozen
+    assert "option weights" in make_frozen_backend(freeze="trust", weights="keep").frozen
     gpu_build.clear()
-    backend = made(freeze="trust")
+    backend = make_frozen_backend(freeze="trust")
     assert len(backend.frozen) == 1
     x, w = torch.randn(2, 3), torch.nn.Parameter(torch.randn(3, 4))
     for _ in range(2):
@@ -213,63 +212,65 @@ def test_weights_are_constants_on_cuda_for_who_trusts_them(gpu_build, streams):
 
 
 def test_products_are_rounded_to_tf32_where_torch_may(gpu_build, streams):
-    before = torch.backends.cuda.matmul.fp32_precision
+    original = torch.backends.cuda.matmul.fp32_precision
     torch.set_float32_matmul_precision("high")
     try:
-        prepared(lambda x: x + 1, on_cuda())
-        prepared(lambda x: x + 1, on_cuda(), providers=[(CUDA, {"use_tf32": "0"})])
+        make_backend(lambda x: x + 1, cuda_argument())
+        make_backend(lambda x: x + 1, cuda_argument(), providers=[(CUDA, {"use_tf32": "0"})])
     finally:
         torch.set_float32_matmul_precision("highest")
-        # what says nothing is another state than "ieee", and guards look at it
-        torch.backends.cuda.matmul.fp32_precision = before
-    prepared(lambda x: x + 1, on_cuda())
+        # Guards distinguish the unset state from "ieee".
+        torch.backends.cuda.matmul.fp32_precision = original
+    make_backend(lambda x: x + 1, cuda_argument())
     assert [entry[1][0][1]["use_tf32"] for entry in gpu_build] == ["1", "0", "0"]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_statistics_that_batch_norm_keeps_on_cuda(gpu_build, dtype):
-    """In evaluation they are empty on the CPU, and the running ones on CUDA, in float32."""
+    """In eval mode, the saved statistics on CUDA are the running ones, in float32."""
     shapes = (2, 3, 4, 4), (3,), (3,)
-    graph = traced(
+    graph = trace(
         lambda x, m, v: torch.ops.aten._native_batch_norm_legit_no_training(
             x, None, None, m, v, 0.1, 1e-5
         ),
-        *[on_cuda(shape, dtype) for shape in shapes],
+        *[cuda_argument(shape, dtype) for shape in shapes],
     )
-    outputs = converted(graph, OrtOptions()).model.graph.output
+    outputs = convert(graph, OrtOptions()).model.graph.output
     assert [len(value.type.tensor_type.shape.dim) for value in outputs] == [4, 1, 1]
     assert {value.type.tensor_type.elem_type for value in outputs[1:]} == {1}
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_nodes_without_a_kernel_in_half_precision_are_cast(gpu_build, dtype):
-    """CUDA compares no bfloat16, and its norm of float16 overflows."""
+    """On CUDA, no kernel compares bfloat16 values, and the norm of float16 values overflows."""
 
-    def cast_nodes(function):
-        model = converted(traced(function, on_cuda(dtype=dtype)), OrtOptions()).model
+    def count_casts(function):
+        model = convert(trace(function, cuda_argument(dtype=dtype)), OrtOptions()).model
         return [node.op_type for node in model.graph.node].count("Cast")
 
-    assert (cast_nodes(lambda x: x > 1) > 0) == (dtype is torch.bfloat16)
-    assert cast_nodes(lambda x: torch.linalg.vector_norm(x, 2)) > 0
-    assert cast_nodes(lambda x: torch.softmax(x, -1)) == 0
+    assert (count_casts(lambda x: x > 1) > 0) == (dtype is torch.bfloat16)
+    assert count_casts(lambda x: torch.linalg.vector_norm(x, 2)) > 0
+    assert count_casts(lambda x: torch.softmax(x, -1)) == 0
 
 
 def test_the_opset_is_one_at_which_cuda_pools(gpu_build):
-    """ONNX Runtime has no MaxPool of opset 22 for CUDA: it would run on the CPU, between copies."""
+    """ONNX Runtime's MaxPool of opset 22 runs only on the CPU, so CUDA tensors would be copied."""
 
-    def opset(**options):
-        graph = traced(lambda x: torch.nn.functional.max_pool2d(x, 2), on_cuda((1, 2, 4, 4)))
-        return converted(graph, OrtOptions(**options)).model.opset_import[0].version
+    def get_opset(**options):
+        graph = trace(lambda x: torch.nn.functional.max_pool2d(x, 2), cuda_argument((1, 2, 4, 4)))
+        return convert(graph, OrtOptions(**options)).model.opset_import[0].version
 
-    assert opset() == versions.ORT_CUDA_OPSET < versions.ORT_MAX_OPSET
-    assert opset(target_opset=26) == 26
+    assert get_opset() == versions.ORT_CUDA_OPSET < versions.ORT_MAX_OPSET
+    assert get_opset(target_opset=26) == 26
 
 
 def test_another_current_stream_is_ordered_by_events(gpu_build, streams):
-    """Memory of results goes back to ONNX Runtime while the stream that called may still read it,
-    so later runs wait for that stream whoever calls."""
+    """Later runs wait for the caller's stream, whichever stream calls them.
+
+    That stream may still read results whose memory ONNX Runtime has taken back.
+    """
     log, current = streams
-    backend = prepared(lambda x: x + 1, on_cuda())
+    backend = make_backend(lambda x: x + 1, cuda_argument())
     current.append(9)
     x = torch.randn(2, 3)
     [result] = backend([x])
@@ -286,15 +287,14 @@ def test_another_current_stream_is_ordered_by_events(gpu_build, streams):
 
 
 def test_the_default_stream_is_stood_for_by_one_of_torch_s_pool(gpu_build, streams, monkeypatch):
-    """ONNX Runtime takes handle 0 for no stream, and would run on one that nothing is ordered
-    with."""
+    """ONNX Runtime treats handle 0 as no stream and would run without ordering."""
     log, current = streams
     current.append(0)
     monkeypatch.setattr(torch.cuda, "Stream", lambda device: Stream(33, log))
     device_run._pool_stream.cache_clear()
     try:
-        backend = prepared(lambda x: x + 1, on_cuda())
-        prepared(lambda x: x + 2, on_cuda())
+        backend = make_backend(lambda x: x + 1, cuda_argument())
+        make_backend(lambda x: x + 2, cuda_argument())
     finally:
         device_run._pool_stream.cache_clear()
     sessions = [entry[1][0][1]["user_compute_stream"] for entry in gpu_build]
@@ -313,19 +313,19 @@ def test_a_session_that_does_not_take_the_stream_is_refused():
 
 
 def test_the_host_waits_for_each_run(gpu_build, streams):
-    """ONNX Runtime would keep pinned memory of kernels, and abort when a session is destroyed."""
+    """Without the wait, ONNX Runtime keeps pinned memory and aborts when a session is destroyed."""
     for fn, *arguments in (
-        (lambda x: x + 1, on_cuda()),
-        (lambda x, s: x * s, on_cuda(), ((), torch.float32, "cpu")),
-        (lambda x: (x + 1).cpu(), on_cuda()),
+        (lambda x: x + 1, cuda_argument()),
+        (lambda x, s: x * s, cuda_argument(), ((), torch.float32, "cpu")),
+        (lambda x: (x + 1).cpu(), cuda_argument()),
     ):
-        prepared(fn, *arguments)([torch.randn(a[0]) for a in arguments])
+        make_backend(fn, *arguments)([torch.randn(a[0]) for a in arguments])
     assert [entry[2] for entry in gpu_build if entry[0] == "run"] == ["", "", ""]
 
 
 def test_run_options_of_the_user_are_left_alone(gpu_build, streams):
-    given = onnxruntime.RunOptions()
-    backend = prepared(lambda x: x + 1, on_cuda(), run_options=given)
+    user_run_options = onnxruntime.RunOptions()
+    backend = make_backend(lambda x: x + 1, cuda_argument(), run_options=user_run_options)
     backend([torch.randn(2, 3)])
     assert gpu_build[-1][2] == ""
 
@@ -333,16 +333,16 @@ def test_run_options_of_the_user_are_left_alone(gpu_build, streams):
 def test_a_stream_of_the_user_is_kept(gpu_build, streams, monkeypatch):
     log, _ = streams
     monkeypatch.setattr(torch.cuda, "ExternalStream", lambda pointer, device: Stream(pointer, log))
-    asked = [(CUDA, {"user_compute_stream": "5"})]
-    backend = prepared(lambda x: x + 1, on_cuda(), providers=asked)
+    requested = [(CUDA, {"user_compute_stream": "5"})]
+    backend = make_backend(lambda x: x + 1, cuda_argument(), providers=requested)
     assert gpu_build[0][1][0][1]["user_compute_stream"] == "5"
     backend([torch.randn(2, 3)])
     assert log == ["5 waits for 7", "7 waits for 5"]
 
 
 def test_a_vector_run_on_the_cpu_equals_the_session_s_own():
-    """:class:`DeviceRun` with a real session and a real device."""
-    graph = traced(lambda x, y: (x + y, x > y), *[((2, 3), torch.float32, "cpu")] * 2)
+    """Run :class:`DeviceRun` with a real session and a real device."""
+    graph = trace(lambda x, y: (x + y, x > y), *[((2, 3), torch.float32, "cpu")] * 2)
     options = providers.resolve_providers(graph, OrtOptions())
     compiled = compile_graph(AotGraph(graph), options)
     backend = run_with_onnxruntime(compiled, options)
@@ -352,8 +352,8 @@ def test_a_vector_run_on_the_cpu_equals_the_session_s_own():
     def execute(session):
         return device_run.DeviceRun(session, Stream(7, []), ["cpu", "cpu"])._run_session
 
-    other = OrtBackend(compiled, backend.session, backend.run_options, execute=execute)
-    for a, b in zip(backend([x, y]), other([x, y]), strict=True):
+    vector_backend = OrtBackend(compiled, backend.session, backend.run_options, execute=execute)
+    for a, b in zip(backend([x, y]), vector_backend([x, y]), strict=True):
         assert a.dtype == b.dtype and torch.equal(a, b)
 
 
@@ -362,23 +362,23 @@ def test_casts_that_only_the_cpu_needs_are_not_made_for_cuda(gpu_build, dtype):
     def fn(x, y):
         return torch.relu(x @ y) * 2
 
-    def operators(device):
-        places = [((2, 3), dtype, device), ((3, 4), dtype, device)]
-        return [n.op_type for n in converted(traced(fn, *places), OrtOptions()).model.graph.node]
+    def get_operators(device):
+        arguments = [((2, 3), dtype, device), ((3, 4), dtype, device)]
+        return [n.op_type for n in convert(trace(fn, *arguments), OrtOptions()).model.graph.node]
 
-    assert "Cast" not in operators("cuda:0")
+    assert "Cast" not in get_operators("cuda:0")
     if dtype is torch.bfloat16:
-        assert "Cast" in operators("cpu")
+        assert "Cast" in get_operators("cpu")
 
 
 def test_casts_of_integers_are_made_for_cuda_too(gpu_build):
-    """A node without a kernel on CUDA runs on the CPU, and there is no MatMul of int16 there."""
+    """A node without a CUDA kernel runs on the CPU, which has no MatMul for int16."""
     models = [
-        converted(traced(torch.mm, *[((2, 2), torch.int16, device)] * 2), OrtOptions()).model
+        convert(trace(torch.mm, *[((2, 2), torch.int16, device)] * 2), OrtOptions()).model
         for device in ("cpu", "cuda:0")
     ]
-    listed = [[node.op_type for node in model.graph.node] for model in models]
-    assert listed[0] == listed[1] and "Cast" in listed[0]
+    operators = [[node.op_type for node in model.graph.node] for model in models]
+    assert operators[0] == operators[1] and "Cast" in operators[0]
 
 
 def test_duplicate_providers_are_refused_by_name():
@@ -420,7 +420,7 @@ def test_an_unknown_option_of_cuda_lists_the_known(gpu_build):
 
 
 def test_a_provider_that_does_not_start_is_an_error():
-    """ONNX Runtime goes on with the CPU when the libraries of CUDA are missing, and warns."""
+    """If the CUDA libraries are missing, ONNX Runtime only warns and continues on the CPU."""
 
     class Session:
         get_providers = staticmethod(lambda: ["CPUExecutionProvider"])

@@ -1,6 +1,4 @@
-"""Several processes on this machine, gloo: DistributedDataParallel, FSDP2, collectives in the
-graph. `torchrun` starts each script of `distributed/` once for each number of processes; every case
-in it is a test here."""
+"""DistributedDataParallel, FSDP2 and collectives in graphs, in several processes with gloo."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from tests.rotation import turn
 
 TIMEOUT = 180
 
-# Each script, and the numbers of processes that it runs with.
+# Scripts and the numbers of processes that each runs with.
 SCRIPTS = {
     "collectives.py": (2,),
     "ddp.py": (2,),
@@ -34,34 +32,33 @@ pytestmark = [pytest.mark.slow, needs_gloo]
 
 
 @functools.cache
-def outcomes(script, processes):
-    """What became of each case of a script in each process, `{case: (text, text, ...)}`, and the
-    end of what the processes wrote."""
+def run_script(script, processes):
+    """Return a script's outcomes, `{case: (text of rank 0, ...)}`, and the end of its stderr."""
     with tempfile.TemporaryDirectory() as folder:
-        done = torchrun(FOLDER / script, folder, processes=processes, timeout=TIMEOUT)
+        process = torchrun(FOLDER / script, folder, processes=processes, timeout=TIMEOUT)
         files = [Path(folder) / f"{rank}.json" for rank in range(processes)]
-        found = [json.loads(file.read_text()) if file.exists() else {} for file in files]
-    names = {name: None for each in found for name in each}
-    cases = {name: tuple(each.get(name) for each in found) for name in names}
-    return cases, done.stderr[-4000:]
+        reports = [json.loads(file.read_text()) if file.exists() else {} for file in files]
+    names = {name: None for report in reports for name in report}
+    cases = {name: tuple(report.get(name) for report in reports) for name in names}
+    return cases, process.stderr[-4000:]
 
 
-def check(script, case, processes):
-    cases, written = outcomes(script, processes)
+def check_case(script, case, processes):
+    cases, output = run_script(script, processes)
     if case not in cases:
         failed = [name for name, texts in cases.items() if set(texts) != {"ok"}]
         if failed:
             pytest.fail(f"{case} was not reached: {', '.join(failed)} failed before it")
-        pytest.fail(f"no process came to {case}:\n{written}")
+        pytest.fail(f"no process reached {case}:\n{output}")
     for rank, text in enumerate(cases[case]):
         if text not in ("ok", None):
             pytest.fail(f"process {rank}:\n{text}")
     if None in cases[case]:
-        pytest.fail(f"process {cases[case].index(None)} did not end {case}:\n{written}")
+        pytest.fail(f"process {cases[case].index(None)} did not finish {case}:\n{output}")
 
 
-def cases_of(script):
-    """Names of the cases of a script, read from its text: nothing is imported here."""
+def read_case_names(script):
+    """Return the names of a script's cases by parsing it, without an import."""
     for statement in ast.parse((FOLDER / script).read_text()).body:
         if isinstance(statement, ast.Assign) and statement.targets[0].id == "CASES":
             return [name.id for name in statement.value.elts]
@@ -69,18 +66,17 @@ def cases_of(script):
 
 
 def pytest_generate_tests(metafunc):
-    """Every second script runs, and of two numbers of processes one; the commit chooses both, and
-    ``--every-program`` asks for all."""
-    every = metafunc.config.getoption("--every-program")
-    chosen = [
+    """Select scripts and numbers of processes by the commit, or all with `--every-program`."""
+    select_all = metafunc.config.getoption("--every-program")
+    parameters = [
         pytest.param(script, case, processes, id=f"{script[:-3]}-{case}-{processes}")
-        for place, (script, numbers) in enumerate(SCRIPTS.items())
-        if every or (place + turn() // 2) % 2 == 0
-        for processes in (numbers if every else [numbers[(place + turn()) % len(numbers)]])
-        for case in cases_of(script)
+        for index, (script, numbers) in enumerate(SCRIPTS.items())
+        if select_all or (index + turn() // 2) % 2 == 0
+        for processes in (numbers if select_all else [numbers[(index + turn()) % len(numbers)]])
+        for case in read_case_names(script)
     ]
-    metafunc.parametrize(("script", "case", "processes"), chosen)
+    metafunc.parametrize(("script", "case", "processes"), parameters)
 
 
 def test_in_several_processes(script, case, processes):
-    check(script, case, processes)
+    check_case(script, case, processes)

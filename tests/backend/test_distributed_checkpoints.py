@@ -1,5 +1,4 @@
-"""torch.distributed.checkpoint through compiled models: two processes save, and two, four and one
-load, and go on as if nobody had stopped."""
+"""Two processes save a checkpoint of a compiled model; two, four and one load it and continue."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from tests.backend.launch import FOLDER, needs_gloo, torchrun
 
 pytestmark = [pytest.mark.slow, needs_gloo]
 
-RUNS = {  # in this order: script, processes, ending of what is loaded, of what is written
+RUNS = {  # in this order: script, processes, suffix of the loaded and of the saved checkpoint
     "two": ("checkpoints_first.py", 2),
     "two_to_four": ("checkpoints_later.py", 4, "", "_four"),
     "four_to_two": ("checkpoints_later.py", 2, "_four", "_two"),
@@ -24,24 +23,24 @@ RUNS = {  # in this order: script, processes, ending of what is loaded, of what 
 
 @pytest.fixture(scope="module")
 def checkpoints(tmp_path_factory):
-    """The folder of the checkpoints, and what became of each case in each process."""
+    """Return the folder of the checkpoints, and the outcome of each case in each process."""
     folder = tmp_path_factory.mktemp("checkpoints")
-    outcomes, failed = {}, ""
-    for name, (script, processes, *endings) in RUNS.items():
+    outcomes, failure = {}, ""
+    for name, (script, processes, *suffixes) in RUNS.items():
         (folder / name).mkdir()
-        if failed:
-            outcomes[name] = {"": f"it did not run: {failed}"}
+        if failure:
+            outcomes[name] = {"": f"the run was skipped: {failure}"}
             continue
-        done = torchrun(FOLDER / script, folder / name, *endings, processes=processes, timeout=180)
+        run = torchrun(FOLDER / script, folder / name, *suffixes, processes=processes, timeout=180)
         files = [folder / name / f"{rank}.json" for rank in range(processes)]
         outcomes[name] = {
             f"{case} in {file.stem}": text
             for file in files
             for case, text in json.loads(file.read_text() if file.exists() else "{}").items()
         }
-        if done.returncode:
-            failed = f"{name} failed\n{done.stderr[-3000:]}"
-            outcomes[name][""] = failed
+        if run.returncode:
+            failure = f"{name} failed\n{run.stderr[-3000:]}"
+            outcomes[name][""] = failure
     return folder, outcomes
 
 
@@ -56,10 +55,10 @@ def test_a_training_goes_on_from_a_checkpoint(run, checkpoints):
 
 @pytest.mark.alternates(parts=2)
 @pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
-@pytest.mark.parametrize("ending", ["", "_four"])
+@pytest.mark.parametrize("suffix", ["", "_four"])
 @pytest.mark.parametrize("kind", ["ddp", "fsdp_blocks", "fsdp_whole"])
-def test_one_process_loads_and_compiles(kind, ending, checkpoints, fresh_dynamo, monkeypatch):
-    """Without a process group: a model of one process has the weights, and its calls use them."""
+def test_one_process_loads_and_compiles(kind, suffix, checkpoints, fresh_dynamo, monkeypatch):
+    """A model in a single process, without a process group, uses the loaded weights."""
     monkeypatch.syspath_prepend(str(FOLDER))
     from fsdp import Model
 
@@ -70,11 +69,13 @@ def test_one_process_loads_and_compiles(kind, ending, checkpoints, fresh_dynamo,
     with torch.no_grad():
         run(x)
         state = {"training": {"model": model.state_dict()}}
-        dcp.load(state, checkpoint_id=folder / (kind + ending), no_dist=True)
+        dcp.load(state, checkpoint_id=folder / (kind + suffix), no_dist=True)
         eager.load_state_dict(state["training"]["model"])
-        set_model_state_dict(run, state["training"]["model"])  # which renames what is in the dict
+        set_model_state_dict(run, state["training"]["model"])  # renames the keys of the dict
         torch.testing.assert_close(run(x), eager(x), rtol=1e-4, atol=1e-5)
     nn.functional.mse_loss(run(x), y).backward()
     nn.functional.mse_loss(eager(x), y).backward()
-    for (name, mine), theirs in zip(model.named_parameters(), eager.parameters(), strict=True):
-        torch.testing.assert_close(mine.grad, theirs.grad, msg=name)
+    for (name, parameter), expected in zip(
+        model.named_parameters(), eager.parameters(), strict=True
+    ):
+        torch.testing.assert_close(parameter.grad, expected.grad, msg=name)

@@ -1,5 +1,4 @@
-"""Dynamic shapes: results equal eager's at every size, and a graph serves all sizes for which
-dynamo asks for no other one. Symbols come from arguments, marks, a second shape, or from data."""
+"""Dynamic shapes: results equal eager's at every size, with no more graphs than dynamo needs."""
 
 from __future__ import annotations
 
@@ -12,34 +11,33 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from torch.utils import _pytree as pytree
 
 F = torch.nn.functional
-data_dependent = dynamo_config.patch(
+capture_data_dependence = dynamo_config.patch(
     capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True
 )
 
 
-generator = torch.Generator().manual_seed(0)
+GENERATOR = torch.Generator().manual_seed(0)
 
 
 def randn(*shape):
-    return torch.randn(shape, generator=generator)
+    return torch.randn(shape, generator=GENERATOR)
 
 
 def assert_equal_results(expected, got):
     expected, got = pytree.tree_leaves(expected), pytree.tree_leaves(got)
     assert len(expected) == len(got)
-    for a, b in zip(expected, got, strict=True):
-        assert type(a) is type(b)
-        if not isinstance(a, torch.Tensor):
-            assert a == b
+    for expected_value, got_value in zip(expected, got, strict=True):
+        assert type(expected_value) is type(got_value)
+        if not isinstance(expected_value, torch.Tensor):
+            assert expected_value == got_value
             continue
-        assert a.shape == b.shape and a.dtype == b.dtype
-        assert a.stride() == b.stride() or a.numel() == 0
-        torch.testing.assert_close(b, a, atol=1e-5, rtol=1e-5, equal_nan=True)
+        assert expected_value.shape == got_value.shape and expected_value.dtype == got_value.dtype
+        assert expected_value.stride() == got_value.stride() or expected_value.numel() == 0
+        torch.testing.assert_close(got_value, expected_value, atol=1e-5, rtol=1e-5, equal_nan=True)
 
 
 def run_at_sizes(fn, calls, dynamic=True, mark=None, graphs=None):
-    """Compares with eager at every call, and the number of graphs with what dynamo asks any backend
-    for (with `graphs` too, when given)."""
+    """Compare results with eager's, and the number of graphs with dynamo's and with `graphs`."""
     storage = {}
     torch._dynamo.reset()
     options = {"storage": storage}
@@ -52,17 +50,17 @@ def run_at_sizes(fn, calls, dynamic=True, mark=None, graphs=None):
         assert_equal_results(fn(*args), compiled(*args))
     torch._dynamo.reset()
     counter = CompileCounterWithBackend("aot_eager")
-    counted = torch.compile(fn, backend=counter, dynamic=dynamic, fullgraph=True)
+    reference = torch.compile(fn, backend=counter, dynamic=dynamic, fullgraph=True)
     for args in calls:
         if mark:
             mark(*args)
-        counted(*args)
+        reference(*args)
     assert len(storage["instance"]) == counter.frame_count
     assert graphs is None or counter.frame_count == graphs
     return storage["instance"]
 
 
-# -- where symbols come from --------------------------------------------------------------------
+# -- sources of symbols --------------------------------------------------------------------------
 
 
 def test_a_second_shape_makes_the_dimension_dynamic():
@@ -257,14 +255,14 @@ def test_comparison_of_sizes_is_a_result():
     def fn(x):
         return x + 1, x.shape[0] > 4, x.shape[0] == x.shape[1]
 
-    with data_dependent:
+    with capture_data_dependence:
         run_at_sizes(fn, [(randn(3, 4),), (randn(5, 6),), (randn(9, 2),)])
 
 
-# -- sizes and numbers that only the data tell --------------------------------------------------
+# -- data-dependent sizes and numbers ------------------------------------------------------------
 
 
-def bounded(tensor, limit=None):
+def get_bounded_number(tensor, limit=None):
     number = tensor.item()
     torch._check(number >= 0)
     if limit is not None:
@@ -279,18 +277,18 @@ def split_by(x, sizes):
     return [part + 1 for part in torch.split(x, [first, second])]
 
 
-def through_nonzero(x):
-    found = torch.nonzero(x).squeeze(1)
-    return x[found].sum(), found.shape[0], torch.cat([x[found], x])
+def index_with_nonzero(x):
+    indices = torch.nonzero(x).squeeze(1)
+    return x[indices].sum(), indices.shape[0], torch.cat([x[indices], x])
 
 
-SIGNED = [(randn(5, 2),), (randn(7, 2),), (-randn(3, 4).abs(),)]
+SIGNED_CALLS = [(randn(5, 2),), (randn(7, 2),), (-randn(3, 4).abs(),)]
 FROM_DATA = {
-    "nonzero": (lambda x: (torch.nonzero(x > 0), x + 1), SIGNED),
-    "masked_select": (lambda x: torch.masked_select(x, x > 0) * 2, SIGNED),
-    "mask_index": (lambda x: (x[x > 0] * 2, x[x > 0].shape[0]), SIGNED),
+    "nonzero": (lambda x: (torch.nonzero(x > 0), x + 1), SIGNED_CALLS),
+    "masked_select": (lambda x: torch.masked_select(x, x > 0) * 2, SIGNED_CALLS),
+    "mask_index": (lambda x: (x[x > 0] * 2, x[x > 0].shape[0]), SIGNED_CALLS),
     "nonzero_as_index": (
-        through_nonzero,
+        index_with_nonzero,
         [(torch.tensor([0.0, 1, 2]),), (torch.tensor([0.0, 0, 0, 5]),), (torch.zeros(6),)],
     ),
     "unique": (torch.unique, [(torch.randint(0, 5, (n,)),) for n in (10, 20)]),
@@ -319,15 +317,15 @@ FROM_DATA = {
         [(randn(5, 2), torch.tensor(True)), (randn(7, 2), torch.tensor(False))],
     ),
     "new_size": (
-        lambda n: torch.zeros(bounded(n), 3) + 1,
+        lambda n: torch.zeros(get_bounded_number(n), 3) + 1,
         [(torch.tensor(3),), (torch.tensor(0),), (torch.tensor(1),)],
     ),
     "slice": (
-        lambda x, n: x[: bounded(n, x.shape[0])] * 2,
+        lambda x, n: x[: get_bounded_number(n, x.shape[0])] * 2,
         [(randn(5, 2), torch.tensor(n)) for n in (3, 0, 1, 5)],
     ),
     "narrow_view": (
-        lambda x, n: x.narrow(0, 0, bounded(n, x.shape[0])),
+        lambda x, n: x.narrow(0, 0, get_bounded_number(n, x.shape[0])),
         [(randn(5, 2), torch.tensor(n)) for n in (3, 0, 1, 5)],
     ),
     "tolist": (
@@ -341,7 +339,7 @@ FROM_DATA = {
 @pytest.mark.parametrize("name", FROM_DATA)
 def test_sizes_from_data(name):
     fn, calls = FROM_DATA[name]
-    with data_dependent:
+    with capture_data_dependence:
         run_at_sizes(fn, calls)
 
 
@@ -349,7 +347,7 @@ def test_sizes_from_data(name):
 
 
 def train_at_sizes(fn, calls, parameters=()):
-    """Gradients of tensor arguments and parameters equal eager's; returns the kinds of graphs."""
+    """Check gradients of arguments and parameters against eager's; return the kinds of graphs."""
     storage = {}
     options = {"storage": storage}
     compiled = torch.compile(fn, backend="ortable", dynamic=True, fullgraph=True, options=options)
@@ -362,24 +360,24 @@ def train_at_sizes(fn, calls, parameters=()):
     return [record["kind"] for record in storage["instance"]]
 
 
-def network(*layers):
+def make_network(*layers):
     model = torch.nn.Sequential(*layers)
     return model, list(model.parameters())
 
 
 def test_gradients_of_dense_layers_at_every_batch_size():
     nn = torch.nn
-    model, parameters = network(nn.Linear(4, 8), nn.Tanh(), nn.LayerNorm(8), nn.Linear(8, 2))
+    model, parameters = make_network(nn.Linear(4, 8), nn.Tanh(), nn.LayerNorm(8), nn.Linear(8, 2))
     kinds = train_at_sizes(model, [(randn(n, 4),) for n in (3, 5, 9, 2)], parameters)
     assert kinds == ["forward", "backward"]
 
 
 def test_gradients_of_convolutions_at_every_image_size():
     nn = torch.nn
-    model, parameters = network(nn.Conv2d(2, 3, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2))
+    model, parameters = make_network(nn.Conv2d(2, 3, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2))
     kinds = train_at_sizes(model, [(randn(n, 2, 4 * n, 8),) for n in (3, 5, 9)], parameters)
     assert kinds.count("forward") == 1
-    assert kinds.count("backward") <= 1  # torch may run all of it: the tables choose
+    assert kinds.count("backward") <= 1  # the tables may place the whole backward in torch
 
 
 GRADIENTS = {
@@ -406,20 +404,20 @@ def test_number_of_a_tensor_is_saved_for_the_backward(kind):
         return torch.sin(x * (torch.tensor([2, 3]).sum().to(kinds[kind]).item() * 2 + x.shape[0]))
 
     kinds = {int: torch.int64, float: torch.float32}
-    with data_dependent:
+    with capture_data_dependence:
         calls = [(randn(n, n + 3),) for n in (4, 6)]
         assert train_at_sizes(fn, calls) == ["forward", "backward"]
 
 
 def test_gradients_through_a_selection():
-    with data_dependent:
+    with capture_data_dependence:
         kinds = train_at_sizes(lambda x: x[x > 0] * 3, [(randn(n, n + 3),) for n in (4, 6, 9)])
     assert kinds == ["forward", "backward"]
 
 
 @pytest.mark.parametrize("beta", [0, 3])
 def test_a_dynamic_factor_of_0_hides_what_it_is_multiplied_with(beta: int) -> None:
-    """torch does not read the first tensor then, and the graph serves other factors, too."""
+    """With a factor of 0, torch ignores the first tensor; the graph serves other factors, too."""
 
     def product(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: int) -> torch.Tensor:
         return torch.addmm(x, a, b, beta=beta) + torch.addmv(x[0], b.T, a[0], beta=beta)

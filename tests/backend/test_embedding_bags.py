@@ -1,4 +1,4 @@
-"""nn.EmbeddingBag through the backend: values, gradients, and what its graphs are made of."""
+"""nn.EmbeddingBag through the backend: values, gradients, and the operators of its graphs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIZES = {"even": [3, 3, 3, 3], "uneven": [1, 4, 0, 2], "skewed": [0, 5000, 0, 1]
 
 
 class Recommender(nn.Module):
-    """The shape of a DLRM: bags of categories, a dense part, and their interactions."""
+    """A small DLRM: bags of categories, a dense part, and their interactions."""
 
     def __init__(self, mode: str = "sum", tables: int = 3, **options) -> None:
         super().__init__()
@@ -27,11 +27,11 @@ class Recommender(nn.Module):
     def forward(self, x, indices, offsets=None):
         offsets = [None] * len(indices) if offsets is None else offsets
         parts = [bag(i, o) for bag, i, o in zip(self.bags, indices, offsets, strict=True)]
-        every = torch.stack([self.dense(x), *parts], 1)
-        return self.top(torch.bmm(every, every.transpose(1, 2)).flatten(1)).sigmoid()
+        features = torch.stack([self.dense(x), *parts], 1)
+        return self.top(torch.bmm(features, features.transpose(1, 2)).flatten(1)).sigmoid()
 
 
-def bags_of(sizes, tables=3, dtype=torch.int64):
+def make_bags(sizes, tables=3, dtype=torch.int64):
     total = sum(sizes)
     offsets = torch.tensor([0, *sizes[:-1]]).cumsum(0).to(dtype)
     indices = [torch.randint(0, 20, (total,), dtype=dtype) for _ in range(tables)]
@@ -42,13 +42,13 @@ def bags_of(sizes, tables=3, dtype=torch.int64):
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 @pytest.mark.parametrize("sizes", SIZES)
 def test_offsets(run_both, mode, sizes):
-    indices, offsets = bags_of(SIZES[sizes], dtype=torch.int32)
+    indices, offsets = make_bags(SIZES[sizes], dtype=torch.int32)
     model = Recommender(mode)
 
-    def run(x, *each):
-        return model(x, each[:3], each[3:])
+    def call_model(x, *bag_arguments):
+        return model(x, bag_arguments[:3], bag_arguments[3:])
 
-    run_both(run, torch.randn(4, 5), *indices, *offsets, atol=2e-4)
+    run_both(call_model, torch.randn(4, 5), *indices, *offsets, atol=2e-4)
 
 
 @pytest.mark.alternates(parts=3)
@@ -57,7 +57,7 @@ def test_offsets(run_both, mode, sizes):
 def test_two_axes(run_both, length, dynamic):
     indices = [torch.randint(0, 20, (4, length)) for _ in range(3)]
     model = Recommender()
-    run_both(lambda x, *each: model(x, each), torch.randn(4, 5), *indices, dynamic=dynamic)
+    run_both(lambda x, *bags: model(x, bags), torch.randn(4, 5), *indices, dynamic=dynamic)
 
 
 def test_one_graph_serves_bags_of_any_sizes():
@@ -65,10 +65,10 @@ def test_one_graph_serves_bags_of_any_sizes():
     compiled = torch.compile(model, backend="ortable", fullgraph=True, dynamic=True)
     with torch.no_grad():
         for sizes in ([2, 2, 2], [1, 0, 5, 2], [3000, 0, 1, 1, 1], [0, 0]):
-            indices, offsets = bags_of(sizes)
+            indices, offsets = make_bags(sizes)
             x = torch.randn(len(sizes), 5)
-            wanted = model(x, indices, offsets)
-            torch.testing.assert_close(compiled(x, indices, offsets), wanted, atol=1e-4, rtol=1e-4)
+            eager = model(x, indices, offsets)
+            torch.testing.assert_close(compiled(x, indices, offsets), eager, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("sizes", [[2, 2], [1, 3], [1, 2000]])
@@ -83,31 +83,31 @@ def test_infinity_and_nan_stay_in_their_bags(run_both, sizes):
     def bag(weight, indices, offsets):
         return nn.functional.embedding_bag(indices, weight, offsets, mode="sum")
 
-    wanted, _ = run_both(bag, table, indices, offsets, atol=1e-3)
-    assert wanted[0].isinf().all()
-    assert wanted[1].isnan().all()
+    expected, _ = run_both(bag, table, indices, offsets, atol=1e-3)
+    assert expected[0].isinf().all()
+    assert expected[1].isnan().all()
 
 
 @pytest.mark.alternates("mode")
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 @pytest.mark.parametrize("padding", [None, 3])
-@pytest.mark.parametrize("last", [False, True])
-def test_training_equals_eager(mode, padding, last):
-    model = Recommender(mode, padding_idx=padding, include_last_offset=last)
-    other = copy.deepcopy(model)
-    compiled = torch.compile(other, backend="ortable", fullgraph=True)
-    optimizers = [torch.optim.SGD(each.parameters(), 0.5) for each in (model, other)]
+@pytest.mark.parametrize("include_last", [False, True])
+def test_training_equals_eager(mode, padding, include_last):
+    model = Recommender(mode, padding_idx=padding, include_last_offset=include_last)
+    trained = copy.deepcopy(model)
+    compiled = torch.compile(trained, backend="ortable", fullgraph=True)
+    optimizers = [torch.optim.SGD(module.parameters(), 0.5) for module in (model, trained)]
     for sizes in ([1, 4, 0, 2], [2, 2, 2, 1]):
-        indices, offsets = bags_of(sizes)
-        if last:
-            offsets = [torch.cat([each, torch.tensor([7])]) for each in offsets]
+        indices, offsets = make_bags(sizes)
+        if include_last:
+            offsets = [torch.cat([offset, torch.tensor([7])]) for offset in offsets]
         x = torch.randn(4, 5)
-        for each, optimizer in zip((model, compiled), optimizers, strict=True):
+        for module, optimizer in zip((model, compiled), optimizers, strict=True):
             optimizer.zero_grad()
-            each(x, indices, offsets).square().sum().backward()
+            module(x, indices, offsets).square().sum().backward()
             optimizer.step()
-        for mine, theirs in zip(other.parameters(), model.parameters(), strict=True):
-            torch.testing.assert_close(mine.grad, theirs.grad, atol=1e-5, rtol=1e-3)
+        for got, expected in zip(trained.parameters(), model.parameters(), strict=True):
+            torch.testing.assert_close(got.grad, expected.grad, atol=1e-5, rtol=1e-3)
 
 
 def test_weights_of_samples_are_trained():
@@ -117,18 +117,18 @@ def test_weights_of_samples_are_trained():
         )
 
     indices, offsets = torch.randint(0, 6, (7,)), torch.tensor([0, 3, 3])
-    wanted, found = [], []
-    for function, grads in ((bag, wanted), (torch.compile(bag, backend="ortable"), found)):
+    expected, got = [], []
+    for function, grads in ((bag, expected), (torch.compile(bag, backend="ortable"), got)):
         torch.manual_seed(1)
         weight, factors = torch.randn(6, 4, requires_grad=True), torch.randn(7, requires_grad=True)
         function(weight, indices, offsets, factors).square().sum().backward()
         grads += [weight.grad, factors.grad]
-    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(got, expected)
 
 
 @pytest.mark.parametrize("offsets", [[0, 2, 4], [0, 1, 4], [0, 0, 3], [0]])
 def test_offsets_of_the_model_itself(offsets) -> None:
-    """Known when the model is converted; some are evenly spaced from 0, which is another graph."""
+    """The offsets are constants; evenly spaced offsets from 0 give another graph."""
 
     class Bags(nn.Module):
         def __init__(self) -> None:

@@ -1,5 +1,4 @@
-"""What cannot work fails with an error that names the cause and the remedy, and nothing falls back
-silently."""
+"""Unsupported programs raise errors that name cause and remedy; nothing falls back silently."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from ortable.errors import (
 
 @pytest.fixture(scope="module")
 def unknown_op():
-    """An operator that no table knows."""
+    """Define two operators that no table contains."""
     with torch.library._scoped_library("ortable_test_failures", "DEF") as library:
         library.define("mystery(Tensor x) -> Tensor")
         library.define("riddle(Tensor x) -> Tensor")
@@ -30,8 +29,8 @@ def unknown_op():
         yield torch.ops.ortable_test_failures
 
 
-def cause_of(error):
-    """The error of ours behind the one that dynamo raises."""
+def get_cause(error):
+    """Return ortable's error inside the one that dynamo raises."""
     assert isinstance(error, BackendCompilerFailed)
     return error.inner_exception
 
@@ -51,9 +50,9 @@ def test_every_unsupported_operator_is_listed(unknown_op):
     )
     with pytest.raises(BackendCompilerFailed) as error:
         fn(torch.randn(3))
-    cause = cause_of(error.value)
+    cause = get_cause(error.value)
     assert isinstance(cause, FunctionNotFoundError)
-    text = " ".join(str(cause).split())  # lists go on in the next line
+    text = " ".join(str(cause).split())  # joins lists that span several lines
     assert "ortable_test_failures::mystery, 2 calls" in text
     assert "ortable_test_failures::riddle, 1 call" in text
     assert "test_failures.py" in text
@@ -64,7 +63,7 @@ def test_operator_refused_on_purpose(name):
     fn = torch.compile(lambda x: torch.relu(x) + 1, backend="ortable", options={"raise_on": [name]})
     with pytest.raises(BackendCompilerFailed) as error:
         fn(torch.randn(3))
-    assert isinstance(cause_of(error.value), FunctionNotFoundError)
+    assert isinstance(get_cause(error.value), FunctionNotFoundError)
     assert "raise_on" in str(error.value)
 
 
@@ -74,7 +73,7 @@ def test_missing_provider_lists_what_is_there():
     )
     with pytest.raises(BackendCompilerFailed) as error:
         fn(torch.randn(3))
-    cause = cause_of(error.value)
+    cause = get_cause(error.value)
     assert isinstance(cause, ProviderError)
     assert "CPUExecutionProvider" in str(cause) and "onnxruntime-migraphx" in str(cause)
 
@@ -103,7 +102,7 @@ def test_complex_half_argument_is_refused_by_name():
     fn = torch.compile(lambda z: z + 1, backend="ortable", options={"fallback": "error"})
     with pytest.raises(BackendCompilerFailed) as error:
         fn(torch.zeros(3, dtype=torch.complex32))
-    cause = cause_of(error.value)
+    cause = get_cause(error.value)
     assert isinstance(cause, ConversionError)
     assert "complex32" in str(cause)
 
@@ -117,15 +116,15 @@ def test_opset_that_onnxruntime_cannot_run():
 
 
 def test_model_that_onnxruntime_refuses():
-    def break_it(model):
+    def break_model(model):
         model.graph.node[0].op_type = "NoSuchOperator"
 
     fn = torch.compile(
-        lambda x: x + 1, backend="ortable", options={"pre_ort_model_transforms": break_it}
+        lambda x: x + 1, backend="ortable", options={"pre_ort_model_transforms": break_model}
     )
     with pytest.raises(BackendCompilerFailed) as error:
         fn(torch.randn(3))
-    assert isinstance(cause_of(error.value), ProviderError)
+    assert isinstance(get_cause(error.value), ProviderError)
     assert "NoSuchOperator" in str(error.value) and "dump_prefix" in str(error.value)
 
 
@@ -183,7 +182,7 @@ def test_tensors_that_onnx_runtime_cannot_take_are_refused():
 @pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("grad", [True, False])
 @pytest.mark.parametrize(
-    ("fn", "said"),
+    ("fn", "message"),
     [
         (lambda x, m: m + 1, "Argument 0 "),
         (lambda x, m: x.to("meta"), "Result 0 "),
@@ -191,34 +190,34 @@ def test_tensors_that_onnx_runtime_cannot_take_are_refused():
         (lambda x, m: (x + m.shape[0], m), None),
     ],
 )
-def test_tensors_without_data(fn, said, grad):
+def test_tensors_without_data(fn, message, grad):
     x, m = torch.ones(3, requires_grad=grad), torch.ones(2, device="meta", requires_grad=grad)
 
     def check(**options):
         torch._dynamo.reset()
-        found = torch.compile(fn, backend="ortable", options=options)(x, m)
-        wanted = fn(x, m)
-        for one, two in zip(
-            *(v if isinstance(v, tuple) else (v,) for v in (found, wanted)), strict=True
+        got = torch.compile(fn, backend="ortable", options=options)(x, m)
+        expected = fn(x, m)
+        for result, reference in zip(
+            *(v if isinstance(v, tuple) else (v,) for v in (got, expected)), strict=True
         ):
-            assert one.device == two.device and one.shape == two.shape
-            assert one.is_meta or torch.equal(one, two)
+            assert result.device == reference.device and result.shape == reference.shape
+            assert result.is_meta or torch.equal(result, reference)
 
     check(hints=False)
-    if said is None:
+    if message is None:
         return check(fallback="error")
-    with pytest.raises(BackendCompilerFailed, match=said) as error:
+    with pytest.raises(BackendCompilerFailed, match=message) as error:
         check(fallback="error")
-    assert isinstance(cause_of(error.value), ConversionError)
-    assert "is on device meta, which has no data" in str(cause_of(error.value))
+    assert isinstance(get_cause(error.value), ConversionError)
+    assert "is on device meta, which has no data" in str(get_cause(error.value))
 
 
-# torch 2.15 shows what is packed for mkldnn when it compiles, older ones at the call.
-SHOWN_LATER = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 15)
-REFUSED = (InputError,) if SHOWN_LATER else (InputError, BackendCompilerFailed)
+# torch 2.15 passes mkldnn tensors to the backend at compilation, older versions at the call.
+MKLDNN_FAILS_AT_CALL = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 15)
+ERRORS = (InputError,) if MKLDNN_FAILS_AT_CALL else (InputError, BackendCompilerFailed)
 
 
-class Shifted(torch.nn.Module):
+class AddShift(torch.nn.Module):
     def __init__(self, shift):
         super().__init__()
         self.shift = shift
@@ -230,7 +229,7 @@ class Shifted(torch.nn.Module):
 @pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("backend", ["ortable", onnx_debug_backend])
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("convert", "message"),
     [
         (FakeTensorMode().from_tensor, "is a fake tensor, which has no data, and ONNX Runtime"),
         (
@@ -239,45 +238,44 @@ class Shifted(torch.nn.Module):
         ),
     ],
 )
-def test_tensors_whose_memory_cannot_be_read(kind, said, backend):
-    plain = torch.arange(6.0).reshape(2, 3)
-    calls = [(Shifted(1.0), kind(plain)), (Shifted(kind(plain)), kind(plain))]
+def test_tensors_whose_memory_cannot_be_read(convert, message, backend):
+    dense = torch.arange(6.0).reshape(2, 3)
+    calls = [(AddShift(1.0), convert(dense)), (AddShift(convert(dense)), convert(dense))]
     for module, x in calls:
         torch._dynamo.reset()
-        fast = torch.compile(module, backend=backend, options={"fallback": "error"})
-        with torch.no_grad(), pytest.raises(REFUSED, match=rf"Argument \d \(\w+\) {said}"):
-            fast(x)
+        compiled = torch.compile(module, backend=backend, options={"fallback": "error"})
+        with torch.no_grad(), pytest.raises(ERRORS, match=rf"Argument \d \(\w+\) {message}"):
+            compiled(x)
     torch._dynamo.reset()
-    fast = torch.compile(Shifted(1.0), backend=backend, options={"fallback": "error"})
+    compiled = torch.compile(AddShift(1.0), backend=backend, options={"fallback": "error"})
     with torch.no_grad():
-        assert torch.equal(fast(plain), plain + 1)
-        with pytest.raises(REFUSED, match=said):
-            fast(kind(plain))
-        assert torch.equal(fast(plain), plain + 1)
+        assert torch.equal(compiled(dense), dense + 1)
+        with pytest.raises(ERRORS, match=message):
+            compiled(convert(dense))
+        assert torch.equal(compiled(dense), dense + 1)
 
 
 def test_a_packed_tensor_is_not_returned_as_a_dense_one():
-    def unpacked(x):
+    def unpack(x):
         packed = x.to_mkldnn()
         torch._dynamo.graph_break()
         return packed.to_dense()
 
-    said = r"has layout torch._mkldnn, .* Call to_dense\(\)|aten::to_mkldnn: it has no converter"
-    with pytest.raises(REFUSED, match=said):
-        torch.compile(unpacked, backend="ortable", options={"fallback": "error"})(torch.ones(2, 3))
+    message = r"has layout torch._mkldnn, .* Call to_dense\(\)|aten::to_mkldnn: it has no converter"
+    with pytest.raises(ERRORS, match=message):
+        torch.compile(unpack, backend="ortable", options={"fallback": "error"})(torch.ones(2, 3))
 
 
 def test_an_error_of_onnx_runtime_in_a_call():
-    fast = torch.compile(Lookup(), backend="ortable")
+    compiled = torch.compile(Lookup(), backend="ortable")
     with torch.no_grad():
-        fast(torch.tensor([1, 2]))
+        compiled(torch.tensor([1, 2]))
         with pytest.raises(ProviderError, match="out of data bounds"):
-            fast(torch.tensor([1, 9]))
+            compiled(torch.tensor([1, 9]))
 
 
 class Table(torch.nn.Embedding):
-    """It promises that its indices are in range, as torch's decompositions do, so nothing checks
-    them."""
+    """An embedding that skips the index checks, like some decompositions of torch."""
 
     def forward(self, x):
         return torch.ops.aten._unsafe_index(self.weight, [x]).relu()
@@ -293,16 +291,16 @@ class Lookup(torch.nn.Module):
 
 
 def test_an_error_of_onnx_runtime_names_the_line_of_the_model():
-    fast = torch.compile(Lookup(), backend="ortable")
+    compiled = torch.compile(Lookup(), backend="ortable")
     with torch.no_grad():
-        fast(torch.tensor([1, 2]))
+        compiled(torch.tensor([1, 2]))
         with pytest.raises(ProviderError) as error:
-            fast(torch.tensor([1, 9]))
-    first, source, node, advice = str(error.value).splitlines()
-    assert first.startswith(
+            compiled(torch.tensor([1, 9]))
+    summary, source, node, advice = str(error.value).splitlines()
+    assert summary.startswith(
         "ONNX Runtime cannot run the graph with these arguments at test_failures.py:"
     )
-    assert first.endswith(
+    assert summary.endswith(
         ": indices element out of data bounds, idx=9 must be within the inclusive range [-4,3]"
     )
     assert source.endswith(": return torch.ops.aten._unsafe_index(self.weight, [x]).relu()")
@@ -319,8 +317,8 @@ def twice(x: torch.Tensor) -> torch.Tensor:
 twice.register_fake(torch.empty_like)
 
 
-class Twice(torch.autograd.Function):
-    """Its gradient has no converter."""
+class IdentityWithUnsupportedGradient(torch.autograd.Function):
+    """An identity whose gradient calls an operator without a converter."""
 
     @staticmethod
     def forward(ctx, x):
@@ -334,14 +332,14 @@ class Twice(torch.autograd.Function):
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_a_backward_that_cannot_be_compiled_says_so_once_and_shortly(dynamic, caplog):
     fn = torch.compile(
-        lambda x: Twice.apply(x).sum(),
+        lambda x: IdentityWithUnsupportedGradient.apply(x).sum(),
         backend="ortable",
         dynamic=dynamic,
         options={"fallback": "error"},
     )
     x = torch.rand(3, 4, requires_grad=True)
     with caplog.at_level("WARNING"):
-        loss = fn(x)  # torch compiles the backward of a dynamic graph here
+        loss = fn(x)  # compiles the backward, too, if the graph is dynamic
     assert "failed to eagerly compile" not in caplog.text
     for _ in range(2):
         with pytest.raises(FunctionNotFoundError) as error:

@@ -1,4 +1,4 @@
-"""8-bit floats, which dlpack does not know in ONNX Runtime: arguments, results, casts, weights."""
+"""8-bit floats as arguments, results and weights; ONNX Runtime's dlpack does not support them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def assert_same_bytes(got, expected):
     assert torch.equal(got.reshape(-1).view(torch.uint8), expected.reshape(-1).view(torch.uint8))
 
 
-def every_byte(dtype):
+def make_every_byte(dtype):
     return torch.arange(256, dtype=torch.int32).to(torch.uint8).view(dtype).reshape(4, 64)
 
 
@@ -40,7 +40,7 @@ def test_arguments_and_results(dtype):
     limits = torch.tensor([447, 448, 463, 464, 465, 57344, 61439, 61440, 61441, 240, 247, 248, 249])
     y = torch.cat([y, limits, -limits])
     run = compiled(fn)
-    for x in (every_byte(dtype), every_byte(dtype).t().contiguous().t()):
+    for x in (make_every_byte(dtype), make_every_byte(dtype).t().contiguous().t()):
         for got, expected in zip(run(x, y), fn(x, y), strict=True):
             if got.is_floating_point() and got.dtype.itemsize > 1:
                 torch.testing.assert_close(got, expected, rtol=0, atol=0, equal_nan=True)
@@ -115,9 +115,9 @@ def test_what_has_no_kernel_is_refused_or_runs_in_torch():
     def fn(x):
         return torch.cat([x, x]).float() + 1
 
-    with pytest.raises(Exception, match="cat") as raised:
+    with pytest.raises(Exception, match="cat") as error:
         compiled(fn, fallback="error")(x)
-    assert isinstance(raised.value.__cause__ or raised.value.inner_exception, OrtableError)
+    assert isinstance(error.value.__cause__ or error.value.inner_exception, OrtableError)
     torch._dynamo.reset()
     torch.testing.assert_close(compiled(fn, hints=False)(x), fn(x))
 

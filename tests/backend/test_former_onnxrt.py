@@ -1,5 +1,4 @@
-"""What PyTorch's former backend `onnxrt` could do, as its own tests showed it: each behaviour with
-the API of this package."""
+"""Behaviours of PyTorch's former backend `onnxrt`, from its own tests, with this package's API."""
 
 from __future__ import annotations
 
@@ -56,12 +55,12 @@ def test_size_as_input_and_output():
 
 
 def test_results_that_are_none():
-    """The backward has no gradient for arguments that want none; a result may be None itself."""
+    """The backward returns None for arguments without a gradient; a result may also be None."""
     storage = {}
     run = compiled(lambda x, w: (x * w, None), storage=storage)
     x, w = torch.randn(3), torch.randn(3, requires_grad=True)
-    result, nothing = run(x, w)
-    assert nothing is None
+    result, none_result = run(x, w)
+    assert none_result is None
     result.sum().backward()
     assert x.grad is None
     assert_close(w.grad, x)
@@ -107,7 +106,7 @@ class MNIST(torch.nn.Module):
 
 @pytest.mark.parametrize("loss_inside", [False, True])
 def test_training_like_mnist(loss_inside):
-    def losses(compile_it):
+    def train_model(use_compiled):
         torch.manual_seed(0)
         model = MNIST()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -115,32 +114,32 @@ def test_training_like_mnist(loss_inside):
         def step(x, y):
             return F.nll_loss(model(x), y)
 
-        if compile_it and loss_inside:
+        if use_compiled and loss_inside:
             step = compiled(step)
-        elif compile_it:
+        elif use_compiled:
             run = compiled(model)
             step = lambda x, y: F.nll_loss(run(x), y)  # noqa: E731
-        found = []
+        losses = []
         for _ in range(4):
             x, y = torch.randn(8, 1, 16, 16), torch.randint(0, 10, (8,))
             optimizer.zero_grad()
             loss = step(x, y)
             loss.backward()
             optimizer.step()
-            found.append(loss.detach())
-        return found, [p.detach() for p in model.parameters()]
+            losses.append(loss.detach())
+        return losses, [p.detach() for p in model.parameters()]
 
-    assert_close(losses(True), losses(False))
+    assert_close(train_model(True), train_model(False))
 
 
 # -- options ------------------------------------------------------------------------------------
 
 
 def test_transforms_of_the_model_run_in_order_and_take_effect():
-    seen = []
+    operators = []
 
-    def count(model):
-        seen.append([node.op_type for node in model.graph.node])
+    def record(model):
+        operators.append([node.op_type for node in model.graph.node])
 
     def negate(model):
         changed = onnx.ModelProto()
@@ -150,18 +149,18 @@ def test_transforms_of_the_model_run_in_order_and_take_effect():
                 node.op_type = "Neg"
         return changed
 
-    run = compiled(lambda x: torch.abs(x) + 1, pre_ort_model_transforms=[count, negate, count])
+    run = compiled(lambda x: torch.abs(x) + 1, pre_ort_model_transforms=[record, negate, record])
     x = torch.randn(4)
     assert_close(run(x), 1 - x)
-    assert seen == [["Abs", "Add"], ["Neg", "Add"]]
+    assert operators == [["Abs", "Add"], ["Neg", "Add"]]
 
 
 def test_transforms_see_the_backward_too():
-    kinds = []
+    node_counts = []
     model = MLP()
-    run = compiled(model, pre_ort_model_transforms=lambda m: kinds.append(len(m.graph.node)))
+    run = compiled(model, pre_ort_model_transforms=lambda m: node_counts.append(len(m.graph.node)))
     run(torch.randn(3, 2)).sum().backward()
-    assert len(kinds) == 2
+    assert len(node_counts) == 2
 
 
 @pytest.mark.parametrize(
@@ -176,7 +175,7 @@ def test_providers_are_chosen(providers):
 
 
 def test_a_preferred_provider_that_is_missing_is_an_error():
-    """The former backend went on with what was left; here nothing runs elsewhere in silence."""
+    """The former backend used the remaining providers; this package never falls back silently."""
     missing = sorted(
         set(onnxruntime.get_all_providers()) - set(onnxruntime.get_available_providers())
     )
@@ -187,7 +186,7 @@ def test_a_preferred_provider_that_is_missing_is_an_error():
 
 
 def test_tensors_on_two_devices():
-    """The former backend took mixed devices; here the provider must serve all of them."""
+    """The former backend accepted mixed devices; here the provider must support all of them."""
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device")
     with pytest.raises(Exception, match="must be on the CPU"):
@@ -243,7 +242,7 @@ def test_the_opset_is_chosen(opset):
 
 @pytest.fixture
 def unknown_operator():
-    """An operator that no table knows."""
+    """Define an operator that no table contains."""
     with torch.library._scoped_library("former_onnxrt", "DEF") as library:
         library.define("odd(Tensor x) -> Tensor")
         library.impl("odd", lambda x: x**3, "CompositeExplicitAutograd")
@@ -252,7 +251,7 @@ def unknown_operator():
 
 
 def test_supported_parts_run_between_unsupported_operators(unknown_operator):
-    """The former backend partitioned by itself, too; here an option refuses it."""
+    """The former backend also partitioned by default; here an option turns this into an error."""
 
     def fn(x, w):
         y = torch.softmax(torch.relu(x @ w), -1)
@@ -278,14 +277,14 @@ def test_one_compiled_function_in_many_threads():
     with torch.no_grad():
         run(torch.randn(4, 2))
 
-    def work(number):
-        generator = torch.Generator().manual_seed(number)
+    def run_calls(index):
+        generator = torch.Generator().manual_seed(index)
         with torch.no_grad():
             for size in range(2, 40):
                 x = torch.randn(size, 2, generator=generator)
                 assert_close(run(x), model(x))
 
-    in_threads(4, work)
+    in_threads(4, run_calls)
 
 
 def test_one_compiled_function_trains_in_many_threads():
@@ -293,21 +292,21 @@ def test_one_compiled_function_trains_in_many_threads():
     run = compiled(lambda x, w: torch.tanh(x @ w).sum())
     run(torch.randn(4, 2), weight.clone().requires_grad_()).backward()
 
-    def work(number):
-        generator = torch.Generator().manual_seed(number)
+    def train(index):
+        generator = torch.Generator().manual_seed(index)
         for _ in range(20):
             x = torch.randn(4, 2, generator=generator)
-            own, other = (weight.clone().requires_grad_() for _ in range(2))
-            run(x, own).backward()
-            torch.tanh(x @ other).sum().backward()
-            assert_close(own.grad, other.grad)
+            compiled_weight, eager_weight = (weight.clone().requires_grad_() for _ in range(2))
+            run(x, compiled_weight).backward()
+            torch.tanh(x @ eager_weight).sum().backward()
+            assert_close(compiled_weight.grad, eager_weight.grad)
 
-    in_threads(4, work)
+    in_threads(4, train)
 
 
 def test_every_thread_compiles_its_own():
-    def work(number):
-        x = torch.randn(number + 2, 3)
-        assert_close(compiled(lambda x: torch.relu(x) * number)(x), torch.relu(x) * number)
+    def compile_and_check(index):
+        x = torch.randn(index + 2, 3)
+        assert_close(compiled(lambda x: torch.relu(x) * index)(x), torch.relu(x) * index)
 
-    in_threads(4, work)
+    in_threads(4, compile_and_check)

@@ -1,5 +1,4 @@
-"""Weights as constants of the session: no change of a weight gives a stale result, and constants
-come back when the weights rest."""
+"""Weights as session constants: no change gives a stale result, and stable weights freeze again."""
 
 from __future__ import annotations
 
@@ -20,50 +19,50 @@ from tests.backend.freezing import (
 )
 
 
-def optimizer(kind, **options):
+def make_optimizer_change(kind, **options):
     def change(model):
-        made = getattr(torch.optim, kind)(model.parameters(), lr=0.05, **options)
+        stepper = getattr(torch.optim, kind)(model.parameters(), lr=0.05, **options)
         model(BATCH).sum().backward()
-        made.step()
-        made.zero_grad()
+        stepper.step()
+        stepper.zero_grad()
 
     return change
 
 
-def in_place_under_inference_mode(model):
+def write_in_inference_mode(model):
     with torch.inference_mode():
         model[0].weight.add_(1)
 
 
-def through_a_view(model):
+def write_view(model):
     with torch.no_grad():
         model[0].weight[0].fill_(0.5)
 
 
-def buffer(model):
+def write_buffer(model):
     model[2].running_mean.add_(0.25)
 
 
-def state_dict(model):
+def load_state(model):
     model.load_state_dict({k: v + 1 for k, v in model.state_dict().items()})
 
 
-def state_dict_assigned(model):
+def assign_state(model):
     model.load_state_dict({k: v + 1 for k, v in model.state_dict().items()}, assign=True)
 
 
-def data_set_twice(model):
-    """The second tensor may lie where the first weight lay."""
+def set_data_twice(model):
+    """The second tensor may have the address of the first weight."""
     model[0].weight.data = model[0].weight.data * 2
     model[0].weight.data = model[0].weight.data * 2
 
 
-def new_parameter(model):
+def replace_parameter(model):
     model[0].weight = torch.nn.Parameter(torch.ones(5, 4))
 
 
-def new_parameter_over_the_same_memory(model):
-    """The version begins anew, and reaches that of the parameter before."""
+def replace_parameter_in_same_memory(model):
+    """The new parameter's version starts at 0 and reaches that of the old one."""
     version = model[0].weight._version
     model[0].weight = torch.nn.Parameter(model[0].weight.data)
     with torch.no_grad():
@@ -71,17 +70,17 @@ def new_parameter_over_the_same_memory(model):
             model[0].weight.add_(1)
 
 
-def moved_and_back(model):
+def move_to_double_and_back(model):
     model.to(torch.float64).to(torch.float32)
     model[0].weight.data.mul_(2)
 
 
-def vector(model):
+def load_vector(model):
     values = torch.nn.utils.parameters_to_vector(model.parameters())
     torch.nn.utils.vector_to_parameters(values.detach() * 2, model.parameters())
 
 
-def swapped_tensors(model):
+def swap_tensors(model):
     torch.utils.swap_tensors(model[0].weight, torch.nn.Parameter(torch.ones(5, 4)))
 
 
@@ -91,25 +90,25 @@ def set_storage(model):
 
 
 CHANGES = [
-    optimizer("SGD", foreach=True),
-    optimizer("SGD", foreach=False),
-    optimizer("SGD", fused=True),
-    optimizer("Adam", foreach=True),
-    optimizer("Adam", fused=True),
-    optimizer("AdamW", fused=True),
+    make_optimizer_change("SGD", foreach=True),
+    make_optimizer_change("SGD", foreach=False),
+    make_optimizer_change("SGD", fused=True),
+    make_optimizer_change("Adam", foreach=True),
+    make_optimizer_change("Adam", fused=True),
+    make_optimizer_change("AdamW", fused=True),
     in_place,
-    in_place_under_inference_mode,
-    through_a_view,
-    buffer,
-    state_dict,
-    state_dict_assigned,
+    write_in_inference_mode,
+    write_view,
+    write_buffer,
+    load_state,
+    assign_state,
     data_set,
-    data_set_twice,
-    new_parameter,
-    new_parameter_over_the_same_memory,
-    moved_and_back,
-    vector,
-    swapped_tensors,
+    set_data_twice,
+    replace_parameter,
+    replace_parameter_in_same_memory,
+    move_to_double_and_back,
+    load_vector,
+    swap_tensors,
     set_storage,
 ]
 NAMES = [
@@ -127,16 +126,16 @@ NAMES = [
 def test_a_change_is_seen_at_once_and_constants_come_back(change, backends):
     model = make_model()
     compiled = compile_frozen(model, backends)
-    made = len(backends)
+    backend_count = len(backends)
     with torch.no_grad():
-        before = compiled(BATCH)
+        original = compiled(BATCH)
     for _ in range(2):
         change(model)
         check(compiled, model)
         with torch.no_grad():
-            assert not torch.allclose(compiled(BATCH), before)
+            assert not torch.allclose(compiled(BATCH), original)
         rests(compiled, model, backends)
-    assert len(backends) == made
+    assert len(backends) == backend_count
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=NAMES)
@@ -151,7 +150,7 @@ def test_a_change_is_seen_by_weights_that_are_inputs(change):
 
 
 def test_fused_optimizers_count_no_version():
-    """Why steps of optimizers are watched."""
+    """This is why optimizer steps are hooked."""
     weight = torch.nn.Parameter(torch.ones(3))
     weight.grad = torch.ones(3)
     version = weight._version
@@ -160,7 +159,7 @@ def test_fused_optimizers_count_no_version():
 
 
 def test_an_optimizer_of_the_users_that_writes_through_data(backends):
-    class Plain(torch.optim.Optimizer):
+    class DataOptimizer(torch.optim.Optimizer):
         def __init__(self, parameters):
             super().__init__(parameters, {})
 
@@ -171,14 +170,14 @@ def test_an_optimizer_of_the_users_that_writes_through_data(backends):
 
     model = make_model()
     compiled = compile_frozen(model, backends)
-    Plain(model.parameters()).step()
+    DataOptimizer(model.parameters()).step()
     check(compiled, model)
 
 
 def test_steps_of_another_models_optimizer_change_nothing(backends):
-    model, other = make_model(), make_model()
+    model, other_model = make_model(), make_model()
     compiled = compile_frozen(model, backends)
-    optimizer("Adam", fused=True)(other)
+    make_optimizer_change("Adam", fused=True)(other_model)
     check(compiled, model)
     assert is_frozen(backends[-1])
     assert backends[-1].sessions == [True]
@@ -188,9 +187,9 @@ def test_steps_of_another_models_optimizer_change_nothing(backends):
 def test_refresh_after_a_write_that_leaves_no_trace(target, backends):
     model = torch.nn.Sequential(torch.nn.Linear(4, 512), torch.nn.Linear(512, 2))
     compiled = compile_frozen(model, backends)
-    model[0].weight.data[1] = 9  # one row of many
-    given = {"all": (), "module": (model,), "compiled": (compiled,), "tensor": (model[0].weight,)}
-    ortable.refresh(*given[target])
+    model[0].weight.data[1] = 9  # only one of many rows
+    args = {"all": (), "module": (model,), "compiled": (compiled,), "tensor": (model[0].weight,)}
+    ortable.refresh(*args[target])
     check(compiled, model)
     rests(compiled, model, backends)
 
@@ -228,7 +227,7 @@ def test_weights_that_always_change_are_frozen_ever_more_seldom(backends):
         in_place(model)
         check(compiled, model)
     assert backends[-1].sessions == [True, False]
-    for _ in range(60):  # long enough at rest for a while
+    for _ in range(60):  # five stable calls suffice until the back-off has grown
         in_place(model)
         for _ in range(5):
             check(compiled, model)
@@ -240,13 +239,13 @@ def test_constants_come_back_after_as_many_calls_at_rest_as_asked(change, backen
     model = make_model()
     compiled = compile_frozen(model, backends)
     change(model)
-    asked = 4  # twice as many as before any were given up
-    for rested in (*range(asked), *range(asked)):  # the first one comes after a change
-        assert backends[-1]._back_off.required_calls in (2, asked)
-        if rested == 0:
+    required = 4  # twice the initial number, because constants were dropped once
+    for stable_calls in (*range(required), *range(required)):  # 0: the weights just changed
+        assert backends[-1]._back_off.required_calls in (2, required)
+        if stable_calls == 0:
             change(model)
         check(compiled, model)
-        assert not is_frozen(backends[-1]), rested
+        assert not is_frozen(backends[-1]), stable_calls
     check(compiled, model)
     assert is_frozen(backends[-1])
     assert backends[-1].sessions == [True, False, True]
@@ -257,7 +256,7 @@ def test_a_weight_that_is_shared_with_another_process_stays_an_input(backends):
     model[0].weight.data.share_memory_()
     compiled = torch.compile(model, backend="ortable")
     check(compiled, model)
-    model[0].weight.data.mul_(2)  # as another process would
+    model[0].weight.data.mul_(2)  # simulates a write of another process
     check(compiled, model)
 
 
@@ -266,17 +265,17 @@ def test_weights_made_under_inference_mode_stay_inputs(backends):
         model = make_model()
         compiled = torch.compile(model, backend="ortable")
         torch.testing.assert_close(compiled(BATCH), model(BATCH))
-        model[0].weight.mul_(2)  # counts no version
+        model[0].weight.mul_(2)  # changes no version counter
         torch.testing.assert_close(compiled(BATCH), model(BATCH))
         assert backends[-1].sessions == [False]
 
 
 @pytest.mark.parametrize("freeze", ["auto", "trust"])
-@pytest.mark.parametrize("how", ["inference_mode", "shared"])
-def test_weights_that_stay_inputs_are_not_rounded(how, freeze):
-    with torch.inference_mode(how == "inference_mode"):
+@pytest.mark.parametrize("origin", ["inference_mode", "shared"])
+def test_weights_that_stay_inputs_are_not_rounded(origin, freeze):
+    with torch.inference_mode(origin == "inference_mode"):
         model = torch.nn.Linear(64, 64)
-    if how == "shared":
+    if origin == "shared":
         model.share_memory()
     options = {"weights": "int8", "freeze": freeze}
     with (

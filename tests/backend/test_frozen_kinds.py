@@ -1,4 +1,4 @@
-"""Which weights become constants: types, layouts, ties, graphs and threads that share them."""
+"""Weights that become constants: dtypes, layouts, tied weights, shared graphs and threads."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.backend.threads import in_threads
 )
 @pytest.mark.parametrize("shape", [(), (0,), (0, 3), (1,), (3,), (40, 30)])
 def test_constants_of_every_type_and_size(dtype, shape, backends):
-    class Holder(torch.nn.Module):
+    class BufferModule(torch.nn.Module):
         def __init__(self):
             super().__init__()
             values = torch.arange(max(1, torch.Size(shape).numel())) % 3
@@ -47,10 +47,10 @@ def test_constants_of_every_type_and_size(dtype, shape, backends):
         def forward(self, x):
             return torch.where(self.held, 1, 2) if dtype is torch.bool else self.held + self.held
 
-    model = Holder()
+    model = BufferModule()
     compiled = torch.compile(model, backend="ortable")
     torch.testing.assert_close(compiled(BATCH), model(BATCH))
-    # a result without elements is a constant of the graph
+    # A result without elements is a constant of the graph, which needs no session.
     assert backends[-1].sessions == ([] if 0 in shape else [True])
     model.held.zero_()
     torch.testing.assert_close(compiled(BATCH), model(BATCH))
@@ -68,7 +68,7 @@ def test_constants_of_every_type_and_size(dtype, shape, backends):
 )
 @pytest.mark.parametrize("freeze", ["auto", "off"])
 def test_weights_in_any_layout(make, freeze, backends):
-    class Holder(torch.nn.Module):
+    class BufferModule(torch.nn.Module):
         def __init__(self):
             super().__init__()
             self.register_buffer("held", make())
@@ -76,7 +76,7 @@ def test_weights_in_any_layout(make, freeze, backends):
         def forward(self, x):
             return x @ self.held
 
-    model = Holder()
+    model = BufferModule()
     compiled = torch.compile(model, backend="ortable", options={"freeze": freeze})
     check(compiled, model)
     base = model.held if model.held._base is None else model.held._base
@@ -87,7 +87,7 @@ def test_weights_in_any_layout(make, freeze, backends):
 
 
 def test_complex_weights_stay_inputs(backends):
-    class Holder(torch.nn.Module):
+    class BufferModule(torch.nn.Module):
         def __init__(self):
             super().__init__()
             self.register_buffer("held", torch.randn(4, dtype=torch.complex64))
@@ -96,7 +96,7 @@ def test_complex_weights_stay_inputs(backends):
         def forward(self, x):
             return torch.view_as_real(self.linear(x) * self.held)
 
-    model = Holder()
+    model = BufferModule()
     compiled = torch.compile(model, backend="ortable")
     check(compiled, model)
     assert backends[-1].sessions == [True]
@@ -126,25 +126,25 @@ def test_tied_weights(backends):
 
 def test_equal_layers_that_share_a_graph_have_constants_each(backends):
     layers = [torch.nn.Linear(4, 4) for _ in range(5)]
-    compiled = [torch.compile(layer, backend="ortable") for layer in layers]
+    compiled_layers = [torch.compile(layer, backend="ortable") for layer in layers]
     for _ in range(3):
-        for one, layer in zip(compiled, layers, strict=True):
-            check(one, layer)
-    assert sum(len(b._frozen_sets) for b in backends) == 5
-    assert all(all(b.sessions) for b in backends)
+        for compiled_layer, layer in zip(compiled_layers, layers, strict=True):
+            check(compiled_layer, layer)
+    assert sum(len(backend._frozen_sets) for backend in backends) == 5
+    assert all(all(backend.sessions) for backend in backends)
 
 
 def test_running_statistics_in_training_mode_are_not_constants(backends):
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4))
-    twin = copy.deepcopy(model)
+    eager = copy.deepcopy(model)
     compiled = torch.compile(model, backend="ortable")
     with torch.no_grad():
         for _ in range(4):
-            torch.testing.assert_close(compiled(BATCH), twin(BATCH))
-    torch.testing.assert_close(model[1].running_var, twin[1].running_var)
+            torch.testing.assert_close(compiled(BATCH), eager(BATCH))
+    torch.testing.assert_close(model[1].running_var, eager[1].running_var)
     assert backends[-1].sessions == [True]
-    model.eval(), twin.eval()
-    check(compiled, twin)
+    model.eval(), eager.eval()
+    check(compiled, eager)
 
 
 def test_requires_grad_is_no_change_of_values(backends):
@@ -173,8 +173,8 @@ def test_the_record_says_what_is_frozen(freeze, grad, expected, backends):
     )
     with torch.set_grad_enabled(grad):
         torch.testing.assert_close(compiled(BATCH), model(BATCH))
-    found = storage["instance"][0]["frozen"]
-    assert found[: len(expected)] == expected
+    frozen = storage["instance"][0]["frozen"]
+    assert frozen[: len(expected)] == expected
     assert is_frozen(backends[0]) == isinstance(expected, tuple)
 
 
@@ -186,22 +186,22 @@ def test_a_graph_without_weights_says_so():
 
 def test_training_with_frozen_forward_graphs(backends):
     model = make_model()
-    twin = copy.deepcopy(model)
+    eager = copy.deepcopy(model)
     compiled = torch.compile(model, backend="ortable", options={"freeze": "on"})
-    ours = torch.optim.Adam(model.parameters(), lr=0.1, fused=True)
-    theirs = torch.optim.Adam(twin.parameters(), lr=0.1)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1, fused=True)
+    eager_optimizer = torch.optim.Adam(eager.parameters(), lr=0.1)
     for _ in range(5):
-        for net, step in ((compiled, ours), (twin, theirs)):
-            step.zero_grad()
+        for net, stepper in ((compiled, optimizer), (eager, eager_optimizer)):
+            stepper.zero_grad()
             net(BATCH).square().sum().backward()
-            step.step()
-    for a, b in zip(model.parameters(), twin.parameters(), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+            stepper.step()
+    for parameter, expected in zip(model.parameters(), eager.parameters(), strict=True):
+        torch.testing.assert_close(parameter, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("threads", [0, 1])
 def test_a_session_options_object_of_the_user_serves_several_sessions(backends, threads):
-    """Constants are in the models, not in the object."""
+    """Constants are embedded in the models, not stored in the options object."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -212,13 +212,13 @@ def test_a_session_options_object_of_the_user_serves_several_sessions(backends, 
         compiled = torch.compile(model, backend="ortable", options={"session_options": options})
         check(compiled, model, torch.randn(3, size))
         assert backends[-1].held
-        used = backends[-1].session.get_session_options()
-        assert used.intra_op_num_threads == (threads or torch.get_num_threads())
-        entry = used.get_session_config_entry
-        assert entry("session.intra_op.spin_duration_us") == "70"
-        assert entry("session.x64quantprecision") == "1"
+        session_options = backends[-1].session.get_session_options()
+        assert session_options.intra_op_num_threads == (threads or torch.get_num_threads())
+        get_entry = session_options.get_session_config_entry
+        assert get_entry("session.intra_op.spin_duration_us") == "70"
+        assert get_entry("session.x64quantprecision") == "1"
         assert options.intra_op_num_threads == threads
-        in_place_once(model)
+        write_weight(model)
         check(compiled, model, torch.randn(3, size))
 
 
@@ -232,7 +232,7 @@ def test_constants_too_large_for_a_model_stay_inputs(backends, monkeypatch):
     assert "give a dict" in backends[-1].frozen
 
 
-def in_place_once(model):
+def write_weight(model):
     with torch.no_grad():
         model.weight.mul_(2)
 
@@ -241,20 +241,20 @@ def test_threads_see_a_change_made_between_their_calls(backends):
     model = make_model()
     compiled = compile_frozen(model, backends)
     barrier = threading.Barrier(5)
-    wrong = []
+    failed_workers = []
 
-    def work(number):
-        generator = torch.Generator().manual_seed(number)
+    def call_repeatedly(worker):
+        generator = torch.Generator().manual_seed(worker)
         for _ in range(12):
-            barrier.wait()  # the weights were written
+            barrier.wait()  # wait until the weights are written
             for _ in range(4):
                 batch = torch.randn(3, 4, generator=generator)
                 with torch.no_grad():
                     if not torch.allclose(compiled(batch), model(batch), atol=1e-4):
-                        wrong.append(number)
+                        failed_workers.append(worker)
             barrier.wait()
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    threads = [threading.Thread(target=call_repeatedly, args=(i,)) for i in range(4)]
     for thread in threads:
         thread.start()
     for step in range(12):
@@ -266,7 +266,7 @@ def test_threads_see_a_change_made_between_their_calls(backends):
         barrier.wait()
     for thread in threads:
         thread.join()
-    assert wrong == []
+    assert failed_workers == []
 
 
 def test_first_calls_at_the_same_time_make_one_session(backends):
@@ -274,15 +274,15 @@ def test_first_calls_at_the_same_time_make_one_session(backends):
     compiled = compile_frozen(model, backends)
     backend = backends[-1]
     backend._frozen_sets.clear()
-    backend._call = backend._key = None  # its session of before would be shared
+    backend._call = backend._key = None  # otherwise its previous session would be shared
     backend.sessions.clear()
     results = []
 
-    def work(_):
+    def call_once(_):
         with torch.no_grad():
             results.append(compiled(BATCH))
 
-    in_threads(4, work)
+    in_threads(4, call_once)
     assert backend.sessions == [True]
     with torch.no_grad():
         expected = model(BATCH)

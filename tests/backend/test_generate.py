@@ -1,6 +1,4 @@
-"""`generate` of transformers with a compiled forward: the tokens of eager, few graphs, and none
-after the first tokens; static and dynamic caches, beams, a smaller model that proposes tokens. Of
-two architectures the commit chooses one, and the sweeps run the other."""
+"""`generate` of transformers with a compiled forward gives eager's tokens with few graphs."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from tests.exporter.language_models import VOCABULARY, build
 STATIC = {"cache_implementation": "static", "disable_compile": True}
 
 
-def made(name):
+def make_model(name):
     model = build(name)
     model.generation_config.pad_token_id = 0
     return model
@@ -30,7 +28,7 @@ def generate(model, count=7, **keywords):
     )
 
 
-def graphs():
+def count_graphs():
     return counters["stats"]["unique_graphs"]
 
 
@@ -45,7 +43,7 @@ def compile_forward(model, dynamic=None, **options):
 @pytest.mark.alternates(parts=4)
 @pytest.mark.parametrize("name", ["llama", "gpt2"])
 @pytest.mark.parametrize(
-    ("dynamic", "keywords", "most"),
+    ("dynamic", "keywords", "max_graphs"),
     [
         (True, {}, 2),
         (None, {}, 3),
@@ -54,56 +52,56 @@ def compile_forward(model, dynamic=None, **options):
     ],
     ids=["dynamic sizes", "automatic", "static cache", "beams"],
 )
-def test_tokens_and_graphs(name, dynamic, keywords, most) -> None:
-    model = made(name)
+def test_tokens_and_graphs(name, dynamic, keywords, max_graphs) -> None:
+    model = make_model(name)
     expected = generate(model, **keywords)
     compile_forward(model, dynamic)
     assert torch.equal(generate(model, **keywords), expected)
-    assert graphs() <= most
-    before = graphs()
-    if not keywords:  # longer texts need no other graph
+    assert count_graphs() <= max_graphs
+    count_before = count_graphs()
+    if not keywords:  # longer texts need no new graph
         assert generate(model, 20).shape == (2, 25)
-        assert graphs() == before
+        assert count_graphs() == count_before
 
 
 @pytest.mark.alternates(parts=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mistral", "gemma2"])
 def test_sliding_windows(name) -> None:
-    model = made(name)
+    model = make_model(name)
     expected = generate(model, 12)
     compile_forward(model, True)
     assert torch.equal(generate(model, 12), expected)
-    assert graphs() <= 3
+    assert count_graphs() <= 3
 
 
 @pytest.mark.slow
 def test_a_smaller_model_proposes_tokens() -> None:
-    model = made("llama")
+    model = make_model("llama")
     assistant = copy.deepcopy(model)
     with torch.no_grad():
         for weight in assistant.parameters():
             weight.add_(torch.randn_like(weight), alpha=0.01)
     ids = torch.arange(3, 8)[None]
-    given = {"attention_mask": torch.ones_like(ids), "max_new_tokens": 9, "do_sample": False}
-    expected = model.generate(ids, **given)
+    options = {"attention_mask": torch.ones_like(ids), "max_new_tokens": 9, "do_sample": False}
+    expected = model.generate(ids, **options)
     compile_forward(model, True)
-    assert torch.equal(model.generate(ids, assistant_model=assistant, **given), expected)
+    assert torch.equal(model.generate(ids, assistant_model=assistant, **options), expected)
 
 
 @pytest.mark.alternates(parts=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["int4", "int8"])
 def test_small_weights_decode(kind) -> None:
-    """Group sizes fit the small model; the tokens are those of the rounded model, at every step."""
+    """Tokens equal those of the rounded model at every step; group sizes fit the small model."""
     options = {"weights": {"kind": kind, "group_size": 16}}
-    model = made("llama")
+    model = make_model("llama")
     compile_forward(model, True, **options)
     tokens = generate(model)
     assert tokens.shape == (2, 12)
-    again = made("llama")
-    compile_forward(again, None, **options)
+    second_model = make_model("llama")
+    compile_forward(second_model, None, **options)
     with torch.no_grad():
-        logits = again.forward(input_ids=tokens[:, :-1], use_cache=False).logits
-    chosen = logits.argmax(-1)[:, 4:]
-    assert (chosen == tokens[:, 5:]).double().mean() > 0.7
+        logits = second_model.forward(input_ids=tokens[:, :-1], use_cache=False).logits
+    predicted = logits.argmax(-1)[:, 4:]
+    assert (predicted == tokens[:, 5:]).double().mean() > 0.7

@@ -1,4 +1,4 @@
-"""Gradients of single operators equal eager: those with a backward operator of their own."""
+"""Gradients of single operators that have a backward operator equal eager's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 from ortable.errors import UnsupportedCase
 
-# a function and the shapes of its tensors
+# functions and the shapes of their tensors
 FUNCTIONS = {
     "average pool in three dimensions": (
         lambda x: F.avg_pool3d(x, 2, 2, 1, count_include_pad=False),
@@ -52,57 +52,56 @@ def test_scaled_products_keep_float64():
 
 @pytest.fixture
 def run_gradients():
-    """Results and gradients of a fixed cotangent, compiled and eager."""
+    """Return a function that compares results and gradients, for a fixed cotangent, with eager."""
 
-    def gradients(function, tensors):
+    def compute_gradients(function, tensors):
         sources = [tensor.clone().requires_grad_(True) for tensor in tensors]
-        found = function(*sources)
-        along = torch.linspace(-1, 2, found.numel(), dtype=found.dtype).reshape(found.shape)
-        found.backward(along)
-        return [found.detach(), *(source.grad for source in sources)]
+        result = function(*sources)
+        cotangent = torch.linspace(-1, 2, result.numel(), dtype=result.dtype).reshape(result.shape)
+        result.backward(cotangent)
+        return [result.detach(), *(source.grad for source in sources)]
 
-    def run(function, tensors):
+    def compare(function, tensors):
         compiled = torch.compile(function, backend="ortable", fullgraph=True, dynamic=False)
         for got, expected in zip(
-            gradients(compiled, tensors), gradients(function, tensors), strict=True
+            compute_gradients(compiled, tensors), compute_gradients(function, tensors), strict=True
         ):
             torch.testing.assert_close(got, expected)
 
-    return run
+    return compare
 
 
 def test_views_at_places_that_only_data_know_are_refused():
-    """AOTAutograd would make them anew from the beginning of the argument."""
+    """AOTAutograd would rebuild the views from the start of the argument."""
 
-    def parts(x, at):
-        return torch.tensor_split(x, at)
+    def split(x, indices):
+        return torch.tensor_split(x, indices)
 
     options = {"fallback": "error"}
-    compiled = torch.compile(parts, backend="ortable", fullgraph=True, options=options)
-    with pytest.raises(Exception, match="where only the data say") as caught:
+    compiled = torch.compile(split, backend="ortable", fullgraph=True, options=options)
+    with pytest.raises(Exception, match="where only the data say") as error_info:
         compiled(torch.randn(5, 2), torch.tensor([1, 3]))
-    error = caught.value
+    error = error_info.value
     assert isinstance(getattr(error, "inner_exception", error), UnsupportedCase)
 
 
 @pytest.mark.parametrize("name", ["inv", "cholesky", "solve", "slogdet", "det"])
 def test_factors_and_checks_of_linear_algebra_train(name: str, fresh_dynamo: None) -> None:
-    """torch checks `info` by an operator with an effect, whose token goes through the graph, and
-    keeps LU factors of the matrix or of its transpose, as the matrix lies in memory."""
+    """Torch checks `info` with an effectful operator; LU factors depend on the matrix's layout."""
 
     def function(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         square = a @ a.mT + torch.eye(3)
         operator = getattr(torch.linalg, name)
-        found = operator(square, b) if name == "solve" else operator(square)
-        return found[1] if name == "slogdet" else found
+        result = operator(square, b) if name == "solve" else operator(square)
+        return result[1] if name == "slogdet" else result
 
     inputs = [torch.randn(3, 3, requires_grad=True), torch.randn(3, requires_grad=True)]
-    copies = [each.detach().clone().requires_grad_() for each in inputs]
+    copies = [tensor.detach().clone().requires_grad_() for tensor in inputs]
     expected = function(*inputs)
-    found = torch.compile(function, backend="ortable", fullgraph=True)(*copies)
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    got = torch.compile(function, backend="ortable", fullgraph=True)(*copies)
+    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
     expected.square().sum().backward()
-    found.square().sum().backward()
-    for mine, eager in zip(copies, inputs, strict=True):
-        if eager.grad is not None:
-            torch.testing.assert_close(mine.grad, eager.grad, rtol=1e-3, atol=1e-3)
+    got.square().sum().backward()
+    for compiled_input, eager_input in zip(copies, inputs, strict=True):
+        if eager_input.grad is not None:
+            torch.testing.assert_close(compiled_input.grad, eager_input.grad, rtol=1e-3, atol=1e-3)

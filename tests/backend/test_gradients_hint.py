@@ -1,5 +1,4 @@
-"""A module in eval mode that is compiled with gradients on: one warning in a process, at the
-caller's line, and none where gradients are wanted, are off, or the caller said so."""
+"""An eval-mode module compiled with gradients enabled warns once, at the caller's line."""
 
 from __future__ import annotations
 
@@ -13,54 +12,54 @@ from ortable.errors import GradientsOnWarning
 
 
 @pytest.fixture(autouse=True)
-def unsaid(monkeypatch):
+def reset_warning(monkeypatch):
     monkeypatch.setattr(hints, "_grad_warned", False)
 
 
-def model():
+def make_model():
     return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU())
 
 
-def found(call):
-    """Our warnings of a call."""
-    with warnings.catch_warnings(record=True) as caught:
+def collect_warnings(call):
+    """Return the `GradientsOnWarning`s of a call."""
+    with warnings.catch_warnings(record=True) as records:
         warnings.simplefilter("always")
         call()
-    return [each for each in caught if each.category is GradientsOnWarning]
+    return [warning for warning in records if warning.category is GradientsOnWarning]
 
 
 def test_an_eval_model_under_gradients_hears_of_no_grad_once_at_its_line():
-    compiled, x = torch.compile(model().eval(), backend="ortable"), torch.rand(2, 3)
-    (warning,) = found(lambda: compiled(x))
+    compiled, x = torch.compile(make_model().eval(), backend="ortable"), torch.rand(2, 3)
+    (warning,) = collect_warnings(lambda: compiled(x))
     text = str(warning.message)
     assert text.startswith("ortable compiles a Sequential in eval mode with gradients on")
     assert "torch.no_grad()" in text and "'hints': False" in text
     assert warning.filename == __file__
-    again = torch.compile(model().eval(), backend="ortable")
-    assert found(lambda: again(torch.rand(5, 3))) == []
+    recompiled = torch.compile(make_model().eval(), backend="ortable")
+    assert collect_warnings(lambda: recompiled(torch.rand(5, 3))) == []
 
 
 @pytest.mark.parametrize("grad", [torch.no_grad, torch.inference_mode])
 def test_without_gradients_there_is_nothing_to_say(grad):
-    compiled = torch.compile(model().eval(), backend="ortable")
+    compiled = torch.compile(make_model().eval(), backend="ortable")
 
     def call():
         with grad():
             compiled(torch.rand(2, 3))
 
-    assert found(call) == []
+    assert collect_warnings(call) == []
 
 
 def test_who_trains_hears_nothing():
-    compiled = torch.compile(model().train(), backend="ortable")
-    assert found(lambda: compiled(torch.rand(2, 3)).sum().backward()) == []
+    compiled = torch.compile(make_model().train(), backend="ortable")
+    assert collect_warnings(lambda: compiled(torch.rand(2, 3)).sum().backward()) == []
 
 
 def test_an_eval_part_of_a_model_that_trains_is_no_eval_model():
     class Outer(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.inner = torch.compile(model().eval(), backend="ortable")
+            self.inner = torch.compile(make_model().eval(), backend="ortable")
 
         def forward(self, x):
             return self.inner(x)
@@ -68,15 +67,15 @@ def test_an_eval_part_of_a_model_that_trains_is_no_eval_model():
     outer = Outer()
     outer.inner.eval()
     assert outer.training
-    assert found(lambda: outer(torch.rand(2, 3))) == []
+    assert collect_warnings(lambda: outer(torch.rand(2, 3))) == []
 
 
 def test_the_option_silences_it():
-    compiled = torch.compile(model().eval(), backend="ortable", options={"hints": False})
-    assert found(lambda: compiled(torch.rand(2, 3))) == []
+    compiled = torch.compile(make_model().eval(), backend="ortable", options={"hints": False})
+    assert collect_warnings(lambda: compiled(torch.rand(2, 3))) == []
 
 
 def test_frozen_weights_make_an_inference_graph():
-    frozen = model().eval().requires_grad_(False)
+    frozen = make_model().eval().requires_grad_(False)
     compiled = torch.compile(frozen, backend="ortable")
-    assert found(lambda: compiled(torch.rand(2, 3))) == []
+    assert collect_warnings(lambda: compiled(torch.rand(2, 3))) == []

@@ -1,5 +1,4 @@
-"""Which results may lie in the memory of arguments, from plans alone: one thing at a time that
-forbids it."""
+"""Results that may share an argument's memory, decided from plans with one obstacle at a time."""
 
 from __future__ import annotations
 
@@ -25,8 +24,8 @@ from ortable.backend.roles import (
 WRITES = "y = ScatterND(cache, places, rows)"
 
 
-def compiled(body: str = WRITES) -> CompiledGraph:
-    """A graph that writes rows into a cache and hands out nothing else."""
+def make_plan(body: str = WRITES) -> CompiledGraph:
+    """Return a graph that writes rows into a cache and returns nothing else."""
     text = f"""<ir_version: 8, opset_import: ["" : 18]>
     g (float[4,2] cache, int64[1,1] places, float[1,2] rows) => (float[4,2] y) {{ {body} }}"""
     names = ("cache", "places", "rows")
@@ -47,7 +46,7 @@ def compiled(body: str = WRITES) -> CompiledGraph:
 
 
 def test_a_cache_that_one_node_writes_is_written_where_it_lies() -> None:
-    assert find_in_place_writes(compiled()) == {0: "y"}
+    assert find_in_place_writes(make_plan()) == {0: "y"}
 
 
 @pytest.mark.parametrize(
@@ -60,7 +59,7 @@ def test_a_cache_that_one_node_writes_is_written_where_it_lies() -> None:
     ],
 )
 def test_what_others_read_or_another_node_makes_is_copied(body: str) -> None:
-    assert find_in_place_writes(compiled(body)) == {}
+    assert find_in_place_writes(make_plan(body)) == {}
 
 
 @pytest.mark.parametrize(
@@ -69,19 +68,19 @@ def test_what_others_read_or_another_node_makes_is_copied(body: str) -> None:
     ids=str,
 )
 def test_a_result_that_is_made_of_what_comes_back_is_copied(fetch: dict[str, Any]) -> None:
-    plan = compiled()
+    plan = make_plan()
     assert find_in_place_writes(replace(plan, fetches=(Fetch("y", **fetch),))) == {}
 
 
 @pytest.mark.parametrize("role", [{"dense": False}, {"permutation": (1, 0)}], ids=str)
 def test_an_argument_with_gaps_or_of_another_order_is_copied(role: dict[str, Any]) -> None:
-    plan = compiled()
+    plan = make_plan()
     inputs = (replace(plan.inputs[0], **role), *plan.inputs[1:])
     assert find_in_place_writes(replace(plan, inputs=inputs)) == {}
 
 
 def test_nothing_is_written_before_assertions_held_or_on_another_device() -> None:
-    plan = compiled()
+    plan = make_plan()
     assert find_in_place_writes(replace(plan, checks=(Check(0, "it does not hold"),))) == {}
     assert find_in_place_writes(replace(plan, device="cuda:0")) == {}
     view = OutputRole(0, OutputRoleKind.VIEW, "y", fetch=0)

@@ -1,5 +1,4 @@
-"""Programs with dynamic sizes where an operator must know one: the gradient computes its windows in
-the graph, or torch guards on the value and compiles again for another one."""
+"""Operators that need dynamic sizes as numbers: the graph computes them or torch recompiles."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 
 from .against_eager import assert_close, compiled
 
-SERVES_ALL = {
+ONE_GRAPH = {
     "CLIP's loss": (
         lambda a, b: F.cross_entropy(a @ b.t(), torch.arange(a.shape[0])),
         lambda n: (torch.randn(n, 4), torch.randn(n, 4)),
@@ -53,7 +52,7 @@ SERVES_ALL = {
         lambda n: (torch.randn(n),),
     ),
 }
-EACH_KNOWN = {
+GRAPH_PER_SIZE = {
     "groups": (
         lambda x: F.conv2d(x, torch.ones(x.shape[1], 1, 3, 3), groups=x.shape[1]),
         lambda n: (torch.randn(2, n, 5, 5),),
@@ -70,44 +69,44 @@ EACH_KNOWN = {
 }
 
 
-INFERENCE = ("groups", "dilation")  # torch runs convolutions that train, for every size
+INFERENCE_ONLY = ("groups", "dilation")  # in training, torch runs the convolutions for every size
 
 
-def plain(fn, args):
-    """What a function returns without gradients."""
+def run_without_gradients(fn, args):
+    """Return a function's result without gradients."""
     with torch.no_grad():
         return fn(*args)
 
 
-def results(fn, args):
-    """What a function returns, and the gradients of its tensors."""
+def run_with_gradients(fn, args):
+    """Return a function's result and the gradients of its tensors."""
     args = [x.detach().requires_grad_() if isinstance(x, torch.Tensor) else x for x in args]
-    made = fn(*args)
-    weights = torch.linspace(1, 2, made.numel(), dtype=made.dtype).reshape(made.shape)
-    (made * weights).sum().backward()
-    return made.detach(), [x.grad for x in args if isinstance(x, torch.Tensor)]
+    result = fn(*args)
+    weights = torch.linspace(1, 2, result.numel(), dtype=result.dtype).reshape(result.shape)
+    (result * weights).sum().backward()
+    return result.detach(), [x.grad for x in args if isinstance(x, torch.Tensor)]
 
 
-@pytest.mark.parametrize("name", SERVES_ALL)
+@pytest.mark.parametrize("name", ONE_GRAPH)
 def test_one_training_graph_serves_every_size(name, fresh_dynamo):
-    fn, make = SERVES_ALL[name]
+    fn, make = ONE_GRAPH[name]
     counter = CompileCounterWithBackend("ortable")
-    fast = torch.compile(fn, backend=counter, dynamic=True)
+    compiled_fn = torch.compile(fn, backend=counter, dynamic=True)
     for size in (7, 4):
         args = make(size)
-        assert_close(results(fast, args), results(fn, args))
+        assert_close(run_with_gradients(compiled_fn, args), run_with_gradients(fn, args))
     assert counter.frame_count == 1
 
 
-@pytest.mark.parametrize("name", EACH_KNOWN)
+@pytest.mark.parametrize("name", GRAPH_PER_SIZE)
 def test_a_size_that_must_be_known_compiles_anew_for_another(name, fresh_dynamo):
-    fn, make = EACH_KNOWN[name]
-    compare = plain if name in INFERENCE else results
+    fn, make = GRAPH_PER_SIZE[name]
+    run = run_without_gradients if name in INFERENCE_ONLY else run_with_gradients
     counter = CompileCounterWithBackend("ortable")
-    fast = torch.compile(fn, backend=counter, dynamic=True)
+    compiled_fn = torch.compile(fn, backend=counter, dynamic=True)
     for size in (4, 3, 4):
         args = make(size)
-        assert_close(compare(fast, args), compare(fn, args))
+        assert_close(run(compiled_fn, args), run(fn, args))
     assert counter.frame_count == 2
 
 
@@ -122,22 +121,22 @@ def test_a_size_in_the_backward_alone_is_guarded_too(fresh_dynamo):
         def backward(ctx, grad):
             return grad * torch.linalg.vector_norm(grad, ctx.size)
 
-    fast = compiled(Doubled.apply, dynamic=True)
+    compiled_fn = compiled(Doubled.apply, dynamic=True)
     for size in (4, 3):
         args = (torch.randn(size, 3),)
-        assert_close(results(fast, args), results(Doubled.apply, args))
+        assert_close(run_with_gradients(compiled_fn, args), run_with_gradients(Doubled.apply, args))
 
 
 def test_round_to_digits_is_pythons(fresh_dynamo):
-    fast = compiled(lambda x: x * 0 + round(x.shape[0] * 0.0001, 3), dynamic=True)
-    for size in range(5, 200, 10):  # at ties of the product
+    compiled_fn = compiled(lambda x: x * 0 + round(x.shape[0] * 0.0001, 3), dynamic=True)
+    for size in range(5, 200, 10):  # each product is halfway between two results
         x = torch.zeros(size, dtype=torch.float64)
-        assert fast(x)[0].item() == round(size * 0.0001, 3)
+        assert compiled_fn(x)[0].item() == round(size * 0.0001, 3)
 
 
 def test_verbose_says_what_is_compiled_for_one_size(fresh_dynamo, capsys):
-    fast = compiled(lambda x, p: x.norm(p=p), dynamic=True, verbose=1)
+    compiled_fn = compiled(lambda x, p: x.norm(p=p), dynamic=True, verbose=1)
     with torch.no_grad():
-        fast(torch.randn(3), 3)
-    said = capsys.readouterr().out
-    assert " = 3: test_known_sizes.py:" in said and "aten::linalg_vector_norm" in said
+        compiled_fn(torch.randn(3), 3)
+    report = capsys.readouterr().out
+    assert " = 3: test_known_sizes.py:" in report and "aten::linalg_vector_norm" in report

@@ -1,6 +1,4 @@
-"""Blocks of language models and small whole ones, as PyTorch's former backend `onnxrt` was tested
-with: static, at every length, and with a cache. Of two families the commit
-chooses one, and the sweeps run the other."""
+"""Blocks of language models and small whole models: static, at every length, and with a cache."""
 
 from __future__ import annotations
 
@@ -13,8 +11,8 @@ from tests.backend.against_eager import assert_close, assert_equal_to_eager, com
 F = torch.nn.functional
 
 
-def blocks(family):
-    """Modules and configuration class of a family of transformers, and the prefix of its names."""
+def load_family(family):
+    """Return a transformers module, a configuration, a model class and a class name prefix."""
     if family == "llama":
         from transformers import LlamaConfig as Config
         from transformers import LlamaForCausalLM as Model
@@ -37,11 +35,11 @@ def blocks(family):
 
 
 class Block(torch.nn.Module):
-    """An attention or a decoder layer behind its rotary embedding."""
+    """A rotary embedding and an attention or decoder layer."""
 
     def __init__(self, family, kind, attention):
         super().__init__()
-        module, config, _, prefix = blocks(family)
+        module, config, _, prefix = load_family(family)
         config._attn_implementation = attention
         self.rotary = getattr(module, f"{prefix}RotaryEmbedding")(config)
         self.block = getattr(module, f"{prefix}{kind}")(config, 0)
@@ -49,14 +47,14 @@ class Block(torch.nn.Module):
     def forward(self, x, mask):
         positions = torch.arange(x.shape[1])[None]
         rotated = self.rotary(x, positions)
-        found = self.block(x, position_embeddings=rotated, attention_mask=mask)
-        return found[0] if isinstance(found, tuple) else found
+        result = self.block(x, position_embeddings=rotated, attention_mask=mask)
+        return result[0] if isinstance(result, tuple) else result
 
 
-class Language(torch.nn.Module):
+class LanguageModel(torch.nn.Module):
     def __init__(self, family, attention):
         super().__init__()
-        _, config, model, _ = blocks(family)
+        _, config, model, _ = load_family(family)
         config._attn_implementation = attention
         self.model = model(config).eval()
 
@@ -64,14 +62,14 @@ class Language(torch.nn.Module):
         return self.model(tokens, use_cache=False).logits
 
 
-def masked(batch, length):
+def make_masked_input(batch, length):
     x = torch.randn(batch, length, 16)
     mask = torch.full((length, length), float("-inf")).triu(1)
     return x, mask.expand(batch, 1, length, length).contiguous()
 
 
-def marked(args):
-    """The same arguments with a dynamic batch and length."""
+def mark_sizes(args):
+    """Mark batch and length of the arguments as dynamic."""
     mark_dynamic(args[0], (0, 1))
     if len(args) > 1:
         mark_dynamic(args[1], (0, 2, 3))
@@ -84,7 +82,7 @@ def marked(args):
 @pytest.mark.alternates("family")
 @pytest.mark.parametrize("family", ["llama", "phi"])
 def test_blocks_of_language_models(family, kind, attention):
-    records = assert_equal_to_eager(Block(family, kind, attention), [masked(2, 5)])
+    records = assert_equal_to_eager(Block(family, kind, attention), [make_masked_input(2, 5)])
     assert [r["kind"] for r in records] == ["inference", "forward", "backward"]
 
 
@@ -93,7 +91,7 @@ def test_blocks_of_language_models(family, kind, attention):
     ("family", "kind"), [("llama", "Attention"), ("llama", "DecoderLayer"), ("phi", "DecoderLayer")]
 )
 def test_blocks_of_language_models_at_every_length(family, kind):
-    calls = [marked(masked(*sizes)) for sizes in ((2, 5), (3, 7))]
+    calls = [mark_sizes(make_masked_input(*sizes)) for sizes in ((2, 5), (3, 7))]
     records = assert_equal_to_eager(Block(family, kind, "sdpa"), calls, dynamic=None)
     assert [r["kind"] for r in records] == ["inference", "forward", "backward"]
 
@@ -102,21 +100,21 @@ def test_blocks_of_language_models_at_every_length(family, kind):
 @pytest.mark.parametrize("family", ["llama", "phi"])
 def test_whole_language_models(family):
     calls = [(torch.randint(0, 37, (2, 5)),)]
-    assert_equal_to_eager(Language(family, "sdpa"), calls)
+    assert_equal_to_eager(LanguageModel(family, "sdpa"), calls)
 
 
 @pytest.mark.alternates("family")
 @pytest.mark.parametrize("family", ["llama", "phi"])
 def test_whole_language_models_at_every_length(family):
-    calls = [marked((torch.randint(0, 37, sizes),)) for sizes in ((2, 5), (3, 7), (4, 12))]
-    records = assert_equal_to_eager(Language(family, "sdpa"), calls, train=False, dynamic=None)
+    calls = [mark_sizes((torch.randint(0, 37, sizes),)) for sizes in ((2, 5), (3, 7), (4, 12))]
+    records = assert_equal_to_eager(LanguageModel(family, "sdpa"), calls, train=False, dynamic=None)
     assert len(records) == 1
 
 
 def test_default_call_where_heads_share_keys():
-    """With a cache and no mask the model hands fewer key heads than query heads to attention."""
-    _, config, make, _ = blocks("llama")
-    model, eager = make(config), make(config)
+    """With a cache and no mask, the model passes fewer key heads than query heads to attention."""
+    _, config, model_class, _ = load_family("llama")
+    model, eager = model_class(config), model_class(config)
     eager.load_state_dict(model.state_dict())
     tokens, storage = torch.randint(0, 37, (2, 5)), {}
     fn = compiled(model, storage=storage)
@@ -129,20 +127,20 @@ def test_default_call_where_heads_share_keys():
     for loss in losses:
         loss.backward()
     assert_close(*losses)
-    for own, wanted in zip(model.parameters(), eager.parameters(), strict=True):
-        assert_close(own.grad, wanted.grad)
+    for parameter, expected_parameter in zip(model.parameters(), eager.parameters(), strict=True):
+        assert_close(parameter.grad, expected_parameter.grad)
     assert [r["kind"] for r in storage["instance"]] == ["inference", "forward", "backward"]
 
 
 @pytest.mark.alternates("family")
 @pytest.mark.parametrize("family", ["llama", "phi"])
 def test_decoding_with_a_static_cache(family):
-    """The cache is written in place, one token at a time."""
+    """Each step writes one token into the cache in place."""
     from transformers import StaticCache
 
-    _, config, make, _ = blocks(family)
+    _, config, model_class, _ = load_family(family)
     config._attn_implementation = "sdpa"
-    model = make(config).eval()
+    model = model_class(config).eval()
 
     def step(tokens, positions, cache):
         return model(tokens, position_ids=positions, past_key_values=cache, use_cache=True).logits

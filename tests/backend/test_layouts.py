@@ -1,4 +1,4 @@
-"""Memory layouts and chains of views: what is known of a result before the graph runs."""
+"""Memory layouts and chains of views, which are known before the graph runs."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ S0, U0 = dims.make_symbol("s0"), dims.make_symbol("u0")
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 def test_dense_order_makes_any_permutation_contiguous(order):
     tensor = torch.randn(2, 3, 4).permute(order)
-    found = dense_order(tensor.shape, tensor.stride())
-    assert tensor.permute(found).is_contiguous()
-    back = tensor.permute(found).contiguous().permute(inverse_permutation(found))
-    assert back.stride() == tensor.stride()
+    dense = dense_order(tensor.shape, tensor.stride())
+    assert tensor.permute(dense).is_contiguous()
+    restored = tensor.permute(dense).contiguous().permute(inverse_permutation(dense))
+    assert restored.stride() == tensor.stride()
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_gaps_and_overlaps_are_not_dense(tensor):
         (torch.randn(4, 6)[:, :3], True),
         (torch.randn(2, 5, 3, 4).permute(2, 0, 1, 3)[0], True),
         (torch.randn(2, 3, 4).permute(2, 0, 1), False),
-        (torch.randn(3, 1).expand(3, 4), False),  # smaller than the copy without gaps
+        (torch.randn(3, 1).expand(3, 4), False),  # overlaps, and is smaller than a dense copy
         (torch.randn(4, 6)[:1, :6], False),
     ],
 )
@@ -59,11 +59,11 @@ def test_gaps_alone(tensor, gaps):
 
 @pytest.mark.parametrize("strides", [(2, 0, 1), (0, 0, 0), (1, 1, 1), (4, 2, 1), (6, 1, 2)])
 def test_a_result_has_the_strides_of_a_tensor_whose_elements_share_memory(strides):
-    """Those that share memory are equal, as they were where torch computed them."""
+    """Elements that share memory are equal, as in torch's own result."""
     tensor = torch.randn(12).as_strided((2, 3, 2), strides)
-    found = with_strides(tensor.contiguous(), strides)
-    assert found.stride() == strides
-    torch.testing.assert_close(found, tensor, rtol=0, atol=0)
+    result = with_strides(tensor.contiguous(), strides)
+    assert result.stride() == strides
+    torch.testing.assert_close(result, tensor, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (2, 0, 3), (1, 1), (2, 1, 3)])
@@ -87,14 +87,14 @@ def test_symbolic_layouts():
     assert dense_order((S0, 10), (20, 1)) is None
 
 
-def _traced(fn, *args):
+def _trace(fn, *args):
     graph = make_fx(fn, tracing_mode="fake")(*args).graph
-    output = next(n for n in graph.nodes if n.op == "output")
+    output = next(node for node in graph.nodes if node.op == "output")
     return trace_views(output.args[0], lambda dim: True)
 
 
 def test_chain_of_views_ends_at_the_computed_tensor():
-    base, steps = _traced(lambda x: (x + 1).view(6, 4).t()[1:], torch.randn(2, 3, 4))
+    base, steps = _trace(lambda x: (x + 1).view(6, 4).t()[1:], torch.randn(2, 3, 4))
     assert base.target is torch.ops.aten.add.Tensor
     assert [str(s.op) for s in steps] == [
         "aten.view.default",
@@ -104,18 +104,18 @@ def test_chain_of_views_ends_at_the_computed_tensor():
 
 
 def test_permutations_that_cancel_disappear():
-    base, steps = _traced(lambda x: (x + 1).t().permute(1, 0), torch.randn(2, 3))
+    base, steps = _trace(lambda x: (x + 1).t().permute(1, 0), torch.randn(2, 3))
     assert base.target is torch.ops.aten.add.Tensor
     assert steps == ()
 
 
 def test_parts_of_a_split_are_views():
-    base, steps = _traced(lambda x: (x + 1).split(2)[1].unsqueeze(0), torch.randn(4, 3))
+    base, steps = _trace(lambda x: (x + 1).split(2)[1].unsqueeze(0), torch.randn(4, 3))
     assert base.target is torch.ops.aten.add.Tensor
     assert len(steps) == 3
 
 
 def test_computed_tensor_has_no_steps():
-    base, steps = _traced(lambda x: x.t() * 2, torch.randn(2, 3))
+    base, steps = _trace(lambda x: x.t() * 2, torch.randn(2, 3))
     assert base.target is torch.ops.aten.mul.Tensor
     assert steps == ()

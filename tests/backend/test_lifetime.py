@@ -1,4 +1,4 @@
-"""What is compiled goes away: with its module, with the compiled code, with the process."""
+"""Compiled objects are released with their module, with the compiled code, or with the process."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ PATHS = os.pathsep.join(str(ROOT / name) for name in ("runtime", "generated", "c
 
 @pytest.fixture
 def backends(monkeypatch):
-    """Weak references to every `OrtBackend` that the test makes."""
-    made = []
+    """Return weak references to every `OrtBackend` created in the test."""
+    references = []
     init = OrtBackend.__init__
 
-    def noted(self, *args, **kwargs):
+    def init_and_record(self, *args, **kwargs):
         init(self, *args, **kwargs)
-        made.append(weakref.ref(self))
+        references.append(weakref.ref(self))
 
-    monkeypatch.setattr(OrtBackend, "__init__", noted)
-    return made
+    monkeypatch.setattr(OrtBackend, "__init__", init_and_record)
+    return references
 
 
 class Model(torch.nn.Module):
@@ -53,8 +53,7 @@ def run(model, size=8, **options):
 
 
 def collect():
-    """Without the global lock functions are freed by collections alone: what the function of a call
-    refers to is freed by the one that comes after."""
+    """Collect twice without the GIL, where the first collection frees only the call's function."""
     gc.collect()
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         gc.collect()
@@ -84,14 +83,14 @@ def test_weights_that_are_inputs_die_with_their_module():
 
 
 def test_weights_of_a_training_step_die_with_their_module():
-    def trained() -> weakref.ref:
-        # a function of its own: the first compilation of a process asks the frames above it for
-        # their locals, which hold the model as long as the frame lives
+    def train_once() -> weakref.ref:
+        # A separate function, because the first compilation of a process reads the locals of its
+        # callers' frames, which then keep the model alive as long as the frame.
         model = Model()
         torch.compile(model, backend="ortable")(torch.ones(2, 8)).sum().backward()
         return weakref.ref(model.linear.weight)
 
-    weight = trained()
+    weight = train_once()
     gc.collect()
     assert weight() is None
 
@@ -106,11 +105,11 @@ def test_a_weight_that_is_replaced_is_let_go(backends):
     torch.testing.assert_close(run(model), model(torch.ones(2, 8)))
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_collections_that_do_not_say_that_they_are_full(monkeypatch, told):
-    """Of some Pythons none is, unless somebody asks for it; then any one serves, once a second."""
+@pytest.mark.parametrize("reports_full", [True, False])
+def test_collections_that_do_not_say_that_they_are_full(monkeypatch, reports_full):
+    """Where Python reports no full collections, any collection triggers a sweep, once a second."""
     clock = [10.0]
-    monkeypatch.setattr(weights, "_REPORTS_FULL_COLLECTIONS", told)
+    monkeypatch.setattr(weights, "_REPORTS_FULL_COLLECTIONS", reports_full)
     monkeypatch.setattr(weights, "_last_sweep", 0.0)
     monkeypatch.setattr(weights.time, "monotonic", lambda: clock[0])
     sweeps = []
@@ -118,9 +117,9 @@ def test_collections_that_do_not_say_that_they_are_full(monkeypatch, told):
     for clock[0] in (10.0, 10.5, 11.5):
         weights._on_collection("start", {"generation": 0})
         weights._on_collection("stop", {"generation": 0})
-    assert sweeps == ([] if told else [10.0, 11.5])
+    assert sweeps == ([] if reports_full else [10.0, 11.5])
     weights._on_collection("stop", {"generation": 2})
-    assert len(sweeps) == (1 if told else 3)
+    assert len(sweeps) == (1 if reports_full else 3)
 
 
 def test_a_weight_goes_although_nobody_asks_for_a_collection(backends):
@@ -128,10 +127,10 @@ def test_a_weight_goes_although_nobody_asks_for_a_collection(backends):
     run(model)
     weight = weakref.ref(model.linear.weight)
     del model
-    end = time.monotonic() + 60
-    kept = []
-    while weight() is not None and time.monotonic() < end:
-        kept.append([[] for _ in range(1000)])
+    deadline = time.monotonic() + 60
+    garbage = []
+    while weight() is not None and time.monotonic() < deadline:
+        garbage.append([[] for _ in range(1000)])
     assert weight() is None
 
 
@@ -147,25 +146,25 @@ def test_backends_and_sessions_die_with_the_compiled_code(freeze, backends):
 
 
 def test_no_reference_cycle_keeps_a_session(backends):
-    """The memory comes back at once, not at the next garbage collection."""
+    """The memory is freed at once, not by the next garbage collection."""
     model = Model()
     run(model)
-    kept = backends[0]()
-    session = weakref.ref(kept.session)
-    frozen = next(iter(kept._frozen_sets.values()))
+    backend = backends[0]()
+    session = weakref.ref(backend.session)
+    frozen = next(iter(backend._frozen_sets.values()))
     gc.collect()
     gc.disable()
     try:
         frozen.release()
         del frozen
         assert session() is None
-        assert kept.session is None
+        assert backend.session is None
     finally:
         gc.enable()
 
 
-class Asserting(torch.nn.Module):
-    """A size that is asserted, without which ONNX Runtime cannot finish."""
+class ModuleWithAssertion(torch.nn.Module):
+    """A module with an asserted size; ONNX Runtime fails if the assertion does not hold."""
 
     def __init__(self):
         super().__init__()
@@ -177,14 +176,14 @@ class Asserting(torch.nn.Module):
 
 @pytest.mark.parametrize("freeze", ["auto", "off"])
 def test_a_call_with_assertions_keeps_nobody_alive(freeze, backends):
-    """Neither the compiled graph nor the arguments of a call that fails."""
-    model = Asserting()
+    """A failing call keeps neither the compiled graph nor its arguments alive."""
+    model = ModuleWithAssertion()
     options = {"freeze": freeze}
     with torch._dynamo.config.patch(capture_scalar_outputs=True), torch.no_grad():
         torch.compile(model, backend="ortable", options=options, fullgraph=True)(torch.ones(2))
-    kept = backends[0]()
+    instance = backends[0]()
     parameters = list(model.parameters())
-    roles = kept.compiled.inputs
+    roles = instance.compiled.inputs
     torch._dynamo.reset()
     gc.collect()
     gc.disable()
@@ -193,11 +192,11 @@ def test_a_call_with_assertions_keeps_nobody_alive(freeze, backends):
         args = [next((p for p in parameters if p.shape == r.shape), x) for r in roles]
         args[[r.static for r in roles].index(False)] = x
         with pytest.raises(RuntimeError, match=r"^below 0$"):
-            kept(args)
-        given, backend = weakref.ref(x), backends[0]
+            instance(args)
+        argument, backend = weakref.ref(x), backends[0]
         del x
-        assert given() is None
-        del kept
+        assert argument() is None
+        del instance
         assert backend() is None
     finally:
         gc.enable()
@@ -236,7 +235,7 @@ print(resident() - before, threads() - threads_before)
 """
 
 
-def python(code, timeout=120):
+def run_python(code, timeout=120):
     environment = dict(os.environ, PYTHONPATH=PATHS, OMP_NUM_THREADS="2")
     return subprocess.run(
         [sys.executable, "-c", code],
@@ -250,10 +249,10 @@ def python(code, timeout=120):
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads memory from /proc")
 def test_many_graphs_give_their_memory_and_threads_back():
-    done = python(COMPILE_MANY)
-    assert done.returncode == 0, done.stderr
-    memory, threads = map(int, done.stdout.split())
-    # 200 graphs own 400 MB of weights and constants; what torch itself keeps is less than a sixth
+    process = run_python(COMPILE_MANY)
+    assert process.returncode == 0, process.stderr
+    memory, threads = map(int, process.stdout.split())
+    # 200 graphs have 400 MB of weights and constants; torch itself retains less than a sixth.
     assert memory < 64e6
     assert threads == 0
 
@@ -262,7 +261,7 @@ def test_many_graphs_give_their_memory_and_threads_back():
 @pytest.mark.parametrize("freeze", ["auto", "off"])
 @pytest.mark.parametrize("grad", [False, True])
 def test_the_interpreter_exits_in_silence(freeze, grad):
-    done = python(
+    process = run_python(
         f"""
 import torch
 from ortable.backend.aot.entry import ortable
@@ -275,7 +274,7 @@ with torch.set_grad_enabled({grad}):
         kept.sum().backward()
 """
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (process.returncode, process.stdout, process.stderr) == (0, "", "")
 
 
 FORK = """
@@ -305,8 +304,8 @@ with torch.no_grad():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform does not fork")
 @pytest.mark.parametrize("freeze", ["auto", "off"])
 def test_a_forked_child_makes_sessions_of_its_own(freeze):
-    done = python(FORK.replace("FREEZE", repr(freeze)), timeout=60)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    process = run_python(FORK.replace("FREEZE", repr(freeze)), timeout=60)
+    assert (process.returncode, process.stdout, process.stderr) == (0, "", "")
 
 
 FORK_FIRST = """
@@ -325,12 +324,12 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform does not fork")
 def test_a_child_that_was_forked_before_the_first_model_ends():
-    """onnxruntime was imported, and nothing compiled: a server that loads its code first."""
-    done = python(FORK_FIRST, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    """onnxruntime is imported and nothing compiled, as in a server that preloads its code."""
+    process = run_python(FORK_FIRST, timeout=60)
+    assert (process.returncode, process.stdout, process.stderr) == (0, "", "")
 
 
-def _child(model, batch, queue):
+def _compile_in_child(model, batch, queue):
     from ortable.backend.aot.entry import ortable
 
     with torch.no_grad():
@@ -347,7 +346,7 @@ def test_processes(method, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([PATHS, str(ROOT)]))
     context = multiprocessing.get_context(method)
     queue = context.Queue()
-    process = context.Process(target=_child, args=(model, batch, queue))
+    process = context.Process(target=_compile_in_child, args=(model, batch, queue))
     process.start()
     got = torch.tensor(queue.get(timeout=60))
     process.join(60)
@@ -357,7 +356,7 @@ def test_processes(method, monkeypatch):
     torch.testing.assert_close(run(model), expected)
 
 
-class _Holder:
+class _FakeOwner:
     references = 1
     storages = frozenset()
 
@@ -372,25 +371,25 @@ class _Holder:
 
 
 def test_weights_are_looked_through_while_threads_add_some():
-    kept = [_Holder() for _ in range(300)]
-    for each in kept:
-        weights.watch_weights(each)
-    done = threading.Event()
+    owners = [_FakeOwner() for _ in range(300)]
+    for owner in owners:
+        weights.watch_weights(owner)
+    stop = threading.Event()
 
-    def add():
-        while not done.is_set():
-            some = [_Holder() for _ in range(50)]
-            for each in some:
-                weights.watch_weights(each)
+    def add_owners():
+        while not stop.is_set():
+            more_owners = [_FakeOwner() for _ in range(50)]
+            for owner in more_owners:
+                weights.watch_weights(owner)
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
-    thread = threading.Thread(target=add)
+    thread = threading.Thread(target=add_owners)
     thread.start()
     try:
         for _ in range(300):
             weights.release_abandoned()
     finally:
-        done.set()
+        stop.set()
         thread.join()
         sys.setswitchinterval(interval)

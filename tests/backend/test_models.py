@@ -1,6 +1,4 @@
-"""The model set of the benchmarks at small sizes: every model compiles as one graph, with a fixed
-or with a free batch size, as the commit chooses (the sweeps run the other), and computes
-what eager does."""
+"""Small benchmark models compile as one graph, with a fixed or free batch size, like eager."""
 
 from __future__ import annotations
 
@@ -9,17 +7,17 @@ import torch
 
 from benchmarks.models.inference import MODELS, build
 
-TOLERANCE = 1e-4  # of the largest value of the result
+TOLERANCE = 1e-4  # relative to the largest value of the result
 
 
 @pytest.fixture(autouse=True)
-def recurrent_networks():
-    """dynamo captures nn.LSTM on request only."""
+def allow_recurrent_networks():
+    """Let dynamo capture nn.LSTM, which it does only on request."""
     with torch._dynamo.config.patch(allow_rnn=True):
         yield
 
 
-def check(model, compiled, arguments):
+def check_equals_eager(model, compiled, arguments):
     with torch.no_grad():
         expected, got = model(*arguments), compiled(*arguments)
     assert got.dtype == expected.dtype
@@ -28,25 +26,25 @@ def check(model, compiled, arguments):
     assert (got - expected).abs().max() <= TOLERANCE * expected.abs().max()
 
 
-def compiled_with(model, storage, **kwargs):
+def compile_model(model, storage, **kwargs):
     return torch.compile(
         model, backend="ortable", fullgraph=True, options={"storage": storage}, **kwargs
     )
 
 
 @pytest.mark.alternates(parts=4)
-@pytest.mark.parametrize("free", [False, True], ids=["fixed batch", "free batch"])
+@pytest.mark.parametrize("is_free", [False, True], ids=["fixed batch", "free batch"])
 @pytest.mark.parametrize("name", MODELS)
-def test_a_model_runs_whole_in_onnxruntime_and_is_compiled_once(name, free):
+def test_a_model_runs_whole_in_onnxruntime_and_is_compiled_once(name, is_free):
     model, arguments = build(name, small=True)
     storage = {}
-    if free:
+    if is_free:
         for argument in arguments:
             torch._dynamo.mark_dynamic(argument, 0)
-        compiled = compiled_with(model, storage)
-        _, others = build(name, small=True, batch=3)
+        compiled = compile_model(model, storage)
+        _, other_arguments = build(name, small=True, batch=3)
     else:
-        compiled, others = compiled_with(model, storage, dynamic=False), arguments
-    check(model, compiled, arguments)
-    check(model, compiled, others)
+        compiled, other_arguments = compile_model(model, storage, dynamic=False), arguments
+    check_equals_eager(model, compiled, arguments)
+    check_equals_eager(model, compiled, other_arguments)
     assert [record["kind"] for record in storage["instance"]] == ["inference"]

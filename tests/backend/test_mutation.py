@@ -1,4 +1,4 @@
-"""Mutation: what a function writes lands where eager puts it."""
+"""Writes of a compiled function reach the same memory as in eager."""
 
 from __future__ import annotations
 
@@ -15,102 +15,102 @@ F = torch.nn.functional
 # -- writes into arguments ----------------------------------------------------------------------
 
 
-def written_and_read(x):
+def write_and_read(x):
     x.mul_(2)
     return x.sum()
 
 
-def two_written(x, y):
+def write_two(x, y):
     x.mul_(2)
     y.add_(x)
     return x + y
 
 
-def column(x):
+def write_column(x):
     x[:, 0].mul_(2)
     return x + 1
 
 
-def transposed(x):
+def write_transposed(x):
     x.t().add_(1)
     return x * 2
 
 
-def diagonal(x):
+def fill_diagonal(x):
     x.diagonal().fill_(0)
     return x.sum()
 
 
-def strided(x):
+def write_strided(x):
     x.as_strided((2, 2), (1, 3)).add_(1)
     return x + 1
 
 
-def nested_views(x):
+def write_nested_view(x):
     x[1:].t()[0].sub_(1)
     return x.sum()
 
 
-def halves(x):
+def write_halves(x):
     a, b = x.chunk(2)
     a.add_(1)
     b.mul_(2)
     return a, b
 
 
-def rows(x):
+def write_rows(x):
     for i, row in enumerate(x.unbind(0)):
         row.add_(i)
     return x
 
 
-def view_returned(x):
+def return_written_view(x):
     y = x[:, 0]
     y.mul_(2)
     return y
 
 
-def view_and_base(x):
+def return_view_and_base(x):
     y = x.t()
     y.mul_(2)
     return y, x
 
 
-def written_twice(x):
+def write_twice(x):
     x.add_(1)
     y = x.clone()
     x.mul_(y)
     return x, y
 
 
-def swapped(x, y):
-    old = x.clone()
+def swap(x, y):
+    original = x.clone()
     x.copy_(y)
-    y.copy_(old)
+    y.copy_(original)
 
 
-def from_itself(x):
+def copy_from_itself(x):
     x.copy_(x.t().clone())
     return x
 
 
-def in_a_dict(d):
+def write_in_dict(d):
     d["a"].add_(1)
     d["b"] = d["a"] * 2
     return d["b"]
 
 
-def views_of_written(x):
+def return_views_of_written(x):
     x.add_(1)
     return x.t(), x[1:], x
 
 
-def filled(x):
+def fill(x):
     x.zero_()
     return x + 1
 
 
-def copied(x, y):
+def copy_to(x, y):
     x.copy_(y)
     return x.sum()
 
@@ -118,38 +118,38 @@ def copied(x, y):
 WRITES = {
     "returned": (lambda x: x.add_(1), lambda: (randn(3, 4),)),
     "nothing_returned": (lambda x: [x.add_(1), None][1], lambda: (randn(3, 4),)),
-    "read": (written_and_read, lambda: (randn(3, 4),)),
-    "two": (two_written, lambda: (randn(3, 4), randn(3, 4))),
-    "column": (column, lambda: (randn(3, 4),)),
-    "transposed": (transposed, lambda: (randn(3, 4),)),
-    "diagonal": (diagonal, lambda: (randn(4, 4),)),
-    "as_strided": (strided, lambda: (randn(3, 4),)),
-    "nested_views": (nested_views, lambda: (randn(3, 4),)),
-    "chunks": (halves, lambda: (randn(4, 2),)),
-    "unbind": (rows, lambda: (randn(4, 2),)),
-    "view_returned": (view_returned, lambda: (randn(3, 4),)),
-    "view_and_base": (view_and_base, lambda: (randn(3, 4),)),
-    "views_of_written": (views_of_written, lambda: (randn(3, 4),)),
-    "twice": (written_twice, lambda: (randn(4, 4),)),
-    "swapped": (swapped, lambda: (randn(3, 4), randn(3, 4))),
-    "from_itself": (from_itself, lambda: (randn(4, 4),)),
-    "dict": (in_a_dict, lambda: ({"a": randn(3)},)),
+    "read": (write_and_read, lambda: (randn(3, 4),)),
+    "two": (write_two, lambda: (randn(3, 4), randn(3, 4))),
+    "column": (write_column, lambda: (randn(3, 4),)),
+    "transposed": (write_transposed, lambda: (randn(3, 4),)),
+    "diagonal": (fill_diagonal, lambda: (randn(4, 4),)),
+    "as_strided": (write_strided, lambda: (randn(3, 4),)),
+    "nested_views": (write_nested_view, lambda: (randn(3, 4),)),
+    "chunks": (write_halves, lambda: (randn(4, 2),)),
+    "unbind": (write_rows, lambda: (randn(4, 2),)),
+    "view_returned": (return_written_view, lambda: (randn(3, 4),)),
+    "view_and_base": (return_view_and_base, lambda: (randn(3, 4),)),
+    "views_of_written": (return_views_of_written, lambda: (randn(3, 4),)),
+    "twice": (write_twice, lambda: (randn(4, 4),)),
+    "swapped": (swap, lambda: (randn(3, 4), randn(3, 4))),
+    "from_itself": (copy_from_itself, lambda: (randn(4, 4),)),
+    "dict": (write_in_dict, lambda: ({"a": randn(3)},)),
     "expanded": (lambda x, y: x.add_(y.expand(3, 4)), lambda: (randn(3, 4), randn(4))),
-    "filled": (filled, lambda: (randn(3),)),
+    "filled": (fill, lambda: (randn(3),)),
     "zero_dim": (lambda x: x.add_(1), lambda: (torch.tensor(2.0),)),
-    "no_rows": (written_and_read, lambda: (randn(0, 4),)),
-    "no_columns": (transposed, lambda: (randn(3, 0),)),
+    "no_rows": (write_and_read, lambda: (randn(0, 4),)),
+    "no_columns": (write_transposed, lambda: (randn(3, 0),)),
     "empty_slice": (lambda x: [x[:, 0:0].mul_(2), x * 2][1], lambda: (randn(3, 4),)),
-    "t": (transposed, lambda: (randn(4, 6).t(),)),
-    "every_second": (transposed, lambda: (randn(4, 6)[:, ::2],)),
-    "offset": (transposed, lambda: (randn(2, 4, 6)[1],)),
+    "t": (write_transposed, lambda: (randn(4, 6).t(),)),
+    "every_second": (write_transposed, lambda: (randn(4, 6)[:, ::2],)),
+    "offset": (write_transposed, lambda: (randn(2, 4, 6)[1],)),
     "channels_last": (
         lambda x: x.add_(1) * 2,
         lambda: (randn(2, 3, 4, 5).to(memory_format=torch.channels_last),),
     ),
-    "to_int": (copied, lambda: (torch.zeros(3, dtype=torch.int64), torch.tensor([1.7, -2.3, 4]))),
+    "to_int": (copy_to, lambda: (torch.zeros(3, dtype=torch.int64), torch.tensor([1.7, -2.3, 4]))),
     "to_half": (lambda x, y: x.copy_(y), lambda: (torch.zeros(9, dtype=torch.half), randn(9))),
-    "from_int": (copied, lambda: (torch.zeros(2, 3), torch.arange(3))),
+    "from_int": (copy_to, lambda: (torch.zeros(2, 3), torch.arange(3))),
     "to_bool": (lambda x, y: x.copy_(y), lambda: (torch.zeros(4) > 0, torch.arange(4))),
     "bool": (
         lambda x, y: [x.logical_and_(y), ~x][1],
@@ -183,57 +183,57 @@ def test_writes_under_dynamic_shapes(name):
 
 def test_writes_in_inference_mode():
     with torch.inference_mode():
-        compare(column, lambda: (randn(3, 4),))
+        compare(write_column, lambda: (randn(3, 4),))
         torch._dynamo.reset()
-        compare(views_of_written, lambda: (randn(3, 4),))
+        compare(return_views_of_written, lambda: (randn(3, 4),))
 
 
 # -- caches, counters, scatters -----------------------------------------------------------------
 
 
-def with_write(write):
-    def fn(cache, index, values):
+def make_writer(write):
+    def write_and_double(cache, index, values):
         write(cache, index, values)
         return cache * 2
 
-    return fn
+    return write_and_double
 
 
 INDEXED = {
     "index_copy": (
-        with_write(lambda c, i, v: c.index_copy_(1, i, v)),
+        make_writer(lambda c, i, v: c.index_copy_(1, i, v)),
         lambda: (randn(2, 8, 4), torch.tensor([3, 5]), randn(2, 2, 4)),
     ),
     "slice": (
-        with_write(lambda c, i, v: c[:, 2:4].copy_(v)),
+        make_writer(lambda c, i, v: c[:, 2:4].copy_(v)),
         lambda: (randn(2, 8, 4), torch.tensor(0), randn(2, 2, 4)),
     ),
     "setitem": (
-        with_write(lambda c, i, v: c.__setitem__(i, v)),
+        make_writer(lambda c, i, v: c.__setitem__(i, v)),
         lambda: (randn(8, 4), torch.tensor([3, 5]), randn(2, 4)),
     ),
     "mask": (
-        with_write(lambda c, i, v: c.__setitem__(i > 0, 0.0)),
+        make_writer(lambda c, i, v: c.__setitem__(i > 0, 0.0)),
         lambda: (randn(8, 4), randn(8, 4), randn(1)),
     ),
     "masked_fill": (
-        with_write(lambda c, i, v: c.masked_fill_(i > 0, 1.0)),
+        make_writer(lambda c, i, v: c.masked_fill_(i > 0, 1.0)),
         lambda: (randn(8, 4), randn(8, 4), randn(1)),
     ),
     "accumulate": (
-        with_write(lambda c, i, v: c.index_put_((i,), v, accumulate=True)),
+        make_writer(lambda c, i, v: c.index_put_((i,), v, accumulate=True)),
         lambda: (randn(8, 4), torch.tensor([3, 3]), randn(2, 4)),
     ),
     "scatter": (
-        with_write(lambda c, i, v: c.scatter_(1, i, v)),
+        make_writer(lambda c, i, v: c.scatter_(1, i, v)),
         lambda: (randn(2, 8), torch.tensor([[3, 5], [1, 2]]), randn(2, 2)),
     ),
     "scatter_add": (
-        with_write(lambda c, i, v: c.scatter_add_(1, i, v)),
+        make_writer(lambda c, i, v: c.scatter_add_(1, i, v)),
         lambda: (randn(2, 8), torch.tensor([[3, 3], [1, 2]]), randn(2, 2)),
     ),
     "index_add": (
-        with_write(lambda c, i, v: c.index_add_(0, i, v)),
+        make_writer(lambda c, i, v: c.index_add_(0, i, v)),
         lambda: (randn(8, 4), torch.tensor([3, 3]), randn(2, 4)),
     ),
 }
@@ -245,7 +245,7 @@ def test_indexed_writes(name):
 
 
 class Attention(torch.nn.Module):
-    """One head that keeps its keys in a buffer, at a position that it counts."""
+    """An attention head that stores its keys in a buffer at a position that it counts."""
 
     def __init__(self):
         super().__init__()
@@ -256,8 +256,8 @@ class Attention(torch.nn.Module):
     def forward(self, x):
         self.keys.index_copy_(1, self.position[None], self.proj(x))
         self.position.add_(1)
-        seen = torch.arange(8) < self.position
-        scores = (x @ self.keys.transpose(1, 2)).masked_fill(~seen, float("-inf"))
+        is_visible = torch.arange(8) < self.position
+        scores = (x @ self.keys.transpose(1, 2)).masked_fill(~is_visible, float("-inf"))
         return torch.softmax(scores, -1) @ self.keys
 
 
@@ -278,40 +278,40 @@ def test_cache_in_buffers():
     assert len(storage["instance"]) == 1
 
 
-# -- memory itself ------------------------------------------------------------------------------
+# -- changes of memory --------------------------------------------------------------------------
 
 
-def resized(x):
+def resize(x):
     x.resize_(6)
     return x * 2
 
 
-def own_resized(x):
+def resize_result(x):
     y = x * 2
     y.resize_(2, 3)
     return y + 1
 
 
-def replaced(x, y):
+def replace_memory(x, y):
     x.set_(y)
     return x * 2
 
 
-def out_resized(x, out):
+def resize_out(x, out):
     return torch.add(x, 1, out=out) * 2
 
 
-def turned_in_place(x):
+def transpose_in_place(x):
     x.t_()
     return x * 2
 
 
 MEMORY = {
-    "resize": (resized, lambda: (randn(3, 4),)),
-    "resize_own": (own_resized, lambda: (randn(3, 4),)),
-    "set": (replaced, lambda: (randn(3, 4), randn(2, 2))),
-    "out_resize": (out_resized, lambda: (randn(3, 4), torch.empty(0))),
-    "transpose": (turned_in_place, lambda: (randn(3, 4),)),
+    "resize": (resize, lambda: (randn(3, 4),)),
+    "resize_own": (resize_result, lambda: (randn(3, 4),)),
+    "set": (replace_memory, lambda: (randn(3, 4), randn(2, 2))),
+    "out_resize": (resize_out, lambda: (randn(3, 4), torch.empty(0))),
+    "transpose": (transpose_in_place, lambda: (randn(3, 4),)),
     "unsqueeze": (lambda x: x.unsqueeze_(0) * 2, lambda: (randn(3, 4),)),
 }
 
@@ -323,20 +323,20 @@ def test_changes_of_memory(name):
 
 
 def test_what_torch_cannot_functionalise_is_an_error():
-    """AOTAutograd refuses these, by name; nothing runs."""
+    """AOTAutograd rejects these writes with an error that names them, and nothing runs."""
 
-    def data_replaced(x, y):
+    def replace_data(x, y):
         x.data = y
         return x * 2
 
-    def two_dtypes(a, b):
+    def write_first_view(a, b):
         a.fill_(1.0)
         return b + 1
 
     base = randn(4)
     for fn, args, reason in [
-        (data_replaced, (randn(3), randn(3)), r"(set|data)_ on a graph input"),
-        (two_dtypes, (base, base.view(torch.int32)), "views with different dtypes"),
+        (replace_data, (randn(3), randn(3)), r"(set|data)_ on a graph input"),
+        (write_first_view, (base, base.view(torch.int32)), "views with different dtypes"),
     ]:
         with pytest.raises(Exception, match=reason):
             torch.compile(fn, backend="ortable", options={"fallback": "error"})(*args)

@@ -1,4 +1,4 @@
-"""Several callers at once, as the tests of threads need them."""
+"""Run a function in several threads at once."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import threading
 
 
 def in_threads(count, work):
-    """Runs `work(number)` in that many threads, which start together; errors are raised here."""
+    """Run `work(index)` in `count` threads that start together, and raise the first error here."""
     barrier, errors = threading.Barrier(count), []
 
-    def one(number):
+    def run_worker(index):
         try:
             barrier.wait()
-            work(number)
+            work(index)
         except Exception as exc:
             errors.append(exc)
 
-    threads = [threading.Thread(target=one, args=(i,)) for i in range(count)]
+    threads = [threading.Thread(target=run_worker, args=(i,)) for i in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
