@@ -1,5 +1,4 @@
-"""Names in the graphs behind torch.compile: inputs as parameters, buffers and arguments, results as
-the nodes of torch's graph; equal graphs share conversions whatever they are called."""
+"""Names of inputs, results and nodes in graphs of torch.compile; equal graphs share conversions."""
 
 from __future__ import annotations
 
@@ -36,19 +35,19 @@ class Model(nn.Module):
         return x
 
 
-def records(model: Any, *args: Any, backward: bool = False, **options: Any) -> list[Any]:
+def get_records(model: Any, *args: Any, backward: bool = False, **options: Any) -> list[Any]:
     storage: dict[str, Any] = {}
-    run = torch.compile(
+    compiled = torch.compile(
         model, backend="ortable", options={"storage": storage, **options}, fullgraph=True
     )
     with torch.set_grad_enabled(backward):
-        result = run(*args)
+        result = compiled(*args)
         if backward:
             result.sum().backward()
     return storage["instance"]
 
 
-def inputs_of(record: Any) -> list[str]:
+def get_input_names(record: Any) -> list[str]:
     return [value.name for value in record.onnx.graph.input]
 
 
@@ -62,41 +61,41 @@ WEIGHTS = [
 ]
 
 
-def call() -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+def make_arguments() -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     return torch.rand(3, 4), {"mask": torch.rand(3, 4)}
 
 
 def test_inputs_are_called_as_in_the_model_and_the_function() -> None:
     model = Model()
-    (record,) = records(model, *call())
-    assert set(inputs_of(record)) == {*WEIGHTS, "x", "batch.mask"}
-    assert set(inputs_of(record)) - {"x", "batch.mask"} == set(model.state_dict())
+    (record,) = get_records(model, *make_arguments())
+    assert set(get_input_names(record)) == {*WEIGHTS, "x", "batch.mask"}
+    assert set(get_input_names(record)) - {"x", "batch.mask"} == set(model.state_dict())
     assert set(record.frozen) == set(WEIGHTS)
-    assert [role.name for role in record.inputs] == inputs_of(record)
+    assert [role.name for role in record.inputs] == get_input_names(record)
     assert [value.name for value in record.onnx.graph.output] == ["output_0"]
 
 
 def test_results_and_nodes_of_forward_and_backward() -> None:
-    forward, backward = records(Model(), *call(), backward=True)
-    assert set(WEIGHTS) <= set(inputs_of(forward))
-    assert "tangents_1" in inputs_of(backward)
+    forward, backward = get_records(Model(), *make_arguments(), backward=True)
+    assert set(WEIGHTS) <= set(get_input_names(forward))
+    assert "tangents_1" in get_input_names(backward)
     for record in (forward, backward):
         names = [node.name for node in record.onnx.graph.node]
         assert len(set(names)) == len(names) and all(names)
         results = [name for node in record.onnx.graph.node for name in node.output]
         assert not any(name.startswith("_onx_") for name in results)
-        assert not any(name.startswith(("arg", "primals_")) for name in inputs_of(record))
-    assert any(name.startswith("layers.0.fc/") for name in names)  # of the backward
+        assert not any(name.startswith(("arg", "primals_")) for name in get_input_names(record))
+    assert any(name.startswith("layers.0.fc/") for name in names)  # nodes of the backward graph
 
 
 def test_dimensions_keep_their_names() -> None:
     storage: dict[str, Any] = {}
-    run = torch.compile(
+    compiled = torch.compile(
         lambda x, n: x[:, : x.shape[1] // 2] * n, backend="ortable", dynamic=True,
         options={"storage": storage},
     )  # fmt: skip
-    run(torch.rand(6, 4), torch.rand(1))
-    names = inputs_of(storage["instance"][0])
+    compiled(torch.rand(6, 4), torch.rand(1))
+    names = get_input_names(storage["instance"][0])
     assert "x" in names and "n" in names
     assert any(name.startswith("input_dim_") for name in names)
 
@@ -104,11 +103,11 @@ def test_dimensions_keep_their_names() -> None:
 def test_weights_of_two_models_say_which() -> None:
     first, second = nn.Linear(4, 4), nn.Linear(4, 4)
 
-    def both(x: torch.Tensor) -> torch.Tensor:
+    def add_two_layers(x: torch.Tensor) -> torch.Tensor:
         return first(x) + second(x)
 
-    (record,) = records(both, torch.rand(2, 4))
-    names = inputs_of(record)
+    (record,) = get_records(add_two_layers, torch.rand(2, 4))
+    names = get_input_names(record)
     assert len(set(names)) == 5 and "x" in names
     assert sum("first" in name for name in names) == 2, names
     assert sum("second" in name for name in names) == 2, names
@@ -118,7 +117,7 @@ def test_an_argument_that_is_called_as_an_output_has_a_name_of_its_own() -> None
     def fn(output_0: torch.Tensor, relu: torch.Tensor) -> torch.Tensor:
         return torch.relu(output_0).exp() + relu
 
-    (record,) = records(fn, torch.rand(3), torch.rand(3))
+    (record,) = get_records(fn, torch.rand(3), torch.rand(3))
     assert [value.name for value in record.onnx.graph.output] == ["output_0"]
     torch._dynamo.reset()
     a, b = torch.rand(3), torch.rand(3)
@@ -127,19 +126,21 @@ def test_an_argument_that_is_called_as_an_output_has_a_name_of_its_own() -> None
 
 def test_a_partition_names_what_it_takes() -> None:
     def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        drawn = torch.bernoulli(torch.sigmoid(x) * y)
-        return torch.relu(drawn @ y) + torch.exp(x)
+        bits = torch.bernoulli(torch.sigmoid(x) * y)
+        return torch.relu(bits @ y) + torch.exp(x)
 
     args = torch.rand(40, 40), torch.rand(40, 40)
-    found = [inputs_of(record) for record in records(fn, *args) if record.onnx is not None]
-    names = {name for each in found for name in each}
+    input_names = [
+        get_input_names(record) for record in get_records(fn, *args) if record.onnx is not None
+    ]
+    names = {name for partition_names in input_names for name in partition_names}
     assert {"x", "y"} <= names and not any(name.startswith("input") for name in names)
 
 
 def test_equal_layers_share_one_conversion_and_it_has_the_names_of_the_first() -> None:
     memory.clear_caches()
 
-    class Two(nn.Module):
+    class TwoLayers(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
@@ -150,21 +151,21 @@ def test_equal_layers_share_one_conversion_and_it_has_the_names_of_the_first() -
             return self.second(x).exp()
 
     storage: dict[str, Any] = {}
-    model, x = Two(), torch.rand(3, 4)
-    run = torch.compile(model, backend="ortable", options={"storage": storage})
+    model, x = TwoLayers(), torch.rand(3, 4)
+    compiled = torch.compile(model, backend="ortable", options={"storage": storage})
     with torch.no_grad():
-        torch.testing.assert_close(run(x), model(x))
-    one, other = storage["instance"]
-    assert (one.cache, other.cache) == ("miss", "memory")
-    assert inputs_of(one) == inputs_of(other)
-    assert one.frozen == other.frozen == ("first.weight", "first.bias")
+        torch.testing.assert_close(compiled(x), model(x))
+    first_record, second_record = storage["instance"]
+    assert (first_record.cache, second_record.cache) == ("miss", "memory")
+    assert get_input_names(first_record) == get_input_names(second_record)
+    assert first_record.frozen == second_record.frozen == ("first.weight", "first.bias")
 
 
 def test_sessions_of_equal_conversions_with_other_names_are_not_mixed_up() -> None:
     memory.clear_caches()
     weight = nn.Parameter(torch.rand(4, 4))
 
-    class Holder(nn.Module):
+    class Product(nn.Module):
         def __init__(self, name: str) -> None:
             super().__init__()
             self.name = name
@@ -174,18 +175,18 @@ def test_sessions_of_equal_conversions_with_other_names_are_not_mixed_up() -> No
             return torch.relu(x @ getattr(self, self.name))
 
     x = torch.rand(3, 4)
-    kept = []
+    compiled_models = []
     for name in ("one", "other"):
         torch._dynamo.reset()
-        model = Holder(name)
-        run = torch.compile(model, backend="ortable")
+        model = Product(name)
+        compiled = torch.compile(model, backend="ortable")
         with torch.no_grad():
-            torch.testing.assert_close(run(x), model(x))
-        kept.append(run)  # its session stays in use
-        memory.conversions.clear()  # the conversion does not
+            torch.testing.assert_close(compiled(x), model(x))
+        compiled_models.append(compiled)  # keeps the session alive
+        memory.conversions.clear()
     with torch.no_grad():
-        for run in kept:
-            torch.testing.assert_close(run(x), torch.relu(x @ weight))
+        for compiled in compiled_models:
+            torch.testing.assert_close(compiled(x), torch.relu(x @ weight))
 
 
 def test_a_wiring_of_the_users_own_counts_its_inputs() -> None:
@@ -193,10 +194,10 @@ def test_a_wiring_of_the_users_own_counts_its_inputs() -> None:
 
     storage: dict[str, Any] = {}
 
-    def compiler(gm: Any, args: Any) -> Any:
+    def compile_graph(gm: Any, args: Any) -> Any:
         return ortable.onnx_custom_backend(gm, args, storage=storage)
 
-    run = torch.compile(nn.Linear(4, 2), backend=aot_autograd(fw_compiler=compiler))
+    compiled = torch.compile(nn.Linear(4, 2), backend=aot_autograd(fw_compiler=compile_graph))
     with torch.no_grad():
-        run(torch.rand(3, 4))
-    assert inputs_of(storage["instance"][0]) == ["input0", "input1", "input2"]
+        compiled(torch.rand(3, 4))
+    assert get_input_names(storage["instance"][0]) == ["input0", "input1", "input2"]

@@ -1,11 +1,10 @@
-"""What torch's schemas promise of memory, asked of every entry of the specs: results of operators
-that return views share memory with their arguments, and in-place variants write into them, with
-the strides and versions of eager. The first argument is plain, a part of a larger tensor that is an
-argument too, or transposed.
+"""Views share memory and in-place variants write into arguments, as torch's schemas declare.
 
-The calls are the sample calls of the specs (tests/fuzz/catalog.py), so that a new entry is asked
-without a line here. `make test` takes some operators, which the commit chooses; all of them run
-with ``--every-program``."""
+Strides and versions are those of eager. The first argument is plain, a slice of a larger tensor
+that is an argument too, or transposed. The calls are the sample calls of the specs
+(tests/fuzz/catalog.py), which include those of new entries. `make test` takes some operators, which
+change with the commit; ``--every-program`` takes all.
+"""
 
 from __future__ import annotations
 
@@ -24,35 +23,35 @@ from tests.backend.relations import compare
 from tests.fuzz.catalog import CallSite, catalog
 from tests.rotation import turn
 
-SAMPLED = 12  # operators of each kind in `make test`
-REFUSE = {"fallback": "error"}
+SAMPLE_SIZE = 12  # operators of each kind in `make test`
+NO_FALLBACK = {"fallback": "error"}
 
 Tensors = Sequence[torch.Tensor]
 
 
-def plain(tensor: torch.Tensor) -> Tensors:
-    """The tensor alone."""
+def plain_form(tensor: torch.Tensor) -> Tensors:
+    """Return the tensor only."""
     return [tensor]
 
 
-def part(tensor: torch.Tensor) -> Tensors:
-    """The middle of a larger tensor, and that one."""
+def slice_form(tensor: torch.Tensor) -> Tensors:
+    """Return the middle of a larger tensor, and the larger tensor."""
     base = torch.stack([tensor, tensor, tensor])
     return base[1], base
 
 
-def transposed(tensor: torch.Tensor) -> Tensors:
-    """The tensor with its axes in the other order in memory."""
+def transposed_form(tensor: torch.Tensor) -> Tensors:
+    """Return the tensor with its axes in reverse order in memory."""
     axes = list(range(tensor.ndim))[::-1]
     return [tensor.permute(axes).contiguous().permute(axes)]
 
 
-FORMS = (plain, part, transposed)
+FORMS = (plain_form, slice_form, transposed_form)
 
 
 @cache
-def overload(key: str) -> Any:
-    """The overload of an entry of torch's own namespace, else None."""
+def find_overload(key: str) -> Any:
+    """Return the overload of an entry of the namespace aten, else None."""
     namespace, _, rest = key.partition("::")
     name, _, kind = rest.partition(".")
     packet = getattr(torch.ops.aten, name, None) if namespace == "aten" else None
@@ -60,35 +59,35 @@ def overload(key: str) -> Any:
 
 
 @cache
-def in_place(key: str) -> Any:
-    """The overload that writes into the first argument, else None."""
+def find_in_place_variant(key: str) -> Any:
+    """Return the variant that writes into the first argument, else None."""
     name, dot, kind = key.partition(".")
-    found = overload(f"{name}_{dot}{kind}") if not name.endswith("_") else None
-    alias = found._schema.arguments[0].alias_info if found is not None else None
-    return found if alias is not None and alias.is_write else None
+    variant = find_overload(f"{name}_{dot}{kind}") if not name.endswith("_") else None
+    alias = variant._schema.arguments[0].alias_info if variant is not None else None
+    return variant if alias is not None and alias.is_write else None
 
 
 def returns_views(key: str) -> bool:
-    """Whether the schema says that results share memory with arguments."""
-    op = overload(key)
-    aliases = [each.alias_info for each in op._schema.returns] if op is not None else []
+    """Return whether results share memory with arguments according to the schema."""
+    op = find_overload(key)
+    aliases = [result.alias_info for result in op._schema.returns] if op is not None else []
     return any(alias is not None and not alias.is_write for alias in aliases)
 
 
-def chosen(wanted: Callable[[str], Any], every: bool) -> dict[str, CallSite]:
-    """A sample call of each entry, or of some of them: one that draws nothing."""
+def choose_calls(has_property: Callable[[str], Any], all_entries: bool) -> dict[str, CallSite]:
+    """Choose one sample call without random numbers for all entries or for some of them."""
     calls = {
         key: [site for site in sites if not site.random and site.leaves]
         for key, sites in catalog().sites.items()
-        if wanted(key)
+        if has_property(key)
     }
     keys = sorted(key for key, sites in calls.items() if sites)
-    keys = keys if every else random.Random(turn()).sample(keys, SAMPLED)
+    keys = keys if all_entries else random.Random(turn()).sample(keys, SAMPLE_SIZE)
     return {key: calls[key][turn() % len(calls[key])] for key in keys}
 
 
-def function_of(site: CallSite, text: str) -> Callable[..., Any]:
-    """The call as a function of its tensors and of one more, which is read after it."""
+def build_function(site: CallSite, text: str) -> Callable[..., Any]:
+    """Build a function of the call's tensors and of a base tensor that is read after the call."""
     names = [f"t{index}" for index in range(len(site.leaves))]
     lines = [
         f"def call({', '.join(names)}, *base):",
@@ -101,60 +100,63 @@ def function_of(site: CallSite, text: str) -> Callable[..., Any]:
     return call
 
 
-def check(site: CallSite, text: str) -> int:
-    """Compares a call with eager in each form that eager and torch's tracing take, or with
-    aot_eager where torch's own functionalization is what differs; how many there were."""
-    function = function_of(site, text)
+def compare_forms(site: CallSite, text: str) -> int:
+    """Compare a call with eager in each supported form of the first argument; return their number.
 
-    def made(form: Callable[[torch.Tensor], Tensors]) -> list[torch.Tensor]:
+    Where the call differs from eager, it must agree with aot_eager: torch's functionalization
+    causes the difference.
+    """
+    function = build_function(site, text)
+
+    def make_tensors(form: Callable[[torch.Tensor], Tensors]) -> list[torch.Tensor]:
         generator = torch.Generator().manual_seed(1)
-        first, *others = [make_tensor(leaf, generator) for leaf in site.leaves]
+        first, *other_tensors = [make_tensor(leaf, generator) for leaf in site.leaves]
         first, *base = form(first)
-        return [first, *others, *base]
+        return [first, *other_tensors, *base]
 
-    tried = 0
+    comparisons = 0
     for form in FORMS:
         torch._dynamo.reset()
-        make = partial(made, form)
-        if not works(function, make):
+        make_args = partial(make_tensors, form)
+        if not is_supported(function, make_args):
             continue
-        # of arguments that overlap AOTAutograd returns a view where eager returns the argument
-        one = form is not part
+        # for overlapping arguments AOTAutograd returns a view where eager returns the argument
+        same_objects = form is not slice_form
         try:
-            compare(function, make, identity=one, options=REFUSE)
+            compare(function, make_args, identity=same_objects, options=NO_FALLBACK)
         except BackendCompilerFailed as error:
             assert isinstance(error.inner_exception, FunctionNotFoundError | UnsupportedCase), error
         except AssertionError:
             torch._dynamo.reset()
             traced = torch.compile(function, backend="aot_eager", fullgraph=True)
             try:
-                compare(function, make, identity=one, reference=traced)
+                compare(function, make_args, identity=same_objects, reference=traced)
             except AssertionError as error:
                 raise AssertionError(f"{text}, {form.__name__}: {error}") from error
-        tried += 1
-    return tried
+        comparisons += 1
+    return comparisons
 
 
-def works(function: Callable[..., Any], make: Callable[[], list[torch.Tensor]]) -> bool:
-    """Whether eager takes a call and torch traces it: not all dtypes can be written, say."""
+def is_supported(function: Callable[..., Any], make_args: Callable[[], list[torch.Tensor]]) -> bool:
+    """Return whether eager runs a call and torch traces it; some dtypes cannot be written."""
     try:
         with torch.no_grad():
-            function(*make())
-            torch.compile(function, backend="eager", fullgraph=True)(*make())
+            function(*make_args())
+            torch.compile(function, backend="eager", fullgraph=True)(*make_args())
     except Exception:
         return False
     return True
 
 
 def test_results_share_memory_as_in_eager(pytestconfig: pytest.Config) -> None:
-    found = chosen(returns_views, pytestconfig.getoption("--every-program"))
-    assert all(check(site, site.text) for site in found.values())
+    calls = choose_calls(returns_views, pytestconfig.getoption("--every-program"))
+    assert all(compare_forms(site, site.text) for site in calls.values())
 
 
 def test_in_place_variants_write_as_in_eager(pytestconfig: pytest.Config) -> None:
-    found = chosen(in_place, pytestconfig.getoption("--every-program"))
-    tried = 0
-    for key, site in found.items():
+    calls = choose_calls(find_in_place_variant, pytestconfig.getoption("--every-program"))
+    comparisons = 0
+    for key, site in calls.items():
         _, _, rest = site.text.partition("(")
-        tried += check(site, f"torch.ops.{in_place(key)}({rest}")
-    assert tried > len(found)
+        comparisons += compare_forms(site, f"torch.ops.{find_in_place_variant(key)}({rest}")
+    assert comparisons > len(calls)

@@ -1,4 +1,4 @@
-"""Options of the backend: checked by name and type, and an error says what is accepted."""
+"""Options of the backend are checked by name and type; errors list the accepted values."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from ortable.errors import OptionError
 def test_unknown_option_lists_the_known_and_the_closest():
     with pytest.raises(OptionError) as error:
         OrtOptions.from_mapping({"target_opsett": 18})
-    text = str(error.value)
-    assert "'target_opsett'" in text and "Did you mean 'target_opset'?" in text
+    message = str(error.value)
+    assert "'target_opsett'" in message and "Did you mean 'target_opset'?" in message
     for field in dataclasses.fields(OrtOptions):
-        assert field.name in text
+        assert field.name in message
 
 
 @pytest.mark.parametrize(
@@ -123,19 +123,19 @@ def test_unknown_option_through_torch_compile():
     ],
 )
 def test_a_mode_stands_for_the_nearest_options(mode, autotune, caplog, monkeypatch):
-    seen = []
-    real = entry.compile_with_autograd
+    received = []
+    original = entry.compile_with_autograd
     monkeypatch.setattr(
-        entry, "compile_with_autograd", lambda *args: seen.append(args[2]) or real(*args)
+        entry, "compile_with_autograd", lambda *args: received.append(args[2]) or original(*args)
     )
     monkeypatch.setattr(entry, "_logged_modes", set())
     for _ in range(2):
         torch._dynamo.reset()
         fn = torch.compile(lambda x: x + 1, backend="ortable", mode=mode)
         torch.testing.assert_close(fn(torch.ones(2)), torch.full((2,), 2.0))
-    assert [each.autotune for each in seen] == [autotune, autotune]
-    logged = [each for each in caplog.messages if f"mode '{mode}' of torch.compile" in each]
-    assert len(logged) == (mode != "default")
+    assert [options.autotune for options in received] == [autotune, autotune]
+    mode_messages = [text for text in caplog.messages if f"mode '{mode}' of torch.compile" in text]
+    assert len(mode_messages) == (mode != "default")
 
 
 def test_options_go_before_a_mode():
@@ -181,7 +181,7 @@ def test_options_dict_reaches_a_callable_backend():
     assert storage["instance"][0]["onnx"].opset_import[0].version == 18
 
 
-GIVEN = {
+OPTION_VALUES = {
     "providers": ["CPUExecutionProvider"],
     "target_opset": 18,
     "optimize": True,
@@ -208,23 +208,23 @@ GIVEN = {
 }
 
 
-@pytest.mark.parametrize("field", [each.name for each in dataclasses.fields(OrtOptions)])
+@pytest.mark.parametrize("field", [spec.name for spec in dataclasses.fields(OrtOptions)])
 def test_every_option_is_a_keyword_too(field, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    seen, dispatched = [], entry.compile_from_torch
+    received, original = [], entry.compile_from_torch
 
-    def noted(graph_module, args, options, runner, name):
-        seen.append(options)
-        return dispatched(graph_module, args, options, runner, name)
+    def record_options(graph_module, args, options, runner, name):
+        received.append(options)
+        return original(graph_module, args, options, runner, name)
 
-    monkeypatch.setattr(entry, "compile_from_torch", noted)
-    given = {field: GIVEN[field]}
-    for keywords, options in ((given, None), ({}, given)):
+    monkeypatch.setattr(entry, "compile_from_torch", record_options)
+    option = {field: OPTION_VALUES[field]}
+    for keywords, options in ((option, None), ({}, option)):
         torch._dynamo.reset()
         backend = functools.partial(onnx_custom_backend, **keywords)
         fn = torch.compile(torch.tanh, backend=backend, options=options)
         torch.testing.assert_close(fn(torch.ones(2)), torch.ones(2).tanh())
-    assert seen == [OrtOptions(**given)] * 2
+    assert received == [OrtOptions(**option)] * 2
 
 
 def test_session_and_run_options_are_used():
@@ -246,28 +246,28 @@ def test_unknown_session_setting_is_named():
 
 
 def test_session_options_object_is_used():
-    given = onnxruntime.SessionOptions()
-    given.intra_op_num_threads = 2
-    options = {"session_options": given, "run_options": onnxruntime.RunOptions()}
+    session_options = onnxruntime.SessionOptions()
+    session_options.intra_op_num_threads = 2
+    options = {"session_options": session_options, "run_options": onnxruntime.RunOptions()}
     fn = torch.compile(lambda x: x * 2, backend="ortable", options=options)
     torch.testing.assert_close(fn(torch.ones(2)), torch.full((2,), 2.0))
 
 
 def test_transforms_run_in_order_before_the_session():
-    seen = []
+    graph_names = []
 
     def rename(model):
         model.graph.name = "changed"
 
-    def check(model):
-        seen.append(model.graph.name)
+    def record(model):
+        graph_names.append(model.graph.name)
         return model
 
     fn = torch.compile(
-        lambda x: x * 2, backend="ortable", options={"pre_ort_model_transforms": [rename, check]}
+        lambda x: x * 2, backend="ortable", options={"pre_ort_model_transforms": [rename, record]}
     )
     fn(torch.ones(2))
-    assert seen == ["changed"]
+    assert graph_names == ["changed"]
 
 
 def test_transform_that_returns_something_else_is_named():
@@ -311,11 +311,11 @@ def test_a_setting_of_the_wrong_type_is_named(option, setting):
         torch.compile(torch.relu, backend="ortable", options={option: setting})(torch.rand(2))
 
 
-def twice(x):
+def compute_relu_twice(x):
     return torch.relu(x).t() @ torch.relu(x)
 
 
-def quantized(x):
+def quantize_twice(x):
     import torch.ao.quantization.fx._decomposed  # defines the operators
 
     quantize = torch.ops.quantized_decomposed.quantize_per_tensor
@@ -325,8 +325,8 @@ def quantized(x):
     return dequantize(quantize(torch.relu(y.reshape(-1)), *codes), *codes)
 
 
-def nodes_of(fn, **options):
-    """Types of the nodes of a compiled function, whose result is eager's."""
+def compile_to_nodes(fn, **options):
+    """Compare a compiled function with eager; return the types of its nodes, and the model."""
     torch._dynamo.reset()
     storage, x = {}, torch.rand(3, 3)
     with torch.no_grad():
@@ -337,25 +337,25 @@ def nodes_of(fn, **options):
 
 
 def test_without_optimize_no_pass_runs():
-    assert nodes_of(twice)[0].count("Relu") == 1
-    found, _ = nodes_of(twice, optimize=False)
-    assert found.count("Relu") == 2 and "Identity" in found
+    assert compile_to_nodes(compute_relu_twice)[0].count("Relu") == 1
+    op_types, _ = compile_to_nodes(compute_relu_twice, optimize=False)
+    assert op_types.count("Relu") == 2 and "Identity" in op_types
 
 
 def test_without_rewrites_codes_stay_as_the_model_has_them():
-    found, model = nodes_of(quantized, rewrites="none")
-    assert found.count("Identity") == 0, "the other passes run"
-    assert {TensorProto.INT8} <= {each.data_type for each in model.graph.initializer}
-    _, arranged = nodes_of(quantized)
-    assert TensorProto.INT8 not in {each.data_type for each in arranged.graph.initializer}
-    nodes_of(quantized, optimize=False)
+    op_types, model = compile_to_nodes(quantize_twice, rewrites="none")
+    assert op_types.count("Identity") == 0, "the other passes should have removed Identity nodes"
+    assert {TensorProto.INT8} <= {tensor.data_type for tensor in model.graph.initializer}
+    _, rewritten = compile_to_nodes(quantize_twice)
+    assert TensorProto.INT8 not in {tensor.data_type for tensor in rewritten.graph.initializer}
+    compile_to_nodes(quantize_twice, optimize=False)
 
 
 @pytest.mark.parametrize("table", [None, "none", "default", "all", {}])
 def test_tables_of_decompositions_by_name(table):
-    norm = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.LayerNorm(3))
-    found, _ = nodes_of(norm, export_options=ExportOptions(decomposition_table=table))
-    assert ("LayerNormalization" in found) == (table != "all"), found
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.LayerNorm(3))
+    op_types, _ = compile_to_nodes(model, export_options=ExportOptions(decomposition_table=table))
+    assert ("LayerNormalization" in op_types) == (table != "all"), op_types
 
 
 def test_raise_on_refuses_what_torch_would_run_too():

@@ -1,5 +1,4 @@
-"""Compiled functions that go into files (`aot_compile`, TORCH_CACHING_PRECOMPILE): what a later
-process makes of them, and what it refuses."""
+"""Loading compiled functions from files (`aot_compile`, TORCH_CACHING_PRECOMPILE), and refusals."""
 
 from __future__ import annotations
 
@@ -25,12 +24,12 @@ from ortable.backend.precompile import pack
 from ortable.backend.precompile.artifact import Precompiled
 from ortable.errors import OptionError, PrecompileError
 
-from .test_cache_disk import own_folders as own_folders  # a fixture of every test here
+from .test_cache_disk import own_folders as own_folders  # an autouse fixture
 
-# Guards that a file can hold: torch's own choice still has some that it then refuses.
-KEEP = torch.compiler.keep_portable_guards_unsafe
+# Guards that a file can hold: torch's default also selects guards that it then refuses to save.
+PORTABLE_GUARDS = torch.compiler.keep_portable_guards_unsafe
 
-MODELS = '''
+MODELS_SOURCE = '''
 import torch
 from torch import nn
 
@@ -62,7 +61,7 @@ def make(name):
     return {"Net": Net, "Partly": Partly, "aliases": lambda: aliases}[name]()
 '''
 
-LOAD = """
+LOAD_SCRIPT = """
 import json, pathlib, sys
 import torch, models
 from torch._dynamo.utils import counters
@@ -132,28 +131,28 @@ print(json.dumps(main(*sys.argv[1:])))
 
 
 def aot_compile(function, args, keywords=None, **options):
-    fast = torch.compile(function, backend="ortable", fullgraph=True, options=options)
-    fast = fast.forward if isinstance(function, nn.Module) else fast
-    return fast.aot_compile((tuple(args), keywords or {}))
+    compiled = torch.compile(function, backend="ortable", fullgraph=True, options=options)
+    compiled = compiled.forward if isinstance(function, nn.Module) else compiled
+    return compiled.aot_compile((tuple(args), keywords or {}))
 
 
-def run(tmp_path: Path, script: str, *arguments: str, **environment: str) -> dict:
-    (tmp_path / "models.py").write_text(MODELS)
+def run_script(tmp_path: Path, script: str, *arguments: str, **environment: str) -> dict:
+    (tmp_path / "models.py").write_text(MODELS_SOURCE)
     path = tmp_path / "script.py"
     path.write_text(script)
-    output = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-W", "ignore", str(path), *arguments],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
     )
-    assert not output.returncode, output.stderr[-3000:]
-    return json.loads(output.stdout.splitlines()[-1])
+    assert not process.returncode, process.stderr[-3000:]
+    return json.loads(process.stdout.splitlines()[-1])
 
 
 @pytest.fixture
 def models(tmp_path, monkeypatch):
-    (tmp_path / "models.py").write_text(MODELS)
+    (tmp_path / "models.py").write_text(MODELS_SOURCE)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "models", raising=False)
     import models
@@ -172,21 +171,21 @@ def test_a_new_process_neither_traces_nor_converts(tmp_path, models):
         if "dynamic" in name:
             torch._dynamo.mark_dynamic(x, 0)
         with torch.set_grad_enabled(grad):
-            fast = aot_compile(function, (x,), keywords)
-        fast.save_compiled_function(str(folder / name))
+            compiled = aot_compile(function, (x,), keywords)
+        compiled.save_compiled_function(str(folder / name))
         torch._dynamo.reset()
-        return fast, function, x
+        return compiled, function, x
 
     for name in ("inference-Net", "dynamic inference-Net", "aliases-aliases"):
         save(name, grad=False)
-    fast, function, x = save("training and shift-Net", grad=True, shift=1.5)
-    torch.testing.assert_close(fast(function, x, shift=1.5), function(x, shift=1.5))
+    compiled, function, x = save("training and shift-Net", grad=True, shift=1.5)
+    torch.testing.assert_close(compiled(function, x, shift=1.5), function(x, shift=1.5))
     save("dynamic training-Net", grad=True)
     save("training-Partly", grad=True)
-    found = run(tmp_path, LOAD, str(folder), str(torch.get_num_threads()))
-    assert len(found["names"]) == 6 and found["refused"]
-    assert found["counters"] == {}  # of dynamo and of AOTAutograd
-    assert found["first"] == []  # what converts is not even imported for a graph that runs whole
+    report = run_script(tmp_path, LOAD_SCRIPT, str(folder), str(torch.get_num_threads()))
+    assert len(report["names"]) == 6 and report["refused"]
+    assert report["counters"] == {}  # Dynamo and AOTAutograd did nothing
+    assert report["first"] == []  # no converter is imported for a graph without partitions
 
 
 class WithConstant(nn.Module):
@@ -208,24 +207,24 @@ def test_weights_are_not_in_the_file_and_constants_once(tmp_path):
     assert model.a.weight.detach().numpy().tobytes()[:64] not in content
 
 
-# -- what is refused
+# -- refusals
 
 
-def sealed(**options) -> bytes:
+def serialize_exp(**options) -> bytes:
     with torch.no_grad():
-        fast = aot_compile(torch.exp, [torch.ones(3)], **options)
-    return Precompiled.serialize_compile_artifacts(fast._artifacts.compiled_fn)
+        compiled = aot_compile(torch.exp, [torch.ones(3)], **options)
+    return Precompiled.serialize_compile_artifacts(compiled._artifacts.compiled_fn)
 
 
 def test_damaged_and_foreign_bytes_are_refused(monkeypatch):
-    content = sealed()
+    content = serialize_exp()
     load = Precompiled.deserialize_compile_artifacts
     torch.testing.assert_close(load(content)(torch.ones(3))[0], torch.ones(3).exp())
     with pytest.raises(PrecompileError, match="cut off"):  # as in test_cache_disk.py
         load(content[:-1])
-    for foreign in (b"", b"PK\x03\x04", content[1:], "text"):
+    for foreign_bytes in (b"", b"PK\x03\x04", content[1:], "text"):
         with pytest.raises(PrecompileError, match="not a compiled graph of ortable"):
-            load(foreign)
+            load(foreign_bytes)
     conversion = envelope.seal_bytes("conversion", {}, b"")
     with pytest.raises(PrecompileError, match="of kind 'conversion', not 'entry'"):
         load(conversion)
@@ -241,8 +240,8 @@ def test_a_file_that_is_cut_off_is_not_loaded(tmp_path):
     with torch.no_grad():
         aot_compile(torch.exp, [torch.ones(3)]).save_compiled_function(str(tmp_path / "f"))
     content = (tmp_path / "f").read_bytes()
-    for share in (0.1, 0.5, 0.9, 0.999):
-        (tmp_path / "g").write_bytes(content[: int(share * len(content))])
+    for fraction in (0.1, 0.5, 0.9, 0.999):
+        (tmp_path / "g").write_bytes(content[: int(fraction * len(content))])
         with open(tmp_path / "g", "rb") as file, pytest.raises(Exception, match=r"."):
             torch.compiler.load_compiled_function(file)
 
@@ -254,17 +253,17 @@ def test_what_a_file_cannot_hold_is_said_when_it_is_asked_for():
         with pytest.raises(PrecompileError, match="'session_options' cannot be stored"):
             aot_compile(torch.exp, [torch.ones(3)], session_options=onnxruntime.SessionOptions())
         torch._dynamo.reset()
-        compared = torch.compile(torch.exp, backend=ortable.onnx_debug_backend, fullgraph=True)
+        debugged = torch.compile(torch.exp, backend=ortable.onnx_debug_backend, fullgraph=True)
         with pytest.raises(
             PrecompileError, match=r"^aot_compile: graphs of a backend that compares"
         ):
-            compared.aot_compile(((torch.ones(3),), {}))
+            debugged.aot_compile(((torch.ones(3),), {}))
         torch._dynamo.reset()
         with pytest.raises(OptionError, match="autotune"):
             aot_compile(torch.exp, [torch.ones(3)], autotune=True)
     torch._dynamo.reset()
-    left_in = torch._dynamo.config.patch(install_free_tensors=True, inline_inbuilt_nn_modules=True)
-    with left_in, torch.no_grad(), pytest.raises(PrecompileError, match="left weights in the"):
+    patch = torch._dynamo.config.patch(install_free_tensors=True, inline_inbuilt_nn_modules=True)
+    with patch, torch.no_grad(), pytest.raises(PrecompileError, match="left weights in the"):
         aot_compile(WithConstant(), [torch.ones(2, 300)])
     torch._dynamo.reset()
     with pytest.raises(ortable.OrtableError, match="silu_backward"):
@@ -274,14 +273,14 @@ def test_what_a_file_cannot_hold_is_said_when_it_is_asked_for():
 
 def test_without_torchs_cache_there_is_no_file_of_a_function_with_a_backward():
     with torch._functorch.config.patch(enable_autograd_cache=False):
-        fast = aot_compile(torch.exp, [torch.ones(3, requires_grad=True)])
+        compiled = aot_compile(torch.exp, [torch.ones(3, requires_grad=True)])
     with pytest.raises(PrecompileError, match="torch stored nothing of this") as error:
-        Precompiled.serialize_compile_artifacts(fast._artifacts.compiled_fn)
+        Precompiled.serialize_compile_artifacts(compiled._artifacts.compiled_fn)
     assert "torch._functorch.config.enable_autograd_cache" in str(error.value)
 
 
 def test_a_model_with_files_of_its_own_is_not_kept():
-    def move(model):
+    def add_external_weight(model):
         weight = onnx.numpy_helper.from_array(np.ones(3, np.float32), "w")
         weight.ClearField("raw_data")
         weight.data_location = onnx.TensorProto.EXTERNAL
@@ -291,11 +290,11 @@ def test_a_model_with_files_of_its_own_is_not_kept():
     with pytest.raises(
         PrecompileError, match=r"cannot be serialized .* stores tensors in other files"
     ):
-        sealed(pre_ort_model_transforms=move)
+        serialize_exp(pre_ort_model_transforms=add_external_weight)
 
 
 def test_options_of_a_run_go_along(tmp_path):
-    content = sealed(freeze="off", session_options={"session.x": "1"}, verbose=0)
+    content = serialize_exp(freeze="off", session_options={"session.x": "1"}, verbose=0)
     header, _ = envelope.unseal_bytes("graph", content)
     options = pack.deserialize_options(header["options"])
     assert options.freeze == "off" and options.session_options == {"session.x": "1"}
@@ -304,7 +303,7 @@ def test_options_of_a_run_go_along(tmp_path):
 
 # -- TORCH_CACHING_PRECOMPILE
 
-CACHING = """
+CACHING_SCRIPT = """
 import json, sys
 import torch, models
 from torch._dynamo.utils import counters
@@ -326,30 +325,30 @@ print(json.dumps(main()))
 
 @pytest.mark.slow  # two processes
 def test_functions_are_kept_for_the_next_process(tmp_path):
-    def process(**options):
-        return run(tmp_path, CACHING, json.dumps(options), **environment)
+    def run_process(**options):
+        return run_script(tmp_path, CACHING_SCRIPT, json.dumps(options), **environment)
 
     environment = {
         "TORCH_CACHING_PRECOMPILE": "1",
         "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "torch"),
     }
-    first, second, other = process(), process(), process(freeze="off")
+    first, second, other = run_process(), run_process(), run_process(freeze="off")
     assert first["dynamo_cache"] == {"dynamo_cache_miss": 1}
     assert second["dynamo_cache"] == {"dynamo_cache_hit": 1}
     assert not second["frames"] and not second["aot_autograd"]
     assert second["results"] == first["results"]
-    # torch's key knows neither the backend nor its options
+    # torch's key contains neither the backend nor its options
     assert other["dynamo_cache"] == {"dynamo_cache_error": 1} and other["frames"]
-    for found, wanted in zip(other["results"], first["results"], strict=True):
-        torch.testing.assert_close(torch.tensor(found), torch.tensor(wanted))
+    for result, expected in zip(other["results"], first["results"], strict=True):
+        torch.testing.assert_close(torch.tensor(result), torch.tensor(expected))
 
 
 @pytest.fixture
-def call_kept(tmp_path, monkeypatch):
-    """Calls a function that dynamo keeps in a package, and returns what torch counted."""
+def call_package(tmp_path, monkeypatch):
+    """Return a function that calls a function of a Dynamo package and returns torch's counters."""
 
-    def call(**settings):
-        # of new code: what was installed for a code object stays there
+    def call_function(**settings):
+        # import again: Dynamo never removes compiled code from a code object
         monkeypatch.delitem(sys.modules, "kept", raising=False)
         function = importlib.import_module("kept").function
         torch._dynamo.reset()
@@ -358,15 +357,15 @@ def call_kept(tmp_path, monkeypatch):
         conversions.clear()
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = torch.compile(function, **{"backend": "ortable", **settings})(torch.ones(3))
+            result = torch.compile(function, **{"backend": "ortable", **settings})(torch.ones(3))
             torch.compiler.save_cache_artifacts()
-        torch.testing.assert_close(found, torch.ones(3).exp() + 1)
+        torch.testing.assert_close(result, torch.ones(3).exp() + 1)
         return dict(counters["dynamo_cache"])
 
     (tmp_path / "kept.py").write_text("def function(x):\n    return x.exp() + 1\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with torch._dynamo.config.patch(caching_precompile=True):
-        yield call
+        yield call_function
 
 
 @pytest.mark.parametrize(
@@ -379,9 +378,9 @@ def call_kept(tmp_path, monkeypatch):
         ("", {"backend": "aot_eager"}),
     ],
 )
-def test_a_damaged_package_is_compiled_again(tmp_path, monkeypatch, call_kept, damage, settings):
-    assert call_kept() == {"dynamo_cache_miss": 1}
-    assert call_kept() == {"dynamo_cache_hit": 1}
+def test_a_damaged_package_is_compiled_again(tmp_path, monkeypatch, call_package, damage, settings):
+    assert call_package() == {"dynamo_cache_miss": 1}
+    assert call_package() == {"dynamo_cache_hit": 1}
     (path,) = (tmp_path / "torch" / "dynamo").rglob("entry")
     content = path.read_bytes()
     if damage == "damaged":
@@ -392,13 +391,13 @@ def test_a_damaged_package_is_compiled_again(tmp_path, monkeypatch, call_kept, d
     elif damage == "other versions":
         versions = {**envelope.dependency_versions(), "torch": "1.0"}
         monkeypatch.setattr(envelope, "dependency_versions", lambda: versions)
-    assert call_kept(**settings) == {"dynamo_cache_error": 1}
-    assert call_kept(**settings) == {"dynamo_cache_hit": 1}
+    assert call_package(**settings) == {"dynamo_cache_error": 1}
+    assert call_package(**settings) == {"dynamo_cache_hit": 1}
 
 
-def test_a_function_that_no_file_can_hold_runs_all_the_same(call_kept):
+def test_a_function_that_no_file_can_hold_runs_all_the_same(call_package):
     import onnxruntime
 
     for _ in range(2):
-        call_kept(options={"session_options": onnxruntime.SessionOptions()})
+        call_package(options={"session_options": onnxruntime.SessionOptions()})
         assert counters["aot_autograd"]["autograd_cache_bypass"] == 1

@@ -1,4 +1,4 @@
-"""Random operators draw from torch's generator: eager's numbers, and its state afterwards."""
+"""Random operators yield eager's numbers and leave torch's generator in eager's state."""
 
 from __future__ import annotations
 
@@ -14,43 +14,42 @@ from ortable.errors import ExportError
 X = torch.linspace(0.05, 0.95, 12).reshape(3, 4)
 
 
-def compiled(fn, **kwargs):
+def compile_graph(fn, **kwargs):
     return torch.compile(fn, backend="ortable", fullgraph=True, **kwargs)
 
 
-def assert_gradients_after_one_seed(fn, x):
-    """Gradients of `x` in eager and compiled, each after the same `manual_seed`."""
-    a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
-    fast = compiled(fn)
-    fast(b).sum().backward()
-    b.grad = None
+def assert_gradients_after_same_seed(fn, x):
+    """Compare gradients of `x` in eager and compiled, each after the same `manual_seed`."""
+    eager_x, compiled_x = x.clone().requires_grad_(), x.clone().requires_grad_()
+    compiled = compile_graph(fn)
+    compiled(compiled_x).sum().backward()
+    compiled_x.grad = None
     torch.manual_seed(5)
-    fn(a).sum().backward()
+    fn(eager_x).sum().backward()
     torch.manual_seed(5)
-    fast(b).sum().backward()
-    torch.testing.assert_close(b.grad, a.grad)
+    compiled(compiled_x).sum().backward()
+    torch.testing.assert_close(compiled_x.grad, eager_x.grad)
 
 
-def after_seed(fn, *args, seed=5):
-    """The result of a call after `manual_seed`, and the state of the generator it leaves."""
+def call_after_seed(fn, *args, seed=5):
+    """Return the result of a call after `manual_seed`, and the state of the generator after it."""
     torch.manual_seed(seed)
     return fn(*args), torch.get_rng_state()
 
 
-def assert_draws_as_eager(fn, *args, exact=True, **kwargs):
-    """The compiled function draws what eager draws, another time other numbers, and the same again
-    after the same seed."""
-    fast = compiled(fn, **kwargs)
-    expected, state = after_seed(fn, *args)
-    fast(*args)  # compiling may draw
-    got, reached = after_seed(fast, *args)
+def assert_same_numbers(fn, *args, exact=True, **kwargs):
+    """Compare numbers with eager; expect other numbers later and the same ones after a seed."""
+    compiled = compile_graph(fn, **kwargs)
+    expected, state = call_after_seed(fn, *args)
+    compiled(*args)  # compilation may advance the generator
+    result, state_after = call_after_seed(compiled, *args)
     if exact:
-        assert torch.equal(got, expected)
-    torch.testing.assert_close(got, expected)
-    assert got.stride() == expected.stride()
-    assert torch.equal(reached, state)
-    assert any(not torch.equal(fast(*args), got) for _ in range(8))
-    assert torch.equal(after_seed(fast, *args)[0], got)
+        assert torch.equal(result, expected)
+    torch.testing.assert_close(result, expected)
+    assert result.stride() == expected.stride()
+    assert torch.equal(state_after, state)
+    assert any(not torch.equal(compiled(*args), result) for _ in range(8))
+    assert torch.equal(call_after_seed(compiled, *args)[0], result)
 
 
 OPERATORS = {
@@ -94,10 +93,10 @@ OPERATORS = {
 @pytest.mark.parametrize("name", sorted(OPERATORS))
 def test_numbers_of_eager(name):
     with torch.no_grad():
-        assert_draws_as_eager(OPERATORS[name], X)
+        assert_same_numbers(OPERATORS[name], X)
 
 
-ROUNDED = {
+INEXACT_OPERATORS = {
     "gumbel_softmax": lambda x: F.gumbel_softmax(x * 2),
     "attention": lambda x: F.scaled_dot_product_attention(
         x[None, None], x[None, None], x[None, None], dropout_p=0.3
@@ -105,10 +104,10 @@ ROUNDED = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(ROUNDED))
+@pytest.mark.parametrize("name", sorted(INEXACT_OPERATORS))
 def test_numbers_of_eager_to_the_last_digits(name):
     with torch.no_grad():
-        assert_draws_as_eager(ROUNDED[name], X, exact=False)
+        assert_same_numbers(INEXACT_OPERATORS[name], X, exact=False)
 
 
 @pytest.mark.parametrize(
@@ -123,19 +122,19 @@ def test_numbers_of_eager_to_the_last_digits(name):
 )
 def test_symbolic_sizes(fn):
     with torch.no_grad():
-        assert_draws_as_eager(fn, X, dynamic=True)
+        assert_same_numbers(fn, X, dynamic=True)
 
 
 def test_channels_last_is_drawn_in_the_order_of_memory():
     x = torch.rand(2, 3, 4, 5).to(memory_format=torch.channels_last)
     with torch.no_grad():
-        assert_draws_as_eager(lambda x: F.dropout(x * 2, 0.3), x)
+        assert_same_numbers(lambda x: F.dropout(x * 2, 0.3), x)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 def test_dropout_of_other_dtypes(dtype):
     with torch.no_grad():
-        assert_draws_as_eager(lambda x: F.dropout(x, 0.3), X.to(dtype))
+        assert_same_numbers(lambda x: F.dropout(x, 0.3), X.to(dtype))
 
 
 def test_dropout_that_draws_nothing():
@@ -143,12 +142,14 @@ def test_dropout_that_draws_nothing():
     x = torch.tensor([1.0, float("nan"), -2.0])
     with torch.no_grad():
         state = torch.get_rng_state()
-        assert torch.equal(compiled(lambda x: F.dropout(x, 0.0) + 0)(x[[0, 2]]), x[[0, 2]])
-        assert torch.equal(compiled(lambda x: F.dropout(x, 0.5, False) + 0)(x[[0, 2]]), x[[0, 2]])
-        none = compiled(lambda x: F.dropout(x, 1.0))(x)
-        assert torch.equal(torch.isnan(none), torch.isnan(x))
-        assert none[0] == 0
-        empty = compiled(lambda x: F.dropout(x * 1, 0.5))(torch.rand(0, 3))
+        assert torch.equal(compile_graph(lambda x: F.dropout(x, 0.0) + 0)(x[[0, 2]]), x[[0, 2]])
+        assert torch.equal(
+            compile_graph(lambda x: F.dropout(x, 0.5, False) + 0)(x[[0, 2]]), x[[0, 2]]
+        )
+        all_dropped = compile_graph(lambda x: F.dropout(x, 1.0))(x)
+        assert torch.equal(torch.isnan(all_dropped), torch.isnan(x))
+        assert all_dropped[0] == 0
+        empty = compile_graph(lambda x: F.dropout(x * 1, 0.5))(torch.rand(0, 3))
         assert empty.shape == (0, 3)
     assert torch.equal(torch.get_rng_state(), state)
 
@@ -159,7 +160,7 @@ def test_native_dropout_with_its_mask():
         return torch.where(mask, out, -1.0)
 
     with torch.no_grad():
-        assert_draws_as_eager(fn, X)
+        assert_same_numbers(fn, X)
 
 
 def test_draws_come_first_in_one_session():
@@ -168,22 +169,22 @@ def test_draws_come_first_in_one_session():
     def fn(x):
         return F.dropout(F.dropout(x @ x.t(), 0.1).relu() @ x, 0.1)
 
-    fast = compiled(fn, options={"storage": storage})
+    compiled = compile_graph(fn, options={"storage": storage})
     with torch.no_grad():
-        fast(X)
+        compiled(X)
     (record,) = storage["instance"]
-    placed = [p for p in record["placement"] if p.where == "torch"]
-    assert {p.operator for p in placed} == {"aten::empty_strided", "aten::bernoulli_.float"}
-    assert "torch's generator draws the numbers of aten::native_dropout" in placed[0].why
-    assert "F.dropout" in placed[0].line
+    placements = [p for p in record["placement"] if p.where == "torch"]
+    assert {p.operator for p in placements} == {"aten::empty_strided", "aten::bernoulli_.float"}
+    assert "torch's generator draws the numbers of aten::native_dropout" in placements[0].why
+    assert "F.dropout" in placements[0].line
 
 
 def test_statistics():
     x = torch.ones(200, 200)
     with torch.no_grad():
-        got = compiled(lambda x: F.dropout(x * 1, 0.25))(x)
-    assert abs((got == 0).float().mean().item() - 0.25) < 0.02
-    assert abs(got.mean().item() - 1) < 0.03
+        result = compile_graph(lambda x: F.dropout(x * 1, 0.25))(x)
+    assert abs((result == 0).float().mean().item() - 0.25) < 0.02
+    assert abs(result.mean().item() - 1) < 0.03
 
 
 def test_gradients_share_the_mask_of_the_forward():
@@ -192,30 +193,30 @@ def test_gradients_share_the_mask_of_the_forward():
     def fn(x):
         return F.dropout(F.dropout(x * 2, 0.3).sin() @ x, 0.5)
 
-    assert_gradients_after_one_seed(fn, x)
+    assert_gradients_after_same_seed(fn, x)
 
 
 def test_a_transformer_layer_trains():
     torch.manual_seed(0)
     model = torch.nn.TransformerEncoderLayer(16, 2, 32, dropout=0.2, batch_first=True)
     twin = copy.deepcopy(model)
-    fast = compiled(twin)
+    compiled = compile_graph(twin)
     x = torch.rand(2, 5, 16)
-    fast(x).sum().backward()
+    compiled(x).sum().backward()
     twin.zero_grad()
-    optimizers = [torch.optim.SGD(m.parameters(), 0.1) for m in (model, twin)]
+    optimizers = [torch.optim.SGD(module.parameters(), 0.1) for module in (model, twin)]
     for seed in range(3):
-        for network, optimizer in zip((model, fast), optimizers, strict=True):
+        for network, optimizer in zip((model, compiled), optimizers, strict=True):
             torch.manual_seed(seed)
             network(x).square().mean().backward()
             optimizer.step()
             optimizer.zero_grad()
-    for p, q in zip(model.parameters(), twin.parameters(), strict=True):
-        torch.testing.assert_close(q, p, rtol=1e-3, atol=1e-5)
+    for expected, result in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(result, expected, rtol=1e-3, atol=1e-5)
     model.eval(), twin.eval()
     with torch.no_grad():
-        torch.testing.assert_close(fast(x), model(x), rtol=1e-3, atol=1e-5)
-        assert torch.equal(fast(x), fast(x))
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-3, atol=1e-5)
+        assert torch.equal(compiled(x), compiled(x))
 
 
 def test_checkpoint_with_dropout():
@@ -227,15 +228,15 @@ def test_checkpoint_with_dropout():
         return checkpoint(lambda y: F.dropout(layer(y).relu(), 0.5).sin(), x, use_reentrant=False)
 
     x = torch.rand(4, 6)
-    assert_gradients_after_one_seed(fn, x)
+    assert_gradients_after_same_seed(fn, x)
 
 
 def test_export_still_draws_with_onnx():
-    class Drops(torch.nn.Module):
+    class DropoutModel(torch.nn.Module):
         def forward(self, x):
             return torch.native_dropout(x, 0.5, True)[0]
 
-    model = to_onnx(Drops().train(), (X,))
+    model = to_onnx(DropoutModel().train(), (X,))
     assert "Dropout" in [node.op_type for node in model.graph.node]
 
 
@@ -247,30 +248,30 @@ def test_draws_of_a_size_that_a_guard_has_made_a_number() -> None:
     torch.manual_seed(0)
     expected = draw(*args)
     torch.manual_seed(0)
-    found = torch.compile(draw, backend="ortable", dynamic=True)(*args)
-    assert all(map(torch.equal, found, expected))
+    results = torch.compile(draw, backend="ortable", dynamic=True)(*args)
+    assert all(map(torch.equal, results, expected))
 
 
 @pytest.mark.parametrize("name", ["rand", "bernoulli", "normal", "multinomial"])
 def test_draws_from_a_generator_of_the_user(name: str) -> None:
-    """They leave the common generator as it was; an export has no place for one."""
-    own = torch.Generator()
+    """Such draws leave the default generator unchanged; export refuses a generator."""
+    generator = torch.Generator()
     draw = {
-        "rand": lambda x: x + torch.rand(3, 4, generator=own),
-        "bernoulli": lambda x: torch.bernoulli(x, generator=own) + 1,
-        "normal": lambda x: x * torch.normal(0.0, 1.0, (3, 4), generator=own),
-        "multinomial": lambda x: torch.multinomial(x, 2, generator=own) + 1,
+        "rand": lambda x: x + torch.rand(3, 4, generator=generator),
+        "bernoulli": lambda x: torch.bernoulli(x, generator=generator) + 1,
+        "normal": lambda x: x * torch.normal(0.0, 1.0, (3, 4), generator=generator),
+        "multinomial": lambda x: torch.multinomial(x, 2, generator=generator) + 1,
     }[name]
-    own.manual_seed(3)
+    generator.manual_seed(3)
     expected = draw(X)
-    own.manual_seed(3)
-    before = torch.get_rng_state()
+    generator.manual_seed(3)
+    state_before = torch.get_rng_state()
     assert torch.equal(torch.compile(draw, backend="ortable")(X), expected)
-    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(torch.get_rng_state(), state_before)
 
-    class Draws(torch.nn.Module):
+    class RandomModel(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return draw(x)
 
     with pytest.raises(ExportError, match="CUSTOM_OBJ, which ONNX cannot hold"):
-        to_onnx(Draws(), (X,))
+        to_onnx(RandomModel(), (X,))

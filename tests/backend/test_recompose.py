@@ -1,6 +1,4 @@
-"""Upsampling, which AOTAutograd writes out as indices, is one Resize again; what differs in any
-index or weight is left alone. Other decomposed operators are whole again, too. Max pooling keeps
-NaN without leaving the blocked layout."""
+"""Upsampling and other operators that AOTAutograd decomposes are recomposed."""
 
 from __future__ import annotations
 
@@ -14,16 +12,16 @@ from ortable.backend.lower.recompose import recompose_operators
 from ortable.compat.torch import get_decompositions
 
 
-def run(function, *arguments, **kwargs):
-    """Eager's and our result, and the operators of the ONNX graph."""
+def get_op_types(function, *arguments, **kwargs):
+    """Compare a compiled function with eager; return the node types of the ONNX graph."""
     storage = {}
     options = {"storage": storage}
     compiled = torch.compile(function, backend="ortable", fullgraph=True, options=options, **kwargs)
     with torch.no_grad():
-        expected, got = function(*arguments), compiled(*arguments)
+        expected, result = function(*arguments), compiled(*arguments)
     (record,) = storage["instance"]
-    torch.testing.assert_close(got, expected, atol=1e-6, rtol=1e-6, equal_nan=True)
-    assert got.stride() == expected.stride()
+    torch.testing.assert_close(result, expected, atol=1e-6, rtol=1e-6, equal_nan=True)
+    assert result.stride() == expected.stride()
     return [node.op_type for node in record["onnx"].graph.node]
 
 
@@ -32,7 +30,7 @@ def test_bilinear_upsampling_by_powers_of_two_is_one_resize(factor):
     def function(x):
         return F.interpolate(x, scale_factor=factor, mode="bilinear", align_corners=False)
 
-    assert run(function, torch.randn(2, 3, 5, 6)) == ["Resize"]
+    assert get_op_types(function, torch.randn(2, 3, 5, 6)) == ["Resize"]
 
 
 @pytest.mark.parametrize("factor", [2, 3, (1, 2)])
@@ -40,7 +38,7 @@ def test_nearest_upsampling_by_whole_factors_is_one_resize(factor):
     def function(x):
         return F.interpolate(x, scale_factor=factor, mode="nearest")
 
-    assert run(function, torch.randn(2, 3, 5, 6)) == ["Resize"]
+    assert get_op_types(function, torch.randn(2, 3, 5, 6)) == ["Resize"]
 
 
 def test_upsampling_with_a_free_batch_size_is_one_resize():
@@ -49,7 +47,7 @@ def test_upsampling_with_a_free_batch_size_is_one_resize():
 
     x = torch.randn(2, 3, 5, 6)
     torch._dynamo.mark_dynamic(x, 0)
-    assert run(function, x) == ["Resize"]
+    assert get_op_types(function, x) == ["Resize"]
 
 
 def test_rows_that_a_free_size_moves_are_no_resize():
@@ -60,7 +58,7 @@ def test_rows_that_a_free_size_moves_are_no_resize():
 
     y = torch.randn(3, 2)
     torch._dynamo.mark_dynamic(y, 0)
-    assert "Resize" not in run(function, torch.randn(2, 3, 5, 6), y)
+    assert "Resize" not in get_op_types(function, torch.randn(2, 3, 5, 6), y)
 
 
 @pytest.mark.parametrize(
@@ -73,20 +71,20 @@ def test_rows_that_a_free_size_moves_are_no_resize():
         {"scale_factor": 0.5, "mode": "nearest"},
         {"size": (7, 12), "mode": "nearest"},
         {"scale_factor": 2, "mode": "bicubic", "align_corners": False},
-        # the factor given sets the coordinates, not the quotient of the sizes
+        # coordinates follow from the given factor, not from the quotient of the sizes
         {"scale_factor": 2.1, "mode": "bilinear", "align_corners": False},
     ],
 )
 def test_other_interpolation_stays_as_torch_writes_it(settings):
     function = lambda x: F.interpolate(x, **settings)  # noqa: E731
-    assert "Resize" not in run(function, torch.randn(1, 3, 5, 6))
+    assert "Resize" not in get_op_types(function, torch.randn(1, 3, 5, 6))
 
 
 def test_float64_stays_as_torch_writes_it():
     def function(x):
         return F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False)
 
-    assert "Resize" not in run(function, torch.randn(1, 3, 5, 6, dtype=torch.float64))
+    assert "Resize" not in get_op_types(function, torch.randn(1, 3, 5, 6, dtype=torch.float64))
 
 
 def test_a_mixture_of_other_neighbours_stays():
@@ -95,7 +93,7 @@ def test_a_mixture_of_other_neighbours_stays():
     def function(x):
         return torch.ops.aten._unsafe_index(x, [None, None, rows.flip(0), torch.arange(12) // 2])
 
-    assert "Resize" not in run(function, torch.randn(1, 3, 5, 6))
+    assert "Resize" not in get_op_types(function, torch.randn(1, 3, 5, 6))
 
 
 def test_upsampling_has_the_gradient_of_eager():
@@ -103,21 +101,21 @@ def test_upsampling_has_the_gradient_of_eager():
         return F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False).square()
 
     x = torch.randn(1, 2, 4, 4)
-    first, second = x.clone().requires_grad_(), x.clone().requires_grad_()
-    function(first).sum().backward()
-    torch.compile(function, backend="ortable", fullgraph=True)(second).sum().backward()
-    torch.testing.assert_close(second.grad, first.grad)
+    eager_x, compiled_x = x.clone().requires_grad_(), x.clone().requires_grad_()
+    function(eager_x).sum().backward()
+    torch.compile(function, backend="ortable", fullgraph=True)(compiled_x).sum().backward()
+    torch.testing.assert_close(compiled_x.grad, eager_x.grad)
 
 
-def placed(function, *arguments):
-    """The operators of the graph, after the result was compared with eager's."""
+def get_operators(function, *arguments):
+    """Compare a compiled function with eager; return the torch operators of its graph."""
     storage = {}
     compiled = torch.compile(
         function, backend="ortable", fullgraph=True, options={"storage": storage}
     )
     with torch.no_grad():
         torch.testing.assert_close(compiled(*arguments), function(*arguments), equal_nan=True)
-    return [each.operator for record in storage["instance"] for each in record.placement]
+    return [p.operator for record in storage["instance"] for p in record.placement]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +135,7 @@ def placed(function, *arguments):
     ],
 )
 def test_a_decomposed_operator_is_whole_again(function, operator):
-    assert placed(function, torch.randn(2, 6, 7)) == [operator]
+    assert get_operators(function, torch.randn(2, 6, 7)) == [operator]
 
 
 @pytest.mark.parametrize(
@@ -152,7 +150,7 @@ def test_a_decomposed_operator_is_whole_again(function, operator):
     ],
 )
 def test_what_is_nearly_a_decomposed_operator_stays(function, operator):
-    assert operator not in placed(function, torch.randn(2, 6, 7))
+    assert operator not in get_operators(function, torch.randn(2, 6, 7))
 
 
 @pytest.mark.parametrize("channels", [16, 12])
@@ -162,20 +160,23 @@ def test_max_pooling_of_an_activation_keeps_nan_and_infinity(channels):
 
     x = torch.randn(2, channels, 9, 11)
     x[0, 1, 4, 4], x[1, 2, 0, 0], x[1, 3, 2, 2] = torch.nan, torch.inf, -torch.inf
-    x[0, 5] = 3e38  # the sum of a window is more than float32 holds
-    operators = run(function, x)
-    assert ("IsNaN" in operators) == (channels == 12)
+    x[0, 5] = 3e38  # the sum of a window exceeds float32
+    op_types = get_op_types(function, x)
+    assert ("IsNaN" in op_types) == (channels == 12)
 
 
 def test_max_pooling_of_negative_values_looks_for_nan_itself():
     x = torch.randn(1, 16, 8, 8)
     x[0, 0, 3, 3], x[0, 1, 2, 2], x[0, 1, 2, 3] = torch.nan, -torch.inf, torch.inf
-    assert "IsNaN" in run(lambda x: F.max_pool2d(x, 2), x)
+    assert "IsNaN" in get_op_types(lambda x: F.max_pool2d(x, 2), x)
 
 
 def test_a_product_over_more_dimensions_is_returned_without_a_reshape():
     weight, bias = torch.nn.Parameter(torch.randn(7, 4)), torch.nn.Parameter(torch.randn(7))
-    assert run(lambda x: F.linear(x, weight, bias), torch.randn(2, 3, 4)) == ["Reshape", "Gemm"]
+    assert get_op_types(lambda x: F.linear(x, weight, bias), torch.randn(2, 3, 4)) == [
+        "Reshape",
+        "Gemm",
+    ]
 
 
 def test_the_reshape_of_a_result_that_is_returned_too():
@@ -192,9 +193,11 @@ def test_the_reshape_of_a_result_that_is_returned_too():
     torch.testing.assert_close(flat, expected[1])
 
 
-def upsampled(factor, change=None):
-    """How many Resize stand in the graph of an image that is enlarged bilinearly; `change` gets the
-    nodes that take corners of the image, and another image."""
+def count_resize_nodes(factor, change=None):
+    """Return the number of Resize nodes that bilinear upsampling becomes.
+
+    `change` edits the nodes that index corners of the image; its second argument is another image.
+    """
 
     def function(x, other):
         return F.interpolate(x, scale_factor=factor, mode="bilinear"), other * 1
@@ -213,21 +216,21 @@ def upsampled(factor, change=None):
 
 @pytest.mark.parametrize(("factor", "count"), [(2, 1), (8, 1), (3, 0), ((1, 2), 0)])
 def test_only_factors_whose_weights_are_exact_are_one_resize(factor, count):
-    assert upsampled(factor) == count
+    assert count_resize_nodes(factor) == count
 
 
 @pytest.mark.parametrize("corner", range(4))
 def test_corners_of_several_images_are_no_resize(corner):
-    def change(corners, other):
+    def replace_image(corners, other):
         assert len(corners) == 4
         corners[corner].args = (other, corners[corner].args[1])
 
-    assert upsampled(2, change) == 0
+    assert count_resize_nodes(2, replace_image) == 0
 
 
 @pytest.mark.parametrize("corner", [1, 2, 3])
 def test_corners_at_other_places_are_no_resize(corner):
-    def change(corners, other):
+    def replace_indices(corners, other):
         corners[corner].args = corners[0].args
 
-    assert upsampled(2, change) == 0
+    assert count_resize_nodes(2, replace_indices) == 0

@@ -1,5 +1,4 @@
-"""Compile records: typed, short to print, and readable as the dicts that they replace; and how
-often a graph is analysed for one."""
+"""Compile records have attributes, read like dicts and print in one line."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from ortable.backend.aot.records import CompileRecord
 from ortable.backend.lower import aot_graph
 
 
-def records_of(fn, *args, grad=False, **options):
+def compile_to_records(fn, *args, grad=False, **options):
     storage = {}
     compiled = torch.compile(fn, backend="ortable", options={"storage": storage, **options})
     with torch.set_grad_enabled(grad):
@@ -24,7 +23,7 @@ def records_of(fn, *args, grad=False, **options):
 
 
 def test_a_record_has_attributes_and_reads_like_a_dict():
-    (record,) = records_of(lambda x: torch.relu(x) + 1, torch.ones(2))
+    (record,) = compile_to_records(lambda x: torch.relu(x) + 1, torch.ones(2))
     assert isinstance(record, CompileRecord)
     names = [field.name for field in dataclasses.fields(record)]
     assert list(record) == names and len(record) == len(names)
@@ -38,7 +37,7 @@ def test_a_record_has_attributes_and_reads_like_a_dict():
 
 
 def test_records_and_compiled_graphs_print_in_one_line(backends):
-    (record,) = records_of(lambda x: torch.relu(x) + 1, torch.ones(2))
+    (record,) = compile_to_records(lambda x: torch.relu(x) + 1, torch.ones(2))
     assert repr(record) == (
         "CompileRecord(inference: 2 ONNX nodes, 1 inputs, 1 outputs, cache='miss')"
     )
@@ -46,8 +45,8 @@ def test_records_and_compiled_graphs_print_in_one_line(backends):
 
 
 def test_the_record_of_a_graph_that_torch_runs_says_so():
-    refused = {"fallback": "eager", "raise_on": ["aten::relu"], "hints": False}
-    (record,) = records_of(torch.relu, torch.ones(2), **refused)
+    options = {"fallback": "eager", "raise_on": ["aten::relu"], "hints": False}
+    (record,) = compile_to_records(torch.relu, torch.ones(2), **options)
     assert record.onnx is None and record["inputs"] == []
     assert (
         repr(record) == "CompileRecord(inference: all in torch, 0 inputs, 0 outputs, cache='miss')"
@@ -56,19 +55,19 @@ def test_the_record_of_a_graph_that_torch_runs_says_so():
 
 @pytest.mark.parametrize("fallback", ["error", "eager"])
 def test_a_graph_is_analysed_once(monkeypatch, fallback):
-    made = []
+    modules = []
 
-    class Counting(aot_graph.InputPlan):
+    class RecordingPlan(aot_graph.InputPlan):
         def __init__(self, module):
-            made.append(module)
+            modules.append(module)
             super().__init__(module)
 
-    monkeypatch.setattr(aot_graph, "InputPlan", Counting)
-    (_,) = records_of(lambda x: torch.relu(x) + 1, torch.ones(2), fallback=fallback)
-    assert len(made) == 1
-    made.clear()
+    monkeypatch.setattr(aot_graph, "InputPlan", RecordingPlan)
+    (_,) = compile_to_records(lambda x: torch.relu(x) + 1, torch.ones(2), fallback=fallback)
+    assert len(modules) == 1
+    modules.clear()
     model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.Linear(4, 2))
-    forward, backward = records_of(model, torch.ones(2, 4), grad=True, fallback=fallback)
+    forward, backward = compile_to_records(model, torch.ones(2, 4), grad=True, fallback=fallback)
     assert (forward.kind, backward.kind) == ("forward", "backward")
-    # the forward graph, the one with its draws written out, its partition, and the backward graph
-    assert len(made) == len(set(map(id, made))) == 4
+    # forward graph, forward graph with decomposed random operators, its partition, backward graph
+    assert len(modules) == len(set(map(id, modules))) == 4

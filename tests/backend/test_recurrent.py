@@ -1,5 +1,4 @@
-"""Recurrent networks that dynamo puts into a graph (`allow_rnn`): torch runs what trains, with its
-own kernels and its own dropout; an LSTM that is evaluated is a node of ONNX Runtime."""
+"""Recurrent networks in graphs (`allow_rnn`): torch trains them; an evaluated LSTM is a node."""
 
 from __future__ import annotations
 
@@ -36,20 +35,20 @@ class Tagger(nn.Module):
         return self.head(self.network(self.embedding(x), state)[0])
 
 
-def pair(kind: type[nn.RNNBase], storage: dict[str, Any], **settings: Any) -> tuple[Any, Any, Any]:
+def build(kind: type[nn.RNNBase], storage: dict[str, Any], **settings: Any) -> tuple[Any, Any, Any]:
     torch.manual_seed(0)
     eager = Tagger(kind, **settings)
     eager(torch.zeros(1, 1, dtype=torch.int64))
-    other = copy.deepcopy(eager)
+    twin = copy.deepcopy(eager)
     options = {"storage": storage}
-    return eager, other, torch.compile(other, backend="ortable", fullgraph=True, options=options)
+    return eager, twin, torch.compile(twin, backend="ortable", fullgraph=True, options=options)
 
 
 @pytest.mark.parametrize("settings", [{}, {"bidirectional": True}, {"dropout": 0.4}], ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_trains_as_in_eager(kind: type[nn.RNNBase], settings: dict[str, Any]) -> None:
     storage: dict[str, Any] = {}
-    eager, other, compiled = pair(kind, storage, **settings)
+    eager, twin, compiled = build(kind, storage, **settings)
     for seed in range(3):
         x, results = torch.randint(11, (2, 5)), []
         for model in (eager, compiled):
@@ -58,18 +57,18 @@ def test_it_trains_as_in_eager(kind: type[nn.RNNBase], settings: dict[str, Any])
             results.append(model(x))
             results[-1].square().sum().backward()
         torch.testing.assert_close(*results, rtol=0, atol=0)
-        for one, two in zip(eager.parameters(), other.parameters(), strict=True):
-            torch.testing.assert_close(two.grad, one.grad, rtol=0, atol=0)
+        for expected, result in zip(eager.parameters(), twin.parameters(), strict=True):
+            torch.testing.assert_close(result.grad, expected.grad, rtol=0, atol=0)
     (record,) = storage["instance"]
     assert record.kind == "forward" and record.onnx is None
-    assert {each.where for each in record.placement} == {"torch"}
-    assert any("unroll" in each.why for each in record.placement)
+    assert {placement.where for placement in record.placement} == {"torch"}
+    assert any("unroll" in placement.why for placement in record.placement)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_dropout_without_gradients(kind: type[nn.RNNBase]) -> None:
-    """torch's decomposition of these operators never drops; eager's kernels do."""
-    eager, _, compiled = pair(kind, {}, dropout=0.4)
+    """Eager's kernels apply dropout, which torch's decomposition of these operators omits."""
+    eager, _, compiled = build(kind, {}, dropout=0.4)
     x = torch.randint(11, (2, 5))
     with torch.no_grad():
         torch.manual_seed(1)
@@ -80,22 +79,22 @@ def test_dropout_without_gradients(kind: type[nn.RNNBase]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_dropout_that_would_be_lost_is_refused(kind: type[nn.RNNBase]) -> None:
-    """Where eager's kernel is not asked: nothing may stay in torch, or a file is made."""
+    """Export to a file and graphs without fallback cannot run eager's kernel."""
     network = kind(4, 6, 2, dropout=0.4)
-    said = r"(lstm|gru|rnn_tanh) with dropout=0.4 between 2 layers.*one module per layer"
-    refusing = torch.compile(network, backend="ortable", options={"raise_on": ["aten::relu"]})
-    with pytest.raises(BackendCompilerFailed, match=said) as error, torch.no_grad():
-        refusing(torch.ones(5, 2, 4))
+    message = r"(lstm|gru|rnn_tanh) with dropout=0.4 between 2 layers.*one module per layer"
+    compiled = torch.compile(network, backend="ortable", options={"raise_on": ["aten::relu"]})
+    with pytest.raises(BackendCompilerFailed, match=message) as error, torch.no_grad():
+        compiled(torch.ones(5, 2, 4))
     assert isinstance(error.value.inner_exception, UnsupportedCase)
-    kept = torch.compile(network, backend="ortable", fullgraph=True).forward
-    with pytest.raises(UnsupportedCase, match=said), torch.no_grad():
-        kept.aot_compile(((torch.ones(5, 2, 4),), {}))
+    exportable = torch.compile(network, backend="ortable", fullgraph=True).forward
+    with pytest.raises(UnsupportedCase, match=message), torch.no_grad():
+        exportable.aot_compile(((torch.ones(5, 2, 4),), {}))
 
 
 def test_evaluation_is_a_node() -> None:
     storage: dict[str, Any] = {}
-    eager, other, compiled = pair(nn.LSTM, storage, dropout=0.4)
-    eager.eval(), other.eval()
+    eager, twin, compiled = build(nn.LSTM, storage, dropout=0.4)
+    eager.eval(), twin.eval()
     x = torch.randint(11, (2, 5))
     with torch.no_grad():
         torch.testing.assert_close(compiled(x), eager(x))
@@ -104,16 +103,16 @@ def test_evaluation_is_a_node() -> None:
 
 
 def test_gradients_of_a_network_in_eval_mode() -> None:
-    eager, other, compiled = pair(nn.LSTM, {})
-    eager.eval(), other.eval()
+    eager, twin, compiled = build(nn.LSTM, {})
+    eager.eval(), twin.eval()
     x = torch.randint(11, (2, 5))
     for model in (eager, compiled):
         model(x).square().sum().backward()
-    for one, two in zip(eager.parameters(), other.parameters(), strict=True):
-        torch.testing.assert_close(two.grad, one.grad, rtol=1e-4, atol=1e-5)
+    for expected, result in zip(eager.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(result.grad, expected.grad, rtol=1e-4, atol=1e-5)
 
 
 def test_explain_says_who_runs_it() -> None:
-    eager, _, _ = pair(nn.GRU, {}, dropout=0.4)
-    text = str(ortable.explain(eager, torch.randint(11, (2, 5))))
-    assert "all of it runs in torch" in text and "dropout between the layers" in text
+    eager, _, _ = build(nn.GRU, {}, dropout=0.4)
+    explanation = str(ortable.explain(eager, torch.randint(11, (2, 5))))
+    assert "all of it runs in torch" in explanation and "dropout between the layers" in explanation

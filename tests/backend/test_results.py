@@ -1,5 +1,4 @@
-"""Results equal eager's: values, dtypes, shapes, strides, aliasing, whatever the arguments look
-like."""
+"""Results equal eager's in value, dtype, shape, strides and aliasing for all kinds of arguments."""
 
 from __future__ import annotations
 
@@ -26,8 +25,8 @@ def test_element_types(run_both, dtype):
 def test_bool_in_and_out(run_both):
     x = torch.tensor([True, False, True])
     y = torch.tensor([1.0, -1.0, 2.0])
-    _, got = run_both(lambda x, y: (torch.where(x, y, -y), y > 0), x, y)
-    assert got[1].dtype is torch.bool
+    _, results = run_both(lambda x, y: (torch.where(x, y, -y), y > 0), x, y)
+    assert results[1].dtype is torch.bool
 
 
 def test_zero_dimensional(run_both):
@@ -62,7 +61,7 @@ def test_int_argument_changes_without_recompiling():
     x = torch.randn(3)
     for k in (7, 5, 11, -3):
         torch.testing.assert_close(fn(x, k), x * k + k)
-    assert len(storage["instance"]) <= 2  # torch itself may compile again for a negative int
+    assert len(storage["instance"]) <= 2  # torch may recompile for a negative int
 
 
 def test_batch_of_one_under_dynamic_shapes():
@@ -89,7 +88,7 @@ def test_one_session_for_all_batch_sizes():
 
 
 @pytest.mark.parametrize(
-    "make",
+    "make_argument",
     [
         lambda: torch.randn(4, 6).t(),
         lambda: torch.randn(4, 12)[:, ::2],
@@ -97,8 +96,8 @@ def test_one_session_for_all_batch_sizes():
         lambda: torch.randn(2, 4, 6)[1],
     ],
 )
-def test_arguments_in_any_layout(run_both, make):
-    run_both(lambda x: x * 2 + 1, make())
+def test_arguments_in_any_layout(run_both, make_argument):
+    run_both(lambda x: x * 2 + 1, make_argument())
 
 
 def test_negative_bit_is_resolved():
@@ -130,9 +129,9 @@ def test_slices_and_expansions_share_memory(run_both):
         y = x * 2
         return y, y[1:], y[:, :1].expand(3, 4), y.view(12)
 
-    _, (y, part, wide, flat) = run_both(fn, torch.randn(3, 4))
-    assert part.data_ptr() == y[1:].data_ptr()
-    assert wide.data_ptr() == y.data_ptr() == flat.data_ptr()
+    _, (y, tail, expanded, flat) = run_both(fn, torch.randn(3, 4))
+    assert tail.data_ptr() == y[1:].data_ptr()
+    assert expanded.data_ptr() == y.data_ptr() == flat.data_ptr()
 
 
 def test_views_with_symbolic_sizes(run_both):
@@ -142,12 +141,12 @@ def test_views_with_symbolic_sizes(run_both):
 def test_copies_do_not_alias():
     fn = torch.compile(lambda x: (x.clone(), (y := x + 1), y.clone()), backend="ortable")
     x = torch.randn(3)
-    kept = x.clone()
-    copied, y, y_copied = fn(x)
-    copied.zero_()
+    x_before = x.clone()
+    x_copy, y, y_copy = fn(x)
+    x_copy.zero_()
     y.zero_()
-    torch.testing.assert_close(x, kept)
-    torch.testing.assert_close(y_copied, kept + 1)
+    torch.testing.assert_close(x, x_before)
+    torch.testing.assert_close(y_copy, x_before + 1)
 
 
 def test_arguments_come_back_as_themselves():
@@ -225,17 +224,17 @@ def test_four_threads_on_one_compiled_function():
     fn = torch.compile(lambda x, w: torch.relu(x @ w) + x.sum(), backend="ortable")
     w = torch.randn(8, 8)
     fn(torch.randn(4, 8), w)
-    wrong = []
+    failed_threads = []
 
-    def work(number):
+    def compare_with_eager(number):
         generator = torch.Generator().manual_seed(number)
         for _ in range(100):
             x = torch.randn(4, 8, generator=generator)
             if not torch.allclose(fn(x, w), torch.relu(x @ w) + x.sum(), atol=1e-4):
-                wrong.append(number)
+                failed_threads.append(number)
 
-    in_threads(4, work)
-    assert wrong == []
+    in_threads(4, compare_with_eager)
+    assert failed_threads == []
 
 
 def test_recompiled_after_reset():
@@ -255,8 +254,8 @@ def test_no_warning(recwarn):
 
 
 def test_constants_written_in_the_function(run_both):
-    kept = torch.tensor([1.0, 2.0, 3.0])
-    run_both(lambda x: x * torch.tensor([3.0, 2.0, 1.0]) + kept, torch.randn(3))
+    constant = torch.tensor([1.0, 2.0, 3.0])
+    run_both(lambda x: x * torch.tensor([3.0, 2.0, 1.0]) + constant, torch.randn(3))
 
 
 def test_mutations_that_aotautograd_leaves_in_the_graph():
@@ -274,9 +273,9 @@ def test_mutations_that_aotautograd_leaves_in_the_graph():
         keep_inference_input_mutations=True,
     )
     x = torch.randn(3)
-    kept = x.clone()
-    torch.testing.assert_close(torch.compile(fn, backend=backend)(x), kept * 2 + 1)
-    torch.testing.assert_close(x, kept * 2)
+    x_before = x.clone()
+    torch.testing.assert_close(torch.compile(fn, backend=backend)(x), x_before * 2 + 1)
+    torch.testing.assert_close(x, x_before * 2)
     assert len(storage["instance"][0]["mutations"]) == 1
     assert len(storage["instance"][0]["outputs"]) == 1
 
@@ -288,8 +287,8 @@ def test_a_graph_of_views_needs_no_session(run_both):
         return x.t(), x[1:], x.view(12), x.unsqueeze(0).expand(5, 3, 4)
 
     x = torch.randn(3, 4)
-    got = torch.compile(fn, backend="ortable", fullgraph=True, options={"storage": storage})(x)
-    for expected, result in zip(fn(x), got, strict=True):
+    results = torch.compile(fn, backend="ortable", fullgraph=True, options={"storage": storage})(x)
+    for expected, result in zip(fn(x), results, strict=True):
         assert result.data_ptr() == expected.data_ptr()
         assert result.stride() == expected.stride()
     assert len(storage["instance"][0]["onnx"].graph.node) == 0
@@ -317,22 +316,22 @@ def test_results_can_be_resized_on_demand():
         return y, x > 0, (x * 2).t(), y.t()
 
     x = torch.randn(3, 4)
-    borrowed = torch.compile(fn, backend="ortable")(x)
+    fixed_results = torch.compile(fn, backend="ortable")(x)
     with pytest.raises(RuntimeError, match="not resizable"):
-        borrowed[0].resize_(7, 5)
+        fixed_results[0].resize_(7, 5)
     torch._dynamo.reset()
-    got = torch.compile(fn, backend="ortable", options={"resizable": True})(x)
-    for own, expected in zip(got, fn(x), strict=True):
-        assert own.stride() == expected.stride()
-        torch.testing.assert_close(own, expected)
-    assert got[3].data_ptr() == got[0].data_ptr()
-    for own in got[:3]:
-        own.resize_(7, 5)
-    one = torch.compile(torch.tanh, backend="ortable", options={"resizable": True})(x)
-    longer = torch.randn(30)
-    one.resize_(0)
-    assert torch.sigmoid(longer, out=one) is one
-    torch.testing.assert_close(one, longer.sigmoid())
+    results = torch.compile(fn, backend="ortable", options={"resizable": True})(x)
+    for result, expected in zip(results, fn(x), strict=True):
+        assert result.stride() == expected.stride()
+        torch.testing.assert_close(result, expected)
+    assert results[3].data_ptr() == results[0].data_ptr()
+    for result in results[:3]:
+        result.resize_(7, 5)
+    result = torch.compile(torch.tanh, backend="ortable", options={"resizable": True})(x)
+    long_input = torch.randn(30)
+    result.resize_(0)
+    assert torch.sigmoid(long_input, out=result) is result
+    torch.testing.assert_close(result, long_input.sigmoid())
 
 
 def test_bits_of_other_dtypes(run_both):
@@ -344,21 +343,21 @@ def test_bits_of_other_dtypes(run_both):
 
 def test_new_memory_is_filled_under_deterministic_algorithms(run_both):
     def fn(x):
-        made = torch.empty(2), torch.empty(2, dtype=torch.int64), x.new_empty(2, 3)
-        return *made, torch.empty_like(x, dtype=torch.bool), torch.empty(2, dtype=torch.complex64)
+        new = torch.empty(2), torch.empty(2, dtype=torch.int64), x.new_empty(2, 3)
+        return *new, torch.empty_like(x, dtype=torch.bool), torch.empty(2, dtype=torch.complex64)
 
-    def ones(x):
-        return [made.bool() | True for made in fn(x)]
+    def make_ones(x):
+        return [tensor.bool() | True for tensor in fn(x)]
 
-    run_both(ones, torch.randn(2, 3))  # the same graph, kept, is not taken below
+    run_both(make_ones, torch.randn(2, 3))  # the cached conversion must not be reused below
     torch.use_deterministic_algorithms(True)
     try:
         torch._dynamo.reset()
         run_both(fn, torch.randn(2, 3))
         torch.utils.deterministic.fill_uninitialized_memory = False
         torch._dynamo.reset()
-        got = torch.compile(fn, backend="ortable")(torch.randn(2, 3))
-        assert not any(bool(torch.isnan(made).any()) for made in got)
+        results = torch.compile(fn, backend="ortable")(torch.randn(2, 3))
+        assert not any(bool(torch.isnan(tensor).any()) for tensor in results)
     finally:
         torch.utils.deterministic.fill_uninitialized_memory = True
         torch.use_deterministic_algorithms(False)
@@ -366,6 +365,6 @@ def test_new_memory_is_filled_under_deterministic_algorithms(run_both):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.complex64])
 def test_results_without_elements_have_the_strides_of_eager(dtype, run_both):
-    """ONNX Runtime 1.32 hands them out with strides of 0, of which torch makes no other dtype."""
-    _, got = run_both(lambda x: (x == x, x * x), torch.zeros(0, 3, dtype=dtype))
-    assert [result.stride() for result in got] == [(3, 1), (3, 1)]
+    """ONNX Runtime 1.32 returns strides of 0, which torch cannot view as another dtype."""
+    _, results = run_both(lambda x: (x == x, x * x), torch.zeros(0, 3, dtype=dtype))
+    assert [result.stride() for result in results] == [(3, 1), (3, 1)]

@@ -1,6 +1,8 @@
-"""Gradients of modules that write into what their gradient reads. torch's partition saves the
-argument and computes again what follows from it, after the forward graph has written into it:
-aot_eager and inductor count such a write twice."""
+"""Gradients of modules that write into tensors that their gradient reads.
+
+torch's partition saves the argument and recomputes values from it after the forward graph has
+written into it: aot_eager and inductor count such a write twice.
+"""
 
 from __future__ import annotations
 
@@ -20,76 +22,78 @@ class _Module(nn.Module):
         self.norm = nn.BatchNorm1d(4)
 
 
-class Parameter(_Module):
+class ParameterWriter(_Module):
     def forward(self, x):
         with torch.no_grad():
             self.w.add_(1.0)
         return x * self.w * self.w
 
 
-class Buffer(_Module):
+class BufferWriter(_Module):
     def forward(self, x):
         self.b.mul_(2)
         return x * self.b.t() * self.w
 
 
-class Counter(_Module):
+class CounterWriter(_Module):
     def forward(self, x):
         self.calls.add_(1)
         return torch.tanh(x * self.w) * self.calls
 
 
-class Twice(_Module):
+class CounterReader(_Module):
     def forward(self, x):
         self.calls.add_(1)
         return nn.functional.linear(x, self.w) * self.calls**2 + torch.exp(self.calls) * x.sum()
 
 
-class Statistics(_Module):
+class StatisticsReader(_Module):
     def forward(self, x):
         self.calls.add_(1)
         return self.norm(x) * self.calls * self.norm.running_mean
 
 
-def _three_steps(model, module):
-    found = []
+def _run_three_steps(model, module):
+    results = []
     for _ in range(3):
         x = torch.linspace(-1, 1, 12).reshape(3, 4).requires_grad_()
         module.zero_grad()
         y = model(x)
         y.sum().backward()
-        found += [y.detach(), x.grad]
-        found += [p.grad.clone() for p in module.parameters() if p.grad is not None]
-        found += [value.clone() for value in module.state_dict().values()]
-    return found
+        results += [y.detach(), x.grad]
+        results += [p.grad.clone() for p in module.parameters() if p.grad is not None]
+        results += [value.clone() for value in module.state_dict().values()]
+    return results
 
 
 @pytest.mark.parametrize("dynamic", [None, True])
-@pytest.mark.parametrize("program", [Parameter, Buffer, Counter, Twice, Statistics])
+@pytest.mark.parametrize(
+    "program", [ParameterWriter, BufferWriter, CounterWriter, CounterReader, StatisticsReader]
+)
 def test_what_is_saved_is_not_what_is_written(program, dynamic):
     module = program()
-    expected = _three_steps(module, module)
+    expected = _run_three_steps(module, module)
     module = program()
-    got = _three_steps(torch.compile(module, backend="ortable", dynamic=dynamic), module)
-    torch.testing.assert_close(got, expected)
+    results = _run_three_steps(torch.compile(module, backend="ortable", dynamic=dynamic), module)
+    torch.testing.assert_close(results, expected)
 
 
 def test_a_view_of_what_is_written_is_saved_as_it_was(monkeypatch):
-    """torch's partition prefers to save the argument itself, and need not."""
+    """torch's partition prefers to save the argument, but may also save the view."""
     graph = torch.fx.Graph()
     buffer, x = graph.placeholder("buffer"), graph.placeholder("x")
     view = graph.call_function(torch.ops.aten.t.default, (buffer,))
     y = graph.call_function(torch.ops.aten.mul.Tensor, (x, view))
-    new = graph.call_function(torch.ops.aten.add.Tensor, (buffer, 1))
-    graph.call_function(torch.ops.aten.copy_.default, (buffer, new))
+    incremented = graph.call_function(torch.ops.aten.add.Tensor, (buffer, 1))
+    graph.call_function(torch.ops.aten.copy_.default, (buffer, incremented))
     graph.output((y, view))
     forward = torch.fx.GraphModule({}, graph)
     monkeypatch.setattr(
         "ortable.compat.torch.min_cut_partition", lambda joint, inputs, **_: (joint, None)
     )
-    made, _ = saved_values.partition_joint(forward, (), num_fwd_outputs=1)
+    partitioned_graph, _ = saved_values.partition_joint(forward, (), num_fwd_outputs=1)
     before = torch.arange(6.0).reshape(2, 3)
-    written = before.clone()
-    result, saved = made(written, torch.ones(3, 2))
-    assert torch.equal(written, before + 1)
+    argument = before.clone()
+    result, saved = partitioned_graph(argument, torch.ones(3, 2))
+    assert torch.equal(argument, before + 1)
     assert torch.equal(result, before.t()) and torch.equal(saved, before.t())

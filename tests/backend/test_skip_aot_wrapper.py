@@ -1,5 +1,4 @@
-"""Which graphs are called without AOTAutograd's wrappers: those for which they would do
-nothing."""
+"""Graphs are called without AOTAutograd's wrappers where the wrappers would do nothing."""
 
 from __future__ import annotations
 
@@ -12,123 +11,123 @@ from ortable.backend.aot.entry import compile_with_autograd
 from ortable.backend.options import OrtOptions
 
 
-def added(x):
+def add_one(x):
     return torch.relu(x) + 1
 
 
-def several(x):
+def return_three(x):
     return torch.relu(x), (x * 2).t().contiguous(), x.shape[0]
 
 
-def permuted(x):
+def return_permuted(x):
     return (x * 2).t()
 
 
-def written(x):
+def write_argument(x):
     x.add_(1)
     return x * 2
 
 
-def viewed(x):
+def return_view(x):
     return x.t()
 
 
-def same(x):
+def return_argument(x):
     return x
 
 
-def two_views(x):
+def return_two_views(x):
     y = x * 2
     return y, y.t()
 
 
-def pieces(x):
+def return_pieces(x):
     return *x.split(1), x, x[1:].t()
 
 
-def twice(x):
+def return_same_view_twice(x):
     return x.view(-1), x.view(-1)
 
 
-def detached(x):
+def return_detached(x):
     return x.detach(), x.t()
 
 
-def grad_off(x):
+def disable_grad(x):
     torch._C._set_grad_enabled(False)
     return x * 2
 
 
 CASES = [
-    (added, False, True),
-    (several, False, True),
-    (permuted, False, True),
-    (added, True, False),
-    (written, False, False),
-    (viewed, False, True),
-    (same, False, False),
-    (two_views, False, True),
-    (pieces, False, True),
-    (twice, False, True),
-    (detached, False, False),
-    (grad_off, False, False),
+    (add_one, False, True),
+    (return_three, False, True),
+    (return_permuted, False, True),
+    (add_one, True, False),
+    (write_argument, False, False),
+    (return_view, False, True),
+    (return_argument, False, False),
+    (return_two_views, False, True),
+    (return_pieces, False, True),
+    (return_same_view_twice, False, True),
+    (return_detached, False, False),
+    (disable_grad, False, False),
 ]
 
 
-def compile_collecting(fn, **kwargs):
-    """The compiled function, and a list that gains what dynamo calls."""
-    made = []
+def compile_and_collect(fn, **kwargs):
+    """Return the compiled function, and the list of functions that Dynamo will call."""
+    entry_points = []
 
     def backend(gm, args):
-        made.append(compile_with_autograd(gm, args, OrtOptions()))
-        return made[-1]
+        entry_points.append(compile_with_autograd(gm, args, OrtOptions()))
+        return entry_points[-1]
 
-    return torch.compile(fn, backend=backend, **kwargs), made
+    return torch.compile(fn, backend=backend, **kwargs), entry_points
 
 
-def skips_the_wrapper(function):
+def has_no_wrapper(function):
     return function.__module__ == skip_aot_wrapper.__name__
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize(("fn", "grad", "expected"), CASES)
 def test_only_what_needs_no_wrapper_goes_without(fn, grad, expected, dynamic):
-    compiled, made = compile_collecting(fn, dynamic=dynamic)
+    compiled, entry_points = compile_and_collect(fn, dynamic=dynamic)
     for size in (3, 4):
         x = torch.randn(size, 2, requires_grad=grad)
         y = x.detach().clone().requires_grad_(grad)
-        before = torch.is_grad_enabled()
-        with torch.set_grad_enabled(grad or fn is grad_off):
-            got = compiled(x)
-        with torch.set_grad_enabled(grad or fn is grad_off):
-            wanted = fn(y)
-        torch.set_grad_enabled(before)
-        torch.testing.assert_close(got, wanted)
+        was_enabled = torch.is_grad_enabled()
+        with torch.set_grad_enabled(grad or fn is disable_grad):
+            results = compiled(x)
+        with torch.set_grad_enabled(grad or fn is disable_grad):
+            expected_results = fn(y)
+        torch.set_grad_enabled(was_enabled)
+        torch.testing.assert_close(results, expected_results)
         torch.testing.assert_close(x, y)
-        for a, b in zip(
-            torch.utils._pytree.tree_leaves(got),
-            torch.utils._pytree.tree_leaves(wanted),
+        for result, expected_result in zip(
+            torch.utils._pytree.tree_leaves(results),
+            torch.utils._pytree.tree_leaves(expected_results),
             strict=True,
         ):
-            if isinstance(a, torch.Tensor):
-                assert a.stride() == b.stride()
-                assert a.requires_grad == b.requires_grad
-    # the wrapper marks the dynamic dimensions of results; dynamo itself hands back arguments
-    assert all(skips_the_wrapper(each) == (expected and not dynamic) for each in made)
+            if isinstance(result, torch.Tensor):
+                assert result.stride() == expected_result.stride()
+                assert result.requires_grad == expected_result.requires_grad
+    # the wrapper marks the dynamic dimensions of results; Dynamo itself returns arguments
+    assert all(has_no_wrapper(entry) == (expected and not dynamic) for entry in entry_points)
 
 
 def test_each_view_of_an_argument_is_a_tensor_of_its_own():
-    compiled, _ = compile_collecting(lambda x: (*twice(x), *x.split(1)))
+    compiled, _ = compile_and_collect(lambda x: (*return_same_view_twice(x), *x.split(1)))
     x = torch.zeros(2, 2)
     with torch.no_grad():
         results = compiled(x)
-    assert len({id(each) for each in results}) == 4 and all(each._base is x for each in results)
+    assert len({id(view) for view in results}) == 4 and all(view._base is x for view in results)
     results[3].add_(1)
     assert results[0].tolist() == [0, 0, 1, 1] and x._version == 1
 
 
 def test_an_argument_given_twice():
-    compiled, _ = compile_collecting(lambda x, y: torch.relu(x) * y)
+    compiled, _ = compile_and_collect(lambda x, y: torch.relu(x) * y)
     x = torch.randn(3)
     with torch.no_grad():
         torch.testing.assert_close(compiled(x, x), torch.relu(x) * x)
@@ -137,59 +136,59 @@ def test_an_argument_given_twice():
 
 def test_weights_that_require_grad_give_results_that_do_not():
     model = torch.nn.Linear(3, 2)
-    compiled, made = compile_collecting(model)
+    compiled, entry_points = compile_and_collect(model)
     with torch.no_grad():
-        got = compiled(torch.ones(1, 3))
-        torch.testing.assert_close(got, model(torch.ones(1, 3)))
-    assert not got.requires_grad
-    assert skips_the_wrapper(made[0])
+        result = compiled(torch.ones(1, 3))
+        torch.testing.assert_close(result, model(torch.ones(1, 3)))
+    assert not result.requires_grad
+    assert has_no_wrapper(entry_points[0])
 
 
 def test_weights_that_dynamo_leaves_in_the_graph_need_no_wrapper():
     model = torch.nn.Linear(3, 2)
-    compiled, made = compile_collecting(model)
+    compiled, entry_points = compile_and_collect(model)
     with torch.no_grad(), torch._dynamo.config.patch(install_free_tensors=True):
         torch.testing.assert_close(compiled(torch.ones(1, 3)), model(torch.ones(1, 3)))
-    assert made[0].__qualname__.startswith("OrtBackend.")
+    assert entry_points[0].__qualname__.startswith("OrtBackend.")
 
 
 def test_results_survive_the_next_call():
-    compiled, _ = compile_collecting(added)
+    compiled, _ = compile_and_collect(add_one)
     with torch.no_grad():
         first = compiled(torch.ones(4))
-        kept = first.clone()
+        first_before = first.clone()
         compiled(torch.zeros(4))
-    assert torch.equal(first, kept)
+    assert torch.equal(first, first_before)
 
 
 def test_metadata_that_is_not_known_keeps_the_wrapper():
     class Unknown:
         num_mutated_inp_runtime_indices = 0
 
-    compiled, made = compile_collecting(added)
+    compiled, entry_points = compile_and_collect(add_one)
     with torch.no_grad():
         compiled(torch.ones(2))
-    (inner,) = (cell.cell_contents for cell in made[0].__closure__)
-    graph_module = torch.fx.symbolic_trace(added)
+    (inner,) = (cell.cell_contents for cell in entry_points[0].__closure__)
+    graph_module = torch.fx.symbolic_trace(add_one)
     for graphs in ([(inner, Unknown())], [(inner, None)], []):
-        compilation = Compilation(graph_module, [torch.ones(2)], OrtOptions(), added, added)
+        compilation = Compilation(graph_module, [torch.ones(2)], OrtOptions(), add_one, add_one)
         compilation.compiled = graphs
-        assert skip_aot_wrapper.remove_wrapper(compilation, added) is added
+        assert skip_aot_wrapper.remove_wrapper(compilation, add_one) is add_one
 
 
 def test_a_first_call_with_fake_tensors_keeps_the_wrapper():
-    """DDPOptimizer calls each of its pieces while it compiles the next one."""
-    made = []
+    """DDPOptimizer calls each of its subgraphs while it compiles the next one."""
+    entry_points = []
 
     def backend(gm, args):
         context = torch._guards.TracingContext.get()
         context.fakify_first_call = True
         try:
-            made.append(compile_with_autograd(gm, args, OrtOptions()))
+            entry_points.append(compile_with_autograd(gm, args, OrtOptions()))
         finally:
             context.fakify_first_call = False
-        return made[-1]
+        return entry_points[-1]
 
     with torch.no_grad():
-        torch.compile(added, backend=backend)(torch.ones(2))
-    assert not skips_the_wrapper(made[0])
+        torch.compile(add_one, backend=backend)(torch.ones(2))
+    assert not has_no_wrapper(entry_points[0])

@@ -1,5 +1,4 @@
-"""Values between regions of a graph, and between graphs: whatever runs in torch and whatever in
-ONNX Runtime, what reads strides gets those that were traced."""
+"""Operators that read strides receive the traced strides, whichever regions run in torch."""
 
 from __future__ import annotations
 
@@ -34,44 +33,48 @@ from ortable.backend.partition.placement import is_rng_call
 from tests.backend.drawn_programs import draw_layout, draw_program
 from tests.rotation import turn
 
-# The same ones, and some that follow from what is tested; ORTABLE_DRAWN=0-500 runs more.
-NUMBERS = [*range(6), *(turn() % 100_000 + number for number in range(6))]
+# Fixed seeds, and seeds that change with the commit; ORTABLE_DRAWN=0-500 runs more.
+SEEDS = [*range(6), *(turn() % 100_000 + number for number in range(6))]
 if "ORTABLE_DRAWN" in os.environ:
-    NUMBERS = range(*map(int, os.environ["ORTABLE_DRAWN"].split("-")))
-QUIET = {"hints": False}  # what the backend leaves to torch is no matter of these tests
+    SEEDS = range(*map(int, os.environ["ORTABLE_DRAWN"].split("-")))
+NO_HINTS = {"hints": False}  # no warnings about operators that run in torch
 
 
-class CheckedHost(Interpreter):
-    """Runs a host graph, and compares what every operator of torch reads with what was traced."""
+class CheckingInterpreter(Interpreter):
+    """Run a host graph and compare the inputs of every torch operator with the traced strides."""
 
-    def __init__(self, host, callables, constants, deviating):
+    def __init__(self, host, callables, constants, deviating_nodes):
         super().__init__(constants or nn.Module(), graph=host)
         self.callables = callables
-        self.deviating = deviating
+        self.deviating_nodes = deviating_nodes
 
     def call_module(self, target, args, kwargs):
         return self.callables[target](list(args[0]))
 
     def run_node(self, n):
-        given = [(each, self.env.get(each)) for each in n.all_input_nodes]
-        tensors = [(node, value) for node, value in given if isinstance(value, torch.Tensor)]
-        known = [has_traced_strides(node, value) for node, value in tensors]
+        inputs = [(node, self.env.get(node)) for node in n.all_input_nodes]
+        tensors = [(node, value) for node, value in inputs if isinstance(value, torch.Tensor)]
+        traced_flags = [has_traced_strides(node, value) for node, value in tensors]
         if n.op == "output" or (n.op == "call_function" and n.target is not with_strides):
-            for (node, value), traced in zip(tensors, known, strict=True):
-                if not traced and node not in self.deviating and not is_free(n, value):
+            for (node, value), traced in zip(tensors, traced_flags, strict=True):
+                if (
+                    not traced
+                    and node not in self.deviating_nodes
+                    and not accepts_any_layout(n, value)
+                ):
                     raise AssertionError(f"{n.format_node()} reads {node} as {value.stride()}")
         result = super().run_node(n)
         if n.op == "call_function":
-            own = all(known) and not has_traced_strides(n, result)
-            if own or any(node in self.deviating for node, _ in given):
-                self.deviating.add(n)
+            is_deviation = all(traced_flags) and not has_traced_strides(n, result)
+            if is_deviation or any(node in self.deviating_nodes for node, _ in inputs):
+                self.deviating_nodes.add(n)
         return result
 
 
 def has_traced_strides(node, value):
-    """Whether a tensor has the strides that its node says, where these have a meaning."""
+    """Return whether a tensor has the traced strides of its node, where strides matter."""
     if isinstance(value, list | tuple):
-        return True  # its items are looked at
+        return True  # its items are checked where they are read
     if not isinstance(value, torch.Tensor) or not value.numel():
         return True
     sizes = zip(value.shape, value.stride(), node.meta["val"].stride(), strict=True)
@@ -81,8 +84,8 @@ def has_traced_strides(node, value):
     )
 
 
-def is_free(node, value):
-    """Whether a node may be given a tensor in any layout."""
+def accepts_any_layout(node, value):
+    """Return whether a node accepts a tensor in any layout."""
     if torch.Tag.pointwise in getattr(node.target, "tags", ()) or is_view(node):
         return True
     return node.op == "call_function" and value.is_contiguous() and not reads_strides(node)
@@ -93,110 +96,110 @@ def is_view(node):
 
 
 def reads_strides(node):
-    words = ("as_strided", "view.dtype", "view_as_complex", "drawn::")
-    return any(word in str(node.target) for word in words)
+    operators = ("as_strided", "view.dtype", "view_as_complex", "drawn::")
+    return any(operator in str(node.target) for operator in operators)
 
 
 @pytest.fixture
 def checked_hosts(monkeypatch):
-    """Host graphs are checked node by node. The fixture is the set of nodes whose operators give
-    other strides than torch's tracing says, as some do in aot_eager."""
-    deviating = set()
+    """Check each node of host graphs; return the set of nodes with other strides than traced."""
+    deviating_nodes = set()
 
     def join(host, callables, constants=None, text=None):
-        made = join_partitions(host, callables, constants, text)
-        checked = CheckedHost(host, callables, constants, deviating)
+        partitioned_graph = join_partitions(host, callables, constants, text)
+        interpreter = CheckingInterpreter(host, callables, constants, deviating_nodes)
 
         def run(args):
-            given = list(args)
+            inputs = list(args)
             args.clear()
-            return list(checked.run(*given, enable_io_processing=False))
+            return list(interpreter.run(*inputs, enable_io_processing=False))
 
-        return PartitionedGraph(run, made.partitions, text)
+        return PartitionedGraph(run, partitioned_graph.partitions, text)
 
     monkeypatch.setattr(build, "join_partitions", join)
-    return deviating
+    return deviating_nodes
 
 
 @pytest.fixture
-def place(monkeypatch):
-    """`place(numbers, share)` leaves a share of all calls to torch, drawn anew for each graph; it
-    returns a list that gets the traced strides of the results of forward graphs."""
+def place_randomly(monkeypatch):
+    """Return a function that places random calls in torch and returns the traced strides."""
 
-    def placed(numbers, share):
+    def set_placement(rng, fraction):
         traced = []
 
         def find_disabled_calls(graph):
             if graph.kind != "backward":
-                traced[:] = [node.meta["val"].stride() for node in results_of(graph)]
-            calls = [node for node in graph.module.graph.nodes if has_a_choice(graph, node)]
-            return {node: "a test draws it" for node in calls if numbers.random() < share}
+                traced[:] = [node.meta["val"].stride() for node in get_results(graph)]
+            calls = [node for node in graph.module.graph.nodes if can_run_in_torch(graph, node)]
+            return {node: "a test draws it" for node in calls if rng.random() < fraction}
 
         monkeypatch.setattr(build, "find_disabled_calls", find_disabled_calls)
-        if numbers.random() < 0.7:
+        if rng.random() < 0.7:
             monkeypatch.setattr(
                 build, "absorb_small_partitions", lambda graph, in_torch, **_: in_torch
             )
         return traced
 
-    return placed
+    return set_placement
 
 
-def has_a_choice(graph, node):
-    """Whether torch can run a node in place of ONNX Runtime."""
+def can_run_in_torch(graph, node):
+    """Return whether torch can run a node in place of ONNX Runtime."""
     is_call = node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload)
-    numbers = (torch.SymInt, torch.SymFloat, torch.SymBool)
-    is_number = isinstance(node.meta.get("val"), numbers)
+    number_types = (torch.SymInt, torch.SymFloat, torch.SymBool)
+    is_number = isinstance(node.meta.get("val"), number_types)
     return is_call and not (is_number or graph.is_mutation(node) or is_rng_call(node))
 
 
-def results_of(graph):
+def get_results(graph):
     results = [node for node in graph.output.args[0] if isinstance(node, Node)]
     return [node for node in results if isinstance(node.meta["val"], torch.Tensor)]
 
 
-def assert_equal_to_eager(program, arguments, numbers, traced, deviating, **options):
-    """Results and gradients of two calls, with tangents in any layout."""
+def assert_equal_to_eager(program, arguments, rng, traced_strides, deviating_nodes, **options):
+    """Compare results and gradients of two calls with eager, with tangents in any layout."""
     twin = copy.deepcopy(program)
-    compiled = torch.compile(twin, **{"backend": "ortable", "options": QUIET, **options})
+    compiled = torch.compile(twin, **{"backend": "ortable", "options": NO_HINTS, **options})
     for _ in range(2):
-        given = [x.detach().clone().requires_grad_() for x in arguments]
-        again = [x.detach().clone().requires_grad_() for x in arguments]
-        expected, got = program(*given), compiled(*again)
-        for one, other, strides in zip(expected, got, traced, strict=False):
-            assert one.shape == other.shape
-            pairs = zip(one.shape, other.stride(), strides, strict=True)
-            assert deviating or all(size == 1 or a == b for size, a, b in pairs)
-            torch.testing.assert_close(other, one, atol=1e-3, rtol=1e-3)
-        sources = [*given, *program.parameters()]
-        others = [*again, *twin.parameters()]
-        results = [(a, b) for a, b in zip(expected, got, strict=True) if a.requires_grad]
-        if not results:
+        inputs = [x.detach().clone().requires_grad_() for x in arguments]
+        twin_inputs = [x.detach().clone().requires_grad_() for x in arguments]
+        expected, results = program(*inputs), compiled(*twin_inputs)
+        for reference, result, strides in zip(expected, results, traced_strides, strict=False):
+            assert reference.shape == result.shape
+            axes = zip(reference.shape, result.stride(), strides, strict=True)
+            assert deviating_nodes or all(size == 1 or a == b for size, a, b in axes)
+            torch.testing.assert_close(result, reference, atol=1e-3, rtol=1e-3)
+        leaves = [*inputs, *program.parameters()]
+        twin_leaves = [*twin_inputs, *twin.parameters()]
+        pairs = [(a, b) for a, b in zip(expected, results, strict=True) if a.requires_grad]
+        if not pairs:
             return
-        tangents = [draw_layout(numbers, a.shape) for a, _ in results]
-        wanted = torch.autograd.grad([a for a, _ in results], sources, tangents, allow_unused=True)
-        found = torch.autograd.grad([b for _, b in results], others, tangents, allow_unused=True)
-        for one, other in zip(wanted, found, strict=True):
-            one = torch.zeros(()) if one is None else one
-            other = torch.zeros(one.shape) if other is None else other
-            scale = max(1.0, float(one.abs().max()))
+        tangents = [draw_layout(rng, a.shape) for a, _ in pairs]
+        grads = torch.autograd.grad([a for a, _ in pairs], leaves, tangents, allow_unused=True)
+        twin_grads = torch.autograd.grad(
+            [b for _, b in pairs], twin_leaves, tangents, allow_unused=True
+        )
+        for reference, result in zip(grads, twin_grads, strict=True):
+            reference = torch.zeros(()) if reference is None else reference
+            result = torch.zeros(reference.shape) if result is None else result
+            scale = max(1.0, float(reference.abs().max()))
             torch.testing.assert_close(
-                other / scale, one.expand_as(other) / scale, atol=1e-3, rtol=1e-3
+                result / scale, reference.expand_as(result) / scale, atol=1e-3, rtol=1e-3
             )
 
 
-@pytest.mark.parametrize("number", NUMBERS)
-def test_any_placement_of_a_random_program(number, checked_hosts, place):
-    numbers = random.Random(number)
-    torch.manual_seed(number)
-    program, arguments = draw_program(numbers)
-    traced = place(numbers, numbers.choice((0.0, 0.2, 0.5, 0.8)))
-    dynamic = numbers.random() < 0.2
-    assert_equal_to_eager(program, arguments, numbers, traced, checked_hosts, dynamic=dynamic)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_any_placement_of_a_random_program(seed, checked_hosts, place_randomly):
+    rng = random.Random(seed)
+    torch.manual_seed(seed)
+    program, arguments = draw_program(rng)
+    traced = place_randomly(rng, rng.choice((0.0, 0.2, 0.5, 0.8)))
+    dynamic = rng.random() < 0.2
+    assert_equal_to_eager(program, arguments, rng, traced, checked_hosts, dynamic=dynamic)
 
 
 class Attention(nn.Module):
-    """Attention whose results are saved in another order of memory than torch computes them in."""
+    """Attention whose results are saved in another memory order than torch's."""
 
     def __init__(self):
         super().__init__()
@@ -212,7 +215,7 @@ class Attention(nn.Module):
 
 
 class Windows(nn.Module):
-    """Attention within windows and the windows before them."""
+    """Attention within each window and the window before it."""
 
     def __init__(self):
         super().__init__()
@@ -235,11 +238,11 @@ def attention_net():
 
 def assert_trains(net, *arguments, **options):
     twin = copy.deepcopy(net)
-    compiled = torch.compile(twin, **{"backend": "ortable", "options": QUIET, **options})
+    compiled = torch.compile(twin, **{"backend": "ortable", "options": NO_HINTS, **options})
     for _ in range(2):
-        wanted = torch.autograd.grad(net(*arguments).square().mean(), [*net.parameters()])
-        found = torch.autograd.grad(compiled(*arguments).square().mean(), [*twin.parameters()])
-        torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-3)
+        expected = torch.autograd.grad(net(*arguments).square().mean(), [*net.parameters()])
+        gradients = torch.autograd.grad(compiled(*arguments).square().mean(), [*twin.parameters()])
+        torch.testing.assert_close(gradients, expected, atol=1e-4, rtol=1e-3)
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
@@ -248,7 +251,7 @@ def test_attention_saves_results_that_views_in_torch_read(dynamic):
 
 
 def test_operators_that_take_any_layout_get_saved_tensors_without_a_copy(monkeypatch):
-    """Among them the gradient of attention, whose saved tensors lie contiguous in ONNX Runtime."""
+    """The gradient of attention reads the contiguous tensors that ONNX Runtime saves."""
     hosts = []
 
     def join(host, callables, constants=None, text=None):
@@ -258,14 +261,14 @@ def test_operators_that_take_any_layout_get_saved_tensors_without_a_copy(monkeyp
     monkeypatch.setattr(build, "join_partitions", join)
     assert_trains(attention_net(), torch.randint(9, (2, 16)))
     (host,) = hosts
-    gradient = next(n for n in host.nodes if "attention_for_cpu_backward" in str(n.target))
+    gradient = next(node for node in host.nodes if "attention_for_cpu_backward" in str(node.target))
     saved = [node for node in gradient.all_input_nodes if node.op == "placeholder"]
     assert len(saved) == 5
-    assert any(n.target is torch.ops.aten.reshape.default for n in host.nodes)
+    assert any(node.target is torch.ops.aten.reshape.default for node in host.nodes)
 
 
 def test_a_session_takes_saved_tensors_as_they_lie(monkeypatch):
-    """Their layout is known when the backward is compiled: no call looks for it."""
+    """Compilation of the backward fixes the layout of saved tensors, so calls do not detect it."""
 
     def refuse(role, tensor):
         raise AssertionError(f"{role.name}: {tensor.stride()}")
@@ -285,7 +288,7 @@ def test_a_session_takes_saved_tensors_as_they_lie(monkeypatch):
 
 
 class SavedView(torch.autograd.Function):
-    """The gradient is a view of what is saved, in the layout that eager has."""
+    """A function whose gradient is a view of the saved tensor, in the layout of eager."""
 
     @staticmethod
     def forward(ctx, x):
@@ -299,25 +302,25 @@ class SavedView(torch.autograd.Function):
         return y.t()
 
 
-@pytest.mark.parametrize("share", [0.0, 1.0])
-def test_a_gradient_that_is_a_view_of_a_saved_tensor(share, checked_hosts, place):
-    place(random.Random(0), share)
-    x, z = (torch.arange(6.0).view(2, 3).requires_grad_() for _ in range(2))
-    SavedView.apply(x).backward()
-    torch.compile(SavedView.apply, backend="ortable", options=QUIET)(z).backward()
-    assert torch.equal(x.grad, z.grad)
-    assert x.grad.stride() == z.grad.stride()
+@pytest.mark.parametrize("fraction", [0.0, 1.0])
+def test_a_gradient_that_is_a_view_of_a_saved_tensor(fraction, checked_hosts, place_randomly):
+    place_randomly(random.Random(0), fraction)
+    eager_x, compiled_x = (torch.arange(6.0).view(2, 3).requires_grad_() for _ in range(2))
+    SavedView.apply(eager_x).backward()
+    torch.compile(SavedView.apply, backend="ortable", options=NO_HINTS)(compiled_x).backward()
+    assert torch.equal(eager_x.grad, compiled_x.grad)
+    assert eager_x.grad.stride() == compiled_x.grad.stride()
 
 
 def test_a_backward_of_another_backend_gets_the_strides_that_were_traced():
     net = attention_net()
 
-    def run(graph_module, arguments):
+    def run_in_torch(graph_module, arguments):
         return make_boxed_func(graph_module.forward)
 
-    backend = aot_autograd(fw_compiler=onnx_custom_backend, bw_compiler=run)
+    backend = aot_autograd(fw_compiler=onnx_custom_backend, bw_compiler=run_in_torch)
     assert_trains(net, torch.randint(9, (2, 16)), backend=backend)
-    backend = aot_autograd(fw_compiler=run, bw_compiler=onnx_custom_backend)
+    backend = aot_autograd(fw_compiler=run_in_torch, bw_compiler=onnx_custom_backend)
     assert_trains(net, torch.randint(9, (2, 16)), backend=backend)
 
 
@@ -348,15 +351,15 @@ def test_results_of_one_graph_go_into_another():
     assert_trains(Net(), torch.randn(2, 16, 32))
 
 
-@pytest.mark.parametrize("is_last", [False, True])
-def test_convolutions_in_channels_last(is_last):
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_convolutions_in_channels_last(channels_last):
     net = nn.Sequential(
         nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(),
         nn.Conv2d(8, 8, 3, stride=2, padding=1, groups=8), nn.GroupNorm(2, 8), nn.SiLU(),
         nn.MaxPool2d(2), nn.ConvTranspose2d(8, 4, 2, 2), nn.Upsample(scale_factor=2),
         nn.Flatten(2), nn.Linear(256, 3),
     )  # fmt: skip
-    if is_last:
+    if channels_last:
         net = net.to(memory_format=torch.channels_last)
     assert_trains(net, torch.randn(2, 3, 16, 16).to(memory_format=torch.channels_last))
 

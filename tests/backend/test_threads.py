@@ -1,4 +1,4 @@
-"""Threads: as many in a session as torch has, several callers at once, none that spin for long."""
+"""Sessions have as many threads as torch, serve several callers, and spin for a short time."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from tests.backend.threads import in_threads
 
 
 @pytest.fixture
-def torch_threads():
-    before = torch.get_num_threads()
+def set_threads():
+    count = torch.get_num_threads()
     yield torch.set_num_threads
-    torch.set_num_threads(before)
+    torch.set_num_threads(count)
 
 
-def test_sessions_follow_the_number_of_threads_of_torch(backends, torch_threads):
+def test_sessions_follow_the_number_of_threads_of_torch(backends, set_threads):
     model, x = torch.nn.Linear(4, 4), torch.randn(2, 4)
     compiled = torch.compile(model, backend="ortable")
     for count in (1, 2, 1):
-        torch_threads(count)
+        set_threads(count)
         with torch.no_grad():
             torch.testing.assert_close(compiled(x), model(x))
     counts = [b.session.get_session_options().intra_op_num_threads for b in backends]
-    assert counts == [1, 2]  # dynamo compiles again, and goes back to the first
+    assert counts == [1, 2]  # Dynamo recompiles, then reuses the first code
 
 
 @pytest.mark.parametrize("grad", [False, True])
-def test_threads_spin_for_microseconds(grad, backends, torch_threads):
-    torch_threads(2)
+def test_threads_spin_for_microseconds(grad, backends, set_threads):
+    set_threads(2)
     compiled = torch.compile(torch.nn.Linear(4, 4), backend="ortable")
     with torch.set_grad_enabled(grad):
         compiled(torch.randn(2, 4))
@@ -54,22 +54,22 @@ def test_many_callers_with_batches_of_their_own(freeze):
         for size in (2, 3):
             compiled(torch.randn(size, 8))
 
-    def work(number):
-        generator = torch.Generator().manual_seed(number)
+    def run_thread(seed):
+        generator = torch.Generator().manual_seed(seed)
         with torch.no_grad():
-            kept = []
+            results = []
             for step in range(50):
-                x = torch.randn(2 + (number + step) % 5, 8, generator=generator)
-                kept.append((compiled(x), model(x)))
-        for got, expected in kept:
-            torch.testing.assert_close(got, expected)
+                x = torch.randn(2 + (seed + step) % 5, 8, generator=generator)
+                results.append((compiled(x), model(x)))
+        for result, expected in results:
+            torch.testing.assert_close(result, expected)
 
-    in_threads(4, work)
+    in_threads(4, run_thread)
 
 
 def test_training_steps_of_two_models_at_once():
-    def work(number):
-        torch.manual_seed(number)
+    def run_thread(seed):
+        torch.manual_seed(seed)
         model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh())
         twin = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh())
         twin.load_state_dict(model.state_dict())
@@ -78,10 +78,10 @@ def test_training_steps_of_two_models_at_once():
             x = torch.randn(3, 4)
             for net in (compiled, twin):
                 net(x).square().sum().backward()
-        for a, b in zip(model.parameters(), twin.parameters(), strict=True):
-            torch.testing.assert_close(a.grad, b.grad)
+        for parameter, twin_parameter in zip(model.parameters(), twin.parameters(), strict=True):
+            torch.testing.assert_close(parameter.grad, twin_parameter.grad)
 
-    in_threads(2, work)
+    in_threads(2, run_thread)
 
 
 def test_a_module_used_twice_in_one_graph_and_by_two_threads():
@@ -92,9 +92,9 @@ def test_a_module_used_twice_in_one_graph_and_by_two_threads():
         expected = layer(torch.relu(layer(x)))
         compiled(x)
 
-    def work(number):
+    def run_thread(seed):
         with torch.no_grad():
             for _ in range(20):
                 torch.testing.assert_close(compiled(x), expected)
 
-    in_threads(2, work)
+    in_threads(2, run_thread)

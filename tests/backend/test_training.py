@@ -1,4 +1,4 @@
-"""Training: gradients, buffers and both wirings of AOTAutograd equal eager."""
+"""Gradients and buffers equal eager with the backend alone and as AOTAutograd's compiler."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WIRINGS = {
 }
 
 
-def mlp():
+def make_mlp():
     torch.manual_seed(3)
     return torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
 
@@ -33,61 +33,61 @@ def mlp():
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("wiring", WIRINGS)
 def test_gradients_equal_eager(wiring, dynamic):
-    model = mlp()
-    other = copy.deepcopy(model)
+    model = make_mlp()
+    twin = copy.deepcopy(model)
     with every_warning_an_error():
-        compiled = torch.compile(other, backend=WIRINGS[wiring](), fullgraph=True, dynamic=dynamic)
+        compiled = torch.compile(twin, backend=WIRINGS[wiring](), fullgraph=True, dynamic=dynamic)
         for batch in (5, 3):
             x = torch.randn(batch, 6)
-            a = x.clone().requires_grad_(True)
-            b = x.clone().requires_grad_(True)
-            model(a).square().sum().backward()
-            compiled(b).square().sum().backward()
-            torch.testing.assert_close(b.grad, a.grad)
-    for expected, got in zip(model.parameters(), other.parameters(), strict=True):
-        assert got.grad is not None
-        torch.testing.assert_close(got.grad, expected.grad)
+            eager_x = x.clone().requires_grad_(True)
+            compiled_x = x.clone().requires_grad_(True)
+            model(eager_x).square().sum().backward()
+            compiled(compiled_x).square().sum().backward()
+            torch.testing.assert_close(compiled_x.grad, eager_x.grad)
+    for expected, result in zip(model.parameters(), twin.parameters(), strict=True):
+        assert result.grad is not None
+        torch.testing.assert_close(result.grad, expected.grad)
 
 
 def test_gradients_of_some_inputs_only():
     def fn(x, y, w):
         return torch.relu(x @ w) * y
 
-    fn_compiled = torch.compile(fn, backend="ortable")
+    compiled = torch.compile(fn, backend="ortable")
     x, y = torch.randn(3, 4), torch.randn(3, 2)
-    w1 = torch.randn(4, 2, requires_grad=True)
-    w2 = w1.detach().clone().requires_grad_(True)
-    fn(x, y, w1).sum().backward()
-    fn_compiled(x, y, w2).sum().backward()
-    torch.testing.assert_close(w2.grad, w1.grad)
+    eager_w = torch.randn(4, 2, requires_grad=True)
+    compiled_w = eager_w.detach().clone().requires_grad_(True)
+    fn(x, y, eager_w).sum().backward()
+    compiled(x, y, compiled_w).sum().backward()
+    torch.testing.assert_close(compiled_w.grad, eager_w.grad)
 
 
 @pytest.mark.parametrize("grad", [False, True])
 def test_batch_norm_updates_the_caller_s_buffers(grad):
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU())
-    other = copy.deepcopy(model)
-    compiled = torch.compile(other, backend="ortable", fullgraph=True)
+    twin = copy.deepcopy(model)
+    compiled = torch.compile(twin, backend="ortable", fullgraph=True)
     for _ in range(3):
         x = torch.randn(2, 3, 8, 8)
         with torch.set_grad_enabled(grad):
             torch.testing.assert_close(compiled(x), model(x), atol=1e-5, rtol=1e-4)
-    for expected, got in zip(model.buffers(), other.buffers(), strict=True):
-        assert got.dtype == expected.dtype
-        torch.testing.assert_close(got, expected)
+    for expected, result in zip(model.buffers(), twin.buffers(), strict=True):
+        assert result.dtype == expected.dtype
+        torch.testing.assert_close(result, expected)
 
 
 def test_training_converges_like_eager():
-    model = mlp()
-    other = copy.deepcopy(model)
-    compiled = torch.compile(other, backend="ortable")
+    model = make_mlp()
+    twin = copy.deepcopy(model)
+    compiled = torch.compile(twin, backend="ortable")
     losses = []
-    for m in (model, compiled):
+    for network in (model, compiled):
         torch.manual_seed(1)
-        optimizer = torch.optim.Adam(m.parameters(), lr=0.05)
+        optimizer = torch.optim.Adam(network.parameters(), lr=0.05)
         for _ in range(10):
             x = torch.randn(5, 6)
             optimizer.zero_grad()
-            loss = (m(x) - x[:, :2]).abs().mean()
+            loss = (network(x) - x[:, :2]).abs().mean()
             loss.backward()
             optimizer.step()
         losses.append(loss.item())
@@ -96,7 +96,7 @@ def test_training_converges_like_eager():
 
 def test_records_say_forward_backward_and_inference():
     storage = {}
-    compiled = torch.compile(mlp(), backend="ortable", options={"storage": storage})
+    compiled = torch.compile(make_mlp(), backend="ortable", options={"storage": storage})
     compiled(torch.randn(5, 6)).sum().backward()
     with torch.no_grad():
         compiled(torch.randn(5, 6))
@@ -104,21 +104,21 @@ def test_records_say_forward_backward_and_inference():
 
 
 def test_user_s_backward_compiler_is_used():
-    calls = []
+    argument_counts = []
 
-    def backward(gm, args):
-        calls.append(len(args))
+    def compile_backward(gm, args):
+        argument_counts.append(len(args))
         return onnx_custom_backend(gm, args)
 
-    model = mlp()
-    other = copy.deepcopy(model)
-    backend = aot_autograd(fw_compiler=onnx_custom_backend, bw_compiler=backward)
+    model = make_mlp()
+    twin = copy.deepcopy(model)
+    backend = aot_autograd(fw_compiler=onnx_custom_backend, bw_compiler=compile_backward)
     x = torch.randn(5, 6)
-    torch.compile(other, backend=backend)(x).sum().backward()
+    torch.compile(twin, backend=backend)(x).sum().backward()
     model(x).sum().backward()
-    assert len(calls) == 1
-    for expected, got in zip(model.parameters(), other.parameters(), strict=True):
-        torch.testing.assert_close(got.grad, expected.grad)
+    assert len(argument_counts) == 1
+    for expected, result in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(result.grad, expected.grad)
 
 
 def test_float_argument_restarts_the_backend(run_both):
@@ -127,37 +127,37 @@ def test_float_argument_restarts_the_backend(run_both):
 
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_strides_of_saved_tensors_are_true(dynamic):
-    """A backward compiled by others sees the strides that the forward really returns."""
-    seen = []
+    """A backward of another compiler is traced with the strides that the forward returns."""
+    traced_strides = []
 
-    def backward(gm, args):
-        seen.extend(tuple(a.stride()) for a in args if isinstance(a, torch.Tensor))
+    def compile_backward(gm, args):
+        traced_strides.extend(tuple(a.stride()) for a in args if isinstance(a, torch.Tensor))
 
         def run(call_args):
-            real.extend(tuple(a.stride()) for a in call_args if isinstance(a, torch.Tensor))
+            strides.extend(tuple(a.stride()) for a in call_args if isinstance(a, torch.Tensor))
             return gm(*call_args)
 
         run._boxed_call = True
         return run
 
-    real = []
-    backend = aot_autograd(fw_compiler=onnx_custom_backend, bw_compiler=backward)
+    strides = []
+    backend = aot_autograd(fw_compiler=onnx_custom_backend, bw_compiler=compile_backward)
     x = torch.randn(3, 4).t().detach().requires_grad_(True)
-    other = x.detach().clone(memory_format=torch.preserve_format).requires_grad_(True)
-    assert other.stride() == (1, 4)
+    compiled_x = x.detach().clone(memory_format=torch.preserve_format).requires_grad_(True)
+    assert compiled_x.stride() == (1, 4)
 
     def fn(x):
         return torch.relu(x * 2 + 1) * 3
 
     fn(x).sum().backward()
-    torch.compile(fn, backend=backend, dynamic=dynamic)(other).sum().backward()
-    torch.testing.assert_close(other.grad, x.grad)
+    torch.compile(fn, backend=backend, dynamic=dynamic)(compiled_x).sum().backward()
+    torch.testing.assert_close(compiled_x.grad, x.grad)
     if not dynamic:
-        assert real == seen
+        assert strides == traced_strides
 
 
 def test_parts_that_are_saved_lie_dense():
-    """Queries, keys and values of one projection: as views of it each backward would copy them."""
+    """Queries, keys and values are saved as copies: a backward would copy views of a projection."""
 
     class Attention(torch.nn.Module):
         def __init__(self):
@@ -170,12 +170,12 @@ def test_parts_that_are_saved_lie_dense():
 
     torch.manual_seed(0)
     model = Attention()
-    other, storage, x = copy.deepcopy(model), {}, torch.randn(2, 5, 8)
-    compiled = torch.compile(other, backend="ortable", options={"storage": storage})
+    twin, storage, x = copy.deepcopy(model), {}, torch.randn(2, 5, 8)
+    compiled = torch.compile(twin, backend="ortable", options={"storage": storage})
     model(x).square().sum().backward()
     compiled(x).square().sum().backward()
-    for expected, got in zip(model.parameters(), other.parameters(), strict=True):
-        torch.testing.assert_close(got.grad, expected.grad)
+    for expected, result in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(result.grad, expected.grad)
     forward, _ = storage["instance"]
     parts = [role for role in forward.outputs if role.shape == (2, 2, 5, 4)]
     views = {step.op for role in parts for step in role.steps}
@@ -184,26 +184,26 @@ def test_parts_that_are_saved_lie_dense():
 
 
 def test_compiled_autograd_runs_on_top():
-    model = mlp()
-    other = copy.deepcopy(model)
+    model = make_mlp()
+    twin = copy.deepcopy(model)
     x = torch.randn(5, 6)
-    compiled = torch.compile(other, backend="ortable")
+    compiled = torch.compile(twin, backend="ortable")
     with torch._dynamo.compiled_autograd._enable(torch.compile(backend="eager")):
         compiled(x).sum().backward()
     model(x).sum().backward()
-    for expected, got in zip(model.parameters(), other.parameters(), strict=True):
-        torch.testing.assert_close(got.grad, expected.grad)
+    for expected, result in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(result.grad, expected.grad)
 
 
 def test_arguments_are_released_after_the_call():
-    """Boxed: the caller's list is emptied, so that activations can be freed."""
-    storage, compiled = {}, []
+    """The call clears the boxed argument list, so that activations can be freed."""
+    storage, compiled_graphs = {}, []
 
-    def compiler(gm, args):
-        compiled.append(onnx_custom_backend(gm, args, storage=storage))
-        return compiled[-1]
+    def compile_graph(gm, args):
+        compiled_graphs.append(onnx_custom_backend(gm, args, storage=storage))
+        return compiled_graphs[-1]
 
-    torch.compile(lambda x: x + 1, backend=aot_autograd(fw_compiler=compiler))(torch.randn(3))
+    torch.compile(lambda x: x + 1, backend=aot_autograd(fw_compiler=compile_graph))(torch.randn(3))
     arguments = [torch.randn(3)]
-    compiled[0](arguments)
+    compiled_graphs[0](arguments)
     assert arguments == []

@@ -1,5 +1,4 @@
-"""Per-sample gradients and other transforms of torch.func, sparse gradients of embeddings, draws of
-16-bit floats, and sizes that an empty tensor decides: as in eager."""
+"""torch.func, sparse gradients, random 16-bit floats and sizes of empty tensors are as in eager."""
 
 from __future__ import annotations
 
@@ -13,42 +12,42 @@ from torch.func import functional_call, grad, hessian, jacrev, jvp, vmap
 
 from .against_eager import assert_close, compiled
 
-HALVES = (torch.float16, torch.bfloat16)
+HALF_DTYPES = (torch.float16, torch.bfloat16)
 
 
-@pytest.mark.parametrize("optimizer", ["SGD", "SparseAdam"])
+@pytest.mark.parametrize("name", ["SGD", "SparseAdam"])
 @pytest.mark.parametrize("fallback", ["eager", "error"])
-def test_an_embedding_trains_with_sparse_gradients(optimizer, fallback):
+def test_an_embedding_trains_with_sparse_gradients(name, fallback):
     model = nn.Embedding(9, 4, sparse=True)
-    theirs = copy.deepcopy(model)
-    pairs = [(compiled(model, fallback=fallback), model), (theirs, theirs)]
-    steps = [getattr(torch.optim, optimizer)(each.parameters(), lr=0.1) for _, each in pairs]
+    eager_model = copy.deepcopy(model)
+    pairs = [(compiled(model, fallback=fallback), model), (eager_model, eager_model)]
+    optimizers = [getattr(torch.optim, name)(module.parameters(), lr=0.1) for _, module in pairs]
     for _ in range(3):
         ids = torch.randint(0, 9, (3, 2))
-        for (call, module), step in zip(pairs, steps, strict=True):
-            step.zero_grad()
+        for (call, module), optimizer in zip(pairs, optimizers, strict=True):
+            optimizer.zero_grad()
             call(ids).pow(2).sum().backward()
             assert module.weight.grad.is_sparse
-            step.step()
-    assert torch.equal(model.weight, theirs.weight)
+            optimizer.step()
+    assert torch.equal(model.weight, eager_model.weight)
 
 
 @pytest.mark.parametrize("name", ["Normal", "Uniform", "Laplace", "Bernoulli", "Exponential"])
-@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("dtype", HALF_DTYPES)
 def test_distributions_of_halves_draw_what_eager_draws(name, dtype):
-    kind = getattr(torch.distributions, name)
+    cls = getattr(torch.distributions, name)
 
-    def fn(low, high):
+    def sample(low, high):
         return (
-            kind(low).sample() if name in ("Bernoulli", "Exponential") else kind(low, high).sample()
+            cls(low).sample() if name in ("Bernoulli", "Exponential") else cls(low, high).sample()
         )
 
     args = torch.full((5,), 0.25, dtype=dtype), torch.full((5,), 1.5, dtype=dtype)
     results = []
-    for call in (fn, compiled(fn)):
+    for call in (sample, compiled(sample)):
         torch.manual_seed(3)
         results.append(call(*args))
-    torch.testing.assert_close(*results)  # intermediate results may be rounded otherwise
+    torch.testing.assert_close(*results)  # rounding of intermediate results may differ
 
 
 @pytest.mark.filterwarnings("ignore::ortable.errors.FallbackWarning")
@@ -67,12 +66,12 @@ def test_distributions_of_halves_draw_what_eager_draws(name, dtype):
 def test_sizes_that_an_empty_tensor_decides(fn):
     x = torch.arange(5)
     with dynamo_config.patch(capture_dynamic_output_shape_ops=True):
-        got = compiled(lambda x: fn(x[:0]))(x)
+        result = compiled(lambda x: fn(x[:0]))(x)
     expected = fn(x[:0])
-    assert got.dtype == expected.dtype and torch.equal(got, expected)
+    assert result.dtype == expected.dtype and torch.equal(result, expected)
 
 
-def per_sample(module):
+def make_per_sample_gradients(module):
     def loss(parameters, x, y):
         return nn.functional.cross_entropy(functional_call(module, parameters, (x[None],)), y[None])
 
@@ -96,7 +95,7 @@ def test_gradients_of_each_sample(name):
     module, shape = NETS[name]
     x = torch.randint(0, 9, (5, 2)) if shape is None else torch.randn(5, *shape)
     y = torch.randint(0, 3, (5,))
-    fn = per_sample(module)
+    fn = make_per_sample_gradients(module)
     assert_close(compiled(fn)(x, y), fn(x, y))
 
 

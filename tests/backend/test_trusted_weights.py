@@ -1,5 +1,4 @@
-"""Calls that do less for their weights: `freeze="trust"`, which does not look for writes, and
-weights that dynamo leaves in the graph (`install_free_tensors`), which are not passed at all."""
+"""Weights without checks (`freeze="trust"`) and weights in the graph (`install_free_tensors`)."""
 
 from __future__ import annotations
 
@@ -14,41 +13,41 @@ from tests.backend.threads import in_threads
 
 from .freezing import BATCH, backends, check, compile_frozen, is_frozen, make_model, rests
 
-__all__ = ["backends"]  # the fixture
+__all__ = ["backends"]  # a fixture that the tests use
 
-FREE = torch._dynamo.config.patch(install_free_tensors=True)
+WEIGHTS_IN_GRAPH = torch._dynamo.config.patch(install_free_tensors=True)
 
 
-def run(compiled):
+def run_without_grad(compiled):
     with torch.no_grad():
         return compiled(BATCH)
 
 
-def double(model):
+def double_weights(model):
     with torch.no_grad():
         for weight in model.parameters():
             weight.mul_(2)
 
 
-@pytest.mark.parametrize("free", [False, True])
-def test_trusted_weights_are_read_again_when_told(backends, free):
+@pytest.mark.parametrize("in_graph", [False, True])
+def test_trusted_weights_are_read_again_when_told(backends, in_graph):
     model = make_model()
-    with torch._dynamo.config.patch(install_free_tensors=free):
+    with torch._dynamo.config.patch(install_free_tensors=in_graph):
         compiled = compile_frozen(model, backends, freeze="trust")
-    before = run(compiled)
-    double(model)
-    torch.testing.assert_close(run(compiled), before)
+    before = run_without_grad(compiled)
+    double_weights(model)
+    torch.testing.assert_close(run_without_grad(compiled), before)
     ortable.refresh(model)
     rests(compiled, model, backends)
-    text = backends[-1].source
-    assert "_version" not in text
-    assert "windows" not in text
+    source = backends[-1].source
+    assert "_version" not in source
+    assert "windows" not in source
 
 
-@pytest.mark.parametrize("free", [False, True])
-def test_steps_of_optimizers_are_seen_with_trust(backends, free):
+@pytest.mark.parametrize("in_graph", [False, True])
+def test_steps_of_optimizers_are_seen_with_trust(backends, in_graph):
     model = make_model()
-    with torch._dynamo.config.patch(install_free_tensors=free):
+    with torch._dynamo.config.patch(install_free_tensors=in_graph):
         compiled = compile_frozen(model, backends, freeze="trust")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     model(BATCH).sum().backward()
@@ -71,7 +70,7 @@ def test_a_graph_for_training_trusts_nothing(backends):
 
 
 WRITES = {
-    "in place": double,
+    "in place": double_weights,
     "data": lambda model: setattr(model[0].weight, "data", torch.ones(5, 4)),
     "through data": lambda model: model[0].weight.data.mul_(3),
     "state": lambda model: model.load_state_dict({k: v + 1 for k, v in model.state_dict().items()}),
@@ -82,7 +81,7 @@ WRITES = {
 @pytest.mark.parametrize("name", WRITES)
 def test_weights_in_the_graph_are_not_passed_and_their_changes_are_seen(backends, name):
     model = make_model()
-    with FREE:
+    with WEIGHTS_IN_GRAPH:
         compiled = compile_frozen(model, backends)
     check(compiled, model)
     call = backends[-1]._short_call
@@ -95,23 +94,23 @@ def test_weights_in_the_graph_are_not_passed_and_their_changes_are_seen(backends
 
 def test_a_forked_child_has_no_call_of_a_session_of_its_parent(backends):
     model = make_model()
-    torch.set_num_threads(2)  # a session of one thread works in a child, too
+    torch.set_num_threads(2)  # sessions of one thread survive a fork
     try:
-        with FREE:
+        with WEIGHTS_IN_GRAPH:
             compiled = compile_frozen(model, backends)
         assert backends[-1]._short_call is not None
-        before = backends[-1].session
+        parent_session = backends[-1].session
         clear_caches()  # as in the child
-        assert before in backends[-1].after_fork()
+        assert parent_session in backends[-1].after_fork()
         assert backends[-1]._short_call is None and backends[-1]._call is None
         check(compiled, model)
-        assert backends[-1].session is not before
+        assert backends[-1].session is not parent_session
     finally:
         torch.set_num_threads(1)
 
 
 def test_weights_in_the_graph_that_are_results_are_passed(backends):
-    class Returns(torch.nn.Module):
+    class ReturningModel(torch.nn.Module):
         def __init__(self):
             super().__init__()
             self.linear = torch.nn.Linear(4, 4)
@@ -119,20 +118,20 @@ def test_weights_in_the_graph_that_are_results_are_passed(backends):
         def forward(self, x):
             return self.linear(x), self.linear.weight, x.shape[0]
 
-    model = Returns().eval()
-    with FREE:
+    model = ReturningModel().eval()
+    with WEIGHTS_IN_GRAPH:
         compiled = torch.compile(model, backend="ortable")
         for _ in range(3):
             with torch.no_grad():
-                got = compiled(BATCH)
-            torch.testing.assert_close(got[0], model(BATCH)[0])
-            assert got[1] is model.linear.weight
+                results = compiled(BATCH)
+            torch.testing.assert_close(results[0], model(BATCH)[0])
+            assert results[1] is model.linear.weight
 
 
 def test_weights_in_the_graph_with_gradients_on(backends):
     model = make_model()
     eager = copy.deepcopy(model)
-    with FREE:
+    with WEIGHTS_IN_GRAPH:
         compiled = torch.compile(model, backend="ortable")
         compiled(BATCH).sum().backward()
     eager(BATCH).sum().backward()
@@ -141,27 +140,27 @@ def test_weights_in_the_graph_with_gradients_on(backends):
 
 def test_weights_in_the_graph_and_sizes_that_vary(backends):
     model = make_model()
-    with FREE:
+    with WEIGHTS_IN_GRAPH:
         compiled = torch.compile(model, backend="ortable", dynamic=True)
         for size in (3, 2, 3):
             check(compiled, model, BATCH[:size])
-        double(model)
+        double_weights(model)
         check(compiled, model, BATCH[:2])
 
 
 def test_several_threads_and_a_write(backends):
     model = make_model()
-    with FREE:
+    with WEIGHTS_IN_GRAPH:
         compiled = compile_frozen(model, backends)
-    expected = run(model)
-    wrong = []
+    expected = run_without_grad(model)
+    failures = []
 
-    def work(_):
+    def compare_with_eager(_):
         for _ in range(100):
-            if not torch.allclose(run(compiled), expected, rtol=1e-5, atol=1e-5):
-                wrong.append(1)
+            if not torch.allclose(run_without_grad(compiled), expected, rtol=1e-5, atol=1e-5):
+                failures.append(1)
 
-    in_threads(4, work)
-    assert not wrong
-    double(model)
+    in_threads(4, compare_with_eager)
+    assert not failures
+    double_weights(model)
     check(compiled, model)

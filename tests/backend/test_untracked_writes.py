@@ -1,5 +1,4 @@
-"""Writes into weights that torch does not count: `weight.data += delta`, as EMA, hand-written
-optimizers and PEFT do it. Results equal eager's after every step."""
+"""Results equal eager's after writes that torch does not count, as EMA, optimizers and PEFT do."""
 
 from __future__ import annotations
 
@@ -16,8 +15,8 @@ from tests.backend.freezing import check, is_frozen, rests
 X = torch.linspace(-1, 1, 128).reshape(2, 64)
 
 
-class Wide(torch.nn.Module):
-    """A weight of 16 KB, of which a call reads samples, and small ones, which it reads whole."""
+class WideModel(torch.nn.Module):
+    """A weight of 16 KB, which calls check by samples, and small weights, checked entirely."""
 
     def __init__(self):
         super().__init__()
@@ -29,39 +28,41 @@ class Wide(torch.nn.Module):
         return self.out(self.norm(torch.relu(self.q(x))))
 
 
-def data_added(model):
+def add_data(model):
     model.q.weight.data += 0.1 * torch.randn(64, 64)
 
 
-def average(model):
+def average_weights(model):
     for p in model.parameters():
         p.data.copy_(0.9 * p.data + 0.1 * torch.randn_like(p))
 
 
-def gradient_step(model):
+def apply_gradient(model):
     model(X).sum().backward()
     for p in model.parameters():
         p.data -= 0.05 * p.grad
         p.grad = None
 
 
-def array(model):
+def write_numpy(model):
     model.q.weight.detach().numpy()[:] *= 1.5
 
 
-def a_part(model):
-    model.q.weight.data[21:43] *= 2  # as the keys of a fused projection
+def write_rows(model):
+    model.q.weight.data[21:43] *= 2  # the keys of a fused projection
 
 
-def small(model):
+def write_one_element(model):
     model.norm.bias.data[37] += 1
 
 
 @pytest.mark.parametrize(
-    "write", [data_added, average, gradient_step, array, a_part, small], ids=lambda f: f.__name__
+    "write",
+    [add_data, average_weights, apply_gradient, write_numpy, write_rows, write_one_element],
+    ids=lambda f: f.__name__,
 )
 def test_writes_through_data_are_seen(write, backends):
-    model = Wide().eval()
+    model = WideModel().eval()
     compiled = torch.compile(model, backend="ortable")
     check(compiled, model, X)
     assert is_frozen(backends[-1])
@@ -69,72 +70,72 @@ def test_writes_through_data_are_seen(write, backends):
         write(model)
         check(compiled, model, X)
         rests(lambda batch: compiled(X), lambda batch: model(X), backends)
-    assert len(backends) == 1 or write is gradient_step  # which runs the model in grad mode
+    assert len(backends) == 1 or write is apply_gradient  # runs the model in grad mode, too
 
 
 def test_moving_averages_of_torch(backends):
-    model = Wide().eval()
-    averaged = torch.optim.swa_utils.AveragedModel(
+    model = WideModel().eval()
+    average = torch.optim.swa_utils.AveragedModel(
         model, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9)
     ).eval()
-    compiled = torch.compile(averaged, backend="ortable")
+    compiled = torch.compile(average, backend="ortable")
     for _ in range(3):
-        data_added(model)
-        averaged.update_parameters(model)
-        check(compiled, averaged, X)
+        add_data(model)
+        average.update_parameters(model)
+        check(compiled, average, X)
     assert len(backends) == 1
 
 
-def row(model):
-    model.q.weight.data[1] = 3  # between two samples
+def write_row(model):
+    model.q.weight.data[1] = 3  # a row between two samples
 
 
-def a_fifth(model):
+def write_fifth(model):
     model.q.weight.data[5:18] *= -2
 
 
-def mask(model):
-    kept = torch.ones(64, 64)
-    kept[3::7, 33::5] = -2
-    model.q.weight.data *= kept
+def write_masked(model):
+    factors = torch.ones(64, 64)
+    factors[3::7, 33::5] = -2
+    model.q.weight.data *= factors
 
 
-@pytest.mark.parametrize("write", [row, a_fifth, mask], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("write", [write_row, write_fifth, write_masked], ids=lambda f: f.__name__)
 def test_samples_miss_what_docs_say_and_refresh_is_the_remedy(write, backends):
-    model = Wide().eval()
+    model = WideModel().eval()
     compiled = torch.compile(model, backend="ortable")
     check(compiled, model, X)
     with torch.no_grad():
-        before = model(X)
+        result_before = model(X)
         write(model)
-        assert not torch.allclose(model(X), before, rtol=1e-3)
-        torch.testing.assert_close(compiled(X), before)
+        assert not torch.allclose(model(X), result_before, rtol=1e-3)
+        torch.testing.assert_close(compiled(X), result_before)
     ortable.refresh(model)
     check(compiled, model, X)
     rests(lambda batch: compiled(X), lambda batch: model(X), backends)
 
 
 def test_a_session_of_before_is_not_shared(backends):
-    model = Wide().eval()
+    model = WideModel().eval()
     check(torch.compile(model, backend="ortable"), model, X)
-    assert is_frozen(backends[0])  # and lives on, with its session
-    data_added(model)
+    assert is_frozen(backends[0])  # and stays alive, with its session
+    add_data(model)
     torch._dynamo.reset()
     check(torch.compile(model, backend="ortable"), model, X)
     assert len(backends) == 2
 
 
-def adapted(**settings):
+def make_adapted(**settings):
     torch.manual_seed(0)
     config = peft.LoraConfig(target_modules=["q"], r=2, init_lora_weights=False)
     storage = {}
-    model = peft.get_peft_model(Wide(), config).eval()
+    model = peft.get_peft_model(WideModel(), config).eval()
     options = {"storage": storage, **settings}
     return model, torch.compile(model, backend="ortable", options=options), storage
 
 
-def merged_again_and_again(model, compiled):
-    """Merge, unmerge, train, merge: PEFT counts on reading what it wrote."""
+def check_merging(model, compiled):
+    """Merge, unmerge and train twice; PEFT relies on reading the weights that it wrote."""
     check(compiled, model, X)
     for _ in range(2):
         model.merge_adapter()
@@ -147,24 +148,24 @@ def merged_again_and_again(model, compiled):
 
 
 def test_adapters_of_peft_are_merged_and_unmerged(backends):
-    model, compiled, storage = adapted()
-    merged_again_and_again(model, compiled)
-    assert len(storage["instance"]) == 2  # with the adapter, and merged
+    model, compiled, storage = make_adapted()
+    check_merging(model, compiled)
+    assert len(storage["instance"]) == 2  # one with the adapter, one merged
     for record in storage["instance"]:
-        constant = {role.shape for role in record["inputs"] if role.name in record["frozen"]}
-        assert constant == {(64,), (3, 64), (3,)}, "weights of PEFT's layers are inputs"
+        frozen_shapes = {role.shape for role in record["inputs"] if role.name in record["frozen"]}
+        assert frozen_shapes == {(64,), (3, 64), (3,)}, "weights of PEFT's layers should be inputs"
         assert sum(role.untracked_writes for role in record["inputs"]) in (2, 4)
 
 
 def test_weights_of_peft_are_constants_on_demand_with_a_warning(backends):
-    model, compiled, storage = adapted(freeze="on")
+    model, compiled, storage = make_adapted(freeze="on")
     with pytest.warns(RuntimeWarning, match=r"merge_adapter.*ortable.refresh"):
-        merged_again_and_again(model, compiled)
+        check_merging(model, compiled)
     assert not any(role.untracked_writes for r in storage["instance"] for role in r["inputs"])
 
 
 def test_without_peft_a_layer_of_that_name_has_constants(backends, monkeypatch):
-    class Wrapping(torch.nn.Module):
+    class Wrapper(torch.nn.Module):
         def __init__(self):
             super().__init__()
             self.base_layer = torch.nn.Linear(64, 3)
@@ -172,7 +173,7 @@ def test_without_peft_a_layer_of_that_name_has_constants(backends, monkeypatch):
         def forward(self, x):
             return self.base_layer(x)
 
-    model = torch.nn.Sequential(Wrapping())
+    model = torch.nn.Sequential(Wrapper())
     monkeypatch.delitem(sys.modules, "peft")
     compiled = torch.compile(model, backend="ortable")
     check(compiled, model, X)
@@ -182,9 +183,9 @@ def test_without_peft_a_layer_of_that_name_has_constants(backends, monkeypatch):
 
 
 def test_a_merged_and_unloaded_model_has_constants(backends):
-    model, _, _ = adapted()
-    plain = copy.deepcopy(model).merge_and_unload().eval()
-    compiled = torch.compile(plain, backend="ortable")
-    check(compiled, plain, X)
+    model, _, _ = make_adapted()
+    merged_model = copy.deepcopy(model).merge_and_unload().eval()
+    compiled = torch.compile(merged_model, backend="ortable")
+    check(compiled, merged_model, X)
     assert is_frozen(backends[-1])
     assert len(backends[-1].frozen) == 6

@@ -1,4 +1,4 @@
-"""One set of weights and many sessions: option `weight_copies`, and adapters that are swapped."""
+"""Many sessions with one set of weights: option `weight_copies`, and swapped adapters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch._dynamo.utils import counters
 
 from .freezing import backends, is_frozen
 
-__all__ = ["backends"]  # the fixture
+__all__ = ["backends"]  # a fixture that the tests use
 
 SIZES = (1, 2, 3, 5, 8)
 
@@ -38,14 +38,14 @@ def test_so_many_sessions_have_the_weights(backends, copies):
     compiled = torch.compile(model, backend="ortable", dynamic=False, options=options)
     run_all(compiled, model)
     assert len(backends) == len(SIZES)
-    assert [is_frozen(each) for each in backends].count(True) == (copies or len(SIZES))
+    assert [is_frozen(backend) for backend in backends].count(True) == (copies or len(SIZES))
     assert is_frozen(backends[0])
     with torch.no_grad():
         model[0].weight.mul_(3)
     run_all(compiled, model)
     model[2].weight = torch.nn.Parameter(torch.eye(64))
     run_all(compiled, model)
-    model[2].weight.data[3] = 7.0  # seen by those that read it where it is
+    model[2].weight.data[3] = 7.0  # visible to sessions without a copy
     run_all(compiled, model, SIZES[2:] if copies == 1 else ())
 
 
@@ -57,10 +57,10 @@ def test_other_weights_have_a_copy_of_their_own(backends):
             model, backend="ortable", dynamic=False, options={"weight_copies": 1}
         )
         run_all(compiled, model)
-    assert [is_frozen(each) for each in backends].count(True) == 2
+    assert [is_frozen(backend) for backend in backends].count(True) == 2
 
 
-MEMORY = """
+MEMORY_SCRIPT = """
 import gc, sys, torch
 from torch._dynamo.backends.registry import register_backend
 from ortable.backend.aot.entry import ortable
@@ -92,60 +92,60 @@ with torch.no_grad():
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_eight_sizes_take_the_memory_of_one_session():
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        [sys.executable, "-c", MEMORY], capture_output=True, text=True, env=environment
+    process = subprocess.run(
+        [sys.executable, "-c", MEMORY_SCRIPT], capture_output=True, text=True, env=environment
     )
-    assert done.returncode == 0, done.stderr[-2000:]
-    one, eight = map(float, done.stdout.split()[-2:])
-    assert one > 60  # one copy
-    assert eight < 1.4 * one
+    assert process.returncode == 0, process.stderr[-2000:]
+    one_session, eight_sessions = map(float, process.stdout.split()[-2:])
+    assert one_session > 60  # the weights take 64 MB
+    assert eight_sessions < 1.4 * one_session
 
 
-class Adapted(torch.nn.Module):
+class AdaptedModel(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.base = torch.nn.Linear(64, 64)
-        self.down, self.up = pair(0)
+        self.down, self.up = make_adapter(0)
 
     def forward(self, x):
         return self.base(x) + x @ self.down @ self.up
 
 
-def pair(seed):
+def make_adapter(seed):
     generator = torch.Generator().manual_seed(seed)
     shapes = ((64, 4), (4, 64))
-    return tuple(torch.nn.Parameter(torch.randn(s, generator=generator)) for s in shapes)
+    return tuple(torch.nn.Parameter(torch.randn(shape, generator=generator)) for shape in shapes)
 
 
-def compiled_adapted():
-    model = Adapted().eval()
+def compile_adapted_model():
+    model = AdaptedModel().eval()
     compiled = torch.compile(model, backend="ortable", dynamic=False)
     run_all(compiled, model, (3,))
     return model, compiled
 
 
-def graphs():
+def count_graphs():
     return counters["stats"]["unique_graphs"]
 
 
 def test_adapters_assigned_in_turn_need_one_session_each(backends):
-    model, compiled = compiled_adapted()
-    before, pairs = graphs(), [(model.down, model.up), pair(1), pair(2)]
+    model, compiled = compile_adapted_model()
+    before, adapters = count_graphs(), [(model.down, model.up), make_adapter(1), make_adapter(2)]
     for _ in range(10):
-        for model.down, model.up in pairs:
+        for model.down, model.up in adapters:
             run_all(compiled, model, (3,))
-    assert graphs() == before
-    assert backends[-1].sessions.count(True) <= len(pairs)
+    assert count_graphs() == before
+    assert backends[-1].sessions.count(True) <= len(adapters)
     assert is_frozen(backends[-1])
 
 
 def test_adapters_written_in_place_need_no_session_each(backends):
-    model, compiled = compiled_adapted()
-    before = graphs()
-    for number in range(40):
+    model, compiled = compile_adapted_model()
+    before = count_graphs()
+    for seed in range(40):
         with torch.no_grad():
-            for mine, other in zip((model.down, model.up), pair(number), strict=True):
-                mine.copy_(other)
+            for weight, new_weight in zip((model.down, model.up), make_adapter(seed), strict=True):
+                weight.copy_(new_weight)
         run_all(compiled, model, (3,))
-    assert graphs() == before
+    assert count_graphs() == before
     assert backends[-1].sessions.count(True) <= 8

@@ -1,5 +1,4 @@
-"""Operators whose decomposition torch registers as their kernel: whole for known sizes, decomposed
-for free ones, with gradients equal to eager's."""
+"""Operators whose kernel is a decomposition stay whole for static sizes only."""
 
 from __future__ import annotations
 
@@ -34,9 +33,9 @@ def test_values_and_gradients_are_those_of_eager(name, dynamic, fresh_dynamo):
     compiled = torch.compile(function, backend="ortable", dynamic=dynamic)
     x = torch.randn(SHAPES[dims])
     results = []
-    for run in (compiled, function):
+    for fn in (compiled, function):
         leaf = x.clone().requires_grad_()
-        result = run(leaf)
+        result = fn(leaf)
         result.square().sum().backward()
         results.append((result, leaf.grad))
     torch.testing.assert_close(*results)
@@ -51,11 +50,11 @@ def test_known_sizes_leave_an_operator_whole(name, fresh_dynamo):
     )
     with torch.no_grad():
         compiled(torch.randn(SHAPES[dims]))
-    (operator,) = {each.operator for each in storage["instance"][0]["placement"]}
+    (operator,) = {placement.operator for placement in storage["instance"][0]["placement"]}
     assert any(word in operator for word in ("upsample", "shrink"))
 
 
-_COMPOSITE_AFTER_A_COMPILATION = """
+_COMPOSITE_SCRIPT = """
 import torch
 
 with torch.no_grad():
@@ -65,6 +64,6 @@ assert torch.ops.aten._upsample_nearest_exact2d.default in torch.export.default_
 
 
 def test_torch_still_knows_its_composite_operators_after_a_compilation() -> None:
-    """torch asks once which these are; asked while they were whole, torch.onnx.export failed."""
-    done = child.python("-c", _COMPOSITE_AFTER_A_COMPILATION)
-    assert done.returncode == 0, done.stderr[-3000:]
+    """torch caches its composite operators; torch.onnx.export failed when these were missing."""
+    process = child.python("-c", _COMPOSITE_SCRIPT)
+    assert process.returncode == 0, process.stderr[-3000:]

@@ -1,1 +1,1 @@
-"""What may go wrong around the code, done to it on purpose."""
+"""Tests that inject faults: interrupts, failing file operations, killed processes."""

@@ -1,9 +1,7 @@
-"""File operations that fail, or during which the process dies. In come a function that writes
-files and the number of an operation; called by the tests of this folder.
+"""Let a file operation fail, or kill the process at it.
 
-The layer stands between Python and the system: making, writing, flushing, closing, moving,
-linking and removing files, and making folders, are counted one by one. What a library writes in
-its own compiled code is one step to it that cannot be divided."""
+Only operations through Python's ``os`` and ``open`` are counted, not those of compiled libraries.
+"""
 
 from __future__ import annotations
 
@@ -20,67 +18,67 @@ FUNCTIONS = (
     "replace", "rename", "link", "unlink", "remove", "mkdir", "rmdir", "chmod", "fsync", "open",
 )  # fmt: skip
 ERRORS = (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EIO, errno.EMFILE)
-DIED = 137  # as the shell calls a process that was killed
+KILLED_STATUS = 137  # exit status of a killed process in a shell
 
-Happens = Callable[[str], None]
+Callback = Callable[[str], None]
 
 
 @dataclass
 class Layer:
-    """Counts operations; `happens` is called with the name of operation number `at`."""
+    """Count operations; call `on_operation` with the name of the operation number `index`."""
 
-    at: int
-    happens: Happens
+    index: int
+    on_operation: Callback
     names: list[str] = field(default_factory=list)
-    done: bool = False
+    reached: bool = False
 
-    def step(self, name: str, half: Callable[[], Any] | None = None) -> None:
-        """One operation; where it is the one, half of it is done before."""
+    def count_operation(self, name: str, do_half: Callable[[], Any] | None = None) -> None:
+        """Count an operation; at the chosen operation, do half of it first."""
         self.names.append(name)
-        if len(self.names) - 1 == self.at:
-            self.done = True
-            if half is not None:
-                half()
-            self.happens(name)
+        if len(self.names) - 1 == self.index:
+            self.reached = True
+            if do_half is not None:
+                do_half()
+            self.on_operation(name)
 
-    def function(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-        def called(*args: Any, **kwargs: Any) -> Any:
-            reads = name == "open" and not args[1] & (os.O_WRONLY | os.O_RDWR)
-            if not reads:
-                self.step(name)
+    def wrap_function(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            is_read = name == "open" and not args[1] & (os.O_WRONLY | os.O_RDWR)
+            if not is_read:
+                self.count_operation(name)
             return original(*args, **kwargs)
 
-        return called
+        return wrapper
 
-    def opened(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def called(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
+    def wrap_open(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
             if not set(mode) & set("wxa+"):
                 return original(file, mode, *args, **kwargs)
-            self.step("create")
+            self.count_operation("create")
             return _Stream(original(file, mode, *args, **kwargs), self)
 
-        return called
+        return wrapper
 
 
 class _Stream:
-    """A file that is written to; what a stream does with the rest stays as it is."""
+    """A file whose writes and close are counted; all else is passed to the stream."""
 
     def __init__(self, stream: Any, layer: Layer) -> None:
         self._stream, self._layer = stream, layer
 
     def write(self, data: Any) -> Any:
-        def half() -> None:
-            part = data[: len(data) // 2] if isinstance(data, str) else memoryview(data).cast("B")
-            self._stream.write(part if isinstance(data, str) else part[: part.nbytes // 2])
+        def write_half() -> None:
+            half = data[: len(data) // 2] if isinstance(data, str) else memoryview(data).cast("B")
+            self._stream.write(half if isinstance(data, str) else half[: half.nbytes // 2])
             self._stream.flush()
 
-        self._layer.step("write", half)
+        self._layer.count_operation("write", write_half)
         return self._stream.write(data)
 
     def close(self) -> None:
         if not self._stream.closed:
             try:
-                self._layer.step("close")
+                self._layer.count_operation("close")
             except BaseException:
                 self._stream.close()
                 raise
@@ -97,57 +95,55 @@ class _Stream:
 
 
 @contextlib.contextmanager
-def layer(at: int, happens: Happens) -> Iterator[Layer]:
-    """The layer is in place while the block runs."""
-    made = Layer(at, happens)
-    before = {name: getattr(os, name) for name in FUNCTIONS}
-    plain = builtins.open
+def install_layer(index: int, on_operation: Callback) -> Iterator[Layer]:
+    """Install the layer while the block runs."""
+    file_layer = Layer(index, on_operation)
+    originals = {name: getattr(os, name) for name in FUNCTIONS}
+    original_open = builtins.open
     try:
-        for name, original in before.items():
-            setattr(os, name, made.function(name, original))
-        builtins.open = io.open = made.opened(plain)  # type: ignore[assignment]
-        yield made
+        for name, original in originals.items():
+            setattr(os, name, file_layer.wrap_function(name, original))
+        builtins.open = io.open = file_layer.wrap_open(original_open)  # type: ignore[assignment]
+        yield file_layer
     finally:
-        for name, original in before.items():
+        for name, original in originals.items():
             setattr(os, name, original)
-        builtins.open = io.open = plain
+        builtins.open = io.open = original_open
 
 
-def count(work: Callable[[], Any]) -> list[str]:
-    """The operations of ``work``, by name."""
-    with layer(-1, _nothing) as found:
+def list_operations(work: Callable[[], Any]) -> list[str]:
+    """Return the names of the operations of ``work``."""
+    with install_layer(-1, _do_nothing) as file_layer:
         work()
-    return found.names
+    return file_layer.names
 
 
-def fails_at(at: int, number: int, work: Callable[[], Any]) -> bool:
-    """Runs ``work`` with an operation that the system refuses, with this ``errno``; whether it was
-    reached. Errors come out as they are."""
+def run_with_error(index: int, error_number: int, work: Callable[[], Any]) -> bool:
+    """Run ``work`` with one failing operation; return whether the operation was reached."""
 
     def refuse(name: str) -> NoReturn:
-        raise OSError(number, os.strerror(number), name)
+        raise OSError(error_number, os.strerror(error_number), name)
 
-    with layer(at, refuse) as found:
+    with install_layer(index, refuse) as file_layer:
         work()
-    return found.done
+    return file_layer.reached
 
 
-def dies_at(at: int, work: Callable[[], Any]) -> bool:
-    """Runs ``work`` in a child that is gone at an operation, without any cleaning up; whether it
-    was reached."""
+def run_and_kill(index: int, work: Callable[[], Any]) -> bool:
+    """Run ``work`` in a child that exits at an operation; return whether it exited there."""
     child = os.fork()
     if child == 0:
-        code = 1
+        status = 1
         try:
-            with layer(at, lambda name: os._exit(DIED)):
+            with install_layer(index, lambda name: os._exit(KILLED_STATUS)):
                 work()
-            code = 0
+            status = 0
         finally:
-            os._exit(code)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert code in (0, DIED), "the child failed by itself"
-    return code == DIED
+            os._exit(status)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status in (0, KILLED_STATUS), "the child failed with another error"
+    return status == KILLED_STATUS
 
 
-def _nothing(name: str) -> None:
-    """Operations are counted only."""
+def _do_nothing(name: str) -> None:
+    """Do nothing, so that operations are only counted."""

@@ -1,8 +1,4 @@
-"""Processes that share folders while some of them are killed. In come functions that a process does
-again and again, out goes what they said; called by the tests of this folder.
-
-Each function raises where it finds something wrong. What a killed process leaves behind (half
-files, locks) is met by those who stay, and by the ones that take its place."""
+"""Run tasks repeatedly in processes that share folders, and kill some of the processes."""
 
 from __future__ import annotations
 
@@ -24,94 +20,93 @@ import torch
 from ortable.backend.cache.memory import clear_caches, conversions
 from ortable.backend.store import CONVERSION, Limits
 
-from .scenarios import ABSENT, NEW, NUMBERS, OLD, SCENARIOS, _compiled
+from .scenarios import ABSENT, NEW, OLD, SCENARIOS, STATE_VALUES, compile_graph
 
-Work = Callable[[random.Random], str]  # one round; the word that is counted
-SHARED = ("cache entry", "settings of tune", "decision of autotune")
-DAMAGE = "is not used"  # what a reader of a damaged entry says
+Task = Callable[[random.Random], str]  # one round; returns the outcome that is counted
+SHARED_SCENARIOS = ("cache entry", "settings of tune", "decision of autotune")
+DAMAGE_MESSAGE = "is not used"  # part of the warning about a damaged entry
 
 
 @dataclass(frozen=True)
-class Herd:
-    """What happened: how many processes were killed, how often each word was said, what went
-    wrong, and which processes waited for ever after the others had been told to end."""
+class RunSummary:
+    """Numbers of killed and of hung processes, counts of the outcomes of rounds, and errors."""
 
     killed: int
-    said: collections.Counter[str]
-    wrong: tuple[str, ...]
-    stuck: int
+    counts: collections.Counter[str]
+    errors: tuple[str, ...]
+    hung: int
 
 
-def herd(
-    works: Sequence[Work], kills: int, every: float, seed: int, folder: Path, rounds: int = 0
-) -> Herd:
-    """A process for each of ``works``; about each ``every`` seconds, and not before ``rounds`` more
-    are done, one of them, drawn at random, is killed at whatever it does, and another takes its
-    place. At the end the ones that are left finish their rounds."""
-    draw, log, stop = random.Random(seed), folder / "log", folder / "stop"
+def run_processes(
+    tasks: Sequence[Task], kills: int, interval: float, seed: int, folder: Path, rounds: int = 0
+) -> RunSummary:
+    """Run a process for each task; kill and replace random processes.
+
+    A kill follows after about ``interval`` seconds and at least ``rounds`` more rounds.
+    """
+    rng, log, stop = random.Random(seed), folder / "log", folder / "stop"
     stacks = folder / "stacks"
     log.touch()
     started = 0
 
-    def start(work: Work) -> int:
+    def start(task: Task) -> int:
         nonlocal started
         started += 1
-        return _fork(work, random.Random(seed + started), log, stop, stacks)
+        return _fork(task, random.Random(seed + started), log, stop, stacks)
 
-    alive = {start(work): work for work in works}
-    killed = done = 0
+    tasks_by_pid = {start(task): task for task in tasks}
+    killed = rounds_done = 0
     while killed < kills:
-        done = _more(log, done + rounds)
-        time.sleep(draw.uniform(0, 2 * every))
-        pid = draw.choice(sorted(alive))
-        work = alive.pop(pid)
+        rounds_done = _wait_for_rounds(log, rounds_done + rounds)
+        time.sleep(rng.uniform(0, 2 * interval))
+        pid = rng.choice(sorted(tasks_by_pid))
+        task = tasks_by_pid.pop(pid)
         os.kill(pid, signal.SIGKILL)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        killed += code == -signal.SIGKILL  # else it had ended, and has said why
+        killed += code == -signal.SIGKILL  # else it had ended and logged the error
         if code != -signal.SIGKILL:
             break
-        alive[start(work)] = work
+        tasks_by_pid[start(task)] = task
     stop.touch()
-    stuck = _wait(set(alive), 60, stacks)
+    hung = _wait_for_exit(set(tasks_by_pid), 60, stacks)
     lines = log.read_text(encoding="utf-8").splitlines()
-    wrong = tuple(line for line in lines if line.startswith("!"))
-    said = collections.Counter(line for line in lines if not line.startswith("!"))
-    return Herd(killed, said, wrong, stuck)
+    errors = tuple(line for line in lines if line.startswith("!"))
+    counts = collections.Counter(line for line in lines if not line.startswith("!"))
+    return RunSummary(killed, counts, errors, hung)
 
 
-def _more(log: Path, lines: int) -> int:
-    """Waits until so many rounds are done, at most a minute; how many it were."""
-    end, there = time.monotonic() + 60, 0
+def _wait_for_rounds(log: Path, rounds: int) -> int:
+    """Wait at most a minute until so many rounds are done; return their number."""
+    end, done = time.monotonic() + 60, 0
     while time.monotonic() < end:
-        there = log.read_bytes().count(b"\n")
-        if there >= lines:
+        done = log.read_bytes().count(b"\n")
+        if done >= rounds:
             break
         time.sleep(0.01)
-    return there
+    return done
 
 
-def _fork(work: Work, draw: random.Random, log: Path, stop: Path, stacks: Path) -> int:
+def _fork(task: Task, rng: random.Random, log: Path, stop: Path, stacks: Path) -> int:
     pid = os.fork()
     if pid:
         return pid
     code = 1
     try:
-        to = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        log_file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         faulthandler.register(signal.SIGUSR1, open(stacks, "a"), all_threads=True)  # noqa: SIM115
         try:
             while not stop.exists():
-                os.write(to, f"{work(draw)}\n".encode())
+                os.write(log_file, f"{task(rng)}\n".encode())
             code = 0
         except BaseException as error:
-            text = f"! {type(error).__name__}: {error}".replace("\n", " ")[:1000]
-            os.write(to, f"{text}\n".encode())
+            message = f"! {type(error).__name__}: {error}".replace("\n", " ")[:1000]
+            os.write(log_file, f"{message}\n".encode())
     finally:
         os._exit(code)
 
 
-def _wait(pids: set[int], seconds: float, stacks: Path) -> int:
-    """How many are still there after so long; they are killed, and the test's output says where
-    they waited."""
+def _wait_for_exit(pids: set[int], seconds: float, stacks: Path) -> int:
+    """Wait for processes to exit; kill the others, print their stacks, and return their number."""
     end = time.monotonic() + seconds
     while pids and time.monotonic() < end:
         for pid in sorted(pids):
@@ -128,54 +123,54 @@ def _wait(pids: set[int], seconds: float, stacks: Path) -> int:
     return len(pids)
 
 
-# -- what processes do
+# -- tasks of processes
 
 
-def slowly(work: Work) -> Work:
-    """Leaves the processor to others between rounds."""
+def slow_task(task: Task) -> Task:
+    """Return a task that sleeps before each round, so that other processes run."""
 
-    def once(draw: random.Random) -> str:
-        time.sleep(draw.uniform(0, 0.3))
-        return work(draw)
+    def run_round(rng: random.Random) -> str:
+        time.sleep(rng.uniform(0, 0.3))
+        return task(rng)
 
-    return once
+    return run_round
 
 
-def writes_and_reads(folder: Path) -> Work:
-    """Files of one name that all write and read: whole, and one of two states."""
+def write_and_read_task(folder: Path) -> Task:
+    """Return a task that writes and reads the same files as other processes."""
 
-    def once(draw: random.Random) -> str:
-        name, state = draw.choice(SHARED), draw.choice((OLD, NEW))
-        if draw.random() < 0.5:
+    def run_round(rng: random.Random) -> str:
+        name, state = rng.choice(SHARED_SCENARIOS), rng.choice((OLD, NEW))
+        if rng.random() < 0.5:
             SCENARIOS[name].write(folder, state)
-        found = SCENARIOS[name].read(folder)
-        assert found in (OLD, NEW, ABSENT), found
-        return f"read {found}"
+        state_read = SCENARIOS[name].read(folder)
+        assert state_read in (OLD, NEW, ABSENT), state_read
+        return f"read {state_read}"
 
-    return once
+    return run_round
 
 
-def fills(folder: Path, keys: int = 6, kept: int = 3) -> Work:
-    """More entries than the folder may hold, so that each writer removes what others read."""
+def fill_task(folder: Path, keys: int = 6, capacity: int = 3) -> Task:
+    """Return a task that writes more entries than fit, so that writers remove entries of others."""
     states = {f"key{number}": (OLD, NEW)[number % 2] for number in range(keys)}
-    size = max(len(conversions._encode("key0", _compiled(state))) for state in (OLD, NEW))
+    size = max(len(conversions._encode("key0", compile_graph(state))) for state in (OLD, NEW))
 
-    def once(draw: random.Random) -> str:
-        key = draw.choice(sorted(states))
-        with damage_is_told() as told:
-            found = conversions.load(str(folder), key)
-            if found is None:
-                compiled = _compiled(states[key])
-                assert conversions.save(str(folder), key, compiled, Limits(size=kept * size))
-        if found is not None:
-            assert found.model == _compiled(states[key]).model, f"{key} is another graph's"
-        return "damaged" if told else "missing" if found is None else "found"
+    def run_round(rng: random.Random) -> str:
+        key = rng.choice(sorted(states))
+        with collect_damage_warnings() as messages:
+            entry = conversions.load(str(folder), key)
+            if entry is None:
+                compiled = compile_graph(states[key])
+                assert conversions.save(str(folder), key, compiled, Limits(size=capacity * size))
+        if entry is not None:
+            assert entry.model == compile_graph(states[key]).model, f"{key} contains another graph"
+        return "damaged" if messages else "missing" if entry is None else "found"
 
-    return once
+    return run_round
 
 
 class Model(torch.nn.Module):
-    """One graph for each size and number."""
+    """A model with another graph for each size and number."""
 
     def __init__(self, size: int, number: float) -> None:
         super().__init__()
@@ -185,82 +180,82 @@ class Model(torch.nn.Module):
         return torch.tanh(self.layer(x)) * self.number
 
 
-def compiles(folder: Path, models: int = 4) -> Work:
-    """Models that others compile too, with one `cache_dir`: results and gradients are eager's."""
+def compile_task(folder: Path, models: int = 4) -> Task:
+    """Return a task that compiles models with a shared `cache_dir` and compares with eager."""
 
-    def once(draw: random.Random) -> str:
+    def run_round(rng: random.Random) -> str:
         torch._dynamo.reset()
         clear_caches()
-        number = draw.randrange(models)
+        number = rng.randrange(models)
         module, x = Model(3 + number, 1.5 + number), torch.rand(2, 4)
         storage: dict[str, Any] = {}
         options = {"cache_dir": str(folder), "storage": storage}
         model = torch.compile(module, backend="ortable", options=options)
-        with damage_is_told() as told:
-            if draw.random() < 0.5:
+        with collect_damage_warnings() as messages:
+            if rng.random() < 0.5:
                 with torch.no_grad():
                     torch.testing.assert_close(model(x), module(x))
             else:
                 torch.testing.assert_close(
-                    _gradients(model, module, x), _gradients(module, module, x)
+                    _compute_gradients(model, module, x), _compute_gradients(module, module, x)
                 )
-        found = "+".join(sorted({record.cache for record in storage["instance"]}))
-        return "damaged" if told else found
+        origins = "+".join(sorted({record.cache for record in storage["instance"]}))
+        return "damaged" if messages else origins
 
-    return once
+    return run_round
 
 
-def _gradients(run: Any, module: torch.nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
+def _compute_gradients(model: Any, module: torch.nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
     module.zero_grad()
-    run(x).square().sum().backward()
-    return [each.grad.clone() for each in module.parameters() if each.grad is not None]
+    model(x).square().sum().backward()
+    return [weight.grad.clone() for weight in module.parameters() if weight.grad is not None]
 
 
-def damages(folder: Path) -> Work:
-    """Entries are cut off, changed in the middle, or get each other's names."""
+def damage_task(folder: Path) -> Task:
+    """Return a task that truncates entries, overwrites bytes, or moves one entry over another."""
 
-    def once(draw: random.Random) -> str:
-        time.sleep(draw.uniform(0, 0.02))
+    def run_round(rng: random.Random) -> str:
+        time.sleep(rng.uniform(0, 0.02))
         entries = sorted(folder.glob(f"*{CONVERSION}"))
         if len(entries) < 2:
             return "nothing to damage"
-        one, other = draw.sample(entries, 2)
+        entry, other_entry = rng.sample(entries, 2)
         try:
-            kind = draw.randrange(3)
+            kind = rng.randrange(3)
             if kind == 0:
-                os.truncate(one, draw.randrange(one.stat().st_size))
+                os.truncate(entry, rng.randrange(entry.stat().st_size))
             elif kind == 1:
-                with open(one, "r+b") as stream:
-                    stream.seek(draw.randrange(one.stat().st_size))
-                    stream.write(bytes(draw.randrange(256) for _ in range(8)))
+                with open(entry, "r+b") as stream:
+                    stream.seek(rng.randrange(entry.stat().st_size))
+                    stream.write(bytes(rng.randrange(256) for _ in range(8)))
             else:
-                os.replace(one, other)
-        except FileNotFoundError:  # somebody removed it
+                os.replace(entry, other_entry)
+        except FileNotFoundError:  # another process removed it
             return "removed meanwhile"
         return "damage done"
 
-    return once
+    return run_round
 
 
 @contextmanager
-def damage_is_told() -> Iterator[list[str]]:
-    """Collects warnings of damaged entries; every other one of ours is an error."""
+def collect_damage_warnings() -> Iterator[list[str]]:
+    """Collect warnings about damaged entries; any other warning of ortable is an error."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        told: list[str] = []
-        yield told
-    for each in caught:
-        text = str(each.message)
-        if text.startswith("ortable"):
-            assert DAMAGE in text, text
-            told.append(text)
+        messages: list[str] = []
+        yield messages
+    for warning in caught:
+        message = str(warning.message)
+        if message.startswith("ortable"):
+            assert DAMAGE_MESSAGE in message, message
+            messages.append(message)
 
 
-def prepare(folder: Path) -> None:
-    """What is done once in a process is done before there are several: the graphs are compiled."""
+def compile_all_graphs(folder: Path) -> None:
+    """Compile all graphs before processes are forked."""
     first = folder / "first"
     first.mkdir()
-    for name in SHARED:
-        for state in NUMBERS:
+    for name in SHARED_SCENARIOS:
+        for state in STATE_VALUES:
             SCENARIOS[name].write(first, state)
             assert SCENARIOS[name].read(first) == state

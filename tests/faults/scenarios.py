@@ -1,6 +1,4 @@
-"""Everything of ortable that writes files, as scenarios: the files of an older state, the writing
-of a newer one, and a reader that says which of the two is there. Called by the tests of this
-folder."""
+"""Scenarios for each part of ortable that writes files: write a state, read which state exists."""
 
 from __future__ import annotations
 
@@ -45,23 +43,24 @@ OLD, NEW, ABSENT = "state_before", "state_after", "absent"
 
 @dataclass(frozen=True)
 class Scenario:
-    """``write(folder, state)`` writes a state; ``read(folder)`` says which one is there, and raises
-    where it is neither: half a file, a model with the weights of another. ``after`` are the states
-    that a process may leave behind that dies on the way; ``refused`` the error of a system that
-    refuses, None where only a warning says so."""
+    """Functions that write and read a state, and the allowed outcomes of failures.
+
+    ``read`` returns the state of the files and raises if they are incomplete or inconsistent. A
+    failed file operation raises ``error_types``, or only warns if None.
+    """
 
     write: Callable[[Path, str], None]
     read: Callable[[Path], str]
-    after: frozenset[str] = frozenset({OLD, NEW})
-    refused: tuple[type[Exception], ...] | None = (OSError, ortable.OrtableError)
+    states_after_crash: frozenset[str] = frozenset({OLD, NEW})
+    error_types: tuple[type[Exception], ...] | None = (OSError, ortable.OrtableError)
 
 
-NUMBERS = {OLD: 1.0, NEW: 2.0}
+STATE_VALUES = {OLD: 1.0, NEW: 2.0}
 
 
-def model(state: str) -> onnx.ModelProto:
-    """y = x + two matrices, whose numbers say the state."""
-    number = NUMBERS[state]
+def make_model(state: str) -> onnx.ModelProto:
+    """Make a model y = x + two matrices, whose values identify the state."""
+    number = STATE_VALUES[state]
     graph = helper.make_graph(
         [helper.make_node("Add", ["x", "v"], ["z"]), helper.make_node("Add", ["z", "w"], ["y"])],
         state,
@@ -75,44 +74,47 @@ def model(state: str) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
 
 
-def model_state(path: Path) -> str:
-    """Which state a model has; raises where graph and weights are of two, or not whole."""
+def read_model_state(path: Path) -> str:
+    """Return the state of a model; raise if its graph and weights are of different states."""
     if not path.exists():
         return ABSENT
     state = onnx.load(path, load_external_data=False).graph.name
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    (found,) = session.run(None, {"x": np.zeros((8, 48), np.float32)})
-    assert (found == 11 * NUMBERS[state]).all(), "the weights of another model"
+    (result,) = session.run(None, {"x": np.zeros((8, 48), np.float32)})
+    assert (result == 11 * STATE_VALUES[state]).all(), "the weights are those of another state"
     return state
 
 
 def _write_model(folder: Path, state: str) -> None:
-    write_model(model(state), folder / "m.onnx")
+    write_model(make_model(state), folder / "m.onnx")
 
 
 def _write_shards(folder: Path, state: str) -> None:
-    externalize_weights(model(state)).save(folder / "m.onnx", max_shard_bytes=2000)
+    externalize_weights(make_model(state)).save(folder / "m.onnx", max_shard_bytes=2000)
 
 
 def _write_folder(folder: Path, state: str) -> None:
     with replace_folder(folder / "lm") as staging:
-        first, second = externalize_weights(model(state)), externalize_weights(model(state))
+        first, second = (
+            externalize_weights(make_model(state)),
+            externalize_weights(make_model(state)),
+        )
         save_with_shared_data({PROMPT_MODEL: first, PAST_MODEL: second}, staging)
         write_json(staging / GENAI, {"state": state})
 
 
-def _folder_state(folder: Path) -> str:
-    """Models go last, so a folder with all of its models is whole."""
-    found = {model_state(folder / "lm" / name) for name in (PROMPT_MODEL, PAST_MODEL)}
-    if ABSENT in found:
+def _read_folder(folder: Path) -> str:
+    """Return the state of a folder, which is complete if the models exist: they come last."""
+    states = {read_model_state(folder / "lm" / name) for name in (PROMPT_MODEL, PAST_MODEL)}
+    if ABSENT in states:
         return ABSENT
-    (state,) = found
+    (state,) = states
     assert json.loads((folder / "lm" / GENAI).read_text())["state"] == state
     return state
 
 
-class Adds(torch.nn.Module):
-    """Adds a number."""
+class Add(torch.nn.Module):
+    """A module that adds a number."""
 
     def __init__(self, number: float) -> None:
         super().__init__()
@@ -123,7 +125,8 @@ class Adds(torch.nn.Module):
 
 
 PROGRAMS = {
-    state: torch.export.export(Adds(number), (torch.ones(2),)) for state, number in NUMBERS.items()
+    state: torch.export.export(Add(number), (torch.ones(2),))
+    for state, number in STATE_VALUES.items()
 }
 
 
@@ -131,95 +134,95 @@ def _write_pt2(folder: Path, state: str) -> None:
     pt2.save_program(PROGRAMS[state], folder / "p.pt2")
 
 
-def _pt2_state(folder: Path) -> str:
+def _read_pt2(folder: Path) -> str:
     path = folder / "p.pt2"
     if not path.exists():
         return ABSENT
     value = float(torch.export.load(str(path)).module()(torch.zeros(2))[0])
-    state = next(name for name, number in NUMBERS.items() if number == value)
+    state = next(name for name, number in STATE_VALUES.items() if number == value)
     with contextlib.suppress(FileNotFoundError):
         text = Path(f"{path}.graph").read_text()
-        assert f", {value})" in text, "the text of another program"
+        assert f", {value})" in text, "the text is that of another program"
     return state
 
 
 @functools.cache
-def _compiled(state: str) -> CompiledGraph:
-    """What the backend keeps of a graph."""
-    found: list[CompiledGraph] = []
+def compile_graph(state: str) -> CompiledGraph:
+    """Compile a graph and return what the backend stores of it."""
+    compiled_graphs: list[CompiledGraph] = []
 
-    def run(compiled: CompiledGraph, options: OrtOptions) -> Any:
-        found.append(compiled)
+    def record_graph(compiled: CompiledGraph, options: OrtOptions) -> Any:
+        compiled_graphs.append(compiled)
         return run_with_onnxruntime(compiled, options)
 
     def backend(graph_module: Any, example_inputs: Any) -> Any:
-        return compile_with_autograd(graph_module, example_inputs, OrtOptions(), run)
+        return compile_with_autograd(graph_module, example_inputs, OrtOptions(), record_graph)
 
     torch._dynamo.reset()
     with torch.no_grad():
-        torch.compile(Adds(NUMBERS[state]), backend=backend)(torch.ones(2))
-    return found[0]
+        torch.compile(Add(STATE_VALUES[state]), backend=backend)(torch.ones(2))
+    return compiled_graphs[0]
 
 
 def _write_entry(folder: Path, state: str) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that the folder does not let it
-        conversions.save(str(folder), "key", _compiled(state), Limits(size=1 << 20))
+        warnings.simplefilter("ignore")  # a folder without write access
+        conversions.save(str(folder), "key", compile_graph(state), Limits(size=1 << 20))
 
 
-def _entry_state(folder: Path) -> str:
+def _read_entry(folder: Path) -> str:
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # that an entry is damaged
-        found = conversions.load(str(folder), "key")
-    if found is None:
+        warnings.simplefilter("error")  # a damaged entry
+        entry = conversions.load(str(folder), "key")
+    if entry is None:
         return ABSENT
-    return next(state for state in NUMBERS if found.model == _compiled(state).model)
+    return next(state for state in STATE_VALUES if entry.model == compile_graph(state).model)
 
 
 def _write_settings(folder: Path, state: str) -> None:
-    found = tune.SessionTuning({"intra_op_num_threads": 1}, NUMBERS[state], 3, "")
-    tune.STORE.save(str(folder), "key", found)
+    tuning = tune.SessionTuning({"intra_op_num_threads": 1}, STATE_VALUES[state], 3, "")
+    tune.STORE.save(str(folder), "key", tuning)
 
 
-def _settings_state(folder: Path) -> str:
-    found = tune.STORE.load(str(folder), "key")
-    return ABSENT if found is None else _state_of(found.ratio)
+def _read_settings(folder: Path) -> str:
+    tuning = tune.STORE.load(str(folder), "key")
+    return ABSENT if tuning is None else _find_state(tuning.ratio)
 
 
 def _write_decision(folder: Path, state: str) -> None:
-    decision = decisions.Decision("torch", NUMBERS[state], 1.0)
+    decision = decisions.Decision("torch", STATE_VALUES[state], 1.0)
     decisions.STORE.save(str(folder), "d", decision)
 
 
-def _decision_state(folder: Path) -> str:
+def _read_decision(folder: Path) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = decisions.STORE.load(str(folder), "d")
-    return ABSENT if found is None else _state_of(found.onnxruntime)
+        decision = decisions.STORE.load(str(folder), "d")
+    return ABSENT if decision is None else _find_state(decision.onnxruntime)
 
 
-def _state_of(number: float) -> str:
-    return next(name for name, value in NUMBERS.items() if value == number)
+def _find_state(number: float) -> str:
+    return next(name for name, value in STATE_VALUES.items() if value == number)
 
 
 def _write_picture(folder: Path, state: str) -> None:
-    ortable.draw(model(state), folder / "m.json")
+    ortable.draw(make_model(state), folder / "m.json")
 
 
-def _picture_state(folder: Path) -> str:
+def _read_picture(folder: Path) -> str:
     text = json.dumps(json.loads((folder / "m.json").read_text()))
-    return next(state for state in NUMBERS if state in text)
+    return next(state for state in STATE_VALUES if state in text)
 
 
-ANY = frozenset({OLD, NEW, ABSENT})
+ANY_STATE = frozenset({OLD, NEW, ABSENT})
 
 SCENARIOS = {
-    "model": Scenario(_write_model, lambda folder: model_state(folder / "m.onnx")),
-    "model and shards": Scenario(_write_shards, lambda folder: model_state(folder / "m.onnx")),
-    "language model": Scenario(_write_folder, _folder_state, after=ANY),
-    "exported program": Scenario(_write_pt2, _pt2_state),
-    "cache entry": Scenario(_write_entry, _entry_state, refused=None),
-    "settings of tune": Scenario(_write_settings, _settings_state, refused=None),
-    "decision of autotune": Scenario(_write_decision, _decision_state, refused=None),
-    "picture": Scenario(_write_picture, _picture_state),
+    "model": Scenario(_write_model, lambda folder: read_model_state(folder / "m.onnx")),
+    "model and shards": Scenario(_write_shards, lambda folder: read_model_state(folder / "m.onnx")),
+    "language model": Scenario(_write_folder, _read_folder, states_after_crash=ANY_STATE),
+    "exported program": Scenario(_write_pt2, _read_pt2),
+    "cache entry": Scenario(_write_entry, _read_entry, error_types=None),
+    "settings of tune": Scenario(_write_settings, _read_settings, error_types=None),
+    "decision of autotune": Scenario(_write_decision, _read_decision, error_types=None),
+    "picture": Scenario(_write_picture, _read_picture),
 }

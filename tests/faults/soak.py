@@ -1,7 +1,4 @@
-"""Hours of a server in minutes: many threads on many models, many calls, compilations, sizes and
-epochs. In come counts, out go figures, and an exit status of 1 where a number is wrong, a thread
-waits for ever, or memory, handles or threads grow; called by `python -m
-tests.faults.soak` and, with small counts, by the tests of this folder."""
+"""Soak test that fails if a result is wrong, a thread hangs, or memory, files or threads grow."""
 
 from __future__ import annotations
 
@@ -23,44 +20,47 @@ X = torch.linspace(-1, 2, 64).reshape(4, 16)
 
 
 @dataclass(frozen=True)
-class Held:
-    """What the process holds: bytes of resident memory, open files, threads."""
+class Usage:
+    """Usage of resources by the process: bytes of resident memory, open files, threads."""
 
     memory: int
     files: int
     threads: int
 
 
-def held() -> Held:
-    """Read from Linux' /proc."""
+def measure_resources() -> Usage:
+    """Measure the resources of this process with Linux' /proc."""
     gc.collect()
     with open("/proc/self/statm", encoding="ascii") as stream:
         pages = int(stream.read().split()[1])
-    return Held(
+    return Usage(
         pages * os.sysconf("SC_PAGE_SIZE"),
         len(os.listdir("/proc/self/fd")),
         len(os.listdir("/proc/self/task")),
     )
 
 
-def growth(work: Callable[[int], None], steps: int, samples: int = 10) -> tuple[float, Held, Held]:
-    """Runs ``work(step)`` so often and looks now and then: bytes a step, as the slope of a line
-    through what memory was in the second half (in the first one caches fill); and what was held at
-    its begin and end."""
-    seen: list[tuple[int, Held]] = []
-    every = max(1, steps // (2 * samples))
+def measure_growth(
+    work: Callable[[int], None], steps: int, samples: int = 10
+) -> tuple[float, Usage, Usage]:
+    """Run ``work(step)`` repeatedly; return bytes per step, and usage at the beginning and end.
+
+    Only the second half of the steps is measured, as caches fill in the first half.
+    """
+    usages: list[tuple[int, Usage]] = []
+    interval = max(1, steps // (2 * samples))
     for step in range(steps):
         work(step)
-        if step >= steps // 2 and step % every == 0:
-            seen.append((step, held()))
-    at = torch.tensor([float(step) for step, _ in seen], dtype=torch.float64)
-    memory = torch.tensor([float(each.memory) for _, each in seen], dtype=torch.float64)
-    at, moved = at - at.mean(), memory - memory.mean()
-    return float((at * moved).sum() / (at * at).sum().clamp(min=1)), seen[0][1], seen[-1][1]
+        if step >= steps // 2 and step % interval == 0:
+            usages.append((step, measure_resources()))
+    x = torch.tensor([float(step) for step, _ in usages], dtype=torch.float64)
+    memory = torch.tensor([float(usage.memory) for _, usage in usages], dtype=torch.float64)
+    x, y = x - x.mean(), memory - memory.mean()
+    return float((x * y).sum() / (x * x).sum().clamp(min=1)), usages[0][1], usages[-1][1]
 
 
-class Uniform(torch.nn.Module):
-    """A matrix of equal numbers: each result says of how many weights it was made."""
+class UniformModel(torch.nn.Module):
+    """A layer whose weights are all equal, so that results reveal a mixture of weights."""
 
     def __init__(self, number: float = 1.0) -> None:
         super().__init__()
@@ -70,170 +70,170 @@ class Uniform(torch.nn.Module):
         return torch.relu(x @ self.weight) + x.sum(1, keepdim=True)
 
 
-class Trouble:
-    """What went wrong in threads."""
+class Failures:
+    """Errors and the number of wrong results in threads."""
 
     def __init__(self) -> None:
-        self.said: list[str] = []
-        self.wrong = 0
+        self.messages: list[str] = []
+        self.wrong_results = 0
 
-    def running(self, work: Callable[[], None]) -> threading.Thread:
-        def guarded() -> None:
+    def make_thread(self, work: Callable[[], None]) -> threading.Thread:
+        def run_guarded() -> None:
             try:
                 work()
-            except BaseException as error:  # told by the one who waits
-                self.said.append(f"{type(error).__name__}: {error}"[:300])
+            except BaseException as error:  # reported by the main thread
+                self.messages.append(f"{type(error).__name__}: {error}"[:300])
 
-        return threading.Thread(target=guarded, daemon=True)
+        return threading.Thread(target=run_guarded, daemon=True)
 
 
 @torch.no_grad()
-def threads(calls: int, callers: int = 8, compilers: int = 4, minutes: float = 20) -> Trouble:
-    """Callers of shared models, compilers of models of their own, and one thread that writes
-    weights and refreshes them, until ``calls`` are done."""
-    trouble, done = Trouble(), threading.Event()
-    still, written = Uniform(1.5), Uniform(0.0)
-    expected = still(X)
-    shared = torch.compile(still, backend="ortable")
+def run_threads(calls: int, callers: int = 8, compilers: int = 4, minutes: float = 20) -> Failures:
+    """Run threads that call shared models, compile models, or write and refresh weights."""
+    failures, done = Failures(), threading.Event()
+    fixed_model, written_model = UniformModel(1.5), UniformModel(0.0)
+    expected = fixed_model(X)
+    call_fixed = torch.compile(fixed_model, backend="ortable")
     options = {"freeze": "trust"}
-    trusting = torch.compile(written, backend="ortable", options=options)
-    shared(X), trusting(X)
-    whole = {float(k): torch.relu(X @ torch.full((16, 8), float(k))) for k in range(8)}
+    call_written = torch.compile(written_model, backend="ortable", options=options)
+    call_fixed(X), call_written(X)
+    products = {float(k): torch.relu(X @ torch.full((16, 8), float(k))) for k in range(8)}
     sums = X.sum(1, keepdim=True)
 
     def call(count: int) -> None:
         with torch.no_grad():
             for _ in range(count):
-                ours = shared(X)
-                if not torch.allclose(ours, expected, atol=1e-4):
-                    trouble.wrong += 1
-                found = trusting(X) - sums
-                if not any(torch.allclose(found, each, atol=1e-3) for each in whole.values()):
-                    trouble.wrong += 1  # of two sets of weights, or of none
+                result = call_fixed(X)
+                if not torch.allclose(result, expected, atol=1e-4):
+                    failures.wrong_results += 1
+                product = call_written(X) - sums
+                if not any(torch.allclose(product, y, atol=1e-3) for y in products.values()):
+                    failures.wrong_results += 1  # the result is of no single set of weights
 
-    def compile_others(seed: int) -> None:
-        draw = random.Random(seed)
+    def compile_models(seed: int) -> None:
+        rng = random.Random(seed)
         with torch.no_grad():
             while not done.is_set():
-                model = Uniform(draw.random())
-                x = torch.rand(draw.randint(2, 9), 16)
+                model = UniformModel(rng.random())
+                x = torch.rand(rng.randint(2, 9), 16)
                 if not torch.allclose(
                     torch.compile(model, backend="ortable")(x), model(x), atol=1e-4
                 ):
-                    trouble.wrong += 1
+                    failures.wrong_results += 1
 
     def write() -> None:
         with torch.no_grad():
-            number = 0
+            value = 0
             while not done.is_set():
-                number = (number + 1) % 8
-                written.weight.fill_(float(number))
-                ortable.refresh(written)
+                value = (value + 1) % 8
+                written_model.weight.fill_(float(value))
+                ortable.refresh(written_model)
                 time.sleep(0.001)
 
-    calling = [
-        trouble.running(lambda: call(max(1, calls // (2 * callers)))) for _ in range(callers)
+    call_threads = [
+        failures.make_thread(lambda: call(max(1, calls // (2 * callers)))) for _ in range(callers)
     ]
-    others = [trouble.running(lambda seed=i: compile_others(seed)) for i in range(compilers)]
-    for each in (*calling, *others, trouble.running(write)):
-        each.start()
-        others.append(each)
+    threads = [failures.make_thread(lambda seed=i: compile_models(seed)) for i in range(compilers)]
+    for thread in (*call_threads, *threads, failures.make_thread(write)):
+        thread.start()
+        threads.append(thread)
     end = time.monotonic() + 60 * minutes
-    for each in calling:
-        each.join(max(0, end - time.monotonic()))
+    for thread in call_threads:
+        thread.join(max(0, end - time.monotonic()))
     done.set()
-    for each in others:
-        each.join(60)
-    if any(each.is_alive() for each in (*calling, *others)):
-        trouble.said.append("a thread waits for ever")
-    return trouble
+    for thread in threads:
+        thread.join(60)
+    if any(thread.is_alive() for thread in (*call_threads, *threads)):
+        failures.messages.append("a thread did not end")
+    return failures
 
 
-def long_runs(
+def iterate_long_runs(
     calls: int, cycles: int, shapes: int, epochs: int
 ) -> Iterator[tuple[str, int, object]]:
-    """Each run with its steps and what grew."""
+    """Yield the name of each run, its steps, and its growth."""
     model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 2))
     compiled = torch.compile(model, backend="ortable")
 
     @torch.no_grad()
-    def call(step: int) -> None:
+    def call_once(step: int) -> None:
         compiled(X)
 
-    yield "calls", calls, growth(call, calls)
+    yield "calls", calls, measure_growth(call_once, calls)
 
-    def cycle(backend: str) -> Callable[[int], None]:
-        def once(step: int) -> None:
+    def make_cycle(backend: str) -> Callable[[int], None]:
+        def compile_and_drop(step: int) -> None:
             torch._dynamo.reset()
-            other = torch.nn.Sequential(torch.nn.Linear(16, 16 + step % 50), torch.nn.Tanh())
+            module = torch.nn.Sequential(torch.nn.Linear(16, 16 + step % 50), torch.nn.Tanh())
             with torch.no_grad():
-                torch.compile(other, backend=backend)(X)
+                torch.compile(module, backend=backend)(X)
 
-        return once
+        return compile_and_drop
 
-    slope, first, last = growth(cycle("ortable"), cycles)
-    dynamo, *_ = growth(cycle("aot_eager"), max(20, cycles // 3))
+    slope, first, last = measure_growth(make_cycle("ortable"), cycles)
+    dynamo, *_ = measure_growth(make_cycle("aot_eager"), max(20, cycles // 3))
     yield (
-        f"compile and drop ({dynamo:.0f} bytes are dynamo's)",
+        f"compile and drop ({dynamo:.0f} bytes are Dynamo's)",
         cycles,
         (slope - dynamo, first, last),
     )
     torch._dynamo.reset()
-    free = torch.compile(model, backend="ortable", dynamic=True)
+    dynamic = torch.compile(model, backend="ortable", dynamic=True)
 
     @torch.no_grad()
-    def shape(step: int) -> None:
+    def call_with_size(step: int) -> None:
         x = torch.rand(2 + step, 16)
-        torch.testing.assert_close(free(x), model(x), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(dynamic(x), model(x), rtol=1e-4, atol=1e-4)
 
-    yield "sizes of a batch", shapes, growth(shape, shapes)
+    yield "sizes of a batch", shapes, measure_growth(call_with_size, shapes)
     torch._dynamo.reset()
-    trained = torch.compile(model, backend="ortable")
+    compiled_for_training = torch.compile(model, backend="ortable")
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
 
-    def epoch(step: int) -> None:
+    def train_epoch(step: int) -> None:
         for _ in range(20):
             optimizer.zero_grad()
-            trained(X).square().mean().backward()
+            compiled_for_training(X).square().mean().backward()
             optimizer.step()
 
-    yield "epochs of 20 steps", epochs, growth(epoch, epochs)
+    yield "epochs of 20 steps", epochs, measure_growth(train_epoch, epochs)
 
 
-# Bytes a step that allocators may take, by how the name of a run begins.
-ALLOWED = {"calls": 2, "compile": 20_000, "sizes": 4_000, "epochs": 8_000}
+# Allowed growth in bytes per step, by the first word of the name of a run.
+ALLOWED_GROWTH = {"calls": 2, "compile": 20_000, "sizes": 4_000, "epochs": 8_000}
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.soak", description=__doc__)
     parser.add_argument("--threads", type=int, default=20_000, help="calls of eight threads")
     parser.add_argument("--calls", type=int, default=200_000)
-    parser.add_argument("--cycles", type=int, default=1_000, help="compiled and dropped")
+    parser.add_argument("--cycles", type=int, default=1_000, help="compilations of dropped models")
     parser.add_argument("--shapes", type=int, default=500)
     parser.add_argument("--epochs", type=int, default=50)
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     failed = 0
     started = time.monotonic()
-    trouble = threads(asked.threads)
+    failures = run_threads(options.threads)
     print(
-        f"threads: {asked.threads} calls, {trouble.wrong} wrong, {time.monotonic() - started:.0f} s"
+        f"threads: {options.threads} calls, {failures.wrong_results} wrong, "
+        f"{time.monotonic() - started:.0f} s"
     )
-    for said in trouble.said:
-        print(f"  {said}")
-    failed += bool(trouble.wrong or trouble.said)
-    for name, steps, (slope, first, last) in long_runs(
-        asked.calls, asked.cycles, asked.shapes, asked.epochs
+    for message in failures.messages:
+        print(f"  {message}")
+    failed += bool(failures.wrong_results or failures.messages)
+    for name, steps, (slope, first, last) in iterate_long_runs(
+        options.calls, options.cycles, options.shapes, options.epochs
     ):
-        grew = (
-            slope > ALLOWED[name.split()[0]]
+        has_grown = (
+            slope > ALLOWED_GROWTH[name.split()[0]]
             or last.files > first.files
             or last.threads > first.threads
         )
-        failed += grew
+        failed += has_grown
         print(
-            f"{name}: {steps}; {slope:.1f} bytes a step, {first.memory >> 20} to "
+            f"{name}: {steps}; {slope:.1f} bytes per step, {first.memory >> 20} to "
             f"{last.memory >> 20} MiB, files {first.files} to {last.files}, threads "
-            f"{first.threads} to {last.threads}{': GROWS' if grew else ''}"
+            f"{first.threads} to {last.threads}{': GROWS' if has_grown else ''}"
         )
     return 1 if failed else 0
 

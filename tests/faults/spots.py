@@ -1,10 +1,10 @@
-"""Ctrl-C at every spot of some code where Python looks for one. In comes a function and a number,
-out goes where it was interrupted; called by test_state.py.
+"""Interrupt code at each spot, which is an instruction after which Python checks for signals.
 
-Python looks for signals when a function begins, when a generator goes on, when a call of C code
-returns, and when a loop jumps back, not between two lines. `interrupts.py` takes lines, which are
-more and less than that: `x.y = z` and the `try:` behind it are two lines and no spot, and a call
-that has changed something but not returned is a spot inside a line."""
+Python checks for signals when a function begins, when a generator continues, when a call of C code
+returns, and when a loop jumps back, but not between two lines. `interrupts.py` interrupts at lines,
+which differ from spots: `x.y = z` and a `try:` after it are two lines without a spot, and the
+return of a call that has changed something is a spot within a line.
+"""
 
 from __future__ import annotations
 
@@ -16,76 +16,78 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
-from .interrupts import OURS
+from .interrupts import PACKAGE_FOLDERS
 
 _CALLS = ("CALL", "CALL_FUNCTION_EX", "CALL_KW")
 
 
 @dataclass
 class Spots:
-    """The spots that were passed; number ``at`` raises KeyboardInterrupt, once."""
+    """Count spots; the spot with number ``index`` raises KeyboardInterrupt once."""
 
-    at: int
-    files: tuple[str, ...] = ()  # names of ours that are looked at; all where there are none
+    index: int
+    files: tuple[str, ...] = ()  # ortable's files with spots; all if empty
     passed: int = 0
     where: str = ""
-    before: dict[int, int | None] = field(default_factory=dict)  # last instruction, by frame
-    calls: set[int] = field(default_factory=set)  # frames that have called Python since
+    last_instructions: dict[int, int | None] = field(default_factory=dict)  # by frame
+    calling_frames: set[int] = field(default_factory=set)  # those that have called Python since
 
-    def called(self, frame: FrameType, event: str, argument: Any) -> Any:
+    def trace_call(self, frame: FrameType, event: str, argument: Any) -> Any:
         outer = frame.f_back
-        self.calls.add(id(outer))
-        if self.where or not (_ours(frame) or (_helps(frame) and outer and _ours(outer))):
+        self.calling_frames.add(id(outer))
+        if self.where or not (
+            _is_in_ortable(frame) or (_is_contextlib(frame) and outer and _is_in_ortable(outer))
+        ):
             return None
         if self.files and not frame.f_code.co_filename.endswith(self.files):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        self.before[id(frame)] = None
-        return self.step
+        self.last_instructions[id(frame)] = None
+        return self.trace_opcode
 
-    def step(self, frame: FrameType, event: str, argument: Any) -> Any:
+    def trace_opcode(self, frame: FrameType, event: str, argument: Any) -> Any:
         if event != "opcode" or self.where:
-            return self.step
-        last, self.before[id(frame)] = self.before[id(frame)], frame.f_lasti
-        python = id(frame) in self.calls and not _helps(frame)
-        self.calls.discard(id(frame))
-        if last is None and frame.f_code.co_name == "__exit__" and not _helps(frame):
-            return self.step  # nobody can put back what is to be put back from here on
-        if last is None or _looks(frame, last, python):
-            if self.passed == self.at:
+            return self.trace_opcode
+        last, self.last_instructions[id(frame)] = self.last_instructions[id(frame)], frame.f_lasti
+        called_python = id(frame) in self.calling_frames and not _is_contextlib(frame)
+        self.calling_frames.discard(id(frame))
+        if last is None and frame.f_code.co_name == "__exit__" and not _is_contextlib(frame):
+            return self.trace_opcode  # an interrupted `__exit__` cannot restore anything
+        if last is None or _checks_signals(frame, last, called_python):
+            if self.passed == self.index:
                 self.where = f"{frame.f_code.co_filename}:{frame.f_lineno}, {frame.f_code.co_name}"
                 raise KeyboardInterrupt
             self.passed += 1
-        return self.step
+        return self.trace_opcode
 
 
-def _looks(frame: FrameType, last: int, python: bool) -> bool:
-    """Whether Python looks for signals as the instruction at ``last`` ends."""
+def _checks_signals(frame: FrameType, last: int, called_python: bool) -> bool:
+    """Return whether Python checks for signals after the instruction at ``last``."""
     name = dis.opname[frame.f_code.co_code[last]]
     if name in _CALLS:
-        return not python
+        return not called_python
     return name == "RESUME" or (name.startswith("JUMP_BACKWARD") and "NO_INTERRUPT" not in name)
 
 
-def _ours(frame: FrameType) -> bool:
-    return frame.f_code.co_filename.startswith(OURS)
+def _is_in_ortable(frame: FrameType) -> bool:
+    return frame.f_code.co_filename.startswith(PACKAGE_FOLDERS)
 
 
-def _helps(frame: FrameType) -> bool:
-    """What is between a `with` and a generator of ours: `next(generator)` is a call of C code."""
+def _is_contextlib(frame: FrameType) -> bool:
+    """Return whether the frame is contextlib's, where `next(generator)` is a call of C code."""
     return frame.f_code.co_filename == contextlib.__file__
 
 
-def interrupted_at(at: int, work: Callable[[], Any], files: tuple[str, ...] = ()) -> Spots:
-    """Runs ``work`` and interrupts it at a spot; -1: not at all, so that its spots are counted."""
-    spots = Spots(at, files)
-    before = sys.gettrace()
-    called = spots.called  # kept alive, as in `interrupts.py`
-    sys.settrace(called)
+def interrupted_at(index: int, work: Callable[[], Any], files: tuple[str, ...] = ()) -> Spots:
+    """Run ``work`` and interrupt it at a spot; -1 only counts the spots."""
+    spots = Spots(index, files)
+    previous_trace = sys.gettrace()
+    trace_call = spots.trace_call  # keeps the method alive, as in `interrupts.py`
+    sys.settrace(trace_call)
     try:
         work()
     except KeyboardInterrupt:
-        assert spots.where, "an interrupt of somebody else"
+        assert spots.where, "KeyboardInterrupt came from elsewhere"
     finally:
-        sys.settrace(before)
+        sys.settrace(previous_trace)
     return spots

@@ -1,6 +1,4 @@
-"""What fails while a model is compiled or called, other than by Ctrl-C: sessions that cannot be
-made, memory, code of the user's that raises, processes that leave early. An error says so, and the
-next call works."""
+"""Failures during compilation or calls yield errors, and the next call works."""
 
 from __future__ import annotations
 
@@ -25,51 +23,52 @@ from ortable.errors import ProviderError
 from ortable_generated.aten import dispatch
 from tests.child import python
 
-from .test_interrupts import Counting, Plain, X
+from .test_interrupts import CountingModel, PlainModel, X
 
-AT = (0, 1, 2, 3)  # the sessions of `_calls`: with inputs, with constants, forward, backward
-_numbers = itertools.count(1)
+# sessions of `_run_calls`: weights as inputs, frozen weights, forward, backward
+SESSION_INDICES = (0, 1, 2, 3)
+_unique_numbers = itertools.count(1)
 
 
-class Another(Counting):
-    """A graph that no other module has, so that no session is there already."""
+class UniqueModel(CountingModel):
+    """A module with a new graph, so that no cached session exists."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.number = float(next(_numbers))
+        self.number = float(next(_unique_numbers))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return super().forward(x) / self.number
 
 
-def _calls(model: Any, module: torch.nn.Module) -> list[torch.Tensor]:
-    """Inference until weights are constants and after they changed, then a step of training."""
+def _run_calls(model: Any, module: torch.nn.Module) -> list[torch.Tensor]:
+    """Run inference until weights are frozen and after they changed, then a training step."""
     with torch.no_grad():
-        found = [model(X) for _ in range(3)]
+        results = [model(X) for _ in range(3)]
         module.get_parameter("layers.0.weight").mul_(0.5)
-        found.append(model(X))
+        results.append(model(X))
     module.zero_grad()
     result = model(X)
     result.sum().backward()
-    return [*found, result.detach(), *(each.grad.clone() for each in module.parameters())]
+    return [*results, result.detach(), *(weight.grad.clone() for weight in module.parameters())]
 
 
-def _fresh(module: torch.nn.Module, **options: Any) -> Any:
+def _compile_fresh(module: torch.nn.Module, **options: Any) -> Any:
     torch._dynamo.reset()
     gc.collect()
     conversions.clear()
     return torch.compile(module, backend="ortable", options=options)
 
 
-def _assert_works(model: Any, module: torch.nn.Module) -> None:
+def _assert_equal_to_eager(model: Any, module: torch.nn.Module) -> None:
     state = {name: value.clone() for name, value in module.state_dict().items()}
-    got = _calls(model, module)
+    results = _run_calls(model, module)
     module.load_state_dict(state)
-    torch.testing.assert_close(got, _calls(module, module))
+    torch.testing.assert_close(results, _run_calls(module, module))
 
 
 @pytest.mark.parametrize(
-    ("refused", "said"),
+    ("failure", "message"),
     [
         (RuntimeError("Exception during initialization: std::bad_alloc"), "not enough memory"),
         pytest.param(MemoryError(), "of ONNX Runtime: MemoryError", marks=pytest.mark.slow),
@@ -80,53 +79,53 @@ def _assert_works(model: Any, module: torch.nn.Module) -> None:
         ),
     ],
 )
-def test_a_session_that_cannot_be_made(refused: Exception, said: str, monkeypatch: Any) -> None:
-    plain, failed = onnxruntime.InferenceSession, 0
-    for at in AT:
-        module = Another()
-        model = _fresh(module)
-        numbers = iter(range(100))
+def test_a_session_that_cannot_be_made(failure: Exception, message: str, monkeypatch: Any) -> None:
+    original, failed = onnxruntime.InferenceSession, 0
+    for target in SESSION_INDICES:
+        module = UniqueModel()
+        model = _compile_fresh(module)
+        indices = iter(range(100))
 
-        def make(*args: Any, at: int = at, numbers: Any = numbers, **kwargs: Any) -> Any:
-            if next(numbers) == at:
-                raise refused
-            return plain(*args, **kwargs)
+        def make(*args: Any, target: int = target, indices: Any = indices, **kwargs: Any) -> Any:
+            if next(indices) == target:
+                raise failure
+            return original(*args, **kwargs)
 
         with monkeypatch.context() as patch:
             patch.setattr(onnxruntime, "InferenceSession", make)
             try:
-                _calls(model, module)
+                _run_calls(model, module)
             except (ProviderError, BackendCompilerFailed) as error:
-                assert said in str(getattr(error, "inner_exception", error))
+                assert message in str(getattr(error, "inner_exception", error))
                 failed += 1
-        _assert_works(model, module)
-    assert failed == 3, "the backward tries again by itself"
+        _assert_equal_to_eager(model, module)
+    assert failed == 3, "the backward should retry without an error"
 
 
 def test_a_backward_that_cannot_be_made_yet_says_so_at_each_call(monkeypatch: Any) -> None:
-    plain, module, made = onnxruntime.InferenceSession, Another(), []
+    original, module, sessions = onnxruntime.InferenceSession, UniqueModel(), []
     eager = copy.deepcopy(module)
 
     def make(*args: Any, **kwargs: Any) -> Any:
-        if made:
+        if sessions:
             raise RuntimeError("Exception during initialization: std::bad_alloc")
-        made.append(plain(*args, **kwargs))
-        return made[-1]
+        sessions.append(original(*args, **kwargs))
+        return sessions[-1]
 
     with monkeypatch.context() as patch:
         patch.setattr(onnxruntime, "InferenceSession", make)
-        loss = _fresh(module)(X).sum()
+        loss = _compile_fresh(module)(X).sum()
         for _ in range(2):
             with pytest.raises(ProviderError, match="not enough memory") as error:
                 loss.backward(retain_graph=True)
             assert str(error.value).startswith("The backward of this graph cannot be compiled. ")
     loss.backward()
     eager(X).sum().backward()
-    for one, two in zip(module.parameters(), eager.parameters(), strict=True):
-        torch.testing.assert_close(one.grad, two.grad)
+    for weight, expected in zip(module.parameters(), eager.parameters(), strict=True):
+        torch.testing.assert_close(weight.grad, expected.grad)
 
 
-MEMORY = """
+MEMORY_SCRIPT = """
 import re, resource, torch
 model, small = torch.nn.Linear(6000, 6000, bias=False), torch.nn.Linear(4, 4)
 compiled, x = torch.compile(model, backend="ortable"), torch.ones(1, 6000)
@@ -147,14 +146,14 @@ with torch.no_grad():
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="asks Linux for its memory")
 def test_weights_that_do_not_fit_into_memory() -> None:
-    """A real limit: ONNX Runtime cannot copy the weights."""
-    done = python("-W", "ignore", "-c", MEMORY)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("There is not enough memory for a session") == 2
-    assert "freeze='off'" in done.stdout
+    """The process has a memory limit, so ONNX Runtime cannot copy the weights."""
+    process = python("-W", "ignore", "-c", MEMORY_SCRIPT)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.count("There is not enough memory for a session") == 2
+    assert "freeze='off'" in process.stdout
 
 
-EXPORT = """
+EXPORT_SCRIPT = """
 import os, re, resource, sys, torch, ortable
 model, x = torch.nn.Linear(6000, 6000, bias=False), torch.ones(1, 6000)
 program = ortable.export(model, (x,), input_names=["x"])
@@ -176,16 +175,16 @@ torch.testing.assert_close(program(x), model(x), rtol=1e-3, atol=1e-3)
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="asks Linux for its memory")
 def test_an_initializer_that_does_not_fit_into_memory(tmp_path: Any) -> None:
-    """A real limit again: the weights of a model that is saved in one piece."""
-    done = python("-W", "ignore", "-c", EXPORT, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    one_piece, beside = done.stdout.splitlines()
-    assert one_piece.startswith("ExportError there is not enough memory to write the model")
-    assert beside.startswith("MemoryError")
+    """The process has a memory limit and saves the weights within the model file."""
+    process = python("-W", "ignore", "-c", EXPORT_SCRIPT, cwd=tmp_path)
+    assert process.returncode == 0, process.stderr
+    inline_error, external_error = process.stdout.splitlines()
+    assert inline_error.startswith("ExportError there is not enough memory to write the model")
+    assert external_error.startswith("MemoryError")
 
 
-class Refusing(dict[str, Any]):
-    """A storage that cannot store."""
+class FailingStorage(dict[str, Any]):
+    """A storage whose writes raise."""
 
     def __setitem__(self, name: str, value: Any) -> None:
         raise ValueError("the storage is full")
@@ -194,35 +193,35 @@ class Refusing(dict[str, Any]):
         raise ValueError("the storage is full")
 
 
-def _raising(*args: Any, **kwargs: Any) -> Any:
+def _raise_error(*args: Any, **kwargs: Any) -> Any:
     raise ValueError("of the user's own")
 
 
-OF_THE_USER = ortable.ExportOptions(
-    decomposition_table={torch.ops.aten.tanh.default: _raising}  # type: ignore[dict-item]
+FAILING_DECOMPOSITION = ortable.ExportOptions(
+    decomposition_table={torch.ops.aten.tanh.default: _raise_error}  # type: ignore[dict-item]
 )
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
-        ({"pre_ort_model_transforms": _raising}, "of the user's own"),
-        ({"storage": Refusing()}, "the storage is full"),
-        ({"export_options": OF_THE_USER}, "of the user's own"),
+        ({"pre_ort_model_transforms": _raise_error}, "of the user's own"),
+        ({"storage": FailingStorage()}, "the storage is full"),
+        ({"export_options": FAILING_DECOMPOSITION}, "of the user's own"),
     ],
     ids=["transform", "storage", "decomposition"],
 )
-def test_code_of_the_user_that_raises(options: dict[str, Any], said: str) -> None:
-    module = Counting()
+def test_code_of_the_user_that_raises(options: dict[str, Any], message: str) -> None:
+    module = CountingModel()
     with pytest.raises(BackendCompilerFailed) as caught, torch.no_grad():
-        _fresh(module, **options)(X)
-    assert said in str(caught.value.inner_exception)
-    _assert_works(_fresh(module), module)
+        _compile_fresh(module, **options)(X)
+    assert message in str(caught.value.inner_exception)
+    _assert_equal_to_eager(_compile_fresh(module), module)
 
 
 def test_a_converter_of_the_user_that_raises() -> None:
-    module = Counting()
-    dispatcher = ortable.Dispatcher({"aten::tanh": _raising})
+    module = CountingModel()
+    dispatcher = ortable.Dispatcher({"aten::tanh": _raise_error})
     with pytest.raises(ortable.OrtableError, match="of the user's own") as caught:
         ortable.to_onnx(module, (X,), dispatcher=dispatcher)
     assert "tanh" in str(caught.value)
@@ -231,11 +230,11 @@ def test_a_converter_of_the_user_that_raises() -> None:
 
 def test_a_decomposition_of_the_user_that_raises_in_an_export() -> None:
     with pytest.raises(ortable.ExportError, match="of the user's own"):
-        ortable.to_onnx(Plain(), (X,), export_options=OF_THE_USER)
-    ortable.to_onnx(Plain(), (X,), validate=True)
+        ortable.to_onnx(PlainModel(), (X,), export_options=FAILING_DECOMPOSITION)
+    ortable.to_onnx(PlainModel(), (X,), validate=True)
 
 
-SPEC = """
+FAILING_SPEC = """
 - op: aten::tanh(Tensor self) -> Tensor
   out: {shape: same(self), dtype: same(self)}
   lower:
@@ -247,52 +246,52 @@ SPEC = """
 
 @pytest.mark.usefixtures("own_specs")
 def test_a_function_of_the_user_s_specs_that_raises(tmp_path: Any) -> None:
-    """As a converter, in a compilation and in an export; with another file all is well again."""
-    path, module = tmp_path / "own.yaml", Plain()
-    path.write_text(SPEC)
-    before = dict(dispatch.CONVERTERS)
-    ortable.load_specs(path, lowerings={"mine": _raising}, override=True)
+    """The error names the operator; without the spec the model compiles again."""
+    path, module = tmp_path / "own.yaml", PlainModel()
+    path.write_text(FAILING_SPEC)
+    converters_before = dict(dispatch.CONVERTERS)
+    ortable.load_specs(path, lowerings={"mine": _raise_error}, override=True)
     with pytest.raises(BackendCompilerFailed) as caught:
-        _fresh(module, fallback="error")(X)
+        _compile_fresh(module, fallback="error")(X)
     with pytest.raises(ortable.OrtableError, match="of the user's own") as exported:
         ortable.to_onnx(module, (X,))
     for error in (caught.value.inner_exception, exported.value):
         assert "of the user's own" in str(error) and "aten::tanh" in str(error)
-    dispatch.CONVERTERS.update(before)
-    torch.testing.assert_close(_fresh(module)(X), module(X))
+    dispatch.CONVERTERS.update(converters_before)
+    torch.testing.assert_close(_compile_fresh(module)(X), module(X))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform does not fork")
 def test_a_fork_while_another_thread_makes_a_graph_for_inference(monkeypatch: Any) -> None:
-    """The thread, and what it held, do not exist in the child, which makes the graph itself."""
-    module = Plain()
-    model, expected = _fresh(module), module(X)
+    """The child lacks the other thread and its locks, and compiles the graph itself."""
+    module = PlainModel()
+    model, expected = _compile_fresh(module), module(X)
     for _ in range(3):
         model(X)
-    inside, go, made = threading.Event(), threading.Event(), forward_only._compile_inference
+    started, resume, inner = threading.Event(), threading.Event(), forward_only._compile_inference
 
-    def waiting(forward: Any) -> Any:
-        inside.set()
-        assert go.wait(60)
-        return made(forward)
+    def wait_and_compile(forward: Any) -> Any:
+        started.set()
+        assert resume.wait(60)
+        return inner(forward)
 
-    monkeypatch.setattr(forward_only, "_compile_inference", waiting)
-    other = threading.Thread(target=model, args=(X,))
-    other.start()
-    assert inside.wait(60)
+    monkeypatch.setattr(forward_only, "_compile_inference", wait_and_compile)
+    thread = threading.Thread(target=model, args=(X,))
+    thread.start()
+    assert started.wait(60)
     child = os.fork()
     if child == 0:
         signal.alarm(30)
-        forward_only._compile_inference = made
+        forward_only._compile_inference = inner
         os._exit(0 if torch.allclose(model(X), expected) else 1)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    go.set()
-    other.join(60)
-    assert code == 0
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    resume.set()
+    thread.join(60)
+    assert status == 0
     torch.testing.assert_close(model(X), expected)
 
 
-LEAVING = """
+LOADER_SCRIPT = """
 import os, sys, torch
 from torch.utils.data import DataLoader, Dataset
 
@@ -334,8 +333,8 @@ main()
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform does not fork")
 def test_workers_of_a_loader_and_a_child_that_exits(tmp_path: Any) -> None:
-    """Workers are forked from a process with running sessions, and use the model themselves."""
+    """Workers are forked from a process with sessions and call the compiled model."""
     script = tmp_path / "leaving.py"
-    script.write_text(LEAVING)
-    done = python("-W", "ignore", script)
-    assert (done.returncode, done.stderr) == (0, "")
+    script.write_text(LOADER_SCRIPT)
+    process = python("-W", "ignore", script)
+    assert (process.returncode, process.stderr) == (0, "")

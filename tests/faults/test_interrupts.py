@@ -1,5 +1,4 @@
-"""Ctrl-C while a model is compiled, called, trained, refreshed, exported or loaded: the next call
-is right, nobody waits for a lock, and weights and files are those of before or after."""
+"""After Ctrl-C during compilation, calls, training, export or loading the next call is right."""
 
 from __future__ import annotations
 
@@ -21,14 +20,14 @@ import ortable
 from ortable.backend.cache.memory import conversions
 from tests.rotation import turn
 
-from .interrupts import drawn, interrupted
+from .interrupts import draw_indices, run_with_interrupt
 
-COUNT = 6  # interrupts of each kind of work; the sweeps do more
+INTERRUPTS = 6  # interrupts of each kind of work; tests marked slow do more
 X = torch.linspace(-1, 1, 12).reshape(3, 4)
 
 
-class Counting(torch.nn.Module):
-    """Counts its calls in a buffer, in place."""
+class CountingModel(torch.nn.Module):
+    """A model that counts its calls in a buffer, in place."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,8 +39,8 @@ class Counting(torch.nn.Module):
         return self.layers(x) * self.calls
 
 
-class Plain(torch.nn.Module):
-    """Writes nothing: its forward graph may become one for inference."""
+class PlainModel(torch.nn.Module):
+    """A model without writes, whose forward graph may become an inference graph."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +56,7 @@ def _train(model: Any, module: torch.nn.Module) -> None:
 
 
 def _infer(model: Any, module: torch.nn.Module) -> None:
-    """Enough calls for weights to become constants, and to be inputs again."""
+    """Call the model until weights are frozen, then until they are inputs again."""
     with torch.no_grad():
         for _ in range(3):
             model(X)
@@ -65,14 +64,14 @@ def _infer(model: Any, module: torch.nn.Module) -> None:
         model(X)
 
 
-def _forwards(model: Any, module: torch.nn.Module) -> None:
-    """Enough calls that nobody differentiates for the graph to become one for inference."""
+def _run_forwards(model: Any, module: torch.nn.Module) -> None:
+    """Call the model without a backward until its graph becomes an inference graph."""
     for _ in range(6):
         model(X)
 
 
-def _warm(model: Any, module: torch.nn.Module) -> None:
-    """Calls of what is compiled, of each kind."""
+def _run_warm_calls(model: Any, module: torch.nn.Module) -> None:
+    """Make each kind of call of a compiled model."""
     with torch.no_grad():
         model(X)
         module.get_parameter("layers.0.weight").mul_(0.99)
@@ -81,7 +80,7 @@ def _warm(model: Any, module: torch.nn.Module) -> None:
 
 
 def _refresh(model: Any, module: torch.nn.Module) -> None:
-    """A write that nothing counts, told of."""
+    """Write a weight without a version change, refresh the module, and call the model."""
     with torch.no_grad():
         module.get_parameter("layers.0.weight").data.mul_(0.99)
         ortable.refresh(module)
@@ -90,124 +89,123 @@ def _refresh(model: Any, module: torch.nn.Module) -> None:
 
 @dataclass(frozen=True)
 class Work:
-    """What is interrupted, and what is done before it and is not; with ``anew``, before each
-    interrupt the model is compiled again."""
+    """A function to interrupt, its setup, and whether to recompile before each interrupt."""
 
     run: Callable[[Any, torch.nn.Module], None]
-    before: Callable[[Any, torch.nn.Module], None] | None = None
+    setup: Callable[[Any, torch.nn.Module], None] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    anew: bool = True
-    module: type[torch.nn.Module] = Counting
+    recompile: bool = True
+    module: type[torch.nn.Module] = CountingModel
 
 
 WORKS = {
     "training": Work(_train),
     "inference": Work(_infer),
-    "forwards": Work(_forwards, module=Plain),
-    "warm calls": Work(_warm, _warm, anew=False),
-    "refresh": Work(_refresh, _infer, {"freeze": "trust"}, anew=False),
+    "forwards": Work(_run_forwards, module=PlainModel),
+    "warm calls": Work(_run_warm_calls, _run_warm_calls, recompile=False),
+    "refresh": Work(_refresh, _infer, {"freeze": "trust"}, recompile=False),
 }
 
 
-def _expected(module: torch.nn.Module, run: Callable[..., Any]) -> list[torch.Tensor]:
-    """Result, gradients and state of one more run."""
+def _run_once(module: torch.nn.Module, run: Callable[..., Any]) -> list[torch.Tensor]:
+    """Return result, gradients and state of one more run."""
     module.zero_grad()
     result = run(X)
     result.sum().backward()
-    grads = [each.grad.clone() for each in module.parameters() if each.grad is not None]
+    grads = [weight.grad.clone() for weight in module.parameters() if weight.grad is not None]
     with torch.no_grad():
-        return [result.detach(), *grads, run(X), *(b.clone() for b in module.state_dict().values())]
+        return [result.detach(), *grads, run(X), *(t.clone() for t in module.state_dict().values())]
 
 
-def _after_an_interrupt(seed: int, count: int, work: Work) -> None:
+def _check_call_after_interrupt(seed: int, count: int, work: Work) -> None:
     module = work.module()
     state = {name: value.clone() for name, value in module.state_dict().items()}
 
-    def compiled() -> Any:
+    def compile_module() -> Any:
         torch._dynamo.reset()
         conversions.clear()
         module.load_state_dict(state)
         model = torch.compile(module, backend="ortable", options=dict(work.options))
-        if work.before is not None:
-            work.before(model, module)
+        if work.setup is not None:
+            work.setup(model, module)
         return model
 
-    work.run(compiled(), module)  # what is done once in a process is done
-    model = compiled()
-    lines = interrupted(-1, lambda: work.run(model, module))
-    assert len(lines.run) > (1000 if work.anew else 20)
-    for at in drawn(lines, count, random.Random(seed)):
-        model = compiled() if work.anew else model
+    work.run(compile_module(), module)  # warms up caches of this process
+    model = compile_module()
+    lines = run_with_interrupt(-1, lambda: work.run(model, module))
+    assert len(lines.executed) > (1000 if work.recompile else 20)
+    for index in draw_indices(lines, count, random.Random(seed)):
+        model = compile_module() if work.recompile else model
         module.load_state_dict(state)
-        stopped = interrupted(at, partial(work.run, model, module))
-        halfway = {name: value.clone() for name, value in module.state_dict().items()}
-        assert float(halfway.get("calls", 0)).is_integer(), stopped.where
-        ortable.refresh(module)  # what comes next writes weights as it likes
-        got = _expected(module, model)
-        module.load_state_dict(halfway)
-        wanted = _expected(module, module)
-        said = partial("{}: {}".format, stopped.where)
-        torch.testing.assert_close(got, wanted, msg=said)
+        trace = run_with_interrupt(index, partial(work.run, model, module))
+        state_after = {name: value.clone() for name, value in module.state_dict().items()}
+        assert float(state_after.get("calls", 0)).is_integer(), trace.where
+        ortable.refresh(module)  # `load_state_dict` below writes weights
+        result = _run_once(module, model)
+        module.load_state_dict(state_after)
+        expected = _run_once(module, module)
+        message = partial("{}: {}".format, trace.where)
+        torch.testing.assert_close(result, expected, msg=message)
 
 
 @pytest.mark.parametrize("work", ["training", "inference", "refresh"])
 def test_the_call_after_an_interrupt_is_right(work: str) -> None:
-    _after_an_interrupt(turn(), COUNT, WORKS[work])
+    _check_call_after_interrupt(turn(), INTERRUPTS, WORKS[work])
 
 
 def test_an_interrupt_while_a_forward_graph_becomes_one_for_inference() -> None:
-    """At the lines of the change itself, which are few of all that run."""
-    module = Plain()
+    """The interrupts are at lines of forward_only.py."""
+    module = PlainModel()
     model = torch.compile(module, backend="ortable")
 
-    def fresh() -> None:
+    def recompile() -> None:
         torch._dynamo.reset()
         conversions.clear()
         for _ in range(3):
             model(X)
 
-    fresh()
+    recompile()
     model(X)
-    fresh()
-    lines = interrupted(-1, lambda: model(X))
-    changes = [
-        number for number, (file, _) in enumerate(lines.run) if Path(file).name == "forward_only.py"
+    recompile()
+    lines = run_with_interrupt(-1, lambda: model(X))
+    indices = [
+        i for i, (file, _) in enumerate(lines.executed) if Path(file).name == "forward_only.py"
     ]
-    assert len(changes) > 40
-    for at in random.Random(turn()).sample(changes, 4):
-        fresh()
-        stopped = interrupted(at, lambda: model(X))
-        if stopped.where is None:  # some runs have fewer lines: as far from the end as it was
-            fresh()
-            moved = at - len(lines.run) + len(stopped.run)
-            stopped = interrupted(moved, lambda: model(X))
-        assert stopped.where is not None
+    assert len(indices) > 40
+    for index in random.Random(turn()).sample(indices, 4):
+        recompile()
+        trace = run_with_interrupt(index, lambda: model(X))
+        if trace.where is None:  # fewer lines ran: use the same distance from the end
+            recompile()
+            shifted_index = index - len(lines.executed) + len(trace.executed)
+            trace = run_with_interrupt(shifted_index, lambda: model(X))
+        assert trace.where is not None
         for _ in range(2):
-            torch.testing.assert_close(model(X), module(X), msg=str(stopped.where))
-        torch.testing.assert_close(_expected(module, model), _expected(module, module))
+            torch.testing.assert_close(model(X), module(X), msg=str(trace.where))
+        torch.testing.assert_close(_run_once(module, model), _run_once(module, module))
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_interrupt_while_garbage_is_collected() -> None:
-    """Python reports what is raised there and goes on, so the work has to end as it would have."""
-    module = Plain()
+    """Python reports an error in garbage collection and continues, so the result must be right."""
+    module = PlainModel()
     model = torch.compile(module, backend="ortable")
-    _infer(model, module)  # weights are held from here on, and each collection looks at them
+    _infer(model, module)  # frozen weights are checked at each collection from here on
 
-    def generators() -> list[int]:
+    def run_generators() -> list[int]:
         thresholds = gc.get_threshold()
         gc.set_threshold(1, 1, 1)
         try:
-            return [min(x for x in range(k, k + 2)) for k in range(100)]
+            return [min(x for x in range(start, start + 2)) for start in range(100)]
         finally:
             gc.set_threshold(*thresholds)
 
-    lines = interrupted(-1, generators)
-    assert "weights.py" in {Path(file).name for file, _ in lines.run}
-    for at in range(min(len(lines.run), 100)):
-        found: list[int] = []
-        interrupted(at, lambda found=found: found.extend(generators()))
-        assert found == list(range(100)), at
+    lines = run_with_interrupt(-1, run_generators)
+    assert "weights.py" in {Path(file).name for file, _ in lines.executed}
+    for index in range(min(len(lines.executed), 100)):
+        result: list[int] = []
+        run_with_interrupt(index, lambda result=result: result.extend(run_generators()))
+        assert result == list(range(100)), index
     with torch.no_grad():
         torch.testing.assert_close(model(X), module(X))
 
@@ -219,24 +217,24 @@ def test_an_interrupt_while_garbage_is_collected() -> None:
     [("training", 50), ("inference", 50), ("forwards", 50), ("warm calls", 60), ("refresh", 40)],
 )
 def test_many_interrupts(work: str, count: int) -> None:
-    _after_an_interrupt(turn() + 1, count, WORKS[work])
+    _check_call_after_interrupt(turn() + 1, count, WORKS[work])
 
 
 # -- files
 
 
-def _result(path: Path) -> np.ndarray:
+def _run_file(path: Path) -> np.ndarray:
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    (found,) = session.run(None, {"x": X.numpy()})
-    return found
+    (result,) = session.run(None, {"x": X.numpy()})
+    return result
 
 
-def _export_interrupted(folder: Path, count: int) -> None:
-    """What is there is the old file or the new one, and the next export works."""
+def _check_interrupted_exports(folder: Path, count: int) -> None:
+    """Interrupt exports; each leaves the old file or the new one, and the next export works."""
     old, new = torch.nn.Linear(4, 2).eval(), torch.nn.Linear(4, 2).eval()
     path = folder / "m.onnx"
     with torch.no_grad():
-        states = [each(X).numpy() for each in (old, new)]
+        expected_results = [module(X).numpy() for module in (old, new)]
 
     def save(module: torch.nn.Module) -> None:
         program = ortable.export(module, (X,), input_names=["x"])
@@ -244,28 +242,28 @@ def _export_interrupted(folder: Path, count: int) -> None:
         program.save(path, external_data=True)
 
     save(old)
-    lines = interrupted(-1, lambda: save(new))
-    for at in drawn(lines, count, random.Random(turn())):
+    lines = run_with_interrupt(-1, lambda: save(new))
+    for index in draw_indices(lines, count, random.Random(turn())):
         save(old)
-        stopped = interrupted(at, lambda: save(new))
-        found = _result(path)
-        assert any(np.allclose(found, each, atol=1e-6) for each in states), stopped.where
+        trace = run_with_interrupt(index, lambda: save(new))
+        result = _run_file(path)
+        assert any(np.allclose(result, y, atol=1e-6) for y in expected_results), trace.where
         save(new)
-        np.testing.assert_allclose(_result(path), states[1], atol=1e-6)
+        np.testing.assert_allclose(_run_file(path), expected_results[1], atol=1e-6)
 
 
 def test_the_export_after_an_interrupt_works(tmp_path: Path) -> None:
-    _export_interrupted(tmp_path, 2)
+    _check_interrupted_exports(tmp_path, 2)
 
 
 @pytest.mark.slow
 def test_many_interrupted_exports(tmp_path: Path) -> None:
-    _export_interrupted(tmp_path, 30)
+    _check_interrupted_exports(tmp_path, 30)
 
 
 @pytest.mark.slow
 def test_a_language_model_that_is_loaded(tmp_path: Path) -> None:
-    """The same object goes on after an interrupt, sessions or not."""
+    """The loaded object works after an interrupt, whether it has sessions or not."""
     config = LlamaConfig(
         vocab_size=32, hidden_size=16, intermediate_size=16, num_hidden_layers=1,
         num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=32,
@@ -274,18 +272,18 @@ def test_a_language_model_that_is_loaded(tmp_path: Path) -> None:
     ortable.export_language_model(model, tmp_path / "lm")
     prompt = torch.tensor([[1, 5, 7]])
 
-    def load_and_generate(kept: list[Any]) -> None:
-        kept.append(ortable.OnnxLanguageModel.load(tmp_path / "lm"))
-        kept.append(kept[0].generate(prompt, max_new_tokens=3))
+    def load_and_generate(loaded: list[Any]) -> None:
+        loaded.append(ortable.OnnxLanguageModel.load(tmp_path / "lm"))
+        loaded.append(loaded[0].generate(prompt, max_new_tokens=3))
 
-    whole: list[Any] = []
-    lines = interrupted(-1, lambda: load_and_generate(whole))
+    uninterrupted: list[Any] = []
+    lines = run_with_interrupt(-1, lambda: load_and_generate(uninterrupted))
     with torch.no_grad():
         eager = model.generate(prompt, max_new_tokens=3, do_sample=False)
-    assert whole[1].tolist() == eager.tolist()
-    for at in drawn(lines, 20, random.Random(turn())):
-        kept: list[Any] = []
-        stopped = interrupted(at, partial(load_and_generate, kept))
-        loaded = kept[0] if kept else ortable.OnnxLanguageModel.load(tmp_path / "lm")
-        again = loaded.generate(prompt, max_new_tokens=3)
-        assert again.tolist() == eager.tolist(), stopped.where
+    assert uninterrupted[1].tolist() == eager.tolist()
+    for index in draw_indices(lines, 20, random.Random(turn())):
+        loaded: list[Any] = []
+        trace = run_with_interrupt(index, partial(load_and_generate, loaded))
+        language_model = loaded[0] if loaded else ortable.OnnxLanguageModel.load(tmp_path / "lm")
+        tokens = language_model.generate(prompt, max_new_tokens=3)
+        assert tokens.tolist() == eager.tolist(), trace.where

@@ -1,5 +1,4 @@
-"""Several processes on one folder of a cache while some are killed: who stays gets right numbers,
-meets no half file, waits for nobody who is gone, and cleans up."""
+"""Processes share a cache folder while some are killed: the others work and clean up."""
 
 from __future__ import annotations
 
@@ -11,95 +10,104 @@ from typing import Any
 
 import pytest
 
-from ortable.backend import store as room
-from ortable.ir.proto.atomic_files import TEMPORARY_PREFIX as BESIDE
+from ortable.backend import store
+from ortable.ir.proto.atomic_files import TEMPORARY_PREFIX as TEMPORARY_PREFIX
 from tests.rotation import turn
 
-from .processes import Herd, compiles, damages, fills, herd, prepare, slowly, writes_and_reads
+from .processes import (
+    RunSummary,
+    compile_all_graphs,
+    compile_task,
+    damage_task,
+    fill_task,
+    run_processes,
+    slow_task,
+    write_and_read_task,
+)
 from .scenarios import NEW, OLD, SCENARIOS
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform does not fork")
 
 
 @pytest.fixture
-def shared(tmp_path: Path, monkeypatch: Any) -> Path:
-    """A folder for all processes, and one of torch's for all of them."""
+def cache(tmp_path: Path, monkeypatch: Any) -> Path:
+    """Return a cache folder for all processes, which also share a folder of torch."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "torch"))
     folder = tmp_path / "cache"
     folder.mkdir()
-    prepare(tmp_path)
+    compile_all_graphs(tmp_path)
     return folder
 
 
-def assert_well(found: Herd, kills: int) -> None:
-    assert found.wrong == ()
-    assert (found.killed, found.stuck) == (kills, 0)
+def assert_no_errors(result: RunSummary, kills: int) -> None:
+    assert result.errors == ()
+    assert (result.killed, result.hung) == (kills, 0)
 
 
-def leftovers(folder: Path) -> list[Path]:
-    return [path for path in folder.iterdir() if path.name.startswith(BESIDE)]
+def find_leftovers(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if path.name.startswith(TEMPORARY_PREFIX)]
 
 
-def assert_cleaned(folder: Path, kills: int) -> None:
-    """A process that is killed leaves one file at most, which is gone after an hour."""
-    left = leftovers(folder)
-    assert len(left) <= kills
-    for path in left:
+def assert_cleanup(folder: Path, kills: int) -> None:
+    """A killed process leaves at most one file, which another process removes after an hour."""
+    leftover_files = find_leftovers(folder)
+    assert len(leftover_files) <= kills
+    for path in leftover_files:
         os.utime(path, (time.time() - 3601,) * 2)
-    others = {path for path in folder.iterdir() if not path.name.endswith(room._SUFFIXES)}
-    assert others == set(left), "files of nobody"
-    room._folder_sizes.clear()  # as a new process begins
-    room.enforce_limits(folder / "the last one", 0, room.Limits(size=1 << 30))
-    assert leftovers(folder) == []
+    others = {path for path in folder.iterdir() if not path.name.endswith(store._SUFFIXES)}
+    assert others == set(leftover_files), "files that no process should leave"
+    store._folder_sizes.clear()  # as in a new process
+    store.enforce_limits(folder / "the last one", 0, store.Limits(size=1 << 30))
+    assert find_leftovers(folder) == []
 
 
 @pytest.mark.parametrize(
-    ("of_each", "kills"), [(1, 25), pytest.param(4, 150, marks=pytest.mark.slow)]
+    ("copies", "kills"), [(1, 25), pytest.param(4, 150, marks=pytest.mark.slow)]
 )
-def test_processes_that_share_files(of_each: int, kills: int, shared: Path, tmp_path: Path) -> None:
-    works = [writes_and_reads(shared)] * of_each + [fills(shared)] * of_each
-    found = herd(works, kills, 0.02, turn(), tmp_path)
-    assert_well(found, kills)
-    assert found.said["found"] and found.said["missing"] and not found.said["damaged"]
-    assert_cleaned(shared, kills)
+def test_processes_that_share_files(copies: int, kills: int, cache: Path, tmp_path: Path) -> None:
+    tasks = [write_and_read_task(cache)] * copies + [fill_task(cache)] * copies
+    result = run_processes(tasks, kills, 0.02, turn(), tmp_path)
+    assert_no_errors(result, kills)
+    assert result.counts["found"] and result.counts["missing"] and not result.counts["damaged"]
+    assert_cleanup(cache, kills)
 
 
 @pytest.mark.slow
-def test_eight_processes_that_compile(shared: Path, tmp_path: Path) -> None:
-    """The folder is too small for all, so entries go while others look for them."""
-    works = [compiles(shared)] * 7 + [slowly(fills(shared, keys=14, kept=10))]
-    found = herd(works, 20, 0.1, turn(), tmp_path, rounds=10)
-    assert_well(found, 20)
-    assert found.said["disk"] and found.said["miss"] and not found.said["damaged"]
-    assert_cleaned(shared, 20)
+def test_eight_processes_that_compile(cache: Path, tmp_path: Path) -> None:
+    """The folder is too small for all entries, so entries vanish while others read them."""
+    tasks = [compile_task(cache)] * 7 + [slow_task(fill_task(cache, keys=14, capacity=10))]
+    result = run_processes(tasks, 20, 0.1, turn(), tmp_path, rounds=10)
+    assert_no_errors(result, 20)
+    assert result.counts["disk"] and result.counts["miss"] and not result.counts["damaged"]
+    assert_cleanup(cache, 20)
 
 
 @pytest.mark.slow
-def test_one_process_that_damages(shared: Path, tmp_path: Path) -> None:
-    """What was damaged is told, written again, and never taken for another graph."""
-    filled = fills(shared, keys=14, kept=10)
-    works = [compiles(shared)] * 4 + [slowly(filled), slowly(damages(shared))] * 2
-    found = herd(works, 15, 0.1, turn(), tmp_path, rounds=15)
-    assert_well(found, 15)
-    assert found.said["damaged"] and found.said["damage done"] and found.said["miss"]
-    assert_cleaned(shared, 15)
+def test_one_process_that_damages(cache: Path, tmp_path: Path) -> None:
+    """Damaged entries are reported and rewritten, and never used for another graph."""
+    fill = fill_task(cache, keys=14, capacity=10)
+    tasks = [compile_task(cache)] * 4 + [slow_task(fill), slow_task(damage_task(cache))] * 2
+    result = run_processes(tasks, 15, 0.1, turn(), tmp_path, rounds=15)
+    assert_no_errors(result, 15)
+    assert result.counts["damaged"] and result.counts["damage done"] and result.counts["miss"]
+    assert_cleanup(cache, 15)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["model", "model and shards", "exported program", "picture"])
 def test_three_processes_that_write_one_file(name: str, tmp_path: Path) -> None:
-    """Nobody is refused, and what is there in the end is one of them, whole."""
-    it, folder = SCENARIOS[name], tmp_path / "files"
+    """No write fails, and the final file is complete."""
+    scenario, folder = SCENARIOS[name], tmp_path / "files"
     folder.mkdir()
-    it.write(folder, OLD)
+    scenario.write(folder, OLD)
 
-    def write(draw: random.Random) -> str:
-        it.write(folder, draw.choice((OLD, NEW)))
+    def write(rng: random.Random) -> str:
+        scenario.write(folder, rng.choice((OLD, NEW)))
         return "written"
 
     for seed in range(6):
         (tmp_path / "stop").unlink(missing_ok=True)
-        found = herd([write] * 3, 2, 0.1, turn() + seed, tmp_path)
-        assert_well(found, 2)
-        assert found.said["written"] > 3
-        assert it.read(folder) in (OLD, NEW)
+        result = run_processes([write] * 3, 2, 0.1, turn() + seed, tmp_path)
+        assert_no_errors(result, 2)
+        assert result.counts["written"] > 3
+        assert scenario.read(folder) in (OLD, NEW)

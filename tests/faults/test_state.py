@@ -1,5 +1,4 @@
-"""Ctrl-C while something of the whole process, or of the user's module, is changed for a while: at
-every spot where Python takes one, what was changed is as it was afterwards."""
+"""Ctrl-C at any spot undoes temporary changes of process state and of the user's module."""
 
 from __future__ import annotations
 
@@ -35,17 +34,17 @@ from .spots import interrupted_at
 
 X = torch.linspace(-1, 1, 12).reshape(3, 4)
 LOGGERS = ("torch._guards", "torch.export", "torch.onnx", "onnxscript", "ortable")
-MOST = 200  # spots of one work: more are taken at equal distances
+MAX_SPOTS = 200  # spots of one test, at equal distances
 
 
-class Batches(torch.nn.Module):
-    """Has parameters, buffers, a list, and a branch that torch keeps as a graph."""
+class StatefulModel(torch.nn.Module):
+    """A model with parameters, buffers, a list, and a branch that torch traces as a graph."""
 
     def __init__(self) -> None:
         super().__init__()
         self.linear = torch.nn.Linear(4, 4)
         self.norm = torch.nn.BatchNorm1d(4)
-        self.seen: list[int] = [1, 2]
+        self.history: list[int] = [1, 2]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = self.norm(self.linear(x))
@@ -54,31 +53,31 @@ class Batches(torch.nn.Module):
         return torch.cond(y.sum() > 0, lambda z: z + 1.0, lambda z: z - 1.0, (y,))
 
 
-MODULE = Batches().eval()
+MODULE = StatefulModel().eval()
 MODULE(X).sum().backward()
 WEIGHTS = list(MODULE.parameters())
 OPTIMIZER = torch.optim.SGD(WEIGHTS, lr=0.1, momentum=0.9)
 PROGRAM = torch.export.export(MODULE, (X,))
 
 
-def _of_module(module: torch.nn.Module) -> Any:
-    """The attributes of a module and its parts by identity, and the values of tensors."""
-    held = [[(name, id(value)) for name, value in vars(each).items()] for each in module.modules()]
-    inside = [
+def _get_module_state(module: torch.nn.Module) -> Any:
+    """Return the identities of the attributes of all modules, and the values of tensors."""
+    attributes = [[(name, id(value)) for name, value in vars(m).items()] for m in module.modules()]
+    members = [
         [(name, id(value)) for name, value in values.items()]
-        for each in module.modules()
-        for values in (each._parameters, each._buffers, each._modules, each._forward_pre_hooks)
+        for m in module.modules()
+        for values in (m._parameters, m._buffers, m._modules, m._forward_pre_hooks)
     ]
     values = {name: value.tolist() for name, value in module.state_dict().items()}
-    return held, inside, list(module.seen), values  # type: ignore[call-overload]
+    return attributes, members, list(module.history), values  # type: ignore[call-overload]
 
 
-def _of_program(program: Any) -> Any:
-    """Its graphs in words, its constants, and how it is called."""
+def _get_program_state(program: Any) -> Any:
+    """Return the graphs of a program as text, its constants, and its call signature."""
     graphs = [
-        ([(n.name, n.op, str(n.target), str(n.args), str(n.kwargs)) for n in each.graph.nodes],
-         [(name, id(inner)) for name, inner in each.named_children()])
-        for each in functionalize.find_graph_modules(program.graph_module)
+        ([(n.name, n.op, str(n.target), str(n.args), str(n.kwargs)) for n in graph.graph.nodes],
+         [(name, id(inner)) for name, inner in graph.named_children()])
+        for graph in functionalize.find_graph_modules(program.graph_module)
     ]  # fmt: skip
     call = program.module_call_graph[0].signature
     return (
@@ -87,38 +86,38 @@ def _of_program(program: Any) -> Any:
     )  # fmt: skip
 
 
-def _state() -> dict[str, Any]:
+def _get_state() -> dict[str, Any]:
     loggers = [logging.getLogger(name) for name in LOGGERS]
     holders = (compat.lift_constants_pass, compat.export_trace)
     kernel = torch._C.DispatchKey.CompositeImplicitAutograd
     return {
         **process_state(),
-        "in an export": compat.get_onnx_export_results(),
-        "patched": [getattr(owner, name) for owner, name in PATCHED],
+        "ONNX export": compat.get_onnx_export_results(),
+        "patched functions": [getattr(owner, name) for owner, name in PATCHED],
         "kernel": torch.ops.aten.lstm.input.py_kernels[kernel] is LSTM_KERNEL,
-        "rules": len(compat.fake_rules()),
-        "truth": torch.SymBool.__bool__,
-        "classes": set(pytree.SUPPORTED_NODES),
-        "sizes of one": compat.fx_config.backed_size_oblivious,
-        "lifting": [each._materialize_and_lift_constants for each in holders],
-        "region": ACTIVE_PATCHES.get(),
-        "autocast around": module_state.caller_autocast_regions(),
-        "judge": bisector._State.active,
+        "fake rules": len(compat.fake_rules()),
+        "SymBool.__bool__": torch.SymBool.__bool__,
+        "pytree classes": set(pytree.SUPPORTED_NODES),
+        "backed_size_oblivious": compat.fx_config.backed_size_oblivious,
+        "constant lifting": [holder._materialize_and_lift_constants for holder in holders],
+        "active patches": ACTIVE_PATCHES.get(),
+        "autocast regions": module_state.caller_autocast_regions(),
+        "bisector": bisector._State.active,
         "profile": dict(compat.dynamo_profile.get_code_state()),
-        "loggers": [(each.level, each.disabled) for each in loggers],
+        "loggers": [(logger.level, logger.disabled) for logger in loggers],
         "globals": set(globals()),
         "free": compat.compile_lock.acquire(blocking=False) and not compat.compile_lock.release(),
-        "folder": _is_free(FOLDER),
-        "module": _of_module(MODULE),
-        "gradients": [None if each.grad is None else each.grad.tolist() for each in WEIGHTS],
+        "folder lock": _is_free(FOLDER),
+        "module": _get_module_state(MODULE),
+        "gradients": [None if w.grad is None else w.grad.tolist() for w in WEIGHTS],
         "optimizer": copy.deepcopy(OPTIMIZER.state_dict()),
         "random": torch.get_rng_state().tolist(),
-        "program": _of_program(PROGRAM),
+        "program": _get_program_state(PROGRAM),
     }  # fmt: skip
 
 
 def _is_free(folder: Path) -> bool:
-    """Whether nobody, this process included, holds the lock that writers of a folder take."""
+    """Return whether no process, including this one, holds the writer lock of a folder."""
     if atomic_files.fcntl is None:
         return True
     handle = os.open(folder, os.O_RDONLY)
@@ -132,17 +131,17 @@ def _is_free(folder: Path) -> bool:
 
 
 @contextmanager
-def _changed() -> Iterator[None]:
-    """What a forward may leave in its module."""
+def _change_module() -> Iterator[None]:
+    """Change the module as its forward may do."""
     with module_state.restore_state(MODULE, (X,)):
-        MODULE.seen.append(3)
+        MODULE.history.append(3)
         MODULE.register_buffer("new", torch.ones(1))
         MODULE.linear.weight.requires_grad_(False)
         yield
 
 
 @contextmanager
-def _written() -> Iterator[None]:
+def _write_module() -> Iterator[None]:
     with preserve_state(MODULE, (X,)):
         MODULE.train()
         MODULE.norm.running_mean.add_(1)  # type: ignore[union-attr]
@@ -150,91 +149,91 @@ def _written() -> Iterator[None]:
 
 
 @contextmanager
-def _stepped() -> Iterator[None]:
+def _step_optimizer() -> Iterator[None]:
     with preserve_optimizers(OPTIMIZER.step):
         OPTIMIZER.step()
         yield
 
 
 @contextmanager
-def _silent() -> Iterator[None]:
+def _silence_torch_onnx() -> Iterator[None]:
     with onnxscript_dispatcher._silence_torch_onnx():
         yield
 
 
-def _under_autocast() -> Any:
+def _suspend_autocast() -> Any:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         module_state.suspend_autocast()(module_state.caller_autocast_regions)()
 
 
-def _called_within() -> Any:
+def _use_autocast_regions() -> Any:
     with module_state.use_autocast_regions(
         (module_state.AutocastRegion("cpu", torch.bfloat16, True),)
     ):
         pass
 
 
-def _locked_folder() -> None:
+def _lock_folder() -> None:
     lock = atomic_files.FolderLock(FOLDER)
     with restore_on_exit(lock.release):
         lock.acquire()
         assert atomic_files.fcntl is None or not _is_free(FOLDER)
 
 
-def _in(made: Callable[[], Any]) -> Callable[[], None]:
+def _enter(make_context: Callable[[], Any]) -> Callable[[], None]:
     def work() -> None:
-        with made():
+        with make_context():
             pass
 
     return work
 
 
-HELD = module_state.module_tensors(MODULE)
-FOLDER = Path(tempfile.mkdtemp())  # one of this process, or others would hold its lock
+TENSORS = module_state.module_tensors(MODULE)
+FOLDER = Path(tempfile.mkdtemp())  # other processes do not lock this folder
 GRAPH = PROGRAM.graph_module
-WORKS: dict[str, Callable[[], Any]] = {
-    "in_onnx_export": _in(module_state.in_onnx_export),
-    "outside_autocast": _under_autocast,
-    "called_within": _called_within,
-    "bypass_export_some_errors": _in(ortable.bypass_export_some_errors),
-    "forward_replaced": _in(lambda: module_state.replace_forward(MODULE, torch.sin)),
-    "tensors_replaced": _in(lambda: module_state.replace_tensors(HELD, torch.clone)),
-    "new_buffers_forgotten": _in(lambda: module_state.discard_new_buffers(MODULE)),
-    "state_restored": _in(_changed),
-    "state_kept": _in(_written),
-    "observe": _in(lambda: ortable.observe(MODULE)),
-    "own_profile": _in(isolated_profile),
-    "judged_by": _in(lambda: bisector.filter_applications(lambda *_: False)),
-    "model_untouched": _in(lambda: preserve_model(MODULE, ((X,), {}), True)),
-    "optimizers_untouched": _in(_stepped),
-    "quiet guards": _in(
+CONTEXTS: dict[str, Callable[[], Any]] = {
+    "in_onnx_export": _enter(module_state.in_onnx_export),
+    "suspend_autocast": _suspend_autocast,
+    "use_autocast_regions": _use_autocast_regions,
+    "bypass_export_some_errors": _enter(ortable.bypass_export_some_errors),
+    "replace_forward": _enter(lambda: module_state.replace_forward(MODULE, torch.sin)),
+    "replace_tensors": _enter(lambda: module_state.replace_tensors(TENSORS, torch.clone)),
+    "discard_new_buffers": _enter(lambda: module_state.discard_new_buffers(MODULE)),
+    "restore_state": _enter(_change_module),
+    "preserve_state": _enter(_write_module),
+    "observe": _enter(lambda: ortable.observe(MODULE)),
+    "isolated_profile": _enter(isolated_profile),
+    "filter_applications": _enter(lambda: bisector.filter_applications(lambda *_: False)),
+    "preserve_model": _enter(lambda: preserve_model(MODULE, ((X,), {}), True)),
+    "preserve_optimizers": _enter(_step_optimizer),
+    "silence_loggers": _enter(
         lambda: module_state.silence_loggers(module_state.GUARDS_LOGGER, module_state.TRACE_LOGGER)
     ),
-    "silent": _in(_silent),
-    "mark_regions": _in(lambda: functionalize.mark_regions(GRAPH)),
-    "replace_scalar_constants": _in(lambda: functionalize.replace_scalar_constants(GRAPH)),
-    "shown_views": _in(lambda: functionalize.expose_aliases(GRAPH)),
-    "a flat call": _in(lambda: functionalize._flat_call_spec(PROGRAM)),
-    "constants kept": _in(lambda: functionalize._preserve_constants(PROGRAM)),
-    "pause_gc": _in(pause_gc),
-    "FolderLock": _locked_folder,
-    "loops": _in(
+    "silence_torch_onnx": _enter(_silence_torch_onnx),
+    "mark_regions": _enter(lambda: functionalize.mark_regions(GRAPH)),
+    "replace_scalar_constants": _enter(lambda: functionalize.replace_scalar_constants(GRAPH)),
+    "expose_aliases": _enter(lambda: functionalize.expose_aliases(GRAPH)),
+    "flat_call_spec": _enter(lambda: functionalize._flat_call_spec(PROGRAM)),
+    "preserve_constants": _enter(lambda: functionalize._preserve_constants(PROGRAM)),
+    "pause_gc": _enter(pause_gc),
+    "FolderLock": _lock_folder,
+    "intercept_loops": _enter(
         lambda: dynamic_loops.intercept_loops(dynamic_loops.LoopSession(2, frozenset()), MODULE)
     ),
 }
 
 
 @pytest.mark.alternates(parts=5)
-@pytest.mark.parametrize("name", WORKS)
+@pytest.mark.parametrize("name", CONTEXTS)
 def test_an_interrupt_at_any_spot_leaves_nothing_changed(name: str) -> None:
-    work = WORKS[name]
-    work()  # what is done once in a process is done
-    before = _state()
+    work = CONTEXTS[name]
+    work()  # warms up caches of this process
+    before = _get_state()
     count = interrupted_at(-1, work).passed
     assert count >= 2
-    assert _state() == before
-    for at in range(0, count, -(-count // MOST)):
-        spots = interrupted_at(at, work)
-        after = _state()
-        left = [key for key, value in before.items() if after[key] != value]
-        assert not left, f"{left} after an interrupt at {spots.where}"
+    assert _get_state() == before
+    for index in range(0, count, -(-count // MAX_SPOTS)):
+        spots = interrupted_at(index, work)
+        after = _get_state()
+        changed_keys = [key for key, value in before.items() if after[key] != value]
+        assert not changed_keys, f"{changed_keys} after an interrupt at {spots.where}"
