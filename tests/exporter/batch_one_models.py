@@ -1,4 +1,4 @@
-"""Small models of twelve kinds, each with an example of batch 1, for test_batch_one.py."""
+"""Twelve small models, each with an example of batch 1, for test_batch_one.py."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MakeCall = Callable[[int], Call]
 
 @dataclass(frozen=True)
 class Case:
-    """A module, a call of it for a batch size, what is dynamic, and the batches that are tried."""
+    """A module, its call for a batch size, its dynamic sizes and the batch sizes to run."""
 
     module: nn.Module
     call: MakeCall
@@ -31,7 +31,7 @@ def _images(*shape: int) -> MakeCall:
 
 
 class Attention(nn.Module):
-    """Self-attention. Its weights stay inside: eager has none of them for an empty batch."""
+    """Self-attention without its weights, of which eager returns none for an empty batch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class GruAfterAttention(Attention):
 
 
 class TwoLstms(nn.Module):
-    """Two layers in both directions."""
+    """A bidirectional LSTM of two layers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class TwoLstms(nn.Module):
 
 
 class UNet(nn.Module):
-    """One level, whose upper half is resized to what skips it."""
+    """A U-Net of one level, which resizes the upsampled half to the skip connection."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class UNet(nn.Module):
 
 
 class Detector(nn.Module):
-    """Boxes and scores by anchors, the best of them first."""
+    """A detector that returns the anchor boxes of the highest scores."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class Detector(nn.Module):
 
 
 class YoloClassifier(nn.Module):
-    """Convolutions, a block of attention over positions, a head."""
+    """Convolutions, a block of attention over positions, and a classifier head."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -116,8 +116,8 @@ class YoloClassifier(nn.Module):
 
     def forward(self, x):
         x = self.stem(x)
-        kept, changed = x.chunk(2, 1)
-        x = torch.cat([kept, changed + F.silu(self.inner(changed))], 1)
+        skipped, processed = x.chunk(2, 1)
+        x = torch.cat([skipped, processed + F.silu(self.inner(processed))], 1)
         batch, channels, height, width = x.shape
         q, k, v = self.qkv(x).view(batch, 2, 12, height * width).split([4, 4, 4], 2)
         weights = (q.transpose(-2, -1) @ k * 0.5).softmax(-1)
@@ -128,7 +128,7 @@ class YoloClassifier(nn.Module):
 
 @dataclass
 class Pair:
-    """Two tensors of one batch."""
+    """Two tensors of the same batch size."""
 
     left: torch.Tensor
     right: torch.Tensor
@@ -137,7 +137,7 @@ class Pair:
 torch.export.register_dataclass(Pair)
 
 
-class OfPair(nn.Module):
+class PairModel(nn.Module):
     """A model whose argument is a dataclass."""
 
     def __init__(self) -> None:
@@ -149,7 +149,7 @@ class OfPair(nn.Module):
 
 
 class Bert(nn.Module):
-    """BERT with its mask."""
+    """BERT with an attention mask."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -169,7 +169,7 @@ class Bert(nn.Module):
 
 
 class Llama(nn.Module):
-    """A decoder with a cache: logits, and the keys of its first layer."""
+    """A decoder with a cache that returns the logits and the keys of the first layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -250,7 +250,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "cache": lambda: Case(
         Llama(), _cache_call, {"input_ids": BATCH, "past_key_values": [BATCH] * 4}
     ),
-    "dataclass": lambda: Case(OfPair(), _pair_call, {"pair": Pair(BATCH, BATCH)}),
+    "dataclass": lambda: Case(PairModel(), _pair_call, {"pair": Pair(BATCH, BATCH)}),
     "YOLO": lambda: Case(YoloClassifier(), _images(3, 16, 16), {"x": BATCH}),
     "ViT": lambda: Case(Vit(), _images(3, 16, 16), {"pixels": BATCH}),
 }  # fmt: skip

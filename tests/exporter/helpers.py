@@ -1,4 +1,4 @@
-"""Running an exported model and comparing it with eager, apart from ortable's own validation."""
+"""Helpers that run an exported model in ONNX Runtime and compare it with eager."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import onnxruntime
 import torch
 from torch.utils import _pytree as pytree
 
-# Largest difference, relative to the largest expected value.
+# Tolerance for float32, relative to the largest expected value.
 FLOAT32 = 1e-4
 
 
 def feeds_of(
     model: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Tensors of a call by the names of the ONNX inputs, in the order of the call's leaves."""
+    """Return the tensors of a call by the names of the ONNX inputs, in the order of the leaves."""
     leaves = pytree.tree_leaves((tuple(args), dict(kwargs or {})))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     names = [value.name for value in model.graph.input]
@@ -30,8 +30,7 @@ def feeds_of(
 def run_onnx(
     model: Any, feeds: Mapping[str, Any], entries: Mapping[str, str] | None = None
 ) -> list[torch.Tensor]:
-    """Outputs of a ModelProto, or of a file, on ONNX Runtime's CPU provider, with entries of its
-    session's configuration."""
+    """Run a ModelProto or a model file on the CPU provider with entries of the session's config."""
     source = model.SerializeToString() if isinstance(model, onnx.ModelProto) else os.fspath(model)
     options = onnxruntime.SessionOptions()
     for key, value in (entries or {}).items():
@@ -41,28 +40,28 @@ def run_onnx(
 
 
 def eager(module: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> list:
-    """Flat tensor results of a call of a copy of the module; the arguments are not changed."""
+    """Return the flat tensor results of a copied module, which leaves the arguments unchanged."""
     module, args, kwargs = copy.deepcopy((module, tuple(args), dict(kwargs or {})))
     with torch.no_grad():
-        returned = module(*args, **kwargs)
-    return [torch.as_tensor(leaf) for leaf in pytree.tree_leaves(returned) if leaf is not None]
+        result = module(*args, **kwargs)
+    return [torch.as_tensor(leaf) for leaf in pytree.tree_leaves(result) if leaf is not None]
 
 
 def assert_close(
-    got: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], tolerance: float = FLOAT32
+    results: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], tolerance: float = FLOAT32
 ) -> None:
-    """Same number of results, and of each the same dtype, shape and values."""
-    assert len(got) == len(expected), (len(got), len(expected))
-    for index, (value, wanted) in enumerate(zip(got, expected, strict=True)):
-        assert value.dtype == wanted.dtype, (index, value.dtype, wanted.dtype)
-        assert value.shape == wanted.shape, (index, value.shape, wanted.shape)
-        if not wanted.is_floating_point():
-            assert torch.equal(value, wanted), index
-        elif wanted.numel():
-            finite = wanted[wanted.isfinite()]
+    """Check that the results agree in number, dtype, shape and values."""
+    assert len(results) == len(expected), (len(results), len(expected))
+    for index, (value, reference) in enumerate(zip(results, expected, strict=True)):
+        assert value.dtype == reference.dtype, (index, value.dtype, reference.dtype)
+        assert value.shape == reference.shape, (index, value.shape, reference.shape)
+        if not reference.is_floating_point():
+            assert torch.equal(value, reference), index
+        elif reference.numel():
+            finite = reference[reference.isfinite()]
             scale = max(1.0, finite.abs().max().item()) if finite.numel() else 1.0
             torch.testing.assert_close(
-                value, wanted, rtol=tolerance, atol=tolerance * scale, equal_nan=True
+                value, reference, rtol=tolerance, atol=tolerance * scale, equal_nan=True
             )
 
 
@@ -73,7 +72,7 @@ def assert_same(
     kwargs: Mapping[str, Any] | None = None,
     tolerance: float = FLOAT32,
 ) -> list[torch.Tensor]:
-    """The ONNX model returns what the module does on one call; returns the ONNX results."""
-    got = run_onnx(model, feeds_of(model, args, kwargs))
-    assert_close(got, eager(module, args, kwargs), tolerance)
-    return got
+    """Check that the ONNX model and the module agree on a call; return the ONNX results."""
+    results = run_onnx(model, feeds_of(model, args, kwargs))
+    assert_close(results, eager(module, args, kwargs), tolerance)
+    return results

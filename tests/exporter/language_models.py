@@ -1,5 +1,4 @@
-"""Small language models for the tests of the exporter: configurations with random weights, modules
-that take their cache as flat tensors, and greedy decoding with ONNX Runtime."""
+"""Small language models with random weights and flat caches, and greedy decoding."""
 
 from __future__ import annotations
 
@@ -23,14 +22,14 @@ _LLAMA = {
     "num_attention_heads": HEADS, "num_key_value_heads": 2, "max_position_embeddings": 64,
 }  # fmt: skip
 
-# how forward and its result call the cache: transformers 5.24 renamed it
+# The argument of forward that holds the cache, renamed in transformers 5.24.
 CACHE = (
     "cache"
     if "cache" in inspect.signature(transformers.LlamaForCausalLM.forward).parameters
     else "past_key_values"
 )
 
-# name of the architecture in transformers -> arguments of its configuration
+# Architecture of transformers -> arguments of its configuration.
 DECODERS: dict[str, dict[str, Any]] = {
     "gpt2": {**_TEXT, "n_layer": LAYERS, "n_head": HEADS, "n_embd": 32, "n_positions": 64},
     "llama": _LLAMA,
@@ -54,33 +53,33 @@ ENCODER_DECODERS: dict[str, dict[str, Any]] = {
 
 
 def build(name: str) -> Any:
-    """A model of transformers with random weights, in eval mode."""
+    """Return a model of transformers with random weights, in eval mode."""
     torch.manual_seed(0)
     config = transformers.AutoConfig.for_model(name, **{**DECODERS, **ENCODER_DECODERS}[name])
-    kind = (
+    auto_class = (
         transformers.AutoModelForCausalLM
         if name in DECODERS
         else transformers.AutoModelForSpeechSeq2Seq
         if name == "whisper"
         else transformers.AutoModelForSeq2SeqLM
     )
-    model = kind.from_config(config).eval()
-    model.generation_config.eos_token_id = None  # every text gets all its tokens
+    model = auto_class.from_config(config).eval()
+    model.generation_config.eos_token_id = None  # no early stop
     return model
 
 
 def flattened(cache: Any) -> list[torch.Tensor]:
-    """Keys and values of a cache, layer by layer."""
+    """Return the keys and values of a cache, layer by layer."""
     return [tensor for layer in cache.layers for tensor in (layer.keys, layer.values)]
 
 
 def random_cache(batch: int, heads: int, past: int) -> list[torch.Tensor]:
-    """Keys and values of all layers."""
+    """Return random keys and values for all layers."""
     return [torch.randn(batch, heads, past, WIDTH) for _ in range(2 * LAYERS)]
 
 
 class Decoder(torch.nn.Module):
-    """A decoder with its cache as a list of tensors: keys and values of layer 0, of layer 1..."""
+    """A decoder whose cache is a list of tensors: keys and values of layer 0, of layer 1, ..."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -104,7 +103,7 @@ class Decoder(torch.nn.Module):
         return out.logits, flattened(out.past_key_values)
 
     def example(self, batch: int, sequence: int, past: int) -> tuple[Any, ...]:
-        """Random arguments of a call."""
+        """Return random arguments of a call."""
         config = self.model.config
         heads = getattr(config, "num_key_value_heads", config.num_attention_heads)
         return (
@@ -134,8 +133,7 @@ class StaticDecoder(torch.nn.Module):
 
 
 class Encoder(torch.nn.Module):
-    """The encoder, and the keys and values that cross attention makes of its result: computed once
-    for a text."""
+    """An encoder that also returns the keys and values of cross attention."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -143,21 +141,21 @@ class Encoder(torch.nn.Module):
         layers = model.get_decoder()
         if hasattr(layers, "block"):
             attentions = [block.layer[1].EncDecAttention for block in layers.block]
-            pairs = [(each.k, each.v) for each in attentions]
+            pairs = [(attention.k, attention.v) for attention in attentions]
         else:
             pairs = [(layer.encoder_attn.k_proj, layer.encoder_attn.v_proj)
                      for layer in layers.layers]  # fmt: skip
-        self.projections = torch.nn.ModuleList(each for pair in pairs for each in pair)
+        self.projections = torch.nn.ModuleList(linear for pair in pairs for linear in pair)
 
-    def forward(self, given: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        hidden = self.encoder(given).last_hidden_state
+    def forward(self, features: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        hidden = self.encoder(features).last_hidden_state
         shape = (*hidden.shape[:2], HEADS, WIDTH)
-        cross = [each(hidden).view(shape).transpose(1, 2) for each in self.projections]
+        cross = [linear(hidden).view(shape).transpose(1, 2) for linear in self.projections]
         return hidden, cross
 
 
 class CrossDecoder(torch.nn.Module):
-    """A decoder with a growing cache of its own and a fixed one of the encoder."""
+    """A decoder with its own growing cache and the encoder's fixed cache."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -183,14 +181,14 @@ class CrossDecoder(torch.nn.Module):
 
 
 def session_of(model: Any) -> onnxruntime.InferenceSession:
-    """A session of ONNX Runtime on the CPU."""
+    """Return a session of ONNX Runtime on the CPU."""
     return onnxruntime.InferenceSession(
         model.SerializeToString(), providers=["CPUExecutionProvider"]
     )
 
 
 def call(session: onnxruntime.InferenceSession, tensors: Sequence[Any]) -> list[torch.Tensor]:
-    """Outputs of a session for its inputs in order."""
+    """Run a session with tensors in the order of its inputs."""
     flat = torch.utils._pytree.tree_leaves(tuple(tensors))
     names = [spec.name for spec in session.get_inputs()]
     feeds = {name: tensor.numpy() for name, tensor in zip(names, flat, strict=True)}
@@ -199,7 +197,7 @@ def call(session: onnxruntime.InferenceSession, tensors: Sequence[Any]) -> list[
 
 @functools.cache
 def exported_decoder(name: str) -> tuple[Decoder, onnxruntime.InferenceSession]:
-    """A decoder and its session: batch, sequence and past are dynamic."""
+    """Return a decoder and its session, whose batch, sequence and past length are dynamic."""
     decoder = Decoder(build(name))
     model = ortable.to_onnx(
         decoder,
@@ -216,14 +214,14 @@ def exported_decoder(name: str) -> tuple[Decoder, onnxruntime.InferenceSession]:
 
 @functools.cache
 def exported_encoder_decoder(name: str) -> tuple[Any, Any, Any]:
-    """The model, the session of its encoder and that of its decoder."""
+    """Return the model, the session of its encoder and the session of its decoder."""
     model = build(name)
-    given = sample_of_encoder(name, 2)
+    features = sample_of_encoder(name, 2)
     encoder, decoder = Encoder(model), CrossDecoder(model)
     length = {} if name == "whisper" else {1: "length"}
-    encoded = ortable.to_onnx(encoder, (given,), dynamic_shapes=({0: "batch", **length},))
-    hidden, cross = encoder(given)
-    fixed = {0: "batch", **({2: "length"} if length else {})}
+    encoded = ortable.to_onnx(encoder, (features,), dynamic_shapes=({0: "batch", **length},))
+    hidden, cross = encoder(features)
+    cross_shape = {0: "batch", **({2: "length"} if length else {})}
     decoded = ortable.to_onnx(
         decoder,
         (torch.zeros(2, 3, dtype=torch.int64), hidden, random_cache(2, HEADS, 4), cross),
@@ -231,14 +229,14 @@ def exported_encoder_decoder(name: str) -> tuple[Any, Any, Any]:
             {0: "batch", 1: "sequence"},
             {0: "batch", **length},
             [{0: "batch", 2: "past"}] * (2 * LAYERS),
-            [fixed] * (2 * LAYERS),
+            [cross_shape] * (2 * LAYERS),
         ),
     )
     return model, session_of(encoded), session_of(decoded)
 
 
 def sample_of_encoder(name: str, batch: int, length: int = 7) -> torch.Tensor:
-    """Tokens, or the spectrogram of a sound of the only length that Whisper takes."""
+    """Return random tokens, or for Whisper a spectrogram of the only length that it supports."""
     if name == "whisper":
         return torch.randn(batch, 8, 40)
     return torch.randint(3, VOCABULARY, (batch, length))
@@ -250,11 +248,10 @@ def greedy(
     cache: list[torch.Tensor],
     count: int,
 ) -> torch.Tensor:
-    """The prompt and the ``count`` likeliest tokens after it; ``step(tokens, cache)`` returns the
-    logits and the new cache, ``tokens`` are those that are not in the cache yet."""
-    tokens, given = prompt, prompt
+    """Return the prompt and ``count`` greedy tokens; ``step`` takes new tokens and the cache."""
+    tokens, new_tokens = prompt, prompt
     for _ in range(count):
-        logits, *cache = step(given, cache)
-        given = logits[:, -1].argmax(-1, keepdim=True)
-        tokens = torch.cat([tokens, given], dim=1)
+        logits, *cache = step(new_tokens, cache)
+        new_tokens = logits[:, -1].argmax(-1, keepdim=True)
+        tokens = torch.cat([tokens, new_tokens], dim=1)
     return tokens

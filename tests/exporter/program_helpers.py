@@ -1,5 +1,4 @@
-"""What the tests of OnnxProgram share: a small module, and a call that is compared with eager's
-in values, types and containers. Called by test_program*.py."""
+"""A small module and a comparison with eager in values, types and containers."""
 
 from __future__ import annotations
 
@@ -15,51 +14,51 @@ X = (torch.arange(12.0).reshape(4, 3) / 7,)
 
 
 def module_of(forward: Any, **members: Any) -> torch.nn.Module:
-    """A module whose forward is a function of (self, ...)."""
-    made = type("Made", (torch.nn.Module,), {"forward": forward})()
+    """Return a module whose forward is a function of (self, ...)."""
+    module = type("Made", (torch.nn.Module,), {"forward": forward})()
     for name, value in members.items():
         if isinstance(value, torch.Tensor):
-            made.register_buffer(name, value)
+            module.register_buffer(name, value)
         else:
-            setattr(made, name, value)
-    return made
+            setattr(module, name, value)
+    return module
 
 
-def assert_like(got: Any, expected: Any) -> None:
-    """Equal structure, types and values."""
-    assert type(got) is type(expected) or isinstance(expected, torch.nn.Parameter)
+def assert_like(result: Any, expected: Any) -> None:
+    """Check that two results have equal structure, types and values."""
+    assert type(result) is type(expected) or isinstance(expected, torch.nn.Parameter)
     if isinstance(expected, torch.Tensor):
-        assert (got.dtype, got.shape, got.device) == (
+        assert (result.dtype, result.shape, result.device) == (
             expected.dtype, expected.shape, expected.device,
         )  # fmt: skip
-        torch.testing.assert_close(got, expected, equal_nan=True)
+        torch.testing.assert_close(result, expected, equal_nan=True)
     elif isinstance(expected, dict):
-        assert list(got) == list(expected)
+        assert list(result) == list(expected)
         for key in expected:
-            assert_like(got[key], expected[key])
+            assert_like(result[key], expected[key])
     elif isinstance(expected, (list, tuple)):
-        assert len(got) == len(expected)
-        for one, other in zip(got, expected, strict=True):
-            assert_like(one, other)
+        assert len(result) == len(expected)
+        for got_item, expected_item in zip(result, expected, strict=True):
+            assert_like(got_item, expected_item)
     elif dataclasses.is_dataclass(expected):
-        assert_like(vars(got), vars(expected))
+        assert_like(vars(result), vars(expected))
     else:
-        assert got == expected
+        assert result == expected
 
 
 def check(module: Any, program: OnnxProgram, *args: Any, **kwargs: Any) -> Any:
-    """The program returns what the module does, and leaves the arguments as the module does."""
-    ours, theirs = copy.deepcopy((args, kwargs)), copy.deepcopy((args, kwargs))
+    """Check that the program and the module return the same and modify the arguments alike."""
+    program_call, eager_call = copy.deepcopy((args, kwargs)), copy.deepcopy((args, kwargs))
     with torch.no_grad():
-        expected = copy.deepcopy(module)(*theirs[0], **theirs[1])
-    got = program(*ours[0], **ours[1])
-    assert_like(got, expected)
-    assert_like(list(ours), list(theirs))
-    return got
+        expected = copy.deepcopy(module)(*eager_call[0], **eager_call[1])
+    result = program(*program_call[0], **program_call[1])
+    assert_like(result, expected)
+    assert_like(list(program_call), list(eager_call))
+    return result
 
 
 class Small(torch.nn.Module):
-    """A linear layer and one that is not."""
+    """A linear layer and ReLU."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Small models, torchao's recipes for them, and what ONNX Runtime makes of the exported graphs."""
+"""Small models, torchao's recipes for them, and the optimized graphs of ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Mlp(nn.Module):
 
 
 class Block(nn.Module):
-    """An encoder layer as BERT has it: attention of two heads, GELU, layer norms."""
+    """An encoder layer of BERT: attention of two heads, GELU, layer norms."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,13 +57,13 @@ class Block(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         query, key, value = (self.heads(f(x)) for f in (self.query, self.key, self.value))
         weights = torch.softmax(query @ key.transpose(-1, -2) / 32**0.5, dim=-1)
-        mixed = (weights @ value).transpose(1, 2).reshape(x.shape)
-        x = self.before(x + self.out(mixed))
+        attended = (weights @ value).transpose(1, 2).reshape(x.shape)
+        x = self.before(x + self.out(attended))
         return self.after(x + self.down(nn.functional.gelu(self.up(x))))
 
 
 def recipe(name: str, **options: Any) -> Any:
-    """torchao's quantizer for x86 (uint8 activations) or XNNPACK (int8)."""
+    """Return torchao's quantizer for x86 (uint8 activations) or XNNPACK (int8)."""
     if name == "x86":
         from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
 
@@ -76,7 +76,7 @@ def recipe(name: str, **options: Any) -> Any:
 
 
 def converted(module: nn.Module, x: torch.Tensor, quantizer: Any, dynamic: Any = None) -> nn.Module:
-    """The module after PT2E: calibrated on normal values, weights folded into codes."""
+    """Return the module after PT2E, calibrated on normal values, with quantized weights."""
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     graph = torch.export.export(module.eval(), (x,), dynamic_shapes=dynamic).module()
@@ -88,23 +88,23 @@ def converted(module: nn.Module, x: torch.Tensor, quantizer: Any, dynamic: Any =
 
 
 def operators(model: onnx.ModelProto) -> dict[str, int]:
-    """How many nodes of each operator a model has."""
+    """Count the nodes of each operator in a model."""
     return dict(collections.Counter(node.op_type for node in model.graph.node))
 
 
 def results(
     model: onnx.ModelProto, args: Sequence[torch.Tensor], folder: Any
 ) -> tuple[torch.Tensor, torch.Tensor, dict[str, int]]:
-    """First output without and with ONNX Runtime's optimizations, and the optimized operators."""
+    """Return the first output without and with optimizations, and the optimized operators."""
     feeds = feeds_of(model, args)
     proto = model.SerializeToString()
-    found: list[Callable[..., Any] | Any] = []
+    outputs: list[Callable[..., Any] | Any] = []
     for level in ("ORT_DISABLE_ALL", "ORT_ENABLE_ALL"):
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
         options.optimized_model_filepath = str(folder / f"{level}.onnx")
         session = onnxruntime.InferenceSession(proto, options, providers=["CPUExecutionProvider"])
-        found.append(torch.from_numpy(session.run(None, feeds)[0]))
+        outputs.append(torch.from_numpy(session.run(None, feeds)[0]))
     optimized = onnx.load(folder / "ORT_ENABLE_ALL.onnx")
-    return found[0], found[1], operators(optimized)
+    return outputs[0], outputs[1], operators(optimized)

@@ -1,5 +1,4 @@
-"""What is active where to_onnx is called, or was when the model was made: autocast, inference mode;
-and torch.onnx.is_in_onnx_export while a model is captured."""
+"""The caller's autocast and inference mode, and torch.onnx.is_in_onnx_export during capture."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from tests.backend.threads import in_threads
 from .helpers import assert_close, assert_same, feeds_of, run_onnx
 
 X = torch.rand(4, 3)
-WAYS = [{"strict": False}, {"strict": True}, {"tracing": True}]
+CAPTURE_SETTINGS = [{"strict": False}, {"strict": True}, {"tracing": True}]
 
 
 class Layer(torch.nn.Module):
@@ -33,19 +32,19 @@ class Layer(torch.nn.Module):
         return y.float()
 
 
-class Chooses(torch.nn.Module):
-    """As libraries do that have another form of an algorithm for ONNX."""
+class ExportBranch(torch.nn.Module):
+    """A module that computes differently for ONNX, as some libraries do."""
 
     def forward(self, x):
         return x * 2 if torch.onnx.is_in_onnx_export() else x + x
 
 
-class Fails(torch.nn.Module):
+class FailingModule(torch.nn.Module):
     def forward(self, x):
         raise ValueError("bad thing")
 
 
-class Counts(torch.nn.Module):
+class CallCounter(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.norm = torch.nn.BatchNorm1d(3)
@@ -63,23 +62,23 @@ def operators(model: Any) -> list[str]:
     return [node.op_type for node in model.graph.node]
 
 
-def read_by_dynamo(module: torch.nn.Module) -> list[Any]:
-    """What the graph calls that dynamo makes of a module."""
-    called: list[Any] = []
+def capture_with_dynamo(module: torch.nn.Module) -> list[Any]:
+    """Return the call targets of the graph that dynamo captures of a module."""
+    targets: list[Any] = []
 
     def backend(graph_module: torch.fx.GraphModule, example: Any) -> Any:
-        called.extend(n.target for n in graph_module.graph.nodes if n.op == "call_function")
+        targets.extend(n.target for n in graph_module.graph.nodes if n.op == "call_function")
         return graph_module.forward
 
     torch._dynamo.reset()
     torch.compile(module, backend=backend, fullgraph=True)(X)
-    return called
+    return targets
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_module_is_captured_under_the_callers_autocast(way: dict[str, Any]) -> None:
-    module, options = Layer(), ExportOptions(validate=True, **way)
-    scales = {} if "tracing" in way else {"first": torch.rand(4, 1)}
+@pytest.mark.parametrize("settings", CAPTURE_SETTINGS)
+def test_a_module_is_captured_under_the_callers_autocast(settings: dict[str, Any]) -> None:
+    module, options = Layer(), ExportOptions(validate=True, **settings)
+    scales = {} if "tracing" in settings else {"first": torch.rand(4, 1)}
     shapes = {name: {0: "batch"} for name in ("x", *scales)}
     with torch.autocast("cpu", dtype=torch.bfloat16):
         expected = module(X, **scales)
@@ -93,12 +92,12 @@ def test_a_module_is_captured_under_the_callers_autocast(way: dict[str, Any]) ->
 
 
 def test_weights_of_a_model_under_autocast_keep_their_dtype_and_values() -> None:
-    """Rewrites compute new weights of others, outside of autocast."""
+    """Rewrites fold weights outside of autocast."""
     module = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 1), torch.nn.BatchNorm2d(3)).eval()
     args = (torch.rand(1, 2, 4, 4),)
     with torch.autocast("cpu", enabled=False):
-        plain = to_onnx(module, args)
-    assert_same(plain, module, args)
+        float32_model = to_onnx(module, args)
+    assert_same(float32_model, module, args)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         model = to_onnx(module, args, validate=True)
     assert "Cast" in operators(model)
@@ -111,21 +110,21 @@ def test_a_program_is_converted_as_it_is() -> None:
     assert operators(model) == ["Gemm"]
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_torch_onnx_says_that_an_export_is_under_way(way: dict[str, Any]) -> None:
-    model = to_onnx(Chooses(), (X,), export_options=ExportOptions(**way), validate=True)
+@pytest.mark.parametrize("settings", CAPTURE_SETTINGS)
+def test_torch_onnx_says_that_an_export_is_under_way(settings: dict[str, Any]) -> None:
+    model = to_onnx(ExportBranch(), (X,), export_options=ExportOptions(**settings), validate=True)
     assert operators(model) == ["Mul"]
     assert not torch.onnx.is_in_onnx_export()
     with pytest.raises(ExportError, match="bad thing"):
-        to_onnx(Fails(), (X,), export_options=ExportOptions(**way))
+        to_onnx(FailingModule(), (X,), export_options=ExportOptions(**settings))
     assert not torch.onnx.is_in_onnx_export()
-    assert read_by_dynamo(Chooses()) == [operator.add]
+    assert capture_with_dynamo(ExportBranch()) == [operator.add]
 
 
 def test_exports_in_threads_say_so_until_the_last_one_ends() -> None:
-    """Each of them is under way while others begin and end."""
+    """Two exports overlap, and the second one ends last."""
     first_inside, second_inside, first_done = (threading.Event() for _ in range(3))
-    seen: list[bool] = []
+    observed: list[bool] = []
 
     def first() -> None:
         with in_onnx_export():
@@ -138,13 +137,13 @@ def test_exports_in_threads_say_so_until_the_last_one_ends() -> None:
         with in_onnx_export():
             second_inside.set()
             first_done.wait(10)
-            seen.append(torch.onnx.is_in_onnx_export())
-            seen.append(read_by_dynamo(Chooses()) == [operator.mul])
+            observed.append(torch.onnx.is_in_onnx_export())
+            observed.append(capture_with_dynamo(ExportBranch()) == [operator.mul])
 
-    in_threads(2, lambda number: (first, second)[number]())
-    assert seen == [True, True]
+    in_threads(2, lambda index: (first, second)[index]())
+    assert observed == [True, True]
     assert not torch.onnx.is_in_onnx_export()
-    assert read_by_dynamo(Chooses()) == [operator.add]
+    assert capture_with_dynamo(ExportBranch()) == [operator.add]
 
 
 def test_an_export_inside_another_changes_nothing_when_it_ends() -> None:
@@ -159,13 +158,13 @@ def test_an_export_inside_another_changes_nothing_when_it_ends() -> None:
 @pytest.mark.parametrize("inside", [False, True])
 def test_weights_and_arguments_that_were_made_in_inference_mode(strict: bool, inside: bool) -> None:
     with torch.inference_mode():
-        module, x = Counts().eval(), torch.rand(4, 3)
-    before = dict(module.named_parameters(remove_duplicate=False))
+        module, x = CallCounter().eval(), torch.rand(4, 3)
+    original = dict(module.named_parameters(remove_duplicate=False))
     with torch.inference_mode(inside):
         model = to_onnx(module, (x,), export_options=ExportOptions(strict=strict), validate=True)
-    after = dict(module.named_parameters(remove_duplicate=False))
-    assert all(after[name] is value for name, value in before.items())
+    current = dict(module.named_parameters(remove_duplicate=False))
+    assert all(current[name] is value for name, value in original.items())
     assert module.calls.is_inference() and module.calls.tolist() == [0, 0, 0]
-    got = run_onnx(model, {"x": x.numpy()})
+    outputs = run_onnx(model, {"x": x.numpy()})
     with torch.inference_mode():
-        assert_close(got, [module(x), module.calls])
+        assert_close(outputs, [module(x), module.calls])

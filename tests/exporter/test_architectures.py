@@ -1,6 +1,7 @@
-"""Architectures that people export, with fixed and with free dimensions: all of them convert, pass
-onnx's checker, run in ONNX Runtime and compute what eager does, on another size too. The commit
-chooses which of both an architecture has; the sweeps run the other."""
+"""Common architectures with static and dynamic sizes, compared with eager.
+
+The commit chooses which variant of an architecture runs; the sweeps run the other.
+"""
 
 from __future__ import annotations
 
@@ -20,20 +21,20 @@ from .helpers import assert_same
 
 @functools.lru_cache(maxsize=1)
 def module_of(name: str) -> torch.nn.Module:
-    """Tests of one architecture stand together and share its module."""
+    """Return the module, cached for the consecutive tests of one architecture."""
     return build_architecture(name)
 
 
-def exported(name: str, dynamic: bool) -> torch.export.ExportedProgram:
+def export_architecture(name: str, dynamic: bool) -> torch.export.ExportedProgram:
     architecture = ARCHITECTURES[name]
     args, kwargs = architecture.call()
     dims: Any = architecture.dynamic_shapes() if dynamic else None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # attributes that modules assign while they are traced
+        warnings.simplefilter("ignore")  # Modules assign attributes while they are traced.
         return torch.export.export(module_of(name), args, kwargs, dynamic_shapes=dims, strict=False)
 
 
-def free_dimensions(model: onnx.ModelProto) -> set[str]:
+def symbolic_dimensions(model: onnx.ModelProto) -> set[str]:
     return {
         dim.dim_param
         for value in model.graph.input
@@ -47,9 +48,9 @@ def free_dimensions(model: onnx.ModelProto) -> set[str]:
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_an_architecture_computes_what_eager_does(name: str, dynamic: bool) -> None:
     architecture, module = ARCHITECTURES[name], module_of(name)
-    model = ortable.to_onnx(exported(name, dynamic))
+    model = ortable.to_onnx(export_architecture(name, dynamic))
     onnx.checker.check_model(model, full_check=True)
-    assert bool(free_dimensions(model)) == dynamic
+    assert bool(symbolic_dimensions(model)) == dynamic
     calls = [architecture.call()]
     if dynamic:
         calls.append(architecture.call(**architecture.second))

@@ -1,5 +1,4 @@
-"""Arguments of the wrong type are refused by name before torch makes a graph, with what to give
-instead; nothing is written, and nothing is taken for something else."""
+"""Wrong arguments raise errors that name them, before the module is captured."""
 
 from __future__ import annotations
 
@@ -26,14 +25,14 @@ LINEAR = torch.nn.Linear(3, 2)
 
 
 class Untouched(torch.nn.Module):
-    """A wrong argument is found before the forward runs."""
+    """A module whose forward must not run."""
 
     def forward(self, x):
-        raise AssertionError("the forward was run")
+        raise AssertionError("forward ran")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         ({"verbose": None}, r"verbose is 0 \(silent\), 1 \(the steps\) or 2 .*, not None"),
         ({"verbose": -1}, "verbose is 0"),
@@ -74,8 +73,8 @@ class Untouched(torch.nn.Module):
         ({"export_options": True}, "export_options is an ExportOptions or None, not bool"),
     ],
 )
-def test_a_wrong_argument_is_named_before_the_forward_runs(arguments, words) -> None:
-    with pytest.raises((ExportError, InputError, OptionError), match=words):
+def test_a_wrong_argument_is_named_before_the_forward_runs(arguments, message) -> None:
+    with pytest.raises((ExportError, InputError, OptionError), match=message):
         to_onnx(Untouched(), **{"args": (X,), **arguments})
 
 
@@ -87,7 +86,7 @@ def test_a_flag_is_a_bool(name, value) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
         ({"progress": True}, "progress is called with a phase and its seconds"),
         ({"metadata": "license"}, "metadata is a dict from text to text or None, not 'license'"),
@@ -97,26 +96,26 @@ def test_a_flag_is_a_bool(name, value) -> None:
         ({"decomposition_table": "some"}, "decomposition_table is one of"),
     ],
 )
-def test_export_options_of_the_wrong_type(options, words) -> None:
-    with pytest.raises(OptionError, match=words):
+def test_export_options_of_the_wrong_type(options, message) -> None:
+    with pytest.raises(OptionError, match=message):
         ExportOptions(**options)
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
         ({"without": "one_hot"}, "without is a collection of names of patches, not 'one_hot'"),
         ({"without": None}, "without is a collection"),
         ({"patch_torch": "no"}, "patch_torch is True or False, not 'no'"),
     ],
 )
-def test_a_bypass_with_options_of_the_wrong_type(options, words) -> None:
-    with pytest.raises(OptionError, match=words), bypass_export_some_errors(**options):
+def test_a_bypass_with_options_of_the_wrong_type(options, message) -> None:
+    with pytest.raises(OptionError, match=message), bypass_export_some_errors(**options):
         pass
 
 
 @pytest.mark.parametrize(
-    "made",
+    "make_model",
     [
         lambda: torch.jit.trace(LINEAR, (X,)),
         lambda: torch.jit.script(LINEAR),
@@ -125,11 +124,11 @@ def test_a_bypass_with_options_of_the_wrong_type(options, words) -> None:
     ids=["traced", "scripted", "function"],
 )
 @pytest.mark.parametrize("bypass", [False, True])
-def test_torchscript_is_answered_with_the_module_it_was_made_of(made, bypass) -> None:
-    words = re.escape("to_onnx(module, args) instead of to_onnx(torch.jit.trace(module, args)")
+def test_torchscript_is_answered_with_the_module_it_was_made_of(make_model, bypass) -> None:
+    message = re.escape("to_onnx(module, args) instead of to_onnx(torch.jit.trace(module, args)")
     options = ExportOptions(fallback=bypass)
-    with pytest.raises(ExportError, match=words):
-        to_onnx(made(), (X,), dynamic_shapes={"x": {0: "n"}}, export_options=options)
+    with pytest.raises(ExportError, match=message):
+        to_onnx(make_model(), (X,), dynamic_shapes={"x": {0: "n"}}, export_options=options)
 
 
 def test_a_class_in_place_of_a_module() -> None:
@@ -143,8 +142,8 @@ def test_a_text_among_the_results(strict) -> None:
         def forward(self, x):
             return {"sum": x + 1, "name": "hello"}
 
-    words = r"result 1 of the model is 'hello' \(str\): an ONNX model can only return tensors"
-    with pytest.raises(ConversionError, match=words):
+    message = r"result 1 of the model is 'hello' \(str\): an ONNX model can only return tensors"
+    with pytest.raises(ConversionError, match=message):
         to_onnx(Named(), (X,), export_options=ExportOptions(strict=strict))
 
 
@@ -180,7 +179,7 @@ def test_chosen_names_are_kept_even_when_an_intermediate_result_has_them() -> No
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
         ({"input_names": ["a", "b"]}, r"2 names \['a', 'b'\], but the model has 1 inputs: \['x'\]"),
         ({"output_names": []}, r"0 names \[\], but the model has 1 outputs: \['output_0'\]"),
@@ -188,8 +187,8 @@ def test_chosen_names_are_kept_even_when_an_intermediate_result_has_them() -> No
         ({"output_names": ["x"], "input_names": ["x"]}, "'x' is the name of an input and of an"),
     ],
 )
-def test_wrong_names_say_what_was_expected(options, words) -> None:
-    with pytest.raises(ExportError, match=words):
+def test_wrong_names_say_what_was_expected(options, message) -> None:
+    with pytest.raises(ExportError, match=message):
         export(Neuron(), (torch.rand(5, 3),), **options)
 
 
@@ -232,9 +231,9 @@ def test_opset_and_dict_of_opsets_are_written() -> None:
 def test_parameters_are_matched_by_every_spelling_and_arguments_in_order() -> None:
     model = Neuron()
     x = torch.rand(5, 3)
-    found = match_input_parameters(model, ["p_linear_weight", "x", "linear.bias"], (x,))
-    assert list(found) == ["p_linear_weight", "x", "linear.bias"]
-    assert found["p_linear_weight"] is model.linear.weight
-    assert found["x"] is x
+    matches = match_input_parameters(model, ["p_linear_weight", "x", "linear.bias"], (x,))
+    assert list(matches) == ["p_linear_weight", "x", "linear.bias"]
+    assert matches["p_linear_weight"] is model.linear.weight
+    assert matches["x"] is x
     with pytest.raises(InputError, match=r"1 arguments .* 2 inputs .*\['x', 'y'\]"):
         match_input_parameters(model, ["x", "y"], (x,))

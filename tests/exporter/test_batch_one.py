@@ -1,5 +1,4 @@
-"""Exports from an example of batch 1: the dimension is enlarged for the capture, 1 and 0 are proved
-or refused with the line that makes the difference."""
+"""Exports from an example of batch 1, which are proved or refused for sizes 1 and 0."""
 
 from __future__ import annotations
 
@@ -28,8 +27,8 @@ KINDS: dict[str, Any] = {
 }
 
 
-def _marked(dynamic: Any, kind: str) -> Any:
-    """The structure with another mark in place of each name: one Dim for one name."""
+def _mark(dynamic: Any, kind: str) -> Any:
+    """Replace each name by a mark of this kind, the same mark for the same name."""
     marks: dict[str, Any] = {}
 
     def mark(leaf: Any) -> Any:
@@ -38,16 +37,16 @@ def _marked(dynamic: Any, kind: str) -> Any:
     return pytree.tree_map(mark, dynamic)
 
 
-def _same(program: Any, module: torch.nn.Module, call: Any) -> None:
-    """The program returns what the module does, or refuses the call that the module refuses."""
+def _check(program: Any, module: torch.nn.Module, call: Any) -> None:
+    """Check that the program and the module return the same, or both refuse the call."""
     args, kwargs = copy.deepcopy(call)
     try:
         with torch.no_grad():
             expected = module(*args, **kwargs)
     except RuntimeError as error:
-        words = str(error).splitlines()[0]
+        message = str(error).splitlines()[0]
         with pytest.raises(
-            InputError, match=re.escape(f"at 0 the module raises RuntimeError: {words}")
+            InputError, match=re.escape(f"at 0 the module raises RuntimeError: {message}")
         ):
             program(*call[0], **call[1])
         return
@@ -63,14 +62,14 @@ def test_an_export_of_batch_one_equals_eager_at_others(name: str, kind: str) -> 
     case = CASES[name]()
     case.module.eval()
     call = case.call(1)
-    before = copy.deepcopy(call)
+    original = copy.deepcopy(call)
     program = ortable.export(
-        case.module, *call, dynamic_shapes=_marked(case.dynamic, kind), validate=True
+        case.module, *call, dynamic_shapes=_mark(case.dynamic, kind), validate=True
     )
-    for one, other in zip(pytree.tree_leaves(call), pytree.tree_leaves(before), strict=True):
-        assert torch.equal(one, other)  # the caller's tensors are as they were
+    for tensor, copied in zip(pytree.tree_leaves(call), pytree.tree_leaves(original), strict=True):
+        assert torch.equal(tensor, copied)  # The export does not modify the arguments.
     for batch in case.batches:
-        _same(program, case.module, case.call(batch))
+        _check(program, case.module, case.call(batch))
 
 
 def _branch(self, x):
@@ -105,7 +104,7 @@ def _largest(self, x):
     return x.amax(0)
 
 
-def _program(forward: Any, size: int, mark: Any = "batch", count: int = 1) -> Any:
+def _export_function(forward: Any, size: int, mark: Any = "batch", count: int = 1) -> Any:
     args = tuple(torch.randn(size, 4) for _ in range(count))
     return ortable.export(module_of(forward), args, dynamic_shapes=tuple([{0: mark}] * count))
 
@@ -126,9 +125,11 @@ def _program(forward: Any, size: int, mark: Any = "batch", count: int = 1) -> An
 def test_a_small_size_at_which_the_module_differs_is_refused_with_its_line(
     forward, count, size, line, kind
 ) -> None:
-    program = _program(forward, 3, KINDS[kind]("batch"), count)
+    program = _export_function(forward, 3, KINDS[kind]("batch"), count)
     for batch in (2, 5):
-        _same(program, module_of(forward), (tuple(torch.randn(batch, 4) for _ in range(count)), {}))
+        _check(
+            program, module_of(forward), (tuple(torch.randn(batch, 4) for _ in range(count)), {})
+        )
     with pytest.raises(InputError, match=f"takes {size + 1} or more there: at {size} .*{line}"):
         program(*(torch.randn(size, 4) for _ in range(count)))
 
@@ -137,22 +138,22 @@ def test_a_small_size_at_which_the_module_differs_is_refused_with_its_line(
 def test_an_example_of_two_takes_one_and_none(kind: str) -> None:
     case = CASES["attention"]()
     call = case.call(2)
-    program = ortable.export(case.module.eval(), *call, dynamic_shapes=_marked(case.dynamic, kind))
+    program = ortable.export(case.module.eval(), *call, dynamic_shapes=_mark(case.dynamic, kind))
     for batch in (1, 0, 4):
-        _same(program, case.module, case.call(batch))
+        _check(program, case.module, case.call(batch))
 
 
 def test_a_branch_on_the_size_of_the_example_keeps_the_side_of_the_example() -> None:
     with pytest.warns(UserWarning, match=r"batch == 1[\s\S]*if x.shape\[0\] == 1"):
-        program = _program(_branch, 1)
-    _same(program, module_of(_branch), ((torch.randn(1, 4),), {}))
+        program = _export_function(_branch, 1)
+    _check(program, module_of(_branch), ((torch.randn(1, 4),), {}))
     with pytest.raises(InputError, match=r"batch == 1 \(test_batch_one.py"):
         program(torch.randn(2, 4))
 
 
 def test_an_example_that_differs_from_all_other_sizes_is_refused() -> None:
     with pytest.raises(ExportError, match=r"batch=1.*return x.squeeze"):
-        _program(_squeeze, 1)
+        _export_function(_squeeze, 1)
 
 
 def test_a_branch_on_one_has_both_sides_with_a_fallback() -> None:
@@ -163,27 +164,29 @@ def test_a_branch_on_one_has_both_sides_with_a_fallback() -> None:
         dynamic_shapes=({0: "batch"},),
         export_options=ortable.ExportOptions(fallback=True, guards="ignore"),
     )
-    _same(program, module, ((torch.randn(1, 4),), {}))
+    _check(program, module, ((torch.randn(1, 4),), {}))
 
 
 def test_tensors_that_belong_together_without_a_name_grow_together() -> None:
+    """Unnamed dimensions that must be equal are enlarged together."""
     module = module_of(lambda self, x, y: x + y)
     for mark in (Dim.DYNAMIC, Dim.AUTO):
         args = (torch.randn(1, 4), torch.randn(1, 4))
         program = ortable.export(module, args, dynamic_shapes=({0: mark}, {0: mark}))
         for batch in (1, 2, 5, 0):
-            _same(program, module, ((torch.randn(batch, 4), torch.randn(batch, 4)), {}))
+            _check(program, module, ((torch.randn(batch, 4), torch.randn(batch, 4)), {}))
         with pytest.raises(InputError, match="one size"):
             program(torch.randn(1, 4), torch.randn(5, 4))
 
 
 def test_axes_that_the_model_fixes_stay_where_torch_may_choose() -> None:
+    """With Dim.AUTO, dimensions that the model fixes stay static."""
     module = torch.nn.Conv2d(1, 2, 3, padding=1)
     program = ortable.export(
         module, (torch.randn(1, 1, 8, 8),), dynamic_shapes=(dict.fromkeys(range(4), Dim.AUTO),)
     )
     for shape in ((1, 1, 8, 8), (3, 1, 5, 9), (0, 1, 8, 8)):
-        _same(program, module, ((torch.randn(shape),), {}))
+        _check(program, module, ((torch.randn(shape),), {}))
 
 
 def test_sums_of_names_and_empty_tensors_grow_together() -> None:
@@ -200,7 +203,7 @@ def test_sums_of_names_and_empty_tensors_grow_together() -> None:
 
     program = ortable.export(module, *call(1, 0, 1), dynamic_shapes=shapes)
     for sizes in ((1, 0, 1), (2, 3, 4), (1, 5, 1), (3, 1, 0), (0, 2, 2)):
-        _same(program, module, call(*sizes))
+        _check(program, module, call(*sizes))
 
 
 def test_containers_and_derived_dimensions_grow() -> None:
@@ -211,7 +214,7 @@ def test_containers_and_derived_dimensions_grow() -> None:
         module, (parts,), dynamic_shapes={"parts": {"a": {0: 2 * half}, "b": [{0: half}]}}
     )
     for size in (1, 2, 5):
-        _same(
+        _check(
             program, module, (({"a": torch.randn(2 * size, 3), "b": [torch.randn(size, 3)]},), {})
         )
     assert parts["a"].shape == (2, 3)
@@ -223,11 +226,12 @@ def test_integers_keep_values_that_the_model_takes() -> None:
         module, (torch.full((1, 1), 3),), dynamic_shapes=({0: "batch", 1: "length"},)
     )
     for shape in ((1, 1), (2, 5), (0, 3)):
-        _same(program, module, ((torch.randint(0, 4, shape),), {}))
+        _check(program, module, ((torch.randint(0, 4, shape),), {}))
 
 
 @pytest.mark.parametrize("options", [{"strict": True}, {"fallback": True}, {"tracing": True}])
 def test_the_other_ways_to_a_program(options: dict[str, Any]) -> None:
+    """Strict mode, fallback and tracing prove small sizes as well."""
     module = CASES["attention"]().module.eval()
     program = ortable.export(
         module,
@@ -236,7 +240,7 @@ def test_the_other_ways_to_a_program(options: dict[str, Any]) -> None:
         export_options=ortable.ExportOptions(**options),
     )
     for batch in (1, 2, 5, 0):
-        _same(program, module, ((torch.randn(batch, 5, 16),), {}))
+        _check(program, module, ((torch.randn(batch, 5, 16),), {}))
 
 
 @pytest.mark.parametrize("mark", [Dim.DYNAMIC, Dim.AUTO])
@@ -245,7 +249,7 @@ def test_a_program_of_torch_takes_small_sizes_where_they_hold(mark: Any) -> None
     exported = torch.export.export(layer, (torch.randn(3, 5, 16),), dynamic_shapes=({0: mark},))
     program = ortable.export(exported)
     for batch in (1, 0, 4):
-        _same(program, layer, ((torch.randn(batch, 5, 16),), {}))
+        _check(program, layer, ((torch.randn(batch, 5, 16),), {}))
     squeezing = torch.export.export(
         module_of(_squeeze), (torch.randn(3, 4),), dynamic_shapes=({0: mark},)
     )
@@ -254,13 +258,14 @@ def test_a_program_of_torch_takes_small_sizes_where_they_hold(mark: Any) -> None
 
 
 def test_a_range_of_the_caller_stays() -> None:
+    """The range of an explicit Dim is not extended to small sizes."""
     for mark in (Dim("batch", min=2, max=9), Dim.DYNAMIC(min=2, max=9)):
-        program = _program(_view, 3, mark)
+        program = _export_function(_view, 3, mark)
         with pytest.raises(InputError, match="takes 2 to 9"):
             program(torch.randn(1, 4))
-    program = _program(_view, 1, Dim("batch", min=1, max=2))
+    program = _export_function(_view, 1, Dim("batch", min=1, max=2))
     for batch in (1, 2):
-        _same(program, module_of(_view), ((torch.randn(batch, 4),), {}))
+        _check(program, module_of(_view), ((torch.randn(batch, 4),), {}))
 
 
 def test_the_report_and_the_metadata_say_the_smallest_size(tmp_path) -> None:
@@ -269,8 +274,8 @@ def test_the_report_and_the_metadata_say_the_smallest_size(tmp_path) -> None:
         module_of(_view), (torch.randn(1, 4),), dynamic_shapes=({0: "batch"},), report=file
     )
     assert re.search(r"\| batch +\| 1 +\|", file.read_text())
-    told = {each.key: each.value for each in model.metadata_props}["ortable.smallest_sizes"]
-    assert told.startswith("batch is 1 or more: at 0 the module raises RuntimeError")
+    smallest = {entry.key: entry.value for entry in model.metadata_props}["ortable.smallest_sizes"]
+    assert smallest.startswith("batch is 1 or more: at 0 the module raises RuntimeError")
 
 
 def test_weights_without_data() -> None:
@@ -291,7 +296,7 @@ def test_nested_inputs_are_named_by_their_dataclass() -> None:
 
 
 def test_no_size_is_tried_that_ends_the_process() -> None:
-    """torch's grouped attention divides by the number of heads, also of fake tensors."""
+    """torch's grouped attention divides by the number of heads, which crashes at a size of 0."""
 
     class Grouped(torch.nn.Module):
         def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
@@ -307,16 +312,16 @@ def test_no_size_is_tried_that_ends_the_process() -> None:
 
 
 def test_kernels_of_gradients_run_at_no_other_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They trust the sizes that autograd gives them, and write where no tensor is."""
+    """Gradient kernels do not check sizes, and write out of bounds."""
 
     class Gradient(torch.nn.Module):
-        def forward(self, x, norms, again):
-            return torch.ops.aten._weight_norm_interface_backward(x, x, norms, again, 1)
+        def forward(self, x, norms, norms2):
+            return torch.ops.aten._weight_norm_interface_backward(x, x, norms, norms2, 1)
 
-    def check(*given: Any) -> None:
+    def check(*args: Any) -> None:
         raise FailingNodeError(None, "fake tensors lack something")
 
-    def run(*given: Any) -> None:
+    def run(*args: Any) -> None:
         raise AssertionError("a kernel ran")
 
     monkeypatch.setattr(small_sizes.GraphAtSizes, "check_shapes", check)
@@ -330,19 +335,19 @@ def test_layers_that_are_equal_are_proved_once(monkeypatch: pytest.MonkeyPatch) 
     layers = [torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True) for _ in range(3)]
     shapes = ({0: Dim.AUTO},)
     runs: list[str] = []
-    run = graph_at_sizes.GraphAtSizes._run_node
+    run_node = graph_at_sizes.GraphAtSizes._run_node
 
-    def counted(self: Any, node: Any, known: Any) -> Any:
+    def run_and_record(self: Any, node: Any, known: Any) -> Any:
         runs.append(str(node.target))
-        return run(self, node, known)
+        return run_node(self, node, known)
 
     monkeypatch.setattr(graph_at_sizes, "_CACHE", {})
-    monkeypatch.setattr(graph_at_sizes.GraphAtSizes, "_run_node", counted)
-    counts = []
+    monkeypatch.setattr(graph_at_sizes.GraphAtSizes, "_run_node", run_and_record)
+    run_counts = []
     for count in (1, 3, 3):
         module = torch.nn.Sequential(*layers[:count]).eval()
         exported = torch.export.export(module, (torch.randn(3, 5, 16),), dynamic_shapes=shapes)
         program = ortable.export(exported)
-        _same(program, module, ((torch.randn(1, 5, 16),), {}))
-        counts.append(len(runs))
-    assert 0 < counts[0] == counts[1] == counts[2]
+        _check(program, module, ((torch.randn(1, 5, 16),), {}))
+        run_counts.append(len(runs))
+    assert 0 < run_counts[0] == run_counts[1] == run_counts[2]

@@ -1,4 +1,4 @@
-"""OxsDispatcher: what the tables lack comes from onnxscript's torchlib, through torch.onnx."""
+"""OxsDispatcher converts operators that the tables lack with onnxscript's torchlib."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ ATEN = torch.ops.aten
 
 
 class Borrowing(OxsDispatcher):
-    """Borrows some operators although converters exist, as tables that lack them would."""
+    """A dispatcher that borrows the named operators, as if the tables lacked them."""
 
     def __init__(self, *names: str, verbose: int = 0) -> None:
         super().__init__(verbose=verbose)
         self.names = names
 
     def find(self, name: str, target: Any, native: Any) -> Any:
-        lacking = name.startswith(tuple(f"aten::{own}" for own in self.names))
-        return super().find(name, target, None if lacking else native)
+        is_missing = name.startswith(tuple(f"aten::{operator}" for operator in self.names))
+        return super().find(name, target, None if is_missing else native)
 
 
 def module_of(function) -> torch.nn.Module:
@@ -52,10 +52,10 @@ def test_the_page_s_celu_prints_what_is_borrowed(capsys) -> None:
             return torch.celu(self.linear(x))
 
     x, model = torch.rand(5, 3), Neuron()
-    onx = to_onnx(model, (x,), input_names=["x"], dispatcher=Borrowing("celu", verbose=2))
-    assert [node.op_type for node in onx.graph.node] == ["Gemm", "Celu"]
-    assert list(onx.graph.node[1].output) == ["output_0"]
-    assert_same(onx, model, (x,))
+    proto = to_onnx(model, (x,), input_names=["x"], dispatcher=Borrowing("celu", verbose=2))
+    assert [node.op_type for node in proto.graph.node] == ["Gemm", "Celu"]
+    assert list(proto.graph.node[1].output) == ["output_0"]
+    assert_same(proto, model, (x,))
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if "find" in line] == [
         "[Borrowing.find] 'aten::celu' has no converter here: borrowed from onnxscript"
@@ -68,7 +68,7 @@ def attention(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 def test_an_operator_that_no_table_of_ours_has() -> None:
-    """The attention of CUDA, one of whose nine results is read; eager has it on CUDA alone."""
+    """CUDA's flash attention, one of whose nine results is read; eager supports it only on CUDA."""
     x, y = torch.rand(2, 2, 3, 4), torch.rand(2, 2, 5, 4)
     sizes = {"x": {2: "rows"}, "y": {2: "columns"}}
     model = to_onnx(module_of(attention), (x, y), dynamic_shapes=sizes, dispatcher=OxsDispatcher())
@@ -122,30 +122,30 @@ def test_borrowed_nodes_have_the_opset_of_the_graph(opset) -> None:
 
 
 def test_a_call_like_one_before_is_not_exported_again(monkeypatch) -> None:
-    exported = []
+    opsets = []
     original = torch.onnx.export
 
     def export(*args, **kwargs):
-        exported.append(kwargs["opset_version"])
+        opsets.append(kwargs["opset_version"])
         return original(*args, **kwargs)
 
     monkeypatch.setattr(torch.onnx, "export", export)
 
-    def twelve(x, y):
+    def apply_celu(x, y):
         for _ in range(12):
             x = torch.celu(x)
         return torch.celu(x, alpha=2.0) + torch.celu(y[:2])
 
-    module = module_of(lambda x, y: twelve(x[:2], y))
+    module = module_of(lambda x, y: apply_celu(x[:2], y))
     args = torch.rand(4, 3), torch.rand(4, 3)
     dispatcher = Borrowing("celu")
     model = to_onnx(module, args, dispatcher=dispatcher)
-    assert len(exported) == 2  # two values of alpha
+    assert len(opsets) == 2  # two values of alpha
     assert sum(node.op_type == "Celu" for node in model.graph.node) == 14
     assert len({node.name for node in model.graph.node}) == len(model.graph.node)
     assert_same(model, module, args)
     to_onnx(module, args, dispatcher=dispatcher)
-    assert len(exported) == 2
+    assert len(opsets) == 2
 
 
 def test_borrowed_nodes_say_where_they_come_from() -> None:
@@ -160,7 +160,7 @@ def test_borrowed_nodes_say_where_they_come_from() -> None:
 
 def test_a_decomposition_of_ours_comes_before_onnxscript() -> None:
     module = module_of(lambda x, y: torch.linalg.cross(x, y) + ATEN.cross.default(x, y))
-    args = torch.rand(3, 3), torch.rand(3, 3)  # onnxscript takes the last axis, torch the first
+    args = torch.rand(3, 3), torch.rand(3, 3)  # onnxscript's default axis differs from torch's
     model = to_onnx(module, args, dispatcher=OxsDispatcher())
     assert not [node for node in model.graph.node if "converter" in properties(node)]
     assert_same(model, module, args)

@@ -1,5 +1,4 @@
-"""Names of a cache's tensors and of dimensions as optimum writes them: each name reaches the tensor
-that it says, and a dimension may be called after the sum that it is."""
+"""Names of cache tensors and of sums of dimensions, in optimum's spelling."""
 
 from __future__ import annotations
 
@@ -61,8 +60,8 @@ def test_names_go_to_the_tensors_that_they_mean(defaults, chosen, expected) -> N
     ],
 )
 def test_names_that_mean_other_tensors_are_refused(chosen) -> None:
-    words = rf"'{chosen[1]}' for past_key_cache_1 \(the keys of layer 1\)[\s\S]*Give a dict"
-    with pytest.raises(ExportError, match=words):
+    message = rf"'{chosen[1]}' for past_key_cache_1 \(the keys of layer 1\)[\s\S]*Give a dict"
+    with pytest.raises(ExportError, match=message):
         order_cache_names("input_names", KEYS + VALUES, chosen)
 
 
@@ -93,11 +92,11 @@ def test_a_decoder_with_the_names_of_optimum() -> None:
         "past_key_values": cache,
     }
     names = [f"{{}}.{layer}.{kind}" for layer in range(2) for kind in ("key", "value")]
-    past = [name.format("past_key_values") for name in names]
+    past_names = [name.format("past_key_values") for name in names]
     model = to_onnx(
         module,
         kwargs=call,
-        input_names=["input_ids", "attention_mask", *past],
+        input_names=["input_ids", "attention_mask", *past_names],
         output_names=["logits", *(name.format("present") for name in names)],
         dynamic_shapes={
             "input_ids": {0: "batch", 1: "sequence"},
@@ -118,19 +117,21 @@ def test_a_decoder_with_the_names_of_optimum() -> None:
     )
     outputs = [value.name for value in session.get_outputs()]
     values = session.run(None, {name: value.numpy() for name, value in feeds.items()})
-    got = {name: torch.as_tensor(value) for name, value in zip(outputs, values, strict=True)}
+    results = {name: torch.as_tensor(value) for name, value in zip(outputs, values, strict=True)}
     with torch.no_grad():
         expected = module(**copy.deepcopy(call))
-    torch.testing.assert_close(got["logits"], expected.logits, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(results["logits"], expected.logits, rtol=1e-4, atol=1e-4)
     for number, layer in enumerate(expected.past_key_values.layers):
-        torch.testing.assert_close(got[f"present.{number}.key"], layer.keys, rtol=1e-4, atol=1e-4)
-        torch.testing.assert_close(got[f"present.{number}.value"], layer.values)
+        torch.testing.assert_close(
+            results[f"present.{number}.key"], layer.keys, rtol=1e-4, atol=1e-4
+        )
+        torch.testing.assert_close(results[f"present.{number}.value"], layer.values)
 
 
 class Masked(torch.nn.Module):
     def forward(self, new, past, mask):
-        whole = torch.cat([past, new], dim=1)
-        return whole * mask, torch.cat([mask, mask], dim=1)
+        joined = torch.cat([past, new], dim=1)
+        return joined * mask, torch.cat([mask, mask], dim=1)
 
 
 CALL = (torch.rand(2, 3), torch.rand(2, 5), torch.rand(2, 8))
@@ -153,17 +154,17 @@ def test_a_dimension_is_named_after_the_sum_that_it_is(recwarn) -> None:
 
 
 def test_a_sum_that_torch_does_not_need_is_kept_as_a_name() -> None:
-    class Apart(torch.nn.Module):
+    class Separate(torch.nn.Module):
         def forward(self, new, past, mask):
             return new + 1, past + 1, torch.cat([mask, mask], dim=1)
 
-    model = to_onnx(Apart(), CALL, dynamic_shapes=shapes("past+new"), validate=True)
+    model = to_onnx(Separate(), CALL, dynamic_shapes=shapes("past+new"), validate=True)
     assert dims_of(model.graph.input) == ["new", "past", "new + past"]
     assert dims_of(model.graph.output) == ["new", "past", "2*(new + past)"]
 
 
 @pytest.mark.parametrize(
-    ("total", "words"),
+    ("total", "message"),
     [
         ("past + 2*new", r"named '2\*new \+ past', which is 11 in args, but its size is 8"),
         ("other + new", "no dimension is named 'other'"),
@@ -173,8 +174,8 @@ def test_a_sum_that_torch_does_not_need_is_kept_as_a_name() -> None:
         ("past // (new - 3)", r"'mask'.* named .past//\(new - 3\)., which has no size in args"),
     ],
 )
-def test_a_sum_that_does_not_hold_is_refused(total, words) -> None:
-    with pytest.raises(ExportError, match=words):
+def test_a_sum_that_does_not_hold_is_refused(total, message) -> None:
+    with pytest.raises(ExportError, match=message):
         to_onnx(Masked(), CALL, dynamic_shapes=shapes(total))
 
 

@@ -1,5 +1,4 @@
-"""Branches and loops of exported models: results of other sizes and dtypes, numbers as results and
-carries, sizes and weights from outside, one inside the other, at more sizes than were exported."""
+"""Branches and loops of exported models, nested ones too, at other sizes than the example's."""
 
 from __future__ import annotations
 
@@ -18,8 +17,8 @@ from tests.modules import FunctionOfX
 
 from .helpers import assert_same
 
-# The loops of torch compile themselves in eager, too; what they learn about sizes there would
-# reach the next export.
+# torch's loops compile themselves even in eager; the sizes that they specialize on would reach the
+# next export.
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
 X = torch.arange(12.0).reshape(4, 3) / 7 - 0.5
@@ -30,7 +29,7 @@ Function = Callable[[torch.Tensor], Any]
 
 
 def check(module: torch.nn.Module, calls: list[torch.Tensor], smallest: int = 2) -> Any:
-    """Export with a dynamic batch, compare every call with eager; returns the model."""
+    """Export with a dynamic batch, compare every call with eager, and return the model."""
     batch = torch.export.Dim("batch", min=smallest, max=100)
     model = ortable.to_onnx(module.eval(), (calls[0],), dynamic_shapes=({0: batch},))
     for x in calls:
@@ -39,7 +38,7 @@ def check(module: torch.nn.Module, calls: list[torch.Tensor], smallest: int = 2)
 
 
 def positive(x: torch.Tensor) -> torch.Tensor:
-    """A predicate that the calls decide both ways."""
+    """Return a predicate that is true for some calls and false for others."""
     return x.sum() > 0
 
 
@@ -94,8 +93,8 @@ def a_condition_on_sizes(x: torch.Tensor) -> Any:
 
 
 def results_of_unknown_size(x: torch.Tensor) -> Any:
-    found = torch.cond(positive(x), lambda x: x[x > 0], lambda x: x.flatten()[:2] * 1, (x,))
-    return found * 2, found.shape[0]
+    result = torch.cond(positive(x), lambda x: x[x > 0], lambda x: x.flatten()[:2] * 1, (x,))
+    return result * 2, result.shape[0]
 
 
 def writes_inside(x: torch.Tensor) -> Any:
@@ -141,7 +140,7 @@ def test_branches_of_different_sizes() -> None:
 
 
 class Submodules(torch.nn.Module):
-    """Layers with weights and buffers as branches; one layer in both, and outside."""
+    """Layers with weights and buffers as branches, which share a layer with the main graph."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -163,7 +162,7 @@ class Submodules(torch.nn.Module):
 
 def test_layers_as_branches_share_their_weights() -> None:
     model = check(Submodules(), CALLS)
-    names = [each.name for each in model.graph.initializer]
+    names = [tensor.name for tensor in model.graph.initializer]
     assert len(set(names)) == len(names)
     assert sum("shared" in name for name in names) == 2
 
@@ -221,7 +220,7 @@ def an_integer_carry_as_place(x: torch.Tensor) -> Any:
 
 
 def structures_of_integers(x: torch.Tensor) -> Any:
-    def going(sizes: Any, numbers: Any, y: torch.Tensor) -> Any:
+    def condition(sizes: Any, numbers: Any, y: torch.Tensor) -> Any:
         return numbers["n"][0] * numbers["n"][1] < sizes[0] * sizes[1]
 
     def step(sizes: Any, numbers: Any, y: torch.Tensor) -> Any:
@@ -229,7 +228,7 @@ def structures_of_integers(x: torch.Tensor) -> Any:
         return (sizes[0] + 1, sizes[1]), {"n": (first + 1, second + 2)}, y + first
 
     carry = ((x.shape[0], x.shape[1]), {"n": (2, 2)}, x.sin())
-    sizes, numbers, y = while_loop(going, step, carry)
+    sizes, numbers, y = while_loop(condition, step, carry)
     return sizes, [n + 1 for n in numbers["n"]], [n + y for n in numbers["n"]]
 
 
@@ -282,7 +281,7 @@ def scan_over_places(x: torch.Tensor) -> Any:
 def map_of_structures(x: torch.Tensor) -> Any:
     rows = x.shape[0]
     return torch_map(
-        lambda given, w: (given["a"] + w, {"b": given["b"].sum() * rows}),
+        lambda row, w: (row["a"] + w, {"b": row["b"].sum() * rows}),
         {"a": x, "b": x + 1},
         x.sum(),
     )
@@ -338,12 +337,12 @@ LOOPS = [
 @pytest.mark.parametrize("function", LOOPS, ids=lambda f: f.__name__)
 def test_loops(function: Function) -> None:
     model = check(FunctionOfX(function), CALLS)
-    kinds = {node.op_type for node in model.graph.node}
-    assert kinds & {"Loop", "Scan"} or "If" in kinds
+    operators = {node.op_type for node in model.graph.node}
+    assert operators & {"Loop", "Scan"} or "If" in operators
 
 
 class Recurrent(torch.nn.Module):
-    """A cell with weights as the step of a scan."""
+    """A recurrent layer whose cell is the step of a scan."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -377,7 +376,7 @@ def test_an_associative_scan_of_known_length() -> None:
         assert_same(model, FunctionOfX(function), (x,))
 
 
-# What is refused
+# Unsupported control flow
 
 
 class Counting(torch.nn.Module):
@@ -388,11 +387,11 @@ class Counting(torch.nn.Module):
         self.register_buffer("count", torch.zeros(1))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        def counted(x: torch.Tensor) -> torch.Tensor:
+        def increment(x: torch.Tensor) -> torch.Tensor:
             self.count.add_(1)
             return x + self.count
 
-        return torch.cond(positive(x), counted, lambda x: x - 1, (x,))
+        return torch.cond(positive(x), increment, lambda x: x - 1, (x,))
 
 
 def test_a_branch_that_writes_into_a_buffer_is_refused() -> None:

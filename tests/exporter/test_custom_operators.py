@@ -1,5 +1,4 @@
-"""Operators of a user's library: as nodes of a domain of theirs, through converters, and through
-specs."""
+"""Operators of a user's library: as nodes of a custom domain, by converters, and by specs."""
 
 from __future__ import annotations
 
@@ -59,16 +58,16 @@ define("counted(Tensor x) -> (Tensor, int)", lambda x: (x * 2, 3))
 define("rows(Tensor x, SymInt n) -> Tensor", lambda x, n: x[:n].clone())
 define("size(Tensor x) -> int", lambda x: x.shape[0])
 define("add_(Tensor(a!) x, float v) -> ()", lambda x, v: (x.add_(v), None)[1])
-define("swap_(Tensor(a!) x, Tensor(b!) y, Tensor z) -> Tensor", lambda x, y, z: swapped(x, y, z))
+define("swap_(Tensor(a!) x, Tensor(b!) y, Tensor z) -> Tensor", lambda x, y, z: swap_xy(x, y, z))
 
 OPS = torch.ops.ortable_custom
 DOMAIN = {"ortable_custom": "my.domain"}
 
 
-def swapped(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
-    kept = x.clone()
+def swap_xy(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    original = x.clone()
     x.copy_(y)
-    y.copy_(kept)
+    y.copy_(original)
     return z * 2
 
 
@@ -91,16 +90,16 @@ def only_node(model: onnx.ModelProto) -> onnx.NodeProto:
 
 
 def attributes(node: onnx.NodeProto) -> dict[str, Any]:
-    return {each.name: get_attribute_value(each) for each in node.attribute}
+    return {attribute.name: get_attribute_value(attribute) for attribute in node.attribute}
 
 
 def test_a_domain_without_kernels_is_told_with_what_to_do() -> None:
-    words = "ONNX Runtime cannot load the model: .*my.domain:scale.*register_custom_ops_library"
-    with pytest.raises(ExportError, match="(?s)validation failed, " + words):
+    message = "ONNX Runtime cannot load the model: .*my.domain:scale.*register_custom_ops_library"
+    with pytest.raises(ExportError, match="(?s)validation failed, " + message):
         convert(OPS.scale, torch.rand(2), validate=True)
     dispatcher = Dispatcher(custom_domains=DOMAIN)
     program = export(module_of(OPS.scale), (torch.rand(2),), dispatcher=dispatcher)
-    with pytest.raises(ExportError, match="(?s)^" + words):
+    with pytest.raises(ExportError, match="(?s)^" + message):
         program(torch.rand(2))
 
 
@@ -113,9 +112,9 @@ class scale(OpRun):
 
 def test_an_unknown_operator_is_refused_unless_a_domain_is_given() -> None:
     module = module_of(lambda x: OPS.scale(x, 3.0))
-    with pytest.raises(FunctionNotFoundError) as caught:
+    with pytest.raises(FunctionNotFoundError) as raised:
         to_onnx(module, (torch.rand(2),))
-    assert "custom_domains={'ortable_custom': 'my.domain'}" in str(caught.value)
+    assert "custom_domains={'ortable_custom': 'my.domain'}" in str(raised.value)
     with pytest.raises(FunctionNotFoundError):
         to_onnx(module, (torch.rand(2),), dispatcher=Dispatcher(custom_domains={"other": "o"}))
 
@@ -130,8 +129,8 @@ def test_the_reference_evaluator_runs_it_with_the_users_implementation() -> None
     (output,) = model.graph.output
     dims = [d.dim_param or d.dim_value for d in output.type.tensor_type.shape.dim]
     assert dims == ["n", 2]
-    (got,) = ReferenceEvaluator(model, new_ops=[scale]).run(None, {"x": x.numpy()})
-    np.testing.assert_allclose(got, (x * 3 + 1).numpy(), rtol=1e-6)
+    (result,) = ReferenceEvaluator(model, new_ops=[scale]).run(None, {"x": x.numpy()})
+    np.testing.assert_allclose(result, (x * 3 + 1).numpy(), rtol=1e-6)
 
 
 def test_onnx_runtime_runs_it_once_the_domain_has_the_operator() -> None:
@@ -139,7 +138,7 @@ def test_onnx_runtime_runs_it_once_the_domain_has_the_operator() -> None:
     model = convert(lambda x: OPS.scale(torch.relu(x), 3.0) + 1, x)
     with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.Fail, match=r"my\.domain"):
         run_onnx(model, {"x": x.numpy()})
-    # the operator as a function of the model, in place of a library of kernels
+    # A function of the model replaces the library of kernels.
     factor = helper.make_node("Constant", [], ["f"])
     factor.attribute.add(name="value_float", ref_attr_name="factor", type=onnx.AttributeProto.FLOAT)
     body = [factor, helper.make_node("Mul", ["x", "f"], ["y"])]
@@ -161,13 +160,13 @@ def test_arguments_that_are_no_tensors_are_attributes() -> None:
     node = only_node(model)
     onnx.checker.check_model(model)
     assert list(node.input) == ["x"]
-    found = attributes(node)
-    assert found == {
+    values = attributes(node)
+    assert values == {
         "i": 3, "s": 2, "f": 1.0, "b": 1, "t": b"word", "l": [1, 2], "fl": [0.5], "bl": [1, 0],
         "tl": [b"a", b"b"], "none": [], "d": TensorProto.FLOAT16, "name": b"n",
         "k": TensorProto.FLOAT,
     }  # fmt: skip
-    types = {each.name: each.type for each in node.attribute}
+    types = {attribute.name: attribute.type for attribute in node.attribute}
     assert types["none"] == onnx.AttributeProto.INTS and types["f"] == onnx.AttributeProto.FLOAT
 
 
@@ -202,8 +201,8 @@ def test_the_domain_may_have_a_version_and_comes_after_converters() -> None:
     def converter(graph, res, x, factor=2.0):
         return graph.make_node("Mul", [x, graph.make_initializer("", factor)], res.outputs)
 
-    for kind in (Dispatcher, OxsDispatcher):
-        dispatcher = kind({OPS.scale.default: converter}, custom_domains=DOMAIN)
+    for dispatcher_class in (Dispatcher, OxsDispatcher):
+        dispatcher = dispatcher_class({OPS.scale.default: converter}, custom_domains=DOMAIN)
         module = module_of(lambda x: OPS.scale(x, 3.0))
         model = to_onnx(module, (torch.rand(2),), dispatcher=dispatcher)
         assert [node.op_type for node in model.graph.node] == ["Mul"]
@@ -217,7 +216,7 @@ def test_two_versions_of_one_domain_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "words"),
+    ("function", "message"),
     [
         (lambda x: OPS.rows(x, x.shape[0]), r"'n' is the symbolic size .*dim_as_vector"),
         (
@@ -230,13 +229,13 @@ def test_two_versions_of_one_domain_are_refused() -> None:
         (lambda x: OPS.counted(x)[0], "returns tensors, and ortable_custom::counted returns some"),
     ],
 )
-def test_what_a_node_cannot_hold_is_refused_by_name(function, words) -> None:
-    with pytest.raises(UnsupportedCase, match=words):
+def test_what_a_node_cannot_hold_is_refused_by_name(function, message) -> None:
+    with pytest.raises(UnsupportedCase, match=message):
         convert(function, torch.rand(4, 3), dynamic_shapes={"x": {0: "n"}})
 
 
 @pytest.mark.parametrize(
-    ("domains", "words"),
+    ("domains", "message"),
     [
         ({"mylib": ""}, "need a domain of their own"),
         ({"mylib": "ai.onnx"}, "need a domain of their own"),
@@ -244,16 +243,16 @@ def test_what_a_node_cannot_hold_is_refused_by_name(function, words) -> None:
         ({"mylib::op": "d"}, "namespaces of torch.library"),
     ],
 )
-def test_domains_are_checked(domains, words) -> None:
-    with pytest.raises(OptionError, match=words):
+def test_domains_are_checked(domains, message) -> None:
+    with pytest.raises(OptionError, match=message):
         Dispatcher(custom_domains=domains)
 
 
 def test_the_nodes_carry_their_provenance() -> None:
     node = only_node(convert(lambda x: OPS.scale(x, 2.0), torch.rand(2)))
-    found = {entry.key: entry.value for entry in node.metadata_props}
-    assert found["aten_target"] == "ortable_custom.scale.default"
-    assert found["source"].startswith("test_custom_operators.py:")
+    metadata = {entry.key: entry.value for entry in node.metadata_props}
+    assert metadata["aten_target"] == "ortable_custom.scale.default"
+    assert metadata["source"].startswith("test_custom_operators.py:")
 
 
 def test_a_custom_op_object_is_a_key() -> None:
@@ -275,7 +274,7 @@ def test_a_custom_op_object_is_a_key() -> None:
         assert_same(model, module, (torch.rand(3),))
 
 
-# -- operators that write
+# -- operators that mutate arguments
 
 
 def add_in_place(x):
@@ -286,7 +285,7 @@ def add_in_place(x):
 
 def swap_in_place(x):
     y, z = x + 1, x * 3
-    doubled = OPS.swap_(z, y, x)  # the order of arguments is not the order in which they are made
+    doubled = OPS.swap_(z, y, x)  # Arguments are not in the order of computation.
     return y, z, doubled
 
 
@@ -334,11 +333,11 @@ def test_an_operator_that_writes_and_has_no_converter_is_named() -> None:
     assert f"out: [{same}, {same}, {same}]" in text
 
 
-# -- specs of a user
+# -- user specs
 
 
 @pytest.fixture
-def loaded(tmp_path: Path):
+def load_spec_text(tmp_path: Path):
     tables = (dispatch.CONVERTERS, dispatch.COMPLEX_CONVERTERS, dispatch.RULES, dispatch.SPEC_FILES)
     saved = [dict(table) for table in tables]
 
@@ -348,9 +347,9 @@ def loaded(tmp_path: Path):
         return load_specs(path, **options)
 
     yield load
-    for table, before in zip(tables, saved, strict=True):
+    for table, contents in zip(tables, saved, strict=True):
         table.clear()
-        table.update(before)
+        table.update(contents)
 
 
 SCALE = """
@@ -361,8 +360,8 @@ SCALE = """
 """
 
 
-def test_a_spec_of_the_user_works_in_to_onnx_and_in_torch_compile(loaded) -> None:
-    loaded(SCALE)
+def test_a_spec_of_the_user_works_in_to_onnx_and_in_torch_compile(load_spec_text) -> None:
+    load_spec_text(SCALE)
     module = module_of(lambda x: torch.relu(OPS.scale(x - 0.5, 3.0)))
     x = torch.rand(2, 3)
     assert_same(to_onnx(module, (x,)), module, (x,))
@@ -389,7 +388,7 @@ WRITING = """
 """
 
 
-def test_a_spec_of_an_operator_that_writes(loaded) -> None:
+def test_a_spec_of_an_operator_that_writes(load_spec_text) -> None:
     def write_argument(x):
         OPS.add_(x, 2.0)
         return x * 3
@@ -399,18 +398,18 @@ def test_a_spec_of_an_operator_that_writes(loaded) -> None:
         OPS.add_(y.view(-1), 1.0)
         return y
 
-    loaded(WRITING)
+    load_spec_text(WRITING)
     for function in (add_in_place, swap_in_place):
         module, x = module_of(function), torch.rand(3)
         assert_same(to_onnx(module, (x,)), module, (x,))
     for function in (add_in_place, swap_in_place, write_argument):
         storage: dict[str, Any] = {}
-        x, theirs = torch.rand(3), torch.rand(3)
-        theirs.copy_(x)
+        x, eager_x = torch.rand(3), torch.rand(3)
+        eager_x.copy_(x)
         compiled = torch.compile(function, backend="ortable", options={"storage": storage})
-        assert_close(pytree.tree_leaves(compiled(x)), pytree.tree_leaves(function(theirs)))
-        assert_close([x], [theirs])
-        assert {each.where for each in storage["instance"][0]["placement"]} == {"onnx"}
+        assert_close(pytree.tree_leaves(compiled(x)), pytree.tree_leaves(function(eager_x)))
+        assert_close([x], [eager_x])
+        assert {row.where for row in storage["instance"][0]["placement"]} == {"onnx"}
     with pytest.raises(Exception, match=r"writes into a part of a tensor.*clone"):
         strict = {"fallback": "error"}
         torch.compile(through_a_view, backend="ortable", options=strict)(torch.rand(2, 3))
@@ -420,12 +419,12 @@ def test_a_spec_of_an_operator_that_writes(loaded) -> None:
     assert_close([fallback(x)], [through_a_view(x)])
 
 
-def test_an_alias_of_the_user_means_an_operator_of_ours(loaded) -> None:
+def test_an_alias_of_the_user_means_an_operator_of_ours(load_spec_text) -> None:
     LIBRARY_2.define("soft(Tensor v, int axis) -> Tensor")
     LIBRARY_2.impl("soft", lambda v, axis: v.softmax(axis), "CompositeExplicitAutograd")
     LIBRARY_2.define("gate(Tensor x) -> Tensor")
     LIBRARY_2.impl("gate", lambda x: torch.sigmoid(x), "CompositeExplicitAutograd")
-    made = loaded("""
+    loaded = load_spec_text("""
 - alias: ortable_alias::gate
   of: aten::sigmoid
   args: {self: x}
@@ -436,7 +435,7 @@ def test_an_alias_of_the_user_means_an_operator_of_ours(loaded) -> None:
   args: {self: v, dim: axis, half_to_float: "False"}
   samples: [{v: "f32[2,3]", axis: 1}]
 """)
-    assert made.operators == ("ortable_alias::gate", "ortable_alias::soft")
+    assert loaded.operators == ("ortable_alias::gate", "ortable_alias::soft")
     ops = torch.ops.ortable_alias
     module = module_of(lambda x: ops.soft(ops.gate(x), 1))
     model = to_onnx(module, (torch.rand(2, 3),))
@@ -444,11 +443,11 @@ def test_an_alias_of_the_user_means_an_operator_of_ours(loaded) -> None:
     assert_same(model, module, (torch.rand(2, 3),))
 
 
-def test_an_alias_of_nothing_or_of_a_random_operator_is_refused(loaded) -> None:
+def test_an_alias_of_nothing_or_of_a_random_operator_is_refused(load_spec_text) -> None:
     LIBRARY_2.define("other(Tensor self) -> Tensor")
     for target in ("aten::nothing", "aten::rand_like"):
         with pytest.raises(SpecError, match=f"there is no op entry '{target}'"):
-            loaded(
+            load_spec_text(
                 f"- alias: ortable_alias::other\n  of: {target}\n  samples: [{{self: 'f32[2]'}}]\n"
             )
 

@@ -1,5 +1,4 @@
-"""Settings of a GenerationConfig: what does nothing is taken, and what `generate` follows and the
-search of an exported model does not is refused by name."""
+"""GenerationConfig settings: neutral values are accepted, unsupported ones are refused by name."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ SETTINGS: list[tuple[str, list[Any], Any]] = [
     ("stop_strings", [], ["end"]),
     ("suppress_tokens", [], [1]),
 ]
-OF_SAMPLES: list[tuple[str, list[Any], Any]] = [
+SAMPLING_SETTINGS: list[tuple[str, list[Any], Any]] = [
     ("epsilon_cutoff", [0, 0.0], 0.1),
     ("eta_cutoff", [0, 0.0], 0.1),
     ("min_p", [], 0.1),
@@ -39,22 +38,23 @@ OF_SAMPLES: list[tuple[str, list[Any], Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "nothing", "something"), [*SETTINGS, *OF_SAMPLES])
+@pytest.mark.parametrize(("name", "neutral", "unsupported"), [*SETTINGS, *SAMPLING_SETTINGS])
 def test_a_setting_that_does_something_is_refused(
-    name: str, nothing: list[Any], something: Any
+    name: str, neutral: list[Any], unsupported: Any
 ) -> None:
     expected = make_decoding({}, sample=True)
-    for value in (None, *nothing):
+    for value in (None, *neutral):
         assert make_decoding({name: value}, sample=True) == expected
     with pytest.raises(OptionError, match=f"generation_config has {name}="):
-        make_decoding({name: something}, sample=True)
+        make_decoding({name: unsupported}, sample=True)
 
 
-@pytest.mark.parametrize(("name", "nothing", "something"), OF_SAMPLES)
+@pytest.mark.parametrize(("name", "neutral", "unsupported"), SAMPLING_SETTINGS)
 def test_what_only_drawing_follows_is_nothing_to_a_greedy_search(
-    name: str, nothing: list[Any], something: Any
+    name: str, neutral: list[Any], unsupported: Any
 ) -> None:
-    assert make_decoding({name: something}) == make_decoding({})
+    """A greedy search ignores the settings that only sampling uses."""
+    assert make_decoding({name: unsupported}) == make_decoding({})
 
 
 @pytest.mark.parametrize(
@@ -69,6 +69,7 @@ def test_what_only_drawing_follows_is_nothing_to_a_greedy_search(
 def test_after_which_length_the_cache_is_computed_anew(
     config: dict[str, Any], length: int | None
 ) -> None:
+    """Only Phi-3 with longrope recomputes its cache, after the original context length."""
     assert cache_recompute_length({**config, "original_max_position_embeddings": 4096}) == length
     assert cache_recompute_length(config) is None
 

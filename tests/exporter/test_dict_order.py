@@ -1,5 +1,4 @@
-"""Dicts keep their order: results come out under their own names in the order in which the model
-made them, and a call may give the keys of an argument in any order."""
+"""Dicts keep their order in results, and a call accepts the keys of a dict in any order."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from ortable.exporter.to_onnx import to_onnx
 from .helpers import run_onnx
 
 X = torch.tensor([1.0, 2.0, 3.0])
-# neither sorted nor sorted backwards, and of one shape: an exchange is an exchange of numbers
+# Keys in unsorted order; the values have one shape, so that a swap changes only numbers.
 ORDERS = list(itertools.permutations(("zeta", "alpha", "mid")))
 
 
@@ -27,7 +26,7 @@ def _values(x: torch.Tensor) -> dict[str, torch.Tensor]:
 
 
 class Results(torch.nn.Module):
-    """A dict of three, in an order, of a kind."""
+    """A module that returns a dict of three tensors in an order and container type."""
 
     def __init__(self, order: tuple[str, ...], kind: Callable[[Any], Any] = dict) -> None:
         super().__init__()
@@ -39,24 +38,24 @@ class Results(torch.nn.Module):
 
 
 class Arguments(torch.nn.Module):
-    """Reads a dict by its keys."""
+    """A module whose argument is a dict."""
 
     def forward(self, parts: Mapping[str, torch.Tensor], scale: torch.Tensor) -> torch.Tensor:
         return (parts["zeta"] - parts["alpha"] * 10 + parts["mid"] * 100) * scale
 
 
-def _same(found: Any, expected: Any) -> None:
-    assert type(found) is type(expected)
-    assert list(found) == list(expected)
-    assert all(torch.equal(found[name], expected[name]) for name in expected)
+def _check_same(result: Any, expected: Any) -> None:
+    assert type(result) is type(expected)
+    assert list(result) == list(expected)
+    assert all(torch.equal(result[name], expected[name]) for name in expected)
 
 
 @pytest.mark.parametrize("order", ORDERS, ids="-".join)
 def test_outputs_of_the_model_are_in_the_order_of_the_dict(order: tuple[str, ...]) -> None:
     model = to_onnx(Results(order), (X,), output_names="auto")
     assert [output.name for output in model.graph.output] == list(order)
-    found = run_onnx(model, {"x": X.numpy()})
-    for name, value in zip(order, found, strict=True):
+    outputs = run_onnx(model, {"x": X.numpy()})
+    for name, value in zip(order, outputs, strict=True):
         np.testing.assert_array_equal(value.numpy(), _values(X)[name].numpy())
 
 
@@ -70,15 +69,15 @@ def _list_dict(items: Any) -> Any:
 @pytest.mark.parametrize("order", ORDERS[:3], ids="-".join)
 def test_a_program_gives_the_dict_of_eager(order: tuple[str, ...], kind: Any) -> None:
     module = Results(order, kind)
-    _same(ortable.export(module, (X,))(X), module(X))
+    _check_same(ortable.export(module, (X,))(X), module(X))
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
 def test_compiled_models_that_differ_in_the_order_alone_keep_their_own() -> None:
-    """Their graphs have the same nodes, so that one conversion may stand for another."""
+    """Their graphs have the same nodes, so that a cache could confuse them."""
     for order in ORDERS[::2]:
         module = Results(order)
-        _same(torch.compile(module, backend="ortable", fullgraph=True)(X), module(X))
+        _check_same(torch.compile(module, backend="ortable", fullgraph=True)(X), module(X))
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
@@ -95,19 +94,19 @@ def test_a_dict_within_a_dict() -> None:
     proto = to_onnx(Model(), (X,), output_names="auto")
     names = [output.name for output in proto.graph.output]
     assert names == ["y_b", "y_a_0", "y_a_1_d", "y_a_1_c", "x_out"]
-    for found in (ortable.export(Model(), (X,))(X), torch.compile(model, backend="ortable")(X)):
-        assert [*found, *found["y"], *found["y"]["a"][1]] == ["y", "x", "b", "a", "d", "c"]
-        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    for result in (ortable.export(Model(), (X,))(X), torch.compile(model, backend="ortable")(X)):
+        assert [*result, *result["y"], *result["y"]["a"][1]] == ["y", "x", "b", "a", "d", "c"]
+        torch.testing.assert_close(result, expected, rtol=0, atol=0)
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.parametrize("order", ORDERS[:3], ids="-".join)
 def test_a_call_may_give_the_keys_in_another_order(order: tuple[str, ...]) -> None:
     module, scale = Arguments(), torch.tensor(2.0)
-    parts = {name: X + place for place, name in enumerate(order)}
+    parts = {name: X + index for index, name in enumerate(order)}
     program = ortable.export(module, (parts, scale))
     compiled = torch.compile(module, backend="ortable", fullgraph=True)
-    for given in itertools.permutations(parts.items()):
-        expected = module(dict(given), scale)
-        assert torch.equal(program(dict(given), scale), expected)
-        assert torch.equal(compiled(dict(given), scale), expected)
+    for items in itertools.permutations(parts.items()):
+        expected = module(dict(items), scale)
+        assert torch.equal(program(dict(items), scale), expected)
+        assert torch.equal(compiled(dict(items), scale), expected)

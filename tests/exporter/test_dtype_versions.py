@@ -1,4 +1,4 @@
-"""Element types that ONNX got later: the error names the dtype, the line and the opset to take."""
+"""Dtypes of newer opsets: the error names the dtype, the line and the opset to use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ortable.errors import ExportError, UnsupportedCase
 X = torch.rand(3)
 
 
-class Narrow(torch.nn.Module):
+class CastModule(torch.nn.Module):
     def __init__(self, dtype: torch.dtype, back: bool = False) -> None:
         super().__init__()
         self.dtype, self.back = dtype, back
@@ -23,7 +23,7 @@ class Narrow(torch.nn.Module):
 
 @pytest.mark.parametrize("back", [False, True], ids=["result", "inside"])
 @pytest.mark.parametrize(
-    ("dtype", "first"),
+    ("dtype", "opset"),
     [
         (torch.float8_e4m3fn, 19),
         (torch.float8_e5m2, 19),
@@ -31,48 +31,48 @@ class Narrow(torch.nn.Module):
         (torch.float8_e8m0fnu, 24),
     ],
 )
-def test_a_dtype_of_a_newer_opset(dtype, first, back) -> None:
+def test_a_dtype_of_a_newer_opset(dtype, opset, back) -> None:
     name = str(dtype).removeprefix("torch.")
-    words = f"computes with {name} .* from opset {first} on, .*18: give target_opset={first}"
-    with pytest.raises(ExportError, match=words) as caught:
-        to_onnx(Narrow(dtype, back), (X,))
-    assert "test_dtype_versions.py" in str(caught.value) and "y = x.to(self.dtype)" in str(
-        caught.value
+    message = f"computes with {name} .* from opset {opset} on, .*18: give target_opset={opset}"
+    with pytest.raises(ExportError, match=message) as raised:
+        to_onnx(CastModule(dtype, back), (X,))
+    assert "test_dtype_versions.py" in str(raised.value) and "y = x.to(self.dtype)" in str(
+        raised.value
     )
     if dtype == torch.float8_e8m0fnu:
-        with pytest.raises(UnsupportedCase, match="float8_e8m0fnu"):  # the two round differently
-            to_onnx(Narrow(dtype, back), (X,), target_opset=first)
+        with pytest.raises(UnsupportedCase, match="float8_e8m0fnu"):  # ONNX rounds differently.
+            to_onnx(CastModule(dtype, back), (X,), target_opset=opset)
         return
-    model = to_onnx(Narrow(dtype, back), (X,), target_opset=first)
+    model = to_onnx(CastModule(dtype, back), (X,), target_opset=opset)
     casts = 2 if back else 1
     assert [node.op_type for node in model.graph.node][-casts:] == ["Cast"] * casts
 
 
 def test_an_input_of_a_newer_opset() -> None:
-    class Wide(torch.nn.Module):
+    class InputCast(torch.nn.Module):
         def forward(self, x):
             return x.to(torch.float32)
 
     with pytest.raises(ExportError, match=r"node 'x'\), which ONNX has from opset 19 on"):
-        to_onnx(Wide(), (X.to(torch.float8_e5m2),))
+        to_onnx(InputCast(), (X.to(torch.float8_e5m2),))
 
 
 def test_other_failures_stay_as_they_are() -> None:
-    class Named(torch.nn.Module):
+    class TextResult(torch.nn.Module):
         def forward(self, x):
             return x + 1, "text"
 
     with pytest.raises(Exception, match="result 1 of the model is 'text'"):
-        to_onnx(Named(), (X,))
+        to_onnx(TextResult(), (X,))
 
 
 def test_a_dtype_that_no_opset_has_is_the_error() -> None:
-    """The search for a newer dtype passes tensors that ONNX has no element type for."""
+    """Complex dtypes without an ONNX element type do not stop the search for newer dtypes."""
 
     class Half(torch.nn.Module):
         def forward(self, x):
             return torch.view_as_complex(x).abs()
 
-    words = r"complex32 has no ONNX element type[\s\S]*node 'view_as_complex' .1/4.[\s\S]*source: "
-    with pytest.raises(UnsupportedCase, match=words):
+    text = r"complex32 has no ONNX element type[\s\S]*node 'view_as_complex' .1/4.[\s\S]*source: "
+    with pytest.raises(UnsupportedCase, match=text):
         to_onnx(Half(), (torch.rand(3, 2).half(),))

@@ -1,4 +1,4 @@
-"""Dynamic dimensions keep the user's names; one that does not fit is explained."""
+"""Names of dynamic dimensions are kept, or refused with an explanation."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_mapping_in_another_order_than_the_signature_is_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "words"),
+    ("spec", "message"),
     [
         ({"y": {0: Dim("b")}}, r"names 'y', but the arguments of the model are \['x'\]"),
         ({"x": {4: Dim("b")}}, r"'x' names dimension 4, but it has rank 2 \(shape \(5, 3\)\)"),
@@ -91,25 +91,25 @@ def test_a_mapping_in_another_order_than_the_signature_is_taken() -> None:
         ({"x": {0: "my batch"}}, "neither an identifier nor an expression"),
     ],
 )
-def test_a_specification_that_does_not_fit_the_inputs_is_refused(spec, words) -> None:
-    with pytest.raises(ExportError, match=words):
+def test_a_specification_that_does_not_fit_the_inputs_is_refused(spec, message) -> None:
+    with pytest.raises(ExportError, match=message):
         export(Neuron(), (torch.rand(5, 3),), dynamic_shapes=spec)
 
 
 def test_a_dimension_that_the_model_fixes_is_named_with_torchs_suggestion() -> None:
-    with pytest.raises(ExportError, match="the dynamic shapes do not fit") as caught:
+    with pytest.raises(ExportError, match="the dynamic shapes do not fit") as raised:
         export(Neuron(), (torch.rand(5, 3),), dynamic_shapes={"x": {1: Dim("features")}})
-    text = str(caught.value)
+    text = str(raised.value)
     assert "input 'x', dimension 1 (features), size 3 in args" in text
     assert "torch suggests:\n  features = 3" in text
     assert "leave the dimension out of dynamic_shapes" in text
-    assert caught.value.__cause__ is not None
+    assert raised.value.__cause__ is not None
 
 
 def test_an_unnamed_dimension_that_the_model_fixes_is_found_too() -> None:
-    with pytest.raises(ExportError, match="the dynamic shapes do not fit") as caught:
+    with pytest.raises(ExportError, match="the dynamic shapes do not fit") as raised:
         export(Neuron(), (torch.rand(5, 3),), dynamic_shapes={"x": {1: Dim.DYNAMIC}})
-    assert "input 'x', dimension 1" in str(caught.value)
+    assert "input 'x', dimension 1" in str(raised.value)
 
 
 class Sum(torch.nn.Module):
@@ -118,22 +118,22 @@ class Sum(torch.nn.Module):
 
 
 def test_dimensions_that_must_be_equal_are_both_named() -> None:
-    with pytest.raises(ExportError, match="must always be equal") as caught:
+    with pytest.raises(ExportError, match="must always be equal") as raised:
         export(
             Sum(),
             (torch.rand(5, 3), torch.rand(5, 3)),
             dynamic_shapes={"x": {0: Dim("a")}, "y": {0: Dim("b")}},
         )
-    text = str(caught.value)
+    text = str(raised.value)
     assert "input 'x', dimension 0 (a)" in text
     assert "input 'y', dimension 0 (b)" in text
 
 
 def test_names_of_equal_dimensions_become_one_with_a_warning() -> None:
     args = (torch.rand(5, 3), torch.rand(5, 3))
-    with pytest.warns(UserWarning, match=r"dimension 0 of 'y' \('b'\) is always a") as caught:
+    with pytest.warns(UserWarning, match=r"dimension 0 of 'y' \('b'\) is always a") as warned:
         model = to_onnx(Sum(), args, dynamic_shapes={"x": {0: "a"}, "y": {0: "b"}})
-    assert caught[0].filename == __file__
+    assert warned[0].filename == __file__
     assert shapes(model.graph.input) == [["a", 3]] * 2
     assert_same(model, Sum(), (torch.rand(7, 3), torch.rand(7, 3)))
 
@@ -161,7 +161,7 @@ def test_names_and_hints_mix(other) -> None:
 
 
 def test_a_name_leaves_it_to_torch_which_sizes_are_possible() -> None:
-    class Places(torch.nn.Module):
+    class PositionTable(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.register_buffer("table", torch.rand(64, 8))
@@ -169,7 +169,7 @@ def test_a_name_leaves_it_to_torch_which_sizes_are_possible() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return (x + self.table[: x.shape[0]]).reshape(-1, 16)
 
-    module = Places()
+    module = PositionTable()
     with pytest.raises(ExportError, match="give a name instead"):
         to_onnx(module, (torch.rand(4, 8),), dynamic_shapes={"x": {0: Dim("length")}})
     model = to_onnx(module, (torch.rand(4, 8),), dynamic_shapes={"x": {0: "length"}})
@@ -193,18 +193,18 @@ def test_collections_and_additional_inputs_of_torch() -> None:
     collection = torch.export.ShapesCollection()
     collection[x] = {0: "rows"}
     collection[y] = (Dim("rows"), None)
-    more = torch.export.AdditionalInputs()
-    more.add((torch.rand(8, 3), torch.rand(8, 3)))
-    for asked, name in ((collection, "rows"), (more, "s0")):
-        model = to_onnx(Sum(), (x, y), dynamic_shapes=asked)
+    extra_inputs = torch.export.AdditionalInputs()
+    extra_inputs.add((torch.rand(8, 3), torch.rand(8, 3)))
+    for spec, name in ((collection, "rows"), (extra_inputs, "s0")):
+        model = to_onnx(Sum(), (x, y), dynamic_shapes=spec)
         assert shapes(model.graph.input) == [[name, 3]] * 2
         assert_same(model, Sum(), (torch.rand(8, 3), torch.rand(8, 3)))
     collection[torch.rand(2)] = {0: "other"}
     with pytest.raises(ExportError, match="a ShapesCollection, does not fit args"):
         to_onnx(Sum(), (x, y), dynamic_shapes=collection)
-    more.add((torch.rand(8, 3), torch.rand(9, 3)))
+    extra_inputs.add((torch.rand(8, 3), torch.rand(9, 3)))
     with pytest.raises(ExportError, match="an additional input of dynamic_shapes does not fit"):
-        to_onnx(Sum(), (x, y), dynamic_shapes=more)
+        to_onnx(Sum(), (x, y), dynamic_shapes=extra_inputs)
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -219,16 +219,16 @@ def test_keyword_arguments_that_the_signature_does_not_name(strict) -> None:
 
     spec, module = {0: "rows"}, Rest()
     options = ExportOptions(strict=strict)
-    for asked in ({"rest": {"z": spec}}, {"z": spec}):
-        asked = {"a": spec, "others": [spec], "flag": spec, **asked}
-        model = to_onnx(module, *call(4), dynamic_shapes=asked, export_options=options)
+    for shape_specs in ({"rest": {"z": spec}}, {"z": spec}):
+        shape_specs = {"a": spec, "others": [spec], "flag": spec, **shape_specs}
+        model = to_onnx(module, *call(4), dynamic_shapes=shape_specs, export_options=options)
         assert "forward" not in vars(module)
         assert shapes(model.graph.input) == [["rows", 3]] * 4
         assert_same(model, module, *call(6))
 
 
 @pytest.mark.parametrize(
-    ("opset", "words"),
+    ("opset", "message"),
     [
         ({"": 18, "ai.onnx.ml": 99}, "opset 99 of the domain 'ai.onnx.ml' does not exist"),
         ({"": 18, "com.microsoft": 2}, "opset 2 of the domain 'com.microsoft' does not exist"),
@@ -236,12 +236,12 @@ def test_keyword_arguments_that_the_signature_does_not_name(strict) -> None:
         ({"ai.onnx": 17}, "opset 17 is not supported"),
     ],
 )
-def test_versions_of_every_domain_are_checked(opset, words) -> None:
-    with pytest.raises(OptionError, match=words):
+def test_versions_of_every_domain_are_checked(opset, message) -> None:
+    with pytest.raises(OptionError, match=message):
         to_onnx(Sum(), (torch.rand(2), torch.rand(2)), target_opset=opset)
 
 
 def test_a_dict_of_opsets_is_written() -> None:
     opset = {"ai.onnx": 20, "ai.onnx.ml": 3}
     model = to_onnx(Sum(), (torch.rand(2), torch.rand(2)), target_opset=opset)
-    assert {each.domain: each.version for each in model.opset_import} == {"": 20, "ai.onnx.ml": 3}
+    assert {o.domain: o.version for o in model.opset_import} == {"": 20, "ai.onnx.ml": 3}

@@ -1,5 +1,4 @@
-"""When torch.export fails, the error says which line of the model it was, what kind of failure, and
-what may help; torch's own error is its cause."""
+"""Errors of a failed torch.export name the model's line, the kind of failure and a remedy."""
 
 from __future__ import annotations
 
@@ -18,12 +17,12 @@ from ortable.exporter.frontend.export_request import UserLine
 X = torch.rand(4, 6)
 
 
-def line_of(text: str) -> int:
-    """The number of the only line of this file that holds ``text`` and a mark."""
+def find_marked_line(text: str) -> int:
+    """Return the number of the only line of this file that holds ``text`` and a mark."""
     lines = Path(__file__).read_text(encoding="utf-8").splitlines()
-    found = [number for number, line in enumerate(lines, 1) if f"{text}  # <-" in line]
-    assert len(found) == 1, found
-    return found[0]
+    numbers = [number for number, line in enumerate(lines, 1) if f"{text}  # <-" in line]
+    assert len(numbers) == 1, numbers
+    return numbers[0]
 
 
 class Branch(torch.nn.Module):
@@ -40,12 +39,12 @@ class Loop(torch.nn.Module):
         return x
 
 
-class Scaled(torch.nn.Module):
+class FloatScale(torch.nn.Module):
     def forward(self, x):
         return x * float(x.max())  # <- float
 
 
-class Found(torch.nn.Module):
+class NonzeroRows(torch.nn.Module):
     def forward(self, x):
         index = x.nonzero()
         if index.shape[0] > 2:  # <- size
@@ -58,7 +57,7 @@ class NumPy(torch.nn.Module):
         return torch.from_numpy(x.numpy() + 1)  # <- numpy
 
 
-class Raises(torch.nn.Module):
+class RaisingModule(torch.nn.Module):
     def forward(self, x):
         raise KeyError("no such thing")  # <- raise
 
@@ -68,24 +67,24 @@ class Point:
         self.x = x
 
 
-class Returns(torch.nn.Module):
+class ObjectResult(torch.nn.Module):
     def forward(self, x):
         return Point(x)
 
 
-class Fixed(torch.nn.Module):
+class FixedView(torch.nn.Module):
     def forward(self, x):
         return x.view(4, 6) if x.shape[0] == 4 else x  # <- fixed
 
 
-class Drawn(torch.nn.Module):
+class SeededNoise(torch.nn.Module):
     def forward(self, x):
         torch.manual_seed(0)  # <- python
         return x + torch.rand(4, 6)
 
 
 class Nested(torch.nn.Module):
-    """The line is that of the submodule, not that of the call."""
+    """A module whose submodule fails, so that the error names the submodule's line."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,15 +94,15 @@ class Nested(torch.nn.Module):
         return self.inner(torch.relu(x))
 
 
-def failure(module, *args, dynamic_shapes=None, **options) -> ExportError:
-    with pytest.raises(ExportError) as caught:
+def export_failure(module, *args, dynamic_shapes=None, **options) -> ExportError:
+    with pytest.raises(ExportError) as raised:
         to_onnx(
             module,
             args,
             dynamic_shapes=dynamic_shapes,
             export_options=ExportOptions(**options),
         )
-    return caught.value
+    return raised.value
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -119,7 +118,7 @@ def failure(module, *args, dynamic_shapes=None, **options) -> ExportError:
             "torch.while_loop",
         ),
         (
-            Found(),
+            NonzeroRows(),
             (X,),
             "if index.shape[0] > 2:",
             "a branch depends on a size that depends on data",
@@ -129,10 +128,10 @@ def failure(module, *args, dynamic_shapes=None, **options) -> ExportError:
     ids=["branch", "loop", "size"],
 )
 def test_the_line_the_kind_and_the_advice(module, args, mark, kind, advice, strict) -> None:
-    error = failure(module, *args, strict=strict)
+    error = export_failure(module, *args, strict=strict)
     text = str(error)
     assert f"could not trace {type(module).__name__}: {kind}" in text
-    assert f"{__file__}:{line_of(mark)}, in forward\n    {mark}" in text
+    assert f"{__file__}:{find_marked_line(mark)}, in forward\n    {mark}" in text
     assert advice in text.partition("What may help:")[2]
     assert error.__cause__ is not None
     assert not isinstance(error.__cause__, ExportError)
@@ -141,7 +140,7 @@ def test_the_line_the_kind_and_the_advice(module, args, mark, kind, advice, stri
 @pytest.mark.parametrize(
     ("module", "mark", "kind", "advice"),
     [
-        (Scaled(), "return x * float(x.max())", "a tensor becomes a Python number", "x * t"),
+        (FloatScale(), "return x * float(x.max())", "a tensor becomes a Python number", "x * t"),
         (
             NumPy(),
             "return torch.from_numpy(x.numpy() + 1)",
@@ -149,7 +148,7 @@ def test_the_line_the_kind_and_the_advice(module, args, mark, kind, advice, stri
             "strict=True",
         ),
         (
-            Raises(),
+            RaisingModule(),
             'raise KeyError("no such thing")',
             "raises on the example inputs, without torch.export too",
             "no such thing",
@@ -158,28 +157,28 @@ def test_the_line_the_kind_and_the_advice(module, args, mark, kind, advice, stri
     ids=["float", "numpy", "raise"],
 )
 def test_failures_of_the_python_code_that_runs(module, mark, kind, advice) -> None:
-    text = str(failure(module, X, strict=False))
+    text = str(export_failure(module, X, strict=False))
     assert kind in text and advice in text
-    assert f"{__file__}:{line_of(mark)}, in forward" in text
+    assert f"{__file__}:{find_marked_line(mark)}, in forward" in text
 
 
 def test_the_line_is_in_the_innermost_module() -> None:
-    assert f":{line_of('if x.sum() > 0:')}, in forward" in str(failure(Nested(), X))
+    assert f":{find_marked_line('if x.sum() > 0:')}, in forward" in str(export_failure(Nested(), X))
 
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_a_dimension_that_cannot_vary_names_the_line_that_fixes_it(strict) -> None:
-    error = failure(Fixed(), X, dynamic_shapes={"x": {0: Dim("n")}}, strict=strict)
+    error = export_failure(FixedView(), X, dynamic_shapes={"x": {0: Dim("n")}}, strict=strict)
     text = str(error)
     assert "input 'x', dimension 0 (n), size 4" in text
     assert "The code that decides on a size:" in text
-    number = line_of("return x.view(4, 6) if x.shape[0] == 4 else x")
+    number = find_marked_line("return x.view(4, 6) if x.shape[0] == 4 else x")
     assert f"test_export_failures.py:{number}, in forward" in text
     assert "return x.view(4, 6)" in text
 
 
 def test_an_unknown_class_among_the_results() -> None:
-    text = str(failure(Returns(), X))
+    text = str(export_failure(ObjectResult(), X))
     assert "Point" in text and "register_pytree_node" in text
 
 
@@ -187,16 +186,16 @@ def test_a_cache_among_the_results_names_the_region_that_helps() -> None:
     class SomeCache:
         pass
 
-    class Caches(torch.nn.Module):
+    class CacheResult(torch.nn.Module):
         def forward(self, x):
             return x, SomeCache()
 
-    assert "bypass_export_some_errors" in str(failure(Caches(), X))
+    assert "bypass_export_some_errors" in str(export_failure(CacheResult(), X))
 
 
 def test_python_that_dynamo_does_not_read() -> None:
-    text = str(failure(Drawn(), X, strict=True))
-    assert f":{line_of('torch.manual_seed(0)')}, in forward" in text
+    text = str(export_failure(SeededNoise(), X, strict=True))
+    assert f":{find_marked_line('torch.manual_seed(0)')}, in forward" in text
     assert "ExportOptions(strict=False)" in text
 
 
@@ -205,20 +204,20 @@ def test_an_operator_without_a_shape_function() -> None:
     def no_shapes(x: torch.Tensor) -> torch.Tensor:
         return x.clone()
 
-    class Uses(torch.nn.Module):
+    class CustomOp(torch.nn.Module):
         def forward(self, x):
             return no_shapes(x)
 
-    text = str(failure(Uses(), X))
+    text = str(export_failure(CustomOp(), X))
     assert "an operator without a shape function in torch" in text
     assert "torch.library.register_fake" in text
 
 
 def test_torchs_words_are_kept_without_its_own_log_hints() -> None:
-    text = str(failure(Branch(), X))
+    text = str(export_failure(Branch(), X))
     assert "GuardOnDataDependentSymNode" in text
-    for noise in ("TORCH_LOGS", "TORCHDYNAMO", "draft_export()"):
-        assert noise not in text
+    for hint in ("TORCH_LOGS", "TORCHDYNAMO", "draft_export()"):
+        assert hint not in text
 
 
 def test_every_kind_says_what_may_help_and_the_last_fits_everything() -> None:

@@ -1,6 +1,4 @@
-"""export_language_model: one graph is right for prompts, single tokens and pieces of a text; its
-tokens, and those of the loop that is one model, are those of ``generate``; the folder is what
-onnxruntime-genai reads."""
+"""Exported language models, compared with ``generate`` and with onnxruntime-genai."""
 
 from __future__ import annotations
 
@@ -28,12 +26,12 @@ from ortable.exporter.language_models.model_folder import genai_config
 from .helpers import assert_close
 from .language_models import CACHE
 
-VOCABULARY, LONGEST = 97, 64
+VOCABULARY, MAX_LENGTH = 97, 64
 _TEXT = {"vocab_size": VOCABULARY, "bos_token_id": 1, "eos_token_id": None, "pad_token_id": 0}
-_GPT2 = {**_TEXT, "n_layer": 1, "n_head": 4, "n_embd": 32, "n_positions": LONGEST}
+_GPT2 = {**_TEXT, "n_layer": 1, "n_head": 4, "n_embd": 32, "n_positions": MAX_LENGTH}
 _LLAMA = {
     **_TEXT, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": LONGEST,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": MAX_LENGTH,
 }  # fmt: skip
 _GEMMA = {
     **_LLAMA, "num_hidden_layers": 2, "num_key_value_heads": 1, "head_dim": 8, "sliding_window": 4,
@@ -52,19 +50,19 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "mistral": {**_LLAMA, "sliding_window": 4},
     "opt": {
         **_TEXT, "hidden_size": 32, "ffn_dim": 64, "num_hidden_layers": 1,
-        "num_attention_heads": 4, "max_position_embeddings": LONGEST, "word_embed_proj_dim": 32,
+        "num_attention_heads": 4, "max_position_embeddings": MAX_LENGTH, "word_embed_proj_dim": 32,
     },
     "phi3": _LLAMA,
     "qwen3": {**_LLAMA, "head_dim": 8},
 }  # fmt: skip
 # Run with the sweeps.
-OTHERS: dict[str, dict[str, Any]] = {
+SLOW: dict[str, dict[str, Any]] = {
     "cohere": _LLAMA,
     "gemma2": _GEMMA,
     "gptj": {**_GPT2, "rotary_dim": 4},
     "granite": _LLAMA,
     "mixtral": {**_LLAMA, "num_local_experts": 4, "num_experts_per_tok": 2},
-    "mpt": {**_TEXT, "d_model": 32, "n_heads": 4, "n_layers": 1, "max_seq_len": LONGEST},
+    "mpt": {**_TEXT, "d_model": 32, "n_heads": 4, "n_layers": 1, "max_seq_len": MAX_LENGTH},
     "olmo2": _LLAMA,
     "phi": _LLAMA,
     "qwen2": _LLAMA,
@@ -73,27 +71,27 @@ OTHERS: dict[str, dict[str, Any]] = {
     "starcoder2": {**_LLAMA, "sliding_window": 4},
 }
 every_architecture = pytest.mark.parametrize(
-    "name", [*ARCHITECTURES, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)]
+    "name", [*ARCHITECTURES, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
 )
 NEW_TOKENS = 9
-# Two prompts, the first one shorter: two tokens of it only fill.
+# Two prompts; the shorter one starts with two padding tokens.
 PROMPTS = torch.tensor([[0, 0, 43, 17, 25], [61, 12, 80, 33, 9]])
 MASK = (PROMPTS != 0).to(torch.int64)
-# Batch, tokens in the cache, new tokens, and tokens of the first text that only fill.
+# Batch, tokens in the cache, new tokens, padding tokens of the first text.
 SIZES = [(1, 0, 6, 0), (2, 5, 1, 0), (2, 4, 7, 0), (2, 0, 5, 3), (3, 6, 2, 2), (1, 0, 1, 0)]
 
 
 def build(name: str) -> Any:
-    """A model with random weights, in eval mode, whose texts end with no token."""
+    """Return a model with random weights, in eval mode, without an end token."""
     torch.manual_seed(0)
-    config = transformers.AutoConfig.for_model(name, **{**ARCHITECTURES, **OTHERS}[name])
+    config = transformers.AutoConfig.for_model(name, **{**ARCHITECTURES, **SLOW}[name])
     model = transformers.AutoModelForCausalLM.from_config(config).eval()
     model.generation_config.eos_token_id = None
     return model
 
 
 def generated(model: Any, prompts: torch.Tensor = PROMPTS, **keywords: Any) -> torch.Tensor:
-    """The tokens of transformers."""
+    """Return the tokens that transformers generates."""
     return model.generate(
         prompts,
         attention_mask=(prompts != 0).to(torch.int64),
@@ -104,32 +102,32 @@ def generated(model: Any, prompts: torch.Tensor = PROMPTS, **keywords: Any) -> t
 
 
 def length_of(name: str) -> int | None:
-    """BLOOM's configuration has none, and says so in an error."""
-    return LONGEST if name == "bloom" else None
+    """Return the context length for BLOOM, whose configuration has none."""
+    return MAX_LENGTH if name == "bloom" else None
 
 
-Exported = Callable[[str], tuple[Any, ortable.OnnxLanguageModel]]
+Exporter = Callable[[str], tuple[Any, ortable.OnnxLanguageModel]]
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
-    """A model one of whose texts ends early, and its folder; each is exported once."""
+def exporter(tmp_path_factory: pytest.TempPathFactory) -> Exporter:
+    """Return a function that exports a model once; one of the model's texts ends early."""
 
     @functools.cache
-    def made(name: str) -> tuple[Any, ortable.OnnxLanguageModel]:
+    def export_model(name: str) -> tuple[Any, ortable.OnnxLanguageModel]:
         model = build(name)
-        ends = int(generated(model)[1, PROMPTS.shape[1] + 3])
-        model.generation_config.eos_token_id = [ends, VOCABULARY - 1]
+        end_token = int(generated(model)[1, PROMPTS.shape[1] + 3])
+        model.generation_config.eos_token_id = [end_token, VOCABULARY - 1]
         folder = tmp_path_factory.mktemp("models") / name
         return model, ortable.export_language_model(
             model, folder, loop="greedy", context_length=length_of(name)
         )
 
-    return made
+    return export_model
 
 
 def run(path: Path, feeds: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Outputs of a model in a file, by name."""
+    """Return the outputs of a model file by name."""
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     names = [value.name for value in session.get_outputs()]
     values = session.run(names, {name: value.numpy() for name, value in feeds.items()})
@@ -138,121 +136,122 @@ def run(path: Path, feeds: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 @pytest.mark.alternates(parts=5)
 @every_architecture
-def test_tokens_are_those_of_generate(name: str, exported: Exported) -> None:
-    model, made = exported(name)
+def test_tokens_are_those_of_generate(name: str, exporter: Exporter) -> None:
+    model, exported = exporter(name)
     expected = generated(model)
-    ends = model.generation_config.eos_token_id
-    assert torch.isin(expected, torch.tensor(ends)).any(), "a text ends"
-    assert torch.equal(made.generate(PROMPTS, MASK, max_new_tokens=NEW_TOKENS), expected)
-    assert torch.equal(searched(made.folder / "greedy_search.onnx"), expected)
+    end_tokens = model.generation_config.eos_token_id
+    assert torch.isin(expected, torch.tensor(end_tokens)).any(), "no text ends early"
+    assert torch.equal(exported.generate(PROMPTS, MASK, max_new_tokens=NEW_TOKENS), expected)
+    assert torch.equal(searched(exported.folder / "greedy_search.onnx"), expected)
 
 
 @pytest.mark.alternates(parts=5)
 @every_architecture
-def test_one_graph_takes_prompts_tokens_and_pieces(name: str, exported: Exported) -> None:
-    model, made = exported(name)
-    layers = json.loads((made.folder / "genai_config.json").read_text())["model"]["decoder"]
-    heads, width = layers["num_key_value_heads"], layers["head_size"]
-    for batch, past, sequence, filling in SIZES:
+def test_one_graph_takes_prompts_tokens_and_pieces(name: str, exporter: Exporter) -> None:
+    """One graph computes prompts, single tokens and chunks of a text."""
+    model, exported = exporter(name)
+    decoder = json.loads((exported.folder / "genai_config.json").read_text())["model"]["decoder"]
+    heads, width = decoder["num_key_value_heads"], decoder["head_size"]
+    for batch, past, sequence, padding in SIZES:
         mask = torch.ones(batch, past + sequence, dtype=torch.int64)
-        mask[0, :filling] = 0
+        mask[0, :padding] = 0
         cache = [
             (torch.randn(batch, heads, past, width), torch.randn(batch, heads, past, width))
-            for _ in range(layers["num_hidden_layers"])
+            for _ in range(decoder["num_hidden_layers"])
         ]
         call = {
             "input_ids": torch.randint(3, VOCABULARY, (batch, sequence)),
             "attention_mask": mask,
             "position_ids": (mask.cumsum(-1) - 1).clamp(min=0)[:, -sequence:],
         }
-        call = {key: value for key, value in call.items() if key in made.input_names}
+        call = {key: value for key, value in call.items() if key in exported.input_names}
         past_key_values = {
-            f"past_key_values.{number}.{kind}": value
-            for number, pair in enumerate(cache)
+            f"past_key_values.{index}.{kind}": value
+            for index, pair in enumerate(cache)
             for kind, value in zip(("key", "value"), pair, strict=True)
         }
-        found = run(made.folder / "model.onnx", {**call, **past_key_values})
+        outputs = run(exported.folder / "model.onnx", {**call, **past_key_values})
         with torch.no_grad():
             out = model(**call, **{CACHE: DynamicCache(cache)}, use_cache=True)
         expected = [out.logits]
         for layer in getattr(out, CACHE).layers:
             expected += [layer.keys, layer.values]
         names = [
-            f"present.{number}.{kind}" for number in range(len(cache)) for kind in ("key", "value")
+            f"present.{index}.{kind}" for index in range(len(cache)) for kind in ("key", "value")
         ]
-        assert_close([found[each] for each in ("logits", *names)], expected)
+        assert_close([outputs[output] for output in ("logits", *names)], expected)
 
 
-def test_steps_have_the_logits_of_the_whole_text(exported: Exported) -> None:
-    """GPT-2 learns a vector for each position, so that a shift of all of them shows."""
-    model, made = exported("gpt2")
+def test_steps_have_the_logits_of_the_whole_text(exporter: Exporter) -> None:
+    """GPT-2 has a learned vector for each position, which exposes shifted positions."""
+    model, exported = exporter("gpt2")
     texts, mask, cache = PROMPTS, MASK, None
     step = texts
     for token in ([[5], [7]], [[11], [13]]):
-        logits, cache = made.step(step, mask, cache)
+        logits, cache = exported.step(step, mask, cache)
         positions = (mask.cumsum(-1) - 1).clamp(min=0)
         with torch.no_grad():
-            whole = model(input_ids=texts, attention_mask=mask, position_ids=positions).logits
-        assert_close([logits[:, -1]], [whole[:, -1]])
+            expected = model(input_ids=texts, attention_mask=mask, position_ids=positions).logits
+        assert_close([logits[:, -1]], [expected[:, -1]])
         step = torch.tensor(token)
         texts, mask = torch.cat([texts, step], 1), torch.cat([mask, torch.ones_like(step)], 1)
 
 
-def test_names_sizes_and_settings_are_those_of_genai(exported: Exported) -> None:
-    _, made = exported("llama")
-    content = json.loads((made.folder / "genai_config.json").read_text())
+def test_names_sizes_and_settings_are_those_of_genai(exporter: Exporter) -> None:
+    _, result = exporter("llama")
+    content = json.loads((result.folder / "genai_config.json").read_text())
     decoder = content["model"]["decoder"]
     past = [decoder["inputs"][f"past_{kind}_names"] for kind in ("key", "value")]
     present = [decoder["outputs"][f"present_{kind}_names"] for kind in ("key", "value")]
-    numbers = range(decoder["num_hidden_layers"])
-    text = ["input_ids", "attention_mask", "position_ids"]
-    assert [decoder["inputs"][name] for name in text] == text
-    assert set(made.input_names) == {*text, *(name % number for name in past for number in numbers)}
-    assert set(made.output_names) == {
-        "logits", *(name % number for name in present for number in numbers)
+    layers = range(decoder["num_hidden_layers"])
+    inputs = ["input_ids", "attention_mask", "position_ids"]
+    assert [decoder["inputs"][name] for name in inputs] == inputs
+    assert set(result.input_names) == {*inputs, *(name % i for name in past for i in layers)}
+    assert set(result.output_names) == {
+        "logits", *(name % i for name in present for i in layers)
     }  # fmt: skip
-    graph = onnx.load(made.folder / decoder["filename"], load_external_data=False).graph
+    graph = onnx.load(result.folder / decoder["filename"], load_external_data=False).graph
     sizes = {
         value.name: [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim]
         for value in (*graph.input, *graph.output)
     }
-    total = "past_sequence_length + sequence_length"
+    total_length = "past_sequence_length + sequence_length"
     heads, width = decoder["num_key_value_heads"], decoder["head_size"]
     assert sizes["input_ids"] == ["batch_size", "sequence_length"]
-    assert sizes["attention_mask"] == ["batch_size", total]
+    assert sizes["attention_mask"] == ["batch_size", total_length]
     assert sizes["past_key_values.0.value"] == ["batch_size", heads, "past_sequence_length", width]
-    assert sizes["present.0.key"] == ["batch_size", heads, total, width]
+    assert sizes["present.0.key"] == ["batch_size", heads, total_length, width]
     assert sizes["logits"] == ["batch_size", "sequence_length", content["model"]["vocab_size"]]
     assert content["search"]["past_present_share_buffer"] is False
-    assert content["search"]["max_length"] == content["model"]["context_length"] == LONGEST
+    assert content["search"]["max_length"] == content["model"]["context_length"] == MAX_LENGTH
 
 
 def test_tokens_that_a_model_does_not_have_are_not_named() -> None:
-    """onnxruntime-genai reads no null."""
+    """onnxruntime-genai does not accept null."""
     model = build("gpt2")
     model.generation_config.update(bos_token_id=None, eos_token_id=None, pad_token_id=5)
-    written = genai_config(make_decoder(model), "model.onnx", None)["model"]
-    assert {name: each for name, each in written.items() if "token" in name} == {"pad_token_id": 5}
+    config = genai_config(make_decoder(model), "model.onnx", None)["model"]
+    assert {name: value for name, value in config.items() if "token" in name} == {"pad_token_id": 5}
 
 
 @pytest.mark.slow
 @pytest.mark.alternates(parts=4)
 @pytest.mark.parametrize("name", ["bloom", "gemma3_text", "gpt2", "llama"])
-def test_genai_generates_the_tokens_or_the_small_loop_does(name: str, exported: Exported) -> None:
-    """genai 0.18 takes every token of a prompt for visible: the prompts have one length."""
-    model, made = exported(name)
+def test_genai_generates_the_tokens_or_the_small_loop_does(name: str, exporter: Exporter) -> None:
+    """genai 0.18 ignores padding, so the prompts have one length."""
+    model, exported = exporter(name)
     prompts = torch.tensor([[43, 17, 25], [61, 12, 80]])
     expected = generated(model, prompts)
     if importlib.util.find_spec("onnxruntime_genai") is None:
-        found = made.generate(prompts, max_new_tokens=NEW_TOKENS)
+        tokens = exported.generate(prompts, max_new_tokens=NEW_TOKENS)
     else:
-        found = generated_by_genai(made.folder, prompts)
-    # a runtime may stop a text that has ended, where others are filled up
-    for row, wanted in zip(found.tolist(), expected.tolist(), strict=True):
-        assert row[: len(wanted)] == wanted[: len(row)]
+        tokens = generate_with_genai(exported.folder, prompts)
+    # A runtime may stop a text at its end, or pad it.
+    for result, reference in zip(tokens.tolist(), expected.tolist(), strict=True):
+        assert result[: len(reference)] == reference[: len(result)]
 
 
-def generated_by_genai(folder: Path, prompts: torch.Tensor) -> torch.Tensor:
+def generate_with_genai(folder: Path, prompts: torch.Tensor) -> torch.Tensor:
     import onnxruntime_genai
 
     model = onnxruntime_genai.Model(str(folder))
@@ -270,16 +269,16 @@ def generated_by_genai(folder: Path, prompts: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("name", ["gpt2", "mistral"])
 def test_two_graphs_share_the_weights(name: str, tmp_path: Path) -> None:
     model = build(name)
-    made = ortable.export_language_model(model, tmp_path / "two", merged=False)
-    files = {path.name for path in made.folder.iterdir()}
-    first, other = "decoder_model.onnx", "decoder_with_past_model.onnx"
-    assert files == {first, other, f"{first}.data", "config.json", "generation_config.json"}
+    exported = ortable.export_language_model(model, tmp_path / "two", merged=False)
+    files = {path.name for path in exported.folder.iterdir()}
+    first, second = "decoder_model.onnx", "decoder_with_past_model.onnx"
+    assert files == {first, second, f"{first}.data", "config.json", "generation_config.json"}
     weights = sum(
         value.nbytes for value in {v.data_ptr(): v for v in model.state_dict().values()}.values()
     )
-    assert (made.folder / f"{first}.data").stat().st_size < 1.2 * weights
+    assert (exported.folder / f"{first}.data").stat().st_size < 1.2 * weights
     assert torch.equal(
-        ortable.OnnxLanguageModel.load(made.folder).generate(
+        ortable.OnnxLanguageModel.load(exported.folder).generate(
             PROMPTS, MASK, max_new_tokens=NEW_TOKENS
         ),
         generated(model),
@@ -288,63 +287,68 @@ def test_two_graphs_share_the_weights(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_dtypes_of_caches_and_weights(tmp_path: Path) -> None:
-    half = build("llama").to(torch.float16)
-    made = ortable.export_language_model(half, tmp_path / "half")
-    logits, cache = made.step(PROMPTS, MASK)
+    float16_lm = build("llama").to(torch.float16)
+    result = ortable.export_language_model(float16_lm, tmp_path / "half")
+    logits, cache = result.step(PROMPTS, MASK)
     assert logits.dtype == torch.float16
     assert cache["0.key"].data_type() == "tensor(float16)"
-    assert torch.equal(made.generate(PROMPTS, MASK, max_new_tokens=NEW_TOKENS), generated(half))
+    assert torch.equal(
+        result.generate(PROMPTS, MASK, max_new_tokens=NEW_TOKENS), generated(float16_lm)
+    )
 
-    brain = build("llama").to(torch.bfloat16)
-    made = ortable.export_language_model(brain, tmp_path / "brain", weights="float32")
-    assert {value.dtype for value in brain.parameters()} == {torch.bfloat16}, "it is not changed"
-    logits, cache = made.step(PROMPTS, MASK)
+    model = build("llama").to(torch.bfloat16)
+    result = ortable.export_language_model(model, tmp_path / "brain", weights="float32")
+    assert {value.dtype for value in model.parameters()} == {torch.bfloat16}, (
+        "the export changed the model"
+    )
+    logits, cache = result.step(PROMPTS, MASK)
     assert logits.dtype == torch.float32 and cache["0.key"].data_type() == "tensor(float)"
-    expected = generated(brain.to(torch.float32))
-    assert torch.equal(made.generate(PROMPTS, MASK, max_new_tokens=NEW_TOKENS), expected)
+    expected = generated(model.to(torch.float32))
+    assert torch.equal(result.generate(PROMPTS, MASK, max_new_tokens=NEW_TOKENS), expected)
 
 
 def test_weights_that_no_protobuf_file_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """1.5 GiB or more stay in torch until they are written: here 1 KB."""
+    """Weights above the limit (1.5 GiB, here 1 KB) stay in torch until they are written."""
     monkeypatch.setattr(
         importlib.import_module("ortable.exporter.to_onnx"), "LARGE_MODEL_BYTES", 1024
     )
     model = build("gpt2")
-    made = ortable.export_language_model(model, tmp_path / "model", loop="greedy")
+    exported = ortable.export_language_model(model, tmp_path / "model", loop="greedy")
     expected = generated(model)
-    assert torch.equal(made.generate(PROMPTS, MASK, max_new_tokens=NEW_TOKENS), expected)
-    assert torch.equal(searched(made.folder / "greedy_search.onnx"), expected)
+    assert torch.equal(exported.generate(PROMPTS, MASK, max_new_tokens=NEW_TOKENS), expected)
+    assert torch.equal(searched(exported.folder / "greedy_search.onnx"), expected)
 
 
-def test_texts_end_as_they_are_told(exported: Exported) -> None:
-    model, made = exported("gpt2")
-    whole = generated(build("gpt2"))
-    token = int(whole[1, 6])
+def test_texts_end_as_they_are_told(exporter: Exporter) -> None:
+    """Arguments of generate override the end token of the configuration."""
+    model, exported = exporter("gpt2")
+    unended = generated(build("gpt2"))
+    token = int(unended[1, 6])
     arguments = {"max_new_tokens": NEW_TOKENS, "eos_token_id": token, "pad_token_id": 5}
     expected = model.generate(PROMPTS, attention_mask=MASK, do_sample=False, **arguments)
-    assert torch.equal(made.generate(PROMPTS, MASK, **arguments), expected)
+    assert torch.equal(exported.generate(PROMPTS, MASK, **arguments), expected)
     assert expected[1, -1] == 5
-    endless = made.generate(PROMPTS, MASK, max_new_tokens=NEW_TOKENS, eos_token_id=[])
-    assert torch.equal(endless, whole)
+    endless = exported.generate(PROMPTS, MASK, max_new_tokens=NEW_TOKENS, eos_token_id=[])
+    assert torch.equal(endless, unended)
 
 
 @pytest.mark.slow
 def test_repetitions_are_penalised_as_generate_does(tmp_path: Path) -> None:
     model = build("llama")
-    plain = generated(model)
+    unpenalised = generated(model)
     model.generation_config.repetition_penalty = 1.5
     expected = generated(model)
-    assert not torch.equal(plain, expected)
-    made = ortable.export_language_model(model, tmp_path / "model", loop="greedy")
-    assert torch.equal(made.generate(PROMPTS, MASK, max_new_tokens=NEW_TOKENS), expected)
-    assert torch.equal(searched(made.folder / "greedy_search.onnx"), expected)
+    assert not torch.equal(unpenalised, expected)
+    exported = ortable.export_language_model(model, tmp_path / "model", loop="greedy")
+    assert torch.equal(exported.generate(PROMPTS, MASK, max_new_tokens=NEW_TOKENS), expected)
+    assert torch.equal(searched(exported.folder / "greedy_search.onnx"), expected)
 
 
-def searched(path: Path, **more: torch.Tensor) -> torch.Tensor:
-    """What a model that is the whole loop makes of the prompts."""
-    feeds = {"input_ids": PROMPTS, "attention_mask": MASK, **more}
+def searched(path: Path, **inputs: torch.Tensor) -> torch.Tensor:
+    """Run a model that contains the decoding loop on the prompts."""
+    feeds = {"input_ids": PROMPTS, "attention_mask": MASK, **inputs}
     return run(path, {**feeds, "max_new_tokens": torch.tensor(NEW_TOKENS)})["sequences"]
 
 
@@ -352,29 +356,29 @@ def searched(path: Path, **more: torch.Tensor) -> torch.Tensor:
 def test_tokens_are_drawn_by_the_numbers_that_are_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """transformers draws with torch.multinomial: here by the same numbers."""
+    """transformers samples with torch.multinomial, which is replaced by the given numbers."""
     model = build("gpt2")
     settings = {"do_sample": True, "temperature": 1.7, "top_k": 20, "top_p": 0.9}
     model.generation_config.update(**settings, repetition_penalty=1.2, eos_token_id=40)
-    made = ortable.export_language_model(model, tmp_path / "model", loop="sample")
+    exported = ortable.export_language_model(model, tmp_path / "model", loop="sample")
     random = torch.rand(NEW_TOKENS + 2, len(PROMPTS))
-    numbers = iter(random)
+    rows = iter(random)
 
     def multinomial(probabilities: torch.Tensor, num_samples: int) -> torch.Tensor:
         assert num_samples == 1
-        ends = probabilities.cumsum(-1)
-        return torch.searchsorted(ends, next(numbers)[:, None] * ends[:, -1:], right=True)
+        bounds = probabilities.cumsum(-1)
+        return torch.searchsorted(bounds, next(rows)[:, None] * bounds[:, -1:], right=True)
 
     monkeypatch.setattr(torch, "multinomial", multinomial)
     expected = model.generate(PROMPTS, attention_mask=MASK, max_new_tokens=NEW_TOKENS)
-    path = made.folder / "sampled_search.onnx"
+    path = exported.folder / "sampled_search.onnx"
     assert torch.equal(searched(path, random=random), expected)
-    ones = searched(path, random=torch.ones_like(random))
-    assert ((ones >= 0) & (ones < VOCABULARY)).all(), "a number that is not below 1 is the last"
+    tokens = searched(path, random=torch.ones_like(random))
+    assert ((tokens >= 0) & (tokens < VOCABULARY)).all(), "outside the vocabulary"
 
 
-def long_rope() -> Any:
-    """Frequencies change after 8 tokens, and `generate` then computes the cache anew."""
+def long_rope_model() -> Any:
+    """Return a model whose frequencies change after 8 tokens, so that its cache is recomputed."""
     rope = {
         "rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0] * 4,
         "long_factor": [1e4] * 4, "original_max_position_embeddings": 8,
@@ -391,13 +395,13 @@ def long_rope() -> Any:
 
 @pytest.mark.slow
 def test_a_cache_that_is_computed_anew(tmp_path: Path) -> None:
-    model = long_rope()
-    made = ortable.export_language_model(model, tmp_path / "model", genai=False)
+    model = long_rope_model()
+    exported = ortable.export_language_model(model, tmp_path / "model", genai=False)
     expected = generated(model)
-    assert torch.equal(made.generate(PROMPTS, MASK, max_new_tokens=NEW_TOKENS), expected)
-    (made.folder / "config.json").unlink()  # which says so
-    never = ortable.OnnxLanguageModel.load(made.folder)
-    assert not torch.equal(never.generate(PROMPTS, MASK, max_new_tokens=NEW_TOKENS), expected)
+    assert torch.equal(exported.generate(PROMPTS, MASK, max_new_tokens=NEW_TOKENS), expected)
+    (exported.folder / "config.json").unlink()  # The file holds the length.
+    stale = ortable.OnnxLanguageModel.load(exported.folder)
+    assert not torch.equal(stale.generate(PROMPTS, MASK, max_new_tokens=NEW_TOKENS), expected)
     with pytest.raises(ExportError, match=r"after 8 tokens .*the loop does not"):
         ortable.export_language_model(model, tmp_path / "other", genai=False, loop="greedy")
     with pytest.raises(ExportError, match=r"after 8 tokens .*genai=False"):
@@ -409,9 +413,9 @@ def test_settings_that_are_not_followed_are_refused(tmp_path: Path) -> None:
     model.generation_config.no_repeat_ngram_size = 2
     with pytest.raises(OptionError, match="no_repeat_ngram_size=2, which `generate` follows"):
         ortable.export_language_model(model, tmp_path / "model", loop="greedy")
-    made = ortable.export_language_model(model, tmp_path / "model")
+    exported = ortable.export_language_model(model, tmp_path / "model")
     with pytest.raises(OptionError, match="no_repeat_ngram_size=2"):
-        made.generate(PROMPTS)
+        exported.generate(PROMPTS)
     model.generation_config.update(no_repeat_ngram_size=0, typical_p=0.5)
     with pytest.raises(OptionError, match=r"typical_p=0\.5"):
         ortable.export_language_model(model, tmp_path / "model", loop="sample")
@@ -423,26 +427,28 @@ def test_a_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "notes.txt").write_text("mine")
     ortable.export_language_model(build("gpt2"), folder, merged=False)
-    tokenizer = small_tokenizer()
-    made = ortable.export_language_model(build("gpt2"), folder, tokenizer=tokenizer, validate=True)
-    kept = {path.name for path in folder.iterdir()}
+    tokenizer = make_tokenizer()
+    exported = ortable.export_language_model(
+        build("gpt2"), folder, tokenizer=tokenizer, validate=True
+    )
+    files = {path.name for path in folder.iterdir()}
     model = {"model.onnx", "model.onnx.data", "genai_config.json"}
-    settings = {"config.json", "generation_config.json"}
-    assert kept == {"notes.txt", "tokenizer.json", "tokenizer_config.json", *model, *settings}
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    configs = {"config.json", "generation_config.json"}
+    assert files == {"notes.txt", "tokenizer.json", "tokenizer_config.json", *model, *configs}
+    contents = {path.name: path.read_bytes() for path in folder.iterdir()}
     with pytest.raises(OptionError, match="give context_length"):
         ortable.export_language_model(build("bloom"), folder)
-    assert before == {path.name: path.read_bytes() for path in folder.iterdir()}
-    assert [path.name for path in tmp_path.iterdir()] == ["model"], "nothing is left beside it"
-    assert made.folder == folder
+    assert contents == {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert [path.name for path in tmp_path.iterdir()] == ["model"], "a temporary file is left"
+    assert exported.folder == folder
 
 
-def small_tokenizer() -> Any:
+def make_tokenizer() -> Any:
     import tokenizers
 
-    words = tokenizers.models.WordLevel({"<unk>": 0, "a": 1, "b": 2}, unk_token="<unk>")
+    word_level = tokenizers.models.WordLevel({"<unk>": 0, "a": 1, "b": 2}, unk_token="<unk>")
     return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizers.Tokenizer(words), unk_token="<unk>"
+        tokenizer_object=tokenizers.Tokenizer(word_level), unk_token="<unk>"
     )
 
 
@@ -475,7 +481,7 @@ def translator() -> Any:
 
 
 def latent() -> Any:
-    """Keys are wider than values."""
+    """Return a model whose keys are wider than its values."""
     config = transformers.DeepseekV3Config(
         **{**_LLAMA, "num_key_value_heads": 4}, q_lora_rank=8, kv_lora_rank=8, qk_rope_head_dim=4,
         qk_nope_head_dim=8, v_head_dim=8, first_k_dense_replace=1,
@@ -484,7 +490,7 @@ def latent() -> Any:
 
 
 @pytest.mark.parametrize(
-    ("make", "error", "words"),
+    ("make", "error", "message"),
     [
         (lambda: torch.nn.Linear(2, 3), InputError, "generates text.*not Linear"),
         (lambda: build("gpt2").train(), InputError, r"call model\.eval\(\)"),
@@ -497,8 +503,9 @@ def latent() -> Any:
         (latent, ExportError, "width of values.*genai=False"),
     ],
 )
-def test_what_is_no_conversation_is_refused(make, error, words, tmp_path: Path) -> None:
-    with pytest.raises(error, match=words):
+def test_what_is_no_conversation_is_refused(make, error, message, tmp_path: Path) -> None:
+    """Models that generate no text, or have no supported cache, are refused."""
+    with pytest.raises(error, match=message):
         ortable.export_language_model(make(), tmp_path / "model")
     assert not list(tmp_path.iterdir())
 
@@ -507,13 +514,13 @@ def test_what_is_no_conversation_is_refused(make, error, words, tmp_path: Path) 
 def test_a_cache_that_genai_does_not_take_is_written_without_its_file(tmp_path: Path) -> None:
     model = latent()
     model.generation_config.eos_token_id = None
-    made = ortable.export_language_model(model, tmp_path / "model", genai=False)
-    assert not (made.folder / "genai_config.json").exists()
-    assert torch.equal(made.generate(PROMPTS, MASK, max_new_tokens=NEW_TOKENS), generated(model))
+    result = ortable.export_language_model(model, tmp_path / "model", genai=False)
+    assert not (result.folder / "genai_config.json").exists()
+    assert torch.equal(result.generate(PROMPTS, MASK, max_new_tokens=NEW_TOKENS), generated(model))
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
         ({"weights": "int3"}, "weights is None, 'keep'.*'int8'.*'int3'"),
         ({"loop": "beam"}, "loop is None or one of .*'greedy', 'sample'.*'beam'"),
@@ -521,23 +528,24 @@ def test_a_cache_that_genai_does_not_take_is_written_without_its_file(tmp_path: 
         ({"context_length": 0}, "context_length is a number of tokens"),
     ],
 )
-def test_options_are_checked(options, words, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=words):
+def test_options_are_checked(options, message, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=message):
         ortable.export_language_model(build("gpt2"), tmp_path / "model", **options)
 
 
-def test_what_the_runner_is_given_is_checked(exported: Exported, tmp_path: Path) -> None:
-    _, made = exported("gpt2")
+def test_what_the_runner_is_given_is_checked(exporter: Exporter, tmp_path: Path) -> None:
+    """OnnxLanguageModel checks its arguments, and its exporter checks the folder."""
+    _, exported = exporter("gpt2")
     with pytest.raises(InputError, match=r"integers \(batch, sequence\), not .*shape \(2,\)"):
-        made.generate(torch.tensor([1, 2]))
+        exported.generate(torch.tensor([1, 2]))
     with pytest.raises(InputError, match=r"integers .*not torch\.float32"):
-        made.generate(torch.ones(1, 2))
+        exported.generate(torch.ones(1, 2))
     with pytest.raises(InputError, match="attention_mask has the shape"):
-        made.generate(PROMPTS, MASK[:, :2])
+        exported.generate(PROMPTS, MASK[:, :2])
     with pytest.raises(OptionError, match="max_new_tokens is a number"):
-        made.generate(PROMPTS, max_new_tokens=0)
+        exported.generate(PROMPTS, max_new_tokens=0)
     (tmp_path / "generation_config.json").write_text("[")
-    broken = ortable.OnnxLanguageModel(tmp_path, made.files, made.providers)
+    broken = ortable.OnnxLanguageModel(tmp_path, exported.files, exported.providers)
     with pytest.raises(
         InputError, match=r"generation_config\.json' is not a JSON file of settings"
     ):

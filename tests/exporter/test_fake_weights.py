@@ -1,4 +1,4 @@
-"""Models without weights: fake tensors, the meta device; real weights by name, or attached."""
+"""Models with fake or meta weights, which are inputs until real weights are attached."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from ortable.errors import ExportError, InputError, OptionError
 from .helpers import assert_close, eager, run_onnx
 
 
-class Tied(torch.nn.Module):
-    """Tied weights, a buffer outside of the state_dict, and a tensor made in forward."""
+class TiedModel(torch.nn.Module):
+    """A model with tied weights, a non-persistent buffer, and a constant of forward."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,47 +38,47 @@ class Tied(torch.nn.Module):
 
 
 X = torch.tensor([[1, 2, 3], [4, 5, 10]])
-INPUTS = 5  # x, the weight that is tied, weight and bias of linear, scale
+INPUT_COUNT = 5  # x, the tied weight, weight and bias of linear, scale
 
 
 def fake_inside() -> Any:
     with FakeTensorMode():
-        return to_onnx(Tied(), (torch.zeros(2, 3, dtype=torch.int64),))
+        return to_onnx(TiedModel(), (torch.zeros(2, 3, dtype=torch.int64),))
 
 
 def fake_module_and_inputs() -> Any:
     with FakeTensorMode():
-        module, x = Tied(), torch.zeros(2, 3, dtype=torch.int64)
+        module, x = TiedModel(), torch.zeros(2, 3, dtype=torch.int64)
     return to_onnx(module, (x,))
 
 
 def fake_module_real_inputs() -> Any:
     with FakeTensorMode():
-        module = Tied()
+        module = TiedModel()
     return to_onnx(module, (X,))
 
 
 def fake_dynamic() -> Any:
     with FakeTensorMode():
-        module = Tied()
+        module = TiedModel()
     return to_onnx(module, (X,), dynamic_shapes={"x": {0: "batch", 1: "length"}})
 
 
 def fake_strict() -> Any:
     with FakeTensorMode():
-        module = Tied()
+        module = TiedModel()
     return to_onnx(module, (X,), export_options=ortable.ExportOptions(strict=True))
 
 
 def fake_program() -> Any:
     with FakeTensorMode():
-        module, x = Tied(), torch.zeros(2, 3, dtype=torch.int64)
+        module, x = TiedModel(), torch.zeros(2, 3, dtype=torch.int64)
     return to_onnx(torch.export.export(module, (x,)))
 
 
 def meta_module() -> Any:
     with torch.device("meta"):
-        module = Tied()
+        module = TiedModel()
     model = to_onnx(module, (X,))
     assert all(p.is_meta for p in [*module.parameters(), *module.buffers()])
     assert module.head.weight is module.Embed.weight
@@ -87,10 +87,10 @@ def meta_module() -> Any:
 
 def meta_module_and_inputs() -> Any:
     with torch.device("meta"):
-        return to_onnx(Tied(), (torch.zeros(2, 3, dtype=torch.int64),))
+        return to_onnx(TiedModel(), (torch.zeros(2, 3, dtype=torch.int64),))
 
 
-WAYS = [
+EXPORTS = [
     fake_inside,
     fake_module_and_inputs,
     fake_module_real_inputs,
@@ -102,14 +102,14 @@ WAYS = [
 ]
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_weights_are_inputs_and_the_real_ones_match_by_name(way) -> None:
-    model = way()
+@pytest.mark.parametrize("export", EXPORTS, ids=lambda export: export.__name__)
+def test_weights_are_inputs_and_the_real_ones_match_by_name(export) -> None:
+    model = export()
     onnx.checker.check_model(model, full_check=True)
     names = [value.name for value in model.graph.input]
     assert names[0] == "x"
-    assert len(names) == INPUTS, names  # tied weights are one input
-    real = Tied()
+    assert len(names) == INPUT_COUNT, names  # tied weights are one input
+    real = TiedModel()
     feeds = {
         name: tensor.detach().numpy()
         for name, tensor in match_input_parameters(real, names, (X,)).items()
@@ -119,7 +119,7 @@ def test_weights_are_inputs_and_the_real_ones_match_by_name(way) -> None:
 
 
 def test_inputs_can_be_fake_where_weights_are_real() -> None:
-    module = Tied()
+    module = TiedModel()
     with FakeTensorMode():
         x = torch.zeros(2, 3, dtype=torch.int64)
     model = to_onnx(module, (x,))
@@ -127,14 +127,14 @@ def test_inputs_can_be_fake_where_weights_are_real() -> None:
     assert_close(run_onnx(model, {"x": X.numpy()}), eager(module, (X,)))
 
 
-@pytest.mark.parametrize("way", ["fake", "meta"])
-def test_a_buffer_with_data_stays_in_the_model(way) -> None:
-    with FakeTensorMode() if way == "fake" else torch.device("meta"):
-        module = Tied()
+@pytest.mark.parametrize("kind", ["fake", "meta"])
+def test_a_buffer_with_data_stays_in_the_model(kind) -> None:
+    with FakeTensorMode() if kind == "fake" else torch.device("meta"):
+        module = TiedModel()
     module.scale = torch.arange(6.0)
     model = to_onnx(module, (X,))
-    assert len(model.graph.input) == INPUTS - 1
-    real = Tied()
+    assert len(model.graph.input) == INPUT_COUNT - 1
+    real = TiedModel()
     real.scale = torch.arange(6.0)
     names = [value.name for value in model.graph.input]
     feeds = {k: v.detach().numpy() for k, v in match_input_parameters(real, names, (X,)).items()}
@@ -142,7 +142,7 @@ def test_a_buffer_with_data_stays_in_the_model(way) -> None:
 
 
 def test_names_that_torch_numbers_are_matched() -> None:
-    class Colliding(torch.nn.Module):
+    class NameCollision(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.a = torch.nn.Module()
@@ -155,16 +155,16 @@ def test_names_that_torch_numbers_are_matched() -> None:
             return x * self.a.b + self.a_b * self.plain - self.A_B
 
     with FakeTensorMode():
-        module = Colliding()
+        module = NameCollision()
     model = to_onnx(module, (torch.rand(3),))
-    real, x = Colliding(), torch.rand(3)
+    real, x = NameCollision(), torch.rand(3)
     names = [value.name for value in model.graph.input]
     feeds = {k: v.detach().numpy() for k, v in match_input_parameters(real, names, (x,)).items()}
     assert_close(run_onnx(model, feeds), eager(real, (x,)))
 
 
 def test_functions_take_weights_without_data_as_inputs_of_the_model() -> None:
-    class Two(torch.nn.Module):
+    class TwoLinears(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.first, self.second = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
@@ -173,10 +173,10 @@ def test_functions_take_weights_without_data_as_inputs_of_the_model() -> None:
             return self.second(torch.relu(self.first(x)))
 
     with FakeTensorMode():
-        module = Two()
+        module = TwoLinears()
     model = to_onnx(module, (torch.rand(2, 4),), export_modules_as_functions=True)
     assert [f.name for f in model.functions] == ["Linear"]
-    real, x = Two(), torch.rand(2, 4)
+    real, x = TwoLinears(), torch.rand(2, 4)
     complete = attach_weights(model, real).to_proto()
     assert [value.name for value in complete.graph.input] == ["x"]
     assert_close(run_onnx(complete, {"x": x.numpy()}), eager(real, (x,)))
@@ -200,15 +200,15 @@ def test_a_program_of_the_meta_device() -> None:
     assert_close(run_onnx(complete, {complete.graph.input[0].name: x.numpy()}), eager(real, (x,)))
 
 
-class Checkpoint(Mapping):
-    """Tensors made when they are asked for, as a file of safetensors gives them."""
+class LazyCheckpoint(Mapping):
+    """A checkpoint that loads tensors on request, as a safetensors file does."""
 
     def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
         self.tensors = tensors
-        self.asked: list[str] = []
+        self.loaded: list[str] = []
 
     def __getitem__(self, name: str) -> torch.Tensor:
-        self.asked.append(name)
+        self.loaded.append(name)
         return self.tensors[name].detach().clone()
 
     def __contains__(self, name: object) -> bool:
@@ -222,21 +222,21 @@ class Checkpoint(Mapping):
 
 
 @pytest.mark.parametrize("large", [False, True])
-@pytest.mark.parametrize("kind", [dict, Checkpoint])
+@pytest.mark.parametrize("kind", [dict, LazyCheckpoint])
 def test_weights_are_attached_from_a_checkpoint(tmp_path, large, kind) -> None:
     with FakeTensorMode():
-        model = to_onnx(Tied(), (torch.zeros(2, 3, dtype=torch.int64),), large_model=large)
-    real = Tied()
+        model = to_onnx(TiedModel(), (torch.zeros(2, 3, dtype=torch.int64),), large_model=large)
+    real = TiedModel()
     state = dict(real.state_dict())
-    del state["Embed.weight"]  # a checkpoint may have tied weights once
+    del state["Embed.weight"]  # A checkpoint may hold tied weights once.
     checkpoint = kind({**state, "scale": real.scale, "unrelated": torch.rand(3)})
     complete = attach_weights(model, checkpoint)
-    if kind is Checkpoint:
-        assert checkpoint.asked == []
+    if kind is LazyCheckpoint:
+        assert checkpoint.loaded == []
     path = tmp_path / "model.onnx"
     complete.save(path, max_shard_bytes=200)
-    if kind is Checkpoint:
-        assert sorted(checkpoint.asked) == ["head.weight", "linear.bias", "linear.weight", "scale"]
+    if kind is LazyCheckpoint:
+        assert sorted(checkpoint.loaded) == ["head.weight", "linear.bias", "linear.weight", "scale"]
     onnx.checker.check_model(path)
     assert_close(run_onnx(path, {"x": X.numpy()}), eager(real, (X,)))
     graph = onnx.load(path, load_external_data=False).graph
@@ -247,51 +247,51 @@ def test_weights_are_attached_from_a_checkpoint(tmp_path, large, kind) -> None:
 def test_weights_are_attached_from_files_of_safetensors(tmp_path) -> None:
     import safetensors.torch as safetensors
 
-    real = Tied().to(torch.bfloat16)
+    real = TiedModel().to(torch.bfloat16)
     state = {**real.state_dict(), "scale": real.scale}
     del state["head.weight"]
     shards = {name: tmp_path / f"{name}.safetensors" for name in state}
     for name, path in shards.items():
         safetensors.save_file({name: state[name].detach().contiguous()}, path)
 
-    class Shards(Checkpoint):
+    class Shards(LazyCheckpoint):
         def __getitem__(self, name: str) -> torch.Tensor:
             return safetensors.load_file(self.tensors[name])[name]
 
     with torch.device("meta"):
-        fake = Tied().to(torch.bfloat16)
+        fake = TiedModel().to(torch.bfloat16)
     path = tmp_path / "model.onnx"
     attach_weights(to_onnx(fake, (X,), large_model=True), Shards(shards)).save(path)
     tensors = {t.doc_string: t for t in onnx.load(path).graph.initializer}
     for name in ("linear.weight", "linear.bias", "scale"):
-        written = torch.tensor(onnx.numpy_helper.to_array(tensors[name]).astype("float32"))
-        assert torch.equal(written, state[name].detach().float()), name
+        stored = torch.tensor(onnx.numpy_helper.to_array(tensors[name]).astype("float32"))
+        assert torch.equal(stored, state[name].detach().float()), name
     assert tensors["linear.weight"].data_type == onnx.TensorProto.BFLOAT16
 
 
 def test_missing_and_wrong_weights_are_named(tmp_path) -> None:
     model = fake_module_real_inputs()
-    real = Tied()
+    real = TiedModel()
     with pytest.raises(InputError, match=r"no weight is given for 1 inputs.*: scale\. Buffers"):
         attach_weights(model, real.state_dict())
-    left = attach_weights(model, real.state_dict(), partial=True).to_proto()
-    assert [value.doc_string for value in left.graph.input] == ["", "scale"]
-    wrong = {**real.state_dict(), "scale": torch.rand(7)}
+    partial = attach_weights(model, real.state_dict(), partial=True).to_proto()
+    assert [value.doc_string for value in partial.graph.input] == ["", "scale"]
+    wrong_state = {**real.state_dict(), "scale": torch.rand(7)}
     message = r"'scale' is float32 \[7\], the model was exported with float32 \[6\]"
     with pytest.raises(InputError, match=message):
-        attach_weights(model, wrong)
-    late = attach_weights(model, Checkpoint(wrong))
+        attach_weights(model, wrong_state)
+    lazy = attach_weights(model, LazyCheckpoint(wrong_state))
     with pytest.raises(InputError, match=message):
-        late.save(tmp_path / "model.onnx")
+        lazy.save(tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
-    half = {**real.state_dict(), "scale": real.scale.half()}
+    float16_state = {**real.state_dict(), "scale": real.scale.half()}
     with pytest.raises(InputError, match=r"'scale' is float16"):
-        attach_weights(model, half)
+        attach_weights(model, float16_state)
 
 
 def test_validation_needs_data() -> None:
     with FakeTensorMode():
-        module = Tied()
+        module = TiedModel()
     with pytest.raises(OptionError, match="validate=True needs weights with data"):
         to_onnx(module, (X,), validate=True)
 
@@ -318,7 +318,9 @@ def test_complex_weights_without_data() -> None:
 
 
 def test_what_a_branch_reads_without_data_is_an_input() -> None:
-    class Branches(torch.nn.Module):
+    """A fake weight that a branch reads becomes an input."""
+
+    class BranchWeight(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.weight = torch.nn.Parameter(torch.rand(3, 3))
@@ -327,13 +329,13 @@ def test_what_a_branch_reads_without_data_is_an_input() -> None:
             return torch.cond(x.sum() > 0, lambda x: x @ self.weight, lambda x: x - 1, (x,))
 
     with FakeTensorMode():
-        module = Branches()
+        module = BranchWeight()
     x = torch.rand(2, 3)
     model = to_onnx(module, (x,))
-    real = Branches()
+    real = BranchWeight()
     complete = attach_weights(model, real).to_proto()
-    for each in (x, -x):
-        assert_close(run_onnx(complete, {"x": each.numpy()}), eager(real, (each,)))
+    for value in (x, -x):
+        assert_close(run_onnx(complete, {"x": value.numpy()}), eager(real, (value,)))
 
 
 def test_fake_weights_are_not_constants() -> None:
@@ -346,7 +348,7 @@ def test_fake_weights_are_not_constants() -> None:
     assert not builder.is_constant("w")
 
 
-WIDE = """
+WIDE_MODEL = """
     import resource, torch, transformers, ortable
 
     config = transformers.LlamaConfig(
@@ -369,7 +371,7 @@ WIDE = """
 """
 
 
-FIRST = """
+FIRST_EXPORT = """
 import warnings
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -385,18 +387,17 @@ assert negate(torch.tensor([True, False])).tolist() == [False, True]
 
 @pytest.mark.slow
 def test_the_first_export_of_a_process_has_no_weights() -> None:
-    """What is asked of ONNX Runtime once is asked with memory; torch warned of it, and later calls
-    depended on the answer."""
-    done = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
+    """The cached probe of ONNX Runtime uses real tensors, even if the first export is fake."""
+    run = subprocess.run([sys.executable, "-c", FIRST_EXPORT], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr[-3000:]
 
 
 @pytest.mark.slow
 def test_a_model_as_wide_as_llama_70b_takes_no_memory_for_its_weights() -> None:
-    code = textwrap.dedent(WIDE)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    weights, memory, size = map(int, done.stdout.split()[-3:])
+    code = textwrap.dedent(WIDE_MODEL)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr[-3000:]
+    weights, memory, size = map(int, run.stdout.split()[-3:])
     assert weights > 5e9
     assert memory < 0.1 * weights
     assert size < 1e6
@@ -405,6 +406,6 @@ def test_a_model_as_wide_as_llama_70b_takes_no_memory_for_its_weights() -> None:
 def test_a_graph_with_weights_without_data_needs_them_before_it_is_complete() -> None:
     model = fake_module_real_inputs()
     with pytest.raises(InputError, match="0 arguments were given for 1 inputs"):
-        match_input_parameters(Tied(), [value.name for value in model.graph.input])
+        match_input_parameters(TiedModel(), [value.name for value in model.graph.input])
     with pytest.raises(ExportError, match=r"raises on the example inputs"):
-        to_onnx(copy.deepcopy(Tied()), (torch.rand(2, 3),))
+        to_onnx(copy.deepcopy(TiedModel()), (torch.rand(2, 3),))

@@ -1,4 +1,4 @@
-"""flex_attention: functions of single scores, with weights and tensors from outside."""
+"""flex_attention with score functions that read weights and captured tensors."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .helpers import assert_same
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
 
-class Biased(torch.nn.Module):
-    """A causal mask and a learned bias by distance, as a function of one score."""
+class DistanceBias(torch.nn.Module):
+    """Attention with a causal mask and a learned bias by distance, as a score function."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,8 +33,8 @@ class Biased(torch.nn.Module):
         return flex_attention(x, x + 1, x * 2, score_mod=score)
 
 
-class Documents(torch.nn.Module):
-    """Rows of one document see each other; the keys have fewer heads than the queries."""
+class DocumentMask(torch.nn.Module):
+    """Attention within documents; the keys have fewer heads than the queries."""
 
     def forward(self, x: torch.Tensor, document: torch.Tensor) -> Any:
         def visible(batch: Any, head: Any, row: Any, column: Any) -> Any:
@@ -48,15 +48,15 @@ class Documents(torch.nn.Module):
 def test_attention_with_a_function_of_each_score() -> None:
     x = torch.randn(2, 2, 8, 16)
     for module, extra in (
-        (Biased(), ()),
-        (Documents(), (torch.tensor([[0, 0, 0, 1, 1, 1, 2, 2], [0] * 8]),)),
+        (DistanceBias(), ()),
+        (DocumentMask(), (torch.tensor([[0, 0, 0, 1, 1, 1, 2, 2], [0] * 8]),)),
     ):
         model = ortable.to_onnx(module, (x, *extra))
-        for given in (x, x * 2):
-            assert_same(model, module, (given, *extra))
+        for query in (x, x * 2):
+            assert_same(model, module, (query, *extra))
 
 
-# -- queries that share keys and values, with every dimension dynamic
+# -- grouped-query attention with dynamic dimensions
 
 
 class Attention(torch.nn.Module):
@@ -68,17 +68,17 @@ class Attention(torch.nn.Module):
         return F.scaled_dot_product_attention(q, k, v, is_causal=self.causal, enable_gqa=True)
 
 
-def heads(batch: tuple[int, ...], queries: int, shared: int) -> tuple[torch.Tensor, ...]:
-    keys = (*batch, shared, 6, 8)
+def make_qkv(batch: tuple[int, ...], queries: int, groups: int) -> tuple[torch.Tensor, ...]:
+    keys = (*batch, groups, 6, 8)
     return torch.randn(*batch, queries, 3, 8), torch.randn(keys), torch.randn(keys)
 
 
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("opset", [18, 24])
-@pytest.mark.parametrize(("batch", "queries", "shared"), [((2,), 6, 2), ((2,), 4, 4), ((), 4, 4)])
-def test_numbers_of_heads_may_be_dynamic(batch, queries, shared, opset, causal) -> None:
-    args = heads(batch, queries, shared)
-    every = tuple(dict.fromkeys(range(x.ndim), Dim.AUTO) for x in args)
-    model = to_onnx(Attention(causal), args, dynamic_shapes=every, target_opset=opset)
+@pytest.mark.parametrize(("batch", "queries", "groups"), [((2,), 6, 2), ((2,), 4, 4), ((), 4, 4)])
+def test_numbers_of_heads_may_be_dynamic(batch, queries, groups, opset, causal) -> None:
+    args = make_qkv(batch, queries, groups)
+    shapes = tuple(dict.fromkeys(range(x.ndim), Dim.AUTO) for x in args)
+    model = to_onnx(Attention(causal), args, dynamic_shapes=shapes, target_opset=opset)
     assert_same(model, Attention(causal), args)
-    assert_same(model, Attention(causal), heads(tuple(n + 1 for n in batch), queries, shared))
+    assert_same(model, Attention(causal), make_qkv(tuple(n + 1 for n in batch), queries, groups))

@@ -1,5 +1,4 @@
-"""What goes in and out of the local function of a submodule: numbers, None, containers, sizes,
-lists, complex tensors, tied weights, buffers that change; all equal to eager, also inlined."""
+"""Inputs and outputs of the local functions of submodules, equal to eager, also inlined."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ Tensor = torch.Tensor
 
 
 class Running(nn.Module):
-    """A buffer that changes at each call, and one that does not."""
+    """A module with one buffer that changes at each call, and one that does not."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +33,7 @@ class Running(nn.Module):
         return x + self.total * self.steps
 
 
-class Tied(nn.Module):
+class TiedLinears(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
@@ -44,20 +43,20 @@ class Tied(nn.Module):
         return self.second(self.first(x))
 
 
-def unpacked(m: Any, x: Tensor) -> Tensor:
-    found = m.part(x)
-    assert found["none"] is None
-    return found["p"] + found["pair"][0] * found["pair"][1]
+def use_dict_result(m: Any, x: Tensor) -> Tensor:
+    result = m.part(x)
+    assert result["none"] is None
+    return result["p"] + result["pair"][0] * result["pair"][1]
 
 
-def counted(p: Any, x: Tensor) -> int:
+def count_from_data(p: Any, x: Tensor) -> int:
     count = x.abs().sum().to(torch.int64).item()
     torch._check(count >= 0)
     torch._check(count < 1000)
     return count
 
 
-def looped(p: Any, x: Tensor) -> Tensor:
+def loop_linear(p: Any, x: Tensor) -> Tensor:
     step = lambda i, y: (i + 1, p.linear(y))  # noqa: E731
     return while_loop(lambda i, y: i < 3, step, (torch.tensor(0), x))[1]
 
@@ -77,7 +76,7 @@ CASES: dict[str, tuple[Any, dict[str, nn.Module], tuple[Tensor, ...]]] = {
         (X,),
     ),
     "a dict is returned": (
-        unpacked,
+        use_dict_result,
         PART(lambda p, x: {"p": p.linear(x), "pair": (x + 1, x.shape[0]), "none": None}),
         (X,),
     ),
@@ -96,7 +95,7 @@ CASES: dict[str, tuple[Any, dict[str, nn.Module], tuple[Tensor, ...]]] = {
         PART(lambda p, x: p.linear(x) * p.linear.weight.mean()),
         (X,),
     ),
-    "tied weights": (lambda m, x: m.tied(m.tied(x)), {"tied": Tied()}, (X,)),
+    "tied weights": (lambda m, x: m.tied(m.tied(x)), {"tied": TiedLinears()}, (X,)),
     "constants of the code": (
         lambda m, x: m.part(x) + m.part(x * 2),
         PART(lambda p, x: p.linear(x) * torch.tensor([1.0, 2, 3, 4]) + torch.tensor(3)),
@@ -120,7 +119,7 @@ CASES: dict[str, tuple[Any, dict[str, nn.Module], tuple[Tensor, ...]]] = {
     "a size that only the data know": (
         lambda m, x: m.other(m.part(x), x),
         {
-            "part": Part(counted),
+            "part": Part(count_from_data),
             "other": Part(lambda p, n, x: torch.ones(n).cumsum(0) * p.linear(x).sum()),
         },
         (X,),
@@ -161,7 +160,7 @@ CASES: dict[str, tuple[Any, dict[str, nn.Module], tuple[Tensor, ...]]] = {
         PART(lambda p, x: torch.cond(x.sum() > 0, p.linear, lambda x: x - 1, (x,))),
         (X,),
     ),
-    "while_loop inside": (lambda m, x: m.part(x), PART(looped), (X,)),
+    "while_loop inside": (lambda m, x: m.part(x), PART(loop_linear), (X,)),
     "modules inside cond": (
         lambda m, x: torch.cond(x.sum() > 0, m.part, lambda x: m.part(x) - 1, (m.part(x),)),
         PART(lambda p, x: p.linear(x)),
@@ -179,12 +178,12 @@ CASES: dict[str, tuple[Any, dict[str, nn.Module], tuple[Tensor, ...]]] = {
 STATIC_ONLY = ("while_loop inside", "complex tensors")
 
 
-# torch.export specialises the sizes of those that are static only
-KINDS = [(name, False) for name in CASES]
-KINDS += [(name, True) for name in CASES if name not in STATIC_ONLY]
+# torch.export specializes the sizes of the STATIC_ONLY cases.
+VARIANTS = [(name, False) for name in CASES]
+VARIANTS += [(name, True) for name in CASES if name not in STATIC_ONLY]
 
 
-@pytest.mark.parametrize(("name", "dynamic"), KINDS)
+@pytest.mark.parametrize(("name", "dynamic"), VARIANTS)
 def test_functions_take_and_return_what_modules_do(name: str, dynamic: bool) -> None:
     function, parts, args = CASES[name]
     module = Whole(function, **parts).eval()
@@ -219,10 +218,10 @@ def test_buffers_that_change_inside_are_returned(weights: str) -> None:
     if weights == "inputs":
         assert calls_of(model.graph.node) == ["Running"] * 3
         assert set(functions_of(model)) == {"Running"}
-    got = run_onnx(model, feeds_of(model, (X,)))
+    results = run_onnx(model, feeds_of(model, (X,)))
     expected = eager(module, (X,))
     a = X.sum(0) + (X + X.sum(0) * torch.arange(4.0)).sum(0)
-    assert_close(got, [*expected, a, X.sum(0)])
+    assert_close(results, [*expected, a, X.sum(0)])
 
 
 def test_batch_norm_in_training_mode_returns_its_statistics() -> None:
@@ -231,11 +230,11 @@ def test_batch_norm_in_training_mode_returns_its_statistics() -> None:
     assert set(functions_of(model)) == {"Linear", "BatchNorm1d", "ReLU"}
     names = [output.name for output in model.graph.output]
     assert set(names[1:]) == {"1.running_mean", "1.running_var", "1.num_batches_tracked"}
-    got = dict(zip(names, run_onnx(model, feeds_of(model, (X,))), strict=True))
+    results = dict(zip(names, run_onnx(model, feeds_of(model, (X,))), strict=True))
     expected = module(X).detach()
-    assert_close([got["output_0"]], [expected])
+    assert_close([results["output_0"]], [expected])
     for name in names[1:]:
-        assert_close([got[name]], [module.state_dict()[name]])
+        assert_close([results[name]], [module.state_dict()[name]])
 
 
 def test_functions_of_fake_weights_take_them_as_inputs() -> None:

@@ -1,5 +1,4 @@
-"""Whole architectures with their modules as local functions: static and dynamic, equal to eager on
-two sizes, inlined as well."""
+"""Architectures with their modules as local functions, static and dynamic, also inlined."""
 
 from __future__ import annotations
 
@@ -124,11 +123,11 @@ def test_architectures_with_functions_equal_eager(name: str, dynamic: bool) -> N
         for call in calls:
             assert_close(run_onnx(model, feeds_of(model, call)), eager(module, call))
     functions = functions_of(model)
-    called = [node.op_type for function in model.functions for node in function.node]
-    called += [node.op_type for node in model.graph.node]
+    op_types = [node.op_type for function in model.functions for node in function.node]
+    op_types += [node.op_type for node in model.graph.node]
     assert set(counts) <= set(functions)
-    for kind, count in counts.items():
-        assert sum(each.partition("_")[0] == kind for each in called) == count, kind
+    for layer, count in counts.items():
+        assert sum(op.partition("_")[0] == layer for op in op_types) == count, layer
     inlined = inline_local_functions(model)
     assert_close(run_onnx(inlined, feeds_of(model, calls[-1])), eager(module, calls[-1]))
 
@@ -143,8 +142,8 @@ def test_layers_of_bert_are_one_function_called_for_each() -> None:
     assert len(calls) == 3 and "BertLayer_1" not in functions_of(model)
     inputs = list(functions_of(model)["BertLayer"].input)
     assert "attention.self.query.weight" in inputs and len(inputs) == 18
-    kept = {initializer.name for initializer in model.graph.initializer}
-    assert {f"encoder.layer.{i}.output.dense.weight" for i in range(3)} <= kept
+    weights = {initializer.name for initializer in model.graph.initializer}
+    assert {f"encoder.layer.{i}.output.dense.weight" for i in range(3)} <= weights
 
 
 def test_a_chosen_class_of_a_transformers_model() -> None:
@@ -154,7 +153,7 @@ def test_a_chosen_class_of_a_transformers_model() -> None:
     assert_close(run_onnx(model, feeds_of(model, args)), eager(module, args))
 
 
-class Scaled(torch.nn.Module):
+class ScaledProduct(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.large = torch.nn.Parameter(torch.rand(40, 40))
@@ -165,14 +164,15 @@ class Scaled(torch.nn.Module):
 
 
 def test_of_a_large_model_functions_hold_the_small_weights_alone() -> None:
-    module = torch.nn.Sequential(Scaled())
+    """In a large model, functions contain only the weights below the threshold."""
+    module = torch.nn.Sequential(ScaledProduct())
     large = to_onnx(
         module,
         (torch.rand(2, 40),),
-        export_modules_as_functions={Scaled},
+        export_modules_as_functions={ScaledProduct},
         large_model=True,
         external_threshold=1024,
     )
     (function,) = large.proto.functions
-    assert len(function.input) == 2, "the rows and the large weight"
+    assert len(function.input) == 2, "expected the rows and the large weight"
     assert [node.op_type for node in function.node].count("Constant") == 1

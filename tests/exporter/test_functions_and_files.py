@@ -1,4 +1,4 @@
-"""Submodules as local functions, large models, files, the builder that made the model."""
+"""Submodules as local functions, large models, model files, and the returned builder."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ def test_a_large_model_leaves_its_weights_in_torch_until_it_is_saved(tmp_path) -
     )
     assert len(large.proto.SerializeToString()) < 2000
     loaded = onnx.load(path)
-    kept = {i.name: onnx.numpy_helper.to_array(i) for i in loaded.graph.initializer}
-    assert (kept["linear.weight"] == module.linear.weight.detach().numpy()).all()
+    weights = {i.name: onnx.numpy_helper.to_array(i) for i in loaded.graph.initializer}
+    assert (weights["linear.weight"] == module.linear.weight.detach().numpy()).all()
 
 
 def test_without_optimization_the_output_is_an_identity() -> None:

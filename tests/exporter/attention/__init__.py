@@ -1,2 +1,1 @@
-"""Every form of attention that the tables can write, in the corners where kernels, ONNX and torch
-disagree."""
+"""Attention in all its forms and edge cases, compared with torch and ONNX's reference."""

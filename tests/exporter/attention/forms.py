@@ -1,8 +1,7 @@
-"""Which forms of attention ortable can write: found in tables and lowerings, not listed by hand.
+"""The forms of attention that ortable can write, collected from tables and lowerings.
 
-In come the specs and the runtime's sources, out go forms: the place, and the call that it writes.
-A node of a model has a kind: the operator, the inputs that are there, the names of its attributes.
-Called by the tests beside it."""
+The kind of a node is its operator, which inputs and outputs it has, and its attributes.
+"""
 
 from __future__ import annotations
 
@@ -26,48 +25,47 @@ from tests.passes.rewrite.harness import all_rewrites
 
 ROOT = Path(__file__).parents[3]
 _FAMILY = re.compile(r"\w*(Attention|RotaryEmbedding)\w*")
-# attributes whose value makes another computation; of others a kind has the name
-_TOLD = ("causal", "do_rotary", "interleaved", "is_causal", "qk_matmul_output_mode", "update_rule")
+# Attributes whose value changes the computation; a kind has only the names of the others.
+_MODES = ("causal", "do_rotary", "interleaved", "is_causal", "qk_matmul_output_mode", "update_rule")
 
 
 @dataclass(frozen=True, order=True)
 class Form:
-    """A call that writes an attention operator: ``place`` is a rule, an entry of specs/aten, or a
-    file of the runtime; ``writes`` the call as it stands there."""
+    """A call that writes an attention operator in a rule, an entry of specs/aten or a source."""
 
-    place: str
+    location: str
     writes: str
 
 
 @cache
 def operators() -> frozenset[tuple[str, str]]:
-    """(domain, name) of every attention operator that onnx or ONNX Runtime knows."""
-    known = {(s.domain, s.name) for s in defs.get_all_schemas_with_history()}
-    known |= {(s.domain, s.name) for s in runtime.get_all_operator_schema()}
-    return frozenset((d, name) for d, name in known if _FAMILY.fullmatch(name))
+    """Return (domain, name) of every attention operator of onnx and ONNX Runtime."""
+    schemas = {(s.domain, s.name) for s in defs.get_all_schemas_with_history()}
+    schemas |= {(s.domain, s.name) for s in runtime.get_all_operator_schema()}
+    return frozenset((d, name) for d, name in schemas if _FAMILY.fullmatch(name))
 
 
 def calls(code: str) -> list[str]:
-    """The calls of attention operators in a block of a spec."""
+    """Return the calls of attention operators in a block of a spec."""
     tree = ast.parse(textwrap.dedent(code))
     return [ast.unparse(node) for node in ast.walk(tree) if onnx_call(node) in operators()]
 
 
 def read_by(rewrite: Rewrite) -> set[str]:
-    """Names of the attention operators in the pattern of a rule."""
-    found = {onnx_call(node) for node in ast.walk(ast.parse(rewrite.pattern.text))}
-    return {each[1] for each in found if each in operators()}
+    """Return the names of the attention operators in the pattern of a rule."""
+    called = {onnx_call(node) for node in ast.walk(ast.parse(rewrite.pattern.text))}
+    return {call[1] for call in called if call in operators()}
 
 
 def written_by(rewrite: Rewrite) -> set[str]:
-    """Names of the attention operators in the replacement of a rule."""
-    found = {onnx_call(node) for node in ast.walk(ast.parse(rewrite.replace.text))}
-    return {each[1] for each in found if each in operators()}
+    """Return the names of the attention operators in the replacement of a rule."""
+    called = {onnx_call(node) for node in ast.walk(ast.parse(rewrite.replace.text))}
+    return {call[1] for call in called if call in operators()}
 
 
 @cache
 def forms() -> frozenset[Form]:
-    """All forms, from rules, from lowerings in tables, and from operators named in Python."""
+    """Return all forms of rules, of lowerings in tables, and of operators named in Python."""
     return frozenset((*_of_rules(), *_of_tables(), *_of_python()))
 
 
@@ -88,7 +86,7 @@ def _of_tables() -> Iterator[Form]:
 
 
 def _calls_in(part: Any) -> Iterator[str]:
-    """The calls in the blocks of an entry, however deep."""
+    """Yield the calls in the nested blocks of an entry."""
     if isinstance(part, str) and re.search(rf"\b{_FAMILY.pattern}\(", part):
         yield from calls(part)
     elif isinstance(part, dict):
@@ -96,12 +94,12 @@ def _calls_in(part: Any) -> Iterator[str]:
             if key not in ("refuse", "why", "note"):
                 yield from _calls_in(value)
     elif isinstance(part, list):
-        for each in part:
-            yield from _calls_in(each)
+        for item in part:
+            yield from _calls_in(item)
 
 
 def _of_python() -> Iterator[Form]:
-    """Names of such operators as texts of their own: code that makes or replaces nodes."""
+    """Yield attention operators that are string constants of code that makes nodes."""
     folder = ROOT / "runtime" / "ortable"
     for path in sorted(folder.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -112,16 +110,17 @@ def _of_python() -> Iterator[Form]:
 
 
 def sets_of_rules() -> list[tuple[str | None, tuple[str, ...]]]:
-    """Targets and ``rewrites`` under which every rule that writes attention can fire: those that
-    are off by default are added, those for any runtime apart from those for ONNX Runtime, which
-    would find nothing left to do."""
-    off = [each for each in all_rewrites() if written_by(each) and each.off_reason]
-    own = [each.name for each in off if each.target is not None]
-    general = [each.name for each in off if each.target is None]
+    """Return targets with ``rewrites`` under which every rule that writes attention can fire.
+
+    Rules that are off by default are added, in two sets, of which one would preempt the other.
+    """
+    optional = [rule for rule in all_rewrites() if written_by(rule) and rule.off_reason]
+    runtime_rules = [rule.name for rule in optional if rule.target is not None]
+    general_rules = [rule.name for rule in optional if rule.target is None]
     return [
-        ("onnxruntime", ("default", *own)),
-        ("onnxruntime", ("default", *general)),
-        (None, ("default", *general)),
+        ("onnxruntime", ("default", *runtime_rules)),
+        ("onnxruntime", ("default", *general_rules)),
+        (None, ("default", *general_rules)),
     ]
 
 
@@ -129,7 +128,7 @@ def sets_of_rules() -> list[tuple[str | None, tuple[str, ...]]]:
 
 
 def kinds(model: onnx.ModelProto) -> list[str]:
-    """The kinds of the attention nodes of a model, those inside of graphs and functions too."""
+    """Return the kinds of attention nodes of a model, its subgraphs and functions."""
     nodes = [*_nodes(model.graph.node), *(n for f in model.functions for n in _nodes(f.node))]
     return [_kind(node) for node in nodes if (node.domain, node.op_type) in operators()]
 
@@ -143,12 +142,12 @@ def _nodes(nodes: Sequence[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 
 
 def _kind(node: onnx.NodeProto) -> str:
-    """``com.microsoft::GroupQueryAttention xxx--xx -> x do_rotary=1 num_heads scale``."""
+    """Return for example ``com.microsoft::GroupQueryAttention xxx--xx -> x do_rotary=1 scale``."""
     name = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-    given, taken = ("".join("x" if x else "-" for x in x) for x in (node.input, node.output))
-    values = {each.name: helper.get_attribute_value(each) for each in node.attribute}
-    told = [
-        f"{key}={x.decode() if isinstance(x, bytes) else x}" if key in _TOLD else key
+    inputs, outputs = ("".join("x" if x else "-" for x in x) for x in (node.input, node.output))
+    values = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+    attributes = [
+        f"{key}={x.decode() if isinstance(x, bytes) else x}" if key in _MODES else key
         for key, x in sorted(values.items())
     ]
-    return " ".join([name, given, "->", taken.rstrip("-"), *told])
+    return " ".join([name, inputs, "->", outputs.rstrip("-"), *attributes])

@@ -1,8 +1,7 @@
-"""Torch programs whose attention the tables turn into one operator: as torch's operators have it,
-as models write it out, with rotary embeddings, and with ONNX's own operators.
+"""Torch programs whose attention the tables convert to one operator.
 
-A program is a module; `cells` calls it with tensors of every corner. Rows are [B, L, H * D], heads
-[B, H, L, D]."""
+Rows are [B, L, H * D], heads [B, H, L, D].
+"""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ Tensor = torch.Tensor
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes of an attention: ``groups`` heads of keys for ``heads`` of queries."""
+    """Sizes of attention: ``heads`` of queries share ``groups`` heads of keys."""
 
     batch: int = 2
     queries: int = 3
@@ -32,27 +31,26 @@ def _split(x: Tensor, heads: int) -> Tensor:
     return x.view(x.shape[0], x.shape[1], heads, -1).transpose(1, 2)
 
 
-def _joined(x: Tensor) -> Tensor:
+def _join(x: Tensor) -> Tensor:
     return x.transpose(1, 2).reshape(x.shape[0], x.shape[2], x.shape[1] * x.shape[3])
 
 
-def _repeated(x: Tensor, times: int) -> Tensor:
-    """Heads as models repeat them for the queries that share them."""
+def _repeat(x: Tensor, times: int) -> Tensor:
+    """Repeat heads of keys for the queries that share them."""
     if times == 1:
         return x
     batch, heads, length, width = x.shape
-    wide = x[:, :, None].expand(batch, heads, times, length, width)
-    return wide.reshape(batch, heads * times, length, width)
+    expanded = x[:, :, None].expand(batch, heads, times, length, width)
+    return expanded.reshape(batch, heads * times, length, width)
 
 
 class Attended(torch.nn.Module):
     """Attention of rows (``rows``) or of heads.
 
     Args:
-        style: "sdpa", torch's operator; else the scores are written out, times a factor ("mul"), or
-            divided by a number ("div").
-        mask: how it is used: "" for none, "add", "where" (True is seen), "causal".
-        scale: what the scores are multiplied by, or None.
+        style: "sdpa" for torch's operator; "mul" or "div" for scores that are scaled that way.
+        mask: "" for none, "add", "where" (True is visible), "causal".
+        scale: the factor of the scores, or None.
     """
 
     def __init__(
@@ -67,25 +65,25 @@ class Attended(torch.nn.Module):
         if self.rows:
             q, k, v = _split(q, shape.heads), _split(k, shape.groups), _split(v, shape.groups)
         if self.style == "sdpa":
-            found = self._of_torch(q, k, v, mask)
+            result = self._attend_with_sdpa(q, k, v, mask)
         else:
             times = shape.heads // shape.groups
-            found = self._written_out(q, _repeated(k, times), _repeated(v, times), mask)
-        return _joined(found) if self.rows else found
+            result = self._attend_explicitly(q, _repeat(k, times), _repeat(v, times), mask)
+        return _join(result) if self.rows else result
 
-    def _of_torch(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    def _attend_with_sdpa(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         shape = self.shape
         causal = self.mask == "causal"
         options = {"scale": self.scale, "enable_gqa": shape.heads != shape.groups}
         return F.scaled_dot_product_attention(q, k, v, mask, 0.0, causal, **options)
 
-    def _written_out(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    def _attend_explicitly(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         factor = self.shape.width**-0.5 if self.scale is None else self.scale
         scores = q @ k.transpose(-2, -1)
         scores = scores * factor if self.style == "mul" else scores / (1 / factor)
         if self.mask == "causal":
-            places = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool)
-            scores = scores.masked_fill(places.triu(1), float("-inf"))
+            ones = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool)
+            scores = scores.masked_fill(ones.triu(1), float("-inf"))
         elif self.mask == "where":
             assert mask is not None
             scores = torch.where(mask, scores, float("-inf"))
@@ -96,55 +94,54 @@ class Attended(torch.nn.Module):
 
 
 class Divided(Attended):
-    """Causal attention as GPT-2 had it: bools of what is seen, scores divided by a root."""
+    """Causal attention of GPT-2, with a boolean mask and scores divided by a square root."""
 
-    def _written_out(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    def _attend_explicitly(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         length = q.shape[2]
-        seen = torch.ones(length, length, dtype=torch.bool).tril()
-        root = self.shape.width**0.5 if self.scale is None else 1 / self.scale
-        scores = q @ k.transpose(-2, -1) / root
-        return torch.where(seen, scores, float("-inf")).softmax(-1) @ v
+        visible = torch.ones(length, length, dtype=torch.bool).tril()
+        divisor = self.shape.width**0.5 if self.scale is None else 1 / self.scale
+        scores = q @ k.transpose(-2, -1) / divisor
+        return torch.where(visible, scores, float("-inf")).softmax(-1) @ v
 
 
 class Turned(torch.nn.Module):
-    """Causal attention of grouped heads that are turned by their places; ``wide``: the tables of
-    angles are an input for each sample."""
+    """Causal attention with rotary embeddings; ``wide`` makes the angles an input."""
 
     def __init__(self, shape: Shape, wide: bool) -> None:
         super().__init__()
         self.shape, self.wide = shape, wide
-        places = torch.arange(shape.queries)[:, None] / 10 ** torch.linspace(0, 1, shape.width // 2)
-        angles = torch.cat([places, places], -1)
+        phases = torch.arange(shape.queries)[:, None] / 10 ** torch.linspace(0, 1, shape.width // 2)
+        angles = torch.cat([phases, phases], -1)
         self.register_buffer("cos", angles.cos())
         self.register_buffer("sin", angles.sin())
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, angles: Tensor | None = None) -> Tensor:
         cos, sin = self.cos, self.sin
         if angles is not None:
-            both = torch.cat([angles, angles], -1)[:, None]
-            cos, sin = both.cos(), both.sin()
+            doubled = torch.cat([angles, angles], -1)[:, None]
+            cos, sin = doubled.cos(), doubled.sin()
         shape, times = self.shape, self.shape.heads // self.shape.groups
         q, k, v = _split(q, shape.heads), _split(k, shape.groups), _split(v, shape.groups)
-        q, k = (x * cos + _other_half(x) * sin for x in (q, k))
-        k, v = _repeated(k, times), _repeated(v, times)
-        return _joined(F.scaled_dot_product_attention(q, k, v, is_causal=True))
+        q, k = (x * cos + _rotate_half(x) * sin for x in (q, k))
+        k, v = _repeat(k, times), _repeat(v, times)
+        return _join(F.scaled_dot_product_attention(q, k, v, is_causal=True))
 
 
-def _other_half(x: Tensor) -> Tensor:
+def _rotate_half(x: Tensor) -> Tensor:
     half = x.shape[-1] // 2
     return torch.cat([-x[..., half:], x[..., :half]], -1)
 
 
 class Rotary(torch.nn.Module):
-    """Heads that are turned, and nothing else."""
+    """Rotary embedding of heads alone."""
 
     def forward(self, x: Tensor, angles: Tensor) -> Tensor:
-        both = torch.cat([angles, angles], -1)[:, None]
-        return x * both.cos() + _other_half(x) * both.sin()
+        doubled = torch.cat([angles, angles], -1)[:, None]
+        return x * doubled.cos() + _rotate_half(x) * doubled.sin()
 
 
 class OfOnnx(torch.nn.Module):
-    """ONNX's Attention as torch offers it; ``read``: which of its four results."""
+    """ONNX's Attention as a torch operator; ``read`` are the indices of the returned results."""
 
     def __init__(self, read: tuple[int, ...] = (0,), **attributes: Any) -> None:
         super().__init__()
@@ -159,18 +156,18 @@ class OfOnnx(torch.nn.Module):
         past_key: Tensor | None = None,
         past_value: Tensor | None = None,
     ) -> tuple[Tensor, ...]:
-        found = torch.onnx.ops.attention(
+        results = torch.onnx.ops.attention(
             q, k, v, mask, past_key=past_key, past_value=past_value, **self.attributes
         )
-        return tuple(found[place] for place in self.read)
+        return tuple(results[index] for index in self.read)
 
 
 class RotaryOfOnnx(torch.nn.Module):
-    """ONNX's RotaryEmbedding as torch offers it."""
+    """ONNX's RotaryEmbedding as a torch operator."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__()
         self.attributes = attributes
 
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, places: Tensor | None = None) -> Tensor:
-        return torch.onnx.ops.rotary_embedding(x, cos, sin, places, **self.attributes)
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, ids: Tensor | None = None) -> Tensor:
+        return torch.onnx.ops.rotary_embedding(x, cos, sin, ids, **self.attributes)
