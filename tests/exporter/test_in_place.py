@@ -1,5 +1,4 @@
-"""Writes in place: those that nobody can see are converted as they are, all others are
-functionalised by torch; the results equal eager either way."""
+"""Conversion of in-place writes, directly or after torch's functionalization."""
 
 from __future__ import annotations
 
@@ -71,28 +70,28 @@ def alias_of_the_input(m: Model, x: torch.Tensor) -> Any:
     return y + x
 
 
-def view_that_its_schema_does_not_mark(m: Model, x: torch.Tensor) -> Any:
+def alias_missing_from_schema(m: Model, x: torch.Tensor) -> Any:
     y = x * 2
     z = torch.ops.aten._unsafe_view(y, [12])
     z.add_(1)
     return z
 
 
-def narrower_than_its_operand(m: Model, x: torch.Tensor) -> Any:
+def write_of_wider_operand(m: Model, x: torch.Tensor) -> Any:
     y = (x * 2).half()
     z = y + 1
     z.add_(x)
     return z
 
 
-def comparison(m: Model, x: torch.Tensor) -> Any:
+def comparison_in_place(m: Model, x: torch.Tensor) -> Any:
     y = x * 2
     return y.le_(1.5), y.ne_(0)
 
 
-HARMLESS = [norm_then_relu, read_before_and_after, chain]
-VISIBLE = [view_before, view_between, write_through_view, narrower_than_its_operand]
-VISIBLE += [view_that_its_schema_does_not_mark, comparison]
+UNOBSERVED_WRITES = [norm_then_relu, read_before_and_after, chain]
+OBSERVED_WRITES = [view_before, view_between, write_through_view, write_of_wider_operand]
+OBSERVED_WRITES += [alias_missing_from_schema, comparison_in_place]
 
 
 def _export(function: Callable[..., Any]) -> tuple[torch.export.ExportedProgram, torch.Tensor]:
@@ -100,115 +99,115 @@ def _export(function: Callable[..., Any]) -> tuple[torch.export.ExportedProgram,
     return torch.export.export(Model(function).eval(), (x.clone(),)), x
 
 
-def _count(program: torch.export.ExportedProgram) -> tuple[int, int]:
-    """(writes of the graph, those found harmless)."""
+def _count_writes(program: torch.export.ExportedProgram) -> tuple[int, int]:
+    """Return the number of writes in the graph and how many can be elided."""
     converters = generated_tables().converters
-    found = elidable_mutations(program.graph_module, converters.__contains__)
+    elidable = elidable_mutations(program.graph_module, converters.__contains__)
     operators = [n.target for n in program.graph.nodes if n.op == "call_function"]
-    writes = [t for t in operators if hasattr(t, "_schema") and t._schema.is_mutable]
-    return len(writes), len(found)
+    writes = [op for op in operators if hasattr(op, "_schema") and op._schema.is_mutable]
+    return len(writes), len(elidable)
 
 
-@pytest.mark.parametrize("function", HARMLESS)
+@pytest.mark.parametrize("function", UNOBSERVED_WRITES)
 def test_writes_that_nobody_sees_need_no_functionalisation(function: Callable[..., Any]) -> None:
     program, _ = _export(function)
-    writes, harmless = _count(program)
-    assert writes == harmless > 0
+    writes, elidable = _count_writes(program)
+    assert writes == elidable > 0
 
 
-@pytest.mark.parametrize("function", VISIBLE)
+@pytest.mark.parametrize("function", OBSERVED_WRITES)
 def test_writes_that_somebody_may_see_are_left_to_torch(function: Callable[..., Any]) -> None:
     program, _ = _export(function)
-    writes, harmless = _count(program)
-    assert harmless < writes
+    writes, elidable = _count_writes(program)
+    assert elidable < writes
 
 
-@pytest.mark.parametrize("function", [*HARMLESS, *VISIBLE])
+@pytest.mark.parametrize("function", [*UNOBSERVED_WRITES, *OBSERVED_WRITES])
 def test_results_equal_eager(function: Callable[..., Any]) -> None:
     program, x = _export(function)
     expected = Model(function).eval()(x.clone())
     expected = expected if isinstance(expected, tuple) else (expected,)
     proto = to_onnx(copy.deepcopy(program))
-    for value, wanted in zip(run(proto, x), expected, strict=False):
-        torch.testing.assert_close(value, wanted)
+    for actual, expected_value in zip(run(proto, x), expected, strict=False):
+        torch.testing.assert_close(actual, expected_value)
 
 
-def dropout_of_what_is_written(m: Model, x: torch.Tensor) -> Any:
+def write_after_dropout(m: Model, x: torch.Tensor) -> Any:
     y = torch.nn.functional.dropout(x, training=False)
     x.add_(1)
     return y * 2
 
 
-def meshgrid_of_what_is_written(m: Model, x: torch.Tensor) -> Any:
+def write_after_meshgrid(m: Model, x: torch.Tensor) -> Any:
     rows, columns = torch.meshgrid(x[0], x[1], indexing="ij")
     x.add_(1)
     return rows, columns
 
 
-def broadcast_before_a_write(m: Model, x: torch.Tensor) -> Any:
+def write_after_broadcast(m: Model, x: torch.Tensor) -> Any:
     wide, _ = torch.broadcast_tensors(x, x[None])
     x.mul_(3)
     return wide + 0
 
 
-def sequence_of_what_is_written(m: Model, x: torch.Tensor) -> Any:
+def write_after_atleast_1d(m: Model, x: torch.Tensor) -> Any:
     first = torch.atleast_1d([x, x[0]])[0]
     x.t().add_(1)
     return first * 1
 
 
-def dropout_of_nothing(m: Model, x: torch.Tensor) -> Any:
+def write_to_zero_dropout(m: Model, x: torch.Tensor) -> Any:
     y = torch.nn.functional.dropout(x, p=0.0, training=True)
     y.add_(1)
     return x * 2
 
 
-def part_of_an_unsafe_split(m: Model, x: torch.Tensor) -> Any:
+def write_to_unsafe_split(m: Model, x: torch.Tensor) -> Any:
     torch.unsafe_split(x, 2)[0].add_(1)
     return x * 2
 
 
-def written_after_an_unsafe_split(m: Model, x: torch.Tensor) -> Any:
+def write_after_unsafe_split(m: Model, x: torch.Tensor) -> Any:
     parts = torch.unsafe_split_with_sizes(x, [1, 3])
     x.add_(1)
     return parts[1] * 2
 
 
-def part_of_an_unsafe_chunk(m: Model, x: torch.Tensor) -> Any:
+def write_to_unsafe_chunk(m: Model, x: torch.Tensor) -> Any:
     y = x + 1
     torch.unsafe_chunk(y, 2)[1].mul_(3)
     return y
 
 
-HIDDEN = [alias_of_the_input, dropout_of_what_is_written, meshgrid_of_what_is_written]
-HIDDEN += [broadcast_before_a_write, sequence_of_what_is_written, dropout_of_nothing]
-HIDDEN += [part_of_an_unsafe_split, written_after_an_unsafe_split, part_of_an_unsafe_chunk]
+UNDECLARED_ALIASES = [alias_of_the_input, write_after_dropout, write_after_meshgrid]
+UNDECLARED_ALIASES += [write_after_broadcast, write_after_atleast_1d, write_to_zero_dropout]
+UNDECLARED_ALIASES += [write_to_unsafe_split, write_after_unsafe_split, write_to_unsafe_chunk]
 
 
 @pytest.mark.alternates("table")
 @pytest.mark.parametrize("table", [None, "default", "all"])
-@pytest.mark.parametrize("function", HIDDEN)
+@pytest.mark.parametrize("function", UNDECLARED_ALIASES)
 def test_a_write_into_what_an_operator_returns_unsaid_is_seen(
     function: Callable[..., Any], table: str | None
 ) -> None:
-    """Their schemas name no alias, and torch's functionalisation would lose the write."""
+    """The schema declares no alias, so torch's functionalization would lose the write."""
     program, x = _export(function)
-    assert _count(program) == (1, 0)
+    assert _count_writes(program) == (1, 0)
     before = [(node.target, node.args, node.kwargs) for node in program.graph.nodes]
     proto = to_onnx(program, export_options=ExportOptions(decomposition_table=table))
     assert [(node.target, node.args, node.kwargs) for node in program.graph.nodes] == before
     expected = Model(function).eval()(x.clone())
     expected = expected if isinstance(expected, tuple) else (expected,)
-    for value, wanted in zip(run(proto, x), expected, strict=False):
-        torch.testing.assert_close(value, wanted)
+    for actual, expected_value in zip(run(proto, x), expected, strict=False):
+        torch.testing.assert_close(actual, expected_value)
 
 
-@pytest.mark.parametrize("function", [dropout_of_nothing, part_of_an_unsafe_split])
+@pytest.mark.parametrize("function", [write_to_zero_dropout, write_to_unsafe_split])
 def test_a_converter_of_the_users_own_refuses_what_torch_would_lose(
     function: Callable[..., Any],
 ) -> None:
     program, _ = _export(function)
-    name = "aten::dropout" if function is dropout_of_nothing else "aten::unsafe_split.Tensor"
-    own = Dispatcher({name: lambda graph, res, x, *args: graph.make_node("Identity", [x])})
+    name = "aten::dropout" if function is write_to_zero_dropout else "aten::unsafe_split.Tensor"
+    dispatcher = Dispatcher({name: lambda graph, res, x, *args: graph.make_node("Identity", [x])})
     with pytest.raises(ExportError, match=f"{name}.* returns memory of its input"):
-        to_onnx(program, dispatcher=own)
+        to_onnx(program, dispatcher=dispatcher)

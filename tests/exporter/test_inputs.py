@@ -1,5 +1,4 @@
-"""Arguments of every kind: nested containers, registered classes, numbers, caches; each is checked
-against eager on the example and on other sizes."""
+"""Export with arguments of every kind: containers, registered classes, numbers and caches."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ class Unknown:
 
 
 class Bag:
-    """Registered below, with numbers for names."""
+    """A container that is registered below with indices as keys of its children."""
 
     def __init__(self, *tensors: torch.Tensor) -> None:
         self.tensors = tensors
@@ -51,7 +50,7 @@ pytree.register_pytree_node(
 
 
 class Nameless(Bag):
-    """Registered without names."""
+    """A container that is registered below without keys of its children."""
 
 
 pytree.register_pytree_node(
@@ -98,7 +97,7 @@ SPEC = {0: "rows"}
         [SPEC, [SPEC], None],
         Point(SPEC, [SPEC], None),
         {"x": SPEC, "rest": [SPEC]},
-        SPEC,  # for each tensor inside
+        SPEC,  # applies to every tensor of the class
     ],
 )
 def test_dynamic_shapes_of_a_registered_class(spec) -> None:
@@ -130,8 +129,8 @@ def test_numbers_strings_and_none_are_constants_and_tensors_are_inputs() -> None
 
     args, kwargs = call(4)
     shapes = {"x": SPEC, "more": [SPEC], "nested": {"a": [SPEC, None]}, "z": SPEC}
-    for asked in (None, shapes):
-        model = to_onnx(Mixed(), args, kwargs, dynamic_shapes=asked)
+    for dynamic_shapes in (None, shapes):
+        model = to_onnx(Mixed(), args, kwargs, dynamic_shapes=dynamic_shapes)
         assert list(sizes(model.graph.input)) == ["x", "more_0", "z", "nested_a_0"]
         assert_same(model, Mixed(), args, kwargs)
     assert set(sizes(model.graph.input)["z"]) == {"rows", 3}
@@ -139,26 +138,26 @@ def test_numbers_strings_and_none_are_constants_and_tensors_are_inputs() -> None
 
 
 def test_a_member_of_an_enumeration_is_a_constant_of_a_static_model() -> None:
-    class Chosen(torch.nn.Module):
+    class AddsByMode(torch.nn.Module):
         def forward(self, x: torch.Tensor, mode: Mode) -> torch.Tensor:
             return x + 1 if mode is Mode.PLUS else x
 
     args = (torch.rand(3), Mode.PLUS)
-    assert_same(to_onnx(Chosen(), args), Chosen(), args)
+    assert_same(to_onnx(AddsByMode(), args), AddsByMode(), args)
     with pytest.raises(ExportError, match=r"'mode' is Mode.PLUS, and torch.export takes no"):
-        to_onnx(Chosen(), args, dynamic_shapes={"x": {0: "n"}})
+        to_onnx(AddsByMode(), args, dynamic_shapes={"x": {0: "n"}})
 
 
 def test_the_order_of_keyword_arguments_does_not_mix_up_their_dimensions() -> None:
-    class Three(torch.nn.Module):
+    class ThreeInputs(torch.nn.Module):
         def forward(self, a, b, *, c):
             return a.sum() - b * c[:, None]
 
     kwargs = {"c": torch.rand(3), "b": torch.rand(3, 5)}
     shapes = {"a": {0: Dim("i")}, "b": {0: Dim("j"), 1: Dim("k")}, "c": {0: Dim("j")}}
-    model = to_onnx(Three(), (torch.rand(7),), kwargs, dynamic_shapes=shapes)
+    model = to_onnx(ThreeInputs(), (torch.rand(7),), kwargs, dynamic_shapes=shapes)
     assert sizes(model.graph.input) == {"a": ["i"], "c": ["j"], "b": ["j", "k"]}
-    assert_same(model, Three(), (torch.rand(2),), {"c": torch.rand(4), "b": torch.rand(4, 6)})
+    assert_same(model, ThreeInputs(), (torch.rand(2),), {"c": torch.rand(4), "b": torch.rand(4, 6)})
 
 
 @pytest.mark.parametrize("dim", [Dim.DYNAMIC, "n", Dim("n"), Dim("n", min=2, max=5)])
@@ -168,13 +167,13 @@ def test_a_dynamic_integer_is_an_input(dim) -> None:
             return x[:n] * n
 
     model = to_onnx(Head(), (torch.rand(6), 4), dynamic_shapes={"x": None, "n": dim})
-    name = "s0" if dim is Dim.DYNAMIC else "n"
+    output_size = "s0" if dim is Dim.DYNAMIC else "n"
     assert sizes(model.graph.input) == {"x": [6], "n": [1]}
-    assert sizes(model.graph.output) == {"output_0": [name]}
+    assert sizes(model.graph.output) == {"output_0": [output_size]}
     x = torch.rand(6)
     for n in (4, 2):
-        (got,) = run_onnx(model, {"x": x.numpy(), "n": torch.tensor([n]).numpy()})
-        torch.testing.assert_close(got, x[:n] * n)
+        (result,) = run_onnx(model, {"x": x.numpy(), "n": torch.tensor([n]).numpy()})
+        torch.testing.assert_close(result, x[:n] * n)
 
 
 class Scaled(torch.nn.Module):
@@ -193,27 +192,27 @@ def test_other_values_cannot_be_dynamic(value) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "spec", "words"),
+    ("value", "spec", "message"),
     [
         (3, 2 * Dim("n"), "'value' is a number: its name .* cannot be the derived dimension 2"),
         (Unknown(torch.rand(3)), {0: "n"}, "'value' is a .*Unknown.*register_dataclass"),
     ],
 )
-def test_a_dynamic_shape_that_a_value_cannot_have(value, spec, words) -> None:
-    with pytest.raises(ExportError, match=words):
+def test_a_dynamic_shape_that_a_value_cannot_have(value, spec, message) -> None:
+    with pytest.raises(ExportError, match=message):
         to_onnx(Scaled(), (torch.rand(3), value), dynamic_shapes={"x": {0: "n"}, "value": spec})
 
 
 @pytest.mark.parametrize(
-    ("value", "words"),
+    ("value", "message"),
     [
         (Unknown(torch.rand(3)), r"'value.a\[1\]' is a .*Unknown.*torch.export.register_dataclass"),
         (object(), r"'value.a\[1\]' is a builtins.object.*register_pytree_node\(object"),
         (torch.float16, "is the dtype torch.float16, which torch.export does not take"),
     ],
 )
-def test_a_class_that_nobody_registered_is_named_with_the_remedy(value, words) -> None:
-    with pytest.raises(ExportError, match=words.replace("value.a", r"value\['a'\]")):
+def test_a_class_that_nobody_registered_is_named_with_the_remedy(value, message) -> None:
+    with pytest.raises(ExportError, match=message.replace("value.a", r"value\['a'\]")):
         to_onnx(Scaled(), (torch.rand(3), {"a": [1, value]}))
 
 
@@ -227,7 +226,7 @@ def test_a_returned_class_that_nobody_registered_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "words"),
+    ("spec", "message"),
     [
         ([SPEC, [{7: "b"}], None], r"'p\.rest\[0\]' names dimension 7, but it has rank 2"),
         ([SPEC, [SPEC, SPEC], None], r"'p\.rest' needs one entry for each of its 1 items"),
@@ -237,8 +236,8 @@ def test_a_returned_class_that_nobody_registered_is_named() -> None:
         ([SPEC, [{1: "rows"}], None], "dimensions of one name have one size"),
     ],
 )
-def test_errors_name_the_leaf(spec, words) -> None:
-    with pytest.raises(ExportError, match=words):
+def test_errors_name_the_leaf(spec, message) -> None:
+    with pytest.raises(ExportError, match=message):
         to_onnx(OnPoint(), (point(4),), dynamic_shapes={"p": spec})
 
 
@@ -254,10 +253,10 @@ def test_a_fixed_dimension_of_a_leaf_is_found_in_torchs_complaint() -> None:
 def cache(rows: int, past: int, layers: int = 2):
     import transformers
 
-    made = transformers.DynamicCache()
+    cache_object = transformers.DynamicCache()
     for layer in range(layers):
-        made.update(torch.rand(rows, 2, past, 4), torch.rand(rows, 2, past, 4), layer)
-    return made
+        cache_object.update(torch.rand(rows, 2, past, 4), torch.rand(rows, 2, past, 4), layer)
+    return cache_object
 
 
 class Cached(torch.nn.Module):
@@ -277,11 +276,11 @@ def test_a_cache_goes_in_and_out(spec) -> None:
     if isinstance(spec, dict) and "key_cache" in spec:
         shapes["past"] = {**spec, "value_cache": [PAST] * 2}
     model = to_onnx(Cached(), (torch.rand(3, 2, 6, 4), cache(3, 5)), dynamic_shapes=shapes)
-    found = sizes(model.graph.input)
-    assert list(found)[1:] == [
+    input_shapes = sizes(model.graph.input)
+    assert list(input_shapes)[1:] == [
         f"past_{kind}_cache_{layer}" for kind in ("key", "value") for layer in range(2)
     ]
-    assert found["past_value_cache_1"] == ["batch", 2, "past", 4]
+    assert input_shapes["past_value_cache_1"] == ["batch", 2, "past", 4]
     assert set(sizes(model.graph.output)["output_0"]) == {"batch", 2, "new + past", 4}
     for rows, new, past in ((3, 6, 5), (2, 1, 9)):
         assert_same(model, Cached(), (torch.rand(rows, 2, new, 4), cache(rows, past)))
@@ -303,8 +302,8 @@ def test_a_pair_of_caches_goes_in_and_out() -> None:
     shapes = {"x": {0: "batch", 2: "new"}, "past": spec}
     model = to_onnx(Pair(), call(3, 6, 5, 7), dynamic_shapes=shapes)
     assert "past_cross_attention_cache_value_cache_0" in sizes(model.graph.input)
-    for each in ((3, 6, 5, 7), (2, 1, 4, 9)):
-        assert_same(model, Pair(), call(*each))
+    for lengths in ((3, 6, 5, 7), (2, 1, 4, 9)):
+        assert_same(model, Pair(), call(*lengths))
 
 
 def test_input_names_as_a_dict_replace_some_of_the_names() -> None:
@@ -315,7 +314,7 @@ def test_input_names_as_a_dict_replace_some_of_the_names() -> None:
 
 
 class Plain(torch.Tensor):
-    """One that changes nothing, as those of torchvision."""
+    """A tensor subclass that changes no operator, like those of torchvision."""
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -323,12 +322,12 @@ class Plain(torch.Tensor):
 
 
 class Negated(torch.Tensor):
-    """Sums of it have the other sign."""
+    """A tensor subclass whose sums have the opposite sign."""
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
-        found = super().__torch_function__(func, types, args, kwargs or {})
-        return -found if func in (torch.Tensor.__add__, torch.Tensor.add, torch.add) else found
+        result = super().__torch_function__(func, types, args, kwargs or {})
+        return -result if func in (torch.Tensor.__add__, torch.Tensor.add, torch.add) else result
 
 
 class Sum(torch.nn.Module):
@@ -342,25 +341,25 @@ class Sum(torch.nn.Module):
 
 def test_a_class_of_tensors_that_changes_nothing_is_exported() -> None:
     x = torch.rand(2, 3)
-    for weight, given in ((x * 2, x.as_subclass(Plain)), ((x * 2).as_subclass(Plain), x)):
-        model = to_onnx(Sum(weight), (given,))
+    for weight, argument in ((x * 2, x.as_subclass(Plain)), ((x * 2).as_subclass(Plain), x)):
+        model = to_onnx(Sum(weight), (argument,))
         assert torch.equal(run_onnx(model, {"x": x.numpy()})[0], x + x * 2)
 
 
 def test_a_class_of_tensors_that_changes_what_is_computed_is_refused() -> None:
     x = torch.rand(2, 3)
-    words = (
+    message = (
         r"(?s)^Negated.__torch_function__ changes what the model computes, .* differ on the example"
         r".*What to do: give plain tensors \(x.as_subclass\(torch.Tensor\)\)"
     )
-    for weight, given in ((x * 2, x.as_subclass(Negated)), ((x * 2).as_subclass(Negated), x)):
-        with pytest.raises(ExportError, match=words):
-            to_onnx(Sum(weight), (given,))
-        assert torch.equal(Sum(weight)(given), x.as_subclass(Negated) + x * 2)  # as it was
+    for weight, argument in ((x * 2, x.as_subclass(Negated)), ((x * 2).as_subclass(Negated), x)):
+        with pytest.raises(ExportError, match=message):
+            to_onnx(Sum(weight), (argument,))
+        assert torch.equal(Sum(weight)(argument), x.as_subclass(Negated) + x * 2)
 
 
 @pytest.mark.parametrize(
-    ("kind", "words"),
+    ("convert", "message"),
     [
         (torch.Tensor.to_mkldnn, r"of layout torch._mkldnn: .*; give x.to_dense\(\)"),
         (
@@ -373,15 +372,15 @@ def test_a_class_of_tensors_that_changes_what_is_computed_is_refused() -> None:
         ),
     ],
 )
-def test_a_tensor_that_is_not_dense_is_refused_by_its_place(kind, words) -> None:
+def test_a_tensor_that_is_not_dense_is_refused_by_its_place(convert, message) -> None:
     x = torch.rand(2, 3)
-    packed = kind(x)
-    with pytest.raises(InputError, match=rf"^args\[0\] is {words}"):
+    packed = convert(x)
+    with pytest.raises(InputError, match=rf"^args\[0\] is {message}"):
         to_onnx(Sum(x), (packed,))
-    with pytest.raises(InputError, match=rf"^kwargs\['x'\] is {words}"):
+    with pytest.raises(InputError, match=rf"^kwargs\['x'\] is {message}"):
         to_onnx(Sum(x), (), {"x": packed})
-    if not packed.is_mkldnn:  # tests/interpreter/test_layouts.py
-        with pytest.raises(InputError, match=rf"^'weight' of the model is {words}"):
+    if not packed.is_mkldnn:  # an MKLDNN weight is supported, see tests/interpreter/test_layouts.py
+        with pytest.raises(InputError, match=rf"^'weight' of the model is {message}"):
             to_onnx(Sum(packed), (x,))
 
 

@@ -1,5 +1,4 @@
-"""ExportOptions(tracing=True): numbers read from tensors that depend on constants and sizes only
-are those that eager mode reads; one from a buffer that forward writes is refused."""
+"""Known values of tensors under `ExportOptions(tracing=True)`: constants, sizes and buffers."""
 
 from __future__ import annotations
 
@@ -16,15 +15,15 @@ from .helpers import assert_same
 TRACING = ExportOptions(tracing=True)
 
 
-def traced(module, *args, dynamic_shapes=None):
-    """The model of a module that torch.export refuses."""
-    with pytest.raises(Exception):  # noqa: B017 (torch raises what it likes)
+def export_traced(module, *args, dynamic_shapes=None):
+    """Export with tracing a module that torch.export rejects."""
+    with pytest.raises(Exception):  # noqa: B017 (torch raises many types)
         torch.export.export(module, args, dynamic_shapes=dynamic_shapes)
     return to_onnx(module, args, dynamic_shapes=dynamic_shapes, export_options=TRACING)
 
 
 class Padded(torch.nn.Module):
-    """Paddings of a convolution that are computed with buffers, as codecs of sound have them."""
+    """A convolution whose padding is computed from buffers, as in audio codecs."""
 
     def __init__(self, kernel: int, stride: int) -> None:
         super().__init__()
@@ -44,17 +43,17 @@ class Padded(torch.nn.Module):
 
 
 class Table(torch.nn.Module):
-    """Loops over the numbers of a table, changed in place on the way."""
+    """A module that loops over the numbers of a table and of a copy that it writes."""
 
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("table", torch.tensor([[1, 2], [3, 4]]))
 
     def forward(self, x):
-        own = self.table.clone()
-        own[0, 1] = 5
-        own += 1
-        for scale, shift in own.tolist():
+        copy = self.table.clone()
+        copy[0, 1] = 5
+        copy += 1
+        for scale, shift in copy.tolist():
             x = x * scale + shift
         for row in self.table:
             if row.sum() > 4:
@@ -62,8 +61,8 @@ class Table(torch.nn.Module):
         return x.repeat(1, int(self.table.max())) * float(self.table[0, 1])
 
 
-class Counting(torch.nn.Module):
-    """Reads a buffer that it writes."""
+class ReadsWrittenBuffer(torch.nn.Module):
+    """A module that reads a number from a buffer that it writes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,8 +73,8 @@ class Counting(torch.nn.Module):
         return x[:, : int(self.count)]
 
 
-class Written(torch.nn.Module):
-    """A constant that data is written into is no constant."""
+class WritesConstant(torch.nn.Module):
+    """A module that writes data into a constant and branches on it."""
 
     def __init__(self, through_a_view: bool) -> None:
         super().__init__()
@@ -88,8 +87,8 @@ class Written(torch.nn.Module):
         return x + 1 if sizes[0] > 3 else x * 2
 
 
-class OfSizes(torch.nn.Module):
-    """Conditions and quotients of a size in tensors."""
+class SizeInTensor(torch.nn.Module):
+    """A module that computes with a size stored in a tensor."""
 
     def forward(self, x):
         n = torch.tensor(x.shape[1])
@@ -100,8 +99,8 @@ class OfSizes(torch.nn.Module):
 @pytest.mark.parametrize(("kernel", "stride"), [(5, 3), (7, 2), (4, 4), (3, 1)])
 def test_paddings_from_buffers_and_a_size(kernel, stride) -> None:
     module, x = Padded(kernel, stride).eval(), torch.rand(2, 1, 17)
-    assert_same(traced(module, x), module, (x,))
-    model = traced(module, x, dynamic_shapes={"x": {0: "batch", 2: "length"}})
+    assert_same(export_traced(module, x), module, (x,))
+    model = export_traced(module, x, dynamic_shapes={"x": {0: "batch", 2: "length"}})
     for length in (16, 17, 18, 19, 40, 63, 1001):
         assert_same(model, module, (torch.rand(3, 1, length),))
 
@@ -109,36 +108,36 @@ def test_paddings_from_buffers_and_a_size(kernel, stride) -> None:
 def test_where_eager_mode_rounds_a_size_is_said() -> None:
     module, x = Padded(5, 3).eval(), torch.rand(2, 1, 17)
     with pytest.warns(UserWarning, match=r"-3 \+ length <= 1048576"):
-        traced(module, x, dynamic_shapes={"x": {2: "length"}})
+        export_traced(module, x, dynamic_shapes={"x": {2: "length"}})
 
 
 def test_tables_are_read_as_eager_reads_them() -> None:
     module, x = Table(), torch.rand(2, 6)
-    model = traced(module, x)
+    model = export_traced(module, x)
     assert_same(model, module, (x,))
 
 
 def test_a_buffer_that_forward_writes_is_refused() -> None:
     with pytest.raises(ExportError, match="reads a number from count, and writes to it in place"):
-        to_onnx(Counting(), (torch.rand(2, 6),), export_options=TRACING)
+        to_onnx(ReadsWrittenBuffer(), (torch.rand(2, 6),), export_options=TRACING)
 
 
 @pytest.mark.parametrize("through_a_view", [False, True])
 def test_a_constant_that_data_is_written_into_is_a_decision(through_a_view) -> None:
-    module, x = Written(through_a_view), torch.rand(2, 6)
+    module, x = WritesConstant(through_a_view), torch.rand(2, 6)
     model = to_onnx(module, (x, torch.tensor(2)), export_options=TRACING)
     for n in (2, 7):
         assert_same(model, module, (x, torch.tensor(n)))
 
 
 def test_a_size_in_a_tensor_is_the_size() -> None:
-    module, x = OfSizes(), torch.rand(2, 6)
+    module, x = SizeInTensor(), torch.rand(2, 6)
     model = to_onnx(module, (x,), dynamic_shapes={"x": {1: "n"}}, export_options=TRACING)
     for n in (5, 6, 9, 14):
         assert_same(model, module, (torch.rand(2, n),))
 
 
 def test_random_numbers_are_not_known() -> None:
-    with FakeTensorMode(), ConcreteValues({}, {}, ConcreteReads()) as known:
-        drawn, counted = torch.randint(5, (3,)) + 1, torch.arange(3) + 1
-        assert known.find_value(drawn).value is None and counted.tolist() == [1, 2, 3]
+    with FakeTensorMode(), ConcreteValues({}, {}, ConcreteReads()) as concrete_values:
+        random, sequence = torch.randint(5, (3,)) + 1, torch.arange(3) + 1
+        assert concrete_values.find_value(random).value is None and sequence.tolist() == [1, 2, 3]

@@ -1,6 +1,7 @@
-"""Language models with a cache: prompt and single tokens go through one graph, greedy decoding with
-ONNX Runtime gives the tokens of ``generate``, caches are tensors, objects or written in place.
-The commit chooses half of the decoders; the sweeps run the other half."""
+"""Export of language models with a cache, compared with eager and with ``generate``.
+
+A test run covers half of the decoders, chosen by the commit; the sweeps run the other half.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ from .language_models import (
 )
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "greedy_llama.py"
-# batch, sequence, past; the graphs were exported with 2, 3, 4
+# (batch, sequence, past); the graphs are exported with (2, 3, 4)
 SIZES = [(2, 3, 4), (1, 1, 7), (1, 5, 0), (3, 1, 1), (1, 1, 0), (2, 9, 3)]
 
 
@@ -75,16 +76,16 @@ def test_greedy_decoding_gives_the_tokens_of_generate(name: str) -> None:
 def test_texts_padded_on_the_left_are_decoded_together(name: str) -> None:
     decoder, session = exported_decoder(name)
     prompt = torch.randint(3, VOCABULARY, (3, 6))
-    visible = torch.ones_like(prompt)
-    visible[0, :3] = visible[1, :1] = 0
-    prompt = prompt * visible
+    prompt_mask = torch.ones_like(prompt)
+    prompt_mask[0, :3] = prompt_mask[1, :1] = 0
+    prompt = prompt * prompt_mask
     expected = decoder.model.generate(
-        prompt, attention_mask=visible, do_sample=False, max_new_tokens=6
+        prompt, attention_mask=prompt_mask, do_sample=False, max_new_tokens=6
     )
 
     def step(tokens: torch.Tensor, cache: list[torch.Tensor]) -> list[torch.Tensor]:
         new = torch.ones(3, cache[0].shape[2] + tokens.shape[1] - 6, dtype=torch.int64)
-        mask = torch.cat([visible, new], dim=1)
+        mask = torch.cat([prompt_mask, new], dim=1)
         positions = (mask.cumsum(-1) - 1).clamp(min=0)[:, -tokens.shape[1] :]
         return call(session, (tokens, mask, positions, cache))
 
@@ -96,30 +97,30 @@ def test_a_prompt_in_pieces_equals_the_whole(name: str) -> None:
     decoder, session = exported_decoder(name)
     tokens, mask, positions, _ = decoder.example(2, 9, 0)
     empty = decoder.example(2, 9, 0)[3]
-    whole = call(session, (tokens, mask, positions, empty))
+    expected = call(session, (tokens, mask, positions, empty))
     logits, cache, start = [], empty, 0
     for length in (4, 1, 3, 1):
         end = start + length
-        piece = slice(start, end)
-        found, *cache = call(session, (tokens[:, piece], mask[:, :end], positions[:, piece], cache))
-        logits.append(found)
+        span = slice(start, end)
+        part, *cache = call(session, (tokens[:, span], mask[:, :end], positions[:, span], cache))
+        logits.append(part)
         start = end
-    assert_close([torch.cat(logits, dim=1), *cache], whole)
+    assert_close([torch.cat(logits, dim=1), *cache], expected)
 
 
 @pytest.mark.parametrize("name", ENCODER_DECODERS)
 def test_encoder_once_then_the_decoder_with_both_caches(name: str) -> None:
     model, encoder, decoder = exported_encoder_decoder(name)
-    given = sample_of_encoder(name, 3, length=11)
-    expected = model.generate(given, do_sample=False, max_new_tokens=7)
-    hidden, *cross = call(encoder, (given,))
+    encoder_input = sample_of_encoder(name, 3, length=11)
+    expected = model.generate(encoder_input, do_sample=False, max_new_tokens=7)
+    hidden, *cross_cache = call(encoder, (encoder_input,))
 
     def step(tokens: torch.Tensor, cache: list[torch.Tensor]) -> list[torch.Tensor]:
-        return call(decoder, (tokens, hidden, cache, cross))
+        return call(decoder, (tokens, hidden, cache, cross_cache))
 
     start = torch.full((3, 1), model.config.decoder_start_token_id)
-    found = greedy(step, start, random_cache(3, HEADS, 0), 7)
-    assert torch.equal(found[:, -expected.shape[1] :], expected)
+    generated = greedy(step, start, random_cache(3, HEADS, 0), 7)
+    assert torch.equal(generated[:, -expected.shape[1] :], expected)
 
 
 def test_a_cache_of_fixed_length_is_written_in_place() -> None:
@@ -131,26 +132,25 @@ def test_a_cache_of_fixed_length_is_written_in_place() -> None:
             {0: "batch", 1: "sequence"}, None, [{0: "batch"}] * (2 * LAYERS),
         ),
     )  # fmt: skip
-    written = [f"cache_{index}_mutated" for index in range(2 * LAYERS)]
-    assert [output.name for output in converted.graph.output] == ["output_0", *written]
+    cache_outputs = [f"cache_{index}_mutated" for index in range(2 * LAYERS)]
+    assert [output.name for output in converted.graph.output] == ["output_0", *cache_outputs]
     session = session_of(converted)
     for batch, length, position in ((2, 3, 5), (1, 1, 0), (3, 2, 9)):
         tokens = torch.randint(3, VOCABULARY, (batch, length))
         cache = random_cache(batch, heads, 16)
-        found = call(session, (tokens, torch.tensor(position), [each.clone() for each in cache]))
+        results = call(session, (tokens, torch.tensor(position), [t.clone() for t in cache]))
         with torch.no_grad():
             logits = model(tokens, torch.tensor(position), cache)
-        assert_close(found, [logits, *cache])
+        assert_close(results, [logits, *cache])
 
 
 @pytest.fixture
 def registered_cache() -> Iterator[None]:
-    """The cache as torch's executorch has it, for one test: transformers' exporters have another
-    order of its tensors."""
-    known = DynamicCache in pytree.SUPPORTED_NODES
+    """Register DynamicCache for one test as torch's executorch does, with its order of tensors."""
+    was_registered = DynamicCache in pytree.SUPPORTED_NODES
     register_dynamic_cache_export_support()
     yield
-    if not known:
+    if not was_registered:
         unregister_pytree(DynamicCache)
 
 
@@ -182,12 +182,12 @@ def test_a_cache_object_is_an_argument_and_a_result() -> None:
     )
     session = session_of(converted)
     for sizes in ((2, 3, 4), (1, 1, 6), (1, 4, 0)):
-        given, leaves = arguments(*sizes)
-        found = call(session, leaves)
+        kwargs, leaves = arguments(*sizes)
+        results = call(session, leaves)
         with torch.no_grad():
-            out = model(**given)
+            out = model(**kwargs)
         cache = flattened(out.past_key_values)
-        assert_close(found, [out.logits, *cache[::2], *cache[1::2]])
+        assert_close(results, [out.logits, *cache[::2], *cache[1::2]])
 
 
 def test_the_example_decodes_as_torch_does(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,4 @@
-"""Large models: weights go from torch to one file or many without a copy, also those of branches
-and functions."""
+"""Large models: weights are written to one or several data files without a copy in memory."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Stack(torch.nn.Module):
-    """Layers whose weights differ in layout; embedding and head are tied."""
+    """Layers with transposed, expanded and tied weights."""
 
     def __init__(self, fill: float = 0.0) -> None:
         super().__init__()
@@ -44,17 +43,17 @@ class Stack(torch.nn.Module):
 X = (torch.tensor([[1, 2, 3], [4, 5, 49]]),)
 
 
-def files(folder: Path) -> list[str]:
+def list_files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def called(model: onnx.ModelProto, path: str) -> str:
-    """Name of the initializer that is ``path`` in the state_dict."""
+def initializer_name(model: onnx.ModelProto, path: str) -> str:
+    """Return the name of the initializer that holds the weight ``path`` of the state_dict."""
     return next(t.name for t in model.graph.initializer if t.doc_string == path)
 
 
-def places(path: Path) -> dict[str, dict[str, str]]:
-    """Where the external tensors of a model are, by their names in the state_dict."""
+def external_entries(path: Path) -> dict[str, dict[str, str]]:
+    """Return the external data entries of a model file by state_dict name."""
     graph = onnx.load(path, load_external_data=False).graph
     return {
         t.doc_string: {entry.key: entry.value for entry in t.external_data}
@@ -67,19 +66,19 @@ def places(path: Path) -> dict[str, dict[str, str]]:
 def test_the_export_takes_less_than_a_tenth_of_the_weights() -> None:
     command = [sys.executable, "-m", "benchmarks.large_model", "--json"]
     path = os.pathsep.join(str(ROOT / part) for part in ("runtime", "generated"))
-    done = subprocess.run(
+    process = subprocess.run(
         [*command, "--megabytes", "300", "--width", "2048"],
         capture_output=True,
         text=True,
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": path},
     )
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found["weights"] > 290e6
-    assert found["extra"] < 0.1 * found["weights"], found
-    assert found["difference"] < 1e-5
-    assert found["files"] == 2
+    assert process.returncode == 0, process.stderr[-3000:]
+    report = json.loads(process.stdout.splitlines()[-1])
+    assert report["weights"] > 290e6
+    assert report["extra"] < 0.1 * report["weights"], report
+    assert report["difference"] < 1e-5
+    assert report["files"] == 2
 
 
 @pytest.mark.parametrize(
@@ -89,28 +88,28 @@ def test_the_export_takes_less_than_a_tenth_of_the_weights() -> None:
         ({"max_shard_bytes": 5000}, [f"model.onnx.0000{i}-of-00004.data" for i in (1, 2, 3, 4)]),
         (
             {"all_tensors_to_one_file": False},
-            None,  # called as the tensors
+            None,  # one file for each tensor, named after it
         ),
     ],
 )
 def test_one_file_or_many(tmp_path, options, data) -> None:
     module, path = Stack(), tmp_path / "model.onnx"
     large = to_onnx(module, X, large_model=True, validate=True)
-    assert isinstance(large.tensors[called(large.proto, "first.weight")], torch.Tensor)
+    assert isinstance(large.tensors[initializer_name(large.proto, "first.weight")], torch.Tensor)
     data = data or [f"model.onnx.{name}.data" for name in large.tensors]
     assert len(large.tensors) == 4  # tied weights are one
     large.save(path, **options)
-    assert files(tmp_path) == sorted(["model.onnx", *data])
+    assert list_files(tmp_path) == sorted(["model.onnx", *data])
     onnx.checker.check_model(path, full_check=True)
     assert_close(run_onnx(path, {"x": X[0].numpy()}), eager(module, X))
-    found = places(path)
-    assert {place["location"] for place in found.values()} == set(data)
-    for place in found.values():
-        assert int(place["offset"]) % 64 == 0
-    embedded = large.to_proto()
-    assert_same(embedded, module, X)
+    entries = external_entries(path)
+    assert {entry["location"] for entry in entries.values()} == set(data)
+    for entry in entries.values():
+        assert int(entry["offset"]) % 64 == 0
+    proto = large.to_proto()
+    assert_same(proto, module, X)
     loaded = {t.name: numpy_helper.to_array(t) for t in onnx.load(path).graph.initializer}
-    for tensor in embedded.graph.initializer:
+    for tensor in proto.graph.initializer:
         np.testing.assert_array_equal(loaded[tensor.name], numpy_helper.to_array(tensor))
 
 
@@ -128,8 +127,8 @@ def test_branches_and_functions_keep_their_constants_outside(tmp_path) -> None:
     for branch, value in ((then, other), (orelse, other.t())):
         branch.make_tensor_output(branch.op.MatMul("x", branch.make_initializer("v", value)))
     cond = builder.op.Greater(builder.op.ReduceSum("x", keepdims=0), np.float32(0))
-    found = builder.op.If(cond, then_branch=then, else_branch=orelse)
-    builder.make_node("times", [found], ["y"], domain="mine")
+    product = builder.op.If(cond, then_branch=then, else_branch=orelse)
+    builder.make_node("times", [product], ["y"], domain="mine")
     builder.make_tensor_output("y", dtypes.float32, ("n", 16))
     large = builder.to_onnx(large_model=True, external_threshold=100, optimize=False)
     assert not large.tensors
@@ -139,9 +138,9 @@ def test_branches_and_functions_keep_their_constants_outside(tmp_path) -> None:
     large.save(path)
     onnx.checker.check_model(path)
     assert path.stat().st_size < 1500
-    again = LargeModel.load(path)
-    assert len(again.nested) == 3
-    again.save(tmp_path / "again.onnx")
+    reloaded = LargeModel.load(path)
+    assert len(reloaded.nested) == 3
+    reloaded.save(tmp_path / "again.onnx")
     x = torch.rand(3, 16)
     small = builder.to_onnx(optimize=False)
     models = [path, small, large.to_proto(), large.session_proto(), tmp_path / "again.onnx"]
@@ -188,13 +187,13 @@ def test_exported_branches_and_functions(tmp_path, functions) -> None:
         filename=path,
         validate=True,
     )
-    assert files(tmp_path) == ["m.onnx", "m.onnx.data"]
+    assert list_files(tmp_path) == ["m.onnx", "m.onnx.data"]
     assert (tmp_path / "m.onnx.data").stat().st_size >= 2 * 6400
     assert path.stat().st_size < 10_000
     onnx.checker.check_model(path)
-    for each in (x, -x):
+    for example in (x, -x):
         name = onnx.load(path, load_external_data=False).graph.input[0].name
-        assert_close(run_onnx(path, {name: each.numpy()}), eager(module, (each,)))
+        assert_close(run_onnx(path, {name: example.numpy()}), eager(module, (example,)))
 
 
 def test_above_two_gigabytes_weights_go_beside_the_file(tmp_path, monkeypatch) -> None:
@@ -202,14 +201,14 @@ def test_above_two_gigabytes_weights_go_beside_the_file(tmp_path, monkeypatch) -
     module, path = Stack(), tmp_path / "model.onnx"
     model, builder = to_onnx(module, X, filename=path, return_builder=True)
     assert isinstance(model, LargeModel)
-    assert files(tmp_path) == ["model.onnx", "model.onnx.data"]
+    assert list_files(tmp_path) == ["model.onnx", "model.onnx.data"]
     assert any("written beside the model" in step for step in builder.record.steps)
     assert_close(run_onnx(path, {"x": X[0].numpy()}), eager(module, X))
     with pytest.raises(BuilderError, match=r"large_model=True\), whose result has save"):
         to_onnx(module, X)
     monkeypatch.setattr(write_model, "PROTO_LIMIT", 10_000_000)
     assert isinstance(to_onnx(module, X, filename=path), onnx.ModelProto)
-    assert files(tmp_path) == ["model.onnx"]  # the old data file is of no use any more
+    assert list_files(tmp_path) == ["model.onnx"]  # the old data file is removed
 
 
 def test_options_that_contradict_each_other_are_refused(tmp_path) -> None:
@@ -220,4 +219,4 @@ def test_options_that_contradict_each_other_are_refused(tmp_path) -> None:
     ):
         with pytest.raises(OptionError, match="max_shard_bytes="):
             large.save(tmp_path / "m.onnx", **options)
-    assert files(tmp_path) == []
+    assert list_files(tmp_path) == []

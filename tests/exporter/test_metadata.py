@@ -1,4 +1,4 @@
-"""What a model says about itself: names, provenance of nodes, versions, the user's own notes."""
+"""Metadata of exported models: names, provenance of nodes, versions and user metadata."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from .helpers import assert_same, run_onnx
 
 STATE_DICT = ExportOptions(initializer_names="state_dict")
 PLACEHOLDERS = ExportOptions(initializer_names="placeholders")
-KEYS = {"fx_node", "aten_target", "module_path", "source"}
+PROVENANCE_KEYS = {"fx_node", "aten_target", "module_path", "source"}
 
 
 class Named(torch.nn.Module):
-    """Names that differ by a dot, by case, and one that is an input's; tied weights."""
+    """Weights whose names differ by a dot or by case, or equal an input's; tied weights."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ def weights(model: onnx.ModelProto) -> dict[str, str]:
 def test_weights_are_named_as_in_the_state_dict() -> None:
     module = Named()
     args = (torch.tensor([1, 4]),)
-    # unfolded: self.a_b * 2 would be one constant, and a weight no more
+    # with constant folding, self.a_b * 2 would be one constant instead of the weight
     options = replace(STATE_DICT, constant_folding=False)
     model = to_onnx(module, args, export_options=options)
     assert weights(model) == {
@@ -75,8 +75,8 @@ def test_weights_are_named_as_in_the_state_dict() -> None:
     }
     for name, path in weights(model).items():
         tensor = next(t for t in model.graph.initializer if t.name == name)
-        known = dict(module.named_parameters()) | dict(module.named_buffers())
-        assert (onnx.numpy_helper.to_array(tensor) == known[path].detach().numpy()).all()
+        module_tensors = dict(module.named_parameters()) | dict(module.named_buffers())
+        assert (onnx.numpy_helper.to_array(tensor) == module_tensors[path].detach().numpy()).all()
     assert_same(model, module, args)
 
 
@@ -136,23 +136,23 @@ def test_large_models_and_fake_weights_have_these_names_too(tmp_path) -> None:
     assert names == ["input", "weight", "bias"]
     real, x = torch.nn.Linear(3, 4), torch.rand(2, 3)
     feeds = match_input_parameters(real, names, (x,))
-    (got,) = run_onnx(model, {k: v.detach().numpy() for k, v in feeds.items()})
-    torch.testing.assert_close(got, real(x))
+    (result,) = run_onnx(model, {k: v.detach().numpy() for k, v in feeds.items()})
+    torch.testing.assert_close(result, real(x))
 
 
-# -- nodes
+# -- metadata of nodes
 
 
-def every_node(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+def iterate_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
     for node in graph.node:
         yield node
         for attribute in node.attribute:
             if attribute.HasField("g"):
-                yield from every_node(attribute.g)
+                yield from iterate_nodes(attribute.g)
 
 
 class Branches(torch.nn.Module):
-    """Control flow, a lowering that is a Loop, sizes as outputs, submodules."""
+    """A model with control flow, a lowering to Loop, sizes as outputs and a submodule."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -166,20 +166,20 @@ class Branches(torch.nn.Module):
 
 def test_every_node_says_where_it_comes_from_inside_graphs_too() -> None:
     model = to_onnx(Branches(), (torch.rand(4, 3),), dynamic_shapes={"x": {0: "n"}})
-    nodes = list(every_node(model.graph))
+    nodes = list(iterate_nodes(model.graph))
     assert len(nodes) > len(model.graph.node)
-    without = [node.op_type for node in nodes if not properties(node).get("fx_node")]
-    assert without == []
-    assert {key for node in nodes for key in properties(node)} <= KEYS
+    missing = [node.op_type for node in nodes if not properties(node).get("fx_node")]
+    assert missing == []
+    assert {key for node in nodes for key in properties(node)} <= PROVENANCE_KEYS
     inner = [properties(node) for node in nodes if node.op_type in ("Sin", "Cos")]
     assert [p["aten_target"] for p in inner] == ["aten.sin.default", "aten.cos.default"]
     assert all(p["source"].startswith("test_metadata.py:") for p in inner)
     gemm = next(node for node in nodes if node.op_type in ("Gemm", "MatMul"))
-    found = properties(gemm)
-    assert found["module_path"] == "linear" and found["aten_target"] == "aten.linear.default"
-    assert found["source"].endswith("y = self.linear(x)")
-    inside = [node for node in nodes if properties(node)["aten_target"].startswith("aten.linalg")]
-    assert any(node not in list(model.graph.node) for node in inside)
+    entries = properties(gemm)
+    assert entries["module_path"] == "linear" and entries["aten_target"] == "aten.linear.default"
+    assert entries["source"].endswith("y = self.linear(x)")
+    linalg_nodes = [n for n in nodes if properties(n)["aten_target"].startswith("aten.linalg")]
+    assert any(node not in list(model.graph.node) for node in linalg_nodes)
 
 
 def test_nodes_of_functions_and_calls_of_functions_too() -> None:
@@ -195,7 +195,7 @@ def test_nodes_of_functions_and_calls_of_functions_too() -> None:
     assert others and all("fx_node" in properties(n) for n in others)
 
 
-# -- the model
+# -- metadata of the model
 
 
 def test_the_examples_of_the_page_run() -> None:
@@ -217,11 +217,11 @@ def test_the_examples_of_the_page_run() -> None:
 def test_the_model_says_who_made_it_and_carries_the_users_notes() -> None:
     options = ExportOptions(metadata={"license": "MIT", "trained.on": "nothing"})
     model = to_onnx(Branches(), (torch.rand(4, 3),), export_options=options)
-    found = properties(model)
+    metadata = properties(model)
     assert (model.producer_name, model.producer_version) == ("ortable", ortable.__version__)
-    assert found["ortable.version"] == ortable.__version__
-    assert found["torch.version"] == torch.__version__
-    assert (found["license"], found["trained.on"]) == ("MIT", "nothing")
+    assert metadata["ortable.version"] == ortable.__version__
+    assert metadata["torch.version"] == torch.__version__
+    assert (metadata["license"], metadata["trained.on"]) == ("MIT", "nothing")
     assert model.graph.name == "Branches"
     onnx.checker.check_model(model)
 
@@ -236,7 +236,7 @@ def test_a_program_keeps_the_name_of_its_module() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
         ({"metadata": {"a": 1}}, "maps texts to texts, not 'a' to 1"),
         ({"metadata": {"ortable.version": "9"}}, "is reserved: to_onnx writes it"),
@@ -245,27 +245,27 @@ def test_a_program_keeps_the_name_of_its_module() -> None:
         ({"doc_string": 3}, "doc_string is a text or None"),
     ],
 )
-def test_these_options_are_checked(options, words) -> None:
-    with pytest.raises(OptionError, match=words):
+def test_these_options_are_checked(options, message) -> None:
+    with pytest.raises(OptionError, match=message):
         ExportOptions(**options)
 
 
 def test_shapes_of_intermediate_results_are_written_unless_they_are_not_wanted() -> None:
-    class Two(torch.nn.Module):
+    class ConcatSin(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.sin(torch.cat([x, x])) + 1
 
     args = (torch.rand(4, 3),)
     sizes = {"x": {0: "n"}}
-    without = ExportOptions(value_info=False)
-    bare = to_onnx(Two(), args, dynamic_shapes=sizes, export_options=without)
-    assert not bare.graph.value_info
-    model = to_onnx(Two(), args, dynamic_shapes=sizes)
-    found = {
-        info.name: [d.dim_param or d.dim_value for d in info.type.tensor_type.shape.dim]
+    no_value_info = ExportOptions(value_info=False)
+    plain = to_onnx(ConcatSin(), args, dynamic_shapes=sizes, export_options=no_value_info)
+    assert not plain.graph.value_info
+    model = to_onnx(ConcatSin(), args, dynamic_shapes=sizes)
+    shapes = {
+        info.name: [dim.dim_param or dim.dim_value for dim in info.type.tensor_type.shape.dim]
         for info in model.graph.value_info
     }
-    assert found["cat"] == ["2*n", 3] and list(found.values()) == [["2*n", 3]] * 2
+    assert shapes["cat"] == ["2*n", 3] and list(shapes.values()) == [["2*n", 3]] * 2
     assert {info.type.tensor_type.elem_type for info in model.graph.value_info} == {1}
     inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True)
     assert inferred.graph.output[0].type == model.graph.output[0].type

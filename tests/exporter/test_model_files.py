@@ -1,5 +1,4 @@
-"""Files of a model: they appear whole, what was there stays until then, and only files of the
-model's folder are read."""
+"""Model files: writes are atomic, and external data is read only from the model's folder."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from ortable.exporter import conversion as export_files
 from ortable.ir.proto import atomic_files
 
 from .helpers import assert_close, assert_same, eager, run_onnx
-from .test_large_models import Stack, X, called, files, places
+from .test_large_models import Stack, X, external_entries, initializer_name, list_files
 
 
 def test_saving_again_replaces_model_and_data(tmp_path) -> None:
@@ -29,33 +28,33 @@ def test_saving_again_replaces_model_and_data(tmp_path) -> None:
     (tmp_path / "model.onnx.notes.data").write_text("mine too")
     (tmp_path / "other.onnx.data").write_text("of another model")
     to_onnx(second, X, large_model=True).save(path)
-    kept = ["model.onnx.notes", "model.onnx.notes.data", "other.onnx.data"]
-    assert files(tmp_path) == sorted(["model.onnx", "model.onnx.data", *kept])
+    unrelated = ["model.onnx.notes", "model.onnx.notes.data", "other.onnx.data"]
+    assert list_files(tmp_path) == sorted(["model.onnx", "model.onnx.data", *unrelated])
     for _ in range(2):
         to_onnx(second, X, large_model=True, filename=path)
-        assert files(tmp_path) == sorted(["model.onnx", "model.onnx.data", *kept])
-        assert places(path)["first.weight"]["location"] == "model.onnx.data"
+        assert list_files(tmp_path) == sorted(["model.onnx", "model.onnx.data", *unrelated])
+        assert external_entries(path)["first.weight"]["location"] == "model.onnx.data"
         assert_close(run_onnx(path, {"x": X[0].numpy()}), eager(second, X))
-    mapped = LargeModel.load(path)
-    mapped.save(path)  # over the file that it reads
+    loaded = LargeModel.load(path)
+    loaded.save(path)  # overwrites the file that holds its weights
     assert_close(run_onnx(path, {"x": X[0].numpy()}), eager(second, X))
 
 
 @pytest.mark.skipif(os.name == "nt", reason="files of Windows have no such permissions")
 def test_new_files_get_the_permissions_of_the_process_and_leave_them(tmp_path, monkeypatch) -> None:
-    def forbidden(mask: int) -> int:
-        raise AssertionError("another thread could make a file meanwhile")
+    def reject_umask(mask: int) -> int:
+        raise AssertionError("os.umask also affects files of other threads")
 
     path = tmp_path / "model.onnx"
     before = os.umask(0o027)
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(os, "umask", forbidden)
+            patch.setattr(os, "umask", reject_umask)
             to_onnx(Stack(), X, large_model=True).save(path, max_shard_bytes=5000)
             to_onnx(Stack(), X, large_model=True).save(path, max_shard_bytes=5000)
     finally:
         os.umask(before)
-    modes = {each.name: oct(each.stat().st_mode & 0o777) for each in tmp_path.iterdir()}
+    modes = {file.name: oct(file.stat().st_mode & 0o777) for file in tmp_path.iterdir()}
     assert len(modes) > 2 and set(modes.values()) == {"0o640"}
 
 
@@ -67,30 +66,30 @@ def test_at_every_step_the_model_is_the_old_or_the_new_one(tmp_path, monkeypatch
     large = to_onnx(new, X, large_model=True)
     calls = iter(range(100))
 
-    class Died(BaseException):
-        """The process ends here: nothing is cleaned up."""
+    class SimulatedCrash(BaseException):
+        """Simulates the end of the process: no file is cleaned up."""
 
-    def guarded(function: Any) -> Any:
-        def called(*args: Any, **kwargs: Any) -> Any:
+    def fail_at_call(function: Any) -> Any:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
             if next(calls) == fails_at:
-                raise Died
+                raise SimulatedCrash
             return function(*args, **kwargs)
 
-        return called
+        return wrapper
 
     with monkeypatch.context() as patch:
         patch.setattr(atomic_files, "_remove_files", lambda paths: None)
         for name in ("replace", "link"):
-            patch.setattr(atomic_files.os, name, guarded(getattr(os, name)))
+            patch.setattr(atomic_files.os, name, fail_at_call(getattr(os, name)))
         try:
             large.save(path)
             assert fails_at >= 5
-        except Died:
+        except SimulatedCrash:
             assert fails_at < 5
-    got = run_onnx(path, {"x": X[0].numpy()})
-    assert_close(got, eager(old if fails_at <= 1 else new, X))
-    large.save(path)  # what was left is replaced
-    assert places(path)["first.weight"]["location"] == "model.onnx.data"
+    results = run_onnx(path, {"x": X[0].numpy()})
+    assert_close(results, eager(old if fails_at <= 1 else new, X))
+    large.save(path)  # leftover files are replaced
+    assert external_entries(path)["first.weight"]["location"] == "model.onnx.data"
     onnx.checker.check_model(path)
 
 
@@ -98,14 +97,14 @@ def test_without_hard_links_the_data_keeps_its_other_name(tmp_path, monkeypatch)
     path = tmp_path / "model.onnx"
     to_onnx(Stack(), X, large_model=True, filename=path)
 
-    def refused(*args: Any) -> None:
+    def raise_permission_error(*args: Any) -> None:
         raise PermissionError("no hard links here")
 
-    monkeypatch.setattr(atomic_files.os, "link", refused)
+    monkeypatch.setattr(atomic_files.os, "link", raise_permission_error)
     module = Stack()
     for name in ("model.onnx.1.data", "model.onnx.data"):
         to_onnx(module, X, large_model=True, filename=path)
-        assert files(tmp_path) == sorted(["model.onnx", name])
+        assert list_files(tmp_path) == sorted(["model.onnx", name])
         assert_close(run_onnx(path, {"x": X[0].numpy()}), eager(module, X))
 
 
@@ -132,7 +131,7 @@ def test_room_on_the_disk_is_asked_for_first(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda folder: usage)
     with pytest.raises(ExportError, match=r"weights take 0.00 GB, but the disk has 0.00 GB left"):
         to_onnx(Stack(), X, large_model=True, filename=tmp_path / "m.onnx")
-    assert files(tmp_path) == []
+    assert list_files(tmp_path) == []
 
 
 def test_places_that_cannot_be_written_are_named(tmp_path) -> None:
@@ -148,21 +147,21 @@ def test_places_that_cannot_be_written_are_named(tmp_path) -> None:
 def test_strings_and_lost_files_are_refused(tmp_path) -> None:
     path = tmp_path / "m.onnx"
     to_onnx(Stack(), X, large_model=True, filename=path)
-    read = GraphBuilder(onnx.load(path, load_external_data=False))
-    again = read.to_onnx(large_model=True)
-    again.save(tmp_path / "other.onnx")  # the file that it names is there
+    builder = GraphBuilder(onnx.load(path, load_external_data=False))
+    reexported = builder.to_onnx(large_model=True)
+    reexported.save(tmp_path / "other.onnx")  # its data file is in this folder
     assert_close(
         run_onnx(tmp_path / "other.onnx", {"x": X[0].numpy()}),
         run_onnx(path, {"x": X[0].numpy()}),
     )
     (tmp_path / "sub").mkdir()
     with pytest.raises(BuilderError, match=r"is in '.*m.onnx.data', which is not a file"):
-        again.save(tmp_path / "sub" / "other.onnx")
+        reexported.save(tmp_path / "sub" / "other.onnx")
     large = to_onnx(Stack(), X, large_model=True)
-    large.tensors[called(large.proto, "first.weight")] = np.array(["a"], dtype=object)
+    large.tensors[initializer_name(large.proto, "first.weight")] = np.array(["a"], dtype=object)
     with pytest.raises(BuilderError, match="holds strings"):
         large.save(tmp_path / "sub" / "other.onnx")
-    assert files(tmp_path / "sub") == []
+    assert list_files(tmp_path / "sub") == []
 
 
 @pytest.mark.parametrize(
@@ -197,10 +196,12 @@ def test_files_outside_of_the_folder_are_not_read(tmp_path, location, message) -
 
 def test_a_fake_tensor_cannot_be_written(tmp_path) -> None:
     large = to_onnx(Stack(), X, large_model=True)
-    large.tensors[called(large.proto, "first.weight")] = torch.empty(32, 32, device="meta")
+    large.tensors[initializer_name(large.proto, "first.weight")] = torch.empty(
+        32, 32, device="meta"
+    )
     with pytest.raises(BuilderError, match="give the real tensor"):
         large.save(tmp_path / "m.onnx")
-    assert files(tmp_path) == []
+    assert list_files(tmp_path) == []
 
 
 def test_progress_is_reported(tmp_path, capsys, monkeypatch) -> None:
@@ -210,19 +211,19 @@ def test_progress_is_reported(tmp_path, capsys, monkeypatch) -> None:
     lines = [line for line in capsys.readouterr().out.splitlines() if "MB of weights" in line]
     assert len(lines) == 10
     assert lines[-1].startswith("[to_onnx] write; 0 of 0 MB")
-    seen: list[tuple[int, int, str]] = []
+    progress: list[tuple[int, int, str]] = []
     large = to_onnx(module, (torch.rand(1, 50),), large_model=True)
-    large.save(tmp_path / "m", progress=lambda *step: seen.append(step))
-    assert seen[0][0] == 0
-    assert seen[-1][0] >= seen[-1][1] == large.nbytes
-    assert {name for _, _, name in seen} == {*large.tensors, ""}
+    large.save(tmp_path / "m", progress=lambda *step: progress.append(step))
+    assert progress[0][0] == 0
+    assert progress[-1][0] >= progress[-1][1] == large.nbytes
+    assert {name for _, _, name in progress} == {*large.tensors, ""}
 
 
 def test_a_loaded_model_is_mapped_not_read(tmp_path) -> None:
     module, path = Stack(), tmp_path / "m.onnx"
     to_onnx(module, X, large_model=True, filename=path)
     large = LargeModel.load(path)
-    weight = large.numpy_tensors()[called(large.proto, "first.weight")]
+    weight = large.numpy_tensors()[initializer_name(large.proto, "first.weight")]
     assert isinstance(weight.base, np.memmap) or isinstance(weight, np.memmap)
     assert not weight.flags.writeable
     assert_close([torch.tensor(weight)], [module.first.weight.detach()])

@@ -1,5 +1,4 @@
-"""export_modules_as_functions: which submodules become local functions, what they take and return,
-which are shared, and that the model computes what eager does."""
+"""Export of submodules as local functions with `export_modules_as_functions`."""
 
 from __future__ import annotations
 
@@ -45,7 +44,7 @@ class Stack(nn.Module):
 
 
 class Part(nn.Module):
-    """A submodule with a weight, whose forward is given."""
+    """A submodule with a weight that calls ``function`` as its forward."""
 
     def __init__(self, function: Any) -> None:
         super().__init__()
@@ -75,7 +74,7 @@ def calls_of(nodes: Any) -> list[str]:
     return [node.op_type for node in nodes if node.domain == DOMAIN]
 
 
-def page_example() -> nn.Module:
+def make_documentation_example() -> nn.Module:
     class SubNeuron2(nn.Module):
         def __init__(self, n_dims: int = 5, n_targets: int = 3) -> None:
             super().__init__()
@@ -97,17 +96,17 @@ def page_example() -> nn.Module:
 
 
 def test_the_example_of_the_page_prints_the_same_structure() -> None:
-    model = page_example()
+    model = make_documentation_example()
     x = torch.randn(1, 5)
-    onx = to_onnx(model, (x,), export_modules_as_functions=True, optimize=False, verbose=0)
-    assert_same(onx, model, (x,))
-    found = [(n.op_type, list(n.input), list(n.output)) for n in onx.graph.node]
-    assert found == [
+    onnx_model = to_onnx(model, (x,), export_modules_as_functions=True, optimize=False, verbose=0)
+    assert_same(onnx_model, model, (x,))
+    nodes = [(n.op_type, list(n.input), list(n.output)) for n in onnx_model.graph.node]
+    assert nodes == [
         ("<locals>.SubNeuron2", ["x"], ["neuron"]),
         ("Relu", ["neuron"], ["relu"]),
         ("Identity", ["relu"], ["output_0"]),
     ]
-    linear, neuron = onx.functions
+    linear, neuron = onnx_model.functions
     assert (linear.name, neuron.name) == ("Linear", "<locals>.SubNeuron2")
     assert list(linear.input) == ["x", "weight", "bias"]
     assert list(linear.output) == list(neuron.output) == ["output"]
@@ -124,7 +123,7 @@ def test_the_example_of_the_page_prints_the_same_structure() -> None:
     assert {n.output[0] for n in neuron.node if n.op_type == "Constant"} == {
         f"neuron.{name}" for name in model.neuron.state_dict()
     }
-    text = pretty_onnx(onx)
+    text = pretty_onnx(onnx_model)
     assert f"----- function name=Linear domain={DOMAIN}" in text
     assert f"----- function name=<locals>.SubNeuron2 domain={DOMAIN}" in text
 
@@ -144,14 +143,14 @@ def test_weights_are_inputs_or_constants(weights: str, dynamic: Any) -> None:
     onnx.checker.check_model(model, full_check=True)
     assert_same(model, module, (x,))
     functions = functions_of(model)
-    called = calls_of(model.graph.node)
+    calls = calls_of(model.graph.node)
     if weights == "inputs":
-        assert called == ["Layer"] * 3 and set(functions) == {"Layer", "Linear"}
+        assert calls == ["Layer"] * 3 and set(functions) == {"Layer", "Linear"}
         assert list(functions["Layer"].input) == ["x", "linear.weight", "linear.bias"]
         names = {initializer.name for initializer in model.graph.initializer}
         assert set(module.state_dict()) <= names
     else:
-        assert called == ["Layer", "Layer_1", "Layer_2"]
+        assert calls == ["Layer", "Layer_1", "Layer_2"]
         assert len(functions["Layer"].input) == 1
         linears = {name for name in functions if name.startswith("Linear")}
         assert linears == ({"Linear"} if weights == "auto" else {"Linear", "Linear_1", "Linear_2"})
@@ -174,10 +173,10 @@ def test_equal_layers_are_one_function(dynamic: Any, count: int) -> None:
     assert_same(model, module, (x,))
 
 
-@pytest.mark.parametrize("chosen", [{Layer}, {"Layer"}, [f"{Layer.__module__}.Layer"]])
-def test_only_chosen_classes_become_functions(chosen: Any) -> None:
+@pytest.mark.parametrize("classes", [{Layer}, {"Layer"}, [f"{Layer.__module__}.Layer"]])
+def test_only_chosen_classes_become_functions(classes: Any) -> None:
     module, x = Stack(), torch.randn(2, 4)
-    model = to_onnx(module, (x,), export_modules_as_functions=chosen)
+    model = to_onnx(module, (x,), export_modules_as_functions=classes)
     functions = functions_of(model)
     assert set(functions) == {"Layer", "Layer_1", "Layer_2"}
     assert {n.op_type for n in functions["Layer"].node} == {"Constant", "Gemm", "Tanh", "Add"}
@@ -190,8 +189,8 @@ def test_chosen_classes_inside_others_become_functions() -> None:
     module, x = Stack(), torch.randn(2, 4)
     model = to_onnx(module, (x,), export_modules_as_functions={nn.Linear})
     assert set(functions_of(model)) == {"Linear"}
-    kinds = [node.op_type for node in model.graph.node]
-    assert kinds == ["Linear", "Tanh", "Add"] * 3 + ["Mul"]
+    op_types = [node.op_type for node in model.graph.node]
+    assert op_types == ["Linear", "Tanh", "Add"] * 3 + ["Mul"]
     calls = [node for node in model.graph.node if node.op_type == "Linear"]
     assert [node.output[0] for node in calls] == [f"layers_{i}_linear" for i in range(3)]
     assert [list(node.input)[1:] for node in calls] == [
@@ -201,28 +200,29 @@ def test_chosen_classes_inside_others_become_functions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("chosen", "error", "words"),
+    ("classes", "error", "message"),
     [
         ({nn.Conv2d}, ExportError, r"calls no module of \['torch.nn.modules.conv.Conv2d'\]"),
         ("Linear", OptionError, "is True, False, or a set of classes"),
         ({3}, OptionError, "is True, False, or a set of classes"),
     ],
 )
-def test_wrong_choices_are_refused(chosen: Any, error: Any, words: str) -> None:
-    with pytest.raises(error, match=words):
-        to_onnx(Stack(), (torch.randn(2, 4),), export_modules_as_functions=chosen)
+def test_wrong_choices_are_refused(classes: Any, error: Any, message: str) -> None:
+    with pytest.raises(error, match=message):
+        to_onnx(Stack(), (torch.randn(2, 4),), export_modules_as_functions=classes)
 
 
 def test_the_metadata_say_which_module_is_called() -> None:
     model = to_onnx(Stack(), (torch.randn(2, 4),), export_modules_as_functions=True)
     call = model.graph.node[1]
-    found = {entry.key: entry.value for entry in call.metadata_props}
-    assert found["module_path"] == "layers.1"
-    assert found["module_type"].endswith("test_module_functions.Layer")
+    call_metadata = {entry.key: entry.value for entry in call.metadata_props}
+    assert call_metadata["module_path"] == "layers.1"
+    assert call_metadata["module_type"].endswith("test_module_functions.Layer")
     function = functions_of(model)["Layer"]
-    about = {entry.key: entry.value for entry in function.metadata_props}
-    assert about["module_path"] == "layers.0" and "layers.0" in function.doc_string
-    assert {node.name for node in function.node} >= {"tanh", "add"}  # paths start in the module
+    function_metadata = {entry.key: entry.value for entry in function.metadata_props}
+    assert function_metadata["module_path"] == "layers.0" and "layers.0" in function.doc_string
+    # names are relative to the module
+    assert {node.name for node in function.node} >= {"tanh", "add"}
 
 
 def test_a_graph_of_aten_operators_has_functions_too_and_a_bare_one_is_refused() -> None:
@@ -280,7 +280,7 @@ def test_large_models_keep_weights_outside(weights: str, tmp_path: Any) -> None:
 
 
 def test_classes_of_one_name_are_numbered() -> None:
-    def scaled(factor: int) -> type[nn.Module]:
+    def make_scale_class(factor: int) -> type[nn.Module]:
         class Scale(nn.Module):
             def forward(self, x: torch.Tensor) -> torch.Tensor:
                 return x * factor
@@ -288,7 +288,7 @@ def test_classes_of_one_name_are_numbered() -> None:
         Scale.__qualname__ = "Scale"
         return Scale
 
-    first, second = scaled(2), scaled(3)
+    first, second = make_scale_class(2), make_scale_class(3)
     module = Whole(lambda m, x: m.c(m.b(m.a(x))), a=first(), b=second(), c=first())
     x = torch.randn(2, 4)
     model = to_onnx(module, (x,), export_modules_as_functions=True)
@@ -310,7 +310,7 @@ def test_a_class_called_like_an_operator_gets_another_name() -> None:
 
 def test_functions_are_optimised_inside() -> None:
     def forward(part: Any, x: torch.Tensor, unused: torch.Tensor) -> torch.Tensor:
-        zeros = torch.zeros_like(unused)  # only its size is read
+        zeros = torch.zeros_like(unused)  # reads only the size
         y = nn.functional.dropout(part.linear(x), training=False)
         return y.contiguous() + zeros.sum() * (torch.ones(4) + 1)
 
@@ -319,10 +319,10 @@ def test_functions_are_optimised_inside() -> None:
     options = ExportOptions(constant_folding=True)
     model = to_onnx(module, (x, y), export_modules_as_functions=True, export_options=options)
     functions = functions_of(model)
-    assert set(functions) == {"Linear", "Part"}  # nobody calls Layer
+    assert set(functions) == {"Linear", "Part"}  # no node calls Layer
     assert len(functions["Part"].input) == 1
-    kinds = [node.op_type for node in functions["Part"].node]
-    assert "Identity" not in kinds and kinds.count("Linear") == 1
+    op_types = [node.op_type for node in functions["Part"].node]
+    assert "Identity" not in op_types and op_types.count("Linear") == 1
     assert_same(model, module, (x, y))
 
 
@@ -337,8 +337,8 @@ def test_modules_that_return_their_input_are_not_called() -> None:
 def test_the_reference_evaluator_runs_them() -> None:
     module, x = Stack(), torch.randn(2, 4)
     model = to_onnx(module, (x,), export_modules_as_functions=True)
-    (got,) = ReferenceEvaluator(model).run(None, {"x": x.numpy()})
-    np.testing.assert_allclose(got, module(x).detach().numpy(), rtol=1e-5, atol=1e-6)
+    (result,) = ReferenceEvaluator(model).run(None, {"x": x.numpy()})
+    np.testing.assert_allclose(result, module(x).detach().numpy(), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("target", [None, "onnxruntime"])

@@ -1,5 +1,4 @@
-"""Names in exported models: results as the nodes of torch's graph, nodes as modules and results,
-weights as in the state_dict; types, shapes and the user's text beside them."""
+"""Names, types, shapes and doc strings in exported models."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ def mlp() -> tuple[nn.Module, tuple[Any, ...], Any]:
 
 
 class Residual(nn.Module):
-    """A block of a ResNet, and a head."""
+    """A residual block of a ResNet with a classification head."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,11 +67,11 @@ def llama() -> tuple[nn.Module, tuple[Any, ...], Any]:
 
 
 MODELS = pytest.mark.parametrize("make", [mlp, resnet, bert, vit, llama])
-BOTH = pytest.mark.parametrize("optimize", [True, False])
+OPTIMIZE = pytest.mark.parametrize("optimize", [True, False])
 
 
-@functools.cache  # the tests only read it
-def exported(make: Any, optimize: bool) -> tuple[nn.Module, onnx.ModelProto]:
+@functools.cache  # tests do not modify the model
+def export_model(make: Any, optimize: bool) -> tuple[nn.Module, onnx.ModelProto]:
     torch.manual_seed(0)
     model, args, sizes = make()
     return model, to_onnx(model, args, dynamic_shapes=sizes, optimize=optimize)
@@ -82,70 +81,70 @@ def properties(node: onnx.NodeProto) -> dict[str, str]:
     return {entry.key: entry.value for entry in node.metadata_props}
 
 
-def every_node(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+def iterate_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
     for node in graph.node:
         yield node
         for attribute in node.attribute:
             if attribute.HasField("g"):
-                yield from every_node(attribute.g)
+                yield from iterate_nodes(attribute.g)
 
 
 @pytest.mark.alternates(parts=2)
 @MODELS
-@BOTH
+@OPTIMIZE
 def test_results_are_called_as_the_nodes_of_torchs_graph(make: Any, optimize: bool) -> None:
-    _, model = exported(make, optimize)
-    returned = {value.name for value in model.graph.output}
-    of_torch: dict[str, int] = {}
-    for node in every_node(model.graph):
+    _, model = export_model(make, optimize)
+    output_names = {value.name for value in model.graph.output}
+    results_per_node: dict[str, int] = {}
+    for node in iterate_nodes(model.graph):
         source = properties(node)["fx_node"]
         for name in filter(None, node.output):
             assert not name.startswith("_onx_")
-            if name in returned:
+            if name in output_names:
                 continue
-            stem, _, inner = name.partition(".")
-            assert stem.isidentifier(), name
+            fx_name, _, inner = name.partition(".")
+            assert fx_name.isidentifier(), name
             if not inner:
-                of_torch[stem] = of_torch.get(stem, 0) + 1
+                results_per_node[fx_name] = results_per_node.get(fx_name, 0) + 1
             elif "ortable.passes.rewrite" not in properties(node):
-                assert stem == source, (name, source)
-    assert of_torch and set(of_torch.values()) == {1}
+                assert fx_name == source, (name, source)
+    assert results_per_node and set(results_per_node.values()) == {1}
 
 
 @MODELS
-@BOTH
+@OPTIMIZE
 def test_nodes_are_called_as_the_module_and_their_result(make: Any, optimize: bool) -> None:
-    _, model = exported(make, optimize)
-    names = [node.name for node in every_node(model.graph)]
+    _, model = export_model(make, optimize)
+    names = [node.name for node in iterate_nodes(model.graph)]
     assert len(set(names)) == len(names)
-    for node in every_node(model.graph):
+    for node in iterate_nodes(model.graph):
         path = properties(node).get("module_path", "")
         assert node.name.startswith(f"{path}/") if path else "/" not in node.name, node.name
 
 
 @MODELS
 def test_initializers_are_called_as_in_the_state_dict(make: Any) -> None:
-    module, model = exported(make, False)
-    known = dict(module.named_parameters()) | dict(module.named_buffers())
+    module, model = export_model(make, False)
+    module_tensors = dict(module.named_parameters()) | dict(module.named_buffers())
     constants = [i for i in model.graph.initializer if not i.name.startswith("init")]
     assert constants
     for tensor in constants:
-        assert tensor.name in known and tensor.doc_string == tensor.name
-        assert tuple(tensor.dims) == tuple(known[tensor.name].shape)
+        assert tensor.name in module_tensors and tensor.doc_string == tensor.name
+        assert tuple(tensor.dims) == tuple(module_tensors[tensor.name].shape)
 
 
 @MODELS
 def test_weights_that_were_changed_say_whose_they_are(make: Any) -> None:
-    module, model = exported(make, True)
-    known = dict(module.named_parameters()) | dict(module.named_buffers())
+    module, model = export_model(make, True)
+    module_tensors = dict(module.named_parameters()) | dict(module.named_buffers())
     changed = [
         tensor
         for tensor in model.graph.initializer
-        if tensor.name not in known and "." in tensor.name
+        if tensor.name not in module_tensors and "." in tensor.name
     ]
     for tensor in changed:
-        path, _, what = tensor.name.rpartition("_")
-        assert path in known and tensor.doc_string == f"{path}, {what}"
+        path, _, change = tensor.name.rpartition("_")
+        assert path in module_tensors and tensor.doc_string == f"{path}, {change}"
 
 
 def sizes(info: onnx.ValueInfoProto) -> list[Any]:
@@ -153,47 +152,47 @@ def sizes(info: onnx.ValueInfoProto) -> list[Any]:
 
 
 @MODELS
-@BOTH
+@OPTIMIZE
 def test_every_result_has_a_type_and_a_shape_that_onnx_agrees_with(
     make: Any, optimize: bool
 ) -> None:
-    _, model = exported(make, optimize)
+    _, model = export_model(make, optimize)
     onnx.checker.check_model(model, full_check=True)
-    known = {info.name: info for info in (*model.graph.value_info, *model.graph.output)}
-    assert set(known) >= {name for node in model.graph.node for name in node.output if name}
-    for info in known.values():
+    value_infos = {info.name: info for info in (*model.graph.value_info, *model.graph.output)}
+    assert set(value_infos) >= {name for node in model.graph.node for name in node.output if name}
+    for info in value_infos.values():
         assert info.type.tensor_type.elem_type and info.type.tensor_type.HasField("shape")
-    bare = onnx.ModelProto()
-    bare.CopyFrom(model)
-    del bare.graph.value_info[:]
-    inferred = onnx.shape_inference.infer_shapes(bare, strict_mode=True, data_prop=True)
+    stripped = onnx.ModelProto()
+    stripped.CopyFrom(model)
+    del stripped.graph.value_info[:]
+    inferred = onnx.shape_inference.infer_shapes(stripped, strict_mode=True, data_prop=True)
     assert inferred.graph.value_info
     for info in inferred.graph.value_info:
-        ours = known[info.name]
-        assert ours.type.tensor_type.elem_type == info.type.tensor_type.elem_type
-        assert len(sizes(ours)) == len(sizes(info))
-        for ours_, theirs in zip(sizes(ours), sizes(info), strict=True):
-            if isinstance(theirs, int) and theirs:
-                assert ours_ == theirs, (info.name, sizes(ours), sizes(info))
+        exported = value_infos[info.name]
+        assert exported.type.tensor_type.elem_type == info.type.tensor_type.elem_type
+        assert len(sizes(exported)) == len(sizes(info))
+        for exported_size, inferred_size in zip(sizes(exported), sizes(info), strict=True):
+            if isinstance(inferred_size, int) and inferred_size:
+                assert exported_size == inferred_size, (info.name, sizes(exported), sizes(info))
 
 
 def test_dimensions_in_shapes_have_the_users_names() -> None:
-    _, model = exported(bert, True)
-    found = {size for info in model.graph.value_info for size in sizes(info)}
-    assert {size for size in found if isinstance(size, str)} == {"batch"}
+    _, model = export_model(bert, True)
+    all_sizes = {size for info in model.graph.value_info for size in sizes(info)}
+    assert {size for size in all_sizes if isinstance(size, str)} == {"batch"}
 
 
 def test_renamed_dimensions_of_outputs_are_renamed_everywhere() -> None:
-    class Found(nn.Module):
+    class Masked(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x[x > 0].exp() * 2
 
-    model = to_onnx(Found(), (torch.rand(5),), output_dynamic_shapes={"output_0": {0: "positive"}})
+    model = to_onnx(Masked(), (torch.rand(5),), output_dynamic_shapes={"output_0": {0: "positive"}})
     shapes = {info.name: sizes(info) for info in model.graph.value_info}
     assert shapes["exp"] == ["positive"] and sizes(model.graph.output[0]) == ["positive"]
 
 
-# -- one small model, every name
+# -- all names of a small model
 
 
 class Layer(nn.Module):
@@ -220,14 +219,14 @@ class Small(nn.Module):
         return x * self.scale, x.transpose(1, 2).reshape(2, -1)
 
 
-def lines(model: onnx.ModelProto) -> list[str]:
+def format_nodes(model: onnx.ModelProto) -> list[str]:
     return [
         f"{node.name}: {node.op_type}({', '.join(node.input)}) -> {', '.join(node.output)}"
         for node in model.graph.node
     ]
 
 
-PLAIN = """
+EXPECTED_NODES = """
 layers.0.norm/layer_norm: LayerNormalization(x, layers.0.norm.weight, layers.0.norm.bias) -> layer_norm
 layers.0.fc/linear.matmul: MatMul(layer_norm, layers.0.fc.weight_transposed) -> linear.matmul
 layers.0.fc/linear: Add(linear.matmul, layers.0.fc.bias) -> linear
@@ -254,10 +253,10 @@ reshape: Reshape(transpose, init7_s2_2_-1) -> output_1
 
 def test_the_names_of_a_small_model() -> None:
     model = to_onnx(Small(), (torch.rand(2, 3, 4),))
-    assert lines(model) == PLAIN.splitlines()
+    assert format_nodes(model) == EXPECTED_NODES.splitlines()
 
 
-# -- the user's text
+# -- doc strings
 
 
 class Undescribed(nn.Module):
@@ -270,8 +269,8 @@ def test_the_doc_string_is_the_users() -> None:
     model = to_onnx(Small(), args)
     assert model.doc_string == "Two layers, and a view of what they return."
     assert model.producer_name == "ortable" and not model.graph.doc_string
-    chosen = to_onnx(Small(), args, export_options=ExportOptions(doc_string="mine"))
-    assert chosen.doc_string == "mine"
+    customized = to_onnx(Small(), args, export_options=ExportOptions(doc_string="mine"))
+    assert customized.doc_string == "mine"
     assert to_onnx(Undescribed(), args).doc_string == ""
-    assert to_onnx(nn.Linear(4, 2), args).doc_string == ""  # what torch says of its class
+    assert to_onnx(nn.Linear(4, 2), args).doc_string == ""  # torch's docstring is omitted
     assert to_onnx(Small(), args, large_model=True).proto.doc_string == model.doc_string

@@ -1,6 +1,4 @@
-"""The architectures that people export, with no dynamic shapes written down: two calls are
-observed, and what varied between them is dynamic, named, and right at both sizes and where the
-proof looks. The commit chooses some; the sweeps run the others."""
+"""Export of common architectures with dynamic shapes observed from two calls."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from benchmarks.models.architectures import ARCHITECTURES, build_architecture
 from .helpers import assert_same
 
 
-def dims(model: Any) -> list[list[str | int]]:
+def get_dims(model: Any) -> list[list[str | int]]:
     shapes = (value.type.tensor_type.shape for value in model.graph.input)
     return [[dim.dim_param or dim.dim_value for dim in shape.dim] for shape in shapes]
 
@@ -27,28 +25,28 @@ def dims(model: Any) -> list[list[str | int]]:
 def test_two_calls_say_what_is_dynamic(name: str) -> None:
     architecture, module = ARCHITECTURES[name], build_architecture(name)
     calls = [architecture.call(), architecture.call(**architecture.second)]
-    with ortable.observe(module) as seen, torch.no_grad():
+    with ortable.observe(module) as observation, torch.no_grad():
         for args, kwargs in calls:
             module(*args, **kwargs)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # conditions on sizes, and what fails on empty tensors
-        program = seen.export()
+        warnings.simplefilter("ignore")  # about conditions on sizes and failures on empty tensors
+        program = observation.export()
     first, second = ([leaf.shape for leaf in pytree.tree_leaves(call)] for call in calls)
-    varied = [
-        [one != other for one, other in zip(*shapes, strict=True)]
+    dynamic = [
+        [first_size != second_size for first_size, second_size in zip(*shapes, strict=True)]
         for shapes in zip(first, second, strict=True)
     ]
-    assert [[isinstance(dim, str) for dim in shape] for shape in dims(program.model)] == varied
+    assert [[isinstance(dim, str) for dim in shape] for shape in get_dims(program.model)] == dynamic
     for args, kwargs in calls:
         assert_same(program.model_proto, module, args, kwargs, architecture.tolerance)
-    proof = seen.proof
+    proof = observation.proof
     assert proof is not None
     assert [trial.sizes for trial in proof.trials if trial.outcome == "right"][:2] == [
         "call 1",
         "call 2",
     ]
     assert not [trial for trial in proof.failures if not trial.empty], proof
-    for each in seen.dimensions:
-        if not each.is_derived:
-            tried = [trial for trial in proof.trials if trial.sizes.startswith(f"{each.name}=")]
-            assert "right" in [trial.outcome for trial in tried], proof
+    for dimension in observation.dimensions:
+        if not dimension.is_derived:
+            trials = [t for t in proof.trials if t.sizes.startswith(f"{dimension.name}=")]
+            assert "right" in [trial.outcome for trial in trials], proof

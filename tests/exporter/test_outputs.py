@@ -1,4 +1,4 @@
-"""Results of every kind, their names, and the names of their dimensions."""
+"""Outputs of exported models: kinds of values, names, and names of dimensions."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ class Everything(torch.nn.Module):
 
     def forward(self, x: torch.Tensor, y: torch.Tensor):
         double = torch.cat([x, x])
-        found = torch.nonzero(x > 0.5)
+        nonzero = torch.nonzero(x > 0.5)
         return {
             "same": (double, x, double, None),
             "result": Result(x + self.weight, [self.weight, self.table, 3]),
-            "more": [found, y * 2, True, 7, torch.tensor([1.5]), x.shape[0]],
+            "more": [nonzero, y * 2, True, 7, torch.tensor([1.5]), x.shape[0]],
         }
 
 
 ARGS = (torch.rand(4, 3), torch.rand(5))
 SHAPES = {"x": {0: "batch"}, "y": {0: Dim.DYNAMIC}}
-DEFAULT = [0, 1, 2, *range(4, 14)]
+DEFAULT_OUTPUT_INDICES = [0, 1, 2, *range(4, 14)]
 
 
 def test_every_kind_of_result_equals_eager_on_two_sizes() -> None:
     model = to_onnx(Everything(), ARGS, dynamic_shapes=SHAPES)
-    found = sizes(model.graph.output)
-    assert list(found) == [f"output_{number}" for number in DEFAULT]
-    assert found["output_0"] == ["2*batch", 3]
-    assert found["output_8"] == ["nonzero_size", 2]
-    assert found["output_9"] == ["s0"]
+    shapes = sizes(model.graph.output)
+    assert list(shapes) == [f"output_{index}" for index in DEFAULT_OUTPUT_INDICES]
+    assert shapes["output_0"] == ["2*batch", 3]
+    assert shapes["output_8"] == ["nonzero_size", 2]
+    assert shapes["output_9"] == ["s0"]
     torch.manual_seed(0)
     module = Everything()
     model = to_onnx(module, ARGS, dynamic_shapes=SHAPES)
@@ -126,39 +126,39 @@ def test_automatic_names_of_a_model_output_and_of_a_single_tensor() -> None:
 def test_a_dict_replaces_some_of_the_names() -> None:
     names = {"output_0": "doubled", "result_total": "total"}
     model = to_onnx(Everything(), ARGS, output_names=names)
-    found = list(sizes(model.graph.output))
-    assert (found[0], found[1], found[3]) == ("doubled", "output_1", "total")
+    output_names = list(sizes(model.graph.output))
+    assert (output_names[0], output_names[1], output_names[3]) == ("doubled", "output_1", "total")
     with pytest.raises(ExportError, match=r"output_names renames \['other'\], but the model has"):
         to_onnx(Everything(), ARGS, output_names={"other": "x"})
 
 
-NAMED = {
+DIMENSION_NAMES = {
     "same": [{0: "twice"}, None, None, None],
     "more": ({0: "found"}, ("length",), None, None, None, None),
 }
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "dimension_names",
     [
-        NAMED,
+        DIMENSION_NAMES,
         {"output_0": {0: "twice"}, "output_8": {-2: "found"}, "output_9": {0: Dim("length")}},
     ],
 )
-def test_dimensions_of_outputs_take_the_users_names(asked) -> None:
+def test_dimensions_of_outputs_take_the_users_names(dimension_names) -> None:
     module = Everything()
-    model = to_onnx(module, ARGS, dynamic_shapes=SHAPES, output_dynamic_shapes=asked)
-    found = sizes(model.graph.output)
-    assert found["output_0"] == ["twice", 3]
-    assert found["output_2"] == ["2*batch", 3]
-    assert found["output_8"] == ["found", 2]
-    assert found["output_9"] == ["length"]
+    model = to_onnx(module, ARGS, dynamic_shapes=SHAPES, output_dynamic_shapes=dimension_names)
+    shapes = sizes(model.graph.output)
+    assert shapes["output_0"] == ["twice", 3]
+    assert shapes["output_2"] == ["2*batch", 3]
+    assert shapes["output_8"] == ["found", 2]
+    assert shapes["output_9"] == ["length"]
     assert sizes(model.graph.input)["y"] == ["length"]
     assert_same(model, module, (torch.rand(2, 3), torch.rand(7)))
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("dimension_names", "message"),
     [
         ({"output_1": {0: "rows"}}, "is the dimension 'batch' of the inputs: it keeps that name"),
         ({"output_1": {1: "rows"}}, "is 3 in every call, it cannot be named 'rows'"),
@@ -171,9 +171,9 @@ def test_dimensions_of_outputs_take_the_users_names(asked) -> None:
         ({"nothing": {0: "n"}}, r"one entry for each of \['same', 'result', 'more'\]"),
     ],
 )
-def test_a_name_that_does_not_fit_an_output_is_refused(asked, words) -> None:
-    with pytest.raises(ExportError, match=words):
-        to_onnx(Everything(), ARGS, dynamic_shapes=SHAPES, output_dynamic_shapes=asked)
+def test_a_name_that_does_not_fit_an_output_is_refused(dimension_names, message) -> None:
+    with pytest.raises(ExportError, match=message):
+        to_onnx(Everything(), ARGS, dynamic_shapes=SHAPES, output_dynamic_shapes=dimension_names)
 
 
 def test_a_graph_that_is_not_exported_takes_them_by_the_names_of_its_outputs() -> None:
@@ -183,22 +183,22 @@ def test_a_graph_that_is_not_exported_takes_them_by_the_names_of_its_outputs() -
 
 
 def test_the_dimension_of_an_input_may_be_given_its_own_name_again() -> None:
-    asked = {"output_1": {0: "batch"}}
-    model = to_onnx(Everything(), ARGS, dynamic_shapes=SHAPES, output_dynamic_shapes=asked)
+    names = {"output_1": {0: "batch"}}
+    model = to_onnx(Everything(), ARGS, dynamic_shapes=SHAPES, output_dynamic_shapes=names)
     assert sizes(model.graph.output)["output_1"] == ["batch", 3]
 
 
 def test_sizes_that_depend_on_data_have_readable_names() -> None:
-    class Data(torch.nn.Module):
+    class DataDependent(torch.nn.Module):
         def forward(self, x):
             count = x.to(torch.int64).sum().item()
             torch._check(count >= 2)
             return torch.unique(x), x[x > 0], torch.nonzero(x), torch.nonzero(-x), torch.ones(count)
 
     x = torch.tensor([0.0, 1.0, 1.0, 3.0])
-    model = to_onnx(Data(), (x,))
-    found = [dims[0] for dims in sizes(model.graph.output).values()]
-    assert len(set(found)) == 5
-    assert found[2:] == ["nonzero_size", "nonzero_1_size", "item"]
-    for each in (x, torch.tensor([2.0, 2.0, 0.0, 5.0])):
-        assert_same(model, Data(), (each,))
+    model = to_onnx(DataDependent(), (x,))
+    dimension_names = [dims[0] for dims in sizes(model.graph.output).values()]
+    assert len(set(dimension_names)) == 5
+    assert dimension_names[2:] == ["nonzero_size", "nonzero_1_size", "item"]
+    for example in (x, torch.tensor([2.0, 2.0, 0.0, 5.0])):
+        assert_same(model, DataDependent(), (example,))

@@ -1,4 +1,4 @@
-"""OnnxProgram is called like the module that it was made of, and says what it does not take."""
+"""Calls of OnnxProgram: equality with the exported module, and errors for wrong arguments."""
 
 from __future__ import annotations
 
@@ -28,15 +28,13 @@ def test_a_program_is_called_like_its_module() -> None:
     module = Small()
     program = export(module, X)
     assert isinstance(program, OnnxProgram)
-    got = check(module, program, *X)
-    assert not got.requires_grad
+    result = check(module, program, *X)
+    assert not result.requires_grad
     check(module, program, x=X[0])
 
 
 @dataclasses.dataclass
 class Pair:
-    """Two tensors."""
-
     left: torch.Tensor
     right: torch.Tensor
 
@@ -61,11 +59,11 @@ def test_containers_come_in_and_go_out_as_they_are() -> None:
     args = (Pair(X[0], X[0] + 1), {"a": [X[0]], "b": square}, Point(X[0], -X[0]))
     kwargs = {"extra": {"e": torch.arange(3)}}
     program = export(module, args, kwargs)
-    got = check(module, program, *args, **kwargs)
-    assert isinstance(got["pair"], Pair) and isinstance(got["point"], Point)
-    # in another order, by name, and with a default spelled out
-    other = {"b": square, "a": [X[0]]}
-    check(module, program, args[0], mask=None, extra=kwargs["extra"], point=args[2], nested=other)
+    result = check(module, program, *args, **kwargs)
+    assert isinstance(result["pair"], Pair) and isinstance(result["point"], Point)
+    # another order, arguments by name, and an explicit default
+    nested = {"b": square, "a": [X[0]]}
+    check(module, program, args[0], mask=None, extra=kwargs["extra"], point=args[2], nested=nested)
 
 
 def test_outputs_of_transformers_come_back_as_their_classes() -> None:
@@ -78,20 +76,20 @@ def test_outputs_of_transformers_come_back_as_their_classes() -> None:
 
     module = module_of(forward)
     program = export(module, X)
-    got = check(module, program, *X)
-    assert torch.equal(got.last_hidden_state, X[0] * 2)
-    assert got.attentions is None and got[0] is got.last_hidden_state
+    result = check(module, program, *X)
+    assert torch.equal(result.last_hidden_state, X[0] * 2)
+    assert result.attentions is None and result[0] is result.last_hidden_state
 
 
 def test_caches_are_taken_and_returned() -> None:
     import transformers
 
-    def cache(length: int) -> Any:
-        made = transformers.DynamicCache()
+    def make_cache(length: int) -> Any:
+        cache = transformers.DynamicCache()
         for layer in range(2):
             states = torch.arange(2.0 * length * 4).reshape(1, 2, length, 4) + layer
-            made.update(states, states * 2, layer)
-        return made
+            cache.update(states, states * 2, layer)
+        return cache
 
     def forward(self, x, past):
         for layer in range(2):
@@ -101,14 +99,14 @@ def test_caches_are_taken_and_returned() -> None:
     x = torch.randn(1, 2, 1, 4)
     module = module_of(forward)
     shapes = {"x": None, "past": {2: "length"}}
-    program = export(module, (x, cache(3)), dynamic_shapes=shapes)
+    program = export(module, (x, make_cache(3)), dynamic_shapes=shapes)
     for length in (3, 8):
-        expected = module(x, cache(length))
-        total, past = program(x, past=cache(length))
+        expected = module(x, make_cache(length))
+        total, past = program(x, past=make_cache(length))
         assert isinstance(past, transformers.DynamicCache)
         torch.testing.assert_close(total, expected[0])
-        for one, other in zip(past.layers, expected[1].layers, strict=True):
-            assert torch.equal(one.keys, other.keys) and torch.equal(one.values, other.values)
+        for layer, eager in zip(past.layers, expected[1].layers, strict=True):
+            assert torch.equal(layer.keys, eager.keys) and torch.equal(layer.values, eager.values)
     with pytest.raises(InputError, match="lacks 'past"):
         program(x, transformers.DynamicCache())
 
@@ -123,7 +121,7 @@ def test_a_language_model_with_its_cache() -> None:
     torch.manual_seed(0)
     model = transformers.LlamaForCausalLM(config).eval()
 
-    def call(new: int, past: int) -> dict[str, Any]:
+    def make_call(new: int, past: int) -> dict[str, Any]:
         cache = transformers.DynamicCache(config=config)
         for layer in range(2):
             cache.update(torch.randn(1, 2, past, 8), torch.randn(1, 2, past, 8), layer)
@@ -138,20 +136,20 @@ def test_a_language_model_with_its_cache() -> None:
         "input_ids": {1: "new"}, "attention_mask": {1: "past + new"},
         "past_key_values": {2: "past"}, "use_cache": None,
     }  # fmt: skip
-    program = export(model, (), call(3, 5), dynamic_shapes=shapes)
+    program = export(model, (), make_call(3, 5), dynamic_shapes=shapes)
     for sizes in ((3, 5), (1, 9)):
-        given = call(*sizes)
+        kwargs = make_call(*sizes)
         with torch.no_grad():
-            expected = model(**copy.deepcopy(given))
-        got = program(**given)
-        assert type(got) is type(expected)
-        torch.testing.assert_close(got.logits, expected.logits, rtol=1e-4, atol=1e-5)
-        assert isinstance(got.past_key_values, transformers.DynamicCache)
+            expected = model(**copy.deepcopy(kwargs))
+        result = program(**kwargs)
+        assert type(result) is type(expected)
+        torch.testing.assert_close(result.logits, expected.logits, rtol=1e-4, atol=1e-5)
+        assert isinstance(result.past_key_values, transformers.DynamicCache)
         torch.testing.assert_close(
-            got.past_key_values.layers[1].keys, expected.past_key_values.layers[1].keys
+            result.past_key_values.layers[1].keys, expected.past_key_values.layers[1].keys
         )
     with pytest.raises(InputError, match=r"'new \+ past' is 8 in this call"):
-        program(**{**call(3, 5), "attention_mask": torch.ones(1, 9, dtype=torch.int64)})
+        program(**{**make_call(3, 5), "attention_mask": torch.ones(1, 9, dtype=torch.int64)})
 
 
 def test_other_sizes_of_dynamic_dimensions() -> None:
@@ -162,7 +160,7 @@ def test_other_sizes_of_dynamic_dimensions() -> None:
 
 
 def test_sizes_of_one_dimension_are_one_size() -> None:
-    """Neither torch nor ONNX Runtime would notice: each tensor is summed by itself."""
+    """Torch and ONNX Runtime accept unequal sizes: each tensor is summed separately."""
     module = module_of(lambda self, x, y: x.sum(0) + y.sum(0))
     batch = Dim("batch")
     shapes = {"x": {0: batch}, "y": {0: batch}}
@@ -218,30 +216,30 @@ def test_numbers_and_constants_are_returned_as_they_are() -> None:
     module = module_of(forward)
     program = export(module, X, dynamic_shapes={"x": {0: "rows"}})
     check(module, program, *X)
-    got = check(module, program, torch.randn(7, 3), 2.0, True, n=3)
-    assert got[5:7] == (7, 14) and type(got[5]) is int
-    for given, text in (
+    result = check(module, program, torch.randn(7, 3), 2.0, True, n=3)
+    assert result[5:7] == (7, 14) and type(result[5]) is int
+    for kwargs, message in (
         ({"scale": 3.0}, "'scale' is 3.0, and the example of the export left it out.* 2.0"),
         ({"n": 4}, "'n' is 4"),
         ({"flag": 1}, "'flag' is 1"),
         ({"nothing": X[0]}, r"'nothing' is a tensor, float32 \[4, 3\]"),
     ):
-        with pytest.raises(InputError, match=text):
-            program(*X, **given)
+        with pytest.raises(InputError, match=message):
+            program(*X, **kwargs)
 
 
 def test_constants_of_the_example_are_constants() -> None:
     module = module_of(lambda self, x, scale, mode: x * scale if mode == "mul" else x + scale)
     program = export(module, (*X, 2, "mul"))
     check(module, program, *X, 2, "mul")
-    for args, text in (
+    for args, message in (
         ((3, "mul"), "'scale' is 3, and the model was exported with 2, a constant"),
         ((2.0, "mul"), "'scale' is 2.0"),
         ((True, "mul"), "'scale' is True"),
         ((2, "add"), "'mode' is 'add'"),
         ((torch.tensor(2), "mul"), r"'scale' is a tensor, int64 \[\]"),
     ):
-        with pytest.raises(InputError, match=text):
+        with pytest.raises(InputError, match=message):
             program(*X, *args)
 
 
@@ -250,17 +248,17 @@ def test_integers_that_are_inputs() -> None:
     program = export(module, (*X, 5), dynamic_shapes={"x": None, "n": Dim.DYNAMIC})
     for n in (5, 9):
         check(module, program, *X, n)
-    for wrong in (True, 5.0, torch.tensor(5), "5"):
+    for value in (True, 5.0, torch.tensor(5), "5"):
         with pytest.raises(InputError, match="'n' is an int, not"):
-            program(*X, wrong)
+            program(*X, value)
 
 
 def test_a_program_without_tensors_to_compute() -> None:
     module = module_of(lambda self, x: (x, None, {"n": 3}))
     program = export(module, X)
     x = X[0].clone()
-    got = program(x)
-    assert got[0] is x and got[1:] == (None, {"n": 3})
+    result = program(x)
+    assert result[0] is x and result[1:] == (None, {"n": 3})
 
 
 DTYPES = (
@@ -280,9 +278,9 @@ def test_dtypes_and_empty_tensors(dtype: torch.dtype, shape: tuple[int, ...]) ->
 def test_float8_goes_in_and_comes_out() -> None:
     module = module_of(lambda self, x: x.to(torch.float32).to(torch.float8_e4m3fn))
     x = torch.tensor([[0.5, -2.0, 448.0]]).to(torch.float8_e4m3fn)
-    got = export(module, (x,), target_opset=19)(x)
-    assert got.dtype == torch.float8_e4m3fn
-    assert torch.equal(got.to(torch.float32), x.to(torch.float32))
+    result = export(module, (x,), target_opset=19)(x)
+    assert result.dtype == torch.float8_e4m3fn
+    assert torch.equal(result.to(torch.float32), x.to(torch.float32))
 
 
 def test_complex_tensors_are_complex_again() -> None:
@@ -306,15 +304,15 @@ def test_views_and_tensors_with_gradients_are_taken() -> None:
 
 
 def test_results_do_not_share_memory() -> None:
-    module = module_of(lambda self, x: (x.view(-1), self.kept, x * 1, x), kept=torch.ones(3))
+    module = module_of(lambda self, x: (x.view(-1), self.table, x * 1, x), table=torch.ones(3))
     program = export(module, X)
-    first = program(*X)
-    kept = [each.clone() for each in first]
-    for each in first[:3]:
-        each.zero_()
-    assert first[3] is X[0] and X[0].any()
-    for one, other in zip(program(*X), kept, strict=True):
-        assert torch.equal(one, other)
+    results = program(*X)
+    copies = [result.clone() for result in results]
+    for result in results[:3]:
+        result.zero_()
+    assert results[3] is X[0] and X[0].any()
+    for result, previous in zip(program(*X), copies, strict=True):
+        assert torch.equal(result, previous)
 
 
 def test_one_tensor_returned_twice_is_one_tensor() -> None:
@@ -322,8 +320,8 @@ def test_one_tensor_returned_twice_is_one_tensor() -> None:
         y = x + 1
         return y, {"again": y}
 
-    got = export(module_of(forward), X)(*X)
-    assert got[0] is got[1]["again"]
+    results = export(module_of(forward), X)(*X)
+    assert results[0] is results[1]["again"]
 
 
 def test_what_forward_writes_is_written() -> None:
@@ -336,7 +334,7 @@ def test_what_forward_writes_is_written() -> None:
     module = module_of(forward, calls=torch.zeros(1))
     cache = {"keys": torch.zeros(4, 3)}
     program = export(module, (X[0].clone(), cache))
-    for _ in range(2):  # buffers start where they were at the export
+    for _ in range(2):  # each call starts with the buffers of the export
         check(module, program, X[0].clone(), {"keys": torch.zeros(4, 3)})
     x = X[0].clone()
     assert program(x, {"keys": torch.zeros(4, 3)})[0] is x
@@ -360,9 +358,9 @@ def test_exported_programs_and_graphs_are_called_too() -> None:
     program = export(exported)
     check(module, program, torch.randn(6, 3), scale=torch.tensor(2.0))
     check(module, export(exported, args, kwargs), *args, **kwargs)
-    flat = export(exported.run_decompositions().graph_module)
-    assert_like(flat(*X, torch.tensor(3.0)), (X[0] * 3,))
-    assert flat.exported_program is None and program.exported_program is not None
+    flat_program = export(exported.run_decompositions().graph_module)
+    assert_like(flat_program(*X, torch.tensor(3.0)), (X[0] * 3,))
+    assert flat_program.exported_program is None and program.exported_program is not None
 
 
 def test_keywords_of_a_program_come_in_any_order() -> None:
@@ -381,21 +379,21 @@ def test_the_module_of_a_program_has_its_containers() -> None:
     graph = torch.export.export(module, args).module()
     check(module, export(graph, args), X[0] - 1, X[0] + 1)
     traced = torch.fx.symbolic_trace(module)
-    got = export(traced, args)(y=X[0], x=X[0] - 1)  # in torch.fx's own subclass of dict
+    result = export(traced, args)(y=X[0], x=X[0] - 1)  # returns torch.fx's subclass of dict
     expected = module(X[0] - 1, X[0])
-    assert_like([got["a"], *got["b"]], [expected["a"], *expected["b"]])
+    assert_like([result["a"], *result["b"]], [expected["a"], *expected["b"]])
 
 
 def test_sizes_that_depend_on_data_and_numbers_of_them() -> None:
     def forward(self, x):
-        found = (x > 0).sum().item()
-        return torch.nonzero(x > 0), found, x.shape[0] / 3, x.shape[0] > 5
+        count = (x > 0).sum().item()
+        return torch.nonzero(x > 0), count, x.shape[0] / 3, x.shape[0] > 5
 
     module = module_of(forward)
     program = export(module, X, dynamic_shapes={"x": {0: "n"}})
     for rows in (4, 9):
-        got = check(module, program, torch.randn(rows, 3))
-        assert [type(each) for each in got[1:]] == [int, float, bool]
+        results = check(module, program, torch.randn(rows, 3))
+        assert [type(result) for result in results[1:]] == [int, float, bool]
 
 
 def test_branches_are_followed() -> None:
@@ -415,7 +413,7 @@ def test_a_saved_program_is_called_like_its_module(tmp_path: Path) -> None:
     check(module, export(tmp_path / "m.pt2"), *args)
 
 
-# -- calls that are refused
+# -- invalid calls
 
 
 def test_wrong_inputs_are_named() -> None:
@@ -423,7 +421,7 @@ def test_wrong_inputs_are_named() -> None:
     args = (*X, {"left": torch.randn(2, 2)})
     program = export(module, args, dynamic_shapes={"x": {0: "batch"}, "pair": {"left": None}})
     left = args[1]
-    for call, text in (
+    for call, message in (
         ((), "lacks 'x', 'pair"),
         ((X[0],), r"lacks 'pair\['left'\]'"),
         ((X[0], {}), r"lacks 'pair\['left'\]', with which"),
@@ -440,11 +438,11 @@ def test_wrong_inputs_are_named() -> None:
         ((X[0].to_sparse(), left), "layout torch.sparse_coo"),
         ((X[0], {"left": torch.randn(2, 3)}), r"1 of 'pair\['left'\]' \(input 'pair_left'\)"),
     ):  # fmt: skip
-        with pytest.raises(InputError, match=text):
+        with pytest.raises(InputError, match=message):
             program(*call)
     with pytest.raises(InputError, match="'x' is given by position and by name"):
         program(X[0], left, x=X[0])
-    assert program._session is None  # nothing was run for these
+    assert program._session is None  # invalid calls create no session
 
 
 def test_sizes_that_the_model_does_not_hold_for_are_refused() -> None:

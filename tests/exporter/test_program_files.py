@@ -1,4 +1,4 @@
-"""OnnxProgram: saved, run by sessions of its own, compared, optimized, looked at."""
+"""OnnxProgram: files, sessions, reports, validation, optimization, weights and copies."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from .program_helpers import Small, X, check, module_of
 # -- files
 
 
-def files(folder: Path) -> list[str]:
+def list_files(folder: Path) -> list[str]:
     return sorted(os.listdir(folder))
 
 
@@ -47,21 +47,21 @@ def test_saving(tmp_path: Path) -> None:
     program = export(module, X)
     program.save(tmp_path / "one.onnx")
     program.save(str(tmp_path / "two.onnx"), external_data=True)
-    assert files(tmp_path) == ["one.onnx", "two.onnx"]  # no weight has 1024 bytes
+    assert list_files(tmp_path) == ["one.onnx", "two.onnx"]  # no weight has 1024 bytes
     assert (tmp_path / "one.onnx").read_bytes() == program.model_proto.SerializeToString()
     program = export(module, X, external_threshold=8)
     proto = program.model_proto
     program.save(tmp_path / "two.onnx", external_data=True)
-    assert files(tmp_path) == ["one.onnx", "two.onnx", "two.onnx.data"]
+    assert list_files(tmp_path) == ["one.onnx", "two.onnx", "two.onnx.data"]
     assert onnx.load(tmp_path / "two.onnx").graph.initializer[0].doc_string
     assert proto.SerializeToString() == program.model_proto.SerializeToString()
     onnx.checker.check_model(tmp_path / "two.onnx")
     for name in ("one.onnx", "two.onnx"):
         session = onnxruntime.InferenceSession(tmp_path / name)
-        [got] = session.run(None, {"x": X[0].numpy()})
-        torch.testing.assert_close(torch.from_numpy(got), module(*X).detach())
+        [result] = session.run(None, {"x": X[0].numpy()})
+        torch.testing.assert_close(torch.from_numpy(result), module(*X).detach())
     program.save(tmp_path / "two.onnx", external_data=False)
-    assert files(tmp_path) == ["one.onnx", "two.onnx"]
+    assert list_files(tmp_path) == ["one.onnx", "two.onnx"]
     with pytest.raises(ExportError, match="does not exist"):
         program.save(tmp_path / "none" / "m.onnx")
     with pytest.raises(OptionError, match="external_data is True, False or None"):
@@ -73,7 +73,7 @@ def test_saving(tmp_path: Path) -> None:
 
 
 class Wide(torch.nn.Module):
-    """Weights of 64 kB."""
+    """A model with 64 kB of weights."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,19 +93,19 @@ def test_large_models_keep_their_weights_outside(tmp_path: Path, monkeypatch: An
     check(module, program, x)
     assert program.validate().ok
     program.save(tmp_path / "m.onnx")
-    assert files(tmp_path) == ["m.onnx", "m.onnx.data"]
+    assert list_files(tmp_path) == ["m.onnx", "m.onnx.data"]
     program.save(tmp_path / "one.onnx", external_data=False)
-    assert files(tmp_path) == ["m.onnx", "m.onnx.data", "one.onnx"]
+    assert list_files(tmp_path) == ["m.onnx", "m.onnx.data", "one.onnx"]
     program.save(tmp_path / "shards.onnx", max_shard_bytes=40_000)
-    assert sum("shards.onnx" in name for name in files(tmp_path)) == 3
+    assert sum("shards.onnx" in name for name in list_files(tmp_path)) == 3
     assert len(program.model_proto.graph.initializer) == 4
     assert "outside of the ModelProto" in repr(program)
     assert any("beside the model" in step for step in program.report.steps)
-    other = copy.deepcopy(program)
-    before = other(x)
-    assert other.optimize(rewrites="all") is other
-    torch.testing.assert_close(other(x), before)
-    assert isinstance(other.model, LargeModel)
+    copied = copy.deepcopy(program)
+    expected = copied(x)
+    assert copied.optimize(rewrites="all") is copied
+    torch.testing.assert_close(copied(x), expected)
+    assert isinstance(copied.model, LargeModel)
 
 
 def test_a_file_that_protobuf_cannot_hold_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
@@ -115,18 +115,18 @@ def test_a_file_that_protobuf_cannot_hold_is_refused(tmp_path: Path, monkeypatch
         program.save(tmp_path / "m.onnx", external_data=False)
     with pytest.raises(BuilderError, match="save"):
         program.model_proto  # noqa: B018
-    assert files(tmp_path) == []
+    assert list_files(tmp_path) == []
 
 
 def test_weights_are_those_of_the_export() -> None:
     module = Small()
     program = export(module, X)
-    before = program(*X)
+    expected = program(*X)
     with torch.no_grad():
         module.linear.weight.zero_()
-    assert torch.equal(program(*X), before)
+    assert torch.equal(program(*X), expected)
     program.release()
-    assert torch.equal(program(*X), before)
+    assert torch.equal(program(*X), expected)
     assert not program.validate()
 
 
@@ -160,20 +160,20 @@ def test_sessions() -> None:
 
 def test_threads_make_one_session(monkeypatch: Any) -> None:
     program = export(Small(), X)
-    made = []
+    creating_threads = []
 
-    def counted(*args: Any) -> Any:
-        made.append(threading.get_ident())
+    def make_session_and_record(*args: Any) -> Any:
+        creating_threads.append(threading.get_ident())
         return make_session(*args)
 
-    monkeypatch.setattr(program_module, "make_session", counted)
-    expected, found = program_module.OnnxProgram.__call__, []
-    in_threads(4, lambda _: found.append(expected(program, *X)))
-    assert len(made) == 1 and len(found) == 4
-    assert all(torch.equal(each, found[0]) for each in found)
+    monkeypatch.setattr(program_module, "make_session", make_session_and_record)
+    call_program, results = program_module.OnnxProgram.__call__, []
+    in_threads(4, lambda _: results.append(call_program(program, *X)))
+    assert len(creating_threads) == 1 and len(results) == 4
+    assert all(torch.equal(result, results[0]) for result in results)
 
 
-# -- what it says
+# -- text and reports
 
 
 def test_the_text_of_a_program() -> None:
@@ -223,19 +223,19 @@ def test_the_report() -> None:
 def test_validating() -> None:
     module = Small()
     program = export(module, X, dynamic_shapes={"x": {0: "batch"}})
-    found = program.validate()
-    assert found and found.check() is found and found.largest < 1e-4
-    assert {each.inputs for each in found.comparisons} == {"example", "batch=5", "batch=1"}
+    validation = program.validate()
+    assert validation and validation.check() is validation and validation.largest < 1e-4
+    assert {c.inputs for c in validation.comparisons} == {"example", "batch=5", "batch=1"}
     assert program.validate(x=torch.randn(7, 3)).comparisons[0].shape == "[7, 5]"
     with pytest.raises(InputError, match="takes 3 there"):
         program.validate(torch.randn(7, 4))
     with torch.no_grad():
         module.linear.bias.add_(1)
-    found = program.validate()
-    assert not found and found.failures and "differs from eager" in repr(found)
-    assert math.isclose(found.largest, 1, rel_tol=0.1)
+    validation = program.validate()
+    assert not validation and validation.failures and "differs from eager" in repr(validation)
+    assert math.isclose(validation.largest, 1, rel_tol=0.1)
     with pytest.raises(ExportError, match="output_0"):
-        found.check()
+        validation.check()
 
 
 def test_autocast_of_the_export_is_that_of_its_validation() -> None:
@@ -266,40 +266,40 @@ def test_optimizing_changes_the_graph_and_no_result() -> None:
         return torch.nn.functional.gelu(y + 0) * (torch.ones(3) * 2)
 
     module = module_of(forward, norm=torch.nn.LayerNorm(3))
-    plain = export(
+    program = export(
         module, X, optimize=False, dynamic_shapes={"x": {0: "batch"}},
         export_options=ortable.ExportOptions(metadata={"owner": "me"}),
     )  # fmt: skip
-    before, count = plain(*X), len(plain.model_proto.graph.node)
-    session = plain.session()
-    assert plain.optimize() is plain
-    proto = plain.model_proto
+    expected, count = program(*X), len(program.model_proto.graph.node)
+    session = program.session()
+    assert program.optimize() is program
+    proto = program.model_proto
     assert len(proto.graph.node) < count
-    assert plain.session() is not session
-    torch.testing.assert_close(plain(*X), before)
-    check(module, plain, torch.randn(9, 3))
-    direct = to_onnx(module, X, dynamic_shapes={"x": {0: "batch"}})
+    assert program.session() is not session
+    torch.testing.assert_close(program(*X), expected)
+    check(module, program, torch.randn(9, 3))
+    reference_model = to_onnx(module, X, dynamic_shapes={"x": {0: "batch"}})
     assert sorted(n.op_type for n in proto.graph.node) == sorted(
-        n.op_type for n in direct.graph.node
+        n.op_type for n in reference_model.graph.node
     )
     assert {p.key: p.value for p in proto.metadata_props}["owner"] == "me"
-    assert {p.key for p in proto.metadata_props} > {p.key for p in direct.metadata_props}
-    docs = {each.name: each.doc_string for each in proto.graph.initializer}
+    assert {p.key for p in proto.metadata_props} > {p.key for p in reference_model.metadata_props}
+    docs = {initializer.name: initializer.doc_string for initializer in proto.graph.initializer}
     assert docs["norm.weight"] == "norm.weight"
     assert all(node.metadata_props for node in proto.graph.node)
     onnx.checker.check_model(proto, full_check=True)
-    assert plain.validate()
+    assert program.validate()
 
 
 def test_optimizing_for_onnxruntime_applies_its_rules() -> None:
     module = module_of(lambda self, x: self.norm(x + x), norm=torch.nn.LayerNorm(3))
     program = export(module, X)
-    before = program(*X)
+    expected = program(*X)
     assert "Sum" not in program.optimize().report.onnx_operators
     program.optimize(target="onnxruntime")
     assert program.report.onnx_operators["Sum"] == 1
     assert program.report.rewrites["ort_sum_before_layer_norm"] == 1
-    torch.testing.assert_close(program(*X), before, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(program(*X), expected, rtol=1e-4, atol=1e-5)
     with pytest.raises(OptionError, match="target is one of"):
         program.optimize(target="tensorrt")
     with pytest.raises(OptionError, match="no_such_rule"):
@@ -311,8 +311,8 @@ def test_local_functions_survive_optimizing() -> None:
     x = torch.randn(2, 64)
     program = export(module, (x,), export_modules_as_functions={"Wide"}, optimize=False)
     assert "local function" in repr(program)
-    before = program(x)
-    torch.testing.assert_close(program.optimize()(x), before)
+    expected = program(x)
+    torch.testing.assert_close(program.optimize()(x), expected)
     assert len(program.model_proto.functions) >= 1
 
 
@@ -334,19 +334,19 @@ def test_weights_that_come_later(tmp_path: Path) -> None:
         export(real, X).apply_weights(real.state_dict())
 
 
-# -- copies, names, pictures
+# -- copies, attributes, drawings
 
 
 def test_copies() -> None:
     program = export(Small(), X)
-    session, before = program.session(), program(*X)
+    session, expected = program.session(), program(*X)
     shallow, deep = copy.copy(program), copy.deepcopy(program)
     assert shallow.model_proto is program.model_proto
     assert deep.model_proto is not program.model_proto
     deep.model_proto.graph.node[0].name = "changed"
     assert program.model_proto.graph.node[0].name != "changed"
-    for each in (shallow, deep):
-        assert torch.equal(each(*X), before) and each.session() is not session
+    for copied in (shallow, deep):
+        assert torch.equal(copied(*X), expected) and copied.session() is not session
     with pytest.raises(TypeError, match=r"cannot be pickled: save\(path\)"):
         pickle.dumps(program)
 
@@ -355,10 +355,10 @@ def test_a_program_lets_its_module_go() -> None:
     module = Small()
     program = export(module, X)
     program(*X)
-    alive = weakref.ref(module)
+    module_ref = weakref.ref(module)
     del module, program
     gc.collect()
-    assert alive() is None
+    assert module_ref() is None
 
 
 def test_words_of_torch_are_answered() -> None:
@@ -372,7 +372,7 @@ def test_words_of_torch_are_answered() -> None:
 
 def test_arguments_that_export_does_not_have_are_answered() -> None:
     module = Small()
-    for args, kwargs, text in (
+    for args, kwargs, message in (
         ((module, X, "m.onnx"), {}, r"export has no f='m.onnx'.*\n.*program.save"),
         ((module, X), {"filename": "m.onnx"}, r"has no filename=.*of to_onnx.\n.*program.save"),
         ((module, X), {"return_builder": True}, r"\n.*program.report says"),
@@ -380,7 +380,7 @@ def test_arguments_that_export_does_not_have_are_answered() -> None:
         ((module, X), {"opset": 3}, "did you mean 'target_opset'"),
         ((module, X, None, 3), {}, "export takes 3 positional arguments"),
     ):
-        with pytest.raises(ArgumentError, match=text):
+        with pytest.raises(ArgumentError, match=message):
             export(*args, **kwargs)
     assert "opset 20" in repr(export(module, X, f=None, dynamo=True, opset_version=20))
 
@@ -402,6 +402,6 @@ def test_drawing(tmp_path: Path) -> None:
 def test_the_model_is_that_of_to_onnx() -> None:
     options = {"dynamic_shapes": {"x": {0: "batch"}}, "output_names": ["y"], "target_opset": 20}
     program = export(Small(), X, **options)
-    direct = to_onnx(Small(), X, **options)
-    assert program.model_proto.SerializeToString() == direct.SerializeToString()
+    model = to_onnx(Small(), X, **options)
+    assert program.model_proto.SerializeToString() == model.SerializeToString()
     assert program.model is program.model_proto

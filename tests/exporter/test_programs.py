@@ -1,5 +1,4 @@
-"""What to_onnx takes: modules, exported programs, graph modules of ATen operators and of torch
-functions; tied weights, mutated buffers and inputs, fake weights."""
+"""Inputs of to_onnx: modules, exported programs, and graph modules of ATen or torch functions."""
 
 from __future__ import annotations
 
@@ -27,10 +26,10 @@ def steps(model: onnx.ModelProto) -> str:
 
 def test_a_module_and_its_exported_program_give_the_same_model() -> None:
     module, x = Neuron(), torch.rand(5, 3)
-    a = export(module, (x,), validate=True)
-    b = export(torch.export.export(module, (x,)), validate=True)
-    assert a.SerializeToString() == b.SerializeToString()
-    assert steps(a) == ""
+    from_module = export(module, (x,), validate=True)
+    from_program = export(torch.export.export(module, (x,)), validate=True)
+    assert from_module.SerializeToString() == from_program.SerializeToString()
+    assert steps(from_module) == ""
 
 
 def test_initializers_carry_their_name_in_the_state_dict() -> None:
@@ -49,8 +48,8 @@ def test_the_graph_of_an_exported_program_has_its_weights_as_inputs() -> None:
     model = export(graph_module)
     names = [v.name for v in model.graph.input]
     feeds = match_input_parameters(module, names, (x,))
-    (found,) = run(model, *feeds.values())
-    np.testing.assert_allclose(found, module(x).detach().numpy(), rtol=1e-5)
+    (result,) = run(model, *feeds.values())
+    np.testing.assert_allclose(result, module(x).detach().numpy(), rtol=1e-5)
 
 
 def test_an_unlifted_program_keeps_its_weights() -> None:
@@ -58,8 +57,8 @@ def test_an_unlifted_program_keeps_its_weights() -> None:
     unlifted = torch.export.export(module, (x,)).module()
     model = export(unlifted)
     assert {i.name for i in model.graph.initializer} == {"linear.weight", "linear.bias"}
-    (found,) = run(model, x)
-    np.testing.assert_allclose(found, module(x).detach().numpy(), rtol=1e-5)
+    (result,) = run(model, x)
+    np.testing.assert_allclose(result, module(x).detach().numpy(), rtol=1e-5)
 
 
 def test_a_graph_of_torch_functions_is_exported_again_and_the_model_says_so() -> None:
@@ -69,11 +68,11 @@ def test_a_graph_of_torch_functions_is_exported_again_and_the_model_says_so() ->
 
 
 def test_a_graph_of_torch_functions_without_arguments_goes_through_the_tables() -> None:
-    class Foreign(torch.nn.Module):
+    class UnsupportedFunction(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.linalg.cond(x)
 
-    traced = torch.fx.symbolic_trace(Foreign())
+    traced = torch.fx.symbolic_trace(UnsupportedFunction())
     with pytest.raises(FunctionNotFoundError, match=r"torch\.linalg\.cond, 1 call"):
         export(traced)
 
@@ -114,11 +113,11 @@ def test_what_the_model_changes_in_place_is_returned_after_the_users_outputs() -
     assert [o.name for o in model.graph.output] == ["output_0", "seen_count", "x_mutated"]
     assert steps(model).startswith("functionalised: node 'add_' writes to its argument")
     assert module.seen_count.tolist() == [0, 0, 0]
-    found = run(model, x)
+    results = run(model, x)
     expected = module(x)
-    np.testing.assert_allclose(found[0], expected.detach().numpy(), rtol=1e-6)
-    np.testing.assert_allclose(found[1], module.seen_count.numpy())
-    np.testing.assert_allclose(found[2], x.detach().numpy(), rtol=1e-6)
+    np.testing.assert_allclose(results[0], expected.detach().numpy(), rtol=1e-6)
+    np.testing.assert_allclose(results[1], module.seen_count.numpy())
+    np.testing.assert_allclose(results[2], x.detach().numpy(), rtol=1e-6)
 
 
 def test_the_values_changed_in_place_may_be_named_too() -> None:
@@ -173,11 +172,11 @@ def test_operators_named_for_decomposition_are_decomposed_when_they_lack_a_conve
 
     from ..interpreter.small_tables import TABLES
 
-    class Soft(torch.nn.Module):
+    class HardSwish(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.nn.functional.hardswish(x)
 
-    program = torch.export.export(Soft(), (torch.rand(3),))
+    program = torch.export.export(HardSwish(), (torch.rand(3),))
     tables = replace(TABLES, decompose=("aten::hardswish",))
     rewritten, notes = prepare_program(program, tables, None, ExportOptions())
     assert notes == ["decomposed: aten::hardswish"]
@@ -221,8 +220,8 @@ def test_an_integer_marked_as_dynamic_is_an_input() -> None:
         Scale(), (torch.rand(3), 4), dynamic_shapes={"x": None, "n": Dim.DYNAMIC}, validate=True
     )
     assert [v.name for v in model.graph.input] == ["x", "n"]
-    fixed = export(Scale(), (torch.rand(3), 4), validate=True)
-    assert [v.name for v in fixed.graph.input] == ["x"]
+    static = export(Scale(), (torch.rand(3), 4), validate=True)
+    assert [v.name for v in static.graph.input] == ["x"]
 
 
 def test_code_that_torch_cannot_trace_is_an_export_error_with_the_cause() -> None:
@@ -230,13 +229,13 @@ def test_code_that_torch_cannot_trace_is_an_export_error_with_the_cause() -> Non
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x if x.sum() > 0 else -x
 
-    with pytest.raises(ExportError, match=r"torch\.export could not trace Branch") as caught:
+    with pytest.raises(ExportError, match=r"torch\.export could not trace Branch") as raised:
         export(Branch(), (torch.rand(3),))
-    assert caught.value.__cause__ is not None
+    assert raised.value.__cause__ is not None
 
 
 def test_a_result_that_differs_from_torchs_is_not_written(tmp_path) -> None:
-    def wrong(graph, res, self):
+    def convert_wrongly(graph, res, self):
         return graph.make_node("Sin", [self], res.outputs)
 
     path = tmp_path / "model.onnx"
@@ -246,7 +245,7 @@ def test_a_result_that_differs_from_torchs_is_not_written(tmp_path) -> None:
         to_onnx(
             torch.nn.ReLU(),
             (torch.randn(5),),
-            dispatcher={"aten::relu": wrong},
+            dispatcher={"aten::relu": convert_wrongly},
             validate=True,
             filename=path,
         )
@@ -254,8 +253,8 @@ def test_a_result_that_differs_from_torchs_is_not_written(tmp_path) -> None:
     assert issubclass(ExportError, RuntimeError) and issubclass(ConversionError, RuntimeError)
 
 
-class Hidden(torch.nn.Module):
-    """A forward that only the strict mode of torch.export can trace."""
+class StrictOnly(torch.nn.Module):
+    """A module that only the strict mode of torch.export can trace."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if torch.compiler.is_exporting() and not torch.compiler.is_dynamo_compiling():
@@ -269,24 +268,24 @@ def test_the_other_mode_of_torch_export_is_tried_unless_one_was_asked_for() -> N
 
     x = torch.rand(3)
     with pytest.raises(ExportError, match="only dynamo can export this"):
-        export(Hidden(), (x,), export_options=ExportOptions(strict=False))
-    failed = "exported with torch.export, strict=True, because torch.export, strict=False failed"
+        export(StrictOnly(), (x,), export_options=ExportOptions(strict=False))
+    step = "exported with torch.export, strict=True, because torch.export, strict=False failed"
     for options in (ExportOptions(), ExportOptions(fallback=True)):
-        assert failed in steps(export(Hidden(), (x,), export_options=options))
+        assert step in steps(export(StrictOnly(), (x,), export_options=options))
     with bypass_export_some_errors():
-        assert failed in steps(export(Hidden(), (x,)))
+        assert step in steps(export(StrictOnly(), (x,)))
 
 
-# -- operators without a converter that the table of decompositions names
+# -- operators without a converter that have a decomposition
 
 
-class Areas(torch.nn.Module):
+class Trapezoid(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.trapezoid(x, dx=0.5, dim=-1)
 
 
 CASES = [
-    (Areas(), (3, 6)),
+    (Trapezoid(), (3, 6)),
 ]
 
 

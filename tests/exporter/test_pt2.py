@@ -1,5 +1,4 @@
-"""Exported programs: in memory, decomposed in several ways, with buffers that change, and from the
-files of torch.export.save; other files are refused by name."""
+"""Export of ExportedProgram objects, in memory and from files of torch.export.save."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ class Counter(torch.nn.Module):
         return x + self.count
 
 
-def exported(module: torch.nn.Module) -> torch.export.ExportedProgram:
+def export_with_rows(module: torch.nn.Module) -> torch.export.ExportedProgram:
     return torch.export.export(
         module,
         (torch.rand(3, 4),),
@@ -47,7 +46,7 @@ def exported(module: torch.nn.Module) -> torch.export.ExportedProgram:
     )
 
 
-def check(model, module: torch.nn.Module) -> None:
+def check_results(model, module: torch.nn.Module) -> None:
     for rows in (3, 5):
         assert_same(model, module, (torch.rand(rows, 4),), {"scale": torch.rand(rows, 1)})
 
@@ -55,12 +54,12 @@ def check(model, module: torch.nn.Module) -> None:
 @pytest.mark.parametrize("table", [None, {}, "default"])
 def test_a_program_before_and_after_decomposition(table) -> None:
     module = Block()
-    program = exported(module)
+    program = export_with_rows(module)
     if table is not None:
         program = program.run_decompositions({} if table == {} else None)
     model = to_onnx(program)
     assert sizes(model.graph.input) == {"x": ["rows", 4], "scale": ["rows", 1]}
-    check(model, module)
+    check_results(model, module)
 
 
 def test_a_program_in_training_form_is_taken() -> None:
@@ -78,25 +77,25 @@ def test_a_buffer_that_changes_is_an_output_of_the_program_too(decomposed) -> No
     program = torch.export.export(module, (x,))
     model = to_onnx(program.run_decompositions({}) if decomposed else program)
     assert list(sizes(model.graph.output)) == ["output_0", "count"]
-    got = run_onnx(model, feeds_of(model, (x,)))
+    results = run_onnx(model, feeds_of(model, (x,)))
     (expected,) = eager(module, (x,))
-    assert_close(got, [expected, x.sum(0)])
+    assert_close(results, [expected, x.sum(0)])
 
 
-@pytest.mark.parametrize("kind", [str, Path])
-def test_a_saved_program_is_given_by_its_path(kind, tmp_path) -> None:
+@pytest.mark.parametrize("path_type", [str, Path])
+def test_a_saved_program_is_given_by_its_path(path_type, tmp_path) -> None:
     module = Block()
     path = tmp_path / "block.pt2"
-    torch.export.save(exported(module), path)
-    model = to_onnx(kind(path), validate=True)
-    check(model, module)
-    named = to_onnx(kind(path), dynamic_shapes={"x": {0: "batch"}}, output_names=["y"])
-    assert sizes(named.graph.input) == {"x": ["batch", 4], "scale": ["batch", 1]}
-    assert sizes(named.graph.output) == {"y": ["batch", 4]}
+    torch.export.save(export_with_rows(module), path)
+    model = to_onnx(path_type(path), validate=True)
+    check_results(model, module)
+    renamed_model = to_onnx(path_type(path), dynamic_shapes={"x": {0: "batch"}}, output_names=["y"])
+    assert sizes(renamed_model.graph.input) == {"x": ["batch", 4], "scale": ["batch", 1]}
+    assert sizes(renamed_model.graph.output) == {"y": ["batch", 4]}
 
 
 def test_a_saved_program_without_its_example_still_takes_names(tmp_path) -> None:
-    program = exported(Block())
+    program = export_with_rows(Block())
     program.example_inputs = None
     torch.export.save(program, tmp_path / "block.pt2")
     model = to_onnx(tmp_path / "block.pt2", dynamic_shapes={"scale": {0: "batch"}})
@@ -105,13 +104,13 @@ def test_a_saved_program_without_its_example_still_takes_names(tmp_path) -> None
 
 def test_a_dimension_that_the_program_fixes_cannot_be_named() -> None:
     with pytest.raises(ExportError, match="dimension 1 of 'x' is named 'width', but the program"):
-        to_onnx(exported(Block()), dynamic_shapes={"x": {1: "width"}})
+        to_onnx(export_with_rows(Block()), dynamic_shapes={"x": {1: "width"}})
     with pytest.raises(ExportError, match=r"the arguments of the model are \['x', 'scale'\]"):
-        to_onnx(exported(Block()), dynamic_shapes={"y": {1: "width"}})
+        to_onnx(export_with_rows(Block()), dynamic_shapes={"y": {1: "width"}})
 
 
 def test_what_a_model_cannot_return_is_named() -> None:
-    class Trained(torch.nn.Module):
+    class WritesParameter(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.weight = torch.nn.Parameter(torch.zeros(4))
@@ -122,8 +121,8 @@ def test_what_a_model_cannot_return_is_named() -> None:
             return x + self.weight
 
     with pytest.raises(ExportError, match=r"writes to its parameter 'weight'.*register_buffer"):
-        to_onnx(Trained(), (torch.rand(4),))
-    program = exported(Block())
+        to_onnx(WritesParameter(), (torch.rand(4),))
+    program = export_with_rows(Block())
     del program.state_dict["linear.bias"]
     with pytest.raises(ExportError, match=r"has no tensor for 'linear\.bias' \(PARAMETER\)"):
         to_onnx(program)
@@ -131,9 +130,9 @@ def test_what_a_model_cannot_return_is_named() -> None:
 
 def test_a_saved_program_with_a_cache(tmp_path, monkeypatch) -> None:
     args = (torch.rand(3, 2, 6, 4), cache(3, 5))
-    to_onnx(Cached(), args)  # registers the class of the cache, which torch.export.export needs
-    hint = dict.fromkeys(PAST, Dim.DYNAMIC)
-    shapes = {"x": hint, "past": [[hint] * 2, [hint] * 2]}
+    to_onnx(Cached(), args)  # registers the cache class with pytree for torch.export.export
+    dynamic_dims = dict.fromkeys(PAST, Dim.DYNAMIC)
+    shapes = {"x": dynamic_dims, "past": [[dynamic_dims] * 2, [dynamic_dims] * 2]}
     torch.export.save(
         torch.export.export(Cached(), args, dynamic_shapes=shapes), tmp_path / "c.pt2"
     )
@@ -153,7 +152,7 @@ def archive(path: Path, *names: str, content: str = "{") -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("write_file", "message"),
     [
         (lambda path: None, "to export is missing"),
         (lambda path: path.mkdir(), "to export is a folder"),
@@ -169,10 +168,10 @@ def archive(path: Path, *names: str, content: str = "{") -> None:
         ),
     ],
 )
-def test_other_files_are_refused_by_name(make, words, tmp_path) -> None:
+def test_other_files_are_refused_by_name(write_file, message, tmp_path) -> None:
     path = tmp_path / "model.pt2"
-    make(path)
-    with pytest.raises(ExportError, match=words):
+    write_file(path)
+    with pytest.raises(ExportError, match=message):
         to_onnx(path)
 
 

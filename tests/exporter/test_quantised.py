@@ -1,4 +1,4 @@
-"""Quantised models: PT2E and torchao's tensors become codes that ONNX Runtime computes with."""
+"""Quantized models of PT2E and torchao: export to the integer kernels of ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Q = torch.ops.quantized_decomposed
 IMAGE, ROWS, TOKENS = (2, 3, 16, 16), (4, 64), (2, 5, 64)
 
 
-def difference(got: torch.Tensor, wanted: torch.Tensor) -> float:
-    return (got - wanted).abs().max().item()
+def difference(actual: torch.Tensor, expected: torch.Tensor) -> float:
+    return (actual - expected).abs().max().item()
 
 
 # -- PT2E
@@ -33,16 +33,16 @@ def test_a_network_of_convolutions_runs_in_integers(tmp_path: Path) -> None:
     x = torch.randn(IMAGE, generator=torch.Generator().manual_seed(1))
     module = converted(ConvNet(), x, recipe("xnnpack"))
     model = ortable.to_onnx(module, (x,))
-    plain, optimized, found = results(model, (x,), tmp_path)
-    assert found["QLinearConv"] == 2 and found["QLinearAdd"] == 1 and found["QGemm"] == 1, found
-    assert not {"Conv", "FusedConv", "Gemm", "Add"} & set(found)
-    wanted, step = module(x), _last_scale(module)
-    assert difference(plain, wanted) < 1.01 * step
-    assert difference(optimized, wanted) < 1.01 * step
+    plain, optimized, counts = results(model, (x,), tmp_path)
+    assert counts["QLinearConv"] == 2 and counts["QLinearAdd"] == 1 and counts["QGemm"] == 1, counts
+    assert not {"Conv", "FusedConv", "Gemm", "Add"} & set(counts)
+    expected, step = module(x), _last_scale(module)
+    assert difference(plain, expected) < 1.01 * step
+    assert difference(optimized, expected) < 1.01 * step
 
 
 def _last_scale(module: nn.Module) -> float:
-    """The scale of the codes that the last DequantizeLinear reads."""
+    """Return the scale of the last dequantize node."""
     nodes = [n for n in module.graph.nodes if "dequantize_per_tensor" in str(n.target)]
     return nodes[-1].args[1]
 
@@ -51,9 +51,9 @@ def test_unsigned_activations_of_the_x86_recipe(tmp_path: Path) -> None:
     x = torch.randn(IMAGE, generator=torch.Generator().manual_seed(1))
     module = converted(ConvNet(), x, recipe("x86"))
     model = ortable.to_onnx(module, (x,))
-    plain, optimized, found = results(model, (x,), tmp_path)
-    # the recipe leaves the residual sum in floats, and with it the second convolution
-    assert found["QLinearConv"] == 1 and found["QGemm"] == 1, found
+    plain, optimized, counts = results(model, (x,), tmp_path)
+    # the recipe leaves the residual sum and the second convolution in float32
+    assert counts["QLinearConv"] == 1 and counts["QGemm"] == 1, counts
     assert difference(plain, module(x)) < 1e-5
     assert difference(optimized, module(x)) < 2e-2
 
@@ -64,8 +64,8 @@ def test_linear_layers_run_in_integers(name: str, shape: tuple[int, ...], tmp_pa
     x = torch.randn(shape, generator=torch.Generator().manual_seed(1))
     module = converted(Mlp(), x, recipe(name))
     model = ortable.to_onnx(module, (x,))
-    plain, optimized, found = results(model, (x,), tmp_path)
-    assert found["QGemm"] == 2 and not {"Gemm", "FusedGemm", "MatMul"} & set(found), found
+    plain, optimized, counts = results(model, (x,), tmp_path)
+    assert counts["QGemm"] == 2 and not {"Gemm", "FusedGemm", "MatMul"} & set(counts), counts
     step = _last_scale(module) if name == "xnnpack" else 1e-5
     assert difference(plain, module(x)) < 1.01 * step
     assert difference(optimized, module(x)) < (1.01 * step if name == "xnnpack" else 2e-2)
@@ -78,13 +78,13 @@ def test_an_encoder_layer_with_dynamic_sizes(name: str, tmp_path: Path) -> None:
     module = converted(Block(), x, recipe(name), sizes)
     model = ortable.to_onnx(module, (x,), dynamic_shapes=sizes)
     for shape in (TOKENS, (3, 7, 64)):
-        other = torch.randn(shape, generator=torch.Generator().manual_seed(2))
-        plain, optimized, found = results(model, (other,), tmp_path)
-        assert found["QGemm"] == 6 and not {"Gemm", "FusedGemm"} & set(found), found
-        wanted = module(other)
-        # a code that flips by one moves a row, through the layer norms
-        assert (plain - wanted).abs().mean() < 1e-3
-        assert (optimized - wanted).abs().mean() < 5e-3 and difference(optimized, wanted) < 0.2
+        example = torch.randn(shape, generator=torch.Generator().manual_seed(2))
+        plain, optimized, counts = results(model, (example,), tmp_path)
+        assert counts["QGemm"] == 6 and not {"Gemm", "FusedGemm"} & set(counts), counts
+        expected = module(example)
+        # a code that is off by one changes its row through the layer norms
+        assert (plain - expected).abs().mean() < 1e-3
+        assert (optimized - expected).abs().mean() < 5e-3 and difference(optimized, expected) < 0.2
 
 
 @pytest.mark.parametrize("shape", [ROWS, TOKENS])
@@ -94,36 +94,36 @@ def test_activations_quantized_while_running(shape: tuple[int, ...], tmp_path: P
         module = converted(Mlp(), x, recipe(name, is_dynamic=True))
         for target in (None, "onnxruntime"):
             model = ortable.to_onnx(module, (x,), target=target)
-            plain, optimized, found = results(model, (x,), tmp_path)
-            assert found["QGemm"] == 2 and not {"Gemm", "MatMul", "MatMulNBits"} & set(found)
-            chosen = found.get("DynamicQuantizeLinear", 0)
-            assert chosen == (2 if target and name == "x86" else 0)
+            plain, optimized, counts = results(model, (x,), tmp_path)
+            assert counts["QGemm"] == 2 and not {"Gemm", "MatMul", "MatMulNBits"} & set(counts)
+            dynamic_count = counts.get("DynamicQuantizeLinear", 0)
+            assert dynamic_count == (2 if target and name == "x86" else 0)
             assert difference(plain, module(x)) < 2e-2
             assert difference(optimized, module(x)) < 2e-2
 
 
 def test_a_quantized_model_is_a_quarter_of_the_size() -> None:
     x = torch.randn(ROWS)
-    whole = ortable.to_onnx(nn.Linear(64, 1024), (x,)).ByteSize()
+    float_size = ortable.to_onnx(nn.Linear(64, 1024), (x,)).ByteSize()
     module = converted(nn.Linear(64, 1024), x, recipe("xnnpack"))
     model = ortable.to_onnx(module, (x,))
-    weights = [each for each in model.graph.initializer if len(each.dims) == 2]
-    assert [each.data_type for each in weights] == [onnx.TensorProto.UINT8]
-    assert model.ByteSize() < 0.32 * whole  # the scales and the bias stay floats
+    weights = [tensor for tensor in model.graph.initializer if len(tensor.dims) == 2]
+    assert [weight.data_type for weight in weights] == [onnx.TensorProto.UINT8]
+    assert model.ByteSize() < 0.32 * float_size  # scales and bias remain floats
 
 
 def test_without_rewrites_codes_stay_as_they_are() -> None:
     x = torch.randn(ROWS)
     module = converted(Mlp(), x, recipe("xnnpack"))
-    plain, arranged = (ortable.to_onnx(module, (x,), rewrites=r) for r in ("none", "default"))
-    for model, dtype in ((plain, np.int8), (arranged, np.uint8)):
-        values = {each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer}
+    plain, rewritten = (ortable.to_onnx(module, (x,), rewrites=r) for r in ("none", "default"))
+    for model, dtype in ((plain, np.int8), (rewritten, np.uint8)):
+        values = {init.name: onnx.numpy_helper.to_array(init) for init in model.graph.initializer}
         zeros = [n.input[2] for n in model.graph.node if n.op_type == "QuantizeLinear"]
         assert zeros and all(values[name].dtype == dtype for name in zeros)
-    # ONNX Runtime makes the activations uint8 itself, and without VNNI such products overflow
-    exact = {"session.x64quantprecision": "1"}
-    got = run_onnx(plain, {"x": x.numpy()}, exact)
-    torch.testing.assert_close(got, [module(x)], atol=0.02, rtol=0)
+    # ONNX Runtime converts activations to uint8, and without VNNI such products overflow
+    config = {"session.x64quantprecision": "1"}
+    outputs = run_onnx(plain, {"x": x.numpy()}, config)
+    torch.testing.assert_close(outputs, [module(x)], atol=0.02, rtol=0)
 
 
 @pytest.mark.parametrize("options", [{}, {"is_dynamic": True}])
@@ -134,17 +134,17 @@ def test_a_converted_model_through_torch_compile(options: dict[str, bool], tmp_p
     settings = {"session_options": {"optimized_model_filepath": str(path)}}
     compiled = torch.compile(module, backend="ortable", options=settings)
     with torch.no_grad():
-        for _ in range(6):  # weights are inputs first and become constants once they have rested
+        for _ in range(6):  # weights become constants after a few calls
             assert difference(compiled(x), module(x)) < 2e-2
-    found = operators(onnx.load(path, load_external_data=False))
-    assert found["QGemm"] == 2 and "Gemm" not in found, found
+    counts = operators(onnx.load(path, load_external_data=False))
+    assert counts["QGemm"] == 2 and "Gemm" not in counts, counts
 
 
 # -- exactness of codes
 
 
 class Codes(nn.Module):
-    """A tensor as codes."""
+    """A model that returns the codes of its input."""
 
     def __init__(self, scale: float, zero: int, low: int, high: int, dtype: torch.dtype) -> None:
         super().__init__()
@@ -164,48 +164,48 @@ class Codes(nn.Module):
 def test_codes_differ_by_one_at_most_and_only_at_a_border(
     scale: float, zero: int, low: int, high: int
 ) -> None:
-    """ONNX divides by the scale, torch multiplies by its inverse."""
+    """ONNX divides by the scale; torch multiplies by its inverse."""
     zero = min(max(zero, low), high)
     module = Codes(scale, zero, low, high, torch.int8)
     border = (np.arange(-130, 130) + 0.5).astype(np.float32) * np.float32(scale)
-    near = [border]
-    for side in (np.float32(-np.inf), np.float32(np.inf)):
-        step = border
+    neighbors = [border]
+    for direction in (np.float32(-np.inf), np.float32(np.inf)):
+        neighbor = border
         for _ in range(4):
-            step = np.nextafter(step, side)
-            near.append(step)
-    x = torch.from_numpy(np.stack(near))
-    wanted = module(x)
-    (got,) = run_onnx(ortable.to_onnx(module, (x,)), {"x": x.numpy()})
-    apart = (got.int() - wanted.int()).abs()
-    assert apart.max() <= 1
-    # of the nine numbers around a border, at most three have another code than in torch
-    assert (apart > 0).sum(0).max() <= 3
-    exact = np.frexp(np.float32(scale))[0] == 0.5 and float(np.float32(scale)) == scale
-    assert not exact or apart.max() == 0
+            neighbor = np.nextafter(neighbor, direction)
+            neighbors.append(neighbor)
+    x = torch.from_numpy(np.stack(neighbors))
+    expected = module(x)
+    (codes,) = run_onnx(ortable.to_onnx(module, (x,)), {"x": x.numpy()})
+    distance = (codes.int() - expected.int()).abs()
+    assert distance.max() <= 1
+    # at most three of the nine numbers around a border have another code than in torch
+    assert (distance > 0).sum(0).max() <= 3
+    is_power_of_two = np.frexp(np.float32(scale))[0] == 0.5 and float(np.float32(scale)) == scale
+    assert not is_power_of_two or distance.max() == 0
 
 
 def test_codes_of_ordinary_numbers_are_those_of_torch() -> None:
     x = torch.randn(1_000_000, generator=torch.Generator().manual_seed(0))
     for scale in (0.013, 0.0301, 0.25):
         module = Codes(scale, 3, -128, 127, torch.int8)
-        (got,) = run_onnx(ortable.to_onnx(module, (x,)), {"x": x.numpy()})
-        assert (got != module(x)).float().mean() < 1e-5
+        (codes,) = run_onnx(ortable.to_onnx(module, (x,)), {"x": x.numpy()})
+        assert (codes != module(x)).float().mean() < 1e-5
 
 
 def test_sixteen_bits_need_opset_21_and_are_exact_below() -> None:
     x = torch.randn(1000, generator=torch.Generator().manual_seed(0))
     module = Codes(1e-4, 0, -32768, 32767, torch.int16)
-    for opset, node in ((18, "Clip"), (21, "QuantizeLinear")):
+    for opset, op_type in ((18, "Clip"), (21, "QuantizeLinear")):
         model = ortable.to_onnx(module, (x,), target_opset=opset)
-        assert node in operators(model)
+        assert op_type in operators(model)
         assert (run_onnx(model, {"x": x.numpy()})[0].int() - module(x).int()).abs().max() <= 1
 
 
 # -- torchao's tensors
 
 
-def quantized(config: str, **options: object) -> Mlp:
+def make_quantized_mlp(config: str, **options: object) -> Mlp:
     import torchao.quantization as quantization
 
     torch.manual_seed(0)
@@ -220,12 +220,12 @@ def quantized(config: str, **options: object) -> Mlp:
 )
 def test_int8_tensors_of_torchao(config: str, shape: tuple[int, ...], tmp_path: Path) -> None:
     x = torch.randn(shape, generator=torch.Generator().manual_seed(1))
-    module = quantized(config)
+    module = make_quantized_mlp(config)
     model = ortable.to_onnx(module, (x,))
-    kinds = {each.data_type for each in model.graph.initializer if len(each.dims) == 2}
-    assert onnx.TensorProto.INT8 in kinds
-    plain, optimized, found = results(model, (x,), tmp_path)
-    assert found.get("MatMulInteger", 0) == (2 if "Dynamic" in config else 0)
+    dtypes = {tensor.data_type for tensor in model.graph.initializer if len(tensor.dims) == 2}
+    assert onnx.TensorProto.INT8 in dtypes
+    plain, optimized, counts = results(model, (x,), tmp_path)
+    assert counts.get("MatMulInteger", 0) == (2 if "Dynamic" in config else 0)
     assert difference(plain, module(x)) < 1e-5
     assert difference(optimized, module(x)) < (2e-2 if "Dynamic" in config else 1e-5)
 
@@ -235,47 +235,47 @@ def test_groups_of_four_bits(opset: int, tmp_path: Path) -> None:
     import torchao.quantization as quantization
 
     groups = quantization.PerGroup(32)
-    module = quantized("IntxWeightOnlyConfig", weight_dtype=torch.int4, granularity=groups)
+    module = make_quantized_mlp("IntxWeightOnlyConfig", weight_dtype=torch.int4, granularity=groups)
     x = torch.randn(TOKENS, generator=torch.Generator().manual_seed(1))
     model = ortable.to_onnx(module, (x,), target_opset=opset)
     plain, optimized, _ = results(model, (x,), tmp_path)
     assert difference(plain, module(x)) < 1e-5 and difference(optimized, module(x)) < 1e-5
-    weights = [each.data_type for each in model.graph.initializer if each.dims[:] == [128, 64]]
-    assert weights == [onnx.TensorProto.INT4 if opset == 21 else onnx.TensorProto.INT8]
+    dtypes = [tensor.data_type for tensor in model.graph.initializer if tensor.dims[:] == [128, 64]]
+    assert dtypes == [onnx.TensorProto.INT4 if opset == 21 else onnx.TensorProto.INT8]
 
 
 class _Grouped(nn.Module):
     def forward(self, x: torch.Tensor, scales: torch.Tensor, zeros: torch.Tensor) -> torch.Tensor:
         codes = Q.quantize_per_channel_group(x, scales, zeros, -8, 7, torch.int8, 128)
-        there = (-8, 7, torch.int8, 128, torch.float32)
-        return Q.dequantize_per_channel_group(codes, scales, zeros, *there)
+        dequantize_args = (-8, 7, torch.int8, 128, torch.float32)
+        return Q.dequantize_per_channel_group(codes, scales, zeros, *dequantize_args)
 
 
 @pytest.mark.parametrize("opset", [18, 21])
 def test_a_row_of_dynamic_length_that_is_less_than_a_group(opset: int) -> None:
-    def inputs(*sizes: int) -> tuple[torch.Tensor, ...]:
+    def make_inputs(*sizes: int) -> tuple[torch.Tensor, ...]:
         x = torch.randn(sizes, generator=torch.Generator().manual_seed(1))
         scales, zeros = torch.tensor([[0.25], [0.5], [1]]), torch.tensor([[1], [-2], [0]])
         return x, scales[: len(x)], zeros[: len(x)].int()
 
     rows, length = torch.export.Dim("rows"), torch.export.Dim("length", min=2, max=127)
     sizes = ({0: rows, 1: length}, {0: rows}, {0: rows})
-    exported = torch.export.export(_Grouped(), inputs(2, 4), dynamic_shapes=sizes)
+    exported = torch.export.export(_Grouped(), make_inputs(2, 4), dynamic_shapes=sizes)
     model = ortable.to_onnx(exported, target_opset=opset)
-    for feeds in (inputs(2, 4), inputs(3, 127)):
-        names = [each.name for each in model.graph.input]
-        (found,) = run_onnx(model, {n: x.numpy() for n, x in zip(names, feeds, strict=True)})
-        torch.testing.assert_close(found, _Grouped()(*feeds))
+    for feeds in (make_inputs(2, 4), make_inputs(3, 127)):
+        names = [value.name for value in model.graph.input]
+        (result,) = run_onnx(model, {n: x.numpy() for n, x in zip(names, feeds, strict=True)})
+        torch.testing.assert_close(result, _Grouped()(*feeds))
 
 
 def test_weights_in_float8() -> None:
-    module = quantized("Float8WeightOnlyConfig")
+    module = make_quantized_mlp("Float8WeightOnlyConfig")
     x = torch.randn(ROWS, generator=torch.Generator().manual_seed(1))
     model = ortable.to_onnx(module, (x,), target_opset=21)
     assert difference(run_onnx(model, {"x": x.numpy()})[0], module(x)) < 1e-5
 
 
-# -- what is refused
+# -- refusals
 
 
 def test_packed_modules_are_refused_with_the_way_out() -> None:

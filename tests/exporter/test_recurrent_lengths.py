@@ -1,4 +1,4 @@
-"""Recurrent layers keep a free length, which torch.export alone makes a constant."""
+"""Recurrent layers with a dynamic sequence length, which torch.export alone specializes."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_both_sizes_of_a_recurrent_layer_stay_free(name: str) -> None:
         assert_same(model, module, (torch.randn(shape),))
 
 
-class Written(torch.nn.Module):
-    """A layer in a graph that torch traces again, to write it without the write in place."""
+class LayerAfterWrite(torch.nn.Module):
+    """A layer after an in-place write, for which torch traces the graph a second time."""
 
     def __init__(self, layer: torch.nn.Module) -> None:
         super().__init__()
@@ -49,8 +49,8 @@ class Written(torch.nn.Module):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", ["lstm", "gru"])
 def test_sizes_stay_free_in_a_program_that_is_traced_again(name: str) -> None:
-    module, x = Written(LAYERS[name]()).eval(), torch.randn(3, 6, 4)
-    torch.export.export(module, (x,)).run_decompositions({})  # torch has rules of its own by now
+    module, x = LayerAfterWrite(LAYERS[name]()).eval(), torch.randn(3, 6, 4)
+    torch.export.export(module, (x,)).run_decompositions({})  # registers torch's decompositions
     with ortable.bypass_export_some_errors():
         model = ortable.to_onnx(module, (x,), dynamic_shapes={"x": DIMS["input"]})
     sizes = [dim.dim_param for dim in model.graph.input[0].type.tensor_type.shape.dim]
@@ -65,9 +65,9 @@ def test_a_decomposition_that_fixes_a_length_is_refused() -> None:
     module, x = LAYERS["lstm"]().eval(), torch.randn(3, 6, 4)
     options = ortable.ExportOptions(decomposition_table="all")
     with ortable.bypass_export_some_errors():
-        free = dict.fromkeys(DIMS["input"], torch.export.Dim.DYNAMIC)
-        program = torch.export.export(module, (x,), dynamic_shapes={"input": free})
-        for _ in range(2):  # torch has fixed the sizes of the program itself by the second time
+        dynamic_dims = dict.fromkeys(DIMS["input"], torch.export.Dim.DYNAMIC)
+        program = torch.export.export(module, (x,), dynamic_shapes={"input": dynamic_dims})
+        for _ in range(2):  # the first call makes torch specialize the program's own sizes
             with pytest.raises(ExportError, match="dimension 1 of input 'input' is 6 once operato"):
                 ortable.to_onnx(program, export_options=options)
 
@@ -86,16 +86,16 @@ def test_eager_results_are_torchs_own_while_the_patch_is_in_place() -> None:
     expected = module(x)
     undo = patch_recurrent_lengths(lambda: True)
     try:
-        for got, wanted in zip(module(x), expected, strict=True):
-            assert torch.equal(got, wanted)
+        for result, expected_result in zip(module(x), expected, strict=True):
+            assert torch.equal(result, expected_result)
     finally:
         undo()
 
 
-@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
-def test_an_empty_batch_is_taken_and_an_empty_sequence_refused(kind) -> None:
-    """Both end the process in ONNX Runtime's kernels; eager takes the first."""
-    module = kind(4, 3, batch_first=True, bidirectional=True, num_layers=2).eval()
+@pytest.mark.parametrize("layer_type", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+def test_an_empty_batch_is_taken_and_an_empty_sequence_refused(layer_type) -> None:
+    """ONNX Runtime's kernels abort the process for both; eager accepts an empty batch."""
+    module = layer_type(4, 3, batch_first=True, bidirectional=True, num_layers=2).eval()
     with ortable.bypass_export_some_errors():
         program = ortable.export(
             module, (torch.rand(2, 5, 4),), dynamic_shapes=({0: "batch", 1: "time"},)

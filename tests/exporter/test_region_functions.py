@@ -1,5 +1,4 @@
-"""Regions as local functions: autocast, no_grad, nested_compile_region, bodies of custom
-operators."""
+"""Local functions for autocast regions, repeated subgraphs and bodies of custom operators."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ from .test_module_functions import calls_of, functions_of
 Tensor = torch.Tensor
 X = torch.randn(3, 4)
 ROWS = ({0: torch.export.Dim("n")},)
-BFLOAT16 = 1e-2  # ONNX Runtime and torch sum products of bfloat16 in another order
+BFLOAT16_TOLERANCE = 1e-2  # ONNX Runtime and torch sum bfloat16 products in different orders
 
 
 class Block(nn.Module):
@@ -37,7 +36,7 @@ class Block(nn.Module):
 
 
 class Regions(nn.Module):
-    """``a`` in float32, then ``b`` without gradients, then both in bfloat16."""
+    """A model of ``a`` in float32, ``b`` without gradients, and both in bfloat16."""
 
     def __init__(self, autocast: bool = True) -> None:
         super().__init__()
@@ -67,13 +66,13 @@ def test_autocast_regions_are_functions(strict: bool, dynamic: Any) -> None:
     assert set(call.input[1:]) == {
         f"{part}.linear.{kind}" for part in "ab" for kind in ("weight", "bias")
     }
-    assert_same(model, module, (X,), tolerance=BFLOAT16)
+    assert_same(model, module, (X,), tolerance=BFLOAT16_TOLERANCE)
     plain = to_onnx(program)
     feeds = feeds_of(model, (X,))
     assert_close(run_onnx(model, feeds), run_onnx(plain, feeds), 0)
-    again = to_onnx(program, export_options=ExportOptions(functions="autocast"), inline=True)
-    assert not again.functions
-    assert_close(run_onnx(again, feeds), run_onnx(plain, feeds), 0)
+    inlined = to_onnx(program, export_options=ExportOptions(functions="autocast"), inline=True)
+    assert not inlined.functions
+    assert_close(run_onnx(inlined, feeds), run_onnx(plain, feeds), 0)
 
 
 @pytest.mark.parametrize("dynamic", [None, ROWS])
@@ -87,7 +86,7 @@ def test_modules_inside_regions_are_functions(dynamic: Any) -> None:
     assert calls_of(functions["autocast"].node) == ["Block_1", "Block_2"]
     assert calls_of(functions["Block"].node) == ["Linear", "ReLU"]
     assert calls_of(functions["Block_1"].node) == ["Linear_1", "ReLU_1"]  # takes float32
-    assert_same(model, module, (X,), tolerance=BFLOAT16)
+    assert_same(model, module, (X,), tolerance=BFLOAT16_TOLERANCE)
 
 
 def test_a_region_that_is_off_is_no_function() -> None:
@@ -100,11 +99,11 @@ def test_a_region_that_is_off_is_no_function() -> None:
 
 def test_nodes_of_a_region_keep_their_module_and_the_program_stays_as_it_was() -> None:
     program = torch.export.export(Regions(), (X,))
-    before = str(program.graph_module)
-    inner = {name: id(child) for name, child in program.graph_module.named_children()}
+    graph_text = str(program.graph_module)
+    child_ids = {name: id(child) for name, child in program.graph_module.named_children()}
     model = to_onnx(program)
-    assert str(program.graph_module) == before
-    assert {name: id(child) for name, child in program.graph_module.named_children()} == inner
+    assert str(program.graph_module) == graph_text
+    assert {name: id(child) for name, child in program.graph_module.named_children()} == child_ids
     paths = {
         entry.value
         for node in model.graph.node
@@ -149,18 +148,18 @@ def test_repeated_subgraphs_are_one_function(dynamic: Any) -> None:
     assert_same(model, module, (X,))
     plain = to_onnx(program)
     assert not plain.functions
-    both = to_onnx(
+    combined = to_onnx(
         program,
         export_modules_as_functions=True,
         export_options=ExportOptions(function_weights="inputs"),
     )
-    assert {"Region", "repeated_subgraph0"} <= set(functions_of(both))
-    assert_same(both, module, (X,))
+    assert {"Region", "repeated_subgraph0"} <= set(functions_of(combined))
+    assert_same(combined, module, (X,))
 
 
 @torch.library.custom_op("ortable_regions::scaled", mutates_args=())
 def scaled(x: Tensor, factor: float = 2.0) -> Tensor:
-    """Writes into its own result, which tracing must see."""
+    """Write to the result, which tracing has to capture."""
     y = torch.relu(x * factor)
     y[0] = 1
     return y
@@ -173,7 +172,7 @@ def _(x: Tensor, factor: float = 2.0) -> Tensor:
 
 @torch.library.custom_op("ortable_regions::several", mutates_args=())
 def several(parts: list[Tensor], count: int) -> tuple[Tensor, Tensor]:
-    """Takes a list and a size, returns two tensors, calls another operator."""
+    """Take a list and a size, call another operator and return two tensors."""
     return torch.cat(parts).sum(0).expand(count, 4).clone(), scaled(parts[0], 3.0)
 
 
@@ -184,7 +183,7 @@ def _(parts: list[Tensor], count: int) -> tuple[Tensor, Tensor]:
 
 @torch.library.custom_op("ortable_regions::through_numpy", mutates_args=())
 def through_numpy(x: Tensor) -> Tensor:
-    """Nothing that torch can trace."""
+    """Compute with NumPy, which torch cannot trace."""
     return torch.from_numpy(x.numpy() * 2)
 
 
@@ -232,8 +231,8 @@ def test_bodies_of_custom_operators_are_functions(options: Any, dynamic: bool) -
             *("ortable_regions::scaled", "ortable_regions::scaled_1", "ortable_regions::several"),
             "ortable_regions_composite::plus",
         }
-        called = [n.op_type for n in model.graph.node if n.domain == "ortable_regions"]
-        assert sorted(called) == ["scaled", "scaled_1", "scaled_1", "scaled_1", "several"]
+        calls = [n.op_type for n in model.graph.node if n.domain == "ortable_regions"]
+        assert sorted(calls) == ["scaled", "scaled_1", "scaled_1", "scaled_1", "several"]
         several_body = functions_of(model)["several"]
         assert [n.op_type for n in several_body.node if n.domain] == ["scaled"]
     assert_same(model, module, (X, y))
@@ -253,7 +252,7 @@ def test_a_body_that_cannot_be_traced_is_named() -> None:
 
 @torch.library.custom_op("ortable_regions::by_length", mutates_args=())
 def by_length(x: Tensor) -> Tensor:
-    """A branch that torch.export does not see."""
+    """Branch on a size inside an operator, which is opaque to torch.export."""
     return x * 2 if x.shape[0] > 4 else x * 3
 
 
@@ -263,11 +262,11 @@ def _(x: Tensor) -> Tensor:
 
 
 @torch.library.custom_op("ortable_regions::itself", mutates_args=())
-def itself(x: Tensor) -> Tensor:
+def recursive(x: Tensor) -> Tensor:
     return torch.ops.ortable_regions.itself(x[1:]) if x.shape[0] > 1 else x
 
 
-@itself.register_fake
+@recursive.register_fake
 def _(x: Tensor) -> Tensor:
     return torch.empty_like(x)
 
@@ -287,46 +286,46 @@ def test_a_body_that_branches_on_a_size_makes_a_guard(dim: Any, inline: bool) ->
     ):
         program = export(module, args, dynamic_shapes=shapes, export_options=CUSTOM, inline=inline)
     for n, k in ((6, 7), (5, 9)):
-        given = (torch.randn(n), torch.randn(k))
-        assert_close(list(program(*given)), eager(module, given))
+        example = (torch.randn(n), torch.randn(k))
+        assert_close(list(program(*example)), eager(module, example))
     for n, k in ((4, 7), (6, 4)):
         with pytest.raises(InputError, match=r"holds only for sizes with . > 4"):
             program(torch.randn(n), torch.randn(k))
-    refusing = dataclasses.replace(CUSTOM, guards="error")
+    error_options = dataclasses.replace(CUSTOM, guards="error")
     with pytest.raises(ExportError, match=r"(?s)n > 4.*k > 4"):
-        to_onnx(module, args, dynamic_shapes=shapes, export_options=refusing, inline=inline)
+        to_onnx(module, args, dynamic_shapes=shapes, export_options=error_options, inline=inline)
 
 
 def test_a_body_that_calls_the_operator_is_named() -> None:
-    class Itself(nn.Module):
+    class CallsRecursive(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
-            return itself(x)
+            return recursive(x)
 
     with pytest.raises(UnsupportedCase, match="body of ortable_regions::itself calls the operator"):
-        to_onnx(Itself(), (X,), export_options=CUSTOM)
+        to_onnx(CallsRecursive(), (X,), export_options=CUSTOM)
 
 
 def test_a_converter_of_the_user_comes_before_the_body() -> None:
-    def doubled(graph: Any, res: Any, x: str) -> str:
+    def convert_to_add(graph: Any, res: Any, x: str) -> str:
         return graph.make_node("Add", [x, x], [res.name])
 
     model = to_onnx(
         Numpy(),
         (X,),
         export_options=CUSTOM,
-        dispatcher={"ortable_regions::through_numpy": doubled},
+        dispatcher={"ortable_regions::through_numpy": convert_to_add},
     )
     assert not model.functions and [n.op_type for n in model.graph.node] == ["Add"]
     assert_close(run_onnx(model, feeds_of(model, (X,))), eager(copy.deepcopy(Numpy()), (X,)))
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
         ({"functions": ("modules",)}, "ExportOptions.functions holds names among"),
         ({"function_weights": "both"}, "ExportOptions.function_weights is one of"),
     ],
 )
-def test_other_values_are_refused(options: Any, words: str) -> None:
-    with pytest.raises(OptionError, match=words):
+def test_other_values_are_refused(options: Any, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
         ExportOptions(**options)

@@ -1,4 +1,4 @@
-"""The record of a conversion and its report."""
+"""The record and the report of a conversion."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_record_has_the_seconds_of_every_phase(tmp_path, capsys) -> None:
         verbose=1,
     )
     record = builder.record
-    assert tuple(record.seconds) == tuple(each for each in PHASES if each != "round weights")
+    assert tuple(record.seconds) == tuple(phase for phase in PHASES if phase != "round weights")
     assert all(seconds > 0 for seconds in record.seconds.values())
     assert record.strategy == "torch.export, strict=False"
     printed = capsys.readouterr().out
@@ -75,19 +75,19 @@ def test_the_report_has_the_range_of_each_dimension(tmp_path) -> None:
         path.read_text()
     )
     to_onnx(Neuron(), (torch.rand(5, 3),), dynamic_shapes={"x": {0: "rows"}}, report=path)
-    # nobody gave a range
+    # no range was given
     assert "| rows |  |  |\n" in path.read_text()
 
 
 def test_the_short_form_says_where_the_graph_is_from() -> None:
     module, x = Neuron(), torch.rand(5, 3)
     assert repr(export(module, (x,)).report).startswith("ExportReport(torch.export, strict=False, ")
-    given = torch.export.export(module, (x,))
-    assert repr(export(given).report).startswith("ExportReport(graph given, ")
+    program = torch.export.export(module, (x,))
+    assert repr(export(program).report).startswith("ExportReport(graph given, ")
 
 
 class Strided(torch.nn.Module):
-    """Behind strides of 4 torch asks whether what is left of the width is 1."""
+    """A model for which torch derives a lower bound of the width from its strides."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,8 +96,8 @@ class Strided(torch.nn.Module):
         self.last = torch.nn.Linear(8, 5)
 
     def forward(self, image: torch.Tensor) -> torch.Tensor:
-        found = self.second(self.first(image).relu()).relu().mean(2)
-        return self.last(found.permute(0, 2, 1))
+        features = self.second(self.first(image).relu()).relu().mean(2)
+        return self.last(features.permute(0, 2, 1))
 
 
 def test_a_smallest_size_that_torch_found_is_told() -> None:
@@ -108,7 +108,7 @@ def test_a_smallest_size_that_torch_found_is_told() -> None:
     with pytest.raises(InputError, match=r"5 or more there, a bound that torch.export found$"):
         program(torch.rand(1, 1, 16, 4))
     assert program(torch.rand(1, 1, 16, 5)).shape == (1, 2, 5)
-    # bounds of the caller are theirs
+    # the message does not attribute the caller's own bounds to torch.export
     with pytest.raises(InputError, match=r"the model takes 16 or more there$"):
         shapes["image"][3] = torch.export.Dim("width", min=16)
         program = export(Strided().eval(), (torch.rand(2, 1, 16, 40),), dynamic_shapes=shapes)
@@ -118,7 +118,7 @@ def test_a_smallest_size_that_torch_found_is_told() -> None:
 
 
 class Narrow(Strided):
-    """For widths up to 50."""
+    """A model that checks that the width is at most 50."""
 
     def forward(self, image: torch.Tensor) -> torch.Tensor:
         torch._check(image.shape[3] <= 50)
@@ -138,8 +138,8 @@ def test_a_bound_that_torch_found_is_told_apart_from_the_one_beside_it() -> None
         program(images[..., :4])
     with pytest.raises(InputError, match=r"5 to 50 there, of which 50 is a bound that torch.exp"):
         program(torch.rand(1, 1, 16, 51))
-    hint = torch.export.Dim("width", max=45)
-    program = export(Plain(), (images,), dynamic_shapes={"image": {3: hint}})
+    width = torch.export.Dim("width", max=45)
+    program = export(Plain(), (images,), dynamic_shapes={"image": {3: width}})
     with pytest.raises(InputError, match=r"the model takes \d to 45 there$"):
         program(torch.rand(1, 1, 16, 46))
 
@@ -156,14 +156,14 @@ def test_assertions_that_the_model_does_not_make_are_told(tmp_path, capsys) -> N
     _, builder = to_onnx(
         Checked(), (torch.ones(2, 3),), report=path, return_builder=True, verbose=1
     )
-    lost = builder.record.assertions
-    assert any(line.startswith("x must be positive (test_report.py:") for line in lost), lost
-    assert any("the sum is small" in line or "1.0 <" in line for line in lost), lost
-    assert not any(">= 0" in line for line in lost), "a size is never below 0"
+    lines = builder.record.assertions
+    assert any(line.startswith("x must be positive (test_report.py:") for line in lines), lines
+    assert any("the sum is small" in line or "1.0 <" in line for line in lines), lines
+    assert not any(">= 0" in line for line in lines), "reports that a size is not negative"
     text = path.read_text()
     assert "## Assertions that the model does not make" in text
-    assert all(f"- {line}" in text for line in lost)
-    assert f"{len(lost)} assertions dropped" in capsys.readouterr().out
+    assert all(f"- {line}" in text for line in lines)
+    assert f"{len(lines)} assertions dropped" in capsys.readouterr().out
 
 
 @torch.library.custom_op("reported::unknown", mutates_args=())

@@ -1,5 +1,4 @@
-"""ExportOptions(loops=True): Python loops over a dynamic size, which torch.export fixes to that of
-the example, become one step of a Scan; what cannot be one step is refused with its line."""
+"""ExportOptions(loops=True): export of Python loops over a dynamic size as a Scan."""
 
 from __future__ import annotations
 
@@ -49,7 +48,7 @@ class WrittenInPlace(Net):
 
 
 class Accumulated(Net):
-    """Writes into the carried tensor itself, and reads the index as a number."""
+    """Writes to the carried tensor in place, and computes with the index."""
 
     def forward(self, x):
         total = torch.zeros(x.shape[0], 5)
@@ -65,19 +64,19 @@ class Backwards(Net):
         for t in reversed(range(x.shape[1])):
             h = self.cell(x[:, t], h)
             outs.append(h)
-        again = []
+        sums = []
         for t in range(x.shape[1] - 1, -1, -1):
-            again.append(x[:, t].sum(1))
-        return torch.stack(outs, -1), torch.stack(again)
+            sums.append(x[:, t].sum(1))
+        return torch.stack(outs, -1), torch.stack(sums)
 
 
-class Rows(Net):
+class IteratesRows(Net):
     def forward(self, x):
         h = self.start(x)
         for row in x.transpose(0, 1).unbind():
             h = self.cell(row, h)
-        other = [row.sum() for row in x.unbind(1)]
-        return h, torch.stack(other)
+        sums = [row.sum() for row in x.unbind(1)]
+        return h, torch.stack(sums)
 
 
 class Zipped(Net):
@@ -89,7 +88,7 @@ class Zipped(Net):
 
 
 class Reversed(Net):
-    """Lists that are turned round."""
+    """Inserts at the front of a list, and reverses a list."""
 
     def forward(self, x):
         front, outs = [], []
@@ -99,8 +98,8 @@ class Reversed(Net):
         return torch.stack(front, 1), torch.cat(outs[::-1], 1), torch.stack([*front, outs[-1]])
 
 
-class Joined(Net):
-    """A list that begins with something else, and tensors of two rows for each step."""
+class ConcatenatesRows(Net):
+    """Concatenates a list with extra first and last items, and two batches for each step."""
 
     def forward(self, x):
         outs = [x[:, 0]]
@@ -110,8 +109,8 @@ class Joined(Net):
         return torch.cat(outs, 0)
 
 
-class Several(Net):
-    """Loops after each other, and in layers: the second one reads what the first one made."""
+class LoopsInLayers(Net):
+    """Loops in two layers, the second of which reads the results of the first."""
 
     def layer(self, x):
         h, outs = torch.zeros_like(x[:, 0]), []
@@ -129,8 +128,8 @@ class Several(Net):
         return x, total
 
 
-class Half(Net):
-    """Strides, and an end that is computed."""
+class StrideTwo(Net):
+    """A range with a step of 2."""
 
     def forward(self, x):
         outs = []
@@ -139,8 +138,8 @@ class Half(Net):
         return torch.stack(outs, 1)
 
 
-class LastOne(Net):
-    """A value that is not carried is read after the loop."""
+class ReadsLast(Net):
+    """Reads the last step's value, which is not carried, after the loop."""
 
     def forward(self, x):
         for t in range(x.shape[1]):
@@ -160,23 +159,23 @@ class Nested(Net):
 
 
 class ThroughAView(Net):
-    """What is written to is a part of what is returned; the buffer counts."""
+    """Writes to a view of the result, and counts the steps in a buffer."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("seen", torch.zeros(()))
+        self.register_buffer("steps", torch.zeros(()))
 
     def forward(self, x):
         out = torch.zeros(x.shape[0], 2, x.shape[1], 4)
         part = out[:, 1]
         for t in range(x.shape[1]):
             part[:, t] = x[:, t] * 2
-            self.seen += 1
-        return out, self.seen * 1
+            self.steps += 1
+        return out, self.steps * 1
 
 
-class Untouched(Net):
-    """Not every loop is over a free size, and range is still a class."""
+class FixedLoops(Net):
+    """Loops over dynamic and fixed sizes, and uses range as a class."""
 
     def forward(self, x):
         assert isinstance(range(3), range) and list(range(2, 0, -1)) == [2, 1]
@@ -186,23 +185,23 @@ class Untouched(Net):
         return torch.stack(outs, 1)
 
 
-class Numbers(Net):
-    """A list of numbers becomes a tensor."""
+class ListOfNumbers(Net):
+    """Converts lists of numbers to tensors."""
 
     def forward(self, x):
-        places = torch.tensor(list(range(x.shape[1] + 2)), dtype=torch.float32)
-        backwards = torch.tensor(list(range(x.shape[1]))[::-1], device=x.device)
-        return places, x * backwards[None, :, None]
+        indices = torch.tensor(list(range(x.shape[1] + 2)), dtype=torch.float32)
+        reversed_indices = torch.tensor(list(range(x.shape[1]))[::-1], device=x.device)
+        return indices, x * reversed_indices[None, :, None]
 
 
 ANY_LENGTH = [
-    Numbers,
-    ListOfSteps, WrittenInPlace, Accumulated, Backwards, Rows, Zipped, Reversed, Joined, Several,
-    Half, LastOne, Nested, ThroughAView, Untouched,
+    ListOfNumbers,
+    ListOfSteps, WrittenInPlace, Accumulated, Backwards, IteratesRows, Zipped, Reversed,
+    ConcatenatesRows, LoopsInLayers, StrideTwo, ReadsLast, Nested, ThroughAView, FixedLoops,
 ]  # fmt: skip
 
 
-class NoStateYet(Net):
+class StartsWithNone(Net):
     def forward(self, x):
         h, outs = None, []
         for t in range(x.shape[1]):
@@ -211,8 +210,8 @@ class NoStateYet(Net):
         return torch.stack(outs, 1), h
 
 
-class Before(Net):
-    """The index decides, in the first step."""
+class ReadsPrevious(Net):
+    """Branches on the index: the first step has no previous row."""
 
     def forward(self, x):
         outs = []
@@ -221,7 +220,7 @@ class Before(Net):
         return torch.stack(outs, 1)
 
 
-class FirstOfThem(Net):
+class ReadsFirst(Net):
     def forward(self, x):
         outs = []
         for t in range(x.shape[1]):
@@ -229,8 +228,8 @@ class FirstOfThem(Net):
         return outs[0]
 
 
-class Widened(Net):
-    """What it begins with has other sizes."""
+class BroadcastsState(Net):
+    """Starts with a state that has other sizes than the carried state."""
 
     def forward(self, x):
         h = torch.zeros(1, 4)
@@ -239,79 +238,81 @@ class Widened(Net):
         return h
 
 
-class KeptOnce(Net):
-    """The first step's tensor is read by all of them."""
+class CarriesFirst(Net):
+    """Every step reads a tensor of the first step."""
 
     def forward(self, x):
-        kept, outs = None, []
+        first, outs = None, []
         for t in range(x.shape[1]):
             y = torch.sin(x[:, t])
-            kept = y if kept is None else kept
-            outs.append(y * kept)
+            first = y if first is None else first
+            outs.append(y * first)
         return torch.stack(outs, 1)
 
 
-class Twins(Net):
-    """Loops that may have no further step, inside of others; what two variables begin with is
-    read by every step."""
+class SharedStart(Net):
+    """Nested loops whose steps read the tensor that both states start with."""
 
     def forward(self, x):
-        rows, first = [], x[0, 0]
+        rows, start = [], x[0, 0]
         for b in range(x.shape[0]):
-            h = g = first
-            kept = None
+            h = g = start
+            first_row = None
             for t in range(x.shape[1]):
                 y = torch.sin(x[b, t])
-                kept = y if kept is None else kept
-                h, g = torch.tanh(h + y * kept), g - y + first
+                first_row = y if first_row is None else first_row
+                h, g = torch.tanh(h + y * first_row), g - y + start
             rows.append(h * g)
         return torch.stack(rows)
 
 
-FIRST_APART = [NoStateYet, Before, FirstOfThem, Widened, KeptOnce, Twins]
+FIRST_STEP_SEPARATE = [
+    StartsWithNone, ReadsPrevious, ReadsFirst, BroadcastsState, CarriesFirst, SharedStart,
+]  # fmt: skip
 
 
 def operators(graph) -> list[str]:
-    """The operators of a graph and of the bodies inside."""
-    found = []
+    """Return the operators of a graph and its subgraphs."""
+    names = []
     for node in graph.node:
-        found.append(node.op_type)
+        names.append(node.op_type)
         for attribute in node.attribute:
             if attribute.HasField("g"):
-                found += operators(attribute.g)
-    return found
+                names += operators(attribute.g)
+    return names
 
 
-def same(program, module, sizes) -> None:
+def check_sizes(program, module, sizes) -> None:
     for batch, length in sizes:
         x = torch.rand(batch, length, 4)
         with torch.no_grad():
             torch.testing.assert_close(program(x), copy.deepcopy(module)(x))
 
 
-SLOW = {Accumulated, Backwards, Joined, Half, LastOne, Untouched, Zipped}  # run with the sweeps
-any_length = pytest.mark.parametrize(
+# these run only in sweeps
+SLOW = {Accumulated, Backwards, ConcatenatesRows, StrideTwo, ReadsLast, FixedLoops, Zipped}
+parametrize_any_length = pytest.mark.parametrize(
     "cls",
     [pytest.param(c, id=c.__name__, marks=[pytest.mark.slow] * (c in SLOW)) for c in ANY_LENGTH],
 )
 
 
 @pytest.mark.alternates(parts=3)
-@any_length
+@parametrize_any_length
 def test_rolled(cls) -> None:
     module = cls()
     program = export(module, (torch.rand(2, 6, 4),), dynamic_shapes=SHAPES, export_options=LOOPS)
     assert "Scan" in operators(program.model_proto.graph)
-    same(program, module, SIZES)
+    check_sizes(program, module, SIZES)
 
 
 @pytest.mark.alternates(parts=3)
-@pytest.mark.parametrize("cls", FIRST_APART, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("cls", FIRST_STEP_SEPARATE, ids=lambda cls: cls.__name__)
 def test_the_first_step_is_apart(cls) -> None:
     module = cls()
     program = export(module, (torch.rand(2, 6, 4),), dynamic_shapes=SHAPES, export_options=LOOPS)
     assert any("first step peeled" in step for step in program.report.steps)
-    same(program, module, SIZES)
+    check_sizes(program, module, SIZES)
 
 
 class Breaks(Net):
@@ -331,7 +332,7 @@ class Grows(Net):
         return h
 
 
-class Counts(Net):
+class CountsSteps(Net):
     def forward(self, x):
         steps, h = 0, x[:, 0]
         for t in range(x.shape[1]):
@@ -339,7 +340,7 @@ class Counts(Net):
         return h * steps
 
 
-class Lengths(Net):
+class ReadsListLength(Net):
     def forward(self, x):
         outs = []
         for t in range(x.shape[1]):
@@ -347,7 +348,7 @@ class Lengths(Net):
         return torch.stack(outs, 1) * len(outs)
 
 
-class SecondOfThem(Net):
+class ReadsSecond(Net):
     def forward(self, x):
         outs = []
         for t in range(x.shape[1]):
@@ -355,13 +356,13 @@ class SecondOfThem(Net):
         return outs[1]
 
 
-class NextOne(Net):
+class TakesNext(Net):
     def forward(self, x):
         index = next(iter(range(x.shape[1])))
         return x[:, index]
 
 
-class ChangedLater(Net):
+class WritesAfterLoop(Net):
     def forward(self, x):
         outs = [torch.sin(x[:, t]) for t in range(x.shape[1])]
         outs[-1] += 1
@@ -369,7 +370,7 @@ class ChangedLater(Net):
 
 
 class CountsRows(Net):
-    """A number that is carried."""
+    """Carries a number."""
 
     def forward(self, x):
         out, start = torch.zeros(x.shape[0] * x.shape[1], 4), 0
@@ -379,7 +380,7 @@ class CountsRows(Net):
         return out
 
 
-class SameAgain(Net):
+class AppendsConstant(Net):
     def forward(self, x):
         outs = []
         for _ in range(x.shape[1]):
@@ -387,7 +388,7 @@ class SameAgain(Net):
         return torch.stack(outs, 1)
 
 
-class Decides(Net):
+class BranchesOnIndex(Net):
     def forward(self, x):
         h = x[:, 0]
         for t in range(x.shape[1]):
@@ -401,8 +402,8 @@ class TwoLengths(Net):
         return torch.stack([a.sum() + b.sum() for a, b in zip(x, x.unbind(1), strict=False)])
 
 
-class Swapped(Net):
-    """One of them is of two steps before."""
+class SwapsStates(Net):
+    """Carries one state over two steps."""
 
     def forward(self, x):
         a, b = x[:, 0], x[:, 0] * 2
@@ -411,7 +412,7 @@ class Swapped(Net):
         return a, b
 
 
-class Fixed(Net):
+class NoLoop(Net):
     def forward(self, x):
         return x * 2
 
@@ -419,17 +420,17 @@ class Fixed(Net):
 REFUSED = {
     Breaks: "left early",
     Grows: "carried to the next step is float32",
-    Counts: "leaves behind in Python",
-    Lengths: "leaves behind in Python",
-    SecondOfThem: "which is not the last",
-    NextOne: "left early",
-    ChangedLater: "a tensor that it puts into a list changes",
+    CountsSteps: "leaves behind in Python",
+    ReadsListLength: "leaves behind in Python",
+    ReadsSecond: "which is not the last",
+    TakesNext: "left early",
+    WritesAfterLoop: "a tensor that it puts into a list changes",
     CountsRows: "cannot become one scan",
-    SameAgain: "leaves behind in Python",
-    Decides: "data-dependent",
+    AppendsConstant: "leaves behind in Python",
+    BranchesOnIndex: "data-dependent",
     TwoLengths: "may not have the same length",
-    Swapped: "step 2 differs from step 1",
-    Fixed: "no loop over a dynamic size",
+    SwapsStates: "step 2 differs from step 1",
+    NoLoop: "no loop over a dynamic size",
 }
 
 
@@ -441,44 +442,44 @@ def test_refused(cls) -> None:
     assert not {"range", "zip", "enumerate", "len"} & set(globals())
 
 
-def _kinds(x, n):
+def _different_operators(x, counter):
     h = x[:, 0]
     for _ in range(x.shape[1]):
-        h = torch.relu(h) if next(n) % 2 else torch.tanh(h)
+        h = torch.relu(h) if next(counter) % 2 else torch.tanh(h)
     return h
 
 
-def _more_tensors(x, n):
+def _extra_tensors(x, counter):
     h = x[:, 0]
     for _ in range(x.shape[1]):
-        h = torch.relu(h + 1) if next(n) % 2 else h + 1
+        h = torch.relu(h + 1) if next(counter) % 2 else h + 1
     return h
 
 
-def _other_order(x, n):
+def _different_order(x, counter):
     h = x[:, 0]
     for _ in range(x.shape[1]):
         a, b = h * 2, h * 2
-        h = torch.atan2(a, a if next(n) % 2 else b)
+        h = torch.atan2(a, a if next(counter) % 2 else b)
     return h
 
 
-def _other_arguments(x, n):
+def _different_arguments(x, counter):
     h = x[:, 0]
     for _ in range(x.shape[1]):
-        h = h.clamp(0.0) if next(n) % 2 else h.clamp(0.0, 4.0)
+        h = h.clamp(0.0) if next(counter) % 2 else h.clamp(0.0, 4.0)
     return h
 
 
-def _another_branch(x, n):
+def _different_branches(x, counter):
     h = x[:, 0]
     for _ in range(x.shape[1]):
-        more = torch.sin if next(n) % 2 else torch.cos
+        more = torch.sin if next(counter) % 2 else torch.cos
         h = torch.cond(h.sum() > 0, lambda h, more=more: more(h), torch.neg, (h,))
     return h
 
 
-def _two_beginnings(x, n):
+def _shared_start(x, counter):
     a, b = x[:, 0], x[:, 0] + 1
     for t in range(x.shape[1]):
         h, a = a + b, torch.sin(x[:, t])
@@ -486,79 +487,79 @@ def _two_beginnings(x, n):
     return h
 
 
-def _every_third(x, n):
+def _different_third_step(x, counter):
     h, g = x[:, 0], x[:, 0]
     for _ in range(x.shape[1]):
-        source = g if next(n) % 3 == 0 else h
+        source = g if next(counter) % 3 == 0 else h
         h, g = source + 1, source * 2
     return h
 
 
-def _growing_rest(x, n):
-    h, rest = x[:, 0], None
+def _growing_slice(x, counter):
+    h, part = x[:, 0], None
     for t in range(x.shape[1]):
-        rest = x[:, : t + 1]
-        h = h + rest.sum(1)
-    return h, rest
+        part = x[:, : t + 1]
+        h = h + part.sum(1)
+    return h, part
 
 
-def _number_afterwards(x, n):
+def _number_after_loop(x, counter):
     h, number = x[:, 0], 0
     for t in range(x.shape[1]):
         h, number = h + 1, x[:, t].sum().item()
     return h * number
 
 
-def _rows_of_two_sizes(x, n):
+def _rows_of_unequal_sizes(x, counter):
     rows = []
     for t in range(x.shape[1]):
-        rows.append(x[:, t, : 1 + next(n) % 2])
+        rows.append(x[:, t, : 1 + next(counter) % 2])
     return torch.cat(rows, 1)
 
 
-def _slice_of_rows(x, n):
+def _slice_of_rows(x, counter):
     return torch.stack([row * 2 for row in x.unbind(1)[1:]], 1)
 
 
-def _free_stride(x, n):
+def _free_stride(x, counter):
     h = x[:, 0]
     for t in range(0, 12, x.shape[1]):
         h = h + t
     return h
 
 
-def _out(x, n):
-    found = torch.empty(x.shape[1], x.shape[0], 4)
-    return torch.stack([x[:, t] * 2 for t in range(x.shape[1])], out=found)
+def _out(x, counter):
+    out = torch.empty(x.shape[1], x.shape[0], 4)
+    return torch.stack([x[:, t] * 2 for t in range(x.shape[1])], out=out)
 
 
-def _fifth(x, n):
+def _different_fifth_step(x, counter):
     h = x[:, 0]
     for _ in range(x.shape[1]):
-        h = h * 7 if next(n) == 5 else h + 1
+        h = h * 7 if next(counter) == 5 else h + 1
     return h
 
 
 REFUSED_STEPS = {
-    _kinds: "step 2 differs from step 1: relu.default, then tanh.default",
-    _more_tensors: "it makes 3 tensors, then 2",
-    _other_order: "it uses values in another order",
-    _other_arguments: "clamp.default has other arguments",
-    _another_branch: "an inner loop or branch differs",
-    _two_beginnings: r"(?s)fails at .*length=1, where the module does not: .*create a tensor",
-    _every_third: "step 3 differs from step 2: it takes",
-    _growing_rest: "the rows of its steps are float32",
-    _number_afterwards: "of its last step is read afterwards",
-    _rows_of_two_sizes: "the tensors that it appends to a list differ in shape",
+    _different_operators: "step 2 differs from step 1: relu.default, then tanh.default",
+    _extra_tensors: "it makes 3 tensors, then 2",
+    _different_order: "it uses values in another order",
+    _different_arguments: "clamp.default has other arguments",
+    _different_branches: "an inner loop or branch differs",
+    _shared_start: r"(?s)fails at .*length=1, where the module does not: .*create a tensor",
+    _different_third_step: "step 3 differs from step 2: it takes",
+    _growing_slice: "the rows of its steps are float32",
+    _number_after_loop: "of its last step is read afterwards",
+    _rows_of_unequal_sizes: "the tensors that it appends to a list differ in shape",
     _slice_of_rows: "a slice of a sequence of dynamic size, at .*in _slice_of_rows",
     _free_stride: "range with a dynamic step, at .*in _free_stride",
     _out: "out= with a list that a loop over a dynamic size fills: .*in _out",
-    _fifth: "with its loops rolled, Counting differs from the module at batch=3, length=8",
+    _different_fifth_step: "with its loops rolled, Counting differs from the module at batch=3, length=8",
 }
 
 
 class Counting(torch.nn.Module):
-    """Steps that differ by what Python counts."""
+    """A model whose steps may differ by a counter in Python."""
 
     def __init__(self, function) -> None:
         super().__init__()
@@ -597,29 +598,29 @@ def test_a_fallback_finds_it() -> None:
 
 
 class WrittenAndRead(Net):
-    """What is written is read again, and not all of it is written."""
+    """Reads a tensor that it writes, and writes only a part of another."""
 
     def forward(self, x):
-        whole, more = torch.ones_like(x), torch.ones(x.shape[0], x.shape[1] + 1, 4)
+        read_back, partial = torch.ones_like(x), torch.ones(x.shape[0], x.shape[1] + 1, 4)
         for t in range(x.shape[1]):
-            whole[:, t] = x[:, t] + whole.mean(1)
-            more[:, t] = x[:, t]
-        return whole, more
+            read_back[:, t] = x[:, t] + read_back.mean(1)
+            partial[:, t] = x[:, t]
+        return read_back, partial
 
 
 @pytest.mark.parametrize(("cls", "scatters"), [(WrittenInPlace, 0), (WrittenAndRead, 2)])
 def test_rows_that_are_written_and_not_read_are_results(cls, scatters) -> None:
     module = cls()
     program = export(module, (torch.rand(2, 6, 4),), dynamic_shapes=SHAPES, export_options=LOOPS)
-    found = operators(program.model_proto.graph)
-    assert sum("Scatter" in each or each == "Where" for each in found) == scatters
-    same(program, module, SIZES)
+    op_types = operators(program.model_proto.graph)
+    assert sum("Scatter" in op_type or op_type == "Where" for op_type in op_types) == scatters
+    check_sizes(program, module, SIZES)
 
 
 def test_one_step_in_the_example() -> None:
     module = ListOfSteps()
     program = export(module, (torch.rand(2, 1, 4),), dynamic_shapes=SHAPES, export_options=LOOPS)
-    same(program, module, SIZES)
+    check_sizes(program, module, SIZES)
 
 
 def test_one_of_two_options() -> None:
@@ -628,12 +629,12 @@ def test_one_of_two_options() -> None:
 
 
 class Rowwise(torch.nn.Module):
-    """A number of rows that depends on data, of which each chooses rows of its own."""
+    """A loop over a data-dependent number of groups, each with its own rows."""
 
     def forward(self, x, groups):
         out = torch.zeros_like(x)
-        found = torch.nn.functional.one_hot(groups, 4).sum(0).nonzero()
-        for group in found:
+        present = torch.nn.functional.one_hot(groups, 4).sum(0).nonzero()
+        for group in present:
             (rows,) = torch.where(groups == group[0])
             out.index_add_(0, rows, x[rows] * group[0])
         return out
@@ -660,6 +661,6 @@ class Asserts(Net):
 def test_what_a_step_asserts_is_in_the_account() -> None:
     module = Asserts()
     program = export(module, (torch.rand(2, 6, 4),), dynamic_shapes=SHAPES, export_options=LOOPS)
-    (said,) = program.report.assertions
-    assert said.startswith("a state is large")
-    same(program, module, SIZES)
+    (assertion,) = program.report.assertions
+    assert assertion.startswith("a state is large")
+    check_sizes(program, module, SIZES)

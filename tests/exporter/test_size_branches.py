@@ -1,5 +1,4 @@
-"""Branches on sizes, with a fallback: the model has the sides that calls of other sizes take, says
-what is left, and is as before where there is no other side."""
+"""Export of branches on sizes as If nodes with `ExportOptions(fallback=True)`."""
 
 from __future__ import annotations
 
@@ -22,18 +21,18 @@ FALLBACK = ExportOptions(fallback=True, guards="error")
 X = torch.rand(2, 6, 4)
 
 
-def ifs(graph) -> int:
-    """The If nodes of a graph and of the branches inside."""
+def count_ifs(graph) -> int:
+    """Return the number of If nodes in a graph and its subgraphs."""
     inner = [a.g for node in graph.node for a in node.attribute if a.HasField("g")]
-    return sum(node.op_type == "If" for node in graph.node) + sum(ifs(each) for each in inner)
+    return sum(node.op_type == "If" for node in graph.node) + sum(count_ifs(g) for g in inner)
 
 
 def steps(model) -> str:
     return next(p.value for p in model.metadata_props if p.key == "ortable.steps")
 
 
-class Sides(torch.nn.Module):
-    """Three sides, with weights of their own and shared ones, and results of other sizes."""
+class ThreeBranches(torch.nn.Module):
+    """A model of three branches with shared and separate weights and results of several sizes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,7 +50,7 @@ class Sides(torch.nn.Module):
 
 
 class Windows(torch.nn.Module):
-    """Torch fixes the number of windows at 0 and 1."""
+    """A model with a number of windows, which torch specializes at 0 and 1."""
 
     def forward(self, x):
         n = x.shape[1] // 4
@@ -64,8 +63,8 @@ class Windows(torch.nn.Module):
         return both.sum(2)
 
 
-class Short(torch.nn.Module):
-    """Raises on one side."""
+class Raising(torch.nn.Module):
+    """A model of which one branch raises."""
 
     def forward(self, x):
         if x.shape[1] < 5:
@@ -74,13 +73,13 @@ class Short(torch.nn.Module):
 
 
 class Fixed(torch.nn.Module):
-    """Computes with the number, which torch fixes; no branch."""
+    """A model without branches that computes with a size as a number, which torch specializes."""
 
     def forward(self, x):
         return x * float(int(x.shape[1] * 1.5) == 9)
 
 
-class Writing(torch.nn.Module):
+class WritesInBranch(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("last", torch.zeros(4))
@@ -91,8 +90,8 @@ class Writing(torch.nn.Module):
         return x + self.last
 
 
-class Both(torch.nn.Module):
-    """A branch on a size and one on data."""
+class SizeAndDataBranches(torch.nn.Module):
+    """A model with a branch on a size and a branch on data."""
 
     def forward(self, x):
         y = x * 2 if x.shape[1] > 8 else x + 1
@@ -103,27 +102,27 @@ SHAPES = {"x": {0: "batch", 1: "n"}}
 
 
 @pytest.mark.parametrize(
-    ("module", "most"), [(Sides(), 3), (Windows(), 4)], ids=["sides", "windows"]
+    ("module", "count"), [(ThreeBranches(), 3), (Windows(), 4)], ids=["sides", "windows"]
 )
-def test_every_side_is_in_the_model(module, most) -> None:
+def test_every_side_is_in_the_model(module, count) -> None:
     model = to_onnx(module, (X,), dynamic_shapes=SHAPES, export_options=FALLBACK)
-    told = steps(model)
-    assert ifs(model.graph) == most - 1 and "branches on sizes: a program each" in told
-    assert re.search(r"a program each for .*n .*[<>]=? .*;", told), told
+    text = steps(model)
+    assert count_ifs(model.graph) == count - 1 and "branches on sizes: a program each" in text
+    assert re.search(r"a program each for .*n .*[<>]=? .*;", text), text
     for n in (2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 16, 25):
         args = (torch.rand(3, n, 4),)
         assert_same(model, module, args)
 
 
 def test_weights_are_in_the_model_once() -> None:
-    module = Sides()
+    module = ThreeBranches()
     model = to_onnx(module, (X,), dynamic_shapes=SHAPES, export_options=FALLBACK, rewrites="none")
-    named = [i.doc_string for i in model.graph.initializer if i.doc_string]
-    assert {"shared.bias", "long.bias", "scale"} <= set(named) and len(named) == len(set(named))
+    names = [i.doc_string for i in model.graph.initializer if i.doc_string]
+    assert {"shared.bias", "long.bias", "scale"} <= set(names) and len(names) == len(set(names))
 
 
 def test_a_program_takes_all_sizes_and_returns_what_the_module_does() -> None:
-    module = Sides()
+    module = ThreeBranches()
     program = export(module, (X,), dynamic_shapes=SHAPES, export_options=FALLBACK)
     for n in (6, 7, 20):
         x = torch.rand(2, n, 4)
@@ -133,32 +132,32 @@ def test_a_program_takes_all_sizes_and_returns_what_the_module_does() -> None:
 def test_validation_compares_on_both_sides() -> None:
     options = ExportOptions(fallback=True, guards="error", validate=True)
     builder = to_onnx(
-        Sides(), (X,), dynamic_shapes=SHAPES, export_options=options, validate=True,
+        ThreeBranches(), (X,), dynamic_shapes=SHAPES, export_options=options, validate=True,
         return_builder=True,
     )[1]  # fmt: skip
     assert builder.record.sides == 3 and builder.record.comparisons
 
 
 def test_what_is_left_out_is_said() -> None:
-    module = Short()
+    module = Raising()
     with pytest.warns(UserWarning, match=r"\(n >= 5\) and \(n <= 20\)\) or|or \(n >= 5\)"):
         model = to_onnx(
             module, (X,), dynamic_shapes=SHAPES, export_options=ExportOptions(fallback=True)
         )
-    assert "are left out: " in steps(model) and ifs(model.graph) == 1
+    assert "are left out: " in steps(model) and count_ifs(model.graph) == 1
     for n in (5, 6, 20, 21, 30):
         assert_same(model, module, (torch.rand(2, n, 4),))
 
 
 def test_a_range_of_the_caller_needs_no_other_side() -> None:
     model = to_onnx(
-        Short(), (X,), dynamic_shapes={"x": {1: Dim("n", min=5, max=20)}}, export_options=FALLBACK
+        Raising(), (X,), dynamic_shapes={"x": {1: Dim("n", min=5, max=20)}}, export_options=FALLBACK
     )
-    assert ifs(model.graph) == 0
+    assert count_ifs(model.graph) == 0
 
 
 def test_a_buffer_that_one_side_writes_is_refused_with_its_reason() -> None:
-    module = Writing()
+    module = WritesInBranch()
     with pytest.warns(UserWarning, match="n <= 8"):
         model = to_onnx(
             module, (X,), dynamic_shapes=SHAPES, export_options=ExportOptions(fallback=True)
@@ -168,7 +167,7 @@ def test_a_buffer_that_one_side_writes_is_refused_with_its_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "words"),
+    ("function", "message"),
     [
         (lambda x: x.sum(2) if x.shape[1] > 4 else x, "the dtype or rank of a result depends"),
         (lambda x: x.double() if x.shape[1] > 4 else x, "the dtype or rank of a result depends"),
@@ -178,13 +177,13 @@ def test_a_buffer_that_one_side_writes_is_refused_with_its_reason() -> None:
     ],
     ids=["rank", "dtype", "number", "data", "power"],
 )
-def test_sides_that_are_not_joined_are_refused_by_the_program(function, words) -> None:
+def test_sides_that_are_not_joined_are_refused_by_the_program(function, message) -> None:
     module = FunctionOfX(function)
     with pytest.warns(UserWarning, match="holds only"):
         program = export(
             module, (X,), dynamic_shapes=SHAPES, export_options=ExportOptions(fallback=True)
         )
-    assert words in str(program.report.steps)
+    assert message in str(program.report.steps)
     for n in (6, 9):
         torch.testing.assert_close(program(X[:, [0] * n]), module(X[:, [0] * n]))
     with pytest.raises(InputError, match=r"5 or more there|holds only for sizes"):
@@ -192,7 +191,7 @@ def test_sides_that_are_not_joined_are_refused_by_the_program(function, words) -
 
 
 def test_branches_on_sizes_and_on_data() -> None:
-    module = Both()
+    module = SizeAndDataBranches()
     options = ExportOptions(tracing=True, guards="error")
     model = to_onnx(module, (X,), dynamic_shapes=SHAPES, export_options=options)
     for n in (3, 8, 9, 14):
@@ -202,22 +201,22 @@ def test_branches_on_sizes_and_on_data() -> None:
 
 def test_without_a_fallback_there_is_one_side() -> None:
     with pytest.warns(UserWarning, match="n <= 8"):
-        model = to_onnx(Sides(), (X,), dynamic_shapes=SHAPES)
-    assert ifs(model.graph) == 0
+        model = to_onnx(ThreeBranches(), (X,), dynamic_shapes=SHAPES)
+    assert count_ifs(model.graph) == 0
 
 
 def test_conditions_that_cover_all_sizes_are_proved() -> None:
     n = sympy.Symbol("n", integer=True, positive=True)
     m = sympy.Symbol("m", integer=True, positive=True)
     odd, even = sympy.Eq(sympy.Mod(n, 2), 1), sympy.Eq(sympy.Mod(n, 2), 0)
-    half = sympy.Max(n, n - 3) > 9
+    large = sympy.Max(n, n - 3) > 9
     for conditions, expected in (
         ([[n > 8], [n <= 8]], []),
         ([[n > 8], [n < 8]], [{n: 8}]),
-        ([[n > 100], [n <= 50]], [{n: each} for each in range(51, 101)]),
+        ([[n > 100], [n <= 50]], [{n: size} for size in range(51, 101)]),
         ([[n > 8, m > 3], [n <= 8], [m <= 3]], []),
         ([[odd], [even]], []),
-        ([[half], [n < 9]], [{n: 9}]),
+        ([[large], [n < 9]], [{n: 9}]),
     ):
         cases = choose_size_cases(conditions, {})
         assert cases is not None and list(find_uncovered_sizes(conditions, cases)) == expected
@@ -230,4 +229,4 @@ def test_conditions_that_cover_all_sizes_are_proved() -> None:
 def test_nothing_is_said_twice() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
-        to_onnx(Sides(), (X,), dynamic_shapes=SHAPES, export_options=FALLBACK)
+        to_onnx(ThreeBranches(), (X,), dynamic_shapes=SHAPES, export_options=FALLBACK)

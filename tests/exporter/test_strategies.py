@@ -1,5 +1,4 @@
-"""ExportOptions: how torch makes the graph, which strategies are tried when one fails, what is
-saved and what is compared before the conversion."""
+"""ExportOptions: capture strategies, fallbacks, saved programs, and comparison with the module."""
 
 from __future__ import annotations
 
@@ -74,7 +73,7 @@ class Broken(torch.nn.Module):
 
 
 class Elsewhere(torch.nn.Module):
-    """Runs everywhere but in an export."""
+    """A model that runs in eager mode and raises during an export."""
 
     def forward(self, x):
         if torch.compiler.is_exporting():
@@ -82,13 +81,13 @@ class Elsewhere(torch.nn.Module):
         return x + 1
 
 
-class Whole(torch.nn.Module):
+class NoDecomposition(torch.nn.Module):
     def forward(self, x):
         return torch.ops.ortable_strategies.whole(x)
 
 
 class Counted(torch.nn.Module):
-    """Python code that gives another result each time."""
+    """A model that returns a different result for each call."""
 
     def forward(self, x):
         return x + random.random()
@@ -104,7 +103,7 @@ def steps(model: onnx.ModelProto) -> str:
 
 
 def export(module, *args, dynamic_shapes=None, **options):
-    """The model and the record of a conversion."""
+    """Return the model and the record of a conversion."""
     model, builder = to_onnx(
         module,
         args,
@@ -129,18 +128,18 @@ def test_both_modes_of_torch_export() -> None:
 
 def test_decomposition_tables_by_name() -> None:
     module = Neuron()
-    whole, _ = export(module, X)
-    none, record = export(module, X, decomposition_table="none")
-    assert operators(none) == operators(whole) and record.steps == []
+    undecomposed, _ = export(module, X)
+    without_table, record = export(module, X, decomposition_table="none")
+    assert operators(without_table) == operators(undecomposed) and record.steps == []
     for name in ("default", "all"):
         model, record = export(module, X, decomposition_table=name)
         assert f"decomposed with the table '{name}'" in steps(model)
-        assert len(model.graph.node) > len(whole.graph.node)
+        assert len(model.graph.node) > len(undecomposed.graph.node)
         assert_same(model, module, (X,))
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
         ({"decomposition_table": "core"}, r"\(None, 'none', 'default', 'all'\) or a dict"),
         ({"decomposition_table": {"relu": None}}, "maps overloads to functions"),
@@ -149,47 +148,47 @@ def test_decomposition_tables_by_name() -> None:
         ({"strict": 1}, "strict is True, False or None, not 1"),
     ],
 )
-def test_wrong_options_list_what_is_accepted(options, words) -> None:
-    with pytest.raises(OptionError, match=words):
+def test_wrong_options_list_what_is_accepted(options, message) -> None:
+    with pytest.raises(OptionError, match=message):
         ExportOptions(**options)
 
 
 def test_the_python_code_is_read_when_it_cannot_run() -> None:
-    """``len`` of a dynamic dimension is a number in Python, and so are the values of a constant."""
+    """Strict mode captures ``len`` of a dynamic dimension and numbers read from a constant."""
     shapes = {"x": {0: "rows"}}
     for module in (Mean(), Constant()):
         model, record = export(module, X, dynamic_shapes=shapes, validate=True)
         assert record.strategy == "torch.export, strict=True"
         assert "because torch.export, strict=False failed: " in steps(model)
         assert_same(model, module, (torch.rand(7, 6),))
-        with pytest.raises(ExportError) as caught:
+        with pytest.raises(ExportError) as raised:
             export(module, X, dynamic_shapes=shapes, strict=False)
-        assert "strict=True was tried" not in str(caught.value)
+        assert "strict=True was tried" not in str(raised.value)
 
 
 def test_an_error_names_both_ways_that_were_tried() -> None:
-    with pytest.raises(ExportError, match="an error raised by the model itself") as caught:
+    with pytest.raises(ExportError, match="an error raised by the model itself") as raised:
         export(Elsewhere(), X)
-    text = str(caught.value)
+    text = str(raised.value)
     assert "\ntorch.export, strict=True was tried after that: " in text
-    assert "does the model run" not in text  # it does
+    assert "does the model run" not in text  # the model runs in eager mode
 
 
 @pytest.mark.parametrize("option", ["strict", "tracing"])
 def test_no_other_strategy_beside_the_one_that_was_asked_for(option, monkeypatch) -> None:
-    calls = _counted(monkeypatch)
+    calls = _record_strict(monkeypatch)
     with pytest.raises(ExportError):
         export(Broken(), X, **{option: True})
     assert len(calls) == 1
 
 
 def test_what_reading_the_code_cannot_help_is_captured_once(monkeypatch) -> None:
-    calls = _counted(monkeypatch)
+    calls = _record_strict(monkeypatch)
     with pytest.raises(FunctionNotFoundError):
         export(Twice(), X)
     assert len(calls) == 1
     with pytest.raises(ExportError, match="register"):
-        export(Neuron(), Wrapped(X))
+        export(Neuron(), Unregistered(X))
     with pytest.raises(ExportError, match=r"a branch depends on the values[\s\S]*tracing=True"):
         export(Branch(), X)
     with pytest.raises(ExportError, match="raises on the example inputs, without"):
@@ -197,21 +196,21 @@ def test_what_reading_the_code_cannot_help_is_captured_once(monkeypatch) -> None
     assert len(calls) == 4
 
 
-def _counted(monkeypatch) -> list[bool]:
-    """The value of ``strict`` at each call of torch.export.export."""
+def _record_strict(monkeypatch) -> list[bool]:
+    """Record the value of ``strict`` at each call of torch.export.export."""
     calls: list[bool] = []
     original = torch.export.export
 
-    def counted(*args, **kwargs):
+    def export_and_record(*args, **kwargs):
         calls.append(kwargs["strict"])
         return original(*args, **kwargs)
 
-    monkeypatch.setattr(torch.export, "export", counted)
+    monkeypatch.setattr(torch.export, "export", export_and_record)
     return calls
 
 
-class Wrapped:
-    """A class that nobody registered."""
+class Unregistered:
+    """A class that is not registered with pytree."""
 
     def __init__(self, x):
         self.x = x
@@ -226,9 +225,9 @@ def test_tracing_wins_where_torch_export_fails_and_the_model_says_why(capsys) ->
         verbose=1,
     )
     assert builder.record.strategy == "tracing"
-    found = steps(model)
-    assert "because torch.export, strict=False failed" in found and "strict=True" not in found
-    assert "test_strategies.py" in found
+    text = steps(model)
+    assert "because torch.export, strict=False failed" in text and "strict=True" not in text
+    assert "test_strategies.py" in text
     assert "export; tracing; exported with tracing" in capsys.readouterr().out
     assert_same(model, Branch(), (-X,))
 
@@ -246,15 +245,15 @@ def test_draft_export_is_taken_when_it_only_guesses_shapes() -> None:
     def converter(graph, res, x):
         return graph.make_node("Identity", [x], res.outputs)
 
-    given = {"dispatcher": {"ortable_strategies::opaque": converter}}
+    options = {"dispatcher": {"ortable_strategies::opaque": converter}}
     with pytest.raises(ExportError, match="an operator without a shape function in torch"):
-        to_onnx(Opaque(), (X,), **given)
+        to_onnx(Opaque(), (X,), **options)
     model, builder = to_onnx(
         Opaque(),
         (X,),
         export_options=ExportOptions(fallback=True),
         return_builder=True,
-        **given,
+        **options,
     )
     assert builder.record.strategy == "torch.export.draft_export"
     assert "draft export: MISSING_FAKE_KERNEL" in steps(model)
@@ -273,22 +272,22 @@ def test_draft_export_is_refused_where_it_keeps_one_side_of_a_branch() -> None:
                 x = x * 2
             return x
 
-    with pytest.raises(ExportError) as caught:
+    with pytest.raises(ExportError) as raised:
         export(Endless(opaque), X, fallback=True)
-    text = str(caught.value)
+    text = str(raised.value)
     assert "draft_export: ExportError: the program holds for the example only" in text
     assert "DATA_DEPENDENT_ERROR" in text
-    with pytest.raises(ExportError) as caught:
+    with pytest.raises(ExportError) as raised:
         export(Endless(torch.neg), -X, fallback=True)
-    assert "more than 40 decisions in one run" in str(caught.value)
-    assert re.search("not tried, because they would fail too: .*draft_export", str(caught.value))
+    assert "more than 40 decisions in one run" in str(raised.value)
+    assert re.search("not tried, because they would fail too: .*draft_export", str(raised.value))
 
 
 def test_a_model_that_no_strategy_exports_gets_one_error_with_all_tries(monkeypatch) -> None:
-    calls = _counted(monkeypatch)
-    with pytest.raises(ExportError) as caught:
+    calls = _record_strict(monkeypatch)
+    with pytest.raises(ExportError) as raised:
         export(Elsewhere(), X, fallback=True)
-    lines = str(caught.value).splitlines()
+    lines = str(raised.value).splitlines()
     assert lines[0] == "no strategy could export Elsewhere:"
     names = [line.strip().partition(": ")[0] for line in lines[1:4]]
     assert names == [
@@ -297,7 +296,7 @@ def test_a_model_that_no_strategy_exports_gets_one_error_with_all_tries(monkeypa
         "not tried, because they would fail too",
     ]
     assert "not here" in lines[1] and "tracing, torch.export.draft_export" in lines[3]
-    assert caught.value.__cause__ is not None
+    assert raised.value.__cause__ is not None
     assert len(calls) == 2
 
 
@@ -312,27 +311,27 @@ def test_a_model_that_fails_in_eager_is_captured_once_and_left_as_it_is(monkeypa
             x.mul_(2)
             raise ValueError("bad thing")
 
-    module, x, calls = Counts(), X.clone(), _counted(monkeypatch)
-    words = r"raises on the example inputs, without torch.export too: ValueError: bad thing\n  at "
-    with pytest.raises(ExportError, match=words):
+    module, x, calls = Counts(), X.clone(), _record_strict(monkeypatch)
+    error = r"raises on the example inputs, without torch.export too: ValueError: bad thing\n  at "
+    with pytest.raises(ExportError, match=error):
         export(module, x, fallback=True)
     assert len(calls) == 1
     assert module.count.item() == 0 and torch.equal(x, X)
 
 
-class Calls:
-    """State that only a copy of the module keeps apart."""
+class CallCounter:
+    """Mutable state that is restored only by copying the module."""
 
     def __init__(self) -> None:
         self.number = 0
 
 
-class Surroundings(torch.nn.Module):
-    """Runs in eager mode where gradients and autocast are as the caller has them."""
+class NeedsContext(torch.nn.Module):
+    """A model that runs in eager mode only with the caller's gradient and autocast modes."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.linear, self.calls = torch.nn.Linear(6, 3), Calls()
+        self.linear, self.calls = torch.nn.Linear(6, 3), CallCounter()
 
     def forward(self, x):
         if torch.compiler.is_exporting():
@@ -345,11 +344,11 @@ class Surroundings(torch.nn.Module):
 
 
 def test_the_question_whether_a_model_runs_is_asked_as_the_caller_would() -> None:
-    module, x = Surroundings(), torch.rand(4, 6, requires_grad=True)
-    with torch.autocast("cpu", dtype=torch.bfloat16), pytest.raises(ExportError) as caught:
+    module, x = NeedsContext(), torch.rand(4, 6, requires_grad=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16), pytest.raises(ExportError) as raised:
         export(module, x)
-    assert "not here" in str(caught.value)
-    assert "without torch.export too" not in str(caught.value)
+    assert "not here" in str(raised.value)
+    assert "without torch.export too" not in str(raised.value)
     assert module.calls.number == 0
     with pytest.raises(ExportError, match=r"without torch.export too: ValueError: computed in"):
         export(module, x)
@@ -357,9 +356,9 @@ def test_the_question_whether_a_model_runs_is_asked_as_the_caller_would() -> Non
 
 
 def test_an_operator_that_nothing_takes_apart_is_said_at_once(monkeypatch) -> None:
-    calls = _counted(monkeypatch)
+    calls = _record_strict(monkeypatch)
     with pytest.raises(FunctionNotFoundError, match="load_specs"):
-        export(Whole(), X, fallback=True)
+        export(NoDecomposition(), X, fallback=True)
     assert len(calls) == 1
 
 
@@ -383,9 +382,9 @@ def test_the_exported_program_is_saved_with_its_text(tmp_path) -> None:
     export(module, X, save_ep=path, decomposition_table="default")
     loaded = torch.export.load(path)
     torch.testing.assert_close(loaded.module()(X), module(X))
-    # as torch made it, before the decompositions
+    # the saved program is the one before decompositions
     assert "aten.hardswish" in (tmp_path / "neuron.pt2.graph").read_text(encoding="utf-8")
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["neuron.pt2", "neuron.pt2.graph"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["neuron.pt2", "neuron.pt2.graph"]
     assert_same(to_onnx(loaded), module, (X,))
 
 
@@ -394,7 +393,7 @@ def test_a_program_that_cannot_be_saved_leaves_nothing_behind(tmp_path) -> None:
         export(Neuron(), X, save_ep=tmp_path / "missing" / "neuron.pt2")
 
     with pytest.raises(ExportError, match=r"save_ep: torch cannot save the exported program"):
-        export(Unsaved(), X, save_ep=tmp_path / "m.pt2")
+        export(Unserializable(), X, save_ep=tmp_path / "m.pt2")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -403,8 +402,8 @@ class Point:
         self.x = x
 
 
-class Unsaved(torch.nn.Module):
-    """Returns a class whose structure has no serialised form."""
+class Unserializable(torch.nn.Module):
+    """A model that returns a class whose pytree structure cannot be serialized."""
 
     def forward(self, x):
         return Point(x)
@@ -459,7 +458,7 @@ def test_dynamic_shapes_hold_in_every_strategy() -> None:
 
 def test_a_free_dimension_that_decompositions_fix_is_refused_with_advice() -> None:
     program = torch.export.export(torch.nn.ReLU(), (torch.rand(3, 2),))
-    with pytest.raises(ExportError, match="a decomposition made it constant") as caught:
+    with pytest.raises(ExportError, match="a decomposition made it constant") as raised:
         exported_program._check_free({"input": (None, 2)}, program)
-    assert "dimension 0 of input 'input' is 3" in caught.value.message
-    assert caught.value.advice[0].startswith("What to do: export inside of ortable.bypass_")
+    assert "dimension 0 of input 'input' is 3" in raised.value.message
+    assert raised.value.advice[0].startswith("What to do: export inside of ortable.bypass_")

@@ -1,4 +1,4 @@
-"""torch.onnx.ops: nodes that the user writes into the torch graph, and operators of opset 23."""
+"""torch.onnx.ops: symbolic nodes and operators of opset 23; number arguments in torch.vmap."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def module_of(function) -> torch.nn.Module:
 
 def symbolic(name: str, attributes: Any = None, **options: Any) -> torch.nn.Module:
     def call(x, *more):
-        given = {"dtype": x.dtype, "shape": x.shape, **options}
-        return torch.onnx.ops.symbolic(name, (x, *more), attributes, **given)
+        arguments = {"dtype": x.dtype, "shape": x.shape, **options}
+        return torch.onnx.ops.symbolic(name, (x, *more), attributes, **arguments)
 
     return module_of(call)
 
@@ -39,19 +39,19 @@ def properties(node: onnx.NodeProto) -> dict[str, str]:
 def test_metadata_of_the_user_stands_beside_ours() -> None:
     module = symbolic("my.domain::Op", metadata_props={"who": "me", "source": "mine"}, version=1)
     (node,) = to_onnx(module, (torch.rand(2),)).graph.node
-    found = properties(node)
-    assert found["who"] == "me" and found["source"] == "mine"
-    assert found["aten_target"] == "onnx_symbolic._symbolic.default"
+    metadata = properties(node)
+    assert metadata["who"] == "me" and metadata["source"] == "mine"
+    assert metadata["aten_target"] == "onnx_symbolic._symbolic.default"
 
 
 def test_every_kind_of_attribute_is_kept() -> None:
-    given = {
+    attributes = {
         "name": "a", "inputs": [1, 2], "domain": 1.5, "flag": True,
         "floats": [1.0, 2], "texts": ["a"],
     }  # fmt: skip
-    (node,) = to_onnx(symbolic("my.domain::Op", given), (torch.rand(2),)).graph.node
-    found = {each.name: get_attribute_value(each) for each in node.attribute}
-    assert found == {
+    (node,) = to_onnx(symbolic("my.domain::Op", attributes), (torch.rand(2),)).graph.node
+    result = {attribute.name: get_attribute_value(attribute) for attribute in node.attribute}
+    assert result == {
         "name": b"a", "inputs": [1, 2], "domain": 1.5, "flag": 1, "floats": [1.0, 2.0],
         "texts": [b"a"],
     }  # fmt: skip
@@ -82,11 +82,11 @@ def test_a_type_or_shape_that_onnx_contradicts_is_an_error() -> None:
 
 def test_several_outputs_with_dynamic_shapes() -> None:
     def call(x):
-        values, places = torch.onnx.ops.symbolic_multi_out(
+        values, indices = torch.onnx.ops.symbolic_multi_out(
             "TopK", (x, torch.tensor([2])), {"axis": 1}, dtypes=(x.dtype, torch.int64),
             shapes=((x.shape[0], 2), (x.shape[0], 2)), metadata_props={"k": "two"},
         )  # fmt: skip
-        return values + 0, places
+        return values + 0, indices
 
     model = to_onnx(module_of(call), (torch.rand(3, 4),), dynamic_shapes={"x": {0: "n"}})
     topk = next(node for node in model.graph.node if node.op_type == "TopK")
@@ -117,8 +117,8 @@ CALLS = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_operators_of_opset_23_are_one_node_there(name) -> None:
-    function, make = CALLS[name]
-    args = tuple(make())
+    function, make_args = CALLS[name]
+    args = tuple(make_args())
     module = module_of(function)
     model = to_onnx(module, args, target_opset=23)
     assert [node.op_type for node in model.graph.node] == [name]
@@ -128,8 +128,8 @@ def test_operators_of_opset_23_are_one_node_there(name) -> None:
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("opset", [18, 22])
 def test_operators_of_opset_23_are_written_out_below(name, opset) -> None:
-    function, make = CALLS[name]
-    args = tuple(make())
+    function, make_args = CALLS[name]
+    args = tuple(make_args())
     module = module_of(function)
     model = to_onnx(module, args, target_opset=opset)
     assert name not in [node.op_type for node in model.graph.node]
@@ -138,10 +138,10 @@ def test_operators_of_opset_23_are_written_out_below(name, opset) -> None:
     assert_same(model, module, args)
 
 
-# -- torch.arange between sizes of an input, with steps that count down and steps that are floats
+# -- torch.arange between sizes of an input, with negative and float steps
 
 
-class Counts(torch.nn.Module):
+class RangeOfSize(torch.nn.Module):
     def __init__(self, function: Callable[[int], torch.Tensor]) -> None:
         super().__init__()
         self.function = function
@@ -163,13 +163,13 @@ class Counts(torch.nn.Module):
     ids=["down", "down in ints", "halves", "thirds", "twos", "float end"],
 )
 def test_a_range_between_sizes(function) -> None:
-    module = Counts(function)
+    module = RangeOfSize(function)
     model = to_onnx(module, (torch.rand(5),), dynamic_shapes={"x": {0: "n"}})
     for size in (5, 2, 8):
         assert_same(model, module, (torch.rand(size),))
 
 
-# -- torch.vmap: torch writes numbers into the graph where operators take tensors
+# -- torch.vmap, whose graphs have numbers as arguments of type tensor
 
 
 X = torch.tensor([-1.0, 0.5, 2.0])

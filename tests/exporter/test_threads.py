@@ -1,5 +1,4 @@
-"""Exports in several threads at once, of one model and of several, beside compilations, calls and
-files: each is right, and what torch and the models are afterwards is what they were."""
+"""Concurrent exports, compilations, calls and saves; afterwards torch's state is restored."""
 
 from __future__ import annotations
 
@@ -23,14 +22,14 @@ from ortable.exporter.observation.proof import preserve_state
 from tests.backend.threads import in_threads
 from tests.process_state import process_state
 
-from .test_workarounds import restored
+from .test_workarounds import is_torch_restored
 
 EXAMPLE, X = torch.linspace(-1, 1, 20).reshape(5, 4), torch.linspace(-2, 1, 28).reshape(7, 4)
 ROWS = ({0: "rows"},)
 
 
 class Layers(torch.nn.Module):
-    """Calls one part several times, so that torch's tracing has names to mix up."""
+    """Calls one submodule several times, so that tracing has names that can clash."""
 
     def __init__(self, count: int) -> None:
         super().__init__()
@@ -44,71 +43,70 @@ class Layers(torch.nn.Module):
 
 
 @pytest.fixture
-def quick_turns() -> Iterator[None]:
-    """Threads take turns a hundred times as often as usual."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(before / 100)
+def short_switch_interval() -> Iterator[None]:
+    """Reduce the interpreter's thread switch interval to a hundredth."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(interval / 100)
     yield
-    sys.setswitchinterval(before)
+    sys.setswitchinterval(interval)
 
 
-def _held(module: torch.nn.Module) -> Any:
+def _get_identity(module: torch.nn.Module) -> Any:
     tensors = [*module.named_parameters(), *module.named_buffers()]
-    return set(vars(module)), [(name, id(each)) for name, each in tensors]
+    return set(vars(module)), [(name, id(tensor)) for name, tensor in tensors]
 
 
-@pytest.mark.usefixtures("quick_turns")
+@pytest.mark.usefixtures("short_switch_interval")
 @pytest.mark.parametrize("strict", [False, True])
 def test_each_is_right_and_nothing_is_left(tmp_path: Path, strict: bool) -> None:
-    """Strict exports beside each other alone: torch throws away what is compiled meanwhile, and
-    ends the process when another thread calls it."""
-    shared, alone = Layers(2).eval(), Layers(3).eval()
+    """In strict mode no thread calls compiled models: torch frees them, and a call crashes."""
+    shared, separate = Layers(2).eval(), Layers(3).eval()
     fresh = [Layers(count).eval() for count in (1, 2, 3)]
-    # made before: while torch exports, torch.compile returns the model as it is, in all threads
-    models = {each: torch.compile(each, backend="ortable", dynamic=False) for each in fresh}
+    # compiled first: during an export, torch.compile returns the model unchanged in all threads
+    models = {net: torch.compile(net, backend="ortable", dynamic=False) for net in fresh}
     with torch.no_grad():
-        wanted = {each: each(X) for each in (shared, alone, *fresh)}
+        expected = {net: net(X) for net in (shared, separate, *fresh)}
     program = ortable.export(shared, (EXAMPLE,), dynamic_shapes=ROWS)
-    before, state = [_held(shared), _held(alone)], process_state()
+    before, state = [_get_identity(shared), _get_identity(separate)], process_state()
 
-    def export(module: Layers, region: Any) -> None:
+    def export_repeatedly(module: Layers, region: Any) -> None:
         for _ in range(3):
             with region():
-                made = ortable.export(
+                exported = ortable.export(
                     module, (EXAMPLE,), dynamic_shapes=ROWS,
                     export_options=ExportOptions(strict=strict), validate=True,
                 )  # fmt: skip
-            torch.testing.assert_close(made(X), wanted[module])
+            torch.testing.assert_close(exported(X), expected[module])
 
-    def compiled() -> None:
+    def call_compiled() -> None:
         for module, model in models.items():
             result = model(X)
-            torch.testing.assert_close(result, wanted[module])
+            torch.testing.assert_close(result, expected[module])
             result.sum().backward()
 
-    def called() -> None:
+    def call_program() -> None:
         for number in range(10):
-            torch.testing.assert_close(program(X), wanted[shared])
+            torch.testing.assert_close(program(X), expected[shared])
             path = tmp_path / f"{number % 2}.onnx"
             program.save(path, external_data=True)
             assert onnxruntime.InferenceSession(path).get_inputs()[0].name == "x"
 
-    works: list[Callable[[], None]] = [
-        lambda: export(shared, nullcontext),
-        lambda: export(shared, bypass_export_some_errors),
-        lambda: export(alone, nullcontext),
-        lambda: export(alone, bypass_export_some_errors),
-        called,
-        *([] if strict else [compiled]),
+    tasks: list[Callable[[], None]] = [
+        lambda: export_repeatedly(shared, nullcontext),
+        lambda: export_repeatedly(shared, bypass_export_some_errors),
+        lambda: export_repeatedly(separate, nullcontext),
+        lambda: export_repeatedly(separate, bypass_export_some_errors),
+        call_program,
+        *([] if strict else [call_compiled]),
     ]
-    in_threads(len(works), lambda number: works[number]())
-    assert [_held(shared), _held(alone)] == before
+    in_threads(len(tasks), lambda number: tasks[number]())
+    assert [_get_identity(shared), _get_identity(separate)] == before
     assert process_state() == state
-    assert restored() and not torch.onnx.is_in_onnx_export()
+    assert is_torch_restored() and not torch.onnx.is_in_onnx_export()
 
 
-class Pausing(torch.nn.Module):
-    """Stops in the middle of its first call until somebody lets it go on."""
+class Blocking(torch.nn.Module):
+    """Blocks in forward until its event ``go`` is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -120,32 +118,32 @@ class Pausing(torch.nn.Module):
         return x + 1
 
 
-def _beside_an_export(work: Callable[[], Any]) -> bool:
-    """Whether something ends while a module is exported; errors of both are raised."""
-    module, ended = Pausing().eval(), threading.Event()
-    seen: list[bool] = []
+def _ends_during_export(work: Callable[[], Any]) -> bool:
+    """Return whether ``work`` ends during an export; errors of both threads are raised."""
+    module, work_ended = Blocking().eval(), threading.Event()
+    results: list[bool] = []
 
-    def exported() -> None:
+    def run_export() -> None:
         program = ortable.export(module, (EXAMPLE,), export_options=ExportOptions(strict=False))
         assert torch.equal(program(EXAMPLE), EXAMPLE + 1)
 
-    def worked() -> None:
+    def run_work() -> None:
         assert module.inside.wait(60)
         work()
-        ended.set()
+        work_ended.set()
 
-    def watched() -> None:
+    def watch() -> None:
         assert module.inside.wait(60)
-        seen.append(ended.wait(1.5))
+        results.append(work_ended.wait(1.5))
         module.go.set()
 
-    works = (exported, worked, watched)
-    in_threads(3, lambda number: works[number]())
-    return seen[0]
+    tasks = (run_export, run_work, watch)
+    in_threads(3, lambda number: tasks[number]())
+    return results[0]
 
 
-def _exported_by_a_backend() -> None:
-    """The thread has torch's lock of compilations when it asks for a turn."""
+def _export_in_backend() -> None:
+    """Export while the thread holds torch's compilation lock."""
 
     def backend(graph_module: Any, example_inputs: Any) -> Any:
         program = ortable.export(graph_module, tuple(example_inputs))
@@ -158,15 +156,15 @@ def _exported_by_a_backend() -> None:
 def test_exports_compilations_and_comparisons_wait_for_each_other() -> None:
     module = Layers(1).eval()
     program = ortable.export(module, (EXAMPLE,), dynamic_shapes=ROWS)
-    with ortable.observe(module) as seen:
+    with ortable.observe(module) as observation:
         module(EXAMPLE), module(X)
     for work in (
         lambda: ortable.to_onnx(module, (EXAMPLE,)),
         lambda: program.validate().check(),
-        lambda: seen.prove(program),
-        _exported_by_a_backend,
+        lambda: observation.prove(program),
+        _export_in_backend,
     ):
-        assert not _beside_an_export(work)
+        assert not _ends_during_export(work)
 
 
 def test_calls_and_files_wait_for_no_export(tmp_path: Path) -> None:
@@ -179,32 +177,34 @@ def test_calls_and_files_wait_for_no_export(tmp_path: Path) -> None:
         torch.testing.assert_close(program(X), compiled(X))
         program.save(tmp_path / "m.onnx")
 
-    assert _beside_an_export(work)
+    assert _ends_during_export(work)
 
 
 def test_regions_that_begin_and_end_in_turn_leave_nothing() -> None:
-    """The second begins before the first one ends; sizes of 1 are torch's setting of a thread."""
+    """The regions overlap; torch's setting for sizes of 1 is thread-local."""
     first_inside, second_inside, first_done = (threading.Event() for _ in range(3))
-    seen: dict[str, bool] = {}
+    settings: dict[str, bool] = {}
 
-    def regions(number: int) -> None:
+    def enter_region(number: int) -> None:
         if number == 0:
             with bypass_export_some_errors():
                 first_inside.set()
                 assert second_inside.wait(60)
-            seen["first, afterwards"] = compat.fx_config.backed_size_oblivious
+            settings["first, afterwards"] = compat.fx_config.backed_size_oblivious
             first_done.set()
             return
         assert first_inside.wait(60)
         with bypass_export_some_errors():
             second_inside.set()
             assert first_done.wait(60)
-            seen["second, inside"] = compat.fx_config.backed_size_oblivious
-        seen["second, afterwards"] = compat.fx_config.backed_size_oblivious
+            settings["second, inside"] = compat.fx_config.backed_size_oblivious
+        settings["second, afterwards"] = compat.fx_config.backed_size_oblivious
 
-    in_threads(2, regions)
-    assert seen == {"first, afterwards": False, "second, inside": True, "second, afterwards": False}
-    assert restored()
+    in_threads(2, enter_region)
+    assert settings == {
+        "first, afterwards": False, "second, inside": True, "second, afterwards": False
+    }  # fmt: skip
+    assert is_torch_restored()
 
 
 def test_two_that_explain_leave_what_dynamo_has_seen() -> None:
@@ -212,7 +212,7 @@ def test_two_that_explain_leave_what_dynamo_has_seen() -> None:
     before = dict(state)
     inside, ended = threading.Event(), threading.Event()
 
-    class Waits(torch.nn.Module):
+    class WaitsInForward(torch.nn.Module):
         @torch.compiler.disable
         def wait(self) -> None:
             inside.set()
@@ -222,20 +222,20 @@ def test_two_that_explain_leave_what_dynamo_has_seen() -> None:
             self.wait()
             return x.sin()
 
-    def explained(number: int) -> None:
+    def explain_in_turn(number: int) -> None:
         if number == 0:
-            ortable.explain(Waits(), X)
+            ortable.explain(WaitsInForward(), X)
             ended.set()
             return
         assert inside.wait(60)
-        ortable.explain(Waits(), X)
+        ortable.explain(WaitsInForward(), X)
 
-    state["somebody's"] = before["somebody's"] = object()  # type: ignore[index,assignment]
+    state["other_entry"] = before["other_entry"] = object()  # type: ignore[index,assignment]
     try:
-        in_threads(2, explained)
+        in_threads(2, explain_in_turn)
         assert dict(state) == before
     finally:
-        state.pop("somebody's", None)  # type: ignore[call-overload]
+        state.pop("other_entry", None)  # type: ignore[call-overload]
 
 
 def test_what_a_call_that_raises_has_written_is_put_back() -> None:
@@ -247,39 +247,39 @@ def test_what_a_call_that_raises_has_written_is_put_back() -> None:
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
 
 
-def _exported_in_a_child() -> str:
-    """What an export says in a forked process."""
+def _export_in_child() -> str:
+    """Return the outcome of an export in a forked process as text."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             signal.alarm(60)
             program = ortable.export(torch.nn.Tanh(), (X,))
-            said = f"equal: {torch.allclose(program(X), X.tanh())}"
+            outcome = f"equal: {torch.allclose(program(X), X.tanh())}"
         except Exception as error:
-            said = f"{type(error).__name__}: {error}"
-        os.write(writer, said.encode())
+            outcome = f"{type(error).__name__}: {error}"
+        os.write(writer, outcome.encode())
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as stream:
-        said = stream.read()
+        outcome = stream.read()
     os.waitpid(child, 0)
-    return said
+    return outcome
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform does not fork")
 def test_a_process_that_is_forked_within_an_export_does_not_wait_for_it() -> None:
-    module = Pausing()
+    module = Blocking()
     options = ExportOptions(strict=False)
     ortable.export(torch.nn.Tanh(), (X,))
-    assert _exported_in_a_child() == "equal: True"
-    exporting = threading.Thread(
+    assert _export_in_child() == "equal: True"
+    export_thread = threading.Thread(
         target=lambda: ortable.export(module, (X,), export_options=options)
     )
-    exporting.start()
+    export_thread.start()
     assert module.inside.wait(60)
-    said = _exported_in_a_child()
+    outcome = _export_in_child()
     module.go.set()
-    exporting.join(60)
-    assert said.startswith("ExportError: this process was forked while another thread")
-    assert _exported_in_a_child() == "equal: True"
+    export_thread.join(60)
+    assert outcome.startswith("ExportError: this process was forked while another thread")
+    assert _export_in_child() == "equal: True"

@@ -1,5 +1,4 @@
-"""Habits of torch.onnx.export: its arguments are taken by to_onnx where they mean the same, and
-answered with our words where they do not."""
+"""Arguments of torch.onnx.export in calls of to_onnx: equivalents, and errors with advice."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from ortable import to_onnx
 from ortable.errors import ArgumentError, InputError
 from ortable.exporter import arguments
 
-HABITS = [
+EQUIVALENT_ARGUMENTS = [
     ({"opset_version": 20}, {"target_opset": 20}),
     ({"verify": True}, {"validate": True}),
     ({"do_constant_folding": True, "export_params": True, "dynamo": True}, {}),
@@ -24,12 +23,12 @@ HABITS = [
 ]
 
 
-@pytest.mark.parametrize(("theirs", "ours"), HABITS)
-def test_arguments_of_torch_onnx_that_mean_the_same_are_taken(theirs, ours, capsys) -> None:
+@pytest.mark.parametrize(("torch_kwargs", "kwargs"), EQUIVALENT_ARGUMENTS)
+def test_arguments_of_torch_onnx_that_mean_the_same_are_taken(torch_kwargs, kwargs, capsys) -> None:
     model, args = torch.nn.Linear(3, 2), (torch.rand(4, 3),)
-    taken, expected = to_onnx(model, args, **theirs), to_onnx(model, args, **ours)
-    assert taken.graph == expected.graph
-    assert taken.opset_import == expected.opset_import
+    converted, expected = to_onnx(model, args, **torch_kwargs), to_onnx(model, args, **kwargs)
+    assert converted.graph == expected.graph
+    assert converted.opset_import == expected.opset_import
 
 
 def test_the_third_argument_may_be_the_file_as_in_torch_onnx(tmp_path) -> None:
@@ -39,7 +38,7 @@ def test_the_third_argument_may_be_the_file_as_in_torch_onnx(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("theirs", "words"),
+    ("torch_kwargs", "message"),
     [
         ({"external_data": True}, r"large_model=True"),
         ({"dump_exported_program": True}, r"ExportOptions\(save_ep='model.pt2'\)"),
@@ -59,15 +58,15 @@ def test_the_third_argument_may_be_the_file_as_in_torch_onnx(tmp_path) -> None:
         ({"nonsense": 1}, r"no argument 'nonsense'\n  It has mod, args"),
     ],
 )
-def test_other_words_are_answered_with_ours(theirs, words) -> None:
-    with pytest.raises(ArgumentError, match=words) as caught:
-        to_onnx(torch.nn.Linear(3, 2), (torch.rand(4, 3),), **theirs)
-    assert isinstance(caught.value, TypeError)
+def test_other_words_are_answered_with_ours(torch_kwargs, message) -> None:
+    with pytest.raises(ArgumentError, match=message) as raised:
+        to_onnx(torch.nn.Linear(3, 2), (torch.rand(4, 3),), **torch_kwargs)
+    assert isinstance(raised.value, TypeError)
 
 
 def test_dynamic_axes_are_written_as_dynamic_shapes() -> None:
     axes = {"x": {0: "batch"}, "y": [0, 1]}
-    with pytest.raises(ArgumentError) as caught:
+    with pytest.raises(ArgumentError) as raised:
         to_onnx(
             torch.nn.Linear(3, 2),
             (torch.rand(4, 3),),
@@ -75,14 +74,14 @@ def test_dynamic_axes_are_written_as_dynamic_shapes() -> None:
             output_names=["y"],
             dynamic_axes=axes,
         )
-    assert "Here: dynamic_shapes={'input': {0: 'batch'}}" in str(caught.value)
-    assert "output_dynamic_shapes={'y': {0: 'y_0', 1: 'y_1'}}" in str(caught.value)
+    assert "Here: dynamic_shapes={'input': {0: 'batch'}}" in str(raised.value)
+    assert "output_dynamic_shapes={'y': {0: 'y_0', 1: 'y_1'}}" in str(raised.value)
 
 
 def test_every_argument_of_torch_onnx_has_an_answer() -> None:
-    ours = set(inspect.signature(to_onnx).parameters)
-    theirs = set(inspect.signature(torch.onnx.export).parameters)
-    assert theirs - ours - set(arguments.TORCH_ONNX_ALIASES) == {"dynamic_axes"}
+    names = set(inspect.signature(to_onnx).parameters)
+    torch_names = set(inspect.signature(torch.onnx.export).parameters)
+    assert torch_names - names - set(arguments.TORCH_ONNX_ALIASES) == {"dynamic_axes"}
 
 
 def test_an_argument_twice_is_refused() -> None:

@@ -1,5 +1,4 @@
-"""ExportOptions(tracing=True): branches on the values of tensors, which torch.export refuses,
-become an If with both sides; nothing else is specialised."""
+"""ExportOptions(tracing=True): export of branches on tensor values as If nodes."""
 
 from __future__ import annotations
 
@@ -22,15 +21,15 @@ def steps(model) -> str:
     return next(p.value for p in model.metadata_props if p.key == "ortable.steps")
 
 
-def ifs(graph) -> int:
-    """The If nodes of a graph and of the branches inside."""
+def count_ifs(graph) -> int:
+    """Return the number of If nodes in a graph and its subgraphs."""
     inner = [a.g for node in graph.node for a in node.attribute if a.HasField("g")]
-    return sum(node.op_type == "If" for node in graph.node) + sum(ifs(each) for each in inner)
+    return sum(node.op_type == "If" for node in graph.node) + sum(count_ifs(g) for g in inner)
 
 
-def traced(module, *args, dynamic_shapes=None, kwargs=None, rewrites="default"):
-    """The model of a module that torch.export refuses."""
-    with pytest.raises(Exception):  # noqa: B017 (torch raises what it likes)
+def export_traced(module, *args, dynamic_shapes=None, kwargs=None, rewrites="default"):
+    """Export with tracing a module that torch.export rejects."""
+    with pytest.raises(Exception):  # noqa: B017 (torch raises many types)
         torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes)
     return to_onnx(
         module,
@@ -43,7 +42,7 @@ def traced(module, *args, dynamic_shapes=None, kwargs=None, rewrites="default"):
 
 
 class Choice(torch.nn.Module):
-    """Weights on each side, one for both, a buffer, and constants of the code."""
+    """A branch with weights on each side, a shared weight, a buffer and constants."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,8 +59,7 @@ class Choice(torch.nn.Module):
 
 
 class Several(torch.nn.Module):
-    """Nested decisions, several results: some that depend on them, some that do not, and such that
-    are no tensors."""
+    """Nested branches; some results depend on them, some do not, and some are no tensors."""
 
     def forward(self, x, y, scale=2):
         z = x * scale
@@ -86,7 +84,7 @@ class Checked(torch.nn.Module):
 
 
 class Bounded(torch.nn.Module):
-    """A loop that stops early."""
+    """A loop with an early exit that depends on data."""
 
     def forward(self, x):
         for _ in range(3):
@@ -97,7 +95,7 @@ class Bounded(torch.nn.Module):
 
 
 class Layers(torch.nn.Module):
-    """A decision in a submodule, called twice."""
+    """A submodule with a branch, called twice."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -113,8 +111,8 @@ class Layers(torch.nn.Module):
 @pytest.mark.parametrize("dynamic_shapes", [None, {"x": {0: Dim("n")}}], ids=["static", "dynamic"])
 def test_both_sides_of_a_branch_with_weights(dynamic_shapes) -> None:
     module = Choice()
-    model = traced(module, X, dynamic_shapes=dynamic_shapes)
-    assert ifs(model.graph) == 1
+    model = export_traced(module, X, dynamic_shapes=dynamic_shapes)
+    assert count_ifs(model.graph) == 1
     assert "traced: 2 paths, diverging at" in steps(model) and "test_tracing.py:" in steps(model)
     for args in ((X,), (-50 * X,)):
         assert_same(model, module, args)
@@ -126,9 +124,9 @@ def test_both_sides_of_a_branch_with_weights(dynamic_shapes) -> None:
 
 def test_weights_keep_their_names_in_the_state_dict() -> None:
     module = Choice()
-    model = traced(module, X, rewrites="none")  # a rule would take up the factor
-    named = {i.doc_string for i in model.graph.initializer if i.doc_string}
-    assert set(module.state_dict()) <= named
+    model = export_traced(module, X, rewrites="none")  # a rewrite would fold the factor
+    names = {i.doc_string for i in model.graph.initializer if i.doc_string}
+    assert set(module.state_dict()) <= names
 
 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
@@ -136,20 +134,20 @@ def test_nested_decisions_and_several_results(dynamic) -> None:
     n = Dim("n")
     shapes = {"x": {0: n}, "y": {0: n}, "scale": None} if dynamic else None
     module, y = Several(), torch.rand(4, 6)
-    model = traced(module, X, y, 3, dynamic_shapes=shapes)
-    assert ifs(model.graph) == 3
+    model = export_traced(module, X, y, 3, dynamic_shapes=shapes)
+    assert count_ifs(model.graph) == 3
     size = 7 if dynamic else 4
     a, b = torch.rand(size, 6), torch.rand(size, 6)
     for args in ((a, b), (a, -b), (-a, b), (-a, -b), (-a, 9 * b), (a * 0, b)):
-        assert_same(to_onnx_inputs(model), module_with(module, 3), args)
+        assert_same(check_input_names(model), bind_scale(module, 3), args)
 
 
-def to_onnx_inputs(model):
+def check_input_names(model):
     assert [value.name for value in model.graph.input] == ["x", "y"]
     return model
 
 
-def module_with(module, scale):
+def bind_scale(module, scale):
     class Bound(torch.nn.Module):
         def forward(self, x, y):
             return module(x, y, scale)
@@ -159,14 +157,14 @@ def module_with(module, scale):
 
 def test_keyword_arguments() -> None:
     module, y = Several(), torch.rand(4, 6)
-    model = traced(module, X, kwargs={"y": y})
+    model = export_traced(module, X, kwargs={"y": y})
     for sign in (1, -1):
         assert_same(model, module, (X,), {"y": sign * y})
 
 
 def test_checks_of_the_inputs_are_left_out_and_the_model_says_so() -> None:
-    model = traced(Checked(), X)
-    assert ifs(model.graph) == 0
+    model = export_traced(Checked(), X)
+    assert count_ifs(model.graph) == 0
     assert "left out: AssertionError raised at" in steps(model)
     assert "left out: ValueError raised at" in steps(model)
     assert "exported model is correct for inputs that do not raise it" in steps(model)
@@ -174,15 +172,15 @@ def test_checks_of_the_inputs_are_left_out_and_the_model_says_so() -> None:
 
 
 def test_a_loop_that_stops_early() -> None:
-    model = traced(Bounded(), X)
-    assert ifs(model.graph) == 3
+    model = export_traced(Bounded(), X)
+    assert count_ifs(model.graph) == 3
     for scale in (0.01, 1, 1.7, 2.1, 10):
         assert_same(model, Bounded(), (scale * X,))
 
 
 def test_decisions_in_submodules_that_are_called_twice() -> None:
     module = Layers()
-    model = traced(module, X, dynamic_shapes={"x": {0: Dim("n")}}, rewrites="none")
+    model = export_traced(module, X, dynamic_shapes={"x": {0: Dim("n")}}, rewrites="none")
     assert "traced: 4 paths" in steps(model)
     for scale in (1, -50, 50):
         assert_same(model, module, (scale * torch.rand(3, 6),))
@@ -190,7 +188,7 @@ def test_decisions_in_submodules_that_are_called_twice() -> None:
 
 
 def test_a_truth_value_that_is_no_boolean_and_one_that_is_written_to() -> None:
-    class Written(torch.nn.Module):
+    class WritesCondition(torch.nn.Module):
         def forward(self, x):
             count = (x > 1).sum().reshape(1)
             y = x + 1
@@ -199,34 +197,34 @@ def test_a_truth_value_that_is_no_boolean_and_one_that_is_written_to() -> None:
             count.zero_()
             return y.add_(1), count
 
-    model = traced(Written(), X)
+    model = export_traced(WritesCondition(), X)
     for scale in (0.1, 3):
-        assert_same(model, Written(), (scale * X,))
+        assert_same(model, WritesCondition(), (scale * X,))
 
 
 def test_a_truth_value_that_is_taken_out_of_its_tensor() -> None:
-    class Taken(torch.nn.Module):
+    class ItemCondition(torch.nn.Module):
         def forward(self, x):
-            some = (x > 1).any().item()
-            y = x * 2 if some else x
-            return y + 1 if some and x.shape[0] > 2 else y - 1
+            is_large = (x > 1).any().item()
+            y = x * 2 if is_large else x
+            return y + 1 if is_large and x.shape[0] > 2 else y - 1
 
-    model = traced(Taken(), X)
-    assert ifs(model.graph) == 1
+    model = export_traced(ItemCondition(), X)
+    assert count_ifs(model.graph) == 1
     for scale in (0.1, 3):
-        assert_same(model, Taken(), (scale * X,))
+        assert_same(model, ItemCondition(), (scale * X,))
 
 
 def test_a_side_that_returns_its_input_or_a_view_of_it() -> None:
-    class Same(torch.nn.Module):
+    class ReturnsInput(torch.nn.Module):
         def forward(self, x):
             if x.sum() > 0:
                 return x, x, x.t()
             return -x, x, x.t() + 1
 
-    model = traced(Same(), X)
+    model = export_traced(ReturnsInput(), X)
     for scale in (1, -1):
-        assert_same(model, Same(), (scale * X,))
+        assert_same(model, ReturnsInput(), (scale * X,))
 
 
 def test_sides_of_another_size() -> None:
@@ -234,7 +232,7 @@ def test_sides_of_another_size() -> None:
         def forward(self, x):
             return x[:2] * 2 if x.sum() > 0 else x
 
-    model = traced(Sizes(), X)
+    model = export_traced(Sizes(), X)
     for scale in (1, -1):
         assert_same(model, Sizes(), (scale * X,))
 
@@ -247,7 +245,7 @@ def test_a_torch_cond_and_an_autocast_region_on_a_side() -> None:
             with torch.autocast("cpu", dtype=torch.bfloat16):
                 return (x @ x.t()).float()
 
-    model = traced(Mixed(), torch.rand(5, 5))
+    model = export_traced(Mixed(), torch.rand(5, 5))
     for scale in (1, 3, -1):
         assert_same(model, Mixed(), (scale * (torch.rand(5, 5) + 0.1),), tolerance=2e-2)
 
@@ -261,7 +259,7 @@ def test_a_decision_that_is_not_the_same_when_run_again() -> None:
                 return x * 2
             return x
 
-    refused(Moody(), X, words="Moody makes different decisions when it runs again")
+    check_refusal(Moody(), X, error="Moody makes different decisions when it runs again")
 
 
 def test_without_decisions_it_is_the_graph_of_torch_export() -> None:
@@ -274,7 +272,7 @@ def test_without_decisions_it_is_the_graph_of_torch_export() -> None:
 def test_the_module_is_left_as_it_was() -> None:
     module = Choice()
     before = dict(module.__dict__)
-    traced(module, X)
+    export_traced(module, X)
     assert module.__dict__ == before and "forward" not in module.__dict__
     assert module.first.weight.grad is None and type(module.first.weight) is torch.nn.Parameter
 
@@ -283,7 +281,7 @@ def test_the_module_is_left_as_it_was() -> None:
 
 
 class Parts(torch.nn.Module):
-    """Attention among the rows of each part; ``branch`` is asked for the length of each."""
+    """Splits rows into parts and applies ``branch`` to each part."""
 
     def __init__(self, branch) -> None:
         super().__init__()
@@ -294,42 +292,42 @@ class Parts(torch.nn.Module):
         return torch.cat(parts)
 
 
-def attended(part):
-    causal = part.shape[0] > 1 and part.ndim == 3  # in Python the condition itself, if not so
-    found = torch.nn.functional.scaled_dot_product_attention(
+def attend(part):
+    causal = part.shape[0] > 1 and part.ndim == 3  # ``and`` branches on the size
+    result = torch.nn.functional.scaled_dot_product_attention(
         part[None], part[None], part[None], is_causal=causal
     )
-    return found[0]
+    return result[0]
 
 
-def doubled(part):
+def double_if_long(part):
     return part * 2 if part.shape[0] > 1 else part
 
 
 def test_a_branch_on_a_size_of_data_whose_sides_are_the_same() -> None:
-    module, x = Parts(attended), torch.rand(6, 4)
+    module, x = Parts(attend), torch.rand(6, 4)
     with bypass_export_some_errors():
-        model = traced(module, x, torch.tensor([2, 4]))
+        model = export_traced(module, x, torch.tensor([2, 4]))
     for lengths in ([2, 4], [1, 5], [5, 1], [3, 3]):
         assert_same(model, module, (x, torch.tensor(lengths)))
 
 
 def test_a_branch_on_a_size_of_data_whose_sides_differ() -> None:
     with bypass_export_some_errors():
-        refused(
-            Parts(doubled),
+        check_refusal(
+            Parts(double_if_long),
             torch.rand(6, 4),
             torch.tensor([2, 4]),
-            words=r"branches on a data-dependent size, and its branches compute different results",
+            error=r"branches on a data-dependent size, and its branches compute different results",
         )
 
 
-# -- what is refused
+# -- refusals
 
 
-def refused(module, *args, words, **others) -> None:
-    with pytest.raises(ExportError, match=words):
-        to_onnx(module, args, export_options=TRACING, **others)
+def check_refusal(module, *args, error, **options) -> None:
+    with pytest.raises(ExportError, match=error):
+        to_onnx(module, args, export_options=TRACING, **options)
 
 
 def test_a_loop_that_ends_on_data() -> None:
@@ -339,7 +337,7 @@ def test_a_loop_that_ends_on_data() -> None:
                 x = x * 2
             return x
 
-    refused(Endless(), X, words=r"more than 40 decisions in one run.*test_tracing\.py:\d+")
+    check_refusal(Endless(), X, error=r"more than 40 decisions in one run.*test_tracing\.py:\d+")
 
 
 def test_too_many_paths() -> None:
@@ -350,28 +348,28 @@ def test_too_many_paths() -> None:
                     x = x + 1
             return x
 
-    refused(Many(), X, words="more than 64 paths")
+    check_refusal(Many(), X, error="more than 64 paths")
 
 
-def drawn_by_python(x):
+def random_branch(x):
     return x * 2 if x.sum() > random.random() else x
 
 
-def written_by_one_path(x):
+def write_in_one_path(x):
     y = x * 2
     if x.sum() > 0:
         y.add_(1)
     return y if y.sum() > 3 else x
 
 
-@pytest.mark.parametrize("function", [drawn_by_python, written_by_one_path])
+@pytest.mark.parametrize("function", [random_branch, write_in_one_path])
 def test_a_decision_that_is_another_in_each_path(function) -> None:
     class Other(torch.nn.Module):
         def forward(self, x):
             return function(x)
 
-    refused(
-        Other(), X, words="(?s)the decision at .* is not the same computation in every path: it"
+    check_refusal(
+        Other(), X, error="(?s)the decision at .* is not the same computation in every path: it"
     )
 
 
@@ -380,7 +378,7 @@ def test_a_module_that_raises_on_every_path() -> None:
         def forward(self, x):
             raise ValueError("positive" if x.sum() > 0 else "negative")
 
-    refused(Raises(), X, words="Raises raises on the example inputs.*ValueError: positive")
+    check_refusal(Raises(), X, error="Raises raises on the example inputs.*ValueError: positive")
 
 
 def test_results_of_another_structure() -> None:
@@ -388,7 +386,7 @@ def test_results_of_another_structure() -> None:
         def forward(self, x):
             return x if x.sum() > 0 else (x, x)
 
-    refused(Other(), X, words="results of Other have different structures")
+    check_refusal(Other(), X, error="results of Other have different structures")
 
 
 def test_numbers_that_depend_on_a_decision() -> None:
@@ -396,7 +394,7 @@ def test_numbers_that_depend_on_a_decision() -> None:
         def forward(self, x):
             return x, 1 if x.sum() > 0 else 2
 
-    refused(Number(), X, words="result 1 is not a tensor, and depends on the decision at")
+    check_refusal(Number(), X, error="result 1 is not a tensor, and depends on the decision at")
 
 
 def test_writes_that_are_seen_outside() -> None:
@@ -410,7 +408,7 @@ def test_writes_that_are_seen_outside() -> None:
                 self.count.add_(1)
             return x
 
-    refused(Buffer(), X, words="decides on data and writes to count in place")
+    check_refusal(Buffer(), X, error="decides on data and writes to count in place")
 
 
 def test_a_python_number_made_of_a_tensor() -> None:
@@ -418,7 +416,7 @@ def test_a_python_number_made_of_a_tensor() -> None:
         def forward(self, x):
             return x * float(x.max())
 
-    refused(Number(), X, words="a tensor becomes a Python number")
+    check_refusal(Number(), X, error="a tensor becomes a Python number")
 
 
 def test_a_branch_on_a_dynamic_size_is_not_specialised() -> None:
@@ -426,7 +424,9 @@ def test_a_branch_on_a_dynamic_size_is_not_specialised() -> None:
         def forward(self, x):
             return x * 2 if x.shape[0] > 3 else x
 
-    refused(Size(), X, words="the dynamic shapes do not fit", dynamic_shapes={"x": {0: Dim("n")}})
+    check_refusal(
+        Size(), X, error="the dynamic shapes do not fit", dynamic_shapes={"x": {0: Dim("n")}}
+    )
 
 
 def test_sides_of_another_shape() -> None:
@@ -434,4 +434,4 @@ def test_sides_of_another_shape() -> None:
         def forward(self, x):
             return x if x.sum() > 0 else x.to(torch.float64)
 
-    refused(Shapes(), X, words="the sides of a branch do not fit together")
+    check_refusal(Shapes(), X, error="the sides of a branch do not fit together")

@@ -1,5 +1,4 @@
-"""ortable in transformers' registry of exporters: models go through transformers' own API, to a
-folder and back, and the runner returns what the model does in eager mode."""
+"""ortable as an exporter in transformers' registry: export, save, load and run, against eager."""
 
 from __future__ import annotations
 
@@ -33,8 +32,8 @@ _TINY = {
 
 
 @pytest.fixture(autouse=True)
-def own_registration() -> Iterator[None]:
-    """Caches are registered with pytree as transformers' exporters do, whatever ran before."""
+def unregister_caches() -> Iterator[None]:
+    """Unregister caches from pytree, so that transformers' exporters register them themselves."""
     registered = [cls for cls in pytree.SUPPORTED_NODES if cls.__name__.endswith("Cache")]
     for cls in registered:
         unregister_pytree(cls)
@@ -51,13 +50,13 @@ def exporter() -> Any:
     return AutoHfExporter.from_config({"export_format": "ortable"})
 
 
-def check_equal(got: Any, expected: Any) -> None:
-    """The same class, and the same tensors by name: value, dtype and shape."""
-    assert type(got) is type(expected)
-    found, wanted = get_leaf_tensors(got), get_leaf_tensors(expected)
-    assert list(found) == list(wanted)
-    for name, tensor in wanted.items():
-        torch.testing.assert_close(found[name], tensor, rtol=1e-4, atol=1e-5, msg=name)
+def check_equal(output: Any, expected: Any) -> None:
+    """Check that two outputs have the same class and the same tensors by name."""
+    assert type(output) is type(expected)
+    actual, expected_tensors = get_leaf_tensors(output), get_leaf_tensors(expected)
+    assert list(actual) == list(expected_tensors)
+    for name, tensor in expected_tensors.items():
+        torch.testing.assert_close(actual[name], tensor, rtol=1e-4, atol=1e-5, msg=name)
 
 
 def bert() -> tuple[Any, dict[str, Any]]:
@@ -81,10 +80,10 @@ def t5() -> tuple[Any, dict[str, Any]]:
     return build("t5"), {"input_ids": ids(2, 7), "decoder_input_ids": ids(2, 3)}
 
 
-@pytest.mark.parametrize("made", [bert, vit, llama, t5], ids=lambda made: made.__name__)
-def test_export_save_load_and_run(made: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [bert, vit, llama, t5], ids=lambda make: make.__name__)
+def test_export_save_load_and_run(make: Any, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model, inputs = made()
+    model, inputs = make()
     model.eval()
     with torch.no_grad():
         expected = model(**inputs)
@@ -106,9 +105,9 @@ def test_dynamic_sizes_of_a_model_and_names_of_its_tensors() -> None:
     model = build("llama")
     inputs = {"input_ids": ids(2, 5), "attention_mask": torch.ones(2, 5).long()}
     exported = exporter().export(model, inputs, {"dynamic": True, "target": "onnxruntime"})
-    other = {"input_ids": ids(3, 9), "attention_mask": torch.ones(3, 9).long()}
+    larger = {"input_ids": ids(3, 9), "attention_mask": torch.ones(3, 9).long()}
     with torch.no_grad():
-        check_equal(exported(**other), model(**other))
+        check_equal(exported(**larger), model(**larger))
     assert exported.program.input_names == ["input_ids", "attention_mask"]
     assert exported.program.output_names[:2] == ["logits", f"{CACHE}.layers.0.keys"]
 
@@ -124,13 +123,13 @@ def test_the_parts_of_generation(tmp_path: Path) -> None:
     runners = ExportedModel.from_pretrained(tmp_path).runners
     with torch.no_grad():
         first = model(**inputs)
-        got = runners["prefill"](position_ids=torch.arange(5).expand(2, 5), **inputs)
-        check_equal(got, first)
+        prefilled = runners["prefill"](position_ids=torch.arange(5).expand(2, 5), **inputs)
+        check_equal(prefilled, first)
         step = {"input_ids": ids(2, 1), "attention_mask": torch.ones(2, 6).long()}
-        place = torch.full((2, 1), 5)
-        kept, own = ({CACHE: getattr(each, CACHE)} for each in (got, first))
-        second = runners["decode"](**kept, position_ids=place, **step)
-        check_equal(second, model(**own, **step))
+        position = torch.full((2, 1), 5)
+        past, eager_past = ({CACHE: getattr(output, CACHE)} for output in (prefilled, first))
+        second = runners["decode"](**past, position_ids=position, **step)
+        check_equal(second, model(**eager_past, **step))
 
 
 def static_cache(model: Any, length: int) -> StaticCache:
@@ -148,17 +147,16 @@ def test_a_cache_that_forward_writes_to_is_written_to() -> None:
     assert exported.program.output_names[-1] == (
         f"input.{CACHE}.layers.1.cumulative_length_mutated"
     )
-    given, own = static_cache(model, 12), static_cache(model, 12)
+    exported_cache, eager_cache = static_cache(model, 12), static_cache(model, 12)
     for token in (ids(2, 1), ids(2, 1)):
         with torch.no_grad():
-            expected = model(input_ids=token, **{CACHE: own})
-        check_equal(exported(input_ids=token, **{CACHE: given}), expected)
-        check_equal(given, own)
+            expected = model(input_ids=token, **{CACHE: eager_cache})
+        check_equal(exported(input_ids=token, **{CACHE: exported_cache}), expected)
+        check_equal(exported_cache, eager_cache)
 
 
-class Odd(transformers.PreTrainedModel):
-    """Code that torch.export does not follow when it runs it: the length of a tensor as an int, and
-    a branch on values."""
+class HardToTrace(transformers.PreTrainedModel):
+    """A model that non-strict torch.export rejects: ``len`` of a tensor and a branch on values."""
 
     config_class = transformers.BertConfig
     branches = False
@@ -177,7 +175,7 @@ class Odd(transformers.PreTrainedModel):
 
 @pytest.mark.parametrize("branches", [False, True])
 def test_other_strategies_where_torch_export_fails(branches: bool, tmp_path: Path) -> None:
-    model, x = Odd(transformers.BertConfig()).eval(), torch.randn(2, 8)
+    model, x = HardToTrace(transformers.BertConfig()).eval(), torch.randn(2, 8)
     model.branches = branches
     shapes = {"x": {0: torch.export.Dim.DYNAMIC}} if not branches else None
     with pytest.raises(Exception, match=r"specialized it to be a constant|data-dependent"):
@@ -188,14 +186,14 @@ def test_other_strategies_where_torch_export_fails(branches: bool, tmp_path: Pat
     loaded = ExportedModel.from_pretrained(tmp_path)
     for scale in (1, -1, 0):
         for batch in (2,) if branches else (2, 3):
-            given = scale * torch.randn(batch, 8)
+            example = scale * torch.randn(batch, 8)
             with torch.no_grad():
-                check_equal(exported(x=given), model(x=given))
-                check_equal(loaded(x=given), model(x=given))
+                check_equal(exported(x=example), model(x=example))
+                check_equal(loaded(x=example), model(x=example))
 
 
 def test_strict_capture_names_its_tensors() -> None:
-    model, x = Odd(transformers.BertConfig()).eval(), torch.randn(2, 8)
+    model, x = HardToTrace(transformers.BertConfig()).eval(), torch.randn(2, 8)
     shapes = {"x": {0: torch.export.Dim.DYNAMIC}}
     exported = exporter().export(model, {"x": x}, {"dynamic_shapes": shapes, "strict": True})
     assert exported.program.input_names == ["x"]
@@ -204,10 +202,10 @@ def test_strict_capture_names_its_tensors() -> None:
 
 
 def test_a_model_that_no_strategy_exports_is_refused_by_name() -> None:
-    class Never(Odd):
+    class Never(HardToTrace):
         def forward(self, x: torch.Tensor) -> BaseModelOutput:
-            more = (x,) if (x > 0).any() else None
-            return BaseModelOutput(last_hidden_state=x, attentions=more)
+            attentions = (x,) if (x > 0).any() else None
+            return BaseModelOutput(last_hidden_state=x, attentions=attentions)
 
     model = Never(transformers.BertConfig()).eval()
     with pytest.raises(ExportError, match="no strategy could export Never"):
@@ -245,9 +243,9 @@ def test_a_quantizer_of_onnx_models_is_refused() -> None:
 
 
 def test_registering_twice_is_registering_once() -> None:
-    before = EXPORT_BACKENDS["ortable"]
+    registered = EXPORT_BACKENDS["ortable"]
     ortable.register_transformers()
-    assert EXPORT_BACKENDS["ortable"] is before
+    assert EXPORT_BACKENDS["ortable"] is registered
 
 
 def test_transformers_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,6 +264,6 @@ def test_importing_ortable_does_not_import_transformers() -> None:
         "try:\n    ortable.register_transformers()\n"
         "except ortable.errors.VersionError as error:\n    print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert "pip install -U" in done.stdout
+    proc = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert proc.returncode == 0, proc.stderr
+    assert "pip install -U" in proc.stdout

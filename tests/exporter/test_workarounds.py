@@ -1,5 +1,4 @@
-"""bypass_export_some_errors: each patch makes a model exportable that is not without it, computes
-what torch does, and is gone afterwards."""
+"""bypass_export_some_errors: each patch enables an export, keeps its results, and is undone."""
 
 from __future__ import annotations
 
@@ -42,24 +41,24 @@ class OneHot(torch.nn.Module):
         return torch.nn.functional.one_hot(x)
 
 
-class Listed(torch.nn.Module):
+class TensorOfTensors(torch.nn.Module):
     def forward(self, x):
         return torch.tensor([[x.max(), 1], [x.min(), 2.5]]) + torch.tensor([1.0, 2.0])
 
 
-class Copied(torch.nn.Module):
+class DeepCopies(torch.nn.Module):
     def forward(self, x):
         y = copy.deepcopy(x)
         y.add_(1)
         return x + y
 
 
-class Scripted(torch.nn.Module):
+class JitIsInstance(torch.nn.Module):
     def forward(self, x):
         return x + 1 if torch.jit.isinstance(x, torch.Tensor) else x
 
 
-class Compiled(torch.nn.Module):
+class Scripted(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.layers = torch.jit.script(
@@ -70,7 +69,7 @@ class Compiled(torch.nn.Module):
         return self.layers(x) + self.layers(-x)
 
 
-class Marked(torch.nn.Module):
+class MarksStaticAddress(torch.nn.Module):
     def forward(self, x):
         y = x * 2
         torch._dynamo.mark_static_address(y)
@@ -86,43 +85,41 @@ def patches_of(model) -> list[str]:
     return first.partition("bypass_export_some_errors: ")[2].split(", ")
 
 
-def both(module, args, more, name, dynamic_shapes=None, strict=False, needed=True) -> None:
-    """Fails without the patch ``name`` where it is ``needed``, works with it alone, on ``more``
-    inputs too."""
+def check_patch(module, args, more, name, dynamic_shapes=None, strict=False, needed=True) -> None:
+    """Check that only the patch ``name`` is needed for an export and works on ``more`` inputs."""
     options = ExportOptions(strict=strict)
-    program = {"dynamic_shapes": dynamic_shapes, "strict": strict}
+    export_kwargs = {"dynamic_shapes": dynamic_shapes, "strict": strict}
     if needed:
-        with pytest.raises(Exception):  # noqa: B017 (torch raises what it likes)
-            torch.export.export(module, args, **program)
+        with pytest.raises(Exception):  # noqa: B017 (torch raises many types)
+            torch.export.export(module, args, **export_kwargs)
     else:
-        torch.export.export(module, args, **program)
+        torch.export.export(module, args, **export_kwargs)
     others = [patch.name for patch in PATCHES if patch.name != name]
     with bypass_export_some_errors(without=others) as names:
         assert names == (name,)
-        torch.export.export(module, args, **program)
+        torch.export.export(module, args, **export_kwargs)
         model = to_onnx(module, args, dynamic_shapes=dynamic_shapes, export_options=options)
     assert patches_of(model) == [name]
-    for each in (args, *more):
-        assert_same(model, module, each)
+    for example in (args, *more):
+        assert_same(model, module, example)
 
 
 def test_one_hot_without_a_number_of_classes() -> None:
     args = (torch.tensor([2, 0, 1, 2]),)
     more = [(torch.tensor([0, 0]),), (torch.tensor([5, 1, 2]),)]
-    both(OneHot(), args, more, "one_hot", {"x": {0: Dim("n")}})
+    check_patch(OneHot(), args, more, "one_hot", {"x": {0: Dim("n")}})
 
 
 class Likelihood(torch.nn.Module):
     def forward(self, x):
         normal = torch.distributions.Independent(torch.distributions.Normal(x, x.exp()), 1)
-        kinds = torch.distributions.Categorical(logits=x)
-        return normal.log_prob(x * 2) + kinds.entropy()
+        categorical = torch.distributions.Categorical(logits=x)
+        return normal.log_prob(x * 2) + categorical.entropy()
 
 
 @pytest.fixture
 def checked_distributions():
-    """torch.distributions as a fresh process has them: dynamo switches their checks off for good
-    when it first compiles."""
+    """Enable the argument checks of torch.distributions, which dynamo disables permanently."""
     distribution = torch.distributions.Distribution
     before = distribution._validate_args
     distribution.set_default_validate_args(True)
@@ -134,27 +131,27 @@ def checked_distributions():
 @pytest.mark.parametrize("strict", [False, True])
 def test_distributions_with_their_default_checks(strict) -> None:
     x, shapes = torch.randn(4, 3), {"x": {0: Dim("n")}}
-    needed = strict or TORCH < (2, 15)  # from then on torch traces the checks as assertions
-    both(Likelihood(), (x,), [(torch.randn(2, 3),)], "distributions", shapes, strict, needed)
+    needed = strict or TORCH < (2, 15)  # later versions trace the checks as assertions
+    check_patch(Likelihood(), (x,), [(torch.randn(2, 3),)], "distributions", shapes, strict, needed)
     with bypass_export_some_errors(), pytest.raises(ValueError, match="scale"):
-        torch.distributions.Normal(x, -x.exp())  # outside of an export they are checked
+        torch.distributions.Normal(x, -x.exp())  # checked outside of an export
 
 
 def test_a_tensor_made_of_tensors() -> None:
     x = torch.rand(4)
-    both(Listed(), (x,), [(-x,)], "tensor of tensors")
+    check_patch(TensorOfTensors(), (x,), [(-x,)], "tensor of tensors")
 
 
 def test_a_deep_copy_in_forward() -> None:
     x = torch.rand(4)
-    both(Copied(), (x,), [(x - 3,)], "deepcopy")
+    check_patch(DeepCopies(), (x,), [(x - 3,)], "deepcopy")
 
 
 def test_a_module_compiled_by_torchscript() -> None:
-    both(Compiled(), (torch.rand(2, 4),), [(-torch.rand(2, 4),)], "TorchScript modules")
+    check_patch(Scripted(), (torch.rand(2, 4),), [(-torch.rand(2, 4),)], "TorchScript modules")
 
 
-class Steps(torch.nn.Module):
+class Recurrent(torch.nn.Module):
     def __init__(self, kind: type, **options) -> None:
         super().__init__()
         self.rnn = kind(4, 3, num_layers=2, batch_first=True, **options)
@@ -168,22 +165,22 @@ class Steps(torch.nn.Module):
 @pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
 def test_a_dynamic_number_of_steps(kind, bidirectional) -> None:
     shapes = {"x": {0: Dim("batch"), 1: Dim("time")}}
-    module = Steps(kind, bidirectional=bidirectional).eval()
+    module = Recurrent(kind, bidirectional=bidirectional).eval()
     more = [(torch.randn(4, 7, 4),), (torch.randn(3, 2, 4),)]
-    both(module, (torch.randn(2, 5, 4),), more, "recurrent layers", shapes)
+    check_patch(module, (torch.randn(2, 5, 4),), more, "recurrent layers", shapes)
 
 
 def test_recurrent_layers_are_still_decomposed_by_torch() -> None:
-    module, x = Steps(torch.nn.GRU).eval(), torch.randn(2, 5, 4)
+    module, x = Recurrent(torch.nn.GRU).eval(), torch.randn(2, 5, 4)
     options = ExportOptions(decomposition_table="default", validate=True)
     with bypass_export_some_errors():
         model = to_onnx(module, (x,), export_options=options)
-        torch.testing.assert_close(module(x), Steps.forward(module, x))
+        torch.testing.assert_close(module(x), Recurrent.forward(module, x))
     assert_same(model, module, (torch.randn(2, 5, 4),))
 
 
 def test_torchscript_is_not_specialised() -> None:
-    """A dynamic size and a branch on data inside TorchScript are refused, not fixed."""
+    """The export rejects a dynamic size and a branch on data inside TorchScript."""
 
     class Inner(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -199,8 +196,8 @@ def test_torchscript_is_not_specialised() -> None:
 
     with bypass_export_some_errors(), pytest.raises(ExportError):
         to_onnx(Outer(Inner()), (torch.rand(2, 4),))
-    module = Compiled()
-    for _ in range(3):  # TorchScript reads sizes in its first, profiling runs: torch refuses these
+    module = Scripted()
+    for _ in range(3):  # the first, profiling runs read sizes, which torch rejects
         try:
             with bypass_export_some_errors(without=["caches"]):
                 model = to_onnx(module, (torch.rand(2, 4),), dynamic_shapes={"x": {0: Dim("n")}})
@@ -211,15 +208,15 @@ def test_torchscript_is_not_specialised() -> None:
 
 
 def test_isinstance_of_torchscript_in_strict_mode() -> None:
-    both(Scripted(), (torch.rand(3),), [], "jit.isinstance", strict=True)
+    check_patch(JitIsInstance(), (torch.rand(3),), [], "jit.isinstance", strict=True)
 
 
 def test_static_addresses_in_strict_mode() -> None:
-    both(Marked(), (torch.rand(3),), [], "mark_static_address", strict=True)
+    check_patch(MarksStaticAddress(), (torch.rand(3),), [], "mark_static_address", strict=True)
 
 
 def test_a_dynamic_dimension_of_size_one() -> None:
-    """torch.export alone refuses it; without the patch only a larger example does."""
+    """Without the patch, torch.export rejects an example of size 1 for a dynamic dimension."""
     module, shapes = torch.nn.Linear(3, 2), {"input": {0: Dim("n")}}
     with pytest.raises(Exception, match="Constraints violated"):
         torch.export.export(module, (torch.rand(1, 3),), dynamic_shapes=shapes)
@@ -256,9 +253,9 @@ def llama():
 
 
 @pytest.fixture(autouse=True)
-def unknown_caches() -> None:
-    """to_onnx registers the caches that it sees among arguments for good; here nobody did yet."""
-    caches.unregister_classes(registered())
+def unregister_caches() -> None:
+    """Unregister the caches, which to_onnx registers permanently when they are arguments."""
+    caches.unregister_classes(registered_caches())
 
 
 IDS = torch.tensor([[1, 5, 2, 7], [3, 3, 9, 4]])
@@ -279,31 +276,31 @@ def test_a_cache_among_the_results(llama) -> None:
 def test_a_cache_among_the_arguments(llama) -> None:
     with torch.no_grad():
         cache = llama(input_ids=IDS).past_key_values
-    following = {"input_ids": torch.tensor([[4], [6]]), "past_key_values": cache}
+    next_call = {"input_ids": torch.tensor([[4], [6]]), "past_key_values": cache}
     with bypass_export_some_errors():
-        model = to_onnx(llama, kwargs=following)
-        assert_same(model, llama, (), following)
+        model = to_onnx(llama, kwargs=next_call)
+        assert_same(model, llama, (), next_call)
 
 
 def test_a_static_cache(llama) -> None:
-    def call():
+    def make_call():
         cache = transformers.StaticCache(config=llama.config, max_cache_len=8)
         with torch.no_grad():
             llama(input_ids=IDS, past_key_values=cache)
         return {"input_ids": torch.tensor([[4], [6]]), "past_key_values": cache}
 
     with pytest.raises(ValueError, match="StaticCache"):
-        torch.export.export(llama, (), call())
+        torch.export.export(llama, (), make_call())
     with bypass_export_some_errors():
-        model = to_onnx(llama, kwargs=call())
-        leaves = pytree.tree_leaves(call())
+        model = to_onnx(llama, kwargs=make_call())
+        leaves = pytree.tree_leaves(make_call())
         feeds = dict(
             zip([v.name for v in model.graph.input], [v.numpy() for v in leaves], strict=True)
         )
-        expected = eager(llama, (), call())
-    got = run_onnx(model, feeds)
-    # after the results of forward come the new values of the cache, which is written in place
-    assert_close(got[: len(expected)], expected)
+        expected = eager(llama, (), make_call())
+    results = run_onnx(model, feeds)
+    # the new values of the cache, which is written in place, follow the results of forward
+    assert_close(results[: len(expected)], expected)
 
 
 def test_a_static_cache_without_tensors(llama) -> None:
@@ -334,13 +331,13 @@ def test_an_encoder_decoder_cache() -> None:
         assert_same(to_onnx(module, kwargs=kwargs), module, (), kwargs)
 
 
-def registered() -> set[type]:
+def registered_caches() -> set[type]:
     from transformers import DynamicCache, EncoderDecoderCache, StaticCache
 
     return {DynamicCache, EncoderDecoderCache, StaticCache} & set(pytree.SUPPORTED_NODES)
 
 
-def restored() -> bool:
+def is_torch_restored() -> bool:
     kernels = torch.ops.aten.lstm.input.py_kernels
     functions = [getattr(owner, name) for owner, name in PATCHED]
     return functions == ORIGINALS and kernels[COMPOSITE] is LSTM_KERNEL
@@ -348,9 +345,9 @@ def restored() -> bool:
 
 def test_everything_is_put_back_after_an_error_too() -> None:
     with pytest.raises(KeyError), bypass_export_some_errors():
-        assert not restored() and len(registered()) == 3
+        assert not is_torch_restored() and len(registered_caches()) == 3
         raise KeyError("x")
-    assert restored() and registered() == set() and active_patches() == ()
+    assert is_torch_restored() and registered_caches() == set() and active_patches() == ()
 
 
 def test_regions_may_be_nested() -> None:
@@ -358,35 +355,35 @@ def test_regions_may_be_nested() -> None:
         with bypass_export_some_errors() as inner:
             assert set(inner) == {*outer, "caches"}
             assert active_patches() == (*outer, "caches")
-        assert active_patches() == outer and not restored()
-    assert restored()
+        assert active_patches() == outer and not is_torch_restored()
+    assert is_torch_restored()
 
 
 def test_another_thread_sees_torch_as_it_is() -> None:
-    inside, done, found = threading.Event(), threading.Event(), []
+    inside, done, observations = threading.Event(), threading.Event(), []
 
-    def other() -> None:
+    def run_in_thread() -> None:
         inside.wait(10)
-        found.append(active_patches())
-        found.append(torch.nn.functional.one_hot(torch.tensor([1])).tolist())
+        observations.append(active_patches())
+        observations.append(torch.nn.functional.one_hot(torch.tensor([1])).tolist())
         with bypass_export_some_errors():
             done.wait(10)
-            found.append(len(active_patches()) > 0 and not restored())
+            observations.append(len(active_patches()) > 0 and not is_torch_restored())
 
-    thread = threading.Thread(target=other)
+    thread = threading.Thread(target=run_in_thread)
     thread.start()
     with bypass_export_some_errors():
         inside.set()
-    # the other thread's region may still be there: its patches are in place until it ends
+    # the other thread's region may be active still, and keeps its patches until it ends
     done.set()
     thread.join(10)
-    assert found[0] == () and found[1] == [[0, 1]] and found[2] is True
-    assert restored()
+    assert observations[0] == () and observations[1] == [[0, 1]] and observations[2] is True
+    assert is_torch_restored()
 
 
 def test_patches_may_be_left_out_by_library_and_by_name() -> None:
     with bypass_export_some_errors(patch_torch=False) as names:
-        assert names == ("caches",) and restored()
+        assert names == ("caches",) and is_torch_restored()
     with bypass_export_some_errors(without=["caches", "one_hot"]) as names:
         assert "caches" not in names and torch.nn.functional.one_hot is ORIGINALS[0]
     with (
@@ -419,5 +416,5 @@ def test_the_region_is_public() -> None:
 def test_a_patched_torch_tensor_gives_what_torch_gives(data) -> None:
     expected = torch.tensor(data)
     with bypass_export_some_errors():
-        found = torch.tensor(data)
-    assert found.dtype == expected.dtype and torch.equal(found, expected)
+        result = torch.tensor(data)
+    assert result.dtype == expected.dtype and torch.equal(result, expected)

@@ -1,26 +1,24 @@
-"""Layers as models that arrive quantised have them: weights packed into ints or bytes, and what
-their authors write to read them. Each is a linear layer [..., K] -> [..., N] of float32."""
+"""Linear layers [..., K] -> [..., N] with packed weights, unpacked as in published models."""
 
 from __future__ import annotations
 
 import torch
 
 _SHIFTS = torch.arange(0, 32, 4, dtype=torch.int32)
-_AWQ_ORDER = (0, 4, 1, 5, 2, 6, 3, 7)  # where the eight codes of an int lie among its columns
+_AWQ_ORDER = (0, 4, 1, 5, 2, 6, 3, 7)  # column of each of the eight codes of an int
 
 
-def _packed(codes: torch.Tensor, axis: int) -> torch.Tensor:
-    """Codes of 4 bits, eight in an int32 along an axis of a matrix, the first in the low bits."""
-    apart = codes.to(torch.int64).unflatten(axis, (-1, 8))
-    shape = [1] * apart.dim()
+def _pack(codes: torch.Tensor, axis: int) -> torch.Tensor:
+    """Pack 4-bit codes along an axis, eight in an int32, the first in the low bits."""
+    unpacked = codes.to(torch.int64).unflatten(axis, (-1, 8))
+    shape = [1] * unpacked.dim()
     shape[axis + 1] = 8
-    joined = (apart << _SHIFTS.reshape(shape)).sum(axis + 1)
-    return joined.where(joined < 1 << 31, joined - (1 << 32)).to(torch.int32)
+    packed = (unpacked << _SHIFTS.reshape(shape)).sum(axis + 1)
+    return packed.where(packed < 1 << 31, packed - (1 << 32)).to(torch.int32)
 
 
 class Gptq(torch.nn.Module):
-    """GPTQ: `qweight` [K / 8, N], `qzeros` [groups, N / 8] with 1 less than the zero points,
-    `scales` [groups, N], and `g_idx` [K], the group of each row."""
+    """GPTQ: `qweight` [K / 8, N], `qzeros` (zero points - 1) [groups, N / 8], `g_idx` [K]."""
 
     def __init__(self, inner: int, outer: int, group: int = 32, ordered: bool = True) -> None:
         super().__init__()
@@ -28,8 +26,8 @@ class Gptq(torch.nn.Module):
         index = torch.arange(inner) // group
         if not ordered:
             index = index[torch.randperm(inner)]
-        self.register_buffer("qweight", _packed(torch.randint(0, 16, (inner, outer)), 0))
-        self.register_buffer("qzeros", _packed(torch.randint(0, 15, (groups, outer)), 1))
+        self.register_buffer("qweight", _pack(torch.randint(0, 16, (inner, outer)), 0))
+        self.register_buffer("qzeros", _pack(torch.randint(0, 15, (groups, outer)), 1))
         self.register_buffer("scales", torch.rand(groups, outer) * 0.01 + 0.001)
         self.register_buffer("g_idx", index.to(torch.int32))
         self.register_buffer("wf", _SHIFTS.clone(), persistent=False)
@@ -50,14 +48,14 @@ class Awq(torch.nn.Module):
     def __init__(self, inner: int, outer: int, group: int = 32) -> None:
         super().__init__()
         groups, self.group = inner // group, group
-        self.register_buffer("qweight", _packed(torch.randint(0, 16, (inner, outer)), 1))
-        self.register_buffer("qzeros", _packed(torch.randint(0, 16, (groups, outer)), 1))
+        self.register_buffer("qweight", _pack(torch.randint(0, 16, (inner, outer)), 1))
+        self.register_buffer("qzeros", _pack(torch.randint(0, 16, (groups, outer)), 1))
         self.register_buffer("scales", torch.rand(groups, outer) * 0.01 + 0.001)
 
     def _codes(self, packed: torch.Tensor) -> torch.Tensor:
         shifts = torch.arange(0, 32, 4)[None, None, :]
-        apart = torch.bitwise_right_shift(packed[:, :, None], shifts).to(torch.int8)
-        columns = apart.view(packed.shape[0], -1)
+        unpacked = torch.bitwise_right_shift(packed[:, :, None], shifts).to(torch.int8)
+        columns = unpacked.view(packed.shape[0], -1)
         order = torch.arange(columns.shape[1]).view(-1, 8)[:, list(_AWQ_ORDER)].reshape(-1)
         return torch.bitwise_and(columns[:, order], 15)
 
@@ -68,8 +66,7 @@ class Awq(torch.nn.Module):
 
 
 class Packed4(torch.nn.Module):
-    """torch's own kernel for weights of four bits on the CPU. Zeros are floats, or such that they
-    are whole zero points."""
+    """torch's CPU kernel for 4-bit weights; with ``whole``, the zero points are integers."""
 
     def __init__(self, inner: int, outer: int, whole: bool, group: int = 32) -> None:
         super().__init__()
@@ -82,12 +79,12 @@ class Packed4(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         rows = x.reshape(-1, x.shape[-1])
-        found = torch.ops.aten._weight_int4pack_mm_for_cpu(rows, self.w, self.group, self.sz)
-        return found.reshape(*x.shape[:-1], -1)
+        result = torch.ops.aten._weight_int4pack_mm_for_cpu(rows, self.w, self.group, self.sz)
+        return result.reshape(*x.shape[:-1], -1)
 
 
 class Packed8(torch.nn.Module):
-    """torch's own kernel for weights of eight bits on the CPU."""
+    """torch's CPU kernel for 8-bit weights."""
 
     def __init__(self, inner: int, outer: int) -> None:
         super().__init__()
@@ -101,7 +98,7 @@ class Packed8(torch.nn.Module):
 
 
 class PerChannel(torch.nn.Module):
-    """A linear layer of PT2E: a scale, and a zero point, for each row of int8 codes."""
+    """A linear layer of PT2E: a scale and a zero point for each row of int8 codes."""
 
     def __init__(self, inner: int, outer: int, low: int = -8, high: int = 7) -> None:
         super().__init__()
@@ -120,7 +117,7 @@ class PerChannel(torch.nn.Module):
 
 
 class InGroups(torch.nn.Module):
-    """The same with a scale and a zero point for each group along K."""
+    """A linear layer of PT2E: a scale and a zero point for each group along K."""
 
     def __init__(self, inner: int, outer: int, group: int = 32) -> None:
         super().__init__()

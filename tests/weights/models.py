@@ -1,6 +1,4 @@
-"""Models whose linear layers and embeddings are rounded to integer codes: small ones of
-transformers with random weights, what they are called with, and how many weights they have for
-it."""
+"""Small models of transformers for tests of weight quantization, with example arguments."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ NAMES = ("llama", "bert", "gpt2", "vit", "whisper")
 
 
 def build(name: str) -> tuple[Any, dict[str, torch.Tensor]]:
-    """A model in eval mode and the arguments of a call."""
+    """Return a model in eval mode and the arguments of a call."""
     torch.manual_seed(0)
     if name == "llama":
         config = transformers.LlamaConfig(**_TEXT, num_key_value_heads=2, use_cache=False)
@@ -51,15 +49,15 @@ def build(name: str) -> tuple[Any, dict[str, torch.Tensor]]:
 
 
 def linears(model: torch.nn.Module) -> int:
-    """How many linear layers a model has; GPT-2's Conv1D is one."""
-    return sum(isinstance(each, torch.nn.Linear | Conv1D) for each in model.modules())
+    """Return the number of linear layers of a model; GPT-2's Conv1D counts as one."""
+    return sum(isinstance(module, torch.nn.Linear | Conv1D) for module in model.modules())
 
 
 def operators(model: ModelProto) -> Mapping[str, int]:
-    """How often each operator stands in a graph."""
+    """Count the nodes of each operator in a graph."""
     return Counter(node.op_type for node in model.graph.node)
 
 
 def distance(new: torch.Tensor, old: torch.Tensor) -> float:
-    """Root of the mean square of a difference, over that of ``old``."""
+    """Return the norm of a difference relative to the norm of ``old``."""
     return float((new.double() - old.double()).norm() / old.double().norm())

@@ -1,6 +1,4 @@
-"""Models that arrive quantised: their codes of 4 bits reach the kernels that read codes, with
-activations as they are, and those of 8 bits where `weights=` rounds activations; in an export and
-in torch.compile, with eager's values."""
+"""Models with quantized weights: kernels that read their codes, in exports and torch.compile."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ import torchao.quantization as torchao
 import transformers
 from onnx.utils import Extractor
 from torchao.quantization.granularity import PerAxis, PerGroup
-from torchao.quantization.pt2e import quantize_pt2e  # noqa: F401 - has quantized_decomposed
+from torchao.quantization.pt2e import quantize_pt2e  # noqa: F401 - registers quantized_decomposed
 
 import ortable
 from ortable.backend.roles import DATA_CHECKS
@@ -23,7 +21,7 @@ from .models import build as language_model
 from .models import distance, operators
 
 INNER, OUTER = 128, 64
-EXACT = 1e-5
+ROUNDING_ERROR = 1e-5
 
 
 def torchao_model(config: object) -> torch.nn.Module:
@@ -37,8 +35,8 @@ def intx(dtype: torch.dtype, granularity: object) -> object:
     return torchao.IntxWeightOnlyConfig(weight_dtype=dtype, granularity=granularity)
 
 
-# Models whose codes have 4 bits, and how many products read them.
-FOUR: dict[str, tuple[Callable[[], torch.nn.Module], int]] = {
+# Models with 4-bit codes, and the number of products that read codes.
+FOUR_BIT_MODELS: dict[str, tuple[Callable[[], torch.nn.Module], int]] = {
     "torchao in groups": (lambda: torchao_model(intx(torch.int4, PerGroup(32))), 2),
     "torchao by rows": (lambda: torchao_model(intx(torch.int4, PerAxis(0))), 2),
     "int4pack, whole zero points": (lambda: Packed4(INNER, OUTER, True), 1),
@@ -49,8 +47,8 @@ FOUR: dict[str, tuple[Callable[[], torch.nn.Module], int]] = {
     "pt2e by rows": (lambda: PerChannel(INNER, OUTER), 1),
     "pt2e in groups": (lambda: InGroups(INNER, OUTER), 1),
 }
-# Those of 8 bits.
-EIGHT: dict[str, tuple[Callable[[], torch.nn.Module], int]] = {
+# Models with 8-bit codes, and the number of products that read codes.
+EIGHT_BIT_MODELS: dict[str, tuple[Callable[[], torch.nn.Module], int]] = {
     "torchao": (lambda: torchao_model(torchao.Int8WeightOnlyConfig()), 2),
     "torchao in groups": (lambda: torchao_model(intx(torch.int8, PerGroup(32))), 2),
     "int8pack": (lambda: Packed8(INNER, OUTER), 1),
@@ -65,18 +63,18 @@ def build(make: Callable[[], torch.nn.Module]) -> tuple[torch.nn.Module, torch.T
     return model, torch.randn(2, 3, inner)
 
 
-def exported(model: torch.nn.Module, x: torch.Tensor, **more) -> tuple[Counter, float]:
-    """The operators of an export for ONNX Runtime, and how far it is from eager."""
-    program = ortable.export(model, (x,), target="onnxruntime", **more)
+def run_export(model: torch.nn.Module, x: torch.Tensor, **options) -> tuple[Counter, float]:
+    """Return the operators of an export for ONNX Runtime, and its distance from eager."""
+    program = ortable.export(model, (x,), target="onnxruntime", **options)
     with torch.no_grad():
         return Counter(operators(program.model_proto)), distance(program(x), model(x))
 
 
-def compiled(model: torch.nn.Module, x: torch.Tensor, **more) -> tuple[Counter, float]:
-    """The same of torch.compile, without the nodes that check the data of the call alone."""
+def run_compiled(model: torch.nn.Module, x: torch.Tensor, **options) -> tuple[Counter, float]:
+    """Return the operators and distance of torch.compile, without nodes that only check data."""
     torch._dynamo.reset()
     storage: dict = {}
-    run = torch.compile(model, backend="ortable", options={"storage": storage, **more})
+    run = torch.compile(model, backend="ortable", options={"storage": storage, **options})
     with torch.no_grad():
         error = distance(run(x), model(x))
         assert distance(run(x), model(x)) == error
@@ -89,15 +87,15 @@ def compiled(model: torch.nn.Module, x: torch.Tensor, **more) -> tuple[Counter, 
     return counts, error
 
 
-FRONTS = pytest.mark.parametrize("front", [exported, compiled])
+FRONT_ENDS = pytest.mark.parametrize("front", [run_export, run_compiled])
 
 
-@FRONTS
-@pytest.mark.parametrize("name", FOUR)
+@FRONT_ENDS
+@pytest.mark.parametrize("name", FOUR_BIT_MODELS)
 def test_codes_of_four_bits_are_read_by_kernels(name, front) -> None:
-    make, products = FOUR[name]
+    make, products = FOUR_BIT_MODELS[name]
     counts, error = front(*build(make))
-    assert error < EXACT
+    assert error < ROUNDING_ERROR
     assert counts["MatMulNBits"] == products
     assert not counts["Gemm"]
     assert counts["MatMul"] == (1 if name.endswith("other zeros") else 0)
@@ -105,36 +103,36 @@ def test_codes_of_four_bits_are_read_by_kernels(name, front) -> None:
 
 
 @pytest.mark.alternates(parts=2)
-@FRONTS
-@pytest.mark.parametrize("name", EIGHT)
+@FRONT_ENDS
+@pytest.mark.parametrize("name", EIGHT_BIT_MODELS)
 def test_codes_of_eight_bits_where_activations_may_be_rounded(name, front) -> None:
-    make, products = EIGHT[name]
+    make, products = EIGHT_BIT_MODELS[name]
     plain, error = front(*build(make))
-    assert error < EXACT
+    assert error < ROUNDING_ERROR
     assert not plain["MatMulNBits"]
     counts, error = front(*build(make), weights="int8")
     assert counts["MatMulNBits"] == products
-    assert EXACT < error < 0.02
+    assert ROUNDING_ERROR < error < 0.02
     assert not counts.keys() & {"Gemm", "MatMul", "DequantizeLinear", "Cast"}
 
 
-@FRONTS
+@FRONT_ENDS
 def test_groups_in_another_order_stay_arithmetic(front) -> None:
     counts, error = front(*build(lambda: Gptq(INNER, OUTER, ordered=False)))
-    assert error < EXACT
+    assert error < ROUNDING_ERROR
     assert not counts["MatMulNBits"]
 
 
-@FRONTS
+@FRONT_ENDS
 @pytest.mark.parametrize("rewrites", ["none", ["default", "-ort_codes", "-ort_weights"]])
 def test_without_rules_it_stays_arithmetic(rewrites, front) -> None:
-    counts, error = front(*build(FOUR["torchao in groups"][0]), rewrites=rewrites)
-    assert error < EXACT
+    counts, error = front(*build(FOUR_BIT_MODELS["torchao in groups"][0]), rewrites=rewrites)
+    assert error < ROUNDING_ERROR
     assert not counts["MatMulNBits"]
 
 
 def test_a_table_of_embeddings_is_read_as_codes() -> None:
-    class Rows(torch.nn.Module):
+    class QuantizedEmbedding(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.register_buffer("codes", torch.randint(-8, 8, (20, 64), dtype=torch.int8))
@@ -144,41 +142,41 @@ def test_a_table_of_embeddings_is_read_as_codes() -> None:
             table = (self.codes.unflatten(1, (2, 32)) * self.scales).flatten(1)
             return torch.nn.functional.embedding(ids, table)
 
-    model, ids = Rows(), torch.tensor([[3, 19, 0]])
-    for front in (exported, compiled):
+    model, ids = QuantizedEmbedding(), torch.tensor([[3, 19, 0]])
+    for front in (run_export, run_compiled):
         counts, error = front(model, ids)
         assert error == 0
         assert counts["GatherBlockQuantized"] == 1
 
 
 def test_quantised_weights_that_are_replaced_are_read_again() -> None:
-    model, x = build(FOUR["torchao in groups"][0])
+    model, x = build(FOUR_BIT_MODELS["torchao in groups"][0])
     other = torchao_model(intx(torch.int4, PerGroup(32)))
     torch._dynamo.reset()
     run = torch.compile(model, backend="ortable")
     with torch.no_grad():
-        before = run(x)
+        old_result = run(x)
         model.load_state_dict(other.state_dict())
-        assert distance(run(x), other(x)) < EXACT
-        assert distance(before, other(x)) > 0.1
+        assert distance(run(x), other(x)) < ROUNDING_ERROR
+        assert distance(old_result, other(x)) > 0.1
 
 
 def test_packed_weights_of_every_number_of_rows() -> None:
     for outer in (16, 32, 48, 64, 80, 144):
         model, x = build(lambda outer=outer: Packed4(64, outer, True))
         x = x[..., :64].contiguous()
-        counts, error = exported(model, x)
-        assert error < EXACT
+        counts, error = run_export(model, x)
+        assert error < ROUNDING_ERROR
         assert counts["MatMulNBits"] == 1
 
 
-@FRONTS
+@FRONT_ENDS
 def test_torchao_for_torchs_own_kernel(front) -> None:
     from torchao.prototype.quantization.int4 import PrototypeInt4WeightOnlyConfig
 
     config = PrototypeInt4WeightOnlyConfig(group_size=32, set_inductor_config=False)
     counts, error = front(*build(lambda: torchao_model(config)))
-    assert error < EXACT
+    assert error < ROUNDING_ERROR
     assert counts["MatMulNBits"] == counts["ReduceSum"] == counts["MatMul"] == 2
 
 
@@ -188,10 +186,10 @@ def test_three_values_of_bitnet() -> None:
     layer = BitLinear(INNER, OUTER, bias=True, dtype=torch.float32)
     layer.weight.copy_(pack_weights(torch.randint(-1, 2, (OUTER, INNER))))
     layer.weight_scale.fill_(3.0)
-    # a method of it is compiled by torch itself: eager goes without, and torch.compile stops there
+    # transformers compiles a method of the layer, which torch.compile cannot capture
     with torch.compiler.set_stance("force_eager"):
-        counts, error = exported(*build(lambda: layer))
-    assert error < EXACT
+        counts, error = run_export(*build(lambda: layer))
+    assert error < ROUNDING_ERROR
     assert counts["MatMulNBits"] == 1
 
 
@@ -199,27 +197,27 @@ def test_a_model_that_transformers_loads(tmp_path) -> None:
     model, kwargs = language_model("llama")
     model.save_pretrained(tmp_path)
     config = transformers.TorchAoConfig(intx(torch.int4, PerGroup(32)))
-    found = transformers.AutoModelForCausalLM.from_pretrained(
+    loaded = transformers.AutoModelForCausalLM.from_pretrained(
         tmp_path, quantization_config=config, dtype=torch.float32
     )
-    layers = 7 * model.config.num_hidden_layers  # the head stays as it is
-    program = ortable.export(found, (), kwargs, target="onnxruntime")
+    layers = 7 * model.config.num_hidden_layers  # without the head
+    program = ortable.export(loaded, (), kwargs, target="onnxruntime")
     assert operators(program.model_proto)["MatMulNBits"] == layers
     torch._dynamo.reset()
     storage: dict = {}
-    run = torch.compile(found, backend="ortable", options={"storage": storage})
+    run = torch.compile(loaded, backend="ortable", options={"storage": storage})
     with torch.no_grad():
-        wanted = found(**kwargs).logits
-        assert distance(program(**kwargs)["logits"], wanted) < EXACT
-        assert distance(run(**kwargs).logits, wanted) < EXACT
-    (record,) = [each for each in storage["instance"] if each.weights]
+        expected = loaded(**kwargs).logits
+        assert distance(program(**kwargs)["logits"], expected) < ROUNDING_ERROR
+        assert distance(run(**kwargs).logits, expected) < ROUNDING_ERROR
+    (record,) = [record for record in storage["instance"] if record.weights]
     assert operators(record.weights["onnx"])["MatMulNBits"] == layers
 
 
 def test_standard_onnx_computes_the_same() -> None:
     for name in ("int4pack, other zeros", "gptq", "awq"):
-        model, x = build(FOUR[name][0])
+        model, x = build(FOUR_BIT_MODELS[name][0])
         program = ortable.export(model, (x,))
         with torch.no_grad():
-            assert distance(program(x), model(x)) < EXACT
+            assert distance(program(x), model(x)) < ROUNDING_ERROR
         assert all(not node.domain for node in program.model_proto.graph.node)

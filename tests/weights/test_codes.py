@@ -1,5 +1,4 @@
-"""How a matrix becomes codes and scales: every code is the nearest one, whole groups and short
-ones, and what `weights=` accepts."""
+"""Quantization of a matrix to codes and scales, and the values that `weights=` accepts."""
 
 from __future__ import annotations
 
@@ -22,17 +21,18 @@ CHOICES = [
 ]
 
 
-def floats(codes: np.ndarray) -> torch.Tensor:
+def to_floats(codes: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(codes.astype(np.float32))
 
 
-def back(found, size: int) -> torch.Tensor:
-    """The matrix that codes stand for."""
-    codes, scales = floats(found.codes), torch.from_numpy(found.scales)
-    wide = scales.repeat_interleave(size, 1)[:, : codes.shape[1]]
-    if found.zeros is None:
-        return codes * wide
-    return (codes - floats(found.zeros).repeat_interleave(size, 1)[:, : codes.shape[1]]) * wide
+def dequantize(quantized, size: int) -> torch.Tensor:
+    codes, scales = to_floats(quantized.codes), torch.from_numpy(quantized.scales)
+    wide_scales = scales.repeat_interleave(size, 1)[:, : codes.shape[1]]
+    if quantized.zeros is None:
+        return codes * wide_scales
+    return (
+        codes - to_floats(quantized.zeros).repeat_interleave(size, 1)[:, : codes.shape[1]]
+    ) * wide_scales
 
 
 @pytest.mark.parametrize(("kind", "size", "symmetric"), CHOICES)
@@ -42,28 +42,27 @@ def test_no_code_is_further_off_than_half_a_step(kind, size, symmetric, inner) -
     weight[2] = 0
     weight[3] = weight[3].abs()
     options = WeightOptions(kind=kind, group_size=size, symmetric=symmetric)
-    found = quantize_matrix(weight, options)
-    steps = torch.from_numpy(found.scales).abs().repeat_interleave(size, 1)[:, :inner]
-    gap = (back(found, size) - weight).abs()
-    # the largest number of a symmetric group has the code on its own side; one of the same size on
-    # the other side has none of its own
-    most = 1.0 if symmetric else 0.5
-    assert bool((gap <= most * steps * (1 + 1e-5) + 1e-7).all())
-    assert bool((gap <= 0.5 * steps * (1 + 1e-5) + 1e-7).double().mean() > 0.95)
-    wanted = float((back(found, size) - weight).norm() / weight.norm())
-    assert found.error == pytest.approx(wanted, rel=1e-4)
+    quantized = quantize_matrix(weight, options)
+    steps = torch.from_numpy(quantized.scales).abs().repeat_interleave(size, 1)[:, :inner]
+    errors = (dequantize(quantized, size) - weight).abs()
+    # a symmetric group has one code fewer on the side opposite to its largest number
+    max_steps = 1.0 if symmetric else 0.5
+    assert bool((errors <= max_steps * steps * (1 + 1e-5) + 1e-7).all())
+    assert bool((errors <= 0.5 * steps * (1 + 1e-5) + 1e-7).double().mean() > 0.95)
+    expected_error = float((dequantize(quantized, size) - weight).norm() / weight.norm())
+    assert quantized.error == pytest.approx(expected_error, rel=1e-4)
 
 
 def test_codes_have_the_types_of_their_kind() -> None:
     weight = torch.randn(4, 32)
-    kinds = {
+    dtypes = {
         (kind, symmetric): str(
             quantize_matrix(weight, WeightOptions(kind, symmetric=symmetric)).codes.dtype
         )
         for kind in ("int4", "int8")
         for symmetric in (True, False)
     }
-    assert kinds == {
+    assert dtypes == {
         ("int4", True): "int4", ("int4", False): "uint4",
         ("int8", True): "int8", ("int8", False): "uint8",
     }  # fmt: skip
@@ -71,9 +70,9 @@ def test_codes_have_the_types_of_their_kind() -> None:
 
 def test_a_weight_of_other_strides_is_rounded_as_its_copy() -> None:
     weight = torch.randn(32, 6).t()
-    one, other = (quantize_matrix(each, WeightOptions()) for each in (weight, weight.contiguous()))
-    assert np.array_equal(one.codes.view(np.uint8), other.codes.view(np.uint8))
-    assert np.array_equal(one.scales, other.scales)
+    view, copy = (quantize_matrix(m, WeightOptions()) for m in (weight, weight.contiguous()))
+    assert np.array_equal(view.codes.view(np.uint8), copy.codes.view(np.uint8))
+    assert np.array_equal(view.scales, copy.scales)
 
 
 def test_names_choose_weights() -> None:
@@ -86,7 +85,7 @@ def test_names_choose_weights() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("value", "message"),
     [
         ("int3", "'int4', 'int8'"),
         ({"kind": "int2"}, "kind is"),
@@ -98,9 +97,9 @@ def test_names_choose_weights() -> None:
         ({"exclude": 3}, "exclude is a list of names"),
     ],
 )
-def test_what_is_not_accepted_is_said(given, words) -> None:
-    with pytest.raises(OptionError, match=words):
-        parse_weights(given)
+def test_what_is_not_accepted_is_said(value, message) -> None:
+    with pytest.raises(OptionError, match=message):
+        parse_weights(value)
 
 
 def test_a_word_a_dict_and_a_record_are_the_same() -> None:
@@ -110,20 +109,20 @@ def test_a_word_a_dict_and_a_record_are_the_same() -> None:
 
 
 def test_a_place_that_rules_refuse_is_in_no_account() -> None:
-    """A product whose result has no known shape keeps its weight, and nobody says otherwise."""
-    make, info = helper.make_node, helper.make_tensor_value_info
+    """A product of unknown shape keeps its weight, and the report does not list it."""
+    make_node, make_info = helper.make_node, helper.make_tensor_value_info
     nodes = [
-        make("Strange", ["a"], ["x"], domain="foreign"),
-        make("MatMul", ["x", "kept"], ["y"]),
-        make("Strange", ["y"], ["found"], domain="foreign"),
-        make("MatMul", ["a", "taken"], ["other"]),
+        make_node("Strange", ["a"], ["x"], domain="foreign"),
+        make_node("MatMul", ["x", "kept"], ["y"]),
+        make_node("Strange", ["y"], ["found"], domain="foreign"),
+        make_node("MatMul", ["a", "taken"], ["other"]),
     ]
     weights = [
         numpy_helper.from_array(np.ones((64, 48), np.float32) * number, name)
         for number, name in enumerate(("kept", "taken"), 1)
     ]
     a, *results = (
-        info(name, 1, [2, size]) for name, size in (("a", 64), ("found", 48), ("other", 48))
+        make_info(name, 1, [2, size]) for name, size in (("a", 64), ("found", 48), ("other", 48))
     )
     graph = helper.make_graph(nodes, "graph", [a], results, weights)
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("foreign", 1)]
@@ -139,12 +138,12 @@ def test_a_place_that_rules_refuse_is_in_no_account() -> None:
     assert list(rounding.rounded) == ["taken"]
 
 
-@pytest.mark.parametrize(("kind", "half"), [("int4", 8), ("int8", 128)])
-def test_weights_that_are_codes_times_a_scale_are_kept(kind: str, half: int) -> None:
-    """The largest number is one code less than the smallest."""
-    wanted = torch.randint(-half, half, (2, 64))
-    wanted[:, ::32] = -half  # in every group
-    codes = quantize_matrix(wanted / 4, WeightOptions(kind, symmetric=True))  # type: ignore[arg-type]
-    assert codes.error == 0.0
-    found = np.asarray(codes.codes, np.int32).reshape(wanted.shape)
-    assert np.array_equal(found, wanted.numpy())
+@pytest.mark.parametrize(("kind", "limit"), [("int4", 8), ("int8", 128)])
+def test_weights_that_are_codes_times_a_scale_are_kept(kind: str, limit: int) -> None:
+    """The positive limit of the codes is one less than the negative limit."""
+    expected = torch.randint(-limit, limit, (2, 64))
+    expected[:, ::32] = -limit  # once in every group
+    quantized = quantize_matrix(expected / 4, WeightOptions(kind, symmetric=True))  # type: ignore[arg-type]
+    assert quantized.error == 0.0
+    actual = np.asarray(quantized.codes, np.int32).reshape(expected.shape)
+    assert np.array_equal(actual, expected.numpy())

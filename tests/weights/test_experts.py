@@ -1,5 +1,4 @@
-"""Weights of experts: most bytes of a mixture of experts are theirs, so `weights=` rounds them too,
-each matrix by itself, however a model spells its experts."""
+"""Quantized weights of mixture-of-experts layers, in each implementation of transformers."""
 
 from __future__ import annotations
 
@@ -11,35 +10,35 @@ import ortable
 from .experts import HIDDEN, block
 from .models import distance, operators
 
-SPELLINGS = ("batched_mm", "grouped_mm")
+IMPLEMENTATIONS = ("batched_mm", "grouped_mm")
 MATRICES = 2 * 4
 X = torch.randn(1, 16, HIDDEN, generator=torch.Generator().manual_seed(0))
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
-def test_an_export_has_codes_of_every_expert(spelling: str) -> None:
-    model = block("mixtral", spelling)
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_an_export_has_codes_of_every_expert(implementation: str) -> None:
+    model = block("mixtral", implementation)
     program = ortable.export(model, (X,), target="onnxruntime", weights="int8")
     proto = program.model_proto
     assert operators(proto)["MatMulNBits"] == MATRICES + 1
     assert len(program.report.weights.weights) == MATRICES + 1
-    stored = sum(len(each.raw_data) for each in proto.graph.initializer)
-    assert stored < 0.35 * 4 * sum(each.numel() for each in model.parameters())
+    stored = sum(len(tensor.raw_data) for tensor in proto.graph.initializer)
+    assert stored < 0.35 * 4 * sum(parameter.numel() for parameter in model.parameters())
     assert distance(program(X), model(X)) < 0.1
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
-def test_a_compiled_model_has_codes_of_every_expert(spelling: str) -> None:
-    model = block("mixtral", spelling)
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_a_compiled_model_has_codes_of_every_expert(implementation: str) -> None:
+    model = block("mixtral", implementation)
     torch._dynamo.reset()
     storage: dict = {}
     options = {"weights": "int8", "storage": storage}
     run = torch.compile(model, backend="ortable", options=options)
     with torch.no_grad():
         assert distance(run(X), model(X)) < 0.1
-    told = storage["instance"][0].weights
-    assert operators(told["onnx"])["MatMulNBits"] == MATRICES + 1
-    names = {each.name for each in told["rounded"]}
+    account = storage["instance"][0].weights
+    assert operators(account["onnx"])["MatMulNBits"] == MATRICES + 1
+    names = {weight.name for weight in account["rounded"]}
     assert {
         f"experts.{part}.{i}" for part in ("gate_up_proj", "down_proj") for i in range(4)
     } < names
@@ -54,6 +53,6 @@ def test_a_name_is_that_of_the_layer_or_of_one_expert(excluded: str) -> None:
     run = torch.compile(model, backend="ortable", options=options)
     with torch.no_grad():
         run(X)
-    names = {each.name for each in storage["instance"][0].weights["rounded"]}
+    names = {weight.name for weight in storage["instance"][0].weights["rounded"]}
     assert "experts.gate_up_proj.0" in names
     assert not any("down_proj" in name for name in names)

@@ -1,5 +1,4 @@
-"""`weights=` of to_onnx and export: which nodes stand there, how far the model is from eager, what
-the report says, and what is refused."""
+"""`weights=` of to_onnx and export: nodes, distance from eager, reports and refusals."""
 
 from __future__ import annotations
 
@@ -17,13 +16,13 @@ from .models import NAMES, WIDTH, build, distance, linears, operators
 
 
 def run(program: ortable.OnnxProgram, kwargs) -> torch.Tensor:
-    found = program(**kwargs)
-    return next(iter(found.values())) if isinstance(found, dict) else found[0]
+    outputs = program(**kwargs)
+    return next(iter(outputs.values())) if isinstance(outputs, dict) else outputs[0]
 
 
 @pytest.fixture(scope="module", params=NAMES)
-def exported(request):
-    """A model, its call, and its programs by kind of codes."""
+def exported_model(request):
+    """Return the name of a model, the model, its arguments, and its programs by kind of codes."""
     model, kwargs = build(request.param)
     programs = {
         kind: ortable.export(model, (), kwargs, target="onnxruntime", weights=kind)
@@ -33,52 +32,52 @@ def exported(request):
 
 
 @pytest.mark.alternates(parts=3)
-def test_every_linear_layer_reads_codes(exported) -> None:
-    name, model, _, programs = exported
+def test_every_linear_layer_reads_codes(exported_model) -> None:
+    name, model, _, programs = exported_model
     for program in programs.values():
         counts = operators(program.model_proto)
         assert counts["MatMulNBits"] == linears(model)
         assert not counts["Gemm"]
-        if name in ("llama", "gpt2"):  # positions of fixed sizes are constants
+        if name in ("llama", "gpt2"):  # in the others, positions are constants
             assert counts["GatherBlockQuantized"] == 1
         report = program.report.weights
         assert report is not None
         assert report.nodes["MatMulNBits"] == linears(model)
-        assert all(each.bits == int(report.options.kind[3:]) for each in report.weights)
+        assert all(weight.bits == int(report.options.kind[3:]) for weight in report.weights)
 
 
-def test_the_certificate_is_what_the_model_does(exported) -> None:
-    _, model, kwargs, programs = exported
+def test_the_certificate_is_what_the_model_does(exported_model) -> None:
+    _, model, kwargs, programs = exported_model
     with torch.no_grad():
-        wanted = model(**kwargs)[0]
+        expected = model(**kwargs)[0]
     for kind, program in programs.items():
         report = program.report.weights
         assert report is not None
-        error = distance(run(program, kwargs), wanted)
+        error = distance(run(program, kwargs), expected)
         assert report.outputs[0].error == pytest.approx(error, rel=0.01, abs=1e-6)
         assert error < {"int4": 0.3, "int8": 0.03}[kind]
-        layers = [each.layer_error for each in report.weights]
-        assert all(each is not None and 0 < each < error * 20 for each in layers)
+        layers = [weight.layer_error for weight in report.weights]
+        assert all(value is not None and 0 < value < error * 20 for value in layers)
         assert max(layers) < {"int4": 0.2, "int8": 0.02}[kind]
 
 
 @pytest.mark.alternates(parts=2)
-def test_files_are_smaller(exported) -> None:
-    _, model, kwargs, programs = exported
-    plain = ortable.export(model, (), kwargs, target="onnxruntime").model_proto
-    whole = sum(np.prod(each.dims) * 4 for each in plain.graph.initializer)
+def test_files_are_smaller(exported_model) -> None:
+    _, model, kwargs, programs = exported_model
+    unquantized = ortable.export(model, (), kwargs, target="onnxruntime").model_proto
+    float_bytes = sum(np.prod(tensor.dims) * 4 for tensor in unquantized.graph.initializer)
     for kind, program in programs.items():
         report = program.report.weights
         assert report is not None
-        assert report.bytes_before == pytest.approx(whole, rel=0.05)
-        stored = sum(len(each.raw_data) for each in program.model_proto.graph.initializer)
+        assert report.bytes_before == pytest.approx(float_bytes, rel=0.05)
+        stored = sum(len(tensor.raw_data) for tensor in program.model_proto.graph.initializer)
         assert report.bytes_after == pytest.approx(stored, rel=0.05)
         rounded = sum(4 * outer * inner for outer, inner in (w.shape for w in report.rounded))
-        assert stored - (whole - rounded) < {"int4": 0.18, "int8": 0.31}[kind] * rounded
+        assert stored - (float_bytes - rounded) < {"int4": 0.18, "int8": 0.31}[kind] * rounded
 
 
 class Net(torch.nn.Module):
-    """Two layers and a table that is read twice."""
+    """A model with two linear layers and a tied embedding."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,7 +110,7 @@ def test_standard_onnx_and_onnx_runtime(target, symmetric, kind) -> None:
     onnx.checker.check_model(proto, full_check=True)
     counts = operators(proto)
     if target is None:
-        assert {each.domain for each in proto.opset_import} == {""}
+        assert {opset.domain for opset in proto.opset_import} == {""}
         assert counts["DequantizeLinear"] == counts["MatMul"] == 3
     else:
         assert counts["MatMulNBits"] == 3
@@ -128,21 +127,21 @@ def test_weights_that_are_not_finite_are_named_beside_those_of_the_limit() -> No
         program = ortable.export(model, (IDS,), target=target, weights="int4")
         report = program.report.weights
         assert report is not None
-        words = "a weight with NaN, infinities or numbers near them cannot be quantized"
-        assert {each.name: each.why for each in report.weights} == {
-            "up.weight": "", "down.weight": words, "table.weight": words
+        reason = "a weight with NaN, infinities or numbers near them cannot be quantized"
+        assert {weight.name: weight.why for weight in report.weights} == {
+            "up.weight": "", "down.weight": reason, "table.weight": reason
         }  # fmt: skip
-        assert [each.bits for each in report.weights] == [4, 32, 32]
+        assert [weight.bits for weight in report.weights] == [4, 32, 32]
         assert str(report).startswith("1 of 3 weights are int4")
-        assert sum(line.endswith(words) for line in str(report).splitlines()) == 2
+        assert sum(line.endswith(reason) for line in str(report).splitlines()) == 2
     _, builder = ortable.to_onnx(net(), (IDS,), weights="int4", max_error=1e-4, return_builder=True)
     report = builder.record.weights
-    assert {each.why for each in report.weights if each.bits == 32} == {"the limit max_error"}
+    assert {weight.why for weight in report.weights if weight.bits == 32} == {"the limit max_error"}
 
 
 def test_a_tied_table_is_stored_once() -> None:
     proto = ortable.to_onnx(net(), (IDS,), target="onnxruntime", weights="int4")
-    sizes = [len(each.raw_data) for each in proto.graph.initializer]
+    sizes = [len(tensor.raw_data) for tensor in proto.graph.initializer]
     assert sizes.count(48 * WIDTH // 2) == 1
 
 
@@ -156,9 +155,9 @@ def test_a_limit_is_kept(limit) -> None:
         error = distance(program(IDS), model(IDS))
     assert error <= max(limit * 1.01, 1e-6)
     assert report.error <= limit
-    kept = [each.name for each in report.weights if each.bits == 32]
-    assert set(kept) == set(report.options.exclude)
-    assert len(kept) == {0.2: 0, 0.1: 1, 0.05: 3, 0.0: 3}[limit]
+    float_weights = [weight.name for weight in report.weights if weight.bits == 32]
+    assert set(float_weights) == set(report.options.exclude)
+    assert len(float_weights) == {0.2: 0, 0.1: 1, 0.05: 3, 0.0: 3}[limit]
 
 
 def test_names_say_what_is_rounded() -> None:
@@ -166,15 +165,15 @@ def test_names_say_what_is_rounded() -> None:
     proto, builder = ortable.to_onnx(
         net(), (IDS,), target="onnxruntime", weights=options, return_builder=True
     )
-    names = {each.name for each in builder.record.weights.weights}
+    names = {weight.name for weight in builder.record.weights.weights}
     assert names == {"table.weight", "up.weight"}
     assert operators(proto)["Gather"] == 1
 
 
 def test_floats_stay_floats_where_activations_do() -> None:
-    exact = {"kind": "int4", "activations": "float32"}
+    options = {"kind": "int4", "activations": "float32"}
     model = net()
-    program = ortable.export(model, (IDS,), target="onnxruntime", weights=exact)
+    program = ortable.export(model, (IDS,), target="onnxruntime", weights=options)
     levels = {
         attribute.i
         for node in program.model_proto.graph.node
@@ -182,7 +181,7 @@ def test_floats_stay_floats_where_activations_do() -> None:
         if attribute.name == "accuracy_level"
     }
     assert levels == {1}
-    for layer in (each for each in program.report.weights.weights if each.name == "up.weight"):
+    for layer in (w for w in program.report.weights.weights if w.name == "up.weight"):
         assert layer.layer_error == pytest.approx(layer.weight_error, rel=0.3)
 
 
@@ -204,10 +203,10 @@ def test_the_report_is_text_and_json(tmp_path) -> None:
     text = str(report)
     assert "2 of 3 weights are int4, max_error=0.1" in text
     assert "up.weight" in text
-    told = json.loads(report.to_json())
-    assert told["nodes"] == dict(report.nodes)
-    assert [each["name"] for each in told["weights"]] == [each.name for each in report.weights]
-    assert told["options"]["kind"] == "int4"
+    data = json.loads(report.to_json())
+    assert data["nodes"] == dict(report.nodes)
+    assert [entry["name"] for entry in data["weights"]] == [w.name for w in report.weights]
+    assert data["options"]["kind"] == "int4"
     path = tmp_path / "report.md"
     ortable.to_onnx(net(), (IDS,), weights="int8", report=path)
     assert "3 of 3 weights are int8" in path.read_text()
@@ -219,7 +218,7 @@ def test_weights_below_a_group_stay() -> None:
     _, builder = ortable.to_onnx(
         model, (x,), target="onnxruntime", weights="int4", return_builder=True
     )
-    assert [each.name for each in builder.record.weights.weights] == ["1.weight"]
+    assert [weight.name for weight in builder.record.weights.weights] == ["1.weight"]
 
 
 def test_a_large_model_and_its_files(tmp_path) -> None:
@@ -231,13 +230,13 @@ def test_a_large_model_and_its_files(tmp_path) -> None:
     import onnxruntime
 
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    (found,) = session.run(None, {"ids": IDS.numpy()})
+    (result,) = session.run(None, {"ids": IDS.numpy()})
     with torch.no_grad():
-        assert distance(torch.from_numpy(found), model(IDS)) < 0.3
+        assert distance(torch.from_numpy(result), model(IDS)) < 0.3
 
 
 @pytest.mark.parametrize(
-    ("keywords", "words"),
+    ("keywords", "message"),
     [
         ({"weights": "int4", "target_opset": 18}, "needs opset 21"),
         ({"max_error": 0.1}, "give weights="),
@@ -246,8 +245,8 @@ def test_a_large_model_and_its_files(tmp_path) -> None:
         ({"weights": "int4", "export_modules_as_functions": True}, "remove one of the two"),
     ],
 )
-def test_what_contradicts_itself_is_refused(keywords, words) -> None:
-    with pytest.raises(OptionError, match=words):
+def test_what_contradicts_itself_is_refused(keywords, message) -> None:
+    with pytest.raises(OptionError, match=message):
         ortable.to_onnx(net(), (IDS,), **keywords)
 
 

@@ -1,5 +1,4 @@
-"""`weights=` of export_language_model: one graph for prompt and tokens whose layers read codes, in
-a data file that the loop over all tokens shares."""
+"""`weights=` of export_language_model: quantized layers in a data file shared with the loop."""
 
 from __future__ import annotations
 
@@ -14,35 +13,37 @@ import ortable
 from .models import build, linears, operators
 
 
-def model() -> torch.nn.Module:
-    made, _ = build("llama")
-    made.config.use_cache = True
-    made.generation_config.eos_token_id = None
-    made.generation_config.pad_token_id = 0
-    return made
+def build_llama() -> torch.nn.Module:
+    llama, _ = build("llama")
+    llama.config.use_cache = True
+    llama.generation_config.eos_token_id = None
+    llama.generation_config.pad_token_id = 0
+    return llama
 
 
-def size(folder: Path) -> int:
+def data_size(folder: Path) -> int:
     return (folder / "model.onnx.data").stat().st_size
 
 
 @pytest.mark.alternates("kind")
 @pytest.mark.parametrize("kind", ["int8", "int4"])
 def test_codes_in_one_data_file(kind, tmp_path) -> None:
-    share = {"int8": 0.3, "int4": 0.2}[kind]
-    llama = model()
+    max_ratio = {"int8": 0.3, "int4": 0.2}[kind]
+    llama = build_llama()
     ids = torch.arange(3, 9)[None]
-    whole = ortable.export_language_model(llama, tmp_path / "whole")
-    small = ortable.export_language_model(llama, tmp_path / "small", weights=kind, loop="greedy")
-    counts = operators(onnx.load(small.folder / "model.onnx", load_external_data=False))
+    unquantized = ortable.export_language_model(llama, tmp_path / "whole")
+    quantized = ortable.export_language_model(
+        llama, tmp_path / "small", weights=kind, loop="greedy"
+    )
+    counts = operators(onnx.load(quantized.folder / "model.onnx", load_external_data=False))
     assert counts["MatMulNBits"] == linears(llama)
     assert counts["GatherBlockQuantized"] == 1
-    assert size(Path(small.folder)) < share * size(Path(whole.folder))
-    tokens = small.generate(ids, max_new_tokens=8)
+    assert data_size(Path(quantized.folder)) < max_ratio * data_size(Path(unquantized.folder))
+    tokens = quantized.generate(ids, max_new_tokens=8)
 
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(Path(small.folder) / "greedy_search.onnx")
+    session = onnxruntime.InferenceSession(Path(quantized.folder) / "greedy_search.onnx")
     feeds = {
         "input_ids": ids.numpy(),
         "attention_mask": torch.ones_like(ids).numpy(),
