@@ -554,7 +554,9 @@ REFUSED_STEPS = {
     _slice_of_rows: "a slice of a sequence of dynamic size, at .*in _slice_of_rows",
     _free_stride: "range with a dynamic step, at .*in _free_stride",
     _out: "out= with a list that a loop over a dynamic size fills: .*in _out",
-    _different_fifth_step: "with its loops rolled, Counting differs from the module at batch=3, length=8",
+    _different_fifth_step: (
+        "with its loops rolled, Counting differs from the module at batch=3, length=8"
+    ),
 }
 
 
