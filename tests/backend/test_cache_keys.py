@@ -146,7 +146,7 @@ class TensorSubclass(torch.Tensor):
     ("constant", "message"),
     [
         (torch.ones(2).to_sparse(), "a constant is a Tensor of layout torch.sparse_coo"),
-        (torch.ones(2).as_subclass(TensorSubclass), "a constant is a Subclass of layout"),
+        (torch.ones(2).as_subclass(TensorSubclass), "a constant is a TensorSubclass of layout"),
         (torch.ones(2, device="meta"), "a constant is a tensor of torch.float32 on meta"),
         (torch.ones(3), "constants of more than 2 GB"),
         (lambda x: x, "has no content to compare"),

@@ -325,7 +325,7 @@ def test_a_refusal_of_a_converter_is_a_warning_with_the_reason(get_warnings):
     with torch.no_grad():
         compiled(torch.eye(4) * 3)
     text = next(text for text in get_warnings() if "_to_copy" in text)
-    assert "of torch.complex32" in text and "starts from" not in text
+    assert "torch.complex32" in text and "starts from" not in text
 
 
 def test_hints_silence_the_warning(recwarn, monkeypatch):

@@ -108,7 +108,7 @@ def test_one_module_has_what_it_reads_and_what_is_read_of_it() -> None:
 
 def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for look in ({"depth": -1}, {"depth": "2"}, {"rankdir": "down"}):
-        with pytest.raises(OptionError, match=r"^(depth|rankdir) is"):
+        with pytest.raises(OptionError, match=r"^(depth|rankdir) must be"):
             to_dot(stack(), **look)
     for path in ("x.html", "x.HTM"):
         with pytest.raises(OptionError, match=r"cannot draw an .html file. .* Model Explorer"):
