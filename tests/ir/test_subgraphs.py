@@ -147,7 +147,7 @@ def test_make_nodes_refuses_what_does_not_agree():
     with pytest.raises(BuilderError, match="The other graph has opset 18 for domain ''"):
         gr.make_nodes(other_graph(), ["x", "x"], ["y", "z"])
     with pytest.raises(
-        BuilderError, match="has 2 inputs and 2 outputs, but 1 and 2 names are given"
+        BuilderError, match="2 inputs and 2 outputs, but 1 and 2 names"
     ):
         start().make_nodes(other_graph(), ["x"], ["y", "z"])
     branch = helper.make_graph(

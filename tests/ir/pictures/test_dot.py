@@ -116,7 +116,7 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(OptionError, match=r"overlays require a .json"):
         ortable.draw(stack(), tmp_path / "x.dot", overlays=["dtype"])
     assert not list(tmp_path.iterdir())
-    with pytest.raises(OptionError, match="no folder"):
+    with pytest.raises(OptionError, match="does not exist"):
         ortable.draw(stack(), tmp_path / "none" / "x.dot")
     for name, content in (("text.onnx", b"not a model"), ("empty.onnx", b"")):
         (tmp_path / name).write_bytes(content)
