@@ -203,7 +203,7 @@ def test_refresh_of_another_module_keeps_the_constants(backends):
 
 
 def test_refresh_names_what_it_takes():
-    with pytest.raises(TypeError, match="module, a tensor or nothing, not a str"):
+    with pytest.raises(TypeError, match="module, a tensor or no argument, not a str"):
         ortable.refresh("model")
 
 

@@ -95,7 +95,7 @@ def test_alternatives_follow_the_captures_that_are_given() -> None:
     pattern = "return any_of(Add(x, y), Mul(x, z))"
     assert ops(built(pattern, '{x: "f32[2]", y: "f32[2]"}')) == ["Add"]
     assert ops(built(pattern, '{x: "f32[2]", z: "f32[2]"}')) == ["Mul"]
-    with pytest.raises(CaseProblem, match="no alternative"):
+    with pytest.raises(CaseProblem, match="does not define all captures of an alternative"):
         built(pattern, '{x: "f32[2]"}')
 
 
