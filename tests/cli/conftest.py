@@ -1,4 +1,4 @@
-"""What tests of the shell share: a command that is refused."""
+"""Fixtures of the tests of the shell command."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import pytest
 
 from ortable.cli.main import main
 
-Refused = Callable[..., str]
+GetError = Callable[..., str]
 
 
 @pytest.fixture
-def refused(capsys: pytest.CaptureFixture[str]) -> Refused:
-    """A function that runs a command which ends with status 2, and returns what is said."""
+def get_error(capsys: pytest.CaptureFixture[str]) -> GetError:
+    """Return a function that runs a command, checks for status 2, and returns the error message."""
 
-    def run(*words: str) -> str:
-        assert main(list(words)) == 2
-        told = capsys.readouterr().err
-        assert told.startswith("error: ") and "Traceback" not in told
-        return told
+    def run(*arguments: str) -> str:
+        assert main(list(arguments)) == 2
+        message = capsys.readouterr().err
+        assert message.startswith("error: ") and "Traceback" not in message
+        return message
 
     return run

@@ -1,7 +1,8 @@
-"""The reference of docs/shell.md: every command with the names of its options, from the parser
-itself. What an option means is said by `--help` alone.
+"""Generate the reference of docs/shell.md: the commands and the names of their options.
 
-python -m tests.cli.page  # writes it"""
+The parser is the source; only `--help` explains the options. `python -m tests.cli.page` writes the
+page.
+"""
 
 from __future__ import annotations
 
@@ -17,53 +18,57 @@ BEGIN = "<!-- What follows is written by `python -m tests.cli.page`. -->\n"
 
 
 def page() -> str:
-    """The page as it should be: the words that people wrote, and the reference."""
-    written = PAGE.read_text(encoding="utf-8").partition(BEGIN)[0]
-    return written + BEGIN + "\n" + "\n\n".join(_sections()) + "\n"
+    """Return the text of the page: the manual part and the generated reference."""
+    manual_part = PAGE.read_text(encoding="utf-8").partition(BEGIN)[0]
+    return manual_part + BEGIN + "\n" + "\n\n".join(_format_sections()) + "\n"
 
 
-def _sections() -> Iterator[str]:
+def _format_sections() -> Iterator[str]:
     parser = _make_parser()
     yield "## The commands"
     yield (
         "`--help` behind a command says what its options mean. Before the command:"
-        f" {_flags(parser._actions)}."
+        f" {_format_flags(parser._actions)}."
     )
-    for name, command in _commands(parser).items():
+    for name, command in _list_commands(parser).items():
         yield f"### ortable {name}"
         yield " ".join((command.description or "").split())
         examples = "\n".join(EXAMPLES.get(name, ()))
         yield f"```\n{examples}\n```"
-        yield from _groups(command)
-        for action, below in _commands(command).items():
-            about = " ".join((below.description or "").split())
+        yield from _format_groups(command)
+        for action, subcommand in _list_commands(command).items():
+            about = " ".join((subcommand.description or "").split())
             yield f"`ortable {name} {action}`: {about}".rstrip(": ")
-            yield from _groups(below)
+            yield from _format_groups(subcommand)
 
 
-def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """The subparsers by name."""
-    found = parser._subparsers._group_actions if parser._subparsers is not None else []
-    return {name: each for action in found for name, each in (action.choices or {}).items()}
+def _list_commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """Return the subparsers by name."""
+    actions = parser._subparsers._group_actions if parser._subparsers is not None else []
+    return {
+        name: subparser for action in actions for name, subparser in (action.choices or {}).items()
+    }
 
 
-def _groups(parser: argparse.ArgumentParser) -> Iterator[str]:
-    """The arguments of a command, those of a group with a title of its own apart."""
-    usual = ("positional arguments", "options")
-    first = [a for g in parser._action_groups if g.title in usual for a in g._group_actions]
-    if flags := _flags(first):
+def _format_groups(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Yield the arguments of a command, one line for each titled group."""
+    default_titles = ("positional arguments", "options")
+    default_actions = [
+        a for g in parser._action_groups if g.title in default_titles for a in g._group_actions
+    ]
+    if flags := _format_flags(default_actions):
         yield f"Arguments: {flags}."
     for group in parser._action_groups:
-        if group.title not in usual and group._group_actions:
-            yield f"{str(group.title).capitalize()}: {_flags(group._group_actions)}."
+        if group.title not in default_titles and group._group_actions:
+            yield f"{str(group.title).capitalize()}: {_format_flags(group._group_actions)}."
 
 
-def _flags(actions: list[argparse.Action]) -> str:
-    return ", ".join(shown for each in actions if (shown := _shown(each)))
+def _format_flags(actions: list[argparse.Action]) -> str:
+    return ", ".join(text for action in actions if (text := _format_flag(action)))
 
 
-def _shown(action: argparse.Action) -> str:
-    """The longest flag and what follows it; nothing for what every command has."""
+def _format_flag(action: argparse.Action) -> str:
+    """Return the longest flag and its value; an empty string for flags of all commands."""
     if isinstance(action, (argparse._SubParsersAction, argparse._HelpAction)):
         return ""
     if "--debug" in action.option_strings and action.default is argparse.SUPPRESS:
@@ -81,7 +86,7 @@ def _shown(action: argparse.Action) -> str:
 
 
 def main() -> int:
-    """Writes the page."""
+    """Write the page."""
     PAGE.write_text(page(), encoding="utf-8")
     return 0
 

@@ -1,5 +1,4 @@
-"""The shell command: each command does its work, and errors of ours end with status 2 and no
-traceback."""
+"""Commands of the shell work, and errors of ortable exit with status 2 and no traceback."""
 
 from __future__ import annotations
 
@@ -60,9 +59,9 @@ def test_draw_dot_needs_no_program(model_path, tmp_path, capsys):
     assert target.read_text().startswith("digraph")
 
 
-def test_draw_without_the_program(model_path, tmp_path, monkeypatch, refused):
+def test_draw_without_the_program(model_path, tmp_path, monkeypatch, get_error):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "'dot'" in refused("draw", model_path, "-o", str(tmp_path / "graph.svg"))
+    assert "'dot'" in get_error("draw", model_path, "-o", str(tmp_path / "graph.svg"))
 
 
 def test_draw_one_module(factory, tmp_path, capsys):
@@ -97,7 +96,7 @@ def test_draw_opens_model_explorer(model_path, monkeypatch):
     assert [name for name, _ in overlays] == ["dtype", "rewrite"]
 
 
-def test_draw_opens_netron(model_path, monkeypatch, refused):
+def test_draw_opens_netron(model_path, monkeypatch, get_error):
     calls = []
     viewer = SimpleNamespace(start=calls.append, wait=lambda: calls.append("wait"))
     monkeypatch.setitem(sys.modules, "model_explorer", None)
@@ -105,28 +104,28 @@ def test_draw_opens_netron(model_path, monkeypatch, refused):
     assert main(["draw", model_path]) == 0
     assert calls == [model_path, "wait"]
     for option in (["--module", "0"], ["--overlay", "dtype"]):
-        assert "need Model Explorer" in refused("draw", model_path, *option)
+        assert "need Model Explorer" in get_error("draw", model_path, *option)
     assert len(calls) == 2
 
 
-def test_draw_without_a_viewer(model_path, monkeypatch, refused):
+def test_draw_without_a_viewer(model_path, monkeypatch, get_error):
     monkeypatch.setitem(sys.modules, "model_explorer", None)
     monkeypatch.setitem(sys.modules, "netron", None)
-    message = refused("draw", model_path)
+    message = get_error("draw", model_path)
     for remedy in ("pip install ai-edge-model-explorer", "pip install netron", "-o model.svg"):
         assert remedy in message
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "text"),
     [
         (["--module", "encoder"], "no module 'encoder'"),
         (["--depth", "-1"], "depth must be None or an int of at least 0"),
         (["--overlay", "dtype"], "overlays require a .json"),
     ],
 )
-def test_draw_says_what_it_cannot_draw(model_path, tmp_path, refused, flags, said):
-    assert said in refused("draw", model_path, *flags, "-o", str(tmp_path / "x.dot"))
+def test_draw_says_what_it_cannot_draw(model_path, tmp_path, get_error, flags, text):
+    assert text in get_error("draw", model_path, *flags, "-o", str(tmp_path / "x.dot"))
 
 
 def test_ops(capsys):
@@ -154,7 +153,7 @@ def test_export_validates(factory, tmp_path, capsys):
     assert main(["export", f"{factory}:tiny", "-o", str(target), "--opset", "18"]) == 0
     out = capsys.readouterr()
     assert "largest difference" in out.out
-    assert out.err == ""  # no terminal, no progress
+    assert out.err == ""  # stderr is no terminal, so it shows no progress
     onnx.checker.check_model(onnx.load(target))
 
 
@@ -173,10 +172,10 @@ def test_export_of_a_saved_program_with_its_report(tmp_path, capsys):
     assert onnx.load(target).graph.input[0].type.tensor_type.shape.dim[0].dim_param
 
 
-def test_a_negative_difference_is_refused(factory, tmp_path, refused):
+def test_a_negative_difference_is_refused(factory, tmp_path, get_error):
     target = tmp_path / "tiny.onnx"
-    told = refused("export", f"{factory}:tiny", "-o", str(target), "--atol", "-1")
-    assert "validate is True, False, or a positive float" in told and not target.exists()
+    message = get_error("export", f"{factory}:tiny", "-o", str(target), "--atol", "-1")
+    assert "validate is True, False, or a positive float" in message and not target.exists()
 
 
 def test_unknown_command_lists_the_commands(capsys):

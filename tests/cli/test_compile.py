@@ -1,4 +1,4 @@
-"""ortable explain, bench and debug."""
+"""`ortable explain`, `bench`, `debug`, `tune` and `profile`."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ def test_debug_finds_nothing_where_nothing_is_wrong(compiled_models, capsys):
 
 def test_explain_prints_json_and_markdown(compiled_models, capsys):
     assert main(["explain", f"{compiled_models}:broken", "--json", "--train"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    kinds = [graph["kind"] for graph in found["graphs"]]
-    assert kinds == ["forward", "backward"] * 2 and not found["notes"]
+    report = json.loads(capsys.readouterr().out)
+    kinds = [graph["kind"] for graph in report["graphs"]]
+    assert kinds == ["forward", "backward"] * 2 and not report["notes"]
     assert main(["explain", f"{compiled_models}:broken", "--markdown"]) == 0
     assert capsys.readouterr().out.startswith("# 2 graphs, 1 graph break\n")
 
@@ -97,36 +97,36 @@ def test_explain_lists_what_cannot_be_converted(compiled_models, capsys):
 
 
 @pytest.mark.parametrize("command", ["bench", "debug"])
-def test_what_cannot_be_converted_is_an_error(compiled_models, refused, command):
-    told = refused(command, "--no-fallback", f"{compiled_models}:unknown")
-    assert "clitest::secret" in told
+def test_what_cannot_be_converted_is_an_error(compiled_models, get_error, command):
+    message = get_error(command, "--no-fallback", f"{compiled_models}:unknown")
+    assert "clitest::secret" in message
 
 
 def test_bench_of_training_is_json(compiled_models, capsys):
     flags = ["--train", "--rounds", "2", "--json", "--dynamic", "--options", "freeze=off"]
     assert main(["bench", *flags, f"{compiled_models}:broken"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["train"] and found["rounds"] == 2
-    assert found["eager_ms"]["least"] <= found["eager_ms"]["median"] <= found["eager_ms"]["most"]
-    assert found["ratio"] > 0 and found["first_call_s"] > 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["train"] and report["rounds"] == 2
+    assert report["eager_ms"]["least"] <= report["eager_ms"]["median"] <= report["eager_ms"]["most"]
+    assert report["ratio"] > 0 and report["first_call_s"] > 0
 
 
-def test_bench_of_training_needs_gradients(compiled_models, refused):
+def test_bench_of_training_needs_gradients(compiled_models, get_error):
     flags = ["--train", "--fallback", "--options", "hints=False"]
-    told = refused("bench", *flags, f"{compiled_models}:unknown")
-    assert "no result of the model requires gradients" in told
+    message = get_error("bench", *flags, f"{compiled_models}:unknown")
+    assert "no result of the model requires gradients" in message
 
 
-def test_what_cannot_be_converted_runs_in_torch(compiled_models, refused):
+def test_what_cannot_be_converted_runs_in_torch(compiled_models, get_error):
     flags = ["--rounds", "2", "--options", "hints=False"]
     assert main(["bench", *flags, f"{compiled_models}:unknown"]) == 0
-    told = refused("bench", "--no-fallback", *flags, f"{compiled_models}:unknown")
-    assert "without --no-fallback it runs in torch" in told
+    message = get_error("bench", "--no-fallback", *flags, f"{compiled_models}:unknown")
+    assert "without --no-fallback it runs in torch" in message
 
 
 @pytest.mark.parametrize("command", ["explain", "bench", "tune", "profile"])
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "text"),
     [
         (["--options", "freez=off"], "Did you mean 'freeze'?"),
         (["--options", "freeze=maybe"], "must be 'auto', 'on', 'off' or 'trust'"),
@@ -135,21 +135,21 @@ def test_what_cannot_be_converted_runs_in_torch(compiled_models, refused):
         (["--options", "fallback=eager", "--no-fallback"], "by --options and by --no-fallback"),
     ],
 )
-def test_options_are_those_of_the_backend(compiled_models, refused, command, flags, said):
-    assert said in refused(command, f"{compiled_models}:broken", *flags)
+def test_options_are_those_of_the_backend(compiled_models, get_error, command, flags, text):
+    assert text in get_error(command, f"{compiled_models}:broken", *flags)
 
 
 def test_tune_runs_backward_with_train(compiled_models, capsys):
     flags = ["--train", "--seconds", "0.05", "--json"]
     assert main(["tune", f"{compiled_models}:whole", *flags]) == 0
-    found = json.loads(capsys.readouterr().out)  # forward and backward
-    assert [each["found"] for each in found] == ["searched"] * 2
+    reports = json.loads(capsys.readouterr().out)  # of forward and backward
+    assert [report["found"] for report in reports] == ["searched"] * 2
 
 
 @pytest.mark.parametrize("command", ["bench", "explain", "profile"])
-def test_a_saved_program_is_compiled(tmp_path, capsys, refused, command):
+def test_a_saved_program_is_compiled(tmp_path, capsys, get_error, command):
     path = str(tmp_path / "model.pt2")
     torch.export.save(torch.export.export(torch.nn.Linear(3, 2), (torch.rand(2, 3),)), path)
     assert main([command, path]) == 0
     assert capsys.readouterr().out
-    assert "a saved program runs in the mode" in refused(command, path, "--train")
+    assert "a saved program runs in the mode" in get_error(command, path, "--train")

@@ -1,4 +1,4 @@
-"""The tab key: what argcomplete answers where it is installed."""
+"""Tab completion with argcomplete."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 
-def completed(line: str, folder: Path) -> set[str]:
-    """What the shell is told at the end of a line, as `register-python-argcomplete` asks."""
-    answer = folder / "answer"
+def complete_line(line: str, folder: Path) -> set[str]:
+    """Return the completions of a line, requested as `register-python-argcomplete` does."""
+    output = folder / "answer"
     env = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(sys.path),
         "_ARGCOMPLETE": "1",
-        "_ARGCOMPLETE_STDOUT_FILENAME": str(answer),
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(output),
         "_ARGCOMPLETE_SUPPRESS_SPACE": "1",
         "COMP_LINE": line,
         "COMP_POINT": str(len(line)),
@@ -25,11 +25,11 @@ def completed(line: str, folder: Path) -> set[str]:
     }
     code = "from ortable.cli.main import main; main()"
     subprocess.run([sys.executable, "-c", code], env=env, cwd=folder, check=False)
-    return {each.strip() for each in answer.read_text().split("\013")}
+    return {word.strip() for word in output.read_text().split("\013")}
 
 
 @pytest.mark.parametrize(
-    ("line", "wanted"),
+    ("line", "expected"),
     [
         ("ortable e", {"export", "explain"}),
         ("ortable bench --op", {"--options"}),
@@ -37,6 +37,6 @@ def completed(line: str, folder: Path) -> set[str]:
         ("ortable show mod", {"model.onnx"}),
     ],
 )
-def test_words_are_completed(line: str, wanted: set[str], tmp_path: Path) -> None:
+def test_words_are_completed(line: str, expected: set[str], tmp_path: Path) -> None:
     (tmp_path / "model.onnx").touch()
-    assert completed(line, tmp_path) == wanted
+    assert complete_line(line, tmp_path) == expected

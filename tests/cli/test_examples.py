@@ -1,4 +1,4 @@
-"""The examples under each --help run, with small files of the names that they have."""
+"""The examples in --help run, on small files with the names in the examples."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ SIZES = {
     "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2,
     "vocab_size": 99,
 }  # fmt: skip
-# What takes long, and takes as long as one likes.
-QUICKLY = (
+# Replacements that make slow commands fast.
+FAST_ARGUMENTS = (
     ("--rounds 50", "--rounds 2"),
     ("--seconds 60", "--seconds 0.1"),
     ("tune my_models:bert", "tune my_models:bert --seconds 0.1"),
     ("bench", "bench --rounds 2"),
 )
-FIRST = [line.strip() for line in FIRST_STEPS.splitlines() if line.startswith("  ortable")]
+FIRST_COMMANDS = [line.strip() for line in FIRST_STEPS.splitlines() if line.startswith("  ortable")]
 CALLS = [call for calls in EXAMPLES.values() for call in calls]
 
 
@@ -98,30 +98,32 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def _here(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _working_directory(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
     shutil.copytree(files, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    before = list(sys.path)
+    path = list(sys.path)
     yield
-    sys.path[:] = before
+    sys.path[:] = path
     for name in ("my_models", "net"):
         sys.modules.pop(name, None)
 
 
-@pytest.mark.usefixtures("_here", "fresh_dynamo")
+@pytest.mark.usefixtures("_working_directory", "fresh_dynamo")
 @pytest.mark.parametrize("call", CALLS)
 def test_an_example_runs(call: str, capsys: pytest.CaptureFixture[str]) -> None:
     line = call.partition(" | ")[0]
-    for words, fewer in QUICKLY:
-        line = line.replace(words, fewer) if fewer not in line else line
+    for slow, fast in FAST_ARGUMENTS:
+        line = line.replace(slow, fast) if fast not in line else line
     assert main(shlex.split(line)[1:]) == 0, capsys.readouterr().err
     assert capsys.readouterr().out.strip()
 
 
-@pytest.mark.usefixtures("_here", "fresh_dynamo")
+@pytest.mark.usefixtures("_working_directory", "fresh_dynamo")
 def test_the_first_steps_run(capsys: pytest.CaptureFixture[str]) -> None:
-    assert len(FIRST) == 4
-    for line in FIRST[:-1]:
+    assert len(FIRST_COMMANDS) == 4
+    for line in FIRST_COMMANDS[:-1]:
         assert main(shlex.split(line)[1:]) == 0, capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["show", "--help"])

@@ -1,5 +1,4 @@
-"""What the shell says when something goes wrong that is no error of ours: one line and the place,
-or the traceback with --debug; and what it says of itself."""
+"""Errors outside of ortable give one line and the location, or a traceback with --debug."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ import pytest
 import ortable
 from ortable.cli.main import EXAMPLES, _make_parser, main
 
-from .conftest import Refused
+from .conftest import GetError
 
 FACTORY = """
 import torch
@@ -42,7 +41,7 @@ def factory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "text"),
     [
         (["export", "{m}:broken", "-o", "x.onnx"], "ValueError: the weights are not there"),
         (["explain", "{m}:broken"], "at models_that_fail.py:5, in broken"),
@@ -52,10 +51,10 @@ def factory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     ],
 )
 def test_exceptions_of_the_user_are_one_line_and_the_place(
-    factory: str, refused: Refused, arguments: list[str], said: str
+    factory: str, get_error: GetError, arguments: list[str], text: str
 ) -> None:
-    told = refused(*(each.format(m=factory) for each in arguments))
-    assert said in told and "--debug" in told
+    message = get_error(*(word.format(m=factory) for word in arguments))
+    assert text in message and "--debug" in message
 
 
 def test_debug_raises(factory: str) -> None:
@@ -64,7 +63,7 @@ def test_debug_raises(factory: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "text"),
     [
         (["show", "text.onnx"], "'text.onnx' is not an ONNX model"),
         (["show", "."], "'.' is a folder"),
@@ -79,16 +78,16 @@ def test_debug_raises(factory: str) -> None:
     ],
 )
 def test_files_of_another_kind_are_named(
-    factory: str, refused: Refused, arguments: list[str], said: str
+    factory: str, get_error: GetError, arguments: list[str], text: str
 ) -> None:
     for name in ("text.onnx", "text.pt2"):
         Path(name).write_text("hello")
     Path("empty.onnx").touch()
-    assert said in refused(*arguments)
+    assert text in get_error(*arguments)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "text"),
     [
         (["profile", "{m}:bad", "--html", "x.html"], "'x.html' cannot be written"),
         (
@@ -99,17 +98,17 @@ def test_files_of_another_kind_are_named(
 )
 def test_a_place_that_may_not_be_written_is_named_first(
     factory: str,
-    refused: Refused,
+    get_error: GetError,
     monkeypatch: pytest.MonkeyPatch,
     arguments: list[str],
-    said: str,
+    text: str,
 ) -> None:
-    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)  # root may everything
-    assert said in refused(*(each.format(m=factory) for each in arguments))
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)  # tests may run as root
+    assert text in get_error(*(word.format(m=factory) for word in arguments))
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "text"),
     [
         (["export", "--dynamic"], "has its dynamic sizes already: leave out --dynamic"),
         (["export", "--inputs", "f32[4,3]"], "has example inputs: leave out --inputs"),
@@ -121,7 +120,7 @@ def test_a_place_that_may_not_be_written_is_named_first(
     ],
 )
 def test_what_a_saved_program_does_not_take(
-    factory: str, refused: Refused, arguments: list[str], said: str
+    factory: str, get_error: GetError, arguments: list[str], text: str
 ) -> None:
     import torch
 
@@ -132,13 +131,13 @@ def test_what_a_saved_program_does_not_take(
     torch.export.save(program, "linear.pt2")
     if command == "export":
         flags += ["-o", "x.onnx"]
-    assert said in refused(command, "linear.pt2", *flags)
+    assert text in get_error(command, "linear.pt2", *flags)
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as end:
+    with pytest.raises(SystemExit) as exit_info:
         main(["--version"])
-    assert end.value.code == 0
+    assert exit_info.value.code == 0
     assert capsys.readouterr().out == f"ortable {ortable.__version__}\n"
 
 
@@ -148,9 +147,9 @@ def test_every_command_has_two_examples_that_it_accepts() -> None:
     missing = set(commands.choices) - set(EXAMPLES)
     assert not missing, f"add examples of {missing} to cli/main.py"
     for name, calls in EXAMPLES.items():
-        shown = commands.choices[name].format_help()
+        help_text = commands.choices[name].format_help()
         for call in calls:
-            assert f"  {call}\n" in shown
+            assert f"  {call}\n" in help_text
             args = parser.parse_args(call.partition(" | ")[0].split()[1:])
             assert args.command == name and callable(args.run)
 
@@ -160,18 +159,18 @@ def test_help_and_version_need_no_library() -> None:
         "import sys\nfrom ortable.cli.main import _make_parser\n_make_parser().format_help()\n"
         "print([each for each in ('torch', 'onnx', 'numpy', 'onnxruntime') if each in sys.modules])"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         timeout=60,
     )
-    assert done.stdout.strip() == "[]", done.stderr
+    assert process.stdout.strip() == "[]", process.stderr
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "text"),
     [
         (["draw", "x.onnx", "-o", ""], "'' is no file to write"),
         (["ops", "--missing", ""], "''"),
@@ -195,19 +194,19 @@ def test_help_and_version_need_no_library() -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_named_before_anything_runs(
-    factory: str, refused: Refused, arguments: list[str], said: str
+    factory: str, get_error: GetError, arguments: list[str], text: str
 ) -> None:
     Path("file.py").write_text("import torch\nNet = torch.nn.ReLU\n")
     Path("zeros.py").write_bytes(b"a = 1\0")
     Path("folder").mkdir()
     Path("x.onnx").write_bytes(onnx.ModelProto(graph=onnx.GraphProto(name="g")).SerializeToString())
-    told = refused(*(word.format(m=factory) for word in arguments))
-    assert said in told and len(told.splitlines()) <= 2
+    message = get_error(*(word.format(m=factory) for word in arguments))
+    assert text in message and len(message.splitlines()) <= 2
     assert Path("file.py").read_text().startswith("import torch")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "text"),
     [
         (["bench", "m:f", "--rounds", "0"], "--rounds: '0' is no whole number of 1 or more"),
         (["bench", "m:f", "--rounds", "nan"], "--rounds: 'nan' is no whole number of 1 or more"),
@@ -218,12 +217,12 @@ def test_what_cannot_be_is_named_before_anything_runs(
     ],
 )
 def test_numbers_that_say_nothing_are_refused(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+    capsys: pytest.CaptureFixture[str], arguments: list[str], text: str
 ) -> None:
-    with pytest.raises(SystemExit) as caught:
+    with pytest.raises(SystemExit) as exit_info:
         main(arguments)
-    assert caught.value.code == 2
-    assert said in capsys.readouterr().err
+    assert exit_info.value.code == 2
+    assert text in capsys.readouterr().err
 
 
 def test_torch_logs_no_traceback_of_an_error_that_is_said(tmp_path: Path) -> None:
@@ -231,10 +230,10 @@ def test_torch_logs_no_traceback_of_an_error_that_is_said(tmp_path: Path) -> Non
         "import torch\n\n\ndef net():\n    return torch.nn.Linear(10, 4), (torch.rand(2, 11),)\n"
     )
     command = [sys.executable, "-m", "ortable", "export", "net.py:net", "-o", "x.onnx"]
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert run.returncode == 2
-    assert "mat1 and mat2 shapes cannot be multiplied" in run.stderr
-    assert "Traceback" not in run.stderr and "failed while attempting" not in run.stderr
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert process.returncode == 2
+    assert "mat1 and mat2 shapes cannot be multiplied" in process.stderr
+    assert "Traceback" not in process.stderr and "failed while attempting" not in process.stderr
 
 
 def test_an_empty_example_is_compared_at_other_sizes_too(
@@ -253,8 +252,8 @@ def test_a_stream_may_be_closed(tmp_path: Path, stream: str) -> None:
         "import torch\n\n\ndef net():\n    return torch.nn.ReLU(), (torch.rand(2),)\n"
     )
     command = f"{sys.executable} -m ortable export net.py:net -o x.onnx {stream}"
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, shell=True)
-    assert (run.returncode, run.stderr) == (0, "")
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, shell=True)
+    assert (process.returncode, process.stderr) == (0, "")
     assert (tmp_path / "x.onnx").is_file()
 
 
@@ -268,7 +267,7 @@ def test_a_folder_whose_name_is_no_text_is_taken(tmp_path: Path) -> None:
         )
     command = [sys.executable, "-m", "ortable", "export", "net.py:Net", "-o", "x.onnx"]
     command += ["--inputs", "f32[n=2,3]"]
-    run = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
+    process = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
     model = onnx.load(os.path.join(folder, b"x.onnx").decode("utf-8", "surrogateescape"))
-    assert any("net.py" in each.value for each in model.metadata_props)
+    assert any("net.py" in prop.value for prop in model.metadata_props)

@@ -1,5 +1,4 @@
-"""Models of transformers on the command line: a folder, a class, a task; text generation becomes a
-folder, others a file; nothing is downloaded."""
+"""Models of transformers on the command line, by folder, class or task; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from ortable.cli.main import main
 from ortable.compat.transformers import models_of
 from ortable.errors import InputError, VersionError
 
-from .conftest import Refused
+from .conftest import GetError
 
 SIZES = {
     "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2,
@@ -32,13 +31,13 @@ FIELDS = [f"{name}={value}" for name, value in SIZES.items()]
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     torch.manual_seed(0)
-    made = {
+    models_by_name = {
         "bert": transformers.BertForMaskedLM(transformers.BertConfig(**SIZES)),
         "llama": transformers.LlamaForCausalLM(
             transformers.LlamaConfig(**SIZES, num_key_value_heads=1, max_position_embeddings=64)
         ),
     }
-    for name, model in made.items():
+    for name, model in models_by_name.items():
         model.save_pretrained(folder / name)
     (folder / "no_weights").mkdir()
     (folder / "no_weights" / "config.json").write_text((folder / "bert/config.json").read_text())
@@ -50,59 +49,63 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _here(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for each in models.iterdir():
-        (tmp_path / each.name).symlink_to(each)
+def _working_directory(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    for path in models.iterdir():
+        (tmp_path / path.name).symlink_to(path)
     monkeypatch.chdir(tmp_path)
     yield
 
 
-def _json(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict:
-    assert main([*words, "--json"]) == 0
+def _run_json(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict:
+    assert main([*arguments, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
 
 def test_a_folder_with_free_sizes(capsys: pytest.CaptureFixture[str]) -> None:
-    found = _json(["export", "bert", "-o", "b.onnx", "--task", "fill-mask", "--dynamic"], capsys)
-    assert {each["name"]: each["shape"] for each in found["inputs"]} == {
+    report = _run_json(
+        ["export", "bert", "-o", "b.onnx", "--task", "fill-mask", "--dynamic"], capsys
+    )
+    assert {value["name"]: value["shape"] for value in report["inputs"]} == {
         name: ["batch", "sequence"] for name in ("input_ids", "attention_mask", "token_type_ids")
     }
-    assert [each["name"] for each in found["outputs"]] == ["logits"]
-    assert found["outputs"][0]["shape"] == ["batch", "sequence", 99]
-    assert found["largest_difference"] < 1e-5 and len(found["comparisons"]) == 3
+    assert [value["name"] for value in report["outputs"]] == ["logits"]
+    assert report["outputs"][0]["shape"] == ["batch", "sequence", 99]
+    assert report["largest_difference"] < 1e-5 and len(report["comparisons"]) == 3
     onnx.checker.check_model("b.onnx")
 
 
 def test_sizes_that_are_fixed_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "bert", "-o", "b.onnx"]) == 0
-    told = capsys.readouterr().out
-    assert "sizes are fixed: input_ids [2, 8]" in told and "--dynamic frees them" in told
-    words = ["export", "bert", "-o", "b.onnx", "--inputs", "input_ids=i64[batch=3,5] in 0..99"]
-    (found,) = _json(words, capsys)["inputs"]
-    assert found["shape"] == ["batch", 5]
+    output = capsys.readouterr().out
+    assert "sizes are fixed: input_ids [2, 8]" in output and "--dynamic frees them" in output
+    arguments = ["export", "bert", "-o", "b.onnx", "--inputs", "input_ids=i64[batch=3,5] in 0..99"]
+    (input_report,) = _run_json(arguments, capsys)["inputs"]
+    assert input_report["shape"] == ["batch", 5]
 
 
 def test_a_class_has_the_configuration_that_is_given(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["export", "BertForSequenceClassification", "-o", "b.onnx", "--config", *FIELDS]
-    found = _json([*words, "num_labels=5", "--weights", "int8"], capsys)
-    assert found["outputs"][0]["shape"] == [2, 5] and found["largest_difference"] is None
-    words = ["export", "BertModel", "-o", "b.onnx", "--config", "no_weights"]
-    found = _json([*words, "--config", "hidden_size=64"], capsys)
-    assert found["outputs"][0] == {
+    arguments = ["export", "BertForSequenceClassification", "-o", "b.onnx", "--config", *FIELDS]
+    report = _run_json([*arguments, "num_labels=5", "--weights", "int8"], capsys)
+    assert report["outputs"][0]["shape"] == [2, 5] and report["largest_difference"] is None
+    arguments = ["export", "BertModel", "-o", "b.onnx", "--config", "no_weights"]
+    report = _run_json([*arguments, "--config", "hidden_size=64"], capsys)
+    assert report["outputs"][0] == {
         "name": "last_hidden_state", "type": "float32", "shape": [2, 8, 64],
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("rounded", [[], ["--weights", "int8", "--cache", "int8"]])
+@pytest.mark.parametrize("int8_flags", [[], ["--weights", "int8", "--cache", "int8"]])
 def test_text_generation_is_a_folder(
-    capsys: pytest.CaptureFixture[str], rounded: list[str]
+    capsys: pytest.CaptureFixture[str], int8_flags: list[str]
 ) -> None:
-    found = _json(["export", "llama", "-o", "out", *rounded], capsys)
-    names = {Path(name).name for name in found["files"]}
+    report = _run_json(["export", "llama", "-o", "out", *int8_flags], capsys)
+    names = {Path(name).name for name in report["files"]}
     assert names >= {"model.onnx", "model.onnx.data", "config.json", "genai_config.json"}
-    assert found["largest_difference"] < (0.1 if rounded else 1e-5)
-    assert found["inputs"][3]["name"] == "past_key_values.0.key"
-    assert found["inputs"][3]["type"] == ("int8" if rounded else "float32")
+    assert report["largest_difference"] < (0.1 if int8_flags else 1e-5)
+    assert report["inputs"][3]["name"] == "past_key_values.0.key"
+    assert report["inputs"][3]["type"] == ("int8" if int8_flags else "float32")
     tokens = ortable.OnnxLanguageModel.load("out").generate(
         torch.tensor([[5, 7]]), max_new_tokens=3
     )
@@ -110,7 +113,7 @@ def test_text_generation_is_a_folder(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "text"),
     [
         (["llama", "-o", "x.onnx"], "LlamaForCausalLM generates text, which is a folder"),
         (["llama", "-o", "x", "--large"], "--large does not go with LlamaForCausalLM"),
@@ -130,18 +133,18 @@ def test_text_generation_is_a_folder(
         (["BertModel", "-o", "x.onnx", "--config", "llama"], "takes a BertConfig"),
     ],
 )
-def test_what_is_wrong_is_said(refused: Refused, words: list[str], said: str) -> None:
-    assert said in refused("export", *words)
+def test_what_is_wrong_is_said(get_error: GetError, arguments: list[str], text: str) -> None:
+    assert text in get_error("export", *arguments)
     assert not Path("x.onnx").exists()
 
 
-@pytest.mark.parametrize("words", ["bert", "some/model"])
+@pytest.mark.parametrize("target", ["bert", "some/model"])
 def test_transformers_is_not_installed(
-    refused: Refused, monkeypatch: pytest.MonkeyPatch, words: str
+    get_error: GetError, monkeypatch: pytest.MonkeyPatch, target: str
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    said = f"error: {words} is a model of transformers: pip install transformers"
-    assert said in refused("export", words, "-o", "b.onnx")
+    message = f"error: {target} is a model of transformers: pip install transformers"
+    assert message in get_error("export", target, "-o", "b.onnx")
 
 
 def test_a_table_of_transformers_that_is_kept_elsewhere() -> None:
@@ -178,21 +181,23 @@ def test_a_table_of_transformers_that_is_kept_elsewhere() -> None:
 def test_inputs_follow_the_configuration(
     name: str, fields: dict[str, int], shapes: dict[str, tuple[int, ...]]
 ) -> None:
-    kind = getattr(transformers, name)
-    model = kind(kind.config_class(**fields)).eval()
+    model_class = getattr(transformers, name)
+    model = model_class(model_class.config_class(**fields)).eval()
     kwargs, free = example_call(model)
-    made = {name: tuple(each.shape) for name, each in kwargs.items() if name != "use_cache"}
-    assert made == shapes and set(free) == set(kwargs)
+    input_shapes = {
+        name: tuple(tensor.shape) for name, tensor in kwargs.items() if name != "use_cache"
+    }
+    assert input_shapes == shapes and set(free) == set(kwargs)
     with torch.no_grad():
         model(**kwargs)
 
 
 def test_inputs_that_nobody_knows_are_asked_for() -> None:
-    class Strange(transformers.BertModel):
+    class UnknownInput(transformers.BertModel):
         def forward(self, input_ids, secret):  # type: ignore[override]
             return super().forward(input_ids)
 
-    model = Strange(transformers.BertConfig(**SIZES))
+    model = UnknownInput(transformers.BertConfig(**SIZES))
     with pytest.raises(InputError, match="needs the input 'secret'"):
         example_call(model)
 

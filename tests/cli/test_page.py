@@ -1,4 +1,4 @@
-"""docs/shell.md: its reference is what the parser says, and its commands do what it shows."""
+"""docs/shell.md has the parser's reference, and its commands print the output it shows."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ SIZES = {
 TEXT = PAGE.read_text(encoding="utf-8").partition(BEGIN)[0]
 FENCED = re.findall(r"^```(\w*)\n(.*?)^```", TEXT, flags=re.MULTILINE | re.DOTALL)
 BLOCKS = [block for language, block in FENCED if not language]
-# (command, what it prints; nothing where the page does not show it)
+# (command, expected output; empty if the page does not show it)
 CALLS = [
     (line.removeprefix("$ "), block.splitlines()[1:] if line.startswith("$ ") else [])
     for block in BLOCKS
     for line in block.splitlines()
     if line.removeprefix("$ ").startswith("ortable ")
 ]
-QUICKLY = {"bench": ["--rounds", "2"]}
+FAST_FLAGS = {"bench": ["--rounds", "2"]}
 FIELDS = [f"{name}={value}" for name, value in SIZES.items()]
 FIGURE = re.compile(r"[\d.]+(e-\d+)?")
 
@@ -56,57 +56,58 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _here(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _working_directory(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
     shutil.copytree(files, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    before = list(sys.path)
+    path = list(sys.path)
     yield
-    sys.path[:] = before
+    sys.path[:] = path
     sys.modules.pop("net", None)
 
 
 def test_the_reference_is_what_the_parser_says() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "python -m tests.cli.page writes it"
+    assert PAGE.read_text(encoding="utf-8") == page(), "run `python -m tests.cli.page`"
 
 
 @pytest.mark.alternates(parts=2)
 @pytest.mark.usefixtures("fresh_dynamo")
-@pytest.mark.parametrize(("call", "shown"), CALLS)
+@pytest.mark.parametrize(("call", "expected"), CALLS)
 def test_a_command_prints_what_the_page_shows(
-    call: str, shown: list[str], capsys: pytest.CaptureFixture[str]
+    call: str, expected: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = shlex.split(call)[1:]
-    words += QUICKLY.get(words[0], [])
-    if "BertForMaskedLM" in words:
-        words += ["--config", *(each for each in FIELDS if "layers" not in each)]
-    wrong = bool(shown) and shown[0].startswith("error: ")
+    arguments = shlex.split(call)[1:]
+    arguments += FAST_FLAGS.get(arguments[0], [])
+    if "BertForMaskedLM" in arguments:
+        arguments += ["--config", *(field for field in FIELDS if "layers" not in field)]
+    fails = bool(expected) and expected[0].startswith("error: ")
     try:
-        status = main(words)
-    except SystemExit as left:
-        status = left.code
-    told = capsys.readouterr()
-    assert status == (2 if wrong else 0), told.err
-    printed = [_plain(line) for line in (told.err if wrong else told.out).splitlines()]
-    for line in shown:
+        status = main(arguments)
+    except SystemExit as exit_error:
+        status = exit_error.code
+    output = capsys.readouterr()
+    assert status == (2 if fails else 0), output.err
+    printed = [_normalize(line) for line in (output.err if fails else output.out).splitlines()]
+    for line in expected:
         if line.startswith("..."):
             continue
-        if "net.onnx" in call or wrong:
-            assert _plain(line) in printed
-        else:  # sizes and figures are those of another model
-            assert _kind(line) in [_kind(each) for each in printed]
+        if "net.onnx" in call or fails:
+            assert _normalize(line) in printed
+        else:  # the page shows sizes and figures of another model
+            assert _mask_figures(line) in [_mask_figures(text) for text in printed]
 
 
-def _plain(line: str) -> str:
-    """Without figures that differ from machine to machine, without the folder, and without the
-    operator that torch 2.15 names before its own words."""
+def _normalize(line: str) -> str:
+    """Remove times, the folder, and the operator that torch 2.15 adds to its messages."""
     line = line.replace("RuntimeError: addmm: ", "RuntimeError: ")
     line = re.sub(r"at \S*/net\.py", "at net.py", line)
     return re.sub(r"  +", " ", re.sub(r"\d\.\d*e-\d+", "#", line)).rstrip()
 
 
-def _kind(line: str) -> str:
+def _mask_figures(line: str) -> str:
     return re.sub(r"[ .]+", " ", re.sub(r"MB|KB|bytes", "KB", FIGURE.sub("#", line))).strip()
 
 
 def test_calls_are_found() -> None:
-    assert len(CALLS) >= 12 and sum(bool(shown) for _, shown in CALLS) >= 6
+    assert len(CALLS) >= 12 and sum(bool(lines) for _, lines in CALLS) >= 6

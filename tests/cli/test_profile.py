@@ -1,4 +1,4 @@
-"""`ortable profile`: tables on the screen, files beside them, and errors without a traceback."""
+"""`ortable profile` prints tables, writes files, and reports errors without a traceback."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ def test_a_model_file(tmp_path, capsys):
         (["models_to_profile:nobody"], "has no callable 'nobody'"),
     ],
 )
-def test_errors_are_one_line(target, refused, arguments, message):
-    words = (target if each == "TARGET" else each for each in arguments)
-    assert message in refused("profile", *words)
+def test_errors_are_one_line(target, get_error, arguments, message):
+    command = (target if word == "TARGET" else word for word in arguments)
+    assert message in get_error("profile", *command)
 
 
 def test_a_terminal_gets_tables_with_lines(target, capsys, monkeypatch):

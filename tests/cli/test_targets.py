@@ -1,5 +1,4 @@
-"""What a command takes as TARGET and as --inputs: functions, modules, classes, files; each wrong
-thing is said in words that name it."""
+"""TARGET and --inputs: functions, modules, classes and files; errors quote the invalid argument."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from ortable.cli.main import main
 from ortable.cli.model_call import make_inputs
 from ortable.errors import OptionError
 
-from .conftest import Refused
+from .conftest import GetError
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
@@ -68,9 +67,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "needs_another.py").write_text("import no_such_package_here")
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path)
-    before = list(sys.path)
+    path = list(sys.path)
     yield tmp_path
-    sys.path[:] = before
+    sys.path[:] = path
     for name in ("targets_of_the_shell", "beside"):
         sys.modules.pop(name, None)
 
@@ -90,25 +89,25 @@ INPUT = ("--inputs", "x=f32[batch=2,4]")
         ("program", ()),
     ],
 )
-@pytest.mark.parametrize("place", ["targets_of_the_shell", "targets_of_the_shell.py"])
+@pytest.mark.parametrize("location", ["targets_of_the_shell", "targets_of_the_shell.py"])
 def test_functions_modules_and_classes_are_exported(
     folder: Path,
     capsys: pytest.CaptureFixture[str],
-    place: str,
+    location: str,
     target: str,
     inputs: tuple[str, ...],
 ) -> None:
     flags = ["--json", "-o", "net.onnx"]
-    assert main(["export", *inputs, *flags, f"{place}:{target}"]) == 0
-    told = capsys.readouterr()
-    found = json.loads(told.out)
-    (shape,) = [each["shape"] for each in found["inputs"]]
+    assert main(["export", *inputs, *flags, f"{location}:{target}"]) == 0
+    output = capsys.readouterr()
+    report = json.loads(output.out)
+    (shape,) = [entry["shape"] for entry in report["inputs"]]
     assert shape == (["batch", 4] if inputs == INPUT else [2, 4])
-    assert found["largest_difference"] < 1e-6 and found["files"] == {
+    assert report["largest_difference"] < 1e-6 and report["files"] == {
         "net.onnx": Path("net.onnx").stat().st_size
     }
-    assert {"example"} <= {each["inputs"] for each in found["comparisons"]}
-    # in evaluation mode
+    assert {"example"} <= {entry["inputs"] for entry in report["comparisons"]}
+    # the model is in evaluation mode, without dropout
     assert not [n for n in onnx.load("net.onnx").graph.node if n.op_type == "RandomUniformLike"]
 
 
@@ -117,14 +116,14 @@ def test_dynamic_frees_every_size_that_the_model_leaves_free(
 ) -> None:
     target = "targets_of_the_shell.py:Known"
     assert main(["export", target, "--dynamic", "--json", "-o", "net.onnx"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)["inputs"]
-    batch, width = found["shape"]
+    (input_report,) = json.loads(capsys.readouterr().out)["inputs"]
+    batch, width = input_report["shape"]
     assert isinstance(batch, str) and width == 4
-    assert found["name"] == "x" and found["type"] == "float32"
+    assert input_report["name"] == "x" and input_report["type"] == "float32"
 
 
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "text"),
     [
         ("targets_of_the_shell:Net", 'Give --inputs "x=f32[2,3]"'),
         ("targets_of_the_shell:Nat", "no callable 'Nat'. Did you mean 'Net'?"),
@@ -147,21 +146,23 @@ def test_dynamic_frees_every_size_that_the_model_leaves_free(
         ("nobody", "is not module:callable"),
     ],
 )
-def test_what_is_no_target_is_said(folder: Path, refused: Refused, target: str, said: str) -> None:
-    assert said in refused("export", target, "-o", "net.onnx")
+def test_what_is_no_target_is_said(
+    folder: Path, get_error: GetError, target: str, text: str
+) -> None:
+    assert text in get_error("export", target, "-o", "net.onnx")
     assert not Path("net.onnx").exists()
 
 
 @pytest.mark.parametrize("flag", [["--task", "fill-mask"], ["--config", "hidden_size=8"]])
 def test_flags_of_transformers_are_for_its_models(
-    folder: Path, refused: Refused, flag: list[str]
+    folder: Path, get_error: GetError, flag: list[str]
 ) -> None:
-    told = refused("export", "targets_of_the_shell:Net", "-o", "net.onnx", *flag)
-    assert f"{flag[0]} is for models of transformers: a folder, or the name of a class" in told
+    message = get_error("export", "targets_of_the_shell:Net", "-o", "net.onnx", *flag)
+    assert f"{flag[0]} is for models of transformers: a folder, or the name of a class" in message
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("specs", "text"),
     [
         (["f3[2,4]"], "unknown dtype 'f3'"),
         (["f32[2,b]"], "'b' in 'f32[2,b]' is not a size"),
@@ -173,18 +174,18 @@ def test_flags_of_transformers_are_for_its_models(
         (["f32[2n=4,3]"], "'2n' in 'f32[2n=4,3]' is not a valid dimension name"),
     ],
 )
-def test_wrong_inputs_are_said(words: list[str], said: str) -> None:
-    with pytest.raises(OptionError) as raised:
-        make_inputs(words)
-    assert said in str(raised.value)
+def test_wrong_inputs_are_said(specs: list[str], text: str) -> None:
+    with pytest.raises(OptionError) as exc_info:
+        make_inputs(specs)
+    assert text in str(exc_info.value)
 
 
 def test_inputs_are_tensors_and_numbers() -> None:
-    made = make_inputs(["f32[2,3]", "i64[5] in 3..9", "b[2]", "2.5"])
-    floats, integers, flags, number = made.args
+    call = make_inputs(["f32[2,3]", "i64[5] in 3..9", "b[2]", "2.5"])
+    floats, integers, flags, number = call.args
     assert floats.shape == (2, 3) and floats.dtype == torch.float32
     assert integers.dtype == torch.int64 and 3 <= int(integers.min()) <= int(integers.max()) < 9
-    assert flags.dtype == torch.bool and number == 2.5 and made.dynamic_shapes is None
+    assert flags.dtype == torch.bool and number == 2.5 and call.dynamic_shapes is None
     assert int(make_inputs(["i64[100]"]).args[0].max()) == 1
     named = make_inputs(["x=f32[n=2,3]", "y=f32[2]"])
     assert named.dynamic_shapes == {"x": {0: "n"}, "y": None} and list(named.kwargs) == ["x", "y"]
@@ -192,15 +193,15 @@ def test_inputs_are_tensors_and_numbers() -> None:
 
 
 def test_pairs_are_names_and_values() -> None:
-    found = parse_pairs(
+    pairs = parse_pairs(
         ["freeze=off", "optimize=False", "hints=true", "tune=2.5", "providers=['a']"]
     )
-    assert found == {
+    assert pairs == {
         "freeze": "off", "optimize": False, "hints": True, "tune": 2.5, "providers": ["a"],
     }  # fmt: skip
-    for words, said in ((["freeze"], "is not NAME=VALUE"), (["a=1", "a=2"], "given twice")):
-        with pytest.raises(OptionError, match=said):
-            parse_pairs(words)
+    for texts, message in ((["freeze"], "is not NAME=VALUE"), (["a=1", "a=2"], "given twice")):
+        with pytest.raises(OptionError, match=message):
+            parse_pairs(texts)
 
 
 def test_a_list_ends_where_another_word_begins() -> None:
@@ -208,7 +209,7 @@ def test_a_list_ends_where_another_word_begins() -> None:
     parser.add_argument("target")
     parser.add_argument("--options", action="append", default=[])
     parser.add_argument("--inputs", action="append", default=[])
-    words = ["--options", "a=1", "b=2", "m:f", "--inputs", "f32[2]", "x=i64[4] in 0..5"]
-    found = parser.parse_args(words)
-    assert found.target == "m:f" and found.options == ["a=1", "b=2"]
-    assert found.inputs == ["f32[2]", "x=i64[4] in 0..5"]
+    arguments = ["--options", "a=1", "b=2", "m:f", "--inputs", "f32[2]", "x=i64[4] in 0..5"]
+    parsed = parser.parse_args(arguments)
+    assert parsed.target == "m:f" and parsed.options == ["a=1", "b=2"]
+    assert parsed.inputs == ["f32[2]", "x=i64[4] in 0..5"]

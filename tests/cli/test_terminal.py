@@ -1,5 +1,4 @@
-"""The command as a program: progress on a terminal and none elsewhere, pipes that close, a full
-disk, Ctrl-C, and what a wrong command line is answered with."""
+"""The command as a process: progress, closed pipes, a full disk, Ctrl-C, and invalid arguments."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from ortable.cli import main as command
 from ortable.cli.main import main
 from ortable.cli.progress import show_progress
 
-from .conftest import Refused
+from .conftest import GetError
 
 NET = """
 import torch
@@ -57,97 +56,99 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def on_a_terminal(*words: str) -> tuple[int, str]:
-    """Exit status and everything that a terminal is sent."""
+def run_on_terminal(*arguments: str) -> tuple[int, str]:
+    """Run the command on a terminal and return the exit status and all output."""
     child, terminal = pty.fork()
     if child == 0:
-        os.execve(sys.executable, [sys.executable, "-m", "ortable", *words], ENV)
-    sent = b""
+        os.execve(sys.executable, [sys.executable, "-m", "ortable", *arguments], ENV)
+    output = b""
     while True:
         try:
-            piece = os.read(terminal, 65536)
-        except OSError:  # the other side has closed it
+            chunk = os.read(terminal, 65536)
+        except OSError:  # the process has closed the terminal
             break
-        if not piece:
+        if not chunk:
             break
-        sent += piece
+        output += chunk
     os.close(terminal)
     _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status), sent.decode()
+    return os.waitstatus_to_exitcode(status), output.decode()
 
 
 def test_a_terminal_sees_how_far_it_is(folder: Path) -> None:
-    status, sent = on_a_terminal("export", "net.py:Net", "-o", "net.onnx")
-    assert status == 0, sent
-    seen = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", sent)
-    assert re.search(r"validate +\S* *\d/7", seen)
-    # the line is gone before results are printed, which stand on lines of their own
-    results = sent[sent.rindex("\x1b[2K") :]
+    status, output = run_on_terminal("export", "net.py:Net", "-o", "net.onnx")
+    assert status == 0, output
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", output)
+    assert re.search(r"validate +\S* *\d/7", text)
+    # the progress line is erased before results are printed
+    results = output[output.rindex("\x1b[2K") :]
     assert re.search(r"example +output_0", results) and "wrote net.onnx" in results
-    assert all(len(line) <= 80 for line in seen.split("\r\n") if "\r" not in line)
+    assert all(len(line) <= 80 for line in text.split("\r\n") if "\r" not in line)
 
 
 def test_elsewhere_nothing_is_shown(folder: Path) -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "ortable", "bench", "net.py:Net", "--rounds", "2", "--json"],
         capture_output=True,
         text=True,
         env=ENV,
     )
-    assert done.returncode == 0, done.stderr
-    assert "compiling" not in done.stderr and "\x1b" not in done.stderr
-    # what the model prints is not among the JSON
-    assert done.stdout.startswith("{") and "in forward" in done.stderr
+    assert process.returncode == 0, process.stderr
+    assert "compiling" not in process.stderr and "\x1b" not in process.stderr
+    # the output of the model is not in the JSON
+    assert process.stdout.startswith("{") and "in forward" in process.stderr
 
 
 def test_a_pipe_that_closes_is_no_error(folder: Path) -> None:
     line = f"{sys.executable} -m ortable show long.onnx | head -n 1"
-    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, env=ENV)
-    assert len(done.stdout.splitlines()) == 1 and done.stderr == ""
+    process = subprocess.run(["sh", "-c", line], capture_output=True, text=True, env=ENV)
+    assert len(process.stdout.splitlines()) == 1 and process.stderr == ""
 
 
 def test_a_full_disk_is_one_line(folder: Path) -> None:
     line = f"{sys.executable} -m ortable show long.onnx > /dev/full"
-    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, env=ENV)
-    assert done.returncode == 2 and done.stderr == "error: No space left on device\n"
+    process = subprocess.run(["sh", "-c", line], capture_output=True, text=True, env=ENV)
+    assert process.returncode == 2 and process.stderr == "error: No space left on device\n"
 
 
 def test_ctrl_c_stops(folder: Path) -> None:
-    words = [sys.executable, "-m", "ortable", "export", "net.py:slow", "-o", "x.onnx"]
+    command_line = [sys.executable, "-m", "ortable", "export", "net.py:slow", "-o", "x.onnx"]
     child = subprocess.Popen(
-        words,
+        command_line,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env=ENV,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored behind a "&"
+        preexec_fn=lambda: signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        ),  # shells ignore it for background jobs
     )
     assert child.stdout is not None and child.stdout.readline() == "started\n"
     time.sleep(0.1)
     child.send_signal(signal.SIGINT)
-    _, told = child.communicate(timeout=60)
-    assert child.returncode == 130 and told.strip().splitlines()[-1] == "stopped"
-    assert "Traceback" not in told
+    _, errors = child.communicate(timeout=60)
+    assert child.returncode == 130 and errors.strip().splitlines()[-1] == "stopped"
+    assert "Traceback" not in errors
 
 
 def test_a_model_that_cannot_be_written_is_said(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, refused: Refused
+    folder: Path, monkeypatch: pytest.MonkeyPatch, get_error: GetError
 ) -> None:
-    def full(*_: object, **__: object) -> None:
+    def raise_disk_full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device", "net.onnx")
 
-    monkeypatch.setattr("ortable.ir.proto.atomic_files.FileSet.publish", full)
-    assert "No space left on device" in refused("export", "net.py:Net", "-o", "net.onnx")
+    monkeypatch.setattr("ortable.ir.proto.atomic_files.FileSet.publish", raise_disk_full)
+    assert "No space left on device" in get_error("export", "net.py:Net", "-o", "net.onnx")
     assert [path.name for path in folder.iterdir() if "net.onnx" in path.name] == []
 
 
-def test_a_device_is_not_replaced_by_a_model(folder: Path, refused: Refused) -> None:
-    assert "is a device" in refused("export", "net.py:Net", "-o", "/dev/null")
+def test_a_device_is_not_replaced_by_a_model(folder: Path, get_error: GetError) -> None:
+    assert "is a device" in get_error("export", "net.py:Net", "-o", "/dev/null")
     assert not Path("/dev/null").is_file()
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "text"),
     [
         (["bnch", "m:f"], "there is no command 'bnch'. Did you mean 'bench'?"),
         (["bench", "m:f", "--optons", "a=1"], "'--optons'. Did you mean '--options'?"),
@@ -159,13 +160,13 @@ def test_a_device_is_not_replaced_by_a_model(folder: Path, refused: Refused) -> 
     ],
 )
 def test_a_wrong_command_line_is_answered_in_two_lines(
-    capsys: pytest.CaptureFixture[str], words: list[str], said: str
+    capsys: pytest.CaptureFixture[str], arguments: list[str], text: str
 ) -> None:
-    with pytest.raises(SystemExit) as left:
-        main(words)
-    told = capsys.readouterr().err
-    assert left.value.code == 2 and said in told
-    assert told.startswith("error: ") and len(told.splitlines()) == 2 and "--help" in told
+    with pytest.raises(SystemExit) as exit_info:
+        main(arguments)
+    errors = capsys.readouterr().err
+    assert exit_info.value.code == 2 and text in errors
+    assert errors.startswith("error: ") and len(errors.splitlines()) == 2 and "--help" in errors
 
 
 def test_debug_stands_before_or_behind_the_command() -> None:
@@ -180,8 +181,8 @@ def test_results_that_differ_are_status_1(folder: Path, capsys: pytest.CaptureFi
     net = NET.replace("torch.ones(2, 3)", "torch.rand(50, 3)")
     (folder / "net.py").write_text(net)
     assert main(["export", "net.py:Net", "-o", "net.onnx", "--atol", "1e-30"]) == 1
-    told = capsys.readouterr().err
-    assert told.startswith("error: validation failed") and not Path("net.onnx").exists()
+    errors = capsys.readouterr().err
+    assert errors.startswith("error: validation failed") and not Path("net.onnx").exists()
 
 
 def test_without_rich_nothing_is_shown(

@@ -1,9 +1,10 @@
-"""Golden files of codegen's front ends: each entry of ``fail/*.yaml`` of a front end's folder is a
-wrong spec and the errors that codegen prints, each ``pass/*.yaml`` has the Python beside it that it
-generates.
+"""Golden files of codegen's front ends.
 
-``python -m tests.codegen.golden`` rewrites them after a wanted change, those of the front ends that
-are named (``aten``, ``onnx``, ``rewrites``) or all; read the diff before you commit it.
+Each entry of ``fail/*.yaml`` is an invalid spec with the errors that codegen prints. Each
+``pass/*.yaml`` has a ``.out`` file beside it with the generated Python.
+
+``python -m tests.codegen.golden [aten] [onnx] [rewrites]`` regenerates the files of the named front
+ends (default: all) after an intended change. Read the diff before you commit it.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from .rewrites import golden as rewrites
 
 
 @dataclass(frozen=True)
-class Refused:
-    """A spec that is wrong, and what codegen prints for it in a file ``name``.yaml."""
+class InvalidSpec:
+    """An invalid spec, and the errors that codegen prints for it in a file ``name``.yaml."""
 
     name: str
     spec: str
@@ -30,7 +31,7 @@ class Refused:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as blocks."""
+    """Write multi-line strings as block scalars."""
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
@@ -41,13 +42,13 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _represent_text)
 
 
-def read_table(path: Path) -> list[Refused]:
-    """The specs of one topic."""
-    return [Refused(**entry) for entry in yaml.safe_load(path.read_text())]
+def read_table(path: Path) -> list[InvalidSpec]:
+    """Read the invalid specs of one topic."""
+    return [InvalidSpec(**entry) for entry in yaml.safe_load(path.read_text())]
 
 
-def write_table(path: Path, entries: Iterable[Refused]) -> None:
-    """Writes the specs of one topic."""
+def write_table(path: Path, entries: Iterable[InvalidSpec]) -> None:
+    """Write the invalid specs of one topic."""
     texts = [
         yaml.dump([asdict(entry)], Dumper=_Dumper, sort_keys=False, width=10**6, allow_unicode=True)
         for entry in entries
@@ -57,44 +58,44 @@ def write_table(path: Path, entries: Iterable[Refused]) -> None:
 
 @dataclass(frozen=True)
 class FrontEnd:
-    """A folder of golden files, and what codegen says and makes of a file."""
+    """A folder of golden files, with the functions that return codegen's errors and its Python."""
 
     folder: Path
-    errors_of: Callable[[str, str], str]
-    python_of: Callable[[Path], str]
+    collect_errors: Callable[[str, str], str]
+    generate_python: Callable[[Path], str]
 
     def tables(self) -> list[Path]:
-        """Files of specs that are refused, one for a topic."""
+        """Return the files of invalid specs, one file for each topic."""
         return sorted((self.folder / "fail").glob("*.yaml"))
 
-    def wrong(self) -> list[Refused]:
-        """Specs that are refused."""
-        return [refused for path in self.tables() for refused in read_table(path)]
+    def invalid_specs(self) -> list[InvalidSpec]:
+        """Return all invalid specs."""
+        return [invalid_spec for path in self.tables() for invalid_spec in read_table(path)]
 
-    def refuse(self, refused: Refused) -> str:
-        """What codegen prints for a spec."""
-        return self.errors_of(refused.spec, f"{refused.name}.yaml")
+    def get_errors(self, invalid_spec: InvalidSpec) -> str:
+        """Return the errors that codegen prints for an invalid spec."""
+        return self.collect_errors(invalid_spec.spec, f"{invalid_spec.name}.yaml")
 
-    def right(self) -> list[Path]:
-        """Files that are compiled."""
+    def valid_files(self) -> list[Path]:
+        """Return the files of valid specs."""
         return sorted((self.folder / "pass").glob("*.yaml"))
 
 
 FRONT_ENDS = {
-    name: FrontEnd(module.HERE, module.errors_of, module.python_of)
+    name: FrontEnd(module.HERE, module.collect_errors, module.generate_python)
     for name, module in (("aten", aten), ("onnx", onnx), ("rewrites", rewrites))
 }
 
 
 def main() -> None:
-    """Rewrite golden files."""
+    """Regenerate the golden files of the front ends named on the command line."""
     for name in sys.argv[1:] or FRONT_ENDS:
         front = FRONT_ENDS[name]
         for path in front.tables():
             entries = read_table(path)
-            write_table(path, [replace(each, errors=front.refuse(each)) for each in entries])
-        for path in front.right():
-            path.with_suffix(".out").write_text(front.python_of(path))
+            write_table(path, [replace(entry, errors=front.get_errors(entry)) for entry in entries])
+        for path in front.valid_files():
+            path.with_suffix(".out").write_text(front.generate_python(path))
 
 
 if __name__ == "__main__":

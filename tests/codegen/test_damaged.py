@@ -1,5 +1,4 @@
-"""Whatever stands in a file of specs or of rewrites, codegen answers with its own errors or with
-Python that compiles: entries of the repository are damaged at random (fixed generators)."""
+"""Mutated specs and rewrites give codegen errors or valid Python; the random seeds are fixed."""
 
 from __future__ import annotations
 
@@ -29,54 +28,57 @@ _COMMON += ["[1]", "''", "not ", "== "]
 
 @dataclass(frozen=True)
 class Language:
-    """Folders of entries, pieces that damage puts in, how many entries of a generator are damaged,
-    and what compiles a text: the generated files, none where it is refused."""
+    """A spec language: its entries, the mutations of them, and its compiler.
+
+    ``count`` mutated entries are tested for each seed. ``compile_text`` returns the generated
+    files, or an empty mapping if codegen reports errors.
+    """
 
     folders: tuple[Path, ...]
-    pieces: tuple[str, ...]
+    insertions: tuple[str, ...]
     count: int
-    compiled: Callable[[str, Diagnostics], Mapping[str, str]]
+    compile_text: Callable[[str, Diagnostics], Mapping[str, str]]
 
     def entries(self) -> list[str]:
-        """All entries, as text."""
-        texts = [path.read_text() for each in self.folders for path in sorted(each.glob("*.yaml"))]
+        """Return the text of every entry."""
+        texts = [path.read_text() for d in self.folders for path in sorted(d.glob("*.yaml"))]
         parts = [part for text in texts for part in re.split(r"\n(?=- )", text)]
         return [part for part in parts if part.startswith("- ")]
 
 
-def _aten(text: str, diagnostics: Diagnostics) -> Mapping[str, str]:
+def _compile_specs(text: str, diagnostics: Diagnostics) -> Mapping[str, str]:
     specs = read_text(text, "damaged.yaml", diagnostics)
     check_specs(specs, diagnostics)
     return {} if diagnostics.errors else emit_aten(specs)
 
 
-def _rewrites(text: str, diagnostics: Diagnostics) -> Mapping[str, str]:
+def _compile_rewrites(text: str, diagnostics: Diagnostics) -> Mapping[str, str]:
     rewrites = read_rewrites_text(text, "damaged.yaml", diagnostics, BY_TRAIT)
     check_rewrites(rewrites, diagnostics)
     return {} if diagnostics.errors else emit_rewrites(rewrites)
 
 
 LANGUAGES = {
-    "aten": Language((SPECS / "aten",), (*_COMMON, "self", "*self", "%"), 250, _aten),
+    "aten": Language((SPECS / "aten",), (*_COMMON, "self", "*self", "%"), 250, _compile_specs),
     "rewrites": Language(
         (HERE / "rewrites" / "pass", SPECS / "rewrites"),
         (*_COMMON, "_", "*x", "maybe(", "optional(", "any_of(", "None", "="),
         400,
-        _rewrites,
+        _compile_rewrites,
     ),
 }
 
 
-def _damaged(entry: str, pieces: tuple[str, ...], draw: random.Random) -> str:
-    place = draw.randrange(len(entry))
-    kind = draw.random()
+def _mutate_entry(entry: str, insertions: tuple[str, ...], rng: random.Random) -> str:
+    offset = rng.randrange(len(entry))
+    kind = rng.random()
     if kind < 0.35:
-        return entry[:place] + entry[place + draw.randrange(1, 6) :]
+        return entry[:offset] + entry[offset + rng.randrange(1, 6) :]
     if kind < 0.7:
-        return entry[:place] + draw.choice(pieces) + entry[place:]
+        return entry[:offset] + rng.choice(insertions) + entry[offset:]
     words = re.findall(r"\w+", entry)
-    wrong, right = draw.choice(words), draw.choice([*words, *pieces])
-    return re.sub(rf"\b{re.escape(wrong)}\b", lambda _: right, entry, count=1)
+    word, replacement = rng.choice(words), rng.choice([*words, *insertions])
+    return re.sub(rf"\b{re.escape(word)}\b", lambda _: replacement, entry, count=1)
 
 
 @pytest.mark.alternates("start")
@@ -85,19 +87,19 @@ def _damaged(entry: str, pieces: tuple[str, ...], draw: random.Random) -> str:
 def test_a_damaged_entry_gives_errors_of_codegen_or_python_that_compiles(
     name: str, start: int
 ) -> None:
-    language, draw = LANGUAGES[name], random.Random(start)
+    language, rng = LANGUAGES[name], random.Random(start)
     entries = language.entries()
-    refused = 0
+    error_count = 0
     for _ in range(language.count):
-        text = _damaged(draw.choice(entries), language.pieces, draw)
+        text = _mutate_entry(rng.choice(entries), language.insertions, rng)
         diagnostics = Diagnostics()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)  # "1if" and the like, from ast.parse
+            warnings.simplefilter("ignore", SyntaxWarning)  # ast.parse warns about "1if"
             try:
-                for source in language.compiled(text, diagnostics).values():
+                for source in language.compile_text(text, diagnostics).values():
                     compile(source, "damaged", "exec")
             except Exception as error:
                 pytest.fail(f"{type(error).__name__}: {error}\n{text}")
-        refused += bool(diagnostics.errors)
+        error_count += bool(diagnostics.errors)
         assert not diagnostics.errors or ": error: " in diagnostics.render()
-    assert refused > 0.35 * language.count  # most damage is noticed
+    assert error_count > 0.35 * language.count  # most mutations are errors

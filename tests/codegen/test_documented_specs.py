@@ -1,4 +1,4 @@
-"""Entries shown in the documentation are entries that codegen accepts."""
+"""Codegen accepts the entries shown in the documentation."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from ortablegen.schemas.onnx import FLOOR
 from ortablegen.source.diagnostics import Diagnostics
 
 ROOT = Path(__file__).parents[2]
-WALK = "docs/adding-an-operator.md"
-LIBRARY = torch.library.Library("my_ops", "FRAGMENT")  # what an entry of the pages names
+GUIDE = "docs/adding-an-operator.md"
+LIBRARY = torch.library.Library("my_ops", "FRAGMENT")  # an entry of the pages uses its operator
 LIBRARY.define("step_(Tensor(a!) weight, Tensor grad, float rate) -> ()")
 PAGES = ("README.md", "specs/README.md", "docs/adding-an-operator.md", "docs/language.md")
 
 
-def _entries(page: str, kind: str = "op") -> list[str]:
+def _load_entries(page: str, kind: str = "op") -> list[str]:
     text = (ROOT / page).read_text()
     blocks = re.findall(r"^ *```yaml\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)
     blocks = [textwrap.dedent(block) for block in blocks]
@@ -35,32 +35,32 @@ def _entries(page: str, kind: str = "op") -> list[str]:
     return [block for block in blocks if block.startswith(starts)]
 
 
-def _define_forms() -> None:
-    """Runs the block of the page that registers the operators of its entries."""
+def _register_operators() -> None:
+    """Run the code block of the page that registers the operators of its entries."""
     (code,) = [
         block
-        for block in re.findall(r"^```py\n(.*?)^```", (ROOT / WALK).read_text(), re.DOTALL | re.M)
+        for block in re.findall(r"^```py\n(.*?)^```", (ROOT / GUIDE).read_text(), re.DOTALL | re.M)
         if "my_ops" in block
     ]
-    exec(compile(code, WALK, "exec"), {"__name__": "my_ops"})
+    exec(compile(code, GUIDE, "exec"), {"__name__": "my_ops"})
 
 
-_define_forms()
+_register_operators()
 
 
 @pytest.mark.usefixtures("own_specs")
 def test_the_forms_of_the_page_compute_what_their_operators_do(tmp_path: Path) -> None:
-    (forms,) = [block for block in _entries(WALK) if "my_ops::blend" in block]
+    (entries,) = [block for block in _load_entries(GUIDE) if "my_ops::blend" in block]
     path = tmp_path / "forms.yaml"
-    path.write_text(forms)
+    path.write_text(entries)
     results = list(run_spec_file(path, opsets=[FLOOR]))
-    assert len({each.entry for each in results}) == 5
-    assert not [each.failure for each in results if each.failure]
+    assert len({result.entry for result in results}) == 5
+    assert not [result.failure for result in results if result.failure]
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_an_entry_shown_in_the_documentation_compiles(page: str) -> None:
-    entries = _entries(page)
+    entries = _load_entries(page)
     assert entries, f"{page} shows no entry"
     for entry in entries:
         diagnostics = Diagnostics()
@@ -69,7 +69,7 @@ def test_an_entry_shown_in_the_documentation_compiles(page: str) -> None:
 
 
 def test_a_rewrite_shown_in_the_documentation_compiles() -> None:
-    entries = _entries("docs/language.md", "rewrite")
+    entries = _load_entries("docs/language.md", "rewrite")
     assert entries
     for entry in entries:
         diagnostics = Diagnostics()
@@ -92,5 +92,5 @@ def test_every_trait_is_in_the_documentation_with_its_meaning() -> None:
     page = (ROOT / "docs" / "language.md").read_text()
     for name, trait in TRAITS.items():
         assert f"`{name}`" in page, name
-        if name not in ("comparison", "ordering"):  # in one row
+        if name not in ("comparison", "ordering"):  # these two share a table row
             assert f"| `{name}` | {trait.meaning}" in page, name

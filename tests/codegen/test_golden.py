@@ -1,5 +1,4 @@
-"""Each check of codegen rejects one wrong file with exactly this text, and each feature compiles to
-exactly this code: specs/aten, specs/onnx, specs/rewrites."""
+"""Codegen's errors and generated code equal the golden files, for every kind of spec."""
 
 from __future__ import annotations
 
@@ -8,45 +7,47 @@ from pathlib import Path
 
 import pytest
 
-from .golden import FRONT_ENDS, FrontEnd, Refused
+from .golden import FRONT_ENDS, FrontEnd, InvalidSpec
 
-# no line to quote: the file is no YAML
-UNQUOTED = ("invalid_yaml",)
-# a dispatch table of no module, where every rule is a function: specs/onnx has others
-UNPARSED = ("python_rule",)
+# invalid YAML: the error quotes no line
+ERRORS_WITHOUT_QUOTE = ("invalid_yaml",)
+# its dispatch table names no generated module, which is invalid Python: every rule is a function
+INVALID_PYTHON = ("python_rule",)
 
 
-WRONG = [
-    pytest.param(front, refused, id=f"{name}-{refused.name}")
+INVALID_SPECS = [
+    pytest.param(front, invalid_spec, id=f"{name}-{invalid_spec.name}")
     for name, front in FRONT_ENDS.items()
-    for refused in front.wrong()
+    for invalid_spec in front.invalid_specs()
 ]
-RIGHT = [
+VALID_FILES = [
     pytest.param(front, path, id=f"{name}-{path.stem}")
     for name, front in FRONT_ENDS.items()
-    for path in front.right()
+    for path in front.valid_files()
 ]
 
 
-@pytest.mark.parametrize(("front", "refused"), WRONG)
-def test_a_wrong_file_is_rejected_with_this_message(front: FrontEnd, refused: Refused) -> None:
-    found = front.refuse(refused)
-    assert ": error: " in found
-    assert found == refused.errors
+@pytest.mark.parametrize(("front", "invalid_spec"), INVALID_SPECS)
+def test_a_wrong_file_is_rejected_with_this_message(
+    front: FrontEnd, invalid_spec: InvalidSpec
+) -> None:
+    errors = front.get_errors(invalid_spec)
+    assert ": error: " in errors
+    assert errors == invalid_spec.errors
 
 
-@pytest.mark.parametrize(("front", "path"), RIGHT)
+@pytest.mark.parametrize(("front", "path"), VALID_FILES)
 def test_a_feature_compiles_to_this_code(front: FrontEnd, path: Path) -> None:
-    found = front.python_of(path)
-    if path.stem not in UNPARSED:
-        ast.parse(found)
-    assert found == path.with_suffix(".out").read_text()
+    code = front.generate_python(path)
+    if path.stem not in INVALID_PYTHON:
+        ast.parse(code)
+    assert code == path.with_suffix(".out").read_text()
 
 
 @pytest.mark.parametrize("name", FRONT_ENDS)
 def test_every_error_quotes_the_line_and_points_into_it(name: str) -> None:
-    for refused in FRONT_ENDS[name].wrong():
-        lines = refused.errors.split("\n")
+    for invalid_spec in FRONT_ENDS[name].invalid_specs():
+        lines = invalid_spec.errors.split("\n")
         for number, line in enumerate(lines):
-            if ": error: " in line and refused.name not in UNQUOTED:
-                assert set(lines[number + 2].strip()) == {"^"}, refused.name
+            if ": error: " in line and invalid_spec.name not in ERRORS_WITHOUT_QUOTE:
+                assert set(lines[number + 2].strip()) == {"^"}, invalid_spec.name

@@ -1,5 +1,4 @@
-"""`python -m ortablegen format`: long lines are broken, what a file says stays, and errors inside
-broken scalars still point at the character."""
+"""`python -m ortablegen format` breaks long lines and keeps the content and error positions."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from ortablegen.source.layout import format_yaml
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, parse
 
 ROOT = Path(__file__).parents[2]
-LONG = """\
+UNFORMATTED = """\
 # a comment of many words that goes on
 - op: aten::add(Tensor self, Scalar other)
   why: "a reason, \\"quoted\\", that is long, too"  # stays
@@ -25,7 +24,7 @@ LONG = """\
     # a comment of the block that is too long, too
     return a_line_of_a_block_is_not_broken(self, other)
 """
-SHORT = """\
+FORMATTED = """\
 # a comment of many words that
 # goes on
 - op: aten::add(Tensor self,
@@ -48,17 +47,17 @@ SHORT = """\
 
 def test_lines_are_broken_where_yaml_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout, "WIDTH", 32)
-    assert format_yaml(LONG) == SHORT
-    assert format_yaml(SHORT) == SHORT
+    assert format_yaml(UNFORMATTED) == FORMATTED
+    assert format_yaml(FORMATTED) == FORMATTED
 
 
 def _scalars(node: YNode) -> Iterator[YScalar]:
     if isinstance(node, YScalar):
         yield node
     else:
-        parts = [each for pair in node.pairs for each in pair] if isinstance(node, YMap) else node
-        for each in parts:
-            yield from _scalars(each)
+        parts = [part for pair in node.pairs for part in pair] if isinstance(node, YMap) else node
+        for part in parts:
+            yield from _scalars(part)
 
 
 @pytest.mark.parametrize(
@@ -75,8 +74,8 @@ def test_every_character_of_a_broken_scalar_has_its_place(
         for number, line in enumerate(scalar.text.split("\n"), 1):
             for column, character in enumerate(line):
                 span = scalar.at(number, column)
-                found = lines[span.line - 1][span.column - 1 : span.column]
-                assert character.isspace() or found == character, scalar
+                located = lines[span.line - 1][span.column - 1 : span.column]
+                assert character.isspace() or located == character, scalar
     assert len([s for s in broken if s.style not in ("|", ">")]) > 5
 
 
@@ -89,10 +88,10 @@ def test_escapes_and_anchors_before_a_break_are_counted() -> None:
     assert str(second.at(1, second.text.index("f"))) == "x.yaml:4:3"
 
 
-@pytest.mark.parametrize("empty", [1, 2, 3])
+@pytest.mark.parametrize("empty_lines", [1, 2, 3])
 @pytest.mark.parametrize("quote", ["", '"', "'"])
-def test_empty_lines_in_a_scalar_are_lines_of_its_text(empty: int, quote: str) -> None:
-    breaks = "\n" * (empty + 1)
+def test_empty_lines_in_a_scalar_are_lines_of_its_text(empty_lines: int, quote: str) -> None:
+    breaks = "\n" * (empty_lines + 1)
     text = f"- {quote}aaa bbb{breaks}  ccc{breaks}  ddd\n  eee{quote}\n"
     (scalar,) = parse(text, "x.yaml", Diagnostics())
     assert isinstance(scalar, YScalar)
@@ -100,8 +99,8 @@ def test_empty_lines_in_a_scalar_are_lines_of_its_text(empty: int, quote: str) -
     for number, line in enumerate(scalar.text.split("\n"), 1):
         for column, character in enumerate(line):
             span = scalar.at(number, column)
-            found = lines[span.line - 1][span.column - 1 : span.column]
-            assert character == " " or found == character, (number, column)
+            located = lines[span.line - 1][span.column - 1 : span.column]
+            assert character == " " or located == character, (number, column)
 
 
 def test_a_file_that_is_no_yaml_is_an_error_with_its_place(

@@ -1,5 +1,4 @@
-"""What Python's own parser cannot take of the expression language is refused like any other text:
-it is deeper than the parser goes, or no text at all."""
+"""Expressions that Python's parser cannot handle raise SyntaxError: too deep, or invalid text."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from ortablegen.language.parse import MAX_CHARACTERS, MAX_LEVELS, python_tree
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("-" * 9000 + "1", "too deep|too complex|more than 50 levels"),  # by version of Python
+        ("-" * 9000 + "1", "too deep|too complex|more than 50 levels"),  # by Python version
         ("a" + "+a" * 4900, "recursion depth|too deep|more than 50 levels"),
         ("'\ud800'", "surrogates not allowed"),
         ("x\0", "null bytes"),

@@ -1,4 +1,4 @@
-"""python -m ortablegen and `ortable specs check` where ortable is installed and no specs/ lie."""
+"""`python -m ortablegen` and `ortable specs check` in a folder without specs/."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ortable.cli.main import main as shell
+from ortable.cli.main import main as run_ortable
 from ortablegen.cli import main
 from tests.packaging.files import ROOT
 
@@ -19,10 +19,10 @@ def test_a_folder_without_specs_is_explained(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main([verb]) == 2
-    said = capsys.readouterr()
-    assert said.out == "" and len(said.err.splitlines()) <= 6
-    assert str(tmp_path) in said.err and "no specs/aten" in said.err
-    assert "ortable specs check FILE" in said.err
+    output = capsys.readouterr()
+    assert output.out == "" and len(output.err.splitlines()) <= 6
+    assert str(tmp_path) in output.err and "no specs/aten" in output.err
+    assert "ortable specs check FILE" in output.err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -35,9 +35,9 @@ def test_a_folder_inside_a_checkout_is_told_its_root(
 
 
 def test_the_help_says_what_works_without_a_checkout(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         main(["--help"])
-    assert ended.value.code == 0
+    assert exit_info.value.code == 0
     assert "ortable specs check FILE" in " ".join(capsys.readouterr().out.split())
 
 
@@ -46,9 +46,9 @@ def test_specs_check_needs_no_checkout(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine.yaml").write_text((ROOT / "specs" / "aten" / "unique.yaml").read_text())
-    assert shell(["specs", "check", "mine.yaml"]) == 0
-    assert shell(["specs", "check", "absent.yaml"]) == 1
+    assert run_ortable(["specs", "check", "mine.yaml"]) == 0
+    assert run_ortable(["specs", "check", "absent.yaml"]) == 1
     assert "absent.yaml" in capsys.readouterr().err
     with pytest.raises(SystemExit):
-        shell(["specs", "check", "--help"])
+        run_ortable(["specs", "check", "--help"])
     assert "No checkout of ortable is needed" in " ".join(capsys.readouterr().out.split())

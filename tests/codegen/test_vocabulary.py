@@ -1,5 +1,4 @@
-"""The vocabulary of the spec language: no word without a use, none with two meanings, none that
-torch uses otherwise; core words are shared, others live with their family."""
+"""Words (functions) of the spec language are used, unambiguous, and in the right module."""
 
 from __future__ import annotations
 
@@ -18,42 +17,41 @@ from ortablegen.schemas.record import Record
 from ortablegen.schemas.registry import INSTALLED
 from ortablegen.source.diagnostics import Diagnostics
 
-from .words_in_use import is_shared, needed_by, uses
+from .words_in_use import is_shared, resolve_dependencies, uses
 
 ROOT = Path(__file__).parents[2]
 
 
-WRITTEN_BY_CODEGEN = {"differs"}  # what `!=` becomes
+WRITTEN_BY_CODEGEN = {"differs"}  # codegen emits it for `!=`
 
 
-def _names_read(folder: Path) -> set[str]:
-    """Names that the code below a folder reads; a function that calls itself does not use itself,
-    nor does an import use what it names."""
+def _names_below(folder: Path) -> set[str]:
+    """Return the names that the code below a folder reads, without imports and recursive calls."""
     paths = folder.rglob("*.py")
-    return set().union(*(_read(ast.parse(path.read_text()), frozenset()) for path in paths))
+    return set().union(*(_read_names(ast.parse(path.read_text()), frozenset()) for path in paths))
 
 
-def _read(node: ast.AST, inside: frozenset[str]) -> set[str]:
-    """Names that a piece of code reads, but those of the functions that it stands in."""
-    found = set()
+def _read_names(node: ast.AST, enclosing: frozenset[str]) -> set[str]:
+    """Return the names that a syntax tree reads, except those of the enclosing functions."""
+    names = set()
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Name):
-            found.add(child.id)
+            names.add(child.id)
         elif isinstance(child, ast.Attribute):
-            found.add(child.attr)
-        around = inside | {child.name} if isinstance(child, ast.FunctionDef) else inside
-        found |= _read(child, around)
-    return found - inside
+            names.add(child.attr)
+        functions = enclosing | {child.name} if isinstance(child, ast.FunctionDef) else enclosing
+        names |= _read_names(child, functions)
+    return names - enclosing
 
 
 def test_every_function_of_the_prelude_and_of_lowerings_is_used() -> None:
     runtime = ROOT / "runtime" / "ortable"
-    used = _names_read(runtime) | _names_read(ROOT / "generated" / "ortable_generated")
-    used |= set(re.findall(r"python: ortable\.[\w.]+\.(\w+)", _specs()))
-    assert [each for each in _public_functions() if each not in used] == []
+    used = _names_below(runtime) | _names_below(ROOT / "generated" / "ortable_generated")
+    used |= set(re.findall(r"python: ortable\.[\w.]+\.(\w+)", _read_specs()))
+    assert [name for name in _public_functions() if name not in used] == []
 
 
-def _specs() -> str:
+def _read_specs() -> str:
     return "\n".join(path.read_text() for path in (ROOT / "specs" / "aten").glob("*.yaml"))
 
 
@@ -68,13 +66,15 @@ def _public_functions() -> list[str]:
 
 
 def test_every_rewrite_word_is_used_and_none_hides_a_prelude_word() -> None:
-    rules = [path.read_text() for path in (ROOT / "specs" / "rewrites").glob("*.yaml")]
-    used = set(re.findall(r"\w+(?=\()", "\n".join(rules)))
+    texts = [path.read_text() for path in (ROOT / "specs" / "rewrites").glob("*.yaml")]
+    used = set(re.findall(r"\w+(?=\()", "\n".join(texts)))
     folder = "ortable.passes.rewrite.helpers."
-    own = [word for word in vocabulary.rewrite_helpers().values() if word.module.startswith(folder)]
-    assert len(own) > 80
-    assert [word.name for word in own if word.name not in used] == []
-    assert [word.name for word in own if word.name in vocabulary.load_prelude()] == []
+    words = [
+        word for word in vocabulary.rewrite_helpers().values() if word.module.startswith(folder)
+    ]
+    assert len(words) > 80
+    assert [word.name for word in words if word.name not in used] == []
+    assert [word.name for word in words if word.name in vocabulary.load_prelude()] == []
 
 
 def test_a_use_is_no_definition_import_comment_or_call_of_itself() -> None:
@@ -84,7 +84,7 @@ from a import imported
 def word(x):
     return word(x - other) if x else module.attribute
 """
-    names = _read(ast.parse(code), frozenset())
+    names = _read_names(ast.parse(code), frozenset())
     assert names == {"x", "other", "module", "attribute"}
 
 
@@ -96,7 +96,7 @@ def test_every_prelude_word_has_a_docstring_and_a_class_of_result() -> None:
         for function in ast.parse(path.read_text()).body:
             if isinstance(function, ast.FunctionDef) and not function.name.startswith("_"):
                 assert ast.get_docstring(function), f"{function.name} has no docstring"
-                assert function.returns is not None, f"{function.name} says no result"
+                assert function.returns is not None, f"{function.name} has no return annotation"
 
 
 def test_no_prelude_word_is_an_argument_name_of_torch() -> None:
@@ -118,27 +118,29 @@ def test_rule_words_stay_few() -> None:
 
 def test_core_words_are_shared_and_others_live_with_their_family() -> None:
     words = vocabulary.load_prelude()
-    called = uses("aten", "rewrites")
-    core = {name for name in words if is_shared(called[name])}
-    kept = needed_by(core, "prelude") | WRITTEN_BY_CODEGEN
+    callers = uses("aten", "rewrites")
+    core = {name for name in words if is_shared(callers[name])}
+    needed = resolve_dependencies(core, "prelude") | WRITTEN_BY_CODEGEN
     prelude = {n for n, word in words.items() if word.module.startswith("ortable.prelude.")}
-    assert sorted(core - prelude) == [], "three entries in two files use them: ortable/prelude"
-    assert sorted(prelude - kept) == [], "too few entries use them: ortable/lowerings"
+    assert sorted(core - prelude) == [], (
+        "used by three entries in two files: move it to ortable/prelude"
+    )
+    assert sorted(prelude - needed) == [], "used by too few entries: move it to ortable/lowerings"
 
 
 def test_no_word_is_unused() -> None:
-    called = uses("aten", "rewrites")
+    callers = uses("aten", "rewrites")
     unused = [
-        f"{each.file}:{each.line} {each.name}"
-        for each in vocabulary.load_listings()
-        if not called[each.name] and each.name not in WRITTEN_BY_CODEGEN
+        f"{listing.file}:{listing.line} {listing.name}"
+        for listing in vocabulary.load_listings()
+        if not callers[listing.name] and listing.name not in WRITTEN_BY_CODEGEN
     ]
     assert unused == []
 
 
 def test_no_word_of_onnx_rules_is_unused() -> None:
     folders = (ROOT / "runtime" / "ortable", ROOT / "generated" / "ortable_generated")
-    used = {name for folder in folders for name in _names_read(folder)}
+    used = {name for folder in folders for name in _names_below(folder)}
     assert [word for word in vocabulary.inference_helpers() if word not in used] == []
 
 
@@ -165,8 +167,8 @@ def test_the_page_of_the_language_lists_the_core_words() -> None:
     assert insert_core_functions(page) == page
     assert "- `is_float(x: Result)`: " in page
     listed = page.partition(BEGIN)[2].partition(END)[0]
-    parameters = re.findall(r"\w+: ([A-Z]\w+)(?: or None)?(?=[,)])", listed)
+    type_names = re.findall(r"\w+: ([A-Z]\w+)(?: or None)?(?=[,)])", listed)
     explained = page.partition(BEGIN)[0].rpartition("| class | a value of it |")[2]
-    assert not {each for each in parameters if f"`{each}`" not in explained}
+    assert not {type_name for type_name in type_names if f"`{type_name}`" not in explained}
     for name, word in vocabulary.load_prelude().items():
         assert (f"\n- `{name}(" in page) == word.module.startswith("ortable.prelude.")

@@ -1,4 +1,4 @@
-"""The generated tree: only what changes is written, orphans go, a failing run writes nothing."""
+"""Codegen writes only changed files, deletes orphans, and writes nothing if it fails."""
 
 from __future__ import annotations
 
@@ -19,26 +19,28 @@ DISPATCH = Path("generated") / "ortable_generated" / "aten" / "dispatch.py"
 
 
 @pytest.fixture(scope="module")
-def made() -> Generated:
-    """What the specs of the repository generate, while the installed libraries cannot be asked for
-    their operators: schemas come from what is recorded, torch only parses their texts."""
+def output() -> Generated:
+    """Generate from the specs of the repository while queries of installed operators raise.
 
-    def asked(*_: object) -> None:
-        raise AssertionError("codegen asked an installed library for its operators")
+    Schemas come from the record; torch only parses their texts.
+    """
+
+    def raise_error(*_: object) -> None:
+        raise AssertionError("codegen queried an installed library for its operators")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("torch._C._jit_get_all_schemas", asked)
-        patch.setattr("ortablegen.schemas.registry.registered_schema", asked)
-        patch.setattr("ortablegen.schemas.registry.import_problem", asked)
-        patch.setattr("ortablegen.schemas.onnx.installed_history", asked)
-        for each in (onnx_schemas.operators, onnx_schemas.schema_at, onnx_schemas.versions_between):
-            each.cache_clear()
+        patch.setattr("torch._C._jit_get_all_schemas", raise_error)
+        patch.setattr("ortablegen.schemas.registry.registered_schema", raise_error)
+        patch.setattr("ortablegen.schemas.registry.import_problem", raise_error)
+        patch.setattr("ortablegen.schemas.onnx.installed_history", raise_error)
+        for get in (onnx_schemas.operators, onnx_schemas.schema_at, onnx_schemas.versions_between):
+            get.cache_clear()
         return generate(ROOT)
 
 
 @pytest.fixture(scope="module")
-def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the same specs, in which codegen ran over a broken file."""
+def copied_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Copy the specs to a folder and run codegen there over an invalid generated file."""
     root = _copy_specs(tmp_path_factory.mktemp("copied"))
     broken = root / DISPATCH
     broken.parent.mkdir(parents=True)
@@ -60,11 +62,11 @@ def test_only_changed_files_are_written_and_orphans_deleted(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_generated_is_fresh_and_asks_nothing_of_the_installed_versions(made: Generated) -> None:
-    report = compare_tree(made.files, ROOT / "generated")
+def test_generated_is_fresh_and_asks_nothing_of_the_installed_versions(output: Generated) -> None:
+    report = compare_tree(output.files, ROOT / "generated")
     assert report.written == (), "run `make codegen` and commit the result"
     assert report.deleted == ()
-    for page, text in made.pages.items():
+    for page, text in output.pages.items():
         assert (ROOT / page).read_text() == text, "run `make codegen`"
 
 
@@ -76,9 +78,9 @@ def _copy_specs(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_codegen_starts_from_an_empty_or_broken_generated_folder(copied: Path) -> None:
-    assert (copied / DISPATCH).read_text() == (ROOT / DISPATCH).read_text()
-    assert main(["check", "--root", str(copied)]) == 0
+def test_codegen_starts_from_an_empty_or_broken_generated_folder(copied_root: Path) -> None:
+    assert (copied_root / DISPATCH).read_text() == (ROOT / DISPATCH).read_text()
+    assert main(["check", "--root", str(copied_root)]) == 0
 
 
 def test_a_spec_error_writes_nothing_and_exits_with_1(
@@ -97,14 +99,14 @@ def test_a_spec_error_writes_nothing_and_exits_with_1(
 
 @pytest.mark.slow
 def test_check_names_the_stale_file_the_command_and_the_difference(
-    copied: Path,
-    made: Generated,
+    copied_root: Path,
+    output: Generated,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("ortablegen.cli.generate", lambda _: made)  # the specs are the same
-    root = shutil.copytree(copied, tmp_path / "root")
+    monkeypatch.setattr("ortablegen.cli.generate", lambda _: output)  # the specs are equal
+    root = shutil.copytree(copied_root, tmp_path / "root")
     stale = root / DISPATCH
     stale.write_text(stale.read_text() + "# edited by hand\n")
     (root / "generated" / "ortable_generated" / "old.py").write_text("")
@@ -120,14 +122,14 @@ def test_check_names_the_stale_file_the_command_and_the_difference(
 
 
 @pytest.mark.slow
-def test_generation_is_deterministic(made: Generated, copied: Path) -> None:
-    report = compare_tree(made.files, copied / "generated")
+def test_generation_is_deterministic(output: Generated, copied_root: Path) -> None:
+    report = compare_tree(output.files, copied_root / "generated")
     assert (report.written, report.deleted) == ((), ())
-    for page, text in made.pages.items():
-        assert (copied / page).read_text() == text
+    for page, text in output.pages.items():
+        assert (copied_root / page).read_text() == text
 
 
-def _stamped(tmp_path: Path) -> Path:
+def _write_stamped_tree(tmp_path: Path) -> Path:
     for folder in ("specs/aten", "codegen/ortablegen", "runtime/ortable", "generated", "docs"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "file.txt").write_text(folder)
@@ -137,7 +139,7 @@ def _stamped(tmp_path: Path) -> Path:
 
 
 def test_a_run_with_nothing_changed_ends_before_torch_is_imported(tmp_path: Path) -> None:
-    root = _stamped(tmp_path)
+    root = _write_stamped_tree(tmp_path)
     program = (
         "import runpy, sys\n"
         "sys.argv = ['ortablegen', 'generate']\n"
@@ -145,15 +147,15 @@ def test_a_run_with_nothing_changed_ends_before_torch_is_imported(tmp_path: Path
         "except SystemExit as end:\n    print('exit', end.code)\n"
         "print('torch' in sys.modules)\n"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True
     )
     lines = ["nothing changed since the last run: generated/ is fresh", "exit 0", "False"]
-    assert done.stdout.splitlines() == lines
+    assert process.stdout.splitlines() == lines
 
 
 @pytest.mark.parametrize(
-    "changed",
+    "path",
     [
         "specs/aten/file.txt",
         "codegen/ortablegen/file.txt",
@@ -162,23 +164,21 @@ def test_a_run_with_nothing_changed_ends_before_torch_is_imported(tmp_path: Path
         "docs/operators.md",
     ],
 )
-def test_every_file_that_codegen_reads_or_writes_is_in_the_stamp(
-    tmp_path: Path, changed: str
-) -> None:
-    root = _stamped(tmp_path)
+def test_every_file_that_codegen_reads_or_writes_is_in_the_stamp(tmp_path: Path, path: str) -> None:
+    root = _write_stamped_tree(tmp_path)
     assert is_unchanged(root)
-    before = (root / changed).read_text()
-    (root / changed).write_text(before + "x")
+    content = (root / path).read_text()
+    (root / path).write_text(content + "x")
     assert not is_unchanged(root)
-    (root / changed).write_text(before)
+    (root / path).write_text(content)
     assert is_unchanged(root)
-    (root / changed).rename(root / (changed + ".old"))
+    (root / path).rename(root / (path + ".old"))
     assert not is_unchanged(root)
 
 
 def test_another_version_of_a_library_is_a_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = _stamped(tmp_path)
+    root = _write_stamped_tree(tmp_path)
     monkeypatch.setattr("ortablegen.stamp.metadata.version", lambda name: f"{name} of tomorrow")
     assert not is_unchanged(root)

@@ -1,5 +1,4 @@
-"""Where specs use words: which entry of which file calls which word. Read by the tests of the
-vocabulary; what comes in are the YAML files, what goes out is a table of calls."""
+"""Find the entries of the specs that call each word (function) of the spec language."""
 
 from __future__ import annotations
 
@@ -16,8 +15,8 @@ from ortablegen.source.diagnostics import Diagnostics
 from ortablegen.source.yaml_source import YMap, YNode, YSeq, load
 
 ROOT = Path(__file__).parents[2]
-# Keys of an entry that hold prose, samples or names, no code
-_NO_CODE = frozenset(
+# Keys of an entry that hold prose, samples or names instead of code
+_KEYS_WITHOUT_CODE = frozenset(
     {
         "op", "alias", "of", "callable", "method", "hop", "rewrite", "note", "why", "unused",
         "python", "refuse", "run_in", "samples", "requires", "traits",
@@ -28,19 +27,19 @@ Uses = dict[str, set[tuple[str, int]]]
 
 
 def uses(*folders: str) -> Uses:
-    """For each word that is called, the entries that call it: (file, number of the entry)."""
-    found: Uses = defaultdict(set)
+    """Map each called word to its callers: (file, index of the entry)."""
+    callers: Uses = defaultdict(set)
     for folder in folders:
         for path in sorted((ROOT / "specs" / folder).glob("*.yaml")):
-            for number, entry in enumerate(_entries(path)):
-                for text in _code(entry):
+            for index, entry in enumerate(_load_entries(path)):
+                for text in _iterate_code(entry):
                     for word in _CALL.findall(text):
-                        found[word].add((f"{folder}/{path.name}", number))
-    return found
+                        callers[word].add((f"{folder}/{path.name}", index))
+    return callers
 
 
-def _entries(path: Path) -> list[Any]:
-    """The entries of a file as plain values, those with ``for:`` once for each row."""
+def _load_entries(path: Path) -> list[Any]:
+    """Load the entries of a file as plain values, with ``for:`` tables expanded."""
     diagnostics = Diagnostics()
     return [_plain(node) for node in expand_tables(load(path, path.name, diagnostics), diagnostics)]
 
@@ -48,39 +47,39 @@ def _entries(path: Path) -> list[Any]:
 def _plain(node: YNode) -> Any:
     if isinstance(node, YMap):
         return {key.text: _plain(value) for key, value in node.items()}
-    return [_plain(each) for each in node] if isinstance(node, YSeq) else node.text
+    return [_plain(item) for item in node] if isinstance(node, YSeq) else node.text
 
 
 def is_shared(entries: set[tuple[str, int]]) -> bool:
-    """Three entries in two files make a word a core word."""
+    """Whether the callers make a word a core word: at least three entries in two files."""
     return len(entries) >= 3 and len({file for file, _ in entries}) >= 2
 
 
-def needed_by(words: set[str], folder: str) -> set[str]:
-    """``words`` and the functions of a folder that their code calls, and so on."""
+def resolve_dependencies(words: set[str], folder: str) -> set[str]:
+    """Return ``words`` and the functions of a folder that they call, directly or indirectly."""
     calls: dict[str, set[str]] = {}
     for path in (RUNTIME / folder).rglob("*.py"):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.FunctionDef):
-                names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+                names = {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
                 calls.setdefault(node.name, set()).update(names)
-    found, left = set(words), list(words)
-    while left:
-        new = calls.get(left.pop(), set()) - found
-        found |= new
-        left.extend(new)
-    return found
+    needed, worklist = set(words), list(words)
+    while worklist:
+        called = calls.get(worklist.pop(), set()) - needed
+        needed |= called
+        worklist.extend(called)
+    return needed
 
 
-def _code(value: Any) -> Iterator[str]:
+def _iterate_code(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
-        for key, each in value.items():
-            if key == "let":  # its keys are names, whatever they are called
-                yield from each.values()
-            elif key not in _NO_CODE:
-                yield from _code(each)
+        for key, item in value.items():
+            if key == "let":  # its keys are names of variables
+                yield from item.values()
+            elif key not in _KEYS_WITHOUT_CODE:
+                yield from _iterate_code(item)
     elif isinstance(value, list):
-        for each in value:
-            yield from _code(each)
+        for item in value:
+            yield from _iterate_code(item)
     else:
         yield value

@@ -1,1 +1,1 @@
-"""Tests of the tools that look at graphs."""
+"""Tests of the debugging tools."""

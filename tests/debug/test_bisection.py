@@ -1,4 +1,4 @@
-"""`ortable.bisect` names the line of each of 30 faults, and says nothing about a model without."""
+"""`ortable.bisect` reports the line of each of 30 faults, and no fault in a correct model."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from tests.packaging.files import ROOT
 from .faults import (
     ENTRIES,
     RULES,
-    Changed,
+    Mutant,
     around,
     changed_entry,
     changed_rule,
-    line_of,
-    tables_kept,
+    find_case_line,
+    restore_tables,
 )
 
 
 @pytest.fixture(autouse=True)
-def _no_conversion_is_kept() -> Iterator[None]:
+def _clear_conversions() -> Iterator[None]:
     conversions.clear()
     yield
     conversions.clear()
@@ -43,88 +43,92 @@ def _no_conversion_is_kept() -> Iterator[None]:
 
 @pytest.mark.alternates(parts=3)
 @pytest.mark.parametrize("fault", ENTRIES, ids=lambda fault: fault.name)
-def test_a_changed_entry_is_named_with_its_line(fault: Changed, tmp_path: Path) -> None:
+def test_a_changed_entry_is_named_with_its_line(fault: Mutant, tmp_path: Path) -> None:
     model, args = fault.call()
     with changed_entry(fault, tmp_path):
-        found = bisect(model, args, train=fault.train, dynamic=fault.dynamic)
-    assert found.fault is not None
-    assert (found.fault.kind, found.fault.name) == ("entry", fault.name), str(found)
-    assert found.fault.place == f"{fault.file}:{line_of(fault, f'op: {fault.name}')}"
-    assert "faults.py" in found.fault.source
-    assert not found.fault.after
+        result = bisect(model, args, train=fault.train, dynamic=fault.dynamic)
+    assert result.fault is not None
+    assert (result.fault.kind, result.fault.name) == ("entry", fault.name), str(result)
+    assert result.fault.place == f"{fault.file}:{find_case_line(fault, f'op: {fault.name}')}"
+    assert "faults.py" in result.fault.source
+    assert not result.fault.after
 
 
 @pytest.mark.alternates(parts=3)
 @pytest.mark.parametrize("fault", RULES, ids=lambda fault: fault.name)
 def test_a_changed_rule_is_named_with_its_line(
-    fault: Changed, monkeypatch: pytest.MonkeyPatch
+    fault: Mutant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, args = fault.call()
     with changed_rule(fault, monkeypatch):
-        found = bisect(model, args, train=fault.train, dynamic=fault.dynamic, export=fault.export)
-    assert found.fault is not None
-    assert (found.fault.kind, found.fault.name) == ("rule", fault.name), str(found)
-    assert found.fault.place == f"{fault.file}:{line_of(fault, f'rewrite: {fault.name}')}"
-    assert not found.fault.after
+        result = bisect(model, args, train=fault.train, dynamic=fault.dynamic, export=fault.export)
+    assert result.fault is not None
+    assert (result.fault.kind, result.fault.name) == ("rule", fault.name), str(result)
+    assert result.fault.place == f"{fault.file}:{find_case_line(fault, f'rewrite: {fault.name}')}"
+    assert not result.fault.after
 
 
-# -- options, optimizers, kept conversions
+# -- options, optimizers, cached conversions
 
 
-def _line(file: str, text: str) -> int:
+def _find_line(file: str, text: str) -> int:
     lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
     return next(number for number, line in enumerate(lines, 1) if text in line)
 
 
-def _of_optimizer(name: str) -> str:
-    """File and line of an optimizer. An installed package finds the file, too: tests run in the
-    root of a checkout."""
-    return f"{OPTIMIZERS}:{_line(OPTIMIZERS, f'name: {name}')}"
+def _optimizer_location(name: str) -> str:
+    """Return file and line of an optimizer in the specs.
+
+    An installed package also finds the file, since tests run in the root of a checkout.
+    """
+    return f"{OPTIMIZERS}:{_find_line(OPTIMIZERS, f'name: {name}')}"
 
 
-def _own_line(text: str) -> str:
-    return f"{__file__}:{_line(__file__, text)}"
+def _locate_here(text: str) -> str:
+    return f"{__file__}:{_find_line(__file__, text)}"
 
 
-def _told(found: Bisection) -> tuple[str, str, str]:
-    assert found.fault is not None
-    return found.fault.kind, found.fault.name, found.fault.place
+def _get_fault(result: Bisection) -> tuple[str, str, str]:
+    assert result.fault is not None
+    return result.fault.kind, result.fault.name, result.fault.place
 
 
 def test_a_setting_of_the_session() -> None:
     settings = {"optimization.enable_gelu_approximation": "1", "log_severity_level": 3}
     options = {"session_options": settings, "target_opset": 18}
-    found = bisect(functional.gelu, (torch.linspace(-3, 3, 50),), options=options)
+    result = bisect(functional.gelu, (torch.linspace(-3, 3, 50),), options=options)
     name = "session_options['optimization.enable_gelu_approximation']"
-    assert _told(found) == ("option", name, "")
-    assert found.fault is not None
-    assert not found.fault.after
+    assert _get_fault(result) == ("option", name, "")
+    assert result.fault is not None
+    assert not result.fault.after
 
 
 def test_weights_that_are_rounded() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8))
-    found = bisect(model.eval(), (torch.randn(4, 64),), options={"weights": "int8"})
-    assert _told(found) == ("option", "weights='int8'", "")
+    result = bisect(model.eval(), (torch.randn(4, 64),), options={"weights": "int8"})
+    assert _get_fault(result) == ("option", "weights='int8'", "")
 
 
-def _harmless(model: onnx.ModelProto) -> None:
+def _set_doc(model: onnx.ModelProto) -> None:
     model.doc_string = "seen"
 
 
-def _changing(model: onnx.ModelProto) -> None:
+def _replace_tanh(model: onnx.ModelProto) -> None:
     for node in model.graph.node:
         node.op_type = "Sigmoid" if node.op_type == "Tanh" else node.op_type
 
 
 def test_a_function_over_models() -> None:
-    found = bisect(
-        torch.tanh, (torch.randn(5),), options={"pre_ort_model_transforms": [_harmless, _changing]}
+    result = bisect(
+        torch.tanh,
+        (torch.randn(5),),
+        options={"pre_ort_model_transforms": [_set_doc, _replace_tanh]},
     )
-    assert _told(found) == ("transform", "_changing", _own_line("def _changing"))
+    assert _get_fault(result) == ("transform", "_replace_tanh", _locate_here("def _replace_tanh"))
 
 
-class _Counting(torch.nn.Module):
-    """Writes into its buffer where torch does not see it."""
+class _HiddenWrite(torch.nn.Module):
+    """A module whose buffer changes in a way that torch does not notice."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,19 +136,19 @@ class _Counting(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = x * self.gain
-        _grow(self.gain)
+        _add_one(self.gain)
         return y
 
 
 @torch.compiler.disable
-def _grow(weight: torch.Tensor) -> None:
+def _add_one(weight: torch.Tensor) -> None:
     weight.detach().numpy()[:] += 1.0
 
 
 def test_trust_in_weights_that_change() -> None:
-    model = _Counting().eval()
-    found = bisect(model, (torch.randn(4, 6),), options={"freeze": "trust"})
-    assert _told(found)[:2] == ("option", "freeze='trust'")
+    model = _HiddenWrite().eval()
+    result = bisect(model, (torch.randn(4, 6),), options={"freeze": "trust"})
+    assert _get_fault(result)[:2] == ("option", "freeze='trust'")
 
 
 def test_a_kept_conversion_of_another_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,15 +158,15 @@ def test_a_kept_conversion_of_another_rule(tmp_path: Path, monkeypatch: pytest.M
         torch.compile(model, backend="ortable", options=options)(*args)
     conversions.clear()
     torch.compiler.reset()
-    found = bisect(model, args, options=options)
-    kind, name, place = _told(found)
+    result = bisect(model, args, options=options)
+    kind, name, place = _get_fault(result)
     assert (kind, name) == ("cache", "disk")
     assert Path(place).parent == tmp_path
     assert Path(place).exists()
 
 
 OPTIMIZERS = "specs/runtime/optimizers.yaml"
-_OFF = "optimization.disable_specified_optimizers"
+_KEY = "optimization.disable_specified_optimizers"
 
 
 def _gelu_of_1_4142(x: torch.Tensor) -> torch.Tensor:
@@ -170,48 +174,48 @@ def _gelu_of_1_4142(x: torch.Tensor) -> torch.Tensor:
 
 
 def test_an_optimizer_that_is_wrong() -> None:
-    """ONNX Runtime takes 1.4142 for the root of 2: too little for the usual tolerance."""
+    """ONNX Runtime treats 1.4142 as sqrt(2), an error within the default tolerance."""
     x = torch.linspace(-2, 2, 40)
     assert bisect(_gelu_of_1_4142, (x,))
-    found = bisect(_gelu_of_1_4142, (x,), atol=1e-6, rtol=0.0)
-    kind, name, place = _told(found)
+    result = bisect(_gelu_of_1_4142, (x,), atol=1e-6, rtol=0.0)
+    kind, name, place = _get_fault(result)
     assert (kind, name) == ("optimizer", "GeluFusionL1")
-    assert place == _of_optimizer("GeluFusionL1")
-    assert found.fault is not None
-    assert _OFF in found.fault.advice
+    assert place == _optimizer_location("GeluFusionL1")
+    assert result.fault is not None
+    assert _KEY in result.fault.advice
 
 
 class _WrongSession(onnxruntime.InferenceSession):
-    """ONNX Runtime with an optimizer that makes another function of Tanh."""
+    """A session whose optimizer ConvActivationFusion replaces Tanh by Sigmoid."""
 
-    def __init__(self, model: bytes, options: Any, **given: Any) -> None:
-        off = list(given.get("disabled_optimizers") or ())
-        with contextlib.suppress(RuntimeError):  # the entry is not there
-            off += options.get_session_config_entry(_OFF).split(";")
-        if "ConvActivationFusion" not in off:
+    def __init__(self, model: bytes, options: Any, **kwargs: Any) -> None:
+        disabled = list(kwargs.get("disabled_optimizers") or ())
+        with contextlib.suppress(RuntimeError):  # the session config has no such entry
+            disabled += options.get_session_config_entry(_KEY).split(";")
+        if "ConvActivationFusion" not in disabled:
             proto = onnx.load_from_string(model)
-            _changing(proto)
+            _replace_tanh(proto)
             model = proto.SerializeToString()
-        super().__init__(model, options, **given)
+        super().__init__(model, options, **kwargs)
 
 
 def test_an_optimizer_that_fuses_wrongly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnxruntime, "InferenceSession", _WrongSession)
-    found = bisect(*around(torch.tanh)())
-    place = _of_optimizer("ConvActivationFusion")
-    assert _told(found) == ("optimizer", "ConvActivationFusion", place)
-    assert found.fault is not None
-    assert not found.fault.after
+    result = bisect(*around(torch.tanh)())
+    place = _optimizer_location("ConvActivationFusion")
+    assert _get_fault(result) == ("optimizer", "ConvActivationFusion", place)
+    assert result.fault is not None
+    assert not result.fault.after
 
 
 def test_an_entry_in_an_export(tmp_path: Path) -> None:
     fault = ENTRIES[0]
     with changed_entry(fault, tmp_path):
-        found = bisect(*fault.call(), export=True)
-    place = f"{fault.file}:{line_of(fault, f'op: {fault.name}')}"
-    assert _told(found) == ("entry", fault.name, place)
-    assert found.fault is not None and found.fault.after == "not tried"
-    assert found.fault.advice == "Please report it with this text."  # no option of an export heals
+        result = bisect(*fault.call(), export=True)
+    place = f"{fault.file}:{find_case_line(fault, f'op: {fault.name}')}"
+    assert _get_fault(result) == ("entry", fault.name, place)
+    assert result.fault is not None and result.fault.after == "not tried"
+    assert result.fault.advice == "Please report it with this text."  # no export option avoids it
 
 
 RULE_OF_A_USER = """
@@ -229,14 +233,14 @@ RULE_OF_A_USER = """
 def test_a_rule_of_the_user(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(RULE_OF_A_USER)
-    found = bisect(
+    result = bisect(
         lambda x: (x + x) * 0.5, (torch.randn(4),), options={"rewrites": ["default", str(file)]}
     )
-    assert _told(found) == ("rule", "half_of_twice", f"{file}:2")
-    assert found.fault is not None
-    assert f"rewrites=['default', '{file}', '-half_of_twice']" in found.fault.advice
+    assert _get_fault(result) == ("rule", "half_of_twice", f"{file}:2")
+    assert result.fault is not None
+    assert f"rewrites=['default', '{file}', '-half_of_twice']" in result.fault.advice
     assert (
-        f"Fix it at {file}:2, and then run `ortable rewrites check {file}`." in found.fault.advice
+        f"Fix it at {file}:2, and then run `ortable rewrites check {file}`." in result.fault.advice
     )
 
 
@@ -254,12 +258,12 @@ ENTRY_OF_A_USER = """# two cases, of which the second is wrong
 def test_an_entry_of_the_user(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(ENTRY_OF_A_USER)
-    with tables_kept("aten::relu"):
+    with restore_tables("aten::relu"):
         ortable.load_specs(file, override=True)
-        found = bisect(torch.relu, (torch.randn(4),))
-    assert _told(found) == ("entry", "aten::relu", f"{file}:7")
-    assert found.fault is not None
-    assert f"Fix it at {file}:7, and then run `ortable specs test {file}`." in found.fault.advice
+        result = bisect(torch.relu, (torch.randn(4),))
+    assert _get_fault(result) == ("entry", "aten::relu", f"{file}:7")
+    assert result.fault is not None
+    assert f"Fix it at {file}:7, and then run `ortable specs test {file}`." in result.fault.advice
 
 
 def _wrong_silu(x: torch.Tensor) -> torch.Tensor:
@@ -267,59 +271,59 @@ def _wrong_silu(x: torch.Tensor) -> torch.Tensor:
 
 
 def test_an_optimizer_in_an_export() -> None:
-    """The sessions that run an exported model are the user's: the advice is for these."""
+    """The advice is for the user's own session, which runs the exported model."""
     model = torch.nn.Module()
     model.forward = _gelu_of_1_4142
-    found = bisect(model, (torch.linspace(-2, 2, 40),), export=True, atol=1e-6, rtol=0.0)
-    kind, name, _ = _told(found)
-    assert kind == "optimizer" and name.startswith("GeluFusion")  # which one, the opset decides
-    assert found.fault is not None and found.fault.after == ""
-    assert f'SessionOptions.add_session_config_entry("{_OFF}", "{name}")' in found.fault.advice
+    result = bisect(model, (torch.linspace(-2, 2, 40),), export=True, atol=1e-6, rtol=0.0)
+    kind, name, _ = _get_fault(result)
+    assert kind == "optimizer" and name.startswith("GeluFusion")  # its level varies with the opset
+    assert result.fault is not None and result.fault.after == ""
+    assert f'SessionOptions.add_session_config_entry("{_KEY}", "{name}")' in result.fault.advice
 
 
 def test_a_decomposition() -> None:
     table = {torch.ops.aten.silu.default: _wrong_silu}
     options = {"export_options": ortable.ExportOptions(decomposition_table=table)}
-    found = bisect(*around(functional.silu)(), options=options)
-    assert _told(found) == ("decomposition", "aten::silu", _own_line("def _wrong_silu"))
+    result = bisect(*around(functional.silu)(), options=options)
+    assert _get_fault(result) == ("decomposition", "aten::silu", _locate_here("def _wrong_silu"))
 
 
 def test_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(graph: Any) -> int:
+    def replace_tanh(graph: Any) -> int:
         for node in graph.nodes:
             if node.op_type == "Tanh":
                 node.op_type = node.key = "Sigmoid"
         return 1
 
-    monkeypatch.setattr(pipeline.common_subexpressions, "merge_equal_nodes", wrong)
-    found = bisect(torch.tanh, (torch.randn(5),))
-    kind, name, place = _told(found)
+    monkeypatch.setattr(pipeline.common_subexpressions, "merge_equal_nodes", replace_tanh)
+    result = bisect(torch.tanh, (torch.randn(5),))
+    kind, name, place = _get_fault(result)
     assert (kind, name) == ("pass", "merge_equal_nodes")
     assert place.startswith("runtime/ortable/passes/pipeline.py:")
 
 
-# -- models without a fault, and what cannot be compared
+# -- models without a fault, and calls that bisect rejects
 
 
 @pytest.mark.parametrize("train", [False, True])
 def test_a_model_without_a_fault(train: bool) -> None:
     model, args = around(functional.dropout)()
     model.train(train)
-    found = bisect(model, args, train=train)
-    assert found and found.fault is None
-    assert found.runs == 1
-    assert found.compared == (12 if train else 4)
-    assert str(found) == f"nothing differs from eager: {found.compared} values compared"
-    assert json.loads(found.to_json())["ok"] is True
+    result = bisect(model, args, train=train)
+    assert result and result.fault is None
+    assert result.runs == 1
+    assert result.compared == (12 if train else 4)
+    assert str(result) == f"nothing differs from eager: {result.compared} values compared"
+    assert json.loads(result.to_json())["ok"] is True
 
 
 @pytest.mark.parametrize(
-    ("compared", "runs", "said"),
+    ("compared", "runs", "text"),
     [(1, 1, "(1 value compared in 1 run)"), (4, 9, "(4 values compared in 9 runs)")],
 )
-def test_the_report_of_a_fault_counts_values_and_runs(compared: int, runs: int, said: str) -> None:
-    found = Bisection(Fault("pass", "fold_constants"), compared, runs)
-    assert str(found).splitlines()[-1] == said
+def test_the_report_of_a_fault_counts_values_and_runs(compared: int, runs: int, text: str) -> None:
+    result = Bisection(Fault("pass", "fold_constants"), compared, runs)
+    assert str(result).splitlines()[-1] == text
 
 
 def test_an_operator_without_a_converter_is_an_error_of_its_own() -> None:

@@ -1,4 +1,4 @@
-"""Which of the values that two runs leave behind differ, and how that is said."""
+"""Descriptions of the differences between the results of two runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ONE = torch.ones(2, 3)
 
 
 @pytest.mark.parametrize(
-    ("expected", "got", "said"),
+    ("expected", "actual", "message"),
     [
         (ONE, ONE + 1e-7, None),
         (ONE, ONE.double(), "dtype float64 in place of float32"),
@@ -35,18 +35,18 @@ ONE = torch.ones(2, 3)
         (None, None, None),
     ],
 )
-def test_two_values(expected: Any, got: Any, said: str | None) -> None:
-    found = describe_difference({"result": expected}, {"result": got}, Tolerances())
-    assert bool(found) == (said is not None)
-    assert said is None or re.match(f"result: {said}", found)
+def test_two_values(expected: Any, actual: Any, message: str | None) -> None:
+    difference = describe_difference({"result": expected}, {"result": actual}, Tolerances())
+    assert bool(difference) == (message is not None)
+    assert message is None or re.match(f"result: {message}", difference)
 
 
 def test_a_value_that_is_missing_and_a_tolerance_that_is_given() -> None:
     assert describe_difference({"a": 1}, {}, Tolerances()) == "a is missing"
-    expected, got = (
+    expected, actual = (
         collect_leaves("out", (ONE, {"k": ONE})),
         collect_leaves("out", (ONE, {"k": ONE + 0.1})),
     )
-    assert describe_difference(expected, got, Tolerances(atol=0.2)) == ""
-    found = describe_difference(expected, got, Tolerances())
-    assert found.startswith("out[1]['k']: 6 of 6 values")
+    assert describe_difference(expected, actual, Tolerances(atol=0.2)) == ""
+    difference = describe_difference(expected, actual, Tolerances())
+    assert difference.startswith("out[1]['k']: 6 of 6 values")

@@ -1,4 +1,4 @@
-"""`ortable debug` in the shell: it names the wrong line of a rule and an entry, or the option."""
+"""`ortable debug` in the shell reports the line of a wrong rule or entry, or the option."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     torch.compiler.reset()
 
 
-def shell(folder: Path, *words: str) -> tuple[int, str]:
+def run_debug(folder: Path, *arguments: str) -> tuple[int, str]:
     path = os.pathsep.join(str(ROOT / name) for name in ("runtime", "generated", "codegen"))
-    done = subprocess.run(
-        [sys.executable, "-m", "ortable.cli.main", "debug", *words],
+    process = subprocess.run(
+        [sys.executable, "-m", "ortable.cli.main", "debug", *arguments],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
         capture_output=True,
@@ -85,40 +85,40 @@ def shell(folder: Path, *words: str) -> tuple[int, str]:
         timeout=600,
         check=False,
     )
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.returncode, done.stdout
+    assert "Traceback" not in process.stderr, process.stderr
+    return process.returncode, process.stdout
 
 
 @pytest.mark.slow
 def test_a_rule_of_yours_in_the_shell(folder: Path) -> None:
-    status, out = shell(folder, "models_to_debug:net", "--rewrites", "default,rules.yaml")
+    status, out = run_debug(folder, "models_to_debug:net", "--rewrites", "default,rules.yaml")
     assert status == 1
     assert out.startswith(f"rule add_itself at {folder}/rules.yaml:3\n")
     assert "source: " in out and "models_to_debug.py:12: return torch.relu" in out
     assert "rewrites=['default', 'rules.yaml', '-add_itself'] disables the rule" in out
 
 
-@pytest.mark.slow  # a process
+@pytest.mark.slow  # starts a process
 def test_an_entry_of_yours_in_training_in_the_shell(folder: Path) -> None:
-    status, out = shell(folder, "models_to_debug:wrong_net", "--train", "--json")
-    found = json.loads(out)
-    assert status == 1 and not found["ok"]
-    assert found["fault"]["kind"] == "entry"
-    assert found["fault"]["place"] == f"{folder}/wrong.yaml:2"
+    status, out = run_debug(folder, "models_to_debug:wrong_net", "--train", "--json")
+    report = json.loads(out)
+    assert status == 1 and not report["ok"]
+    assert report["fault"]["kind"] == "entry"
+    assert report["fault"]["place"] == f"{folder}/wrong.yaml:2"
 
 
-@pytest.mark.slow  # a process
+@pytest.mark.slow  # starts a process
 def test_a_setting_in_the_shell(folder: Path) -> None:
     setting = "session_options={'optimization.enable_gelu_approximation': '1'}"
-    words = ("models_to_debug:gelu", "--options", setting, "target_opset=18")
-    status, out = shell(folder, *words)
+    arguments = ("models_to_debug:gelu", "--options", setting, "target_opset=18")
+    status, out = run_debug(folder, *arguments)
     assert status == 1
     assert out.startswith("option session_options['optimization.enable_gelu_approximation']\n")
 
 
 def test_the_script_of_an_entry(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["models_to_debug:net", "--rewrites", "default,rules.yaml", "--script", "fault.py"]
-    assert main(["debug", *words]) == 1
+    arguments = ["models_to_debug:net", "--rewrites", "default,rules.yaml", "--script", "fault.py"]
+    assert main(["debug", *arguments]) == 1
     assert "no script: rule add_itself is not a single operator" in capsys.readouterr().out
 
 

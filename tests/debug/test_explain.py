@@ -1,4 +1,4 @@
-"""`ortable.explain`: what it tells, in which forms, and that nobody notices that it ran."""
+"""`ortable.explain`: its report, the output formats, and the absence of side effects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
 
 class Net(nn.Module):
-    """Two fusions, a batch norm, a graph break."""
+    """A model with two fusions, a batch norm and a graph break."""
 
     def __init__(self):
         super().__init__()
@@ -32,7 +32,7 @@ class Net(nn.Module):
         return self.last(self.norm(y))
 
 
-class Counting(Net):
+class CallCounter(Net):
     calls = 0
 
     def forward(self, x):
@@ -46,13 +46,13 @@ def net():
 
 
 def test_graphs_breaks_operators_nodes_weights_and_seconds(net):
-    found = ortable.explain(net, torch.randn(4, 8))
-    assert isinstance(found, ortable.Explanation)
-    assert found.graph_count == len(found.graphs) == 2 and not found.unsupported
-    (broken,) = found.breaks
-    assert broken.where.startswith("test_explain.py:") and broken.code == "if y.sum() > 1e6:"
-    assert "a branch on the value of a tensor" in broken.what
-    first, second = found.graphs
+    report = ortable.explain(net, torch.randn(4, 8))
+    assert isinstance(report, ortable.Explanation)
+    assert report.graph_count == len(report.graphs) == 2 and not report.unsupported
+    (event,) = report.breaks
+    assert event.where.startswith("test_explain.py:") and event.code == "if y.sum() > 1e6:"
+    assert "a branch on the value of a tensor" in event.what
+    first, second = report.graphs
     assert first.kind == "inference" and first.function == "Net.forward"
     assert first.operators["aten::addmm"] == 1 and first.nodes["Gemm"] == 1
     assert first.cases["addmm"] == "aten::addmm/3" and "t" not in first.cases
@@ -65,45 +65,45 @@ def test_graphs_breaks_operators_nodes_weights_and_seconds(net):
 
 def test_what_onnx_runtime_fuses_is_told_with_parts_and_line(net):
     first = ortable.explain(net, torch.randn(4, 8)).graphs[0]
-    told = [str(fusion) for fusion in first.fusions]
+    texts = [str(fusion) for fusion in first.fusions]
     assert any(
         re.fullmatch(
             r"Gemm \+ Relu became FusedGemm "
             r"\(at test_explain\.py:\d+: y = torch\.relu\(self\.first\(x\)\)\)",
-            each,
+            text,
         )
-        for each in told
+        for text in texts
     )
     assert first.session_nodes["FusedGemm"] == 1 and "Relu" not in first.session_nodes
 
 
 def test_the_three_forms_say_the_same(net):
-    found = ortable.explain(net, torch.randn(4, 8))
-    text = str(found)
+    report = ortable.explain(net, torch.randn(4, 8))
+    text = str(report)
     assert text.startswith("2 graphs, 1 graph break\n  break 1 at test_explain.py:")
     assert re.search(r"^graph 1 \(inference\) of Net\.forward \(test_explain\.py:\d+\)", text, re.M)
     assert "Gemm + Relu became FusedGemm" in text and "2 weights frozen" in text
     assert re.search(r"^  cases of entries: .*aten::addmm/3 1", text, re.M)
-    page = found.to_markdown()
+    page = report.to_markdown()
     assert page.startswith("# 2 graphs, 1 graph break\n") and "\n## graph 1 (inference)" in page
     assert "Gemm + Relu became FusedGemm" in page
-    values = json.loads(found.to_json())
-    assert values == found.as_dict()
+    values = json.loads(report.to_json())
+    assert values == report.as_dict()
     assert values["graph_count"] == 2 and values["graphs"][0]["nodes"]["Gemm"] == 1
     assert values["graphs"][0]["cases"]["addmm"] == "aten::addmm/3"
     assert values["graphs"][0]["fusions"][0]["before"] and "onnx" not in values["graphs"][0]
 
 
 def test_unsupported_operators_are_listed_and_stop_nothing():
-    found = ortable.explain(
+    report = ortable.explain(
         lambda x: (x @ x).sort()[0], torch.randn(4, 4), options={"raise_on": ["aten::sort"]}
     )
-    (each,) = found.unsupported
-    assert each.operator == "aten::sort" and each.calls == 1
-    assert each.why == "option raise_on names it" and "test_explain.py" in each.lines[0]
-    assert str(found).startswith("1 graph, 0 graph breaks, 1 unsupported operator\n")
-    assert "not supported, so torch runs it (an error with fallback='error')" in str(found)
-    assert found.graphs[0].nodes == {"MatMul": 1}
+    (entry,) = report.unsupported
+    assert entry.operator == "aten::sort" and entry.calls == 1
+    assert entry.why == "option raise_on names it" and "test_explain.py" in entry.lines[0]
+    assert str(report).startswith("1 graph, 0 graph breaks, 1 unsupported operator\n")
+    assert "not supported, so torch runs it (an error with fallback='error')" in str(report)
+    assert report.graphs[0].nodes == {"MatMul": 1}
 
 
 def test_reasons_of_breaks_are_words_with_hints():
@@ -124,48 +124,48 @@ def test_reasons_of_breaks_are_words_with_hints():
 
 def test_training_has_forward_and_backward(net):
     net.train()
-    found = ortable.explain(net, torch.randn(4, 8), train=True)
-    assert [(g.number, g.kind) for g in found.graphs] == [
+    report = ortable.explain(net, torch.randn(4, 8), train=True)
+    assert [(g.number, g.kind) for g in report.graphs] == [
         (1, "forward"), (1, "backward"), (2, "forward"), (2, "backward"),
     ]  # fmt: skip
-    assert not found.notes
-    assert found.graphs[0].frozen == 0 and "grad mode was on" in found.graphs[0].not_frozen
+    assert not report.notes
+    assert report.graphs[0].frozen == 0 and "grad mode was on" in report.graphs[0].not_frozen
 
 
 def test_notes_say_which_mode_does_not_fit(net):
     assert "evaluation mode" in ortable.explain(net, torch.randn(4, 8), train=True).notes[0]
     net.train()
     assert "training mode" in ortable.explain(net, torch.randn(4, 8)).notes[0]
-    found = ortable.explain(torch.relu, torch.ones(3), train=True)
-    assert found.notes == ("no result requires gradients: nothing runs backward",)
+    report = ortable.explain(torch.relu, torch.ones(3), train=True)
+    assert report.notes == ("no result requires gradients: nothing runs backward",)
 
 
 def test_a_note_names_the_setting_for_recurrent_networks():
     lstm = torch.nn.LSTM(4, 4).eval()
     assert "allow_rnn = True" in ortable.explain(lstm, torch.randn(3, 2, 4)).notes[-1]
     with torch._dynamo.config.patch(allow_rnn=True):
-        found = ortable.explain(lstm, torch.randn(3, 2, 4))
-    assert len(found.graphs) == 1 and not found.notes
+        report = ortable.explain(lstm, torch.randn(3, 2, 4))
+    assert len(report.graphs) == 1 and not report.notes
 
 
 @pytest.mark.parametrize("train", [False, True])
 def test_the_model_and_the_arguments_are_what_they_were(train):
-    net = Counting()
+    net = CallCounter()
     x = torch.randn(4, 8, requires_grad=True)
-    net.first.weight.grad = given = torch.ones(8, 8)
+    net.first.weight.grad = gradient = torch.ones(8, 8)
     parameters = dict(net.named_parameters())
     buffers = dict(net.named_buffers())
-    before = {name: (t.clone(), t._version) for name, t in net.state_dict(keep_vars=True).items()}
-    seed = torch.get_rng_state()
+    state = {name: (t.clone(), t._version) for name, t in net.state_dict(keep_vars=True).items()}
+    rng_state = torch.get_rng_state()
     ortable.explain(nn.Sequential(net, nn.Dropout()), x, train=train)
     assert torch.is_grad_enabled() and net.training and net.calls == 0
-    assert torch.equal(torch.get_rng_state(), seed)
-    assert x.grad is None and net.first.weight.grad is given
+    assert torch.equal(torch.get_rng_state(), rng_state)
+    assert x.grad is None and net.first.weight.grad is gradient
     assert all(p.grad is None for name, p in parameters.items() if name != "first.weight")
     assert all(dict(net.named_parameters())[name] is p for name, p in parameters.items())
     assert all(dict(net.named_buffers())[name] is b for name, b in buffers.items())
     for name, tensor in net.state_dict(keep_vars=True).items():
-        value, version = before[name]
+        value, version = state[name]
         assert torch.equal(tensor, value) and tensor._version == version
 
 
@@ -191,15 +191,15 @@ def test_what_the_user_compiled_stays_compiled(net):
     compiled = torch.compile(net, backend=backend)
     with torch.no_grad():
         compiled(x)
-        made = len(graphs)
-        first = ortable.explain(compiled, x)  # the compiled model stands for the model
+        graph_count = len(graphs)
+        first = ortable.explain(compiled, x)  # explains the model itself
         ortable.explain(net, torch.randn(5, 8))
         compiled(x)
-        assert len(graphs) == made == 2
-        # sizes that explain saw are none that dynamo has seen: a second one becomes dynamic
+        assert len(graphs) == graph_count == 2
+        # dynamo did not see the sizes of explain, so dimensions become dynamic only now
         compiled(torch.randn(6, 8))
-    assert first.graph_count == 2 and len(graphs) > made
-    symbols = [n for g in graphs[:made] for n in g.graph.nodes if n.type is torch.SymInt]
+    assert first.graph_count == 2 and len(graphs) > graph_count
+    symbols = [n for g in graphs[:graph_count] for n in g.graph.nodes if n.type is torch.SymInt]
     assert not symbols
 
 
@@ -213,11 +213,11 @@ def test_options_are_those_of_the_backend(net, tmp_path):
     storage = {}
     x = torch.randn(4, 8)
     options = {"freeze": "off", "storage": storage, "session_options": {"intra_op_num_threads": 1}}
-    found = ortable.explain(net, x, options=options)
-    assert found.graphs[0].frozen == 0 and found.graphs[0].not_frozen == "option freeze is 'off'"
+    report = ortable.explain(net, x, options=options)
+    assert report.graphs[0].frozen == 0 and report.graphs[0].not_frozen == "option freeze is 'off'"
     assert len(storage["instance"]) == 2
-    again = ortable.explain(net, x, options=options)
-    assert again.graphs[0].cache == ("memory",) and "(memory cache)" in str(again)
+    cached = ortable.explain(net, x, options=options)
+    assert cached.graphs[0].cache == ("memory",) and "(memory cache)" in str(cached)
     with pytest.raises(OptionError, match="Did you mean 'freeze'"):
         ortable.explain(net, x, options={"freez": "on"})
 
@@ -225,9 +225,9 @@ def test_options_are_those_of_the_backend(net, tmp_path):
 def test_settings_in_an_object_of_the_user_leave_the_fusions_untold(net):
     import onnxruntime
 
-    given = onnxruntime.SessionOptions()
-    found = ortable.explain(net, torch.randn(4, 8), options={"session_options": given})
-    assert found.graphs[0].session_nodes is None and "ONNX Runtime" not in str(found)
+    session_options = onnxruntime.SessionOptions()
+    report = ortable.explain(net, torch.randn(4, 8), options={"session_options": session_options})
+    assert report.graphs[0].session_nodes is None and "ONNX Runtime" not in str(report)
 
 
 def test_an_error_of_the_model_is_the_models():
@@ -257,11 +257,11 @@ g (float[2] x, float[2] w) => (float[2] y) <float[2] new = {1, 2}> {
 
 
 def test_fusions_are_what_lies_between_names_that_stay():
-    (fusion, *more), gone = find_fusions(parser.parse_model(BEFORE), parser.parse_model(AFTER))
-    assert not more
+    (fusion, *others), removed = find_fusions(parser.parse_model(BEFORE), parser.parse_model(AFTER))
+    assert not others
     assert fusion.before == ("Constant", "Neg", "Mul", "Add", "Relu")
     assert fusion.after == ("nchwc.Conv", "ReorderOutput")
-    assert gone == {"Identity": 1}
+    assert removed == {"Identity": 1}
 
 
 def test_no_session_is_kept(net):
@@ -269,5 +269,5 @@ def test_no_session_is_kept(net):
 
     ortable.explain(net, torch.randn(4, 8))
     gc.collect()
-    held = [weight for holder in watched_sets() for weight in holder.tensors]
-    assert not any(weight is net.first.weight for weight in held)
+    weights = [weight for weight_set in watched_sets() for weight in weight_set.tensors]
+    assert not any(weight is net.first.weight for weight in weights)

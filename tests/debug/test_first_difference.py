@@ -1,5 +1,8 @@
-"""`ortable.first_difference`: faults are put into entries, rules, decompositions, transforms and
-models; it names the node, the culprit with file and line, and a script that shows it alone."""
+"""`ortable.first_difference` finds injected faults and writes a script for each of them.
+
+The faults are in entries, rules, decompositions, transforms and models. The report has the node,
+and the culprit with file and line.
+"""
 
 from __future__ import annotations
 
@@ -70,15 +73,15 @@ def net(*activations: torch.nn.Module) -> Net:
 X = torch.linspace(-2, 2, 80).reshape(20, 4)
 
 
-def wrong_celu(path: Path, lower: str = "Relu(self)") -> Path:
+def load_wrong_celu(path: Path, lower: str = "Relu(self)") -> Path:
     file = path / "wrong.yaml"
     file.write_text(CELU.format(lower=lower))
     ortable.load_specs(file, override=True)
     return file
 
 
-def status(script: Path) -> int:
-    """How a script ends, in this process."""
+def run_script(script: Path) -> int:
+    """Run a script in this process and return its exit status."""
     torch.compiler.reset()
     clear_caches()
     try:
@@ -92,16 +95,16 @@ def status(script: Path) -> int:
 
 
 def test_a_model_that_agrees() -> None:
-    found = ortable.first_difference(net(torch.nn.CELU()), (X,))
-    assert found and found.ok and found.difference is None
-    assert found.graphs == 1 and found.compared >= 4
-    assert dict(found.tolerances) == {"float32": (1e-4, 1e-3)}
-    text = str(found)
-    assert f"{found.compared} results agree with eager, in 1 graph" in text
+    report = ortable.first_difference(net(torch.nn.CELU()), (X,))
+    assert report and report.ok and report.difference is None
+    assert report.graphs == 1 and report.compared >= 4
+    assert dict(report.tolerances) == {"float32": (1e-4, 1e-3)}
+    text = str(report)
+    assert f"{report.compared} results agree with eager, in 1 graph" in text
     assert "float32: within atol 0.0001, rtol 0.001" in text
 
 
-def in_place(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+def write_in_place(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
     x[:, 0].mul_(2)
     z = x + y
     y.add_(1)
@@ -112,72 +115,72 @@ def spectrum(x: torch.Tensor) -> torch.Tensor:
     return torch.fft.ifft(torch.fft.fft(x) * 2).real
 
 
-def drawing(x: torch.Tensor) -> torch.Tensor:
+def draw(x: torch.Tensor) -> torch.Tensor:
     return torch.randn_like(x) + torch.bernoulli(x.sigmoid())
 
 
-def broken(x: torch.Tensor) -> torch.Tensor:
+def graph_break(x: torch.Tensor) -> torch.Tensor:
     y = x * 2
     torch._dynamo.graph_break()
     return (y + 1).relu()
 
 
-def sized(x: torch.Tensor) -> torch.Tensor:
+def repeat_rows(x: torch.Tensor) -> torch.Tensor:
     return torch.cat([x, x * x.shape[0]]).reshape(-1)
 
 
 @pytest.mark.parametrize(
-    ("function", "count", "more"),
+    ("function", "count", "options"),
     [
-        (in_place, 2, {}),
+        (write_in_place, 2, {}),
         (spectrum, 1, {}),
-        (drawing, 1, {}),
-        (broken, 1, {}),
-        (sized, 1, {"dynamic": True}),
+        (draw, 1, {}),
+        (graph_break, 1, {}),
+        (repeat_rows, 1, {"dynamic": True}),
     ],
 )
-def test_functions_of_all_kinds_agree(function, count, more) -> None:
+def test_functions_of_all_kinds_agree(function, count, options) -> None:
     args = tuple(torch.randn(3, 8) for _ in range(count))
-    before = [each.clone() for each in args]
-    found = ortable.first_difference(function, args, **more)
-    assert found and found.compared >= 2, found
-    assert all(torch.equal(a, b) for a, b in zip(args, before, strict=True))
-    if function is broken:
-        assert found.graphs == 2
-    if function is drawing:
-        assert "torch runs them: aten::empty_strided" in str(found)
+    copies = [arg.clone() for arg in args]
+    report = ortable.first_difference(function, args, **options)
+    assert report and report.compared >= 2, report
+    assert all(torch.equal(a, b) for a, b in zip(args, copies, strict=True))
+    if function is graph_break:
+        assert report.graphs == 2
+    if function is draw:
+        assert "torch runs them: aten::empty_strided" in str(report)
 
 
 def test_complex_results_inside_are_compared(tmp_path: Path) -> None:
-    found = ortable.first_difference(lambda z: (z * z).sin().abs(), (torch.randn(5) + 1j,))
-    assert found and found.compared >= 3
+    report = ortable.first_difference(lambda z: (z * z).sin().abs(), (torch.randn(5) + 1j,))
+    assert report and report.compared >= 3
     converter = dispatch.COMPLEX_CONVERTERS["aten::mul.Tensor"]
     dispatch.COMPLEX_CONVERTERS["aten::mul.Tensor"] = lambda graph, res, a, b: (
         dispatch.COMPLEX_CONVERTERS["aten::add.Tensor"](graph, res, a, b)
     )
-    found = ortable.first_difference(lambda z: (z * z).sin().abs(), (torch.randn(5) + 1j,))
+    report = ortable.first_difference(lambda z: (z * z).sin().abs(), (torch.randn(5) + 1j,))
     dispatch.COMPLEX_CONVERTERS["aten::mul.Tensor"] = converter
-    assert found.difference is not None and found.difference.operator == "aten::mul.Tensor"
-    assert status(found.difference.save(tmp_path / "mul.py")) == 0  # it is mended
+    assert report.difference is not None and report.difference.operator == "aten::mul.Tensor"
+    assert run_script(report.difference.save(tmp_path / "mul.py")) == 0  # the fault is removed
 
 
 def test_training_with_dropout_and_statistics() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.ReLU(), torch.nn.Dropout(0.5))
-    found = ortable.first_difference(model, (X,), train=True)
-    assert found and found.graphs == 2 and model[0].weight.grad is None
+    report = ortable.first_difference(model, (X,), train=True)
+    assert report and report.graphs == 2 and model[0].weight.grad is None
     model = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.BatchNorm1d(6), torch.nn.ReLU())
-    found = ortable.first_difference(model, (X,), train=True)
-    assert found and int(model[1].num_batches_tracked) == 0
+    report = ortable.first_difference(model, (X,), train=True)
+    assert report and int(model[1].num_batches_tracked) == 0
 
 
 def test_a_step_of_an_optimizer_leaves_no_trace() -> None:
     layer = torch.nn.Linear(4, 2)
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.1, momentum=0.9)
     layer(X).pow(2).mean().backward()
-    before, gradient = layer.weight.detach().clone(), layer.weight.grad
-    found = ortable.first_difference(optimizer.step)
-    assert found and found.graphs == 1 and found.compared >= 4
-    assert torch.equal(layer.weight, before) and layer.weight.grad is gradient
+    weight, gradient = layer.weight.detach().clone(), layer.weight.grad
+    report = ortable.first_difference(optimizer.step)
+    assert report and report.graphs == 1 and report.compared >= 4
+    assert torch.equal(layer.weight, weight) and layer.weight.grad is gradient
     assert not optimizer.state
 
 
@@ -185,10 +188,10 @@ def test_a_step_of_an_optimizer_leaves_no_trace() -> None:
 
 
 def test_a_wrong_entry_is_named_with_its_case(tmp_path: Path) -> None:
-    file = wrong_celu(tmp_path)
-    found = ortable.first_difference(net(torch.nn.CELU()), (X,), dynamic=True)
-    difference = found.difference
-    assert difference is not None and not found
+    file = load_wrong_celu(tmp_path)
+    report = ortable.first_difference(net(torch.nn.CELU()), (X,), dynamic=True)
+    difference = report.difference
+    assert difference is not None and not report
     assert difference.graph == "inference" and difference.operator == "aten::celu"
     assert difference.culprit == "entry" and difference.case == 2
     assert difference.place == "wrong.yaml:7"
@@ -196,56 +199,58 @@ def test_a_wrong_entry_is_named_with_its_case(tmp_path: Path) -> None:
     assert difference.module == "activation.0 (CELU)"
     assert "return torch.softmax(self.activation(self.first(x)), 1)" in difference.source
     assert 0.1 < difference.largest < 1
-    text = str(found)
+    text = str(report)
     assert "differs from eager at FX node 'celu'" in text
     assert "culprit: entry aten::celu at wrong.yaml:7, case 2" in text
     assert "computed by: Relu(addmm) -> celu" in text
     assert "2 results agree with eager before it, in 1 graph" in text
 
 
-@pytest.mark.slow  # a process
+@pytest.mark.slow  # starts a process
 def test_the_script_fails_while_the_fault_is_there(tmp_path: Path) -> None:
-    file = wrong_celu(tmp_path)
+    file = load_wrong_celu(tmp_path)
     difference = ortable.first_difference(net(torch.nn.CELU()), (X,)).difference
     assert difference is not None
     script = difference.save(tmp_path / "celu.py")
-    assert not script.with_suffix(".pt").exists()  # its values stand in it
+    assert not script.with_suffix(".pt").exists()  # the script contains the values
     text = script.read_text()
     assert "torch.ops.aten.celu.default(addmm)" in text and f"load_specs({str(file)!r}" in text
-    assert text.count("torch.tensor([[") == 1  # cut to what shows it
-    assert status(script) == 1
-    run = [sys.executable, str(script)]
+    assert text.count("torch.tensor([[") == 1  # cut to the values that differ
+    assert run_script(script) == 1
+    command = [sys.executable, str(script)]
     file.write_text(CELU.format(lower="Celu(self)"))
-    done = subprocess.run(run, capture_output=True, text=True, cwd=ROOT, timeout=300)
-    assert done.returncode == 0 and done.stdout.strip() == "equal", done.stdout + done.stderr
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=300)
+    assert result.returncode == 0 and result.stdout.strip() == "equal", (
+        result.stdout + result.stderr
+    )
 
 
 def test_values_that_nothing_else_shows_lie_beside_the_script(monkeypatch, tmp_path: Path) -> None:
-    def wrong(graph, res, x):
+    def convert_wrongly(graph, res, x):
         seven = graph.make_initializer("", torch.tensor(7.0).numpy())
         return graph.make_node(
             "Where", [graph.make_node("Equal", [x, seven]), graph.make_node("Neg", [x]),
                       graph.make_node("Relu", [x])], [res.outputs[0]],
         )  # fmt: skip
 
-    monkeypatch.setitem(dispatch.CONVERTERS, "aten::relu", wrong)
+    monkeypatch.setitem(dispatch.CONVERTERS, "aten::relu", convert_wrongly)
     x = torch.zeros(10, 11)
     x[9, 10] = 7
     difference = ortable.first_difference(torch.relu, (x,)).difference
     assert difference is not None and list(difference.tensors) == ["arg0_1"]
     script = difference.save(tmp_path / "relu.py")
     assert torch.equal(torch.load(script.with_suffix(".pt"))["arg0_1"], x)
-    assert status(script) == 1
+    assert run_script(script) == 1
     monkeypatch.undo()
-    assert status(script) == 0
+    assert run_script(script) == 0
 
 
 def test_a_converter_of_the_package_is_named(monkeypatch) -> None:
-    def wrong(graph, res, x, alpha=1.0):
+    def convert_wrongly(graph, res, x, alpha=1.0):
         graph.case = 1
         return graph.make_node("Relu", [x], [res.outputs[0]])
 
-    monkeypatch.setitem(dispatch.CONVERTERS, "aten::celu", wrong)
+    monkeypatch.setitem(dispatch.CONVERTERS, "aten::celu", convert_wrongly)
     difference = ortable.first_difference(net(torch.nn.CELU()), (X,), train=True).difference
     assert difference is not None and difference.graph == "forward"
     file, line = difference.place.split(":")
@@ -264,14 +269,14 @@ def test_a_wrong_gradient_is_named(tmp_path: Path) -> None:
     assert difference is not None and difference.graph == "backward"
     assert difference.node == difference.operator.removeprefix("aten::") == "threshold_backward"
     assert difference.culprit == "entry" and difference.place == "gradient.yaml:1"
-    assert status(difference.save(tmp_path / "gradient.py")) == 1
+    assert run_script(difference.save(tmp_path / "gradient.py")) == 1
 
 
 def test_a_wrong_kernel_is_none_of_the_entry(monkeypatch) -> None:
-    def plain(graph, res, x, dtype=None):  # ONNX Runtime sums integers as float64
+    def sum_without_cast(graph, res, x, dtype=None):  # ONNX Runtime sums integers as float64
         return graph.make_node("ReduceSum", [x], [res.outputs[0]], keepdims=0)
 
-    monkeypatch.setitem(dispatch.CONVERTERS, "aten::sum", plain)
+    monkeypatch.setitem(dispatch.CONVERTERS, "aten::sum", sum_without_cast)
     difference = ortable.first_difference(
         lambda x: x.sum(), (torch.tensor([2**60, 1, 1, 1]),)
     ).difference
@@ -280,7 +285,7 @@ def test_a_wrong_kernel_is_none_of_the_entry(monkeypatch) -> None:
     assert difference.largest == 3 and "int64" in difference.eager
 
 
-# -- what comes after the converters ------------------------------------------------------------
+# -- faults after the converters ----------------------------------------------------------------
 
 
 def test_a_wrong_rule_is_named(tmp_path: Path) -> None:
@@ -291,63 +296,63 @@ def test_a_wrong_rule_is_named(tmp_path: Path) -> None:
     assert difference is not None and difference.culprit == "rule"
     assert difference.name == "half_a_relu" and difference.place == f"{file}:2"
     assert difference.node == "relu"
-    assert status(difference.save(tmp_path / "rule.py")) == 1
+    assert run_script(difference.save(tmp_path / "rule.py")) == 1
 
 
-def damaged(model: onnx.ModelProto) -> None:
+def change_alpha(model: onnx.ModelProto) -> None:
     for node in model.graph.node:
         if node.op_type == "Celu":
             node.attribute[0].f = 2.0
 
 
 def test_a_transform_of_the_user_is_named() -> None:
-    options = {"pre_ort_model_transforms": [lambda model: None, damaged]}
-    found = ortable.first_difference(net(torch.nn.CELU()), (X,), options=options).difference
-    assert found is not None and found.culprit == "transform" and found.name == "damaged"
-    line = damaged.__code__.co_firstlineno
-    assert found.place == f"{__file__}:{line}" and not found.script
+    options = {"pre_ort_model_transforms": [lambda model: None, change_alpha]}
+    diff = ortable.first_difference(net(torch.nn.CELU()), (X,), options=options).difference
+    assert diff is not None and diff.culprit == "transform" and diff.name == "change_alpha"
+    line = change_alpha.__code__.co_firstlineno
+    assert diff.place == f"{__file__}:{line}" and not diff.script
     with pytest.raises(OptionError, match="has no script"):
-        found.save("nowhere.py")
+        diff.save("nowhere.py")
 
 
 def test_an_optimizer_of_onnx_runtime_is_told_from_the_graph() -> None:
     settings = {"optimization.enable_gelu_approximation": "1"}
     options = {"target_opset": 18, "rewrites": "none", "session_options": settings}
-    found = ortable.first_difference(
+    report = ortable.first_difference(
         net(torch.nn.GELU()), (X,), options=options, atol=1e-6, rtol=1e-6
     )
-    assert found.difference is not None and found.difference.culprit == "optimizer"
-    assert dict(found.tolerances) == {"float32": (1e-6, 1e-6)}
+    assert report.difference is not None and report.difference.culprit == "optimizer"
+    assert dict(report.tolerances) == {"float32": (1e-6, 1e-6)}
 
 
 def test_tolerances_that_add_up_are_no_fault(monkeypatch) -> None:
-    def nudged(graph, res, x):
+    def convert_roughly(graph, res, x):
         scale = graph.make_initializer("", torch.tensor(1 + 2e-3, dtype=torch.float32).numpy())
         return graph.make_node("Mul", [graph.make_node("Relu", [x]), scale], [res.outputs[0]])
 
-    monkeypatch.setitem(dispatch.CONVERTERS, "aten::relu", nudged)
-    found = ortable.first_difference(
+    monkeypatch.setitem(dispatch.CONVERTERS, "aten::relu", convert_roughly)
+    diff = ortable.first_difference(
         lambda x: torch.relu(x) * 1000, (X,), atol=0.01, rtol=0.0
     ).difference
-    assert found is not None and found.operator == "aten::mul.Tensor"
-    assert found.culprit == "accumulated" and "aten.relu" in found.script
+    assert diff is not None and diff.operator == "aten::mul.Tensor"
+    assert diff.culprit == "accumulated" and "aten.relu" in diff.script
 
 
-# -- what comes before them ---------------------------------------------------------------------
+# -- faults before the converters --------------------------------------------------------------
 
 
 def test_a_decomposition_of_the_user_is_named() -> None:
-    def halved(x, alpha=1.0):
+    def relu(x, alpha=1.0):
         return torch.relu(x)
 
-    table = ortable.ExportOptions(decomposition_table={torch.ops.aten.celu.default: halved})
+    table = ortable.ExportOptions(decomposition_table={torch.ops.aten.celu.default: relu})
     for train in (False, True):
-        found = ortable.first_difference(
+        diff = ortable.first_difference(
             net(torch.nn.CELU()), (X,), train=train, options={"export_options": table}
         ).difference
-        assert found is not None and found.culprit == "decomposition"
-        assert found.name == "aten::celu" and found.module == "activation.0 (CELU)"
-        assert found.place.endswith(f"test_first_difference.py:{halved.__code__.co_firstlineno}")
+        assert diff is not None and diff.culprit == "decomposition"
+        assert diff.name == "aten::celu" and diff.module == "activation.0 (CELU)"
+        assert diff.place.endswith(f"test_first_difference.py:{relu.__code__.co_firstlineno}")
 
 
 @pytest.mark.slow
@@ -356,20 +361,20 @@ def test_a_decomposition_of_the_table_is_named(monkeypatch, tmp_path: Path) -> N
 
     overload = torch.ops.aten.block_diag.default
     table = ortable.get_decomposition_table()
-    right = table[overload]
-    wrong = {**table, overload: lambda tensors: right([each * 1.5 for each in tensors])}
+    decompose = table[overload]
+    wrong = {**table, overload: lambda tensors: decompose([t * 1.5 for t in tensors])}
     monkeypatch.setattr(decompositions, "_build_default_table", lambda: wrong)
-    found = ortable.first_difference(
+    diff = ortable.first_difference(
         lambda a, b: torch.block_diag(a, b) + 1, (torch.randn(3, 4), torch.randn(2, 2))
     ).difference
-    assert found is not None and found.culprit == "decomposition"
-    assert found.name == "aten::block_diag"
-    file, line = found.place.split(":")
+    assert diff is not None and diff.culprit == "decomposition"
+    assert diff.name == "aten::block_diag"
+    file, line = diff.place.split(":")
     assert "aten::block_diag" in (ROOT / file).read_text().splitlines()[int(line) - 1]
-    script = found.save(tmp_path / "block.py")
-    assert status(script) == 1
+    script = diff.save(tmp_path / "block.py")
+    assert run_script(script) == 1
     monkeypatch.undo()
-    assert status(script) == 0
+    assert run_script(script) == 0
 
 
 # -- exported models ----------------------------------------------------------------------------
@@ -377,28 +382,28 @@ def test_a_decomposition_of_the_table_is_named(monkeypatch, tmp_path: Path) -> N
 
 def test_a_program_with_a_wrong_entry(tmp_path: Path) -> None:
     model = net(torch.nn.CELU())
-    agrees = ortable.first_difference(ortable.export(model, (X,)))
-    assert agrees and agrees.compared >= 3 and agrees.graphs == 1
-    file = wrong_celu(tmp_path)
+    report = ortable.first_difference(ortable.export(model, (X,)))
+    assert report and report.compared >= 3 and report.graphs == 1
+    file = load_wrong_celu(tmp_path)
     difference = ortable.first_difference(ortable.export(model, (X,))).difference
     assert difference is not None and difference.graph == "export"
     assert difference.culprit == "entry" and difference.place == "wrong.yaml:7"
     script = difference.save(tmp_path / "celu.py")
     assert "ortable.export(Call(), arguments(), target_opset=" in script.read_text()
-    assert status(script) == 1
+    assert run_script(script) == 1
     file.write_text(CELU.format(lower="Celu(self)"))
-    assert status(script) == 0
+    assert run_script(script) == 0
 
 
 def test_a_model_file_that_was_changed(tmp_path: Path) -> None:
     model = net(torch.nn.CELU())
     proto = ortable.to_onnx(model, (X,))
     assert ortable.first_difference(model, (X,), exported=proto)
-    damaged(proto)
+    change_alpha(proto)
     onnx.save(proto, tmp_path / "model.onnx")
-    found = ortable.first_difference(model, (X,), exported=tmp_path / "model.onnx").difference
-    assert found is not None and found.culprit == "model" and found.node == "celu"
-    assert "a new export of the module" in str(found)
+    diff = ortable.first_difference(model, (X,), exported=tmp_path / "model.onnx").difference
+    assert diff is not None and diff.culprit == "model" and diff.node == "celu"
+    assert "a new export of the module" in str(diff)
 
 
 def test_what_cannot_be_compared_is_refused() -> None:
@@ -413,7 +418,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
         ortable.first_difference(model, (X,), exported=other)
 
 
-# -- places -------------------------------------------------------------------------------------
+# -- locations ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -427,9 +432,9 @@ def test_what_cannot_be_compared_is_refused() -> None:
     ],
 )
 def test_where_entries_and_rules_stand(name: str, file: str, text: str) -> None:
-    place = where_is(name)
-    assert place is not None and place.file == file
-    assert text in (ROOT / file).read_text().splitlines()[place.line - 1]
+    location = where_is(name)
+    assert location is not None and location.file == file
+    assert text in (ROOT / file).read_text().splitlines()[location.line - 1]
 
 
 def test_where_nothing_stands() -> None:

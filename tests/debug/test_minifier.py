@@ -1,5 +1,4 @@
-"""torch's minifier reduces a graph on which the backend fails on purpose, and one of which it
-computes something else, in a process and a folder of its own."""
+"""torch's minifier reduces graphs for which the backend raises or returns wrong results."""
 
 from __future__ import annotations
 
@@ -72,11 +71,11 @@ else:
 """
 
 
-def run(arguments, folder):
-    """Runs Python in `folder`, with the failing backend registered by an entry point there."""
+def run_python(arguments, folder):
+    """Run Python in `folder`, where an entry point registers the failing backend."""
     path = os.pathsep.join([str(folder), *FOLDERS])
     environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
         env=environment,
@@ -85,52 +84,54 @@ def run(arguments, folder):
         timeout=600,
         check=False,
     )
-    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
-    return done.stdout + done.stderr
+    assert process.returncode == 0, (process.stdout + process.stderr)[-4000:]
+    return process.stdout + process.stderr
 
 
-def calls_of(text):
-    """Operators called in the `forward` of a reproducer."""
+def list_calls(text):
+    """Return the operators called in the `forward` of a reproducer."""
     body = text[text.index("def forward(self") : text.index("mod = Repro()")]
     return re.findall(r"= (torch\.\w+|\w+)\b[^\n]*;", body) or body.splitlines()
 
 
-def script(folder, backend, level, said):
-    """A script that compiles a function with a backend that fails, and the backend."""
+def write_script(folder, backend, level, message):
+    """Write a failing backend, and a script that compiles a function with it."""
     (folder / "failing_backend.py").write_text(textwrap.dedent(backend))
-    info = folder / "failing_backend-0.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: failing-backend\nVersion: 0.0\n")
-    (info / "entry_points.txt").write_text(
+    dist_info = folder / "failing_backend-0.0.dist-info"
+    dist_info.mkdir()
+    (dist_info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: failing-backend\nVersion: 0.0\n"
+    )
+    (dist_info / "entry_points.txt").write_text(
         "[torch_dynamo_backends]\nfailing_ortable = failing_backend:failing_ortable\n"
     )
-    text = textwrap.dedent(SCRIPT).replace("LEVEL", str(level)).replace("SAID", said)
+    text = textwrap.dedent(SCRIPT).replace("LEVEL", str(level)).replace("SAID", message)
     (folder / "script.py").write_text(text)
 
 
-def reduced(folder):
-    """The operators that the minifier starts with, and the script that it ends with."""
-    output = run(["script.py", str(folder / "debug")], folder)
+def run_minifier(folder):
+    """Run the minifier and return the operators it starts with and the script it writes."""
+    output = run_python(["script.py", str(folder / "debug")], folder)
     launchers = list(folder.rglob("minifier_launcher.py"))
     assert len(launchers) == 1, output
-    run([str(launchers[0])], folder)
-    return calls_of(launchers[0].read_text()), (folder / "repro.py").read_text()
+    run_python([str(launchers[0])], folder)
+    return list_calls(launchers[0].read_text()), (folder / "repro.py").read_text()
 
 
 @pytest.mark.slow  # each step of the minifier compiles
 def test_a_failing_graph_is_reduced_to_the_failing_operator(tmp_path):
-    script(tmp_path, BACKEND, 2, "raise_on")
-    original, found = reduced(tmp_path)
-    assert len(calls_of(found)) < len(original)
-    assert "relu" in found
-    assert "* 2" not in found and "- 3" not in found
+    write_script(tmp_path, BACKEND, 2, "raise_on")
+    original, minified = run_minifier(tmp_path)
+    assert len(list_calls(minified)) < len(original)
+    assert "relu" in minified
+    assert "* 2" not in minified and "- 3" not in minified
 
 
 @pytest.mark.slow  # each step of the minifier compiles
 def test_a_wrong_graph_is_reduced_to_the_wrong_operator(tmp_path):
     (tmp_path / "wrong.yaml").write_text(WRONG_ENTRY)
-    script(tmp_path, WRONG_BACKEND, 4, "AccuracyError")
-    original, found = reduced(tmp_path)
-    assert len(calls_of(found)) < len(original)
-    assert "relu" in found
-    assert "* 2" not in found and "- 3" not in found
+    write_script(tmp_path, WRONG_BACKEND, 4, "AccuracyError")
+    original, minified = run_minifier(tmp_path)
+    assert len(list_calls(minified)) < len(original)
+    assert "relu" in minified
+    assert "* 2" not in minified and "- 3" not in minified

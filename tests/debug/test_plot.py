@@ -1,4 +1,4 @@
-"""Pictures of graphs: DOT text without dependencies, and clear errors when a tool is absent."""
+"""Drawings of graphs: DOT text without dependencies, and clear errors if a tool is missing."""
 
 from __future__ import annotations
 

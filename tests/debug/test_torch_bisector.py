@@ -1,5 +1,4 @@
-"""torch's CompilerBisector finds faults in the subsystems of ortable: in one process, and from its
-command line."""
+"""torch's CompilerBisector finds faults in ortable's subsystems, in-process and as a command."""
 
 from __future__ import annotations
 
@@ -22,22 +21,26 @@ from .faults import ENTRIES, RULES, changed_entry, changed_rule
 
 
 @pytest.fixture(autouse=True)
-def _few_backends(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """torch's backends take seconds each: one of them stays. It looks at the first of inductor."""
+def _stub_backends(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Remove torch's slow backends, except for a stub of inductor, which the bisector reads."""
     bisector.register_subsystems()
-    ours = compiler_bisector.BACKENDS["ortable"]
-    kept = {"eager": [], "ortable": ours, "inductor": [compiler_bisector.BisectSubsystem("none")]}
-    monkeypatch.setattr(compiler_bisector, "BACKENDS", kept)
+    subsystems = compiler_bisector.BACKENDS["ortable"]
+    stubs = {
+        "eager": [],
+        "ortable": subsystems,
+        "inductor": [compiler_bisector.BisectSubsystem("none")],
+    }
+    monkeypatch.setattr(compiler_bisector, "BACKENDS", stubs)
     yield
     torch.compiler.reset()
 
 
-def agrees(model: Any, args: Any) -> Callable[[], bool]:
+def make_check(model: Any, args: Any) -> Callable[[], bool]:
     def call() -> bool:
         torch.compiler.reset()
         with torch.no_grad():
-            got = torch.compile(model, backend="ortable", dynamic=False)(*args)
-            return torch.allclose(got, model(*args), rtol=1e-3, atol=1e-4)
+            result = torch.compile(model, backend="ortable", dynamic=False)(*args)
+            return torch.allclose(result, model(*args), rtol=1e-3, atol=1e-4)
 
     return call
 
@@ -45,28 +48,28 @@ def agrees(model: Any, args: Any) -> Callable[[], bool]:
 def test_a_lowering_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, args = ENTRIES[0].call()
     with changed_entry(ENTRIES[0], tmp_path):
-        found = compiler_bisector.CompilerBisector.do_bisect(agrees(model.eval(), args))
-    assert (found.backend, found.subsystem) == ("ortable", "lowerings")
-    assert found.debug_info == "aten::relu of relu (specs/aten/activation.yaml)"
+        bisection = compiler_bisector.CompilerBisector.do_bisect(make_check(model.eval(), args))
+    assert (bisection.backend, bisection.subsystem) == ("ortable", "lowerings")
+    assert bisection.debug_info == "aten::relu of relu (specs/aten/activation.yaml)"
     assert "Disabling rewrites did not fix the issue" in capsys.readouterr().out
 
 
 def test_a_rule_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     model, args = RULES[0].call()
     with changed_rule(RULES[0], monkeypatch):
-        found = compiler_bisector.CompilerBisector.do_bisect(agrees(model, args))
-    assert (found.backend, found.subsystem) == ("ortable", "rewrites")
-    assert found.debug_info is not None
-    assert found.debug_info.startswith("gelu_erf of ")
+        bisection = compiler_bisector.CompilerBisector.do_bisect(make_check(model, args))
+    assert (bisection.backend, bisection.subsystem) == ("ortable", "rewrites")
+    assert bisection.debug_info is not None
+    assert bisection.debug_info.startswith("gelu_erf of ")
 
 
 def test_nothing_is_off_while_nobody_searches() -> None:
     assert not bisector.is_bisecting()
     assert not any(map(bisector.is_searching, bisector.SUBSYSTEMS))
-    asked = [
-        bisector.is_disabled(name, lambda: pytest.fail("nobody asked")) for name in ("rewrites",)
+    states = [
+        bisector.is_disabled(name, lambda: pytest.fail("not bisecting")) for name in ("rewrites",)
     ]
-    assert asked == [False]
+    assert states == [False]
 
 
 SCRIPT = """
@@ -88,7 +91,7 @@ x = torch.linspace(-1, 1, 12)
 sys.exit(not torch.allclose(torch.compile(model, backend=backend)(x), model(x)))
 """
 
-WRONG = """
+WRONG_ENTRY = """
 - op: aten::relu(Tensor self) -> Tensor
   out: {shape: same(self), dtype: same(self)}
   lower: return Neg(self)
@@ -96,12 +99,12 @@ WRONG = """
 """
 
 
-@pytest.mark.slow  # a process for each step
+@pytest.mark.slow  # each step starts a process
 def test_the_command_line_walks_through_ortable(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(textwrap.dedent(SCRIPT))
-    (tmp_path / "wrong.yaml").write_text(WRONG)
+    (tmp_path / "wrong.yaml").write_text(WRONG_ENTRY)
     path = os.pathsep.join(str(ROOT / name) for name in ("runtime", "generated", "codegen"))
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "ortable.debug.bisection", "run", sys.executable, "script.py"],
         cwd=tmp_path,
         env={
@@ -115,5 +118,5 @@ def test_the_command_line_walks_through_ortable(tmp_path: Path) -> None:
         timeout=600,
         check=False,
     )
-    assert "subsystem='lowerings'" in done.stdout, (done.stdout + done.stderr)[-4000:]
-    assert "aten::relu" in done.stdout
+    assert "subsystem='lowerings'" in process.stdout, (process.stdout + process.stderr)[-4000:]
+    assert "aten::relu" in process.stdout

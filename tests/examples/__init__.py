@@ -1,4 +1,4 @@
-"""The runnable examples of the documentation, with their outcomes asserted."""
+"""Tests of the runnable examples of the documentation."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from types import ModuleType
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-@functools.cache  # once: some register an operator with torch
+@functools.cache  # scripts that register an operator with torch may run only once
 def script(name: str) -> ModuleType:
-    """A script of examples/ as a module: dynamo imports it by its name."""
+    """Import a script of examples/ under its name, by which dynamo imports it again."""
     spec = importlib.util.spec_from_file_location(Path(name).name, EXAMPLES / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)

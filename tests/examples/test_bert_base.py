@@ -1,4 +1,4 @@
-"""BERT base through to_onnx and through torch.compile, random weights, compared with eager."""
+"""BERT base with random weights gives eager's results with to_onnx and torch.compile."""
 
 from __future__ import annotations
 
@@ -23,25 +23,23 @@ def model() -> torch.nn.Module:
     return bert(12)
 
 
-def expected_outputs(
-    model: torch.nn.Module, inputs: Mapping[str, torch.Tensor]
-) -> list[torch.Tensor]:
+def run_eager(model: torch.nn.Module, inputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
     with torch.no_grad():
         result = model(**inputs)
     return [result[name] for name in OUTPUTS]
 
 
-def assert_equal_to_eager(got: Sequence[object], expected: Sequence[torch.Tensor]) -> None:
-    assert len(got) == len(expected)
-    for mine, reference in zip(got, expected, strict=True):
-        tensor = torch.from_numpy(mine) if isinstance(mine, np.ndarray) else mine
+def assert_equal_to_eager(results: Sequence[object], expected: Sequence[torch.Tensor]) -> None:
+    assert len(results) == len(expected)
+    for result, reference in zip(results, expected, strict=True):
+        tensor = torch.from_numpy(result) if isinstance(result, np.ndarray) else result
         assert isinstance(tensor, torch.Tensor)
         assert tensor.dtype == reference.dtype
         assert tensor.shape == reference.shape
         assert (tensor - reference).abs().max().item() < TOLERANCE
 
 
-def run(path: str, inputs: Mapping[str, torch.Tensor]) -> list[np.ndarray]:
+def run_model(path: str, inputs: Mapping[str, torch.Tensor]) -> list[np.ndarray]:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -58,7 +56,7 @@ def test_static_export_equals_eager(model: torch.nn.Module, tmp_path) -> None:
     path = str(tmp_path / "bert.onnx")
     proto = ortable.to_onnx(model, (), inputs, filename=path)
     assert [i.name for i in proto.graph.input] == list(inputs)
-    assert_equal_to_eager(run(path, inputs), expected_outputs(model, inputs))
+    assert_equal_to_eager(run_model(path, inputs), run_eager(model, inputs))
 
 
 @pytest.mark.slow
@@ -78,7 +76,7 @@ def test_dynamic_export_runs_other_batches_and_lengths(model: torch.nn.Module, t
         assert dims == ["batch", "length"]
     for rows, columns in ((2, 16), (3, 7), (1, 40)):
         inputs = bert_inputs(rows, columns)
-        assert_equal_to_eager(run(path, inputs), expected_outputs(model, inputs))
+        assert_equal_to_eager(run_model(path, inputs), run_eager(model, inputs))
 
 
 def test_weights_left_in_torch_are_saved_beside_the_graph(model: torch.nn.Module, tmp_path) -> None:
@@ -86,7 +84,7 @@ def test_weights_left_in_torch_are_saved_beside_the_graph(model: torch.nn.Module
     path = str(tmp_path / "bert.onnx")
     ortable.to_onnx(model, (), inputs, large_model=True).save(path)
     assert len(onnx.load(path, load_external_data=False).SerializeToString()) < 4_000_000
-    assert_equal_to_eager(run(path, inputs), expected_outputs(model, inputs))
+    assert_equal_to_eager(run_model(path, inputs), run_eager(model, inputs))
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
@@ -96,4 +94,4 @@ def test_compiled_forward_equals_eager(model: torch.nn.Module) -> None:
         inputs = bert_inputs(2, 16, padded=padded)
         with torch.no_grad():
             result = compiled(**inputs)
-        assert_equal_to_eager([result[name] for name in OUTPUTS], expected_outputs(model, inputs))
+        assert_equal_to_eager([result[name] for name in OUTPUTS], run_eager(model, inputs))

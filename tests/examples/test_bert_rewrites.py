@@ -1,5 +1,4 @@
-"""The walk of examples/bert_rewrites.py, step by step: profile, look, swap a module, fuse by rules
-of a file, take over a part."""
+"""The steps of examples/bert_rewrites.py: profile, print, swap a module, fuse, partition."""
 
 from __future__ import annotations
 
@@ -42,12 +41,12 @@ def expected(model_and_inputs) -> torch.Tensor:
         return model(**inputs)
 
 
-# -- profile, look, swap
+# -- profile, print, swap
 
 
 def test_products_and_layers_are_where_the_time_goes(example, model_and_inputs):
-    found, modules = example.profile(*model_and_inputs)
-    assert {"aten::addmm", "aten::native_layer_norm", "aten::bmm"} <= set(found)
+    operators, modules = example.profile(*model_and_inputs)
+    assert {"aten::addmm", "aten::native_layer_norm", "aten::bmm"} <= set(operators)
     assert {"BertSelfAttention", "BertLayer", "CalibratedBert"} <= set(modules)
     assert modules["CalibratedBert"] >= modules["BertLayer"] >= modules["BertSelfAttention"] > 0
     model, _ = model_and_inputs
@@ -59,8 +58,8 @@ def test_the_graph_of_an_attention_shows_what_can_be_fused(example, model_and_in
     text = ortable.pretty_onnx(graph)
     assert text.count("MatMul(hidden_states, ") == 3
     assert "Mul(" in text and "Softmax(" in text
-    drawn = to_dot(graph)
-    assert drawn.startswith("digraph") and "query.bias" in drawn
+    dot = to_dot(graph)
+    assert dot.startswith("digraph") and "query.bias" in dot
 
 
 def test_gelu_is_swapped_for_relu(example, model_and_inputs, expected):
@@ -68,18 +67,18 @@ def test_gelu_is_swapped_for_relu(example, model_and_inputs, expected):
     assert example.swap(model, example.GELUActivation, torch.nn.ReLU) == 2
     assert not any(isinstance(m, example.GELUActivation) for m in model.modules())
     with torch.no_grad():
-        found = model(**inputs)
-    assert found.shape == expected.shape and not torch.allclose(found, expected, atol=1e-3)
+        result = model(**inputs)
+    assert result.shape == expected.shape and not torch.allclose(result, expected, atol=1e-3)
     proto = ortable.to_onnx(model, (), dict(inputs), rewrites="none", validate=True)
-    kinds = [node.op_type for node in proto.graph.node]
-    assert kinds.count("Relu") == 2 and "Erf" not in kinds
+    op_types = [node.op_type for node in proto.graph.node]
+    assert op_types.count("Relu") == 2 and "Erf" not in op_types
 
 
 # -- fuse
 
 
-def counted(proto, kind: str) -> int:
-    return sum(node.op_type == kind for node in proto.graph.node)
+def count_nodes(proto, op_type: str) -> int:
+    return sum(node.op_type == op_type for node in proto.graph.node)
 
 
 def test_rules_of_the_file_in_an_export(example, model_and_inputs, expected):
@@ -94,12 +93,12 @@ def test_rules_of_the_file_in_an_export(example, model_and_inputs, expected):
     }
     for proto in (plain, fused):
         torch.testing.assert_close(run_onnx(proto, inputs)[0], expected, **TOLERANCE)
-    # two projections less in each layer, in place of one Split; the factors of the scores and the
-    # division by the temperature are in the weights
-    assert counted(plain, "MatMul") - counted(fused, "MatMul") == 4
-    assert counted(fused, "Split") == 2
-    assert counted(plain, "Mul") - counted(fused, "Mul") == 2
-    assert counted(plain, "Div") - counted(fused, "Div") == 1
+    # a Split replaces two projections in each layer; the scales of the scores and the division by
+    # the temperature are folded into weights
+    assert count_nodes(plain, "MatMul") - count_nodes(fused, "MatMul") == 4
+    assert count_nodes(fused, "Split") == 2
+    assert count_nodes(plain, "Mul") - count_nodes(fused, "Mul") == 2
+    assert count_nodes(plain, "Div") - count_nodes(fused, "Div") == 1
     assert len(plain.graph.node) - len(fused.graph.node) == 5
 
 
@@ -116,10 +115,10 @@ def test_the_record_says_what_fired_where(model_and_inputs):
     assert refused and all(reason.endswith("is read elsewhere") for reason in refused)
     assert record.refusals()["fold_add_div_into_matmul"] == dict(refused)
     (split, _) = [node for node in proto.graph.node if node.op_type == "Split"]
-    about = {each.key: each.value for each in split.metadata_props}
-    assert about["ortable.passes.rewrite"] == "join_projections"
-    assert about["module_path"].startswith("bert.encoder.layer.0.attention.self.")
-    assert about["source"].startswith("modeling_bert.py:")
+    metadata = {prop.key: prop.value for prop in split.metadata_props}
+    assert metadata["ortable.passes.rewrite"] == "join_projections"
+    assert metadata["module_path"].startswith("bert.encoder.layer.0.attention.self.")
+    assert metadata["source"].startswith("modeling_bert.py:")
 
 
 def test_dynamic_sizes_stay_dynamic(model_and_inputs):
@@ -145,9 +144,9 @@ def test_rules_of_the_file_in_torch_compile(example, model_and_inputs, expected)
     model, inputs = model_and_inputs
     storages: list[dict[str, object]] = [{}, {}]
     for storage, choice in zip(storages, ("none", [str(RULES)]), strict=True):
-        fast = example.compiled(model, choice, storage)
+        compiled = example.compiled(model, choice, storage)
         with torch.no_grad():
-            torch.testing.assert_close(fast(**inputs), expected, **TOLERANCE)
+            torch.testing.assert_close(compiled(**inputs), expected, **TOLERANCE)
     (plain,), (fused,) = (storage["instance"] for storage in storages)
     assert plain["rewrites"] == {}
     assert fused["rewrites"] == {
@@ -155,8 +154,8 @@ def test_rules_of_the_file_in_torch_compile(example, model_and_inputs, expected)
         "join_projections_gemm": 2,
         "fold_div_into_matmul_add": 1,
     }
-    assert counted(plain["onnx"], "Gemm") - counted(fused["onnx"], "Gemm") == 4
-    assert counted(fused["onnx"], "Split") == 2
+    assert count_nodes(plain["onnx"], "Gemm") - count_nodes(fused["onnx"], "Gemm") == 4
+    assert count_nodes(fused["onnx"], "Split") == 2
 
 
 @pytest.mark.slow
@@ -166,28 +165,28 @@ def test_together_with_the_default_rules(example, model_and_inputs, expected):
     proto, counts = example.export(model, inputs, example.CHOICE)
     torch.testing.assert_close(run_onnx(proto, inputs)[0], expected, **TOLERANCE)
     assert set(counts) & {rule.name for rule in load_rules(RULES)}
-    fast = example.compiled(model, example.CHOICE)
+    compiled = example.compiled(model, example.CHOICE)
     with torch.no_grad():
-        torch.testing.assert_close(fast(**inputs), expected, **TOLERANCE)
+        torch.testing.assert_close(compiled(**inputs), expected, **TOLERANCE)
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
 def test_gradients_with_rules_equal_eager(example, model_and_inputs):
-    """Weights that are joined get each their own gradient: the graph of the backward is apart."""
+    """Each joined weight gets its gradient, since backward has a separate graph."""
     model, inputs = copy.deepcopy(model_and_inputs[0]), model_and_inputs[1]
     weights = [model.weight, model.bert.encoder.layer[0].attention.self.key.weight]
-    wanted = torch.autograd.grad(model(**inputs).square().sum(), weights)
+    expected = torch.autograd.grad(model(**inputs).square().sum(), weights)
     storage: dict[str, object] = {}
-    fast = torch.compile(
+    compiled = torch.compile(
         model, backend="ortable", options={"rewrites": example.CHOICE, "storage": storage}
     )
-    found = torch.autograd.grad(fast(**inputs).square().sum(), weights)
-    for mine, theirs in zip(found, wanted, strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-4)
+    grads = torch.autograd.grad(compiled(**inputs).square().sum(), weights)
+    for grad, expected_grad in zip(grads, expected, strict=True):
+        torch.testing.assert_close(grad, expected_grad, rtol=1e-3, atol=1e-4)
     assert storage["instance"][0]["rewrites"]
 
 
-# -- take over a part
+# -- partition
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
@@ -197,25 +196,25 @@ def test_a_part_runs_by_ortable_and_the_rest_by_torch(example, model_and_inputs,
     calls: list[int] = []
     run_part = example.Part.forward
 
-    def counting(self, *args):
+    def count_call(self, *args):
         calls.append(len(args))
         return run_part(self, *args)
 
-    example.Part.forward = counting
+    example.Part.forward = count_call
     try:
-        mixed = torch.compile(model, backend=example.partitioning(storage))
+        compiled = torch.compile(model, backend=example.partitioning(storage))
         with torch.no_grad():
-            torch.testing.assert_close(mixed(**inputs), expected, **TOLERANCE)
+            torch.testing.assert_close(compiled(**inputs), expected, **TOLERANCE)
     finally:
         example.Part.forward = run_part
     records = storage["instance"]
     assert len(calls) == len(records) > 0
-    kinds = {node.op_type for record in records for node in record["onnx"].graph.node}
-    assert {"Gemm", "MatMul", "Mul", "Div"} <= kinds
-    assert not kinds & {"Softmax", "LayerNormalization", "Gelu", "Tanh"}
+    op_types = {node.op_type for record in records for node in record["onnx"].graph.node}
+    assert {"Gemm", "MatMul", "Mul", "Div"} <= op_types
+    assert not op_types & {"Softmax", "LayerNormalization", "Gelu", "Tanh"}
 
 
-# -- the example as a program, and the cases of its rules
+# -- the example as a script, and the samples of its rules
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
@@ -230,17 +229,17 @@ def test_the_program_says_that_results_are_equal(example, capfd):
     assert out.count(" of eager\n") == 6
 
 
-def cases() -> list[tuple[Rewrite, RewriteCase]]:
+def load_cases() -> list[tuple[Rewrite, RewriteCase]]:
     diagnostics = Diagnostics()
-    found = read_rewrites_text(RULES.read_text(), RULES.name, diagnostics, BY_TRAIT)
+    rewrites = read_rewrites_text(RULES.read_text(), RULES.name, diagnostics, BY_TRAIT)
     assert not diagnostics.errors, diagnostics.render()
-    return [(rewrite, case) for rewrite in found for case in rewrite.cases]
+    return [(rewrite, case) for rewrite in rewrites for case in rewrite.cases]
 
 
 @pytest.mark.parametrize("opset", [18, 24])
 @pytest.mark.parametrize(
     ("rewrite", "case"),
-    [pytest.param(*each, id=f"{each[0].name}-{n}") for n, each in enumerate(cases())],
+    [pytest.param(*pair, id=f"{pair[0].name}-{n}") for n, pair in enumerate(load_cases())],
 )
 def test_cases_of_the_rules(rewrite: Rewrite, case: RewriteCase, opset: int) -> None:
     trial = RewriteTrial(rewrite, case, opset, None)

@@ -1,6 +1,7 @@
-"""The commands that README.md and the pages tell you to type are real: each `ortable ...` line is
-parsed by the shell command's own parser, each `make` target is one of the Makefile's, and each
-`python -m` names a module that is there. Nothing is run."""
+"""Commands in README.md and the pages are valid: `ortable`, `make` and `python -m`.
+
+The tests parse the commands and look up targets and modules, but run nothing.
+"""
 
 from __future__ import annotations
 
@@ -22,73 +23,73 @@ PAGES = (
 )
 FENCED = re.compile(r"^ *```(\w*)\n(.*?)^ *```", flags=re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
-SHELL = ("", "sh", "bash", "console", "text")  # languages of blocks in which commands stand
-MESSAGES = "docs/errors.md"  # its blocks are what errors say, not what is typed
+SHELL = ("", "sh", "bash", "console", "text")  # languages of blocks with commands
+MESSAGES = "docs/errors.md"  # its blocks are error messages, not commands
 
 
 class Parsed(BaseException):
-    """Raised in place of a run."""
+    """Raised once a command is parsed, instead of running it."""
 
 
-def typed(first: str) -> Iterator[tuple[str, int, str]]:
-    """(page, line, command) of every command that begins with a word, in blocks and in the text."""
+def find_commands(first: str) -> Iterator[tuple[str, int, str]]:
+    """Yield (page, line, command) for each command that begins with `first`, in blocks and text."""
     for page in PAGES:
         text = (ROOT / page).read_text(encoding="utf-8")
         blocks = [] if page == MESSAGES else [b for b in FENCED.finditer(text) if b[1] in SHELL]
-        found = [
+        commands = [
             (number, line.strip().removeprefix("$ "))
             for block in blocks
-            for number, line in enumerate(block[2].splitlines(), line_of(text, block) + 1)
-            if f"{line}\nerror: " not in block[2]  # a mistake, and what is said about it
+            for number, line in enumerate(block[2].splitlines(), line_number(text, block) + 1)
+            if f"{line}\nerror: " not in block[2]  # an invalid command that is shown with its error
         ]
         prose = FENCED.sub(lambda block: "\n" * block[0].count("\n"), text)
-        found += [(line_of(prose, code), code[1]) for code in INLINE.finditer(prose)]
-        for number, line in found:
+        commands += [(line_number(prose, code), code[1]) for code in INLINE.finditer(prose)]
+        for number, line in commands:
             if re.match(rf"{first} (?!\.)", line):
                 yield page, number, line
 
 
-def line_of(text: str, match: re.Match[str]) -> int:
+def line_number(text: str, match: re.Match[str]) -> int:
     return text.count("\n", 0, match.start()) + 1
 
 
-def words(line: str) -> list[str]:
-    """The words of a command without comment, pipe, redirection and dots for the rest."""
-    found = shlex.split(line, comments=True)
-    ends = [found.index(mark) for mark in ("|", ">", "&&", ";", "...") if mark in found]
-    return found[: min(ends, default=len(found))]
+def split_words(line: str) -> list[str]:
+    """Split a command into words, without comment, pipe, redirection and ellipsis."""
+    parts = shlex.split(line, comments=True)
+    ends = [parts.index(mark) for mark in ("|", ">", "&&", ";", "...") if mark in parts]
+    return parts[: min(ends, default=len(parts))]
 
 
 def parses(argv: list[str], monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether the parser takes a command; its help and its version are fine, too."""
-    whole = argparse.ArgumentParser.parse_args
+    """Whether the parser accepts a command, or exits with status 0 as for --help."""
+    parse_args = argparse.ArgumentParser.parse_args
 
-    def parsed(parser: argparse.ArgumentParser, args=None, namespace=None):
-        whole(parser, args, namespace)
+    def parse_and_stop(parser: argparse.ArgumentParser, args=None, namespace=None):
+        parse_args(parser, args, namespace)
         raise Parsed
 
-    with monkeypatch.context() as patched:
-        patched.setattr(argparse.ArgumentParser, "parse_args", parsed)
+    with monkeypatch.context() as patch:
+        patch.setattr(argparse.ArgumentParser, "parse_args", parse_and_stop)
         try:
             main(argv)
         except Parsed:
             return True
-        except SystemExit as left:
-            return left.code == 0
+        except SystemExit as exit_error:
+            return exit_error.code == 0
     return False
 
 
-COMMANDS = list(dict.fromkeys((page, line) for page, _, line in typed("ortable")))
+COMMANDS = list(dict.fromkeys((page, line) for page, _, line in find_commands("ortable")))
 
 
 @pytest.mark.parametrize(("page", "line"), COMMANDS)
 def test_a_command_of_the_shell_is_taken(
     page: str, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    argv = words(line)[1:]
-    named = all(word.strip("-").isalpha() for word in argv)  # `ortable show` in a sentence
-    taken = parses(argv, monkeypatch) or (named and parses([*argv, "--help"], monkeypatch))
-    assert taken, capsys.readouterr().err
+    argv = split_words(line)[1:]
+    is_name = all(word.strip("-").isalpha() for word in argv)  # the text names a command
+    accepted = parses(argv, monkeypatch) or (is_name and parses([*argv, "--help"], monkeypatch))
+    assert accepted, capsys.readouterr().err
 
 
 def test_commands_are_found() -> None:
@@ -106,18 +107,20 @@ def test_what_is_wrong_is_refused(
 def test_targets_of_make_exist() -> None:
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z-]+):", text, flags=re.MULTILINE))
-    asked = {(page, n, word) for page, n, line in typed("make") for word in words(line)[1:2]}
-    missing = [
-        each for each in asked if re.fullmatch(r"[a-z-]+", each[2]) and each[2] not in targets
-    ]
-    assert len(asked) > 20 and not missing
+    used = {
+        (page, n, word)
+        for page, n, line in find_commands("make")
+        for word in split_words(line)[1:2]
+    }
+    missing = [use for use in used if re.fullmatch(r"[a-z-]+", use[2]) and use[2] not in targets]
+    assert len(used) > 20 and not missing
 
 
 def test_modules_that_are_run_exist() -> None:
     modules = {
         (page, number, line.split()[2])
-        for page, number, line in typed("python3? -m")
+        for page, number, line in find_commands("python3? -m")
         if len(line.split()) > 2
     }
-    missing = [each for each in modules if importlib.util.find_spec(each[2].rstrip(":")) is None]
+    missing = [m for m in modules if importlib.util.find_spec(m[2].rstrip(":")) is None]
     assert len(modules) > 5 and not missing

@@ -1,5 +1,4 @@
-"""Backends that people write: that try one compiler after another, that print the graph of dynamo
-before they hand it on, and that put ortable behind AOTAutograd themselves."""
+"""User-defined backends: with a fallback, with a printed graph, and with AOTAutograd."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
 
 def compose(log, first, fallback="eager"):
-    """A backend that tries `first`, and takes `fallback` when it fails."""
+    """Return a backend that calls `first`, or `fallback` if it fails."""
 
     def my_compiler(gm, example_inputs):
         try:
@@ -36,64 +35,63 @@ def test_the_first_backend_that_works_is_taken():
     log = []
     model = torch.nn.Linear(3, 2)
     x = torch.randn(4, 3)
-    got = torch.compile(model, backend=compose(log, ortable))(x)
-    torch.testing.assert_close(got, model(x))
+    result = torch.compile(model, backend=compose(log, ortable))(x)
+    torch.testing.assert_close(result, model(x))
     assert log == ["ortable"]
 
 
 def test_the_next_backend_is_tried_after_a_refusal():
     log = []
 
-    def refusing(gm, example_inputs):
+    def fail_on_relu(gm, example_inputs):
         return ortable(gm, example_inputs, options={"raise_on": ["aten::relu"]})
 
-    fn = torch.compile(lambda x: torch.relu(x) + 1, backend=compose(log, refusing))
+    fn = torch.compile(lambda x: torch.relu(x) + 1, backend=compose(log, fail_on_relu))
     x = torch.randn(4)
     torch.testing.assert_close(fn(x), torch.relu(x) + 1)
     assert log == ["FunctionNotFoundError", "eager"]
 
 
 def test_a_second_attempt_in_one_compilation_is_still_a_backend():
-    """AOTAutograd leaves its metadata in the tracing context: it must not mislead the second
-    call."""
+    """AOTAutograd's metadata in the tracing context does not affect the second call."""
     log = []
 
-    def refusing_then_working(gm, example_inputs):
+    def fail_then_compile(gm, example_inputs):
         try:
             return onnx_custom_backend(gm, example_inputs, raise_on=["aten::relu"])
         except Exception as error:
             log.append(type(error).__name__)
         return onnx_custom_backend(gm, example_inputs)
 
-    constant = torch.compile(lambda: torch.relu(torch.ones(3)), backend=refusing_then_working)
+    constant = torch.compile(lambda: torch.relu(torch.ones(3)), backend=fail_then_compile)
     torch.testing.assert_close(constant(), torch.ones(3))
     assert log == ["FunctionNotFoundError"]
     log.clear()
-    fn = torch.compile(lambda x: torch.relu(x) + 1, backend=refusing_then_working)
+    fn = torch.compile(lambda x: torch.relu(x) + 1, backend=fail_then_compile)
     x = torch.randn(4, requires_grad=True)
-    got = fn(x)
-    torch.testing.assert_close(got, torch.relu(x) + 1)
-    got.sum().backward()
+    result = fn(x)
+    torch.testing.assert_close(result, torch.relu(x) + 1)
+    result.sum().backward()
     assert x.grad is not None
     assert log == ["FunctionNotFoundError"]
 
 
 def test_forward_by_ortable_backward_by_torch():
-    def boxed(gm, example_inputs):
+    def compile_boxed(gm, example_inputs):
         return make_boxed_func(gm.forward)
 
     model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU())
-    backend = aot_autograd(fw_compiler=onnx_custom_backend, bw_compiler=boxed)
+    backend = aot_autograd(fw_compiler=onnx_custom_backend, bw_compiler=compile_boxed)
     x = torch.randn(5, 4)
     expected = torch.autograd.grad(model(x).sum(), list(model.parameters()))
     compiled = torch.compile(model, backend=backend)
-    got = torch.autograd.grad(compiled(x).sum(), list(model.parameters()))
-    for a, b in zip(expected, got, strict=True):
+    grads = torch.autograd.grad(compiled(x).sum(), list(model.parameters()))
+    for a, b in zip(expected, grads, strict=True):
         torch.testing.assert_close(b, a)
 
 
 def test_a_backend_that_prints_the_graph(capsys):
-    @torch.compile(backend=printing_backend)
+    @torch.compile(backend=print_and_compile)
     def function(x, y):
         return torch.cos(x) + torch.sin(y)
 
@@ -104,15 +102,14 @@ def test_a_backend_that_prints_the_graph(capsys):
     assert "cos" in text and "sin" in text
 
 
-def printing_backend(gm, example_inputs):
+def print_and_compile(gm, example_inputs):
     print("my_compiler() called with FX graph:")
     gm.graph.print_tabular()
     return onnx_custom_backend(gm, example_inputs)
 
 
 def test_the_graph_itself_is_a_backend_result():
-    """The contract of a backend that returns gm.forward, and of a boxed compiler behind
-    AOTAutograd."""
+    """A backend may return gm.forward, also boxed and with AOTAutograd."""
 
     def boxed(gm, example_inputs):
         return make_boxed_func(gm.forward)

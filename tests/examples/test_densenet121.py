@@ -1,4 +1,4 @@
-"""DenseNet-121 on 16x3x128x128 through torch.compile, in eval mode and in training mode."""
+"""DenseNet-121 on 16x3x128x128 with torch.compile, in eval mode and in training mode."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
 
 @pytest.fixture(scope="module")
 def model() -> DenseNet:
-    """In training mode. Tests take copies: training updates the running statistics."""
+    """Make a model in training mode. Tests copy it, since training updates running statistics."""
     torch.manual_seed(0)
     return densenet121()
 
@@ -29,10 +29,10 @@ def images() -> torch.Tensor:
     return torch.randn(16, 3, 128, 128)
 
 
-def assert_equal_to_eager(got: torch.Tensor, expected: torch.Tensor, tolerance: float) -> None:
-    assert got.dtype == expected.dtype
-    assert got.shape == expected.shape
-    difference = (got.detach() - expected.detach()).abs().max().item()
+def assert_equal_to_eager(actual: torch.Tensor, expected: torch.Tensor, tolerance: float) -> None:
+    assert actual.dtype == expected.dtype
+    assert actual.shape == expected.shape
+    difference = (actual.detach() - expected.detach()).abs().max().item()
     assert difference < tolerance
 
 
@@ -59,14 +59,14 @@ def test_a_backend_that_prints_the_graph_sees_the_whole_model(
         return gm.forward
 
     eager = copy.deepcopy(model).eval()
-    printed = io.StringIO()
-    with torch.no_grad(), redirect_stdout(printed):
-        got = torch.compile(copy.deepcopy(eager), backend=custom_backend)(images)
+    output = io.StringIO()
+    with torch.no_grad(), redirect_stdout(output):
+        result = torch.compile(copy.deepcopy(eager), backend=custom_backend)(images)
         expected = eager(images)
     assert len(calls) == 1
     assert calls[0] > 400
-    assert printed.getvalue().startswith("custom backend called with FX graph:\nopcode ")
-    assert_equal_to_eager(got, expected, 1e-6)
+    assert output.getvalue().startswith("custom backend called with FX graph:\nopcode ")
+    assert_equal_to_eager(result, expected, 1e-6)
 
 
 @pytest.mark.slow
@@ -76,7 +76,7 @@ def test_eval_mode_equals_eager(model: DenseNet, images: torch.Tensor) -> None:
     with torch.no_grad():
         expected = eager(images)
         assert_equal_to_eager(compiled(images), expected, 1e-4)
-        # A second call runs the same session on inputs that it did not see while compiling.
+        # The second call runs the same session on other inputs.
         other = images.flip(0)
         assert_equal_to_eager(compiled(other), eager(other), 1e-4)
 
@@ -85,19 +85,19 @@ def test_eval_mode_equals_eager(model: DenseNet, images: torch.Tensor) -> None:
 def test_train_mode_with_grad_equals_eager_and_updates_the_statistics(
     model: DenseNet, images: torch.Tensor
 ) -> None:
-    eager, mine = copy.deepcopy(model), copy.deepcopy(model)
-    before = {name: value.clone() for name, value in eager.state_dict().items()}
-    compiled = torch.compile(mine, backend="ortable", fullgraph=True)
-    got, expected = compiled(images), eager(images)
-    assert got.requires_grad
-    assert_equal_to_eager(got, expected, 1e-3)
+    eager, model_copy = copy.deepcopy(model), copy.deepcopy(model)
+    initial_state = {name: value.clone() for name, value in eager.state_dict().items()}
+    compiled = torch.compile(model_copy, backend="ortable", fullgraph=True)
+    result, expected = compiled(images), eager(images)
+    assert result.requires_grad
+    assert_equal_to_eager(result, expected, 1e-3)
 
-    state = mine.state_dict()
+    state = model_copy.state_dict()
     statistics = [name for name in state if name.endswith(BUFFERS)]
     assert len(statistics) == 3 * 121
     for name in statistics:
         reference = eager.state_dict()[name]
-        assert not torch.equal(reference, before[name]), f"eager did not update {name}"
+        assert not torch.equal(reference, initial_state[name]), f"eager did not update {name}"
         torch.testing.assert_close(
             state[name], reference, rtol=1e-4, atol=2e-6, msg=lambda text, n=name: f"{n}: {text}"
         )

@@ -1,5 +1,4 @@
-"""A function with control flow that data decide: three graphs, all of them through ONNX Runtime;
-what torch._dynamo.explain counts of it, and torch's own error where it has to be one graph."""
+"""A function with data-dependent control flow runs as three graphs in ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -35,12 +34,12 @@ def test_three_graphs(dynamic):
 
 
 def test_what_explain_counts():
-    explained = torch._dynamo.explain(bar)(torch.randn(10), torch.rand(10))
-    assert explained.graph_count == 2
-    assert explained.graph_break_count == 1
-    assert explained.op_count == 5
-    assert [len(ops) for ops in explained.ops_per_graph] == [4, 1]
-    assert "Graph Break Count: 1" in str(explained)
+    explanation = torch._dynamo.explain(bar)(torch.randn(10), torch.rand(10))
+    assert explanation.graph_count == 2
+    assert explanation.graph_break_count == 1
+    assert explanation.op_count == 5
+    assert [len(ops) for ops in explanation.ops_per_graph] == [4, 1]
+    assert "Graph Break Count: 1" in str(explanation)
 
 
 def test_one_graph_is_refused_and_the_message_names_the_remedy():

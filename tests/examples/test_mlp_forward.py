@@ -1,5 +1,4 @@
-"""A small network through torch.compile: forward and one backward, in the forms that the
-documentation shows."""
+"""Forward and backward of a small network, with the ways to set a backend in the documentation."""
 
 from __future__ import annotations
 
@@ -57,12 +56,12 @@ def test_compiler_with_export_options(mlp, x):
             **kwargs,
         ),
     )
-    other = copy.deepcopy(mlp)
-    compiled_model = torch.compile(other, backend=aot_compiler, fullgraph=True, dynamic=False)
-    expected, got = mlp(x), compiled_model(x)
-    torch.testing.assert_close(got, expected)
-    assert got.grad_fn is not None
+    model = copy.deepcopy(mlp)
+    compiled_model = torch.compile(model, backend=aot_compiler, fullgraph=True, dynamic=False)
+    expected, result = mlp(x), compiled_model(x)
+    torch.testing.assert_close(result, expected)
+    assert result.grad_fn is not None
     expected.sum().backward()
-    got.sum().backward()
-    for a, b in zip(mlp.parameters(), other.parameters(), strict=True):
+    result.sum().backward()
+    for a, b in zip(mlp.parameters(), model.parameters(), strict=True):
         torch.testing.assert_close(b.grad, a.grad)

@@ -1,4 +1,4 @@
-"""The diabetes training loop, static and dynamic: losses equal eager's, and few sessions."""
+"""The diabetes training loop, static and dynamic, has eager's losses and few sessions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_example_reports_success(example, capsys):
 
 
 def test_a_wrong_loss_is_noticed(example):
-    right = example.Losses(1.0, (2.0, 3.0))
-    assert example.report(right, right)
-    assert not example.report(right, example.Losses(1.0001, (2.0, 3.0)))
-    assert not example.report(right, example.Losses(1.0, (2.0, 3.01)))
+    losses = example.Losses(1.0, (2.0, 3.0))
+    assert example.report(losses, losses)
+    assert not example.report(losses, example.Losses(1.0001, (2.0, 3.0)))
+    assert not example.report(losses, example.Losses(1.0, (2.0, 3.01)))

@@ -1,5 +1,4 @@
-"""The Neuron of the page on the exporter: static, dynamic, borrowed converters, local functions,
-fake tensors. What is printed there is asserted here."""
+"""The Neuron of the page on the exporter has the graphs that the page prints."""
 
 from __future__ import annotations
 
@@ -44,22 +43,22 @@ class Neuron2(torch.nn.Module):
 
 
 def assert_equal(model, inputs, module: torch.nn.Module, **tolerance: float) -> None:
-    """The model gives what the module does; ``inputs`` are those of the model, in order."""
+    """Check that model and module give equal results; ``inputs`` are in the order of the model."""
     names = [value.name for value in model.graph.input]
-    (found,) = run_onnx(model, dict(zip(names, inputs, strict=True)))
+    (actual,) = run_onnx(model, dict(zip(names, inputs, strict=True)))
     with torch.no_grad():
         expected = module(inputs[-1])
-    torch.testing.assert_close(found, expected, **{"rtol": 1e-5, "atol": 1e-6, **tolerance})
+    torch.testing.assert_close(actual, expected, **{"rtol": 1e-5, "atol": 1e-6, **tolerance})
 
 
-def lines(model) -> list[str]:
+def get_lines(model) -> list[str]:
     return [line.strip() for line in pretty_onnx(model).splitlines()]
 
 
 def test_static_shapes() -> None:
     model, x = Neuron(3, 1), torch.rand(5, 3)
     onx = to_onnx(model, (x,), input_names=["x"])
-    text = lines(onx)
+    text = get_lines(onx)
     assert text[0] == "opset: domain='' version=18"
     assert "input: name='x' type=dtype('float32') shape=[5, 3]" in text
     assert "Gemm(x, linear.weight, linear.bias, transB=1) -> linear" in text
@@ -73,7 +72,7 @@ def test_static_shapes() -> None:
 def test_weights_may_have_the_names_that_the_page_prints() -> None:
     options = ExportOptions(initializer_names="placeholders")
     onx = to_onnx(Neuron(3, 1), (torch.rand(5, 3),), export_options=options)
-    assert "Gemm(x, p_linear_weight, p_linear_bias, transB=1) -> linear" in lines(onx)
+    assert "Gemm(x, p_linear_weight, p_linear_bias, transB=1) -> linear" in get_lines(onx)
 
 
 def test_dynamic_shapes() -> None:
@@ -84,7 +83,7 @@ def test_dynamic_shapes() -> None:
         input_names=["x"],
         dynamic_shapes={"x": {0: torch.export.Dim("batch")}},
     )
-    text = lines(onx)
+    text = get_lines(onx)
     assert "input: name='x' type=dtype('float32') shape=['batch', 3]" in text
     assert "output: name='output_0' type=dtype('float32') shape=['batch', 1]" in text
     for rows in (1, 2, 7):
@@ -104,7 +103,7 @@ def test_a_converter_borrowed_from_onnxscript() -> None:
 
     model, x = Celu(), torch.rand(5, 3)
     onx = to_onnx(model, (x,), input_names=["x"], dispatcher=OxsDispatcher(verbose=0))
-    text = lines(onx)
+    text = get_lines(onx)
     assert "Gemm(x, linear.weight, linear.bias, transB=1) -> linear" in text
     assert any(line.endswith("-> output_0") for line in text)
     assert_equal(onx, [x], model)
@@ -114,11 +113,11 @@ def test_submodules_as_local_functions() -> None:
     model = Neuron2()
     inputs = (torch.randn(1, 5),)
     onx = to_onnx(model, inputs, export_modules_as_functions=True, optimize=False, verbose=0)
-    text = lines(onx)
+    text = get_lines(onx)
     assert "opset: domain='aten_local_function' version=1" in text
-    called = onx.graph.node[0]
-    assert (called.domain, called.op_type) == ("aten_local_function", "SubNeuron2")
-    assert (list(called.input), list(called.output)) == (["x"], ["neuron"])
+    call_node = onx.graph.node[0]
+    assert (call_node.domain, call_node.op_type) == ("aten_local_function", "SubNeuron2")
+    assert (list(call_node.input), list(call_node.output)) == (["x"], ["neuron"])
     assert "Relu(neuron) -> relu" in text
     assert "Identity(relu) -> output_0" in text
     assert "----- function name=Linear domain=aten_local_function" in text
@@ -158,7 +157,7 @@ def test_errors_of_torch_export_may_be_bypassed() -> None:
 
 
 class Cast(torch.nn.Module):
-    """A region of autocast around a layer."""
+    """A layer in an autocast region."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -177,12 +176,12 @@ def test_autocast_makes_a_local_function_that_inline_removes() -> None:
     assert len(onx.functions) == 1
     inlined = to_onnx(model, (x,), export_options=options, inline=True)
     assert not inlined.functions
-    for each in (onx, inlined):
-        assert any(n.op_type == "Cast" for n in (*each.graph.node, *_bodies(each)))
-        assert_equal(each, [x], model, rtol=1e-2)
+    for proto in (onx, inlined):
+        assert any(n.op_type == "Cast" for n in (*proto.graph.node, *_function_nodes(proto)))
+        assert_equal(proto, [x], model, rtol=1e-2)
 
 
-def _bodies(model):
+def _function_nodes(model):
     return [node for function in model.functions for node in function.node]
 
 

@@ -1,5 +1,4 @@
-"""backend="ortable" works by name, through the entry point of the package or through
-register_backend."""
+"""backend="ortable" works by name, through the package's entry point or register_backend."""
 
 from __future__ import annotations
 
@@ -28,26 +27,28 @@ def test_the_declared_entry_points_exist(name):
     assert callable(getattr(import_module("ortable.backend.aot.entry"), name))
 
 
-def declare(folder, distribution, *lines):
-    """A distribution that is found in `folder`, with its entry points."""
-    info = folder / f"{distribution}-0.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 0.0\n")
-    (info / "entry_points.txt").write_text("\n".join(["[torch_dynamo_backends]", *lines, ""]))
+def write_distribution(folder, distribution, *lines):
+    """Write the metadata of a distribution with entry points into `folder`."""
+    dist_info = folder / f"{distribution}-0.0.dist-info"
+    dist_info.mkdir(parents=True)
+    (dist_info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 0.0\n"
+    )
+    (dist_info / "entry_points.txt").write_text("\n".join(["[torch_dynamo_backends]", *lines, ""]))
 
 
 @pytest.mark.parametrize("others", [False, True])
 def test_onnxrt_is_ours_unless_somebody_else_has_the_name(others, tmp_path, monkeypatch):
     from ortable.backend.aot.entry import _find_onnxrt_backend, onnxrt, ortable
 
-    declare(tmp_path / "ours", "ours", "onnxrt = ortable.backend.aot.entry:onnxrt")
+    write_distribution(tmp_path / "ours", "ours", "onnxrt = ortable.backend.aot.entry:onnxrt")
     monkeypatch.syspath_prepend(tmp_path / "ours")
     if others:
-        declare(tmp_path / "theirs", "theirs", "onnxrt = theirs:compiler")
+        write_distribution(tmp_path / "theirs", "theirs", "onnxrt = theirs:compiler")
         (tmp_path / "theirs" / "theirs.py").write_text(
             "def compiler(gm, inputs, **settings):\n    return lambda *args: (settings, args)\n"
         )
-        sys.path.append(str(tmp_path / "theirs"))  # torch finds ours first
+        sys.path.append(str(tmp_path / "theirs"))  # after ours, which torch finds first
     _find_onnxrt_backend.cache_clear()
     try:
         if others:
@@ -58,13 +59,15 @@ def test_onnxrt_is_ours_unless_somebody_else_has_the_name(others, tmp_path, monk
             torch.testing.assert_close(torch.compile(torch.sin, backend=onnxrt)(x), x.sin())
     finally:
         _find_onnxrt_backend.cache_clear()
-        sys.path[:] = [each for each in sys.path if each != str(tmp_path / "theirs")]
+        sys.path[:] = [path for path in sys.path if path != str(tmp_path / "theirs")]
 
 
 def test_listed_and_found_by_name(tmp_path):
-    """In a process of its own, which sees the entry point and has not imported the package."""
+    """Another process, which has not imported the package, finds the entry points."""
     names = ("ortable", "onnxrt")
-    declare(tmp_path, "ortable_entry", *(f"{n} = ortable.backend.aot.entry:{n}" for n in names))
+    write_distribution(
+        tmp_path, "ortable_entry", *(f"{n} = ortable.backend.aot.entry:{n}" for n in names)
+    )
     script = textwrap.dedent(
         """
         import sys, torch
@@ -79,9 +82,9 @@ def test_listed_and_found_by_name(tmp_path):
         print("ran by name")
         """
     )
-    done = python("-c", script, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "ran by name" in done.stdout
+    process = python("-c", script, cwd=tmp_path)
+    assert process.returncode == 0, process.stderr[-3000:]
+    assert "ran by name" in process.stdout
 
 
 def test_a_user_registers_a_variant():
@@ -95,8 +98,8 @@ def test_a_user_registers_a_variant():
         assert "my_ortable" in list_backends()
         assert lookup_backend("my_ortable") is my_ortable
         x = torch.randn(3)
-        got = torch.compile(lambda x: x * 2, backend="my_ortable")(x)
-        torch.testing.assert_close(got, x * 2)
+        result = torch.compile(lambda x: x * 2, backend="my_ortable")(x)
+        torch.testing.assert_close(result, x * 2)
     finally:
         registry._BACKENDS.pop("my_ortable", None)
         registry._COMPILER_FNS.pop("my_ortable", None)

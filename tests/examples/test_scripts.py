@@ -1,5 +1,7 @@
-"""The scripts of examples/ and the notebook, run: what they print is looked at. The one of several
-processes is in tests/sweeps."""
+"""The scripts of examples/ and the notebook print correct results.
+
+tests/sweeps runs the multi-process examples.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,9 @@ pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
 
 @pytest.fixture
-def printed(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., str]]:
-    """Runs the main function of a script, which must succeed; what it printed."""
-    before = dict(os.environ)  # the Trainer leaves its choice for accelerate there
+def run_script(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., str]]:
+    """Return a function that runs the main function of a script and returns its output."""
+    environment = dict(os.environ)  # the Trainer sets variables for accelerate
     AcceleratorState._reset_state(True)
 
     def run(name: str, *arguments: Any) -> str:
@@ -33,26 +35,26 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., str]]:
     yield run
     AcceleratorState._reset_state(True)
     os.environ.clear()
-    os.environ.update(before)
+    os.environ.update(environment)
 
 
 @pytest.fixture
-def ours(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Gains an entry for each graph that ortable compiles."""
+def compiled_graphs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return a list to which each graph that ortable compiles appends an entry."""
     compiled: list[Any] = []
-    tell = build.log_compiled
+    original = build.log_compiled
 
-    def noted(*args: Any) -> None:
+    def record_compiled(*args: Any) -> None:
         compiled.append(args)
-        tell(*args)
+        original(*args)
 
-    monkeypatch.setattr(build, "log_compiled", noted)
+    monkeypatch.setattr(build, "log_compiled", record_compiled)
     return compiled
 
 
-def numbers(text: str, before: str) -> list[float]:
-    """The numbers in the rest of the line behind a text, for each line that has it."""
-    rests = re.findall(rf"{re.escape(before)}(.*)", text)
+def find_numbers(text: str, prefix: str) -> list[float]:
+    """Return the numbers that follow `prefix` in a line, for all lines of the text."""
+    rests = re.findall(rf"{re.escape(prefix)}(.*)", text)
     return [float(n) for rest in rests for n in re.findall(r"-?\d+\.\d+(?:e[-+]\d+)?", rest)]
 
 
@@ -60,83 +62,83 @@ def numbers(text: str, before: str) -> list[float]:
 
 
 @pytest.mark.slow
-def test_the_trainer_of_transformers(printed, ours) -> None:
-    text = printed("trainer_bert")
+def test_the_trainer_of_transformers(run_script, compiled_graphs) -> None:
+    text = run_script("trainer_bert")
     steps = [line.split() for line in text.splitlines() if re.match(r" +\d+ +\d\.\d{4} +\d", line)]
     assert [step for step, _, _ in steps] == ["1", "9", "16"]
-    assert all(float(eager) == pytest.approx(float(mine), abs=1e-3) for _, eager, mine in steps)
+    assert all(float(eager) == pytest.approx(float(loss), abs=1e-3) for _, eager, loss in steps)
     assert float(steps[-1][2]) < float(steps[0][2])
-    assert "graphs: 1 compiled" in text and len(ours) == 2  # forward and backward
+    assert "graphs: 1 compiled" in text and len(compiled_graphs) == 2  # forward and backward
     assert text.rstrip().endswith("the loss falls")
-    assert numbers(text, "largest difference of 16 losses:")[0] < 1e-3
+    assert find_numbers(text, "largest difference of 16 losses:")[0] < 1e-3
 
 
-def test_a_network_of_convolutions_under_autocast(printed) -> None:
-    text = printed("train_cnn_amp")
-    eager, compiled = numbers(text, "  eager   "), numbers(text, "  compiled")
+def test_a_network_of_convolutions_under_autocast(run_script) -> None:
+    text = run_script("train_cnn_amp")
+    eager, compiled = find_numbers(text, "  eager   "), find_numbers(text, "  compiled")
     assert len(eager) == len(compiled) == 16  # eight epochs in each precision
     assert compiled == pytest.approx(eager, abs=5e-2)
     assert compiled[7] < 0.2 * compiled[0] and compiled[15] < 0.2 * compiled[8]
-    assert max(numbers(text, "largest difference from eager")) < 1e-4
-    (places, halves) = text.split("bfloat16:")
-    assert "forward: 0 operators in ONNX Runtime" in places
-    assert "inference: 20 operators in ONNX Runtime, 0 in torch" in places
-    assert int(re.search(r"backward: (\d+) operators in ONNX", halves)[1]) > 10
+    assert max(find_numbers(text, "largest difference from eager")) < 1e-4
+    (autocast_part, bfloat16_part) = text.split("bfloat16:")
+    assert "forward: 0 operators in ONNX Runtime" in autocast_part
+    assert "inference: 20 operators in ONNX Runtime, 0 in torch" in autocast_part
+    assert int(re.search(r"backward: (\d+) operators in ONNX", bfloat16_part)[1]) > 10
 
 
-def test_accelerate(printed, ours) -> None:
-    text = printed("accelerate_loop")
+def test_accelerate(run_script, compiled_graphs) -> None:
+    text = run_script("accelerate_loop")
     rows = [line.split() for line in text.splitlines() if re.match(r" +\d ", line)]
     assert len(rows) == 5
-    assert all(float(eager) == pytest.approx(float(mine), abs=1e-4) for _, eager, mine in rows)
+    assert all(float(eager) == pytest.approx(float(loss), abs=1e-4) for _, eager, loss in rows)
     assert float(rows[-1][2]) < 0.5 * float(rows[0][2])
-    assert "graphs: 1 compiled" in text and len(ours) == 2  # forward and backward
+    assert "graphs: 1 compiled" in text and len(compiled_graphs) == 2  # forward and backward
 
 
 # -- language models and vision
 
 
-@pytest.mark.parametrize("small", [False, True], ids=["float32", "int8"])
-def test_generation_over_a_static_cache(printed, small) -> None:
-    text = printed("generate_static_cache", ["--int8"] if small else [])
+@pytest.mark.parametrize("is_int8", [False, True], ids=["float32", "int8"])
+def test_generation_over_a_static_cache(run_script, is_int8) -> None:
+    text = run_script("generate_static_cache", ["--int8"] if is_int8 else [])
     assert "graphs: 2 for 16 tokens" in text
     rounded = int(re.search(r"weights of 8 bits: (\d+)", text)[1])
     equal = int(re.search(r"(\d+) of 32 tokens", text)[1])
-    # two layers of 7 products, and the head; the table of embeddings is one of the weights too
-    assert (rounded, equal) == (0, 32) if not small else rounded >= 15 and equal >= 16
+    # two layers of 7 products and the head; the embedding table also counts
+    assert (rounded, equal) == (0, 32) if not is_int8 else rounded >= 15 and equal >= 16
     eager, compiled = re.findall(r"\[(.*)\]", text)
-    assert len(eager.split(",")) == 16 and (small or eager == compiled)
+    assert len(eager.split(",")) == 16 and (is_int8 or eager == compiled)
 
 
-def test_densenet(printed) -> None:
-    text = printed("densenet_inference")
-    differences = numbers(text, "largest difference from eager")
+def test_densenet(run_script) -> None:
+    text = run_script("densenet_inference")
+    differences = find_numbers(text, "largest difference from eager")
     assert len(differences) == 4 and max(differences) < 1e-4
     assert "14 batch norms in the model, 8 in the ONNX graph" in text
     assert "ms a call" in text and "graph 1 (inference) of Sequential.forward" in text
 
 
-# -- of your own
+# -- user-defined operators and rewrites
 
 
-def test_an_operator_of_your_own(printed, own_specs) -> None:
-    text = printed("your_own_operator")
+def test_an_operator_of_your_own(run_script, own_specs) -> None:
+    text = run_script("your_own_operator")
     assert "example::softcap: it has no converter, at your_own_operator.py" in text
     nodes = re.search(r"ONNX nodes: (.*)", text)[1].split()
     assert nodes[0] == "Gemm" and "Tanh" in nodes and nodes[-1] == "Softmax"
-    assert len(numbers(text, "largest difference from eager")) == 2
+    assert len(find_numbers(text, "largest difference from eager")) == 2
 
 
-def test_a_rewrite_of_your_own(printed) -> None:
-    text = printed("your_own_rewrite")
+def test_a_rewrite_of_your_own(run_script) -> None:
+    text = run_script("your_own_rewrite")
     assert "default: 9 nodes" in text and "length_of_vectors fired 0 times" in text
     assert "default + yours: 5 nodes {'ReduceL2': 2, 'Div': 2, 'Gemm': 1}" in text
     assert "compiled: rules that fired {'length_of_vectors': 2}" in text
-    assert len(numbers(text, "largest difference from eager")) == 3
+    assert len(find_numbers(text, "largest difference from eager")) == 3
 
 
-def test_a_wrong_entry_is_found(printed, own_specs) -> None:
-    text = printed("find_a_wrong_kernel")
+def test_a_wrong_entry_is_found(run_script, own_specs) -> None:
+    text = run_script("find_a_wrong_kernel")
     first, second, third = text.split("== ")[1:]
     assert "over the tolerance" in first
     assert "shop::leaky(Tensor x) -> Tensor" in second and "spec: wrong_ops.yaml" in second
@@ -147,17 +149,17 @@ def test_a_wrong_entry_is_found(printed, own_specs) -> None:
 # -- files
 
 
-def test_weights_beside_the_graph(printed) -> None:
-    text = printed("large_export", ["--gigabytes", "0.02"])
+def test_weights_beside_the_graph(run_script) -> None:
+    text = run_script("large_export", ["--gigabytes", "0.02"])
     weights = int(re.search(r"weights: (\d+) MB", text)[1])
     assert weights == 21
     sizes = dict(re.findall(r"(model\.onnx\S*): ([\d.]+) MB", text))
     assert float(sizes["model.onnx"]) < 0.1 and float(sizes["model.onnx.data"]) >= weights
-    assert numbers(text, "largest difference from eager")[0] < 1e-4
+    assert find_numbers(text, "largest difference from eager")[0] < 1e-4
 
 
-def test_the_folders_of_triton(printed, tmp_path) -> None:
-    text = printed("serve/triton_repository", ["--folder", str(tmp_path)])
+def test_the_folders_of_triton(run_script, tmp_path) -> None:
+    text = run_script("serve/triton_repository", ["--folder", str(tmp_path)])
     config = (tmp_path / "classifier" / "config.pbtxt").read_text()
     assert config in text
     assert "max_batch_size: 32" in config and "dynamic_batching {" in config
@@ -166,10 +168,10 @@ def test_the_folders_of_triton(printed, tmp_path) -> None:
         assert f'name: "{value.name}" data_type: TYPE_FP32 dims: [ {dims} ]' in config
         assert value.type.tensor_type.shape.dim[0].dim_param == "batch"
     assert config.count("{") == config.count("}") and config.count("[") == config.count("]")
-    assert numbers(text, "each alone:")[0] < 1e-5
+    assert find_numbers(text, "each alone:")[0] < 1e-5
 
 
-# -- the notebook, and the page
+# -- the notebook and the page
 
 
 def test_the_notebook(capsys) -> None:
@@ -190,10 +192,10 @@ def test_the_notebook(capsys) -> None:
 
 def test_the_page_has_every_example() -> None:
     page = (EXAMPLES.parent / "docs" / "examples.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"\(\.\./examples/([\w/.]+)\)", page))
-    there = {
+    linked = set(re.findall(r"\(\.\./examples/([\w/.]+)\)", page))
+    files = {
         path.relative_to(EXAMPLES).as_posix()
         for path in EXAMPLES.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert named == there
+    assert linked == files

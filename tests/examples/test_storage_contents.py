@@ -1,5 +1,4 @@
-"""What storage={} holds after a training step: one record per graph, names and roles as
-documented."""
+"""After a training step, storage={} has one record per graph with documented names and roles."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ def train_step(dynamic, batch=5, backend=None):
 
 
 def node_types(record):
-    """Operators in order, without Transpose: a Gemm may transpose its weight by itself or not."""
+    """Return the operators in order, without Transpose, which Gemm may replace by an attribute."""
     types = [node.op_type for node in record["onnx"].graph.node]
     return [op_type for op_type in types if op_type != "Transpose"]
 
@@ -74,7 +73,7 @@ def test_roles_of_a_static_step():
     assert all(role.kind is InputRoleKind.TENSOR for role in forward["inputs"])
     assert [role.name for role in forward["inputs"]] == [f"input{i}" for i in range(5)]
     kinds = {role.kind for role in forward["outputs"]}
-    # the saved input is handed back as it is, the saved weight as a view of it
+    # the saved input is returned unchanged, the saved weight as a view
     assert OutputRoleKind.TENSOR in kinds and OutputRoleKind.INPUT in kinds
     none = [role for role in backward["outputs"] if role.kind is OutputRoleKind.NONE]
     assert [role.name for role in none] == ["output_NONE_2"]
@@ -84,13 +83,13 @@ def test_roles_of_a_static_step():
 
 def test_dimensions_under_dynamic_shapes():
     forward, backward = train_step(dynamic=True)
-    dimension = [role for role in forward["inputs"] if role.kind is InputRoleKind.DIMENSION]
-    assert [role.name for role in dimension] == ["input_dim_2"]
+    dimensions = [role for role in forward["inputs"] if role.kind is InputRoleKind.DIMENSION]
+    assert [role.name for role in dimensions] == ["input_dim_2"]
     assert "input_dim_2" in [value.name for value in forward["onnx"].graph.input]
     returned = [role.name for role in forward["outputs"] if "dim" in role.name]
     assert len(returned) == 1
     text = pretty_onnx(forward["onnx"])
-    symbol = str(dimension[0].value)
+    symbol = str(dimensions[0].value)
     assert f"input: name='input3' type=dtype('float32') shape=['{symbol}', 10]" in text
     assert f"output: name='output_0' type=dtype('float32') shape=['{symbol}', 1]" in text
     assert sum(role.kind is OutputRoleKind.NONE for role in backward["outputs"]) == 2

@@ -1,8 +1,8 @@
-"""The folders of examples/serve/triton_repository.py, as Triton reads them: config.pbtxt is parsed
-with protobuf's own parser and compared with the model that lies beside it.
+"""The config.pbtxt that examples/serve/triton_repository.py writes describes its model.
 
-The messages are Triton's (model_config.proto), as far as a served ONNX file needs them: a field
-that is not here is an error of the parser, as one that Triton does not know is."""
+protobuf parses the file with the part of Triton's messages (model_config.proto) that an ONNX model
+needs. Unknown fields are parse errors, as in Triton.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TYPES = (
     "FP16", "FP32", "FP64", "STRING", "BF16",
 )  # fmt: skip
 Field = descriptor_pb2.FieldDescriptorProto
-# Of each message: field, number, type (or the name of a message or enumeration), repeated.
+# Fields of each message: name, number, type (or name of a message or enumeration), repeated.
 MESSAGES: dict[str, tuple[tuple[str, int, Any, bool], ...]] = {
     "ModelTensorReshape": (("shape", 1, Field.TYPE_INT64, True),),
     "ModelInput": (
@@ -55,22 +55,22 @@ MESSAGES: dict[str, tuple[tuple[str, int, Any, bool], ...]] = {
 }
 
 
-def model_config() -> Any:
-    """An empty ModelConfig."""
+def make_model_config() -> Any:
+    """Make an empty ModelConfig."""
     file = descriptor_pb2.FileDescriptorProto(name="m.proto", package="inference", syntax="proto3")
     types = file.enum_type.add(name="DataType")
     for number, name in enumerate(TYPES):
         types.value.add(name=f"TYPE_{name}", number=number)
     for message, fields in MESSAGES.items():
-        made = file.message_type.add(name=message)
-        for name, number, kind, repeated in fields:
+        descriptor = file.message_type.add(name=message)
+        for name, number, field_type, repeated in fields:
             label = Field.LABEL_REPEATED if repeated else Field.LABEL_OPTIONAL
-            field = made.field.add(name=name, number=number, label=label)
-            if isinstance(kind, str):
-                field.type = Field.TYPE_ENUM if kind == "DataType" else Field.TYPE_MESSAGE
-                field.type_name = f".inference.{kind}"
+            field = descriptor.field.add(name=name, number=number, label=label)
+            if isinstance(field_type, str):
+                field.type = Field.TYPE_ENUM if field_type == "DataType" else Field.TYPE_MESSAGE
+                field.type_name = f".inference.{field_type}"
             else:
-                field.type = kind
+                field.type = field_type
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("inference.ModelConfig"))()
@@ -82,42 +82,47 @@ def example() -> ModuleType:
 
 
 def assert_describes(config: Any, graph: onnx.GraphProto) -> None:
-    """Names, types and sizes are the graph's; the batch stands in max_batch_size alone."""
-    for said, values in ((config.input, graph.input), (config.output, graph.output)):
-        assert [each.name for each in said] == [value.name for value in values]
-        for each, value in zip(said, values, strict=True):
-            kind = value.type.tensor_type
-            onnx_name = TensorProto.DataType.Name(kind.elem_type)
-            theirs = {"FLOAT": "FP32", "DOUBLE": "FP64", "FLOAT16": "FP16", "BFLOAT16": "BF16"}
-            assert TYPES[each.data_type] == theirs.get(onnx_name, onnx_name)
-            batch, *rest = kind.shape.dim
+    """Check that names, types and sizes equal the graph's, without the batch dimension."""
+    for entries, values in ((config.input, graph.input), (config.output, graph.output)):
+        assert [entry.name for entry in entries] == [value.name for value in values]
+        for entry, value in zip(entries, values, strict=True):
+            tensor_type = value.type.tensor_type
+            onnx_name = TensorProto.DataType.Name(tensor_type.elem_type)
+            triton_names = {
+                "FLOAT": "FP32",
+                "DOUBLE": "FP64",
+                "FLOAT16": "FP16",
+                "BFLOAT16": "BF16",
+            }
+            assert TYPES[entry.data_type] == triton_names.get(onnx_name, onnx_name)
+            batch, *rest = tensor_type.shape.dim
             assert batch.dim_param and not batch.dim_value
             shape = [dim.dim_value if dim.HasField("dim_value") else -1 for dim in rest]
-            reshaped = list(each.reshape.shape) if each.HasField("reshape") else list(each.dims)
+            reshaped = list(entry.reshape.shape) if entry.HasField("reshape") else list(entry.dims)
             assert reshaped == shape
-            assert len(each.dims) >= 1  # Triton refuses none
+            assert len(entry.dims) >= 1  # Triton rejects empty dims
 
 
 @pytest.mark.parametrize("external", [False, True])
 def test_the_configuration_is_the_model_s(example: Any, external: bool, tmp_path: Path) -> None:
     path = example.write(tmp_path, external_data=external)
     folder = tmp_path / "classifier"
-    config = text_format.Parse((folder / "config.pbtxt").read_text(), model_config())
+    config = text_format.Parse((folder / "config.pbtxt").read_text(), make_model_config())
     assert (config.name, config.backend, config.platform) == (folder.name, "onnxruntime", "")
     assert config.HasField("dynamic_batching")
     assert max(config.dynamic_batching.preferred_batch_size) == config.max_batch_size == 32
     model = onnx.load(path, load_external_data=False)
     assert_describes(config, model.graph)
-    # a version is a folder whose name is a number; this name of a file is the default
+    # the folder of a version is named by its number; model.onnx is the default file name
     assert path.relative_to(folder).as_posix() == "1/model.onnx"
-    names = {each.name for each in path.parent.iterdir()}
+    names = {file.name for file in path.parent.iterdir()}
     assert names == {"model.onnx", *(["model.onnx.data"] if external else [])}
-    moved = path.parent.rename(folder / "2") / "model.onnx"  # the next version, elsewhere
+    moved = path.parent.rename(folder / "2") / "model.onnx"  # the model of the next version
     session = onnxruntime.InferenceSession(moved, providers=["CPUExecutionProvider"])
     x = torch.randn(config.max_batch_size, 16)
-    (got,) = session.run(None, {"features": x.numpy()})
+    (result,) = session.run(None, {"features": x.numpy()})
     with torch.no_grad():
-        torch.testing.assert_close(torch.from_numpy(got), example.classifier()(x))
+        torch.testing.assert_close(torch.from_numpy(result), example.classifier()(x))
 
 
 def test_types_sizes_and_one_number_a_row(example: Any) -> None:
@@ -130,12 +135,12 @@ def test_types_sizes_and_one_number_a_row(example: Any) -> None:
         )
     ]  # fmt: skip
     values = [
-        helper.make_tensor_value_info(f"v{number}", kind, shape)
-        for number, (kind, shape) in enumerate(pairs)
+        helper.make_tensor_value_info(f"v{number}", elem_type, shape)
+        for number, (elem_type, shape) in enumerate(pairs)
     ]
     graph = helper.make_graph([], "g", values, values[::-1])
     text = example.config(helper.make_model(graph))
-    assert_describes(text_format.Parse(text, model_config()), graph)
+    assert_describes(text_format.Parse(text, make_model_config()), graph)
 
 
 @pytest.mark.parametrize("shape", [[], [2, 3]], ids=["no batch", "a fixed batch"])
@@ -146,4 +151,4 @@ def test_a_value_without_a_free_batch_is_refused(example: Any, shape: list[int])
 
 def test_the_parser_refuses_what_triton_does_not_know() -> None:
     with pytest.raises(text_format.ParseError, match="max_batch"):
-        text_format.Parse("max_batch: 3", model_config())
+        text_format.Parse("max_batch: 3", make_model_config())

@@ -1,5 +1,4 @@
-"""The page's example of an operator without a converter, with one of a library of the test: the
-first line names it, the rest says how to add it and shows the graph."""
+"""The error for an operator without a converter has its name, the entry to add, and the graph."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ LIBRARY = "ortable_test_unsupported"
 
 @pytest.fixture
 def soft_step() -> Iterator[object]:
-    """An operator of a user: ``soft_step(Tensor x, float slope=1.) -> Tensor``."""
+    """Register the user-defined ``soft_step(Tensor x, float slope=1.) -> Tensor``."""
     library = torch.library.Library(LIBRARY, "DEF")
     library.define("soft_step(Tensor x, float slope=1.) -> Tensor")
     library.impl("soft_step", lambda x, slope=1.0: torch.sigmoid(slope * x), "CPU")
@@ -35,16 +34,16 @@ class Neuron(torch.nn.Module):
 
 
 def test_the_error_names_the_operator_its_line_and_the_entry_to_add(soft_step) -> None:
-    with pytest.raises(FunctionNotFoundError) as caught:
+    with pytest.raises(FunctionNotFoundError) as exc_info:
         to_onnx(Neuron(soft_step), (torch.rand(5, 3),), input_names=["x"])
-    text = str(caught.value)
+    text = str(exc_info.value)
     first = text.splitlines()[0]
     assert first.startswith(
         f"Unable to interpret function {LIBRARY}::soft_step: it has no converter, at "
         "test_unsupported_operator.py:"
     )
     assert first.endswith("(module Neuron)")
-    assert caught.value.details.startswith(
+    assert exc_info.value.details.startswith(
         "Unable to interpret function <class 'torch._ops.OpOverload'>: "
         f"<OpOverload(op='{LIBRARY}.soft_step', overload='default')>, "
         f"searched for ['{LIBRARY}::soft_step'], args=(linear, 2.0)"
@@ -59,9 +58,9 @@ def test_the_error_names_the_operator_its_line_and_the_entry_to_add(soft_step) -
 
 
 def test_the_error_shows_the_torch_graph_and_the_place(soft_step) -> None:
-    with pytest.raises(FunctionNotFoundError) as caught:
+    with pytest.raises(FunctionNotFoundError) as exc_info:
         to_onnx(Neuron(soft_step), (torch.rand(5, 3),), input_names=["x"])
-    text = caught.value.graph_text
+    text = exc_info.value.graph_text
     for part in ("--DEBUG--", "--TORCH-USERS--", "--TORCH-SHAPES--", "-- process.graph_module --"):
         assert part in text
     assert "linear -> {soft_step}" in text

@@ -146,9 +146,7 @@ def test_make_nodes_refuses_what_does_not_agree():
     gr = start(19)
     with pytest.raises(BuilderError, match="The other graph has opset 18 for domain ''"):
         gr.make_nodes(other_graph(), ["x", "x"], ["y", "z"])
-    with pytest.raises(
-        BuilderError, match="2 inputs and 2 outputs, but 1 and 2 names"
-    ):
+    with pytest.raises(BuilderError, match="2 inputs and 2 outputs, but 1 and 2 names"):
         start().make_nodes(other_graph(), ["x"], ["y", "z"])
     branch = helper.make_graph(
         [helper.make_node("Neg", ["a"], ["r"])], "b", [], [onnx.ValueInfoProto(name="r")]

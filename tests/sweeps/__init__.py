@@ -1,1 +1,1 @@
-"""Programs and models that others wrote, by topic; run by ``make sweeps``, not by ``make test``."""
+"""Long runs over third-party programs and models, by ``make sweeps`` and not ``make test``."""

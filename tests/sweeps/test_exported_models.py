@@ -1,6 +1,7 @@
-"""Models of transformers, timm and torchvision that once could not be exported, or computed
-something else: tiny ones with random weights, in ONNX Runtime's default session, at the sizes of
-the example and at others."""
+"""Tiny random models of transformers, timm and torchvision whose export or results were once wrong.
+
+They run in ONNX Runtime's default session, at the sizes of the example and at others.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +20,9 @@ TEXT = {
     "vocab_size": 97, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
     "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64,
 }  # fmt: skip
-FREE = {0: "batch", 1: "length"}
+DYNAMIC_AXES = {0: "batch", 1: "length"}
 
-# class of transformers, its architecture, the settings of a tiny one
+# auto class of transformers, architecture, settings of a tiny model
 MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "ConvBERT": ("AutoModel", "convbert", {
         **TEXT, "embedding_size": 32,
@@ -49,42 +50,42 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-def tiny(name: str) -> torch.nn.Module:
-    kind, architecture, settings = MODELS[name]
+def make_tiny_model(name: str) -> torch.nn.Module:
+    auto_class, architecture, settings = MODELS[name]
     config = transformers.AutoConfig.for_model(architecture, **settings)
-    return getattr(transformers, kind).from_config(config).eval()
+    return getattr(transformers, auto_class).from_config(config).eval()
 
 
-def call(name: str, rows: int, columns: int) -> dict[str, torch.Tensor]:
-    words = torch.randint(2, 90, (rows, columns))
+def make_inputs(name: str, rows: int, columns: int) -> dict[str, torch.Tensor]:
+    tokens = torch.randint(2, 90, (rows, columns))
     if name != "LongT5":
-        return {"input_ids": words}
-    mask = torch.ones_like(words)
+        return {"input_ids": tokens}
+    mask = torch.ones_like(tokens)
     mask[:, -2:] = 0
     return {
-        "input_ids": words,
+        "input_ids": tokens,
         "attention_mask": mask,
-        "decoder_input_ids": words[:, : columns // 2],
+        "decoder_input_ids": tokens[:, : columns // 2],
     }
 
 
 def assert_equal(model: Any, module: torch.nn.Module, kwargs: Any, tolerance: float) -> None:
-    """The results of the forward, which come first: values of buffers that it writes follow."""
+    """Compare the results of forward; further outputs are new values of buffers."""
     expected = eager(module, (), kwargs)
-    got = run_onnx(model, feeds_of(model, (), kwargs))
-    assert_close(got[: len(expected)], expected, tolerance)
+    actual = run_onnx(model, feeds_of(model, (), kwargs))
+    assert_close(actual[: len(expected)], expected, tolerance)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_language_model_with_a_free_length(name: str) -> None:
-    module = tiny(name)
-    shapes: Any = {"input_ids": FREE}
+    module = make_tiny_model(name)
+    shapes: Any = {"input_ids": DYNAMIC_AXES}
     if name == "LongT5":
         decoder = {0: "batch", 1: "written"}
-        shapes |= {"attention_mask": FREE, "decoder_input_ids": decoder}
-    model = to_onnx(module, kwargs=call(name, 2, 9), dynamic_shapes=shapes)
+        shapes |= {"attention_mask": DYNAMIC_AXES, "decoder_input_ids": decoder}
+    model = to_onnx(module, kwargs=make_inputs(name, 2, 9), dynamic_shapes=shapes)
     for rows, columns in ((2, 9), (3, 17)):
-        assert_equal(model, module, call(name, rows, columns), 1e-4)
+        assert_equal(model, module, make_inputs(name, rows, columns), 1e-4)
 
 
 def test_rt_detr_with_a_free_batch() -> None:
@@ -99,7 +100,7 @@ def test_rt_detr_with_a_free_batch() -> None:
         num_labels=5, use_pretrained_backbone=False,
     )  # fmt: skip
     module = transformers.RTDetrForObjectDetection(config).eval()
-    for weight in module.parameters():  # scores that differ, of which the best are taken
+    for weight in module.parameters():  # distinct scores, since the model selects the best ones
         torch.nn.init.normal_(weight, std=0.3)
     pixels = {"pixel_values": torch.rand(2, 3, 64, 64)}
     model = to_onnx(module, kwargs=pixels, dynamic_shapes={"pixel_values": {0: "batch"}})
@@ -109,7 +110,7 @@ def test_rt_detr_with_a_free_batch() -> None:
 
 @pytest.mark.parametrize("name", ["volo", "faster_rcnn", "retinanet"])
 def test_a_vision_model(name: str) -> None:
-    """In a process of its own: other libraries use a torchvision that they find."""
-    found = python("-m", "tests.sweeps.vision_models", name)
-    assert found.returncode == 0, found.stderr[-3000:]
-    assert f"{name}: equal" in found.stdout
+    """The model runs in another process, since other libraries would import its torchvision."""
+    process = python("-m", "tests.sweeps.vision_models", name)
+    assert process.returncode == 0, process.stderr[-3000:]
+    assert f"{name}: equal" in process.stdout

@@ -1,9 +1,9 @@
-"""What the kernel table says about numbers, for every kernel that is measured (a minute)."""
+"""The numeric deviations in the kernel table, for every measured kernel (takes a minute)."""
 
 from __future__ import annotations
 
-from tests.codegen.runtime_tables.test_precision import compare, measured
+from tests.codegen.runtime_tables.test_precision import compare, load_measured_rows
 
 
 def test_the_table_says_what_all_kernels_do() -> None:
-    compare(measured())
+    compare(load_measured_rows())

@@ -1,5 +1,4 @@
-"""Language models whose query heads share key heads, as their users run them: generation with
-either cache, fine-tuning, LoRA. Small random models of transformers and PEFT, next to eager."""
+"""Generation, fine-tuning and LoRA of small random language models with grouped-query attention."""
 
 from __future__ import annotations
 
@@ -41,8 +40,8 @@ FAMILIES = {
 every_family = pytest.mark.parametrize("family", FAMILIES)
 
 
-def small(family):
-    """A random model of a family; its weights are large enough for tokens to differ."""
+def make_small_model(family):
+    """Make a random model of a family with weights large enough for distinct tokens."""
     name, settings = FAMILIES[family]
     config = getattr(transformers, f"{name}Config")(**SIZES, **settings)
     model = getattr(transformers, f"{name}ForCausalLM")(config).eval()
@@ -53,13 +52,13 @@ def small(family):
     return model
 
 
-def pair(family):
-    """A model to compile, and the same one to run in eager."""
-    model = small(family)
+def make_pair(family):
+    """Make a model to compile and a copy to run in eager."""
+    model = make_small_model(family)
     return model, copy.deepcopy(model)
 
 
-def prompt(batch=2, length=5):
+def make_prompt(batch=2, length=5):
     return torch.randint(2, 37, (batch, length))
 
 
@@ -69,8 +68,8 @@ def prompt(batch=2, length=5):
     + [("llama", "dynamic", True), ("mistral", "dynamic", True)],
 )
 def test_generation(family, cache, dynamic):
-    """Prefill and seven steps, past the sliding window; a second prompt of another length."""
-    model, eager = pair(family)
+    """Generate seven tokens after prefill, beyond the sliding window, for two prompt lengths."""
+    model, eager = make_pair(family)
     model.forward = compiled(model.forward, dynamic=dynamic)
     settings = {
         "max_new_tokens": 8,
@@ -79,17 +78,17 @@ def test_generation(family, cache, dynamic):
         "output_logits": True,
         "cache_implementation": None if cache == "dynamic" else cache,
     }
-    for tokens in (prompt(), prompt(length=7)):
-        got, expected = model.generate(tokens, **settings), eager.generate(tokens, **settings)
-        assert torch.equal(got.sequences, expected.sequences)
-        assert_close(got.logits, expected.logits)
+    for tokens in (make_prompt(), make_prompt(length=7)):
+        actual, expected = model.generate(tokens, **settings), eager.generate(tokens, **settings)
+        assert torch.equal(actual.sequences, expected.sequences)
+        assert_close(actual.logits, expected.logits)
 
 
 @every_family
 def test_fine_tuning_step(family):
-    model, eager = pair(family)
-    tokens, fn = prompt(), compiled(model.train())
-    optimizers = [torch.optim.AdamW(each.parameters(), lr=1e-2) for each in (model, eager.train())]
+    model, eager = make_pair(family)
+    tokens, fn = make_prompt(), compiled(model.train())
+    optimizers = [torch.optim.AdamW(m.parameters(), lr=1e-2) for m in (model, eager.train())]
     for _ in range(2):
         losses = fn(tokens, labels=tokens).loss, eager(tokens, labels=tokens).loss
         assert_close(*losses)
@@ -104,52 +103,52 @@ def test_fine_tuning_step(family):
 
 @every_family
 def test_lora(family):
-    """A step of the adapters, then merged into the weights, taken out again, and unloaded."""
+    """Train LoRA adapters for a step, then merge, unmerge and unload them."""
     from peft import LoraConfig, get_peft_model
 
-    models = pair(family)
+    models = make_pair(family)
     settings = LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
     torch.manual_seed(1)
     model = get_peft_model(models[0], settings)
     eager = get_peft_model(models[1], settings)
     eager.load_state_dict(model.state_dict())
-    fn, tokens = compiled(model, fullgraph=False), prompt()
+    fn, tokens = compiled(model, fullgraph=False), make_prompt()
 
     def assert_equal_calls():
         with torch.no_grad():
-            got, expected = fn(tokens).logits, eager(tokens).logits
-        assert_close(got, expected)
-        return got
+            actual, expected = fn(tokens).logits, eager(tokens).logits
+        assert_close(actual, expected)
+        return actual
 
-    def step():
-        for run, each in ((fn, model), (eager, eager)):
-            each.zero_grad()
+    def train_step():
+        for run, module in ((fn, model), (eager, eager)):
+            module.zero_grad()
             run(tokens, labels=tokens).loss.backward()
-            trained = [w for w in each.parameters() if w.requires_grad]
+            trained = [w for w in module.parameters() if w.requires_grad]
             assert trained
             torch.optim.SGD(trained, lr=0.1).step()
         pairs = zip(model.parameters(), eager.parameters(), strict=True)
         grads = [(a.grad, b.grad) for a, b in pairs if a.requires_grad]
         assert_close([a for a, _ in grads], [b for _, b in grads])
         assert_close(list(model.parameters()), list(eager.parameters()))
-        # two steps amplify an ulp of a weight: eager is 7e-4 from its float64 self by then
+        # two steps amplify an ulp of a weight: eager then differs by 7e-4 from eager in float64
         eager.load_state_dict(model.state_dict())
 
-    def change(name):
-        for each in (model, eager):
-            getattr(each, name)()
+    def call_both(name):
+        for module in (model, eager):
+            getattr(module, name)()
 
-    step()
+    train_step()
     adapted = assert_equal_calls()
-    change("merge_adapter")
+    call_both("merge_adapter")
     assert_close(assert_equal_calls(), adapted)
-    change("unmerge_adapter")
+    call_both("unmerge_adapter")
     assert_close(assert_equal_calls(), adapted)
-    step()
-    change("merge_adapter")  # the graph of the first merge again, with other weights
+    train_step()
+    call_both("merge_adapter")  # reuses the graph of the first merge, with other weights
     adapted = assert_equal_calls()
-    plain, plain_eager = model.merge_and_unload(), eager.merge_and_unload()
+    merged, merged_eager = model.merge_and_unload(), eager.merge_and_unload()
     with torch.no_grad():
-        got, expected = compiled(plain)(tokens).logits, plain_eager(tokens).logits
-    assert_close(got, expected)
-    assert_close(got, adapted)
+        actual, expected = compiled(merged)(tokens).logits, merged_eager(tokens).logits
+    assert_close(actual, expected)
+    assert_close(actual, adapted)

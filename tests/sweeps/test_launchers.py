@@ -1,5 +1,4 @@
-"""`accelerate launch` and Lightning's own launcher: two processes end with the weights that one
-process has after the same training in eager."""
+"""Training in two processes by accelerate and Lightning ends with the weights of eager in one."""
 
 from __future__ import annotations
 
@@ -15,8 +14,11 @@ pytestmark = needs_gloo
 
 
 def accelerate(folder: Path, backend: str, processes: int) -> list[str]:
-    """`--multi_gpu` is accelerate's word for torchrun; with `--cpu` it would start one process. The
-    script's own `Accelerator(cpu=True)` takes gloo."""
+    """Return the command of accelerate that runs the script.
+
+    `--multi_gpu` makes it start torchrun, since `--cpu` starts only one process. The script's
+    `Accelerator(cpu=True)` selects gloo.
+    """
     command = [sys.executable, "-m", "accelerate.commands.launch", "--num_machines", "1"]
     command += ["--num_processes", str(processes), "--mixed_precision", "no"]
     command += ["--dynamo_backend", backend, "--num_cpu_threads_per_process", "1"]
@@ -32,19 +34,19 @@ def lightning(folder: Path, backend: str, processes: int) -> list[str]:
 @pytest.mark.parametrize("launcher", [accelerate, lightning])
 def test_two_processes_end_with_the_weights_of_one(launcher, tmp_path) -> None:
     name = "onnxrt" if launcher is accelerate else "ortable"
-    told = {}
+    reports = {}
     for backend, processes in (("no", 1), (name, 2)):
         folder = tmp_path / backend
         folder.mkdir()
-        done = run(launcher(folder, backend, processes), 150)
-        assert done.returncode == 0, done.stderr[-9000:]
-        told[backend] = [torch.load(folder / f"{rank}.pt") for rank in range(processes)]
-    [expected] = told["no"]
+        process = run(launcher(folder, backend, processes), 150)
+        assert process.returncode == 0, process.stderr[-9000:]
+        reports[backend] = [torch.load(folder / f"{rank}.pt") for rank in range(processes)]
+    [expected] = reports["no"]
     assert expected["graphs"] == 0 and expected["processes"] == 1
-    for got in told[name]:
-        assert got["graphs"] >= 1 and got["processes"] == 2
-        assert got["weights"].keys() == expected["weights"].keys()
+    for out in reports[name]:
+        assert out["graphs"] >= 1 and out["processes"] == 2
+        assert out["weights"].keys() == expected["weights"].keys()
         for key, value in expected["weights"].items():
             torch.testing.assert_close(
-                got["weights"][key], value, rtol=2e-3, atol=1e-4, msg=lambda m, k=key: f"{k}: {m}"
+                out["weights"][key], value, rtol=2e-3, atol=1e-4, msg=lambda m, k=key: f"{k}: {m}"
             )

@@ -1,7 +1,7 @@
-"""Hundreds of small programs by family against eager: results, gradients, written arguments.
+"""Hundreds of small programs equal eager in results, gradients and mutated arguments.
 
-A third of them runs, each in one of its modes, another one for its neighbour in the table; the
-commit chooses. `--every-program` runs all in all of their modes.
+The commit selects a third of the programs and a mode for each of them. `--every-program` runs all
+programs in all modes.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ import pytest
 
 from tests.rotation import turn
 
-from .programs import every_program
+from .programs import load_programs
 from .programs.against import check, modes
 
-PROGRAMS = every_program()
+PROGRAMS = load_programs()
 PARTS = 3
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    every = metafunc.config.getoption("--every-program")
-    chosen = []
+    run_all = metafunc.config.getoption("--every-program")
+    cases = []
     for index, (name, program) in enumerate(PROGRAMS.items()):
-        found, (place, other) = list(modes(program)), divmod(index + turn(), PARTS)
-        if every or not other:
-            chosen += [(name, mode) for mode in (found if every else [found[place % len(found)]])]
-    metafunc.parametrize(("name", "mode"), chosen, ids=[f"{n}-{m}" for n, m in chosen])
+        names, (turns, part) = list(modes(program)), divmod(index + turn(), PARTS)
+        if run_all or not part:
+            cases += [(name, mode) for mode in (names if run_all else [names[turns % len(names)]])]
+    metafunc.parametrize(("name", "mode"), cases, ids=[f"{n}-{m}" for n, m in cases])
 
 
 def test_program_equals_eager(name: str, mode: str, fresh_dynamo: None) -> None:

@@ -1,5 +1,4 @@
-"""Training loops that others wrote, which name the backend or are given a compiled model: losses
-equal those of the same loop in eager."""
+"""Losses of third-party training loops with ortable equal those in eager."""
 
 from __future__ import annotations
 
@@ -18,43 +17,43 @@ from torch._dynamo.exc import InternalTorchDynamoError
 
 from ortable.backend.aot.entry import onnxrt, ortable
 
-LIKE = {"rtol": 1e-4, "atol": 1e-6}
-ROUGH = {"rtol": 2e-3, "atol": 1e-4}  # bfloat16 rounds other intermediate results
+TOLERANCE = {"rtol": 1e-4, "atol": 1e-6}
+BFLOAT16_TOLERANCE = {"rtol": 2e-3, "atol": 1e-4}  # bfloat16 results are rounded at other points
 BATCHES = torch.linspace(-1, 1, 48).reshape(12, 4)
 
 
 @pytest.fixture(autouse=True)
 def loops():
-    """The names, a fresh compiler, and none of the settings that one loop leaves to the next."""
-    known = list_backends(exclude_tags=())
+    """Register the backend names, and reset the compiler and the settings of earlier loops."""
+    backends = list_backends(exclude_tags=())
     for name, backend in (("ortable", ortable), ("onnxrt", onnxrt)):
-        if name not in known:
+        if name not in backends:
             register_backend(backend, name=name)
     torch._dynamo.reset()
     AcceleratorState._reset_state(True)
     yield
     AcceleratorState._reset_state(True)
-    for name in [each for each in os.environ if each.startswith("ACCELERATE_DYNAMO")]:
+    for name in [key for key in os.environ if key.startswith("ACCELERATE_DYNAMO")]:
         del os.environ[name]
 
 
-def is_ours(monkeypatch):
-    """A list that gains an entry for each graph that ortable compiles."""
+def record_compilations(monkeypatch):
+    """Return a list to which each graph that ortable compiles appends an entry."""
     from ortable.backend.aot import build
 
     compiled = []
-    tell = build.log_compiled
+    original = build.log_compiled
 
-    def noted(*args):
+    def record_compiled(*args):
         compiled.append(args)
-        tell(*args)
+        original(*args)
 
-    monkeypatch.setattr(build, "log_compiled", noted)
+    monkeypatch.setattr(build, "log_compiled", record_compiled)
     return compiled
 
 
 def fine_tune(folder, **settings):
-    """Losses of three steps of transformers' Trainer over a small Llama."""
+    """Train a small Llama for three steps with transformers' Trainer and return the losses."""
     torch._dynamo.reset()
     AcceleratorState._reset_state(True)
     torch.manual_seed(0)
@@ -79,43 +78,43 @@ def fine_tune(folder, **settings):
 
 
 @pytest.mark.parametrize(
-    ("settings", "like"),
+    ("settings", "tolerances"),
     [
-        ({}, LIKE),
-        ({"bf16": True}, ROUGH),
-        ({"gradient_checkpointing": True, "gradient_accumulation_steps": 2}, LIKE),
+        ({}, TOLERANCE),
+        ({"bf16": True}, BFLOAT16_TOLERANCE),
+        ({"gradient_checkpointing": True, "gradient_accumulation_steps": 2}, TOLERANCE),
     ],
     ids=["float32", "bfloat16", "checkpoints_and_accumulation"],
 )
-def test_the_trainer_of_transformers(settings, like, tmp_path, monkeypatch):
-    compiled = is_ours(monkeypatch)
+def test_the_trainer_of_transformers(settings, tolerances, tmp_path, monkeypatch):
+    compiled = record_compilations(monkeypatch)
     expected = fine_tune(tmp_path, **settings)
     assert not compiled
-    named = {"torch_compile": True, "torch_compile_backend": "onnxrt"}
-    losses = fine_tune(tmp_path, **settings, **named)
+    backend_settings = {"torch_compile": True, "torch_compile_backend": "onnxrt"}
+    losses = fine_tune(tmp_path, **settings, **backend_settings)
     assert len(losses) == 3 and len(compiled) >= 2
-    torch.testing.assert_close(losses, expected, **like)
+    torch.testing.assert_close(losses, expected, **tolerances)
 
 
-def network():
+def make_network():
     torch.manual_seed(0)
     return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
 
 
-def accelerated(**settings):
-    """Losses of a loop around an Accelerator."""
+def train_with_accelerator(**settings):
+    """Train with a loop around an Accelerator and return the losses."""
     torch._dynamo.reset()
     AcceleratorState._reset_state(True)
-    run = accelerate.Accelerator(cpu=True, **settings)
-    model = network()
+    accelerator = accelerate.Accelerator(cpu=True, **settings)
+    model = make_network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     loader = torch.utils.data.DataLoader(BATCHES, batch_size=4)
-    model, optimizer, loader = run.prepare(model, optimizer, loader)
+    model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
     losses = []
     for batch in loader:
-        with run.accumulate(model):
+        with accelerator.accumulate(model):
             loss = model(batch).pow(2).mean()
-            run.backward(loss)
+            accelerator.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             losses.append(loss.item())
@@ -123,7 +122,7 @@ def accelerated(**settings):
 
 
 @pytest.mark.parametrize(
-    "named",
+    "make_backend_settings",
     [
         lambda: {"dynamo_backend": "onnxrt"},
         lambda: {"dynamo_plugin": TorchDynamoPlugin(backend="onnxrt", options={"freeze": "off"})},
@@ -133,21 +132,21 @@ def accelerated(**settings):
 @pytest.mark.parametrize(
     "settings", [{}, {"mixed_precision": "bf16"}, {"gradient_accumulation_steps": 2}], ids=str
 )
-def test_accelerate(named, settings, monkeypatch):
-    compiled = is_ours(monkeypatch)
-    expected = accelerated(**settings)
+def test_accelerate(make_backend_settings, settings, monkeypatch):
+    compiled = record_compilations(monkeypatch)
+    expected = train_with_accelerator(**settings)
     assert not compiled
-    losses = accelerated(**settings, **named())
+    losses = train_with_accelerator(**settings, **make_backend_settings())
     assert len(compiled) == 2
     torch.testing.assert_close(
-        losses, expected, **(ROUGH if "mixed_precision" in settings else LIKE)
+        losses, expected, **(BFLOAT16_TOLERANCE if "mixed_precision" in settings else TOLERANCE)
     )
 
 
-class Fitted(lightning.LightningModule):
+class Regression(lightning.LightningModule):
     def __init__(self):
         super().__init__()
-        self.network = network()
+        self.network = make_network()
 
     def forward(self, batch):
         return self.network(batch)
@@ -165,7 +164,7 @@ class Fitted(lightning.LightningModule):
 
 
 def fit(module):
-    """The metrics that a module logs in a training, and the names of its weights."""
+    """Train a module and return the metrics it logs and the names of its weights."""
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     trainer = lightning.Trainer(
         accelerator="cpu", max_epochs=2, logger=False, enable_checkpointing=False,
@@ -176,26 +175,26 @@ def fit(module):
     return trainer.callback_metrics, [*getattr(module, "_orig_mod", module).state_dict()]
 
 
-@pytest.mark.filterwarnings("ignore")  # of Lightning, about loaders and their workers
+@pytest.mark.filterwarnings("ignore")  # Lightning warns about the workers of loaders
 @pytest.mark.parametrize("inside", [False, True])
 def test_lightning(inside, monkeypatch):
-    compiled = is_ours(monkeypatch)
-    expected, names = fit(Fitted())
-    module = Fitted()
+    compiled = record_compilations(monkeypatch)
+    expected, names = fit(Regression())
+    module = Regression()
     if inside:
         module.network = torch.compile(module.network, backend="ortable")
     else:
         module.compile(backend="ortable")
-    metrics, ours = fit(module)
+    metrics, compiled_names = fit(module)
     assert len(compiled) >= 3 and set(metrics) == {"loss", "validation loss"}
-    assert [each.replace("_orig_mod.", "") for each in ours] == names
-    assert inside or ours == names
-    torch.testing.assert_close(metrics, expected, **LIKE)
+    assert [name.replace("_orig_mod.", "") for name in compiled_names] == names
+    assert inside or compiled_names == names
+    torch.testing.assert_close(metrics, expected, **TOLERANCE)
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("backend", ["eager", "ortable"])
 def test_lightning_logs_in_no_compiled_step_of_any_backend(backend):
-    """Once torch or Lightning can, docs/training.md may say so."""
+    """When torch or Lightning fixes this, update docs/training.md."""
     with pytest.raises(InternalTorchDynamoError):
-        fit(torch.compile(Fitted(), backend=backend))
+        fit(torch.compile(Regression(), backend=backend))

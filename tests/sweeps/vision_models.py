@@ -1,5 +1,7 @@
-"""Exports a model of timm or torchvision and compares it with eager: ``python -m
-tests.sweeps.vision_models NAME``. test_exported_models.py runs it."""
+"""Export a model of timm or torchvision and compare it with eager.
+
+test_exported_models.py runs ``python -m tests.sweeps.vision_models NAME``.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ def volo() -> tuple[torch.nn.Module, list[Any], Any]:
     return module, [(torch.rand(rows, 3, 64, 64),) for rows in (2, 3)], {"x": {0: "batch"}}
 
 
-def _backbone(width: int) -> Any:
+def _make_backbone(width: int) -> Any:
     layers: Any = torch.nn.Sequential(
         torch.nn.Conv2d(3, 8, 3, stride=4, padding=1),
         torch.nn.ReLU(),
@@ -36,10 +38,10 @@ def _backbone(width: int) -> Any:
     return layers
 
 
-def _pictures() -> list[Any]:
-    """Two, and one in which nothing is found: with NaN every score is below the threshold."""
-    nothing = torch.full((3, 40, 48), float("nan"))
-    return [([torch.rand(3, 40, 48)],), ([torch.rand(3, 40, 48)],), ([nothing],)]
+def _make_images() -> list[Any]:
+    """Make two random images, and a NaN image, which has no detections."""
+    nan_image = torch.full((3, 40, 48), float("nan"))
+    return [([torch.rand(3, 40, 48)],), ([torch.rand(3, 40, 48)],), ([nan_image],)]
 
 
 def faster_rcnn() -> tuple[torch.nn.Module, list[Any], Any]:
@@ -48,14 +50,14 @@ def faster_rcnn() -> tuple[torch.nn.Module, list[Any], Any]:
     from torchvision.ops import MultiScaleRoIAlign
 
     module = FasterRCNN(
-        _backbone(8), min_size=64, max_size=96,
+        _make_backbone(8), min_size=64, max_size=96,
         rpn_anchor_generator=AnchorGenerator(((16, 32),), ((0.5, 1.0, 2.0),)),
         box_roi_pool=MultiScaleRoIAlign(["0"], 3, 2), rpn_pre_nms_top_n_test=40,
         rpn_post_nms_top_n_test=15, box_detections_per_img=10,
         box_head=faster_rcnn.TwoMLPHead(8 * 9, 16),
         box_predictor=faster_rcnn.FastRCNNPredictor(16, 4),
     )  # fmt: skip
-    return module, _pictures(), None
+    return module, _make_images(), None
 
 
 def retinanet() -> tuple[torch.nn.Module, list[Any], Any]:
@@ -64,13 +66,13 @@ def retinanet() -> tuple[torch.nn.Module, list[Any], Any]:
     from torchvision.models.detection.rpn import AnchorGenerator
 
     module = RetinaNet(
-        _backbone(8), 4, min_size=64, max_size=96, detections_per_img=10, topk_candidates=20,
+        _make_backbone(8), 4, min_size=64, max_size=96, detections_per_img=10, topk_candidates=20,
         anchor_generator=AnchorGenerator(((16, 32),), ((0.5, 1.0, 2.0),)),
         head=parts.RetinaNetHead(8, 6, 4),
     )  # fmt: skip
-    for weight in module.parameters():  # scores that differ
+    for weight in module.parameters():  # distinct scores
         torch.nn.init.normal_(weight, std=0.08)
-    return module, _pictures(), None
+    return module, _make_images(), None
 
 
 MODELS: dict[str, Callable[[], tuple[torch.nn.Module, list[Any], Any]]] = {
@@ -94,7 +96,7 @@ def main(name: str) -> None:
     else:
         model = ortable.to_onnx(module, calls[0], dynamic_shapes=shapes)
     sizes = [len(assert_same(model, module, args)[0]) for args in calls]
-    # something is found; the last call of a detector is one where nothing is
+    # detectors find objects in the first image and none in the last
     assert sizes[0] and (shapes is not None or not sizes[-1]), sizes
     print(f"{name}: equal, {sizes} rows")
 

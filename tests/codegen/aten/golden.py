@@ -1,5 +1,4 @@
-"""The front end of specs/aten for golden files: a YAML file comes in, the errors or the Python that
-codegen makes of it go out. Called by tests/codegen/golden.py."""
+"""Run codegen on a file of specs/aten for the golden files of ``tests/codegen/golden.py``."""
 
 from __future__ import annotations
 
@@ -23,21 +22,23 @@ NUMBERS = read_numbers(ROOT / "specs" / "runtime" / "kernels_cpu.yaml")
 
 
 def _numbers(file: str) -> NumberTable | None:
-    """How kernels compute matters to the files that are about it."""
+    """Return the precision of kernels for the golden files that test it, and None for others."""
     return NUMBERS if file.startswith("precision") else None
 
 
-def errors_of(text: str, file: str) -> str:
-    """What codegen prints for a wrong spec of a file of that name."""
+def collect_errors(text: str, file: str) -> str:
+    """Return the errors that codegen prints for an invalid spec in ``file``."""
     diagnostics = Diagnostics()
     specs = read_text(text, file, diagnostics, registry=RECORD)
     check_specs(specs, diagnostics, kernels=KERNELS, numbers=_numbers(file))
     return diagnostics.render() + "\n" if diagnostics.errors else ""
 
 
-def python_of(path: Path) -> str:
-    """What codegen emits for a good spec: its family module, or the tables of traits, or the
-    dispatch rows, of a table without one too."""
+def generate_python(path: Path) -> str:
+    """Return the Python that codegen emits for a valid spec.
+
+    This is the module of its family if it has one, the traits or the dispatch table otherwise.
+    """
     diagnostics = Diagnostics()
     specs = read_text(path.read_text(), path.name, diagnostics, registry=RECORD)
     check_specs(specs, diagnostics, kernels=KERNELS, numbers=_numbers(path.name))

@@ -1,5 +1,4 @@
-"""A case is taken when its target, its opset and all of its condition hold, whatever the condition
-is made of: an `or`, a ternary, a comparison."""
+"""A case of `lower` is selected if its target, opset and `when` condition all hold."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ _ENTRY = """\
     - do: return Identity(self)
   samples: [{self: "f32[2,3]"}]
 """
-# what they say of a number and of a tensor that is float or not
+# each condition as a function of `diagonal` and of whether `self` is float
 CONDITIONS: dict[str, Callable[[int, bool], bool]] = {
     "diagonal == 0": lambda d, f: d == 0,
     "diagonal == 0 or diagonal == 2": lambda d, f: d in (0, 2),
@@ -42,7 +41,7 @@ OPSET = 20
 
 
 class _Graph:
-    """Notes which node a converter makes."""
+    """A graph whose nodes are just their operator names."""
 
     def __init__(self, target: str | None, opset: int, dtype: int) -> None:
         self.target, self.opset, self.dtype, self.case = target, opset, dtype, 0
@@ -54,9 +53,9 @@ class _Graph:
         return self.dtype
 
 
-def _converter(keys: str) -> Any:
+def _compile_converter(case_keys: str) -> Any:
     diagnostics = Diagnostics()
-    specs = read_text(_ENTRY % keys, "conditions.yaml", diagnostics)
+    specs = read_text(_ENTRY % case_keys, "conditions.yaml", diagnostics)
     check_specs(specs, diagnostics)
     diagnostics.raise_if_any()
     namespace: dict[str, Any] = {}
@@ -70,20 +69,20 @@ def _converter(keys: str) -> Any:
 def test_a_case_is_taken_when_all_of_it_holds(
     opset: str | None, target: str | None, condition: str
 ) -> None:
-    keys = f"when: {condition}\n      "
-    keys += f"target: {target}\n      " if target else ""
-    keys += f'opset: "{opset}"\n      ' if opset else ""
-    convert = _converter(keys)
+    case_keys = f"when: {condition}\n      "
+    case_keys += f"target: {target}\n      " if target else ""
+    case_keys += f'opset: "{opset}"\n      ' if opset else ""
+    convert = _compile_converter(case_keys)
     versions = (OLDEST_OPSET, OPSET - 1, OPSET, ORT_MAX_OPSET)
-    for built_for, version, dtype, diagonal in itertools.product(
+    for graph_target, version, dtype, diagonal in itertools.product(
         (None, "onnxruntime"), versions, (dtypes.float32, dtypes.int64), (0, 1, 2, 3)
     ):
-        graph = _Graph(built_for, version, dtype)
-        found = convert(graph, SimpleNamespace(outputs=["y"]), "x", diagonal)
+        graph = _Graph(graph_target, version, dtype)
+        op = convert(graph, SimpleNamespace(outputs=["y"]), "x", diagonal)
         holds = CONDITIONS[condition](diagonal, dtype == dtypes.float32)
-        holds = holds and (target is None or built_for == target)
+        holds = holds and (target is None or graph_target == target)
         if opset is not None:
             holds = holds and (version >= OPSET) == opset.startswith(">=")
         expected = "Neg" if holds else "Abs" if diagonal == 1 else "Identity"
-        assert found == expected, (built_for, version, dtype, diagonal)
-        assert graph.case == {"Neg": 1, "Abs": 2, "Identity": 3}[found]
+        assert op == expected, (graph_target, version, dtype, diagonal)
+        assert graph.case == {"Neg": 1, "Abs": 2, "Identity": 3}[op]

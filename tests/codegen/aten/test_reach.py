@@ -1,4 +1,4 @@
-"""The solver of conditions says what it can prove, and nothing else."""
+"""The solver reports conditions that provably always or never hold, and no others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ortablegen.language import kinds
 from ortablegen.language.kinds import Kind
 from ortablegen.language.reach import Finding, Solver
 
-KNOWN = {
+KINDS = {
     "n": Kind(kinds.INT),
     "m": Kind(kinds.INT),
     "s": Kind(kinds.SYMINT),
@@ -25,9 +25,9 @@ KNOWN = {
 }
 
 
-def findings(*conditions: str) -> list[tuple[int, str]]:
+def find_problems(*conditions: str) -> list[tuple[int, str]]:
     parsed = [ast.parse(text, mode="eval").body if text else None for text in conditions]
-    return [(found.index, found.kind) for found in Solver(KNOWN).find_problems(parsed)]
+    return [(finding.index, finding.kind) for finding in Solver(KINDS).find_problems(parsed)]
 
 
 @pytest.mark.parametrize(
@@ -57,18 +57,18 @@ def findings(*conditions: str) -> list[tuple[int, str]]:
     ],
 )
 def test_what_never_holds(text: str) -> None:
-    assert findings(text, "")[:1] == [(0, "never")]
+    assert find_problems(text, "")[:1] == [(0, "never")]
 
 
 @pytest.mark.parametrize(
     "text", ["n >= 0 or n < 0", "rank_of(x) >= 0", "flag or not flag", "x is not None"]
 )
 def test_what_always_holds(text: str) -> None:
-    assert (0, "always") in findings(text, "")
+    assert (0, "always") in find_problems(text, "")
 
 
 @pytest.mark.parametrize(
-    ("before", "text"),
+    ("earlier", "text"),
     [
         ("n >= 0", "n > 5"),
         ("n >= 0", "n == 3 and flag"),
@@ -84,19 +84,19 @@ def test_what_always_holds(text: str) -> None:
         ("alpha != 2", "alpha != 2 and flag"),
     ],
 )
-def test_what_an_earlier_condition_takes(before: str, text: str) -> None:
-    assert findings(before, text, "") == [(1, "taken")]
-    parsed = [ast.parse(each, mode="eval").body for each in (before, text)]
-    assert Solver(KNOWN).find_problems([*parsed, None]) == [Finding(1, "taken", 0)]
+def test_what_an_earlier_condition_takes(earlier: str, text: str) -> None:
+    assert find_problems(earlier, text, "") == [(1, "taken")]
+    parsed = [ast.parse(condition, mode="eval").body for condition in (earlier, text)]
+    assert Solver(KINDS).find_problems([*parsed, None]) == [Finding(1, "taken", 0)]
 
 
 @pytest.mark.parametrize(
     "texts",
     [
-        ("s >= 0", "s < 0", ""),  # neither may be provable
-        ("alpha < 1", "alpha >= 1", ""),  # NaN
-        ("is_float(x)", "is_int(x)", "is_bool(x)", ""),  # there are other dtypes
-        ("dim >= 0", "dim < 0", ""),  # None
+        ("s >= 0", "s < 0", ""),  # for a symbolic size, neither may be provable
+        ("alpha < 1", "alpha >= 1", ""),  # alpha may be NaN
+        ("is_float(x)", "is_int(x)", "is_bool(x)", ""),  # x may have another dtype
+        ("dim >= 0", "dim < 0", ""),  # dim may be None
         ("n > 5", "n >= 5", ""),
         ("is_wide(x)", "is_float(x)", ""),
         ("flag and n == 1", "flag", ""),
@@ -109,12 +109,12 @@ def test_what_an_earlier_condition_takes(before: str, text: str) -> None:
     ],
 )
 def test_what_nobody_can_prove(texts: tuple[str, ...]) -> None:
-    assert findings(*texts) == []
+    assert find_problems(*texts) == []
 
 
 def test_cases_that_together_take_everything() -> None:
-    assert findings("n >= 0", "n < 0", "") == [(2, "taken")]
-    assert findings("flag", "not flag and n == 1", "n != 1", "") == [(3, "taken")]
+    assert find_problems("n >= 0", "n < 0", "") == [(2, "taken")]
+    assert find_problems("flag", "not flag and n == 1", "n != 1", "") == [(3, "taken")]
 
 
 # -- against all values ---------------------------------------------------------------------------
@@ -128,7 +128,7 @@ def _holds(text: str, values: dict[str, Any]) -> bool:
 
 
 def test_findings_are_true_of_every_value() -> None:
-    """Every finding is right over a grid of values, and none is missed where the grid decides."""
+    """Findings agree with an evaluation of the conditions on a grid of values."""
     grid = [
         {"n": n, "m": m, "flag": flag}
         for n, m, flag in itertools.product(range(-3, 5), (0, 1, 2), (False, True))
@@ -138,14 +138,14 @@ def test_findings_are_true_of_every_value() -> None:
     ]
     step = 7
     for first, second in itertools.product(conditions[::step], conditions[::11]):
-        found = findings(first, second, "")
-        one = [_holds(first, values) for values in grid]
-        two = [_holds(second, values) for values in grid]
-        rest = [not a and not b for a, b in zip(one, two, strict=True)]
-        assert ((0, "never") in found) == (not any(one)), first
-        assert ((0, "always") in found) == all(one), first
-        later = any(b and not a for a, b in zip(one, two, strict=True))
-        if any(two) and not all(two):
-            assert ((1, "taken") in found) == (not later), (first, second)
-        if not all(one) and not all(two) and later:
-            assert ((2, "taken") in found) == (not any(rest)), (first, second)
+        reported = find_problems(first, second, "")
+        first_holds = [_holds(first, values) for values in grid]
+        second_holds = [_holds(second, values) for values in grid]
+        neither_holds = [not a and not b for a, b in zip(first_holds, second_holds, strict=True)]
+        assert ((0, "never") in reported) == (not any(first_holds)), first
+        assert ((0, "always") in reported) == all(first_holds), first
+        only_second_holds = any(b and not a for a, b in zip(first_holds, second_holds, strict=True))
+        if any(second_holds) and not all(second_holds):
+            assert ((1, "taken") in reported) == (not only_second_holds), (first, second)
+        if not all(first_holds) and not all(second_holds) and only_second_holds:
+            assert ((2, "taken") in reported) == (not any(neither_holds)), (first, second)

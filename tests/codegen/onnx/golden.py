@@ -1,5 +1,4 @@
-"""The front end of specs/onnx for golden files: a YAML file comes in, the errors or the Python that
-codegen makes of it go out. Called by tests/codegen/golden.py."""
+"""Run codegen on a file of specs/onnx for the golden files of ``tests/codegen/golden.py``."""
 
 from __future__ import annotations
 
@@ -14,8 +13,8 @@ from ortablegen.source.diagnostics import Diagnostics
 HERE = Path(__file__).parent
 
 
-def errors_of(text: str, file: str) -> str:
-    """What codegen prints for a wrong spec of a file of that name."""
+def collect_errors(text: str, file: str) -> str:
+    """Return the errors that codegen prints for an invalid spec in ``file``."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / file).write_text(text)
         diagnostics = Diagnostics()
@@ -23,8 +22,8 @@ def errors_of(text: str, file: str) -> str:
     return diagnostics.render() + "\n"
 
 
-def python_of(path: Path) -> str:
-    """The generated files of a good spec, as one text; the module of traits where it has some."""
+def generate_python(path: Path) -> str:
+    """Return the files generated from a valid spec as one text, with traits if it declares any."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(path, folder)
         diagnostics = Diagnostics()

@@ -1,4 +1,4 @@
-"""The files of specs/onnx together: an operator has one rule, and what is generated is fresh."""
+"""Files of specs/onnx have one rule per operator, and the generated files are up to date."""
 
 from __future__ import annotations
 

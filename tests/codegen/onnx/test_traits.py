@@ -1,5 +1,4 @@
-"""The traits of specs/onnx are true: of what onnx says of its operators, and of what its reference
-implementation computes."""
+"""Traits of specs/onnx agree with onnx's schemas and with its reference implementation."""
 
 from __future__ import annotations
 
@@ -32,22 +31,22 @@ def test_every_trait_has_an_operator_and_a_set(model: OnnxModel) -> None:
 
 
 def test_random_operators_are_those_that_onnx_calls_non_deterministic() -> None:
-    no = onnx.defs.OpSchema.NodeDeterminism.NonDeterministic
-    said = {each.name for each in onnx.defs.get_all_schemas() if each.node_determinism == no}
-    # AffineGrid is a function without draws; what holds graphs is as random as they are
-    found = {key for key in traits.RANDOM if "::" not in key}
-    assert found == said - traits.HAS_SUBGRAPH - {"AffineGrid"}
+    random_kind = onnx.defs.OpSchema.NodeDeterminism.NonDeterministic
+    declared = {s.name for s in onnx.defs.get_all_schemas() if s.node_determinism == random_kind}
+    # AffineGrid draws no numbers; an operator with subgraphs is only as random as these
+    random = {key for key in traits.RANDOM if "::" not in key}
+    assert random == declared - traits.HAS_SUBGRAPH - {"AffineGrid"}
 
 
 def _run(op: str, *inputs: np.ndarray, **attributes: object) -> np.ndarray:
-    names = [f"x{place}" for place in range(len(inputs))]
+    names = [f"x{index}" for index in range(len(inputs))]
     node = onnx.helper.make_node(op, names, ["y"], **attributes)
     evaluator = ReferenceEvaluator(node, opsets={"": CEILING})
     (result, *_) = evaluator.run(None, dict(zip(names, inputs, strict=True)))
     return np.asarray(result)
 
 
-_INTEGERS = ("BitwiseAnd", "BitwiseOr", "BitwiseXor")
+_INTEGER_OPERATORS = ("BitwiseAnd", "BitwiseOr", "BitwiseXor")
 _FLOAT = np.array([[-1.5, 2.0, 0.0], [3.0, -0.25, 7.0]], np.float32)
 
 
@@ -56,7 +55,7 @@ def test_a_commutative_operator_gives_the_same_in_both_orders(op: str) -> None:
     left, right = _FLOAT, _FLOAT[::-1] * 3
     if op in traits.LOGICAL:
         left, right = left > 0, right > 1
-    elif op in _INTEGERS:
+    elif op in _INTEGER_OPERATORS:
         left, right = left.astype(np.int32), right.astype(np.int32)
     np.testing.assert_array_equal(_run(op, left, right), _run(op, right, left))
 
@@ -71,7 +70,7 @@ def test_an_ordering_is_undone_by_the_other_order(op: str) -> None:
 
 
 _DATA = np.arange(24, dtype=np.float32).reshape(1, 4, 2, 3)
-_MOVES: dict[str, tuple[list[list[int]], dict[str, object]]] = {
+_ARGUMENTS: dict[str, tuple[list[list[int]], dict[str, object]]] = {
     "DepthToSpace": ([], {"blocksize": 2}),
     "Expand": ([[2, 4, 2, 3]], {}),
     "Flatten": ([], {"axis": 2}),
@@ -91,8 +90,8 @@ _MOVES: dict[str, tuple[list[list[int]], dict[str, object]]] = {
 
 @pytest.mark.parametrize("op", sorted(traits.MOVES_ELEMENTS | traits.GATHERS))
 def test_what_moves_or_gathers_makes_no_new_element(op: str) -> None:
-    inputs, attributes = _MOVES[op]
-    arrays = [np.array(each, np.int64) for each in inputs]
+    inputs, attributes = _ARGUMENTS[op]
+    arrays = [np.array(values, np.int64) for values in inputs]
     if op == "GatherElements":
         arrays = [np.zeros((1, 4, 2, 1), np.int64)]
     result = _run(op, _DATA, *arrays, **attributes)
@@ -112,15 +111,15 @@ def test_a_reduction_of_equal_elements_is_the_element(op: str) -> None:
     assert (result == np.float32(0.1)).all()
 
 
-_UNARY = sorted(
+_UNARY_ELEMENTWISE = sorted(
     key
     for key in traits.ELEMENTWISE
     if "::" not in key and onnx.defs.get_schema(key, CEILING).min_input == 1
-    if key not in ("BitwiseNot", "Not", "Gelu")  # no floats; no reference implementation
+    if key not in ("BitwiseNot", "Not", "Gelu")  # no float kernel or no reference implementation
 )
 
 
-@pytest.mark.parametrize("op", _UNARY)
+@pytest.mark.parametrize("op", _UNARY_ELEMENTWISE)
 def test_an_elementwise_operator_commutes_with_a_permutation(op: str) -> None:
     attributes = {"to": onnx.TensorProto.INT32} if op == "Cast" else {}
     data = np.abs(_FLOAT) / 8 if op in ("Acos", "Asin", "Atanh") else np.abs(_FLOAT) + 1

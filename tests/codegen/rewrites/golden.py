@@ -1,5 +1,4 @@
-"""The front end of specs/rewrites for golden files: a YAML file comes in, the errors or the Python
-that codegen makes of it go out. Called by tests/codegen/golden.py."""
+"""Run codegen on a file of specs/rewrites for the golden files of ``tests/codegen/golden.py``."""
 
 from __future__ import annotations
 
@@ -16,8 +15,8 @@ HERE = Path(__file__).parent
 NUMBERS = read_numbers(HERE.parents[2] / "specs" / "runtime" / "kernels_cpu.yaml")
 
 
-def errors_of(text: str, file: str) -> str:
-    """What codegen prints for a wrong file of that name."""
+def collect_errors(text: str, file: str) -> str:
+    """Return the errors that codegen prints for an invalid rewrite in ``file``."""
     diagnostics = Diagnostics()
     rewrites = read_rewrites_text(text, file, diagnostics, BY_TRAIT)
     numbers = NUMBERS if file.startswith("precision") else None
@@ -25,8 +24,8 @@ def errors_of(text: str, file: str) -> str:
     return diagnostics.render() + "\n" if diagnostics.errors else ""
 
 
-def python_of(path: Path) -> str:
-    """What codegen emits for a good file."""
+def generate_python(path: Path) -> str:
+    """Return the Python that codegen emits for a valid file."""
     diagnostics = Diagnostics()
     rewrites = read_rewrites_text(path.read_text(), path.name, diagnostics, BY_TRAIT)
     check_rewrites(rewrites, diagnostics)

@@ -1,5 +1,4 @@
-"""Merged matchers find what the steps of some alternative find, and nothing else: steps drawn at
-random, run alternative by alternative and as the merged functions."""
+"""Merged matchers of random steps match exactly if the steps of some alternative match."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 from ortablegen.rewrites.automaton import Automaton, Step
 
-NAMES = ("x", "y", "kind")  # bound by some alternatives, read by all at the end
+NAMES = ("x", "y", "kind")  # bound by some alternatives, returned by all
 
 
 class Match(NamedTuple):
@@ -22,7 +21,7 @@ class Match(NamedTuple):
 
 
 class Matcher:
-    """Answers conditions by bits."""
+    """A matcher whose conditions depend on a fixed list of bits."""
 
     def __init__(self, bits: Sequence[bool]) -> None:
         self.bits = bits
@@ -43,37 +42,39 @@ class Matcher:
 
 @st.composite
 def alternatives(draw: st.DrawFn) -> list[list[Step]]:
-    """Alternatives that differ in up to three places, as optional parts make them."""
+    """Draw alternatives that differ in up to four positions, as patterns with optional parts do."""
     part = st.lists(st.integers(0, 11), max_size=3)
-    places = draw(st.lists(st.lists(part, min_size=1, max_size=3), min_size=1, max_size=4))
+    positions = draw(st.lists(st.lists(part, min_size=1, max_size=3), min_size=1, max_size=4))
     loops = draw(st.booleans())
-    return [_steps([c for each in choice for c in each], loops) for choice in product(*places)][:16]
+    return [
+        _make_steps([c for codes in choice for c in codes], loops) for choice in product(*positions)
+    ][:16]
 
 
-def _steps(codes: list[int], loops: bool) -> list[Step]:
+def _make_steps(codes: list[int], loops: bool) -> list[Step]:
     steps: list[Step] = []
-    known = ["root"]
+    nodes = ["root"]
     unbound = list(NAMES)
     for code in codes:
         kind, number = divmod(code, 3)
-        last = known[-1]
-        fresh = f"n{len(known)}"
+        last_node = nodes[-1]
+        node = f"n{len(nodes)}"
         if kind == 0:
-            steps.append(Step("fail_if", f"m.ask({number}, {last})", "told" if number else ""))
+            steps.append(Step("fail_if", f"m.ask({number}, {last_node})", "told" if number else ""))
         elif kind == 1:
-            steps.append(Step("do", f"{fresh} = m.make({number}, {last})"))
-            known.append(fresh)
+            steps.append(Step("do", f"{node} = m.make({number}, {last_node})"))
+            nodes.append(node)
         elif kind == 2 and loops:
-            steps.append(Step("loop", f"for {fresh} in m.orders({last}):"))
-            known.append(fresh)
+            steps.append(Step("loop", f"for {node} in m.orders({last_node}):"))
+            nodes.append(node)
         elif unbound:
             name = unbound.pop(number % len(unbound))
-            steps.append(Step("do", f"{name} = m.make({number}, {last})"))
-    return [*steps, Step("return", f"({', '.join(NAMES)})", nodes=tuple(known))]
+            steps.append(Step("do", f"{name} = m.make({number}, {last_node})"))
+    return [*steps, Step("return", f"({', '.join(NAMES)})", nodes=tuple(nodes))]
 
 
 def find_all(steps: Sequence[Step], m: Matcher, names: dict[str, Any]) -> Iterator[Match]:
-    """Everything that one alternative finds."""
+    """Yield all matches of one alternative."""
     if not steps:
         return
     step, *rest = steps
@@ -92,44 +93,48 @@ def find_all(steps: Sequence[Step], m: Matcher, names: dict[str, Any]) -> Iterat
             yield from find_all(rest, m, {**names, name: value})
 
 
-def _run(steps: list[list[Step]], names: Sequence[str], bits: Sequence[bool]) -> Match | None:
+def _match_merged(
+    steps: list[list[Step]], names: Sequence[str], bits: Sequence[bool]
+) -> Match | None:
     automaton = Automaton({"match": steps}, "tried", "m", "root", names)
     text = "\n".join("\n".join(lines) for lines in automaton.function_lines('"""The pattern."""'))
     scope: dict[str, Any] = {"Match": lambda nodes, values: Match(nodes, values)}
     exec("from __future__ import annotations\n" + text, scope)
-    found: Match | None = scope["match"](Matcher(bits), "root")
-    return found
+    match: Match | None = scope["match"](Matcher(bits), "root")
+    return match
 
 
 @given(alternatives(), st.lists(st.booleans(), min_size=7, max_size=7))
 @settings(max_examples=500, deadline=None)
 def test_merged_matchers_find_what_an_alternative_finds(
-    steps: list[list[Step]], bits: list[bool]
+    alternative_steps: list[list[Step]], bits: list[bool]
 ) -> None:
-    found = _run(steps, NAMES, bits)
+    merged = _match_merged(alternative_steps, NAMES, bits)
     expected = [
-        match for each in steps for match in find_all(each, Matcher(bits), {"root": "root"})
+        match
+        for alternative in alternative_steps
+        for match in find_all(alternative, Matcher(bits), {"root": "root"})
     ]
-    # which one of several is another question: orders and common beginnings are outside now
-    assert (found in expected) if expected else found is None
+    # any of several matches is valid: merging hoists common prefixes and loops over orders
+    assert (merged in expected) if expected else merged is None
 
 
 def test_a_part_that_several_alternatives_have_is_written_once() -> None:
-    end = [
+    shared = [
         Step("fail_if", "m.ask(1, {})"),
         Step("do", "x = m.make(1, {})"),
         Step("fail_if", "m.ask(2, x)"),
     ]
     steps = []
     for count in range(4):
-        last = f"n{count}" if count else "root"
-        made = [
+        last_node = f"n{count}" if count else "root"
+        first = [
             Step("do", f"n{i + 1} = m.make({count}, {f'n{i}' if i else 'root'})")
             for i in range(count)
         ]
-        tail = [Step(step.kind, step.text.format(last)) for step in end]
+        tail = [Step(step.kind, step.text.format(last_node)) for step in shared]
         nodes = ("root", *(f"n{i + 1}" for i in range(count)))
-        steps.append([*made, *tail, Step("return", "(x,)", nodes=nodes)])
+        steps.append([*first, *tail, Step("return", "(x,)", nodes=nodes)])
     texts = Automaton({"match": steps}, "tried", "m", "root", ("x",)).function_lines(
         '"""The pattern."""'
     )
@@ -138,13 +143,13 @@ def test_a_part_that_several_alternatives_have_is_written_once() -> None:
 
 
 def test_a_name_that_another_alternative_has_bound_is_none() -> None:
-    """Bound by a way that fails, and read by the next one, in a part that two ways share."""
+    """An alternative that fails may bind a name that the next one reads in a shared part."""
     steps = []
     for number in (0, 1):
         bind = [Step("do", "kind = m.make(2, n1)"), Step("fail_if", "kind is not None")]
-        for way in (bind, []):
-            first = [Step("do", f"n1 = m.make({number}, root)"), *way]
+        for optional in (bind, []):
+            first = [Step("do", f"n1 = m.make({number}, root)"), *optional]
             last = [Step("do", "x = m.make(1, n1)"), Step("fail_if", "x == root")]
             steps.append([*first, *last, Step("return", "(x, kind)", nodes=("root", "n1"))])
-    found = _run(steps, ("x", "kind"), [False])
-    assert found is not None and found.values == ((1, (0, "root")), None)
+    match = _match_merged(steps, ("x", "kind"), [False])
+    assert match is not None and match.values == ((1, (0, "root")), None)

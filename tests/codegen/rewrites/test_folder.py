@@ -1,4 +1,4 @@
-"""The files of specs/rewrites together: names are given once, and what is generated is fresh."""
+"""Files of specs/rewrites have unique names, and the generated files are up to date."""
 
 from __future__ import annotations
 

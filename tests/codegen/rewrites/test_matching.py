@@ -1,5 +1,4 @@
-"""The matchers of the golden files find what their patterns say and nothing else: every case of
-each, run before and after."""
+"""Each case of the golden rewrites matches its pattern, and the rewrite keeps the results."""
 
 from __future__ import annotations
 
@@ -19,17 +18,17 @@ from ortablegen.source.diagnostics import Diagnostics
 from . import golden
 
 
-def _rewrites() -> list[Rewrite]:
-    found: list[Rewrite] = []
+def _load_rewrites() -> list[Rewrite]:
+    rewrites: list[Rewrite] = []
     for path in sorted((golden.HERE / "pass").glob("*.yaml")):
-        found += read_rewrites_text(path.read_text(), path.name, Diagnostics(), BY_TRAIT)
-    return found
+        rewrites += read_rewrites_text(path.read_text(), path.name, Diagnostics(), BY_TRAIT)
+    return rewrites
 
 
 CASES = [
-    pytest.param(rewrite, case, id=f"{rewrite.name}-{place}")
-    for rewrite in _rewrites()
-    for place, case in enumerate(rewrite.cases)
+    pytest.param(rewrite, case, id=f"{rewrite.name}-{index}")
+    for rewrite in _load_rewrites()
+    for index, case in enumerate(rewrite.cases)
 ]
 
 
@@ -40,14 +39,14 @@ def test_a_matcher_finds_its_pattern(rewrite: Rewrite, case: RewriteCase) -> Non
     opset = min(opset_range(rewrite)[1], ORT_MAX_OPSET)
     trial = RewriteTrial(rewrite, case, opset, rewrite.target)
     record = trial.apply(namespace["RULES"])
-    fired = [fired.rule for fired in record.fired]
+    fired = [match.rule for match in record.fired]
     if case.unchanged is None:
         assert fired == [rewrite.name], record.refused
     else:
         assert fired == []
     if case.expect is not None:
-        found = [node.op_type for node in trial.builder.nodes]
-        # an output that is an input keeps its name through an Identity
-        assert [op for op in found if op != "Identity"] == case.expect.split()
-    if rewrite.target is None:  # onnx infers no types of ONNX Runtime's operators
+        op_types = [node.op_type for node in trial.builder.nodes]
+        # a graph output that equals an input goes through an Identity, which keeps its name
+        assert [op for op in op_types if op != "Identity"] == case.expect.split()
+    if rewrite.target is None:  # onnx cannot infer types of ONNX Runtime's operators
         trial.compare()

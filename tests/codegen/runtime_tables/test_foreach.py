@@ -1,4 +1,4 @@
-"""Rows of specs/runtime/foreach.yaml: what they become, and what codegen refuses."""
+"""The code generated from rows of specs/runtime/foreach.yaml, and errors for invalid rows."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SCHEMAS = {
 }
 RECORD = Record(VERSIONS, {k: dict.fromkeys(VERSIONS, k + text) for k, text in SCHEMAS.items()})
 OP = "op: aten::_foreach_add.List"
-GOOD = f'{OP}, each: "add.Tensor(self, other, alpha=alpha)"'
+ROW = f'{OP}, each: "add.Tensor(self, other, alpha=alpha)"'
 
 
-def emitted(tmp_path, *rows, record=RECORD):
+def emit_rows(tmp_path, *rows, record=RECORD):
     path = tmp_path / "foreach.yaml"
     path.write_text("".join(f"- {{{row}}}\n" for row in rows))
     diagnostics = Diagnostics()
@@ -28,7 +28,7 @@ def emitted(tmp_path, *rows, record=RECORD):
 
 
 def test_a_row_is_a_function_with_the_signature_of_its_operator(tmp_path):
-    text, errors = emitted(tmp_path, GOOD)
+    text, errors = emit_rows(tmp_path, ROW)
     assert not errors
     assert "def foreach_add_List(self, other, *, alpha=1):" in text
     assert "aten.add.Tensor(one_self, one_other, alpha=alpha) for one_self, one_other in" in text
@@ -53,14 +53,14 @@ def test_a_row_is_a_function_with_the_signature_of_its_operator(tmp_path):
         (f'{OP}, each: "add.Tensor(self,"', "not an expression: '(' was never closed"),
         (f'{OP}, each: "{"neg(" * 60}self{")" * 60}"', "not an expression: it is nested in more"),
         (f'{OP}, each: "add.Tensor(*self)"', "'*self' is neither an argument nor a call"),
-        (f"{GOOD}, elements: alpha", "elements is a list of arguments"),
-        (f"{GOOD}, elements: [[alpha]]", "elements is a list of arguments"),
-        (f"{GOOD}, unused: alpha", "unused is a mapping from an argument to the reason"),
-        (f'{GOOD}, unused: {{alpha: ""}}', "unused is a mapping from an argument to the reason"),
+        (f"{ROW}, elements: alpha", "elements is a list of arguments"),
+        (f"{ROW}, elements: [[alpha]]", "elements is a list of arguments"),
+        (f"{ROW}, unused: alpha", "unused is a mapping from an argument to the reason"),
+        (f'{ROW}, unused: {{alpha: ""}}', "unused is a mapping from an argument to the reason"),
     ],
 )
 def test_what_codegen_refuses(tmp_path, row, message):
-    _, errors = emitted(tmp_path, row)
+    _, errors = emit_rows(tmp_path, row)
     assert any(message in error for error in errors), errors
 
 
@@ -75,21 +75,20 @@ def test_what_is_no_row(tmp_path):
 
 
 def test_versions_of_torch_have_one_schema(tmp_path):
-    """A function has one signature."""
     key = "aten::_foreach_add.List"
-    other = {**RECORD.texts[key], (2, 15): f"{key}(Tensor[] self, Tensor[] other) -> Tensor[]"}
-    _, errors = emitted(tmp_path, GOOD, record=Record(VERSIONS, {**RECORD.texts, key: other}))
+    texts = {**RECORD.texts[key], (2, 15): f"{key}(Tensor[] self, Tensor[] other) -> Tensor[]"}
+    _, errors = emit_rows(tmp_path, ROW, record=Record(VERSIONS, {**RECORD.texts, key: texts}))
     assert errors[0].startswith("supported versions of torch differ: ")
     assert "alpha=1) -> Tensor[] / " in errors[0] or " / aten::_foreach_add.List(" in errors[0]
 
 
 def test_an_operator_without_a_row_is_named(tmp_path):
-    more = {
+    texts = {
         "aten::_foreach_abs": dict.fromkeys(
             VERSIONS, "aten::_foreach_abs(Tensor[] self) -> Tensor[]"
         )
     }
-    _, errors = emitted(tmp_path, GOOD, record=Record(VERSIONS, {**RECORD.texts, **more}))
+    _, errors = emit_rows(tmp_path, ROW, record=Record(VERSIONS, {**RECORD.texts, **texts}))
     assert errors == ["no row for aten::_foreach_abs"]
-    _, errors = emitted(tmp_path, GOOD, GOOD)
+    _, errors = emit_rows(tmp_path, ROW, ROW)
     assert errors == ["a second row for 'aten::_foreach_add.List'"]

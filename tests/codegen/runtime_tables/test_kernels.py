@@ -1,4 +1,4 @@
-"""The kernel table is what the installed runtime lists, and true for sessions of one node."""
+"""The kernel table equals the installed runtime's list and holds for sessions of one node."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ortablegen.schemas.onnx import Formal, OnnxSchema, recorded_versions, schem
 
 _ROOT = Path(__file__).parents[3]
 _TABLE = _ROOT / "specs" / "runtime" / "kernels_cpu.yaml"
-_SAMPLES = [
+_OPERATORS = [
     ("Abs", 1), ("Add", 2), ("And", 2), ("Acos", 1), ("Clip", 3), ("Concat", 2), ("Cos", 1),
     ("CumSum", 2), ("Div", 2), ("Elu", 1), ("Equal", 2), ("Erf", 1), ("Exp", 1), ("Gemm", 2),
     ("GatherElements", 2), ("Greater", 2), ("HardSwish", 1), ("Identity", 1),
@@ -38,67 +38,68 @@ _SAMPLES = [
 ]  # fmt: skip
 
 
-# Rows whose types a newer ONNX Runtime lists no more, though it runs them: why, and the inputs with
-# which a session of one node loads, which `test_what_is_listed_no_more_still_runs` shows.
-_STILL_RUNS = {
+# Rows whose types a newer ONNX Runtime no longer lists but still runs: the reason, and inputs with
+# which a session of one node loads (see `test_what_is_listed_no_more_still_runs`).
+_UNLISTED_BUT_RUNS = {
     ("Attention", "", 25): (
-        "its body was measured with all inputs at once, of which 1.32 refuses a cache of keys"
-        " beside nonpad_kv_seqlen",
+        "its function body was measured with all inputs, but 1.32 rejects a key cache"
+        " together with nonpad_kv_seqlen",
         (("Q", "T1"), ("K", "T1"), ("V", "T2"), ("attn_mask", "U")),
     ),
 }
 
 
 def _is_recorded() -> bool:
-    """Whether the installed ONNX Runtime is the version that the table was read from."""
+    """Whether the table was read from the installed version of ONNX Runtime."""
     recorded = recorded_versions()["onnxruntime"]
     return onnxruntime.__version__.split(".")[:2] == recorded.split(".")[:2]
 
 
 def test_table_is_what_the_installed_runtime_lists() -> None:
-    """The oldest supported version is the one that was read. A newer one has what the table lists:
-    what it has besides is not used, a value is cast where it need not be."""
-    found = read_kernels(numbers=False)  # `test_precision.py` is about these
-    recorded, installed = yaml.safe_load(_TABLE.read_text()), yaml.safe_load(found)
+    """The table equals the list of the recorded version, and newer versions have these kernels."""
+    installed_table = read_kernels(numbers=False)  # `test_precision.py` tests the numbers
+    recorded, installed = yaml.safe_load(_TABLE.read_text()), yaml.safe_load(installed_table)
     if _is_recorded():
-        here = [{key: value for key, value in row.items() if key != "numbers"} for row in recorded]
-        assert here == installed, "run `python -m ortablegen kernels`"
-    lost = _lost(recorded, installed)
-    assert lost.keys() <= (set() if _is_recorded() else _STILL_RUNS.keys()), lost
+        rows = [{key: value for key, value in row.items() if key != "numbers"} for row in recorded]
+        assert rows == installed, "run `python -m ortablegen kernels`"
+    lost = _find_missing(recorded, installed)
+    assert lost.keys() <= (set() if _is_recorded() else _UNLISTED_BUT_RUNS.keys()), lost
 
 
-def _lost(recorded: list[dict], installed: list[dict]) -> dict[tuple[str, str, int], list[dict]]:
-    """What rows of the table list and the installed runtime does not."""
+def _find_missing(
+    recorded: list[dict], installed: list[dict]
+) -> dict[tuple[str, str, int], list[dict]]:
+    """Return the types that the table lists and the installed runtime does not, by row."""
     rows: dict[tuple[str, str, int], list[dict]] = {}
     for row in installed:
         rows.setdefault((row["op"], row.get("domain", ""), row["since"]), []).append(row)
-    found: dict[tuple[str, str, int], list[dict]] = {}
+    missing: dict[tuple[str, str, int], list[dict]] = {}
     for row in recorded:
         key = (row["op"], row.get("domain", ""), row["since"])
         opset = row.get("opset", row["since"])
-        newer = [each for each in rows.get(key, []) if each.get("opset", each["since"]) <= opset]
+        newer = [new for new in rows.get(key, []) if new.get("opset", new["since"]) <= opset]
         kernels = [] if not newer else newer[-1]["kernels"] + newer[-1].get("functions", [])
         for kernel in row["kernels"] + row.get("functions", []):
             for types in itertools.product(*kernel.values()):
                 binding = dict(zip(kernel, types, strict=True))
-                if not any(_runs(each, binding) for each in kernels):
-                    found.setdefault(key, []).append(binding)
-    return found
+                if not any(_accepts_types(candidate, binding) for candidate in kernels):
+                    missing.setdefault(key, []).append(binding)
+    return missing
 
 
-def _runs(kernel: dict[str, list[str]], binding: dict[str, str]) -> bool:
-    """Whether a kernel takes these types; a parameter that it does not name may be any."""
+def _accepts_types(kernel: dict[str, list[str]], binding: dict[str, str]) -> bool:
+    """Whether a kernel takes these types; a parameter that it does not name takes any type."""
     return all(binding.get(name, types[0]) in types for name, types in kernel.items())
 
 
-@pytest.mark.parametrize(("op", "domain", "since"), _STILL_RUNS)
+@pytest.mark.parametrize(("op", "domain", "since"), _UNLISTED_BUT_RUNS)
 @pytest.mark.parametrize("opset", [25, 26])
 def test_what_is_listed_no_more_still_runs(op: str, domain: str, since: int, opset: int) -> None:
-    """With every type that the table lists, with and without the optional inputs of these."""
-    _, formals = _STILL_RUNS[op, domain, since]
+    """Sessions load with each listed type, with and without the optional inputs."""
+    _, formals = _UNLISTED_BUT_RUNS[op, domain, since]
     schema = schema_at(op, domain, since)
     assert schema is not None and schema.since == since
-    required = [pair for pair in formals if not _formal(schema, pair[0]).optional]
+    required = [pair for pair in formals if not _find_input(schema, pair[0]).optional]
     numbers = {name: number for number, name in dtypes.NAMES.items()}
     row = next(
         row
@@ -107,15 +108,15 @@ def test_what_is_listed_no_more_still_runs(op: str, domain: str, since: int, ops
     )
     for kernel in row["kernels"] + row.get("functions", []):
         for types in itertools.product(*kernel.values()):
-            binding = dict(zip(kernel, (numbers[each] for each in types), strict=True))
-            for given in (required, formals):
-                assert _session_loads(op, [binding[kind] for _, kind in given], opset), binding
+            binding = dict(zip(kernel, (numbers[type_name] for type_name in types), strict=True))
+            for inputs in (required, formals):
+                assert _session_loads(op, [binding[kind] for _, kind in inputs], opset), binding
 
 
-def _formal(schema: OnnxSchema, name: str) -> Formal:
-    at = schema.input_index(name)
-    assert at is not None
-    return schema.inputs[at]
+def _find_input(schema: OnnxSchema, name: str) -> Formal:
+    index = schema.input_index(name)
+    assert index is not None
+    return schema.inputs[index]
 
 
 def test_generated_look_up_is_fresh() -> None:
@@ -125,11 +126,11 @@ def test_generated_look_up_is_fresh() -> None:
 
 def _session_loads(op: str, types: list[int], opset: int) -> bool:
     names = [f"x{k}" for k in range(len(types))]
-    given = [helper.make_tensor_value_info(n, t, None) for n, t in zip(names, types, strict=True)]
+    infos = [helper.make_tensor_value_info(n, t, None) for n, t in zip(names, types, strict=True)]
     graph = helper.make_graph(
         [helper.make_node(op, names, ["y"], **_ATTRS.get(op, {}))],
         "g",
-        given,
+        infos,
         [helper.make_empty_tensor_value_info("y")],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
@@ -148,33 +149,32 @@ def _session_loads(op: str, types: list[int], opset: int) -> bool:
 _ATTRS: dict[str, dict[str, object]] = {"Concat": {"axis": 0}, "Mod": {"fmod": 1}}
 
 
-def _entry(op: str, opset: int) -> tuple:
+def _kernel_entry(op: str, opset: int) -> tuple:
     return [e for e in KERNELS_CPU[op] if e[0] <= opset][-1]
 
 
 @pytest.mark.parametrize("opset", [18, 22, 26])
-@pytest.mark.parametrize(("op", "count"), _SAMPLES, ids=lambda v: str(v))
+@pytest.mark.parametrize(("op", "count"), _OPERATORS, ids=lambda v: str(v))
 def test_table_says_what_a_session_does(op: str, count: int, opset: int) -> None:
-    _, inputs, _, legal, kernels = _entry(op, opset)
+    _, inputs, _, legal, kernels = _kernel_entry(op, opset)
     formals = [inputs[min(k, len(inputs) - 1)] for k in range(count)]
     params = sorted({p.rstrip("*") for p in formals if isinstance(p, str)})
     for dtype in (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 16):
-        # the first parameter takes the type, the others the first that some kernel and the schema
-        # allow
+        # the first type parameter is `dtype`, the others a type that a kernel and the schema allow
         binding = {
-            p: (dtype if k == 0 else _other(p, legal, kernels)) for k, p in enumerate(params)
+            p: (dtype if k == 0 else _select_type(p, legal, kernels)) for k, p in enumerate(params)
         }
         if any(t not in legal[p] for p, t in binding.items()):
             continue
         types = [binding[p.rstrip("*")] if isinstance(p, str) else p for p in formals]
         expected = any(is_match(k, binding) for k in kernels)
         loads = _session_loads(op, types, opset)
-        if loads and dtype in HALF_DTYPES and _has_body(op, opset):
-            continue  # it may run and be listed as `rounds`
+        if loads and dtype in HALF_DTYPES and _has_function_body(op, opset):
+            continue  # the session may run a function body that the table rejects because it rounds
         assert loads == expected, (op, opset, dtypes.name(dtype))
 
 
-def _has_body(op: str, opset: int) -> bool:
+def _has_function_body(op: str, opset: int) -> bool:
     schema = onnx.defs.get_schema(op, opset)
     return schema.has_function or schema.has_context_dependent_function
 
@@ -183,19 +183,19 @@ def _has_body(op: str, opset: int) -> bool:
 @pytest.mark.parametrize("op", ["Softplus", "Mish", "HardSwish", "ReduceLogSumExp"])
 @pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16])
 def test_a_half_float_goes_through_no_body_that_rounds(op: str, dtype: int, opset: int) -> None:
-    *_, kernels = _entry(op, opset)
-    body = any(is_match(k, {"T": dtype}) for k in kernels)
-    assert not body or opset > 18
+    *_, kernels = _kernel_entry(op, opset)
+    listed = any(is_match(k, {"T": dtype}) for k in kernels)
+    assert not listed or opset > 18
     wide = dtypes.float32
-    assert choose_casts(KERNELS_CPU, op, opset, [dtype], [dtype]) == ({} if body else {0: wide})
+    assert choose_casts(KERNELS_CPU, op, opset, [dtype], [dtype]) == ({} if listed else {0: wide})
 
 
-def _other(
+def _select_type(
     param: str, legal: dict[str, tuple[int, ...]], kernels: tuple[dict[str, tuple[int, ...]], ...]
 ) -> int:
-    run = [t for k in kernels for t in k.get(param, legal[param])]
+    listed = [t for k in kernels for t in k.get(param, legal[param])]
     return next(
-        (t for t in (7, 9, 1, *run) if t in legal[param] and t in (run or legal[param])),
+        (t for t in (7, 9, 1, *listed) if t in legal[param] and t in (listed or legal[param])),
         legal[param][0],
     )
 
@@ -211,8 +211,8 @@ def test_kernels_that_differ_in_one_parameter_are_joined() -> None:
     assert merge_kernels([{"T": (1,), "U": (7,)}, {"T": (11,), "U": (7,)}]) == [
         {"T": (1, 11), "U": (7,)}
     ]
-    apart = [{"T": (1,), "U": (1,)}, {"T": (11,), "U": (11,)}]
-    assert merge_kernels(apart) == apart
+    separate = [{"T": (1,), "U": (1,)}, {"T": (11,), "U": (11,)}]
+    assert merge_kernels(separate) == separate
     assert merge_kernels([{"T": (1,)}, {"T": (1,)}]) == [{"T": (1,)}]
 
 
@@ -237,5 +237,5 @@ def test_widening_keeps_every_value() -> None:
 
 
 def test_a_version_without_kernels_hides_the_older_one() -> None:
-    assert _entry("GlobalLpPool", 21)[4] != ()
-    assert _entry("GlobalLpPool", 22)[4] == ()
+    assert _kernel_entry("GlobalLpPool", 21)[4] != ()
+    assert _kernel_entry("GlobalLpPool", 22)[4] == ()

@@ -1,6 +1,8 @@
-"""What the kernel table says about numbers is what the installed ONNX Runtime does: a sample of the
-operators here, all of them in `tests/sweeps/test_kernel_numbers.py`. Where a newer version differs,
-`kernel_fixes.yaml` says so."""
+"""The numeric deviations in the kernel table are those of the installed ONNX Runtime.
+
+These tests run a sample of the operators; `tests/sweeps/test_kernel_numbers.py` runs all of them.
+`kernel_fixes.yaml` lists what newer versions of ONNX Runtime fix.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,13 @@ from ortablegen.schemas.onnx import versions_between
 
 _SPECS = Path(__file__).parents[3] / "specs" / "runtime"
 _ROWS = yaml.safe_load((_SPECS / "kernels_cpu.yaml").read_text())
-_MENDED = yaml.safe_load((_SPECS / "kernel_fixes.yaml").read_text()) or []
+_FIXES = yaml.safe_load((_SPECS / "kernel_fixes.yaml").read_text()) or []
 _SAMPLE = (
     "ArgMax", "Clip", "Erf", "GRU", "Gemm", "LSTM", "LogSoftmax", "MaxPool", "Mod", "Range",
     "ReduceMax", "ReduceSum", "Relu", "ScatterND", "Sign", "Softplus", "TopK", "Where",
 )  # fmt: skip
-# Operators of the standard domain with kernels that nothing is fed to: the number only shrinks.
-_UNMEASURED = 97
+# Number of operators of the standard domain whose kernels are not measured; it may only shrink.
+_MAX_UNMEASURED = 97
 
 
 def _key(row: Mapping[str, Any]) -> tuple[str, int, int]:
@@ -39,44 +41,44 @@ def _version(text: str) -> tuple[int, ...]:
 
 def _expected(row: Mapping[str, Any]) -> set[tuple[str, ...]]:
     installed = _version(onnxruntime.__version__)
-    gone = {
+    fixed = {
         text
-        for each in _MENDED
-        if _key(each) == _key(row) and _version(each["onnxruntime"]) <= installed
-        for text in each["fixed"]
+        for fix in _FIXES
+        if _key(fix) == _key(row) and _version(fix["onnxruntime"]) <= installed
+        for text in fix["fixed"]
     }
-    return {each for each in flatten_numbers(row["numbers"]) if " ".join(each) not in gone}
+    return {words for words in flatten_numbers(row["numbers"]) if " ".join(words) not in fixed}
 
 
 def compare(rows: list[Mapping[str, Any]]) -> None:
-    """Lines of the table against the installed kernels."""
+    """Compare rows of the table with measurements of the installed kernels."""
     for row in rows:
         schema = next(s for s in versions_between(row["op"]) if s.since == row["since"])
-        found = measure_numbers(row, schema)
-        assert found is not None, f"{_key(row)} runs no more"
-        assert found == _expected(row), (
-            f"{_key(row)}: run `python -m ortablegen kernels`, or `kernel-fixes` under a newer one"
+        deviations = measure_numbers(row, schema)
+        assert deviations is not None, f"{_key(row)} no longer runs"
+        assert deviations == _expected(row), (
+            f"{_key(row)}: run `python -m ortablegen kernels`, or `kernel-fixes` for newer versions"
         )
 
 
-def measured() -> list[Mapping[str, Any]]:
-    """The lines of the table that say something of numbers."""
+def load_measured_rows() -> list[Mapping[str, Any]]:
+    """Return the rows of the table that list numeric deviations."""
     return [row for row in _ROWS if "numbers" in row]
 
 
 def test_the_table_says_what_a_sample_of_kernels_does() -> None:
-    compare([row for row in measured() if row["op"] in _SAMPLE])
+    compare([row for row in load_measured_rows() if row["op"] in _SAMPLE])
 
 
 def test_what_is_not_measured_only_shrinks() -> None:
-    own = [row for row in _ROWS if not row.get("domain")]
-    unmeasured = {row["op"] for row in own} - {row["op"] for row in measured()}
-    assert len(unmeasured) <= _UNMEASURED, sorted(unmeasured)
+    rows = [row for row in _ROWS if not row.get("domain")]
+    unmeasured = {row["op"] for row in rows} - {row["op"] for row in load_measured_rows()}
+    assert len(unmeasured) <= _MAX_UNMEASURED, sorted(unmeasured)
     assert not unmeasured & (PROBES.keys() | VARIANTS.keys())
 
 
 @pytest.mark.parametrize(
-    ("got", "wanted", "word"),
+    ("result", "expected", "deviation"),
     [
         (np.array([2**53 + 2]), np.array([2**53 + 1], object), "via double"),
         (np.array([2**25]), np.array([2**25 + 1], object), "via float"),
@@ -92,8 +94,8 @@ def test_what_is_not_measured_only_shrinks() -> None:
     ],
 )
 def test_a_result_is_judged_by_what_is_wrong_with_it(
-    got: np.ndarray, wanted: np.ndarray, word: str | None
+    result: np.ndarray, expected: np.ndarray, deviation: str | None
 ) -> None:
-    probe = Probe((got,), lambda _: wanted)
-    assert classify_result(probe, got) == ({word} if word else set())
-    assert word is None or word in DEVIATIONS
+    probe = Probe((result,), lambda _: expected)
+    assert classify_result(probe, result) == ({deviation} if deviation else set())
+    assert deviation is None or deviation in DEVIATIONS

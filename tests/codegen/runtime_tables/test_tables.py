@@ -1,6 +1,4 @@
-"""Small tables of specs/runtime: decompositions, optimizers, settings of sessions.
-
-What their rows become, and what codegen refuses, at the line where it stands."""
+"""Tables of specs/runtime: decompositions, optimizers, session settings, operator costs."""
 
 from __future__ import annotations
 
@@ -25,19 +23,19 @@ OLD = "{op: aten::old, why: it is exact}"
 SETTING = "name: n, range: [0, 4], about: a, source: s"
 
 
-def _written(tmp_path: Path, name: str, rows: tuple[str, ...]) -> Path:
+def _write_rows(tmp_path: Path, name: str, rows: tuple[str, ...]) -> Path:
     path = tmp_path / name
     path.write_text("".join(f"- {row}\n" for row in rows))
     return path
 
 
-def _at(diagnostics: Diagnostics) -> list[tuple[int, str]]:
+def _list_errors(diagnostics: Diagnostics) -> list[tuple[int, str]]:
     return [(error.span.line, error.message) for error in diagnostics.errors]
 
 
 def test_operators_that_torch_decomposes(tmp_path: Path) -> None:
     diagnostics = Diagnostics()
-    path = _written(tmp_path, "decompositions.yaml", (OLD,))
+    path = _write_rows(tmp_path, "decompositions.yaml", (OLD,))
     (text,) = emit_decompositions(path, diagnostics, RECORD).values()
     assert not diagnostics.errors
     assert text.endswith('DECOMPOSE: tuple[str, ...] = (\n    "aten::old",\n)\n')
@@ -57,14 +55,14 @@ def test_operators_that_torch_decomposes(tmp_path: Path) -> None:
 )
 def test_no_operator_that_torch_decomposes(tmp_path: Path, row: str, message: str) -> None:
     diagnostics = Diagnostics()
-    emit_decompositions(_written(tmp_path, "d.yaml", (OLD, row)), diagnostics, RECORD)
-    assert (2, message) in _at(diagnostics)
+    emit_decompositions(_write_rows(tmp_path, "d.yaml", (OLD, row)), diagnostics, RECORD)
+    assert (2, message) in _list_errors(diagnostics)
 
 
 def test_an_optimizer(tmp_path: Path) -> None:
     diagnostics = Diagnostics()
     rows = ("{name: A, class: B, level: 1, verdict: idle, why: off}",)
-    path = _written(tmp_path, "optimizers.yaml", rows)
+    path = _write_rows(tmp_path, "optimizers.yaml", rows)
     assert read_optimizers(path, diagnostics) == [
         Optimizer("A", "1", "idle", why="off", type_name="B")
     ]
@@ -94,18 +92,18 @@ def test_an_optimizer(tmp_path: Path) -> None:
 )
 def test_no_optimizer(tmp_path: Path, row: str, message: str) -> None:
     diagnostics = Diagnostics()
-    path = _written(tmp_path, "optimizers.yaml", ("{name: A, level: 1, verdict: safe}", row))
+    path = _write_rows(tmp_path, "optimizers.yaml", ("{name: A, level: 1, verdict: safe}", row))
     assert len(read_optimizers(path, diagnostics)) == 1
-    ((line, found),) = _at(diagnostics)
-    assert line == 2 and message in found
+    ((line, error),) = _list_errors(diagnostics)
+    assert line == 2 and message in error
 
 
 def test_a_setting_of_sessions(tmp_path: Path) -> None:
     diagnostics = Diagnostics()
     rows = (f"{{{SETTING}, usual: 0, training: torch, search: [1, 4]}}",)
-    path = _written(tmp_path, "session.yaml", rows)
-    wanted = Setting("n", (0, 4), "0", "", "torch", (1, 4), "a", "s")
-    assert read_settings(path, diagnostics) == [wanted]
+    path = _write_rows(tmp_path, "session.yaml", rows)
+    expected = Setting("n", (0, 4), "0", "", "torch", (1, 4), "a", "s")
+    assert read_settings(path, diagnostics) == [expected]
     assert not diagnostics.errors
 
 
@@ -129,10 +127,10 @@ def test_a_setting_of_sessions(tmp_path: Path) -> None:
 )
 def test_no_setting_of_sessions(tmp_path: Path, row: str, message: str) -> None:
     diagnostics = Diagnostics()
-    path = _written(tmp_path, "session.yaml", (f"{{{SETTING}}}", row))
+    path = _write_rows(tmp_path, "session.yaml", (f"{{{SETTING}}}", row))
     assert len(read_settings(path, diagnostics)) == 1
-    ((line, found),) = _at(diagnostics)
-    assert line == 2 and message in found
+    ((line, error),) = _list_errors(diagnostics)
+    assert line == 2 and message in error
 
 
 COST = "{op: aten::new, dtype: float32, from: 1000, ratio: 12}"
@@ -142,7 +140,7 @@ def test_costly_operators_by_dtype(tmp_path: Path) -> None:
     diagnostics = Diagnostics()
     general = "{op: '*', dtype: b, from: 9, ratio: 2, why: most}"
     rows = (COST, COST.replace("float32", "bool"), "{op: aten::old, dtype: b, ratio: 2, why: few}")
-    path = _written(tmp_path, "operator_cost.yaml", (*rows, general))
+    path = _write_rows(tmp_path, "operator_cost.yaml", (*rows, general))
     (text,) = emit_operator_costs(path, diagnostics, RECORD).values()
     assert not diagnostics.errors
     row = '"aten::new": {"bool": (1000, 12), "float32": (1000, 12)}'
@@ -162,5 +160,5 @@ def test_costly_operators_by_dtype(tmp_path: Path) -> None:
 )
 def test_no_costly_operator(tmp_path: Path, row: str, message: str) -> None:
     diagnostics = Diagnostics()
-    emit_operator_costs(_written(tmp_path, "c.yaml", (COST, row)), diagnostics, RECORD)
-    assert message in [text for _, text in _at(diagnostics)]
+    emit_operator_costs(_write_rows(tmp_path, "c.yaml", (COST, row)), diagnostics, RECORD)
+    assert message in [text for _, text in _list_errors(diagnostics)]

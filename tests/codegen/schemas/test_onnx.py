@@ -1,5 +1,4 @@
-"""Queries over operator schemas: which version is in force where, what it takes, and where the
-ceiling is."""
+"""ONNX operator schemas: their versions and signatures, the record, and the newest opset."""
 
 from __future__ import annotations
 
@@ -28,38 +27,40 @@ from ortablegen.schemas.onnx import (
 )
 
 
-def _lost(before: OnnxSchema, after: OnnxSchema) -> list[str]:
-    """What a node that ``before`` allows may use and ``after`` has no more; nothing where the newer
-    schema only adds optional inputs, outputs, attributes and types."""
-    said = []
-    for what, old, new in (
+def _find_lost(before: OnnxSchema, after: OnnxSchema) -> list[str]:
+    """Return what nodes may use with schema ``before`` and not with ``after``.
+
+    The list is empty if ``after`` only adds optional inputs, outputs, attributes and types.
+    """
+    diff = []
+    for role, old, new in (
         ("input", before.inputs, after.inputs),
         ("output", before.outputs, after.outputs),
     ):
-        said += [f"{what} {a.name}" for a, b in _beside(old, new) if b is None or a.name != b.name]
-        said += [
-            f"{what} {a.name}: {kind}"
-            for a, b in _beside(old, new)
+        diff += [f"{role} {a.name}" for a, b in _align(old, new) if b is None or a.name != b.name]
+        diff += [
+            f"{role} {a.name}: {type_name}"
+            for a, b in _align(old, new)
             if b is not None
-            for kind in sorted(set(before.allowed(a.type)) - set(after.allowed(b.type)))
+            for type_name in sorted(set(before.allowed(a.type)) - set(after.allowed(b.type)))
         ]
     if after.min_inputs > before.min_inputs or after.min_outputs > before.min_outputs:
-        said.append("inputs or outputs that were optional")
+        diff.append("inputs or outputs that were optional")
     newer = {attribute.name: attribute for attribute in after.attributes}
     older = {attribute.name: attribute for attribute in before.attributes}
-    said += [f"attribute {name}" for name, each in older.items() if newer.get(name) != each]
-    said += [f"no attribute {n}" for n, each in newer.items() if each.required and n not in older]
-    return said
+    diff += [f"attribute {name}" for name, spec in older.items() if newer.get(name) != spec]
+    diff += [f"no attribute {n}" for n, spec in newer.items() if spec.required and n not in older]
+    return diff
 
 
-def _beside(old: tuple[Formal, ...], new: tuple[Formal, ...]) -> list[tuple[Formal, Formal | None]]:
-    return [(each, new[at] if at < len(new) else None) for at, each in enumerate(old)]
+def _align(old: tuple[Formal, ...], new: tuple[Formal, ...]) -> list[tuple[Formal, Formal | None]]:
+    return [(formal, new[index] if index < len(new) else None) for index, formal in enumerate(old)]
 
 
 def _loads(opset: int) -> bool:
-    value = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1]) for n in "xy"]
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1]) for n in "xy"]
     graph = helper.make_graph(
-        [helper.make_node("Identity", ["x"], ["y"])], "g", value[:1], value[1:]
+        [helper.make_node("Identity", ["x"], ["y"])], "g", values[:1], values[1:]
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
     options = onnxruntime.SessionOptions()
@@ -82,8 +83,8 @@ def test_ceiling_is_the_newest_opset_that_the_oldest_supported_runtime_loads() -
 def test_schema_in_force_is_the_last_one_up_to_the_opset() -> None:
     assert [s.since for s in versions_between("Cast")] == [13, 19, 21, 23, 24, 25]
     assert [s.since for s in versions_between("Cast", "", 19, 22)] == [19, 21]
-    found = schema_at("Cast", "", 20)
-    assert found is not None and found.since == 19
+    schema = schema_at("Cast", "", 20)
+    assert schema is not None and schema.since == 19
     assert schema_at("Gelu", "", 19) is None
     assert schema_at("Nonsense") is None
     assert versions_between("LinearAttention") == ()
@@ -135,66 +136,65 @@ def _minor(version: str) -> list[str]:
 
 
 def test_the_record_is_what_is_installed_or_older() -> None:
-    """Packages of the recorded versions have these schemas; newer ones take every node that the
-    record allows."""
+    """Packages of the recorded versions have equal schemas, newer ones compatible schemas."""
     installed, versions = installed_history(), recorded_versions()
-    same = {
+    is_recorded = {
         name: _minor(package.__version__) == _minor(versions[name])
         for name, package in (("onnx", onnx), ("onnxruntime", onnxruntime))
     }
-    wrong = []
+    problems = []
     for key, schemas in recorded_schemas().items():
         package = "onnx" if onnx.defs.has(*key) else "onnxruntime"
         for schema in schemas:
-            found = next((s for s in installed.get(key, ()) if s.since == schema.since), None)
-            if found is None:
-                wrong.append(f"{key_of(*key)}-{schema.since} is gone")
-            elif found != schema:
-                said = ["it differs"] if same[package] else _lost(schema, found)
-                wrong += [f"{key_of(*key)}-{schema.since}: {each}" for each in said]
-    assert wrong == [], "run `python -m ortablegen kernels` with the oldest supported versions"
+            current = next((s for s in installed.get(key, ()) if s.since == schema.since), None)
+            if current is None:
+                problems.append(f"{key_of(*key)}-{schema.since} no longer exists")
+            elif current != schema:
+                diff = ["it differs"] if is_recorded[package] else _find_lost(schema, current)
+                problems += [f"{key_of(*key)}-{schema.since}: {change}" for change in diff]
+    assert problems == [], "run `python -m ortablegen kernels` with the oldest supported versions"
 
 
 def test_the_record_is_read_as_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    schemas = [schema for found in recorded_schemas().values() for schema in found]
+    schemas = [schema for group in recorded_schemas().values() for schema in group]
     versions = recorded_versions()
     monkeypatch.setattr("ortablegen.schemas.onnx.PATH", tmp_path / "written.jsonl")
     write_record(schemas, versions)
     assert (tmp_path / "written.jsonl").read_text() == PATH.read_text()
-    assert [schema for found in recorded_schemas().values() for schema in found] == schemas
+    assert [schema for group in recorded_schemas().values() for schema in group] == schemas
     recorded_schemas.cache_clear()
 
 
 def test_what_a_newer_schema_takes_away_is_named() -> None:
     gemm = schema_at("Gemm")
     assert gemm is not None
-    more = replace(
+    newer = replace(
         gemm,
         inputs=(*gemm.inputs, Formal("D", "T", optional=True)),
         max_inputs=4,
         type_params=tuple((name, (*types, "tensor(bool)")) for name, types in gemm.type_params),
     )
-    assert _lost(gemm, more) == []
-    assert _lost(more, gemm) == ["input D", *(f"input {n}: tensor(bool)" for n in "ABC"),
+    assert _find_lost(gemm, newer) == []
+    assert _find_lost(newer, gemm) == ["input D", *(f"input {n}: tensor(bool)" for n in "ABC"),
                                 "output Y: tensor(bool)"]  # fmt: skip
-    assert _lost(gemm, replace(gemm, attributes=gemm.attributes[1:])) == ["attribute alpha"]
-    assert _lost(gemm, replace(gemm, min_inputs=3)) == ["inputs or outputs that were optional"]
+    assert _find_lost(gemm, replace(gemm, attributes=gemm.attributes[1:])) == ["attribute alpha"]
+    assert _find_lost(gemm, replace(gemm, min_inputs=3)) == ["inputs or outputs that were optional"]
 
 
 def test_an_operator_of_a_newer_runtime_is_known_to_specs_of_users(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def known(op: str, domain: str) -> OnnxSchema | None:
+    def find_schema(op: str, domain: str) -> OnnxSchema | None:
         schema_at.cache_clear()
         return schema_at(op, domain)
 
-    gelu = known("Gelu", onnx_schemas.MICROSOFT)
+    gelu = find_schema("Gelu", onnx_schemas.MICROSOFT)
     assert gelu is not None
     newer = {("Newer", onnx_schemas.MICROSOFT): (replace(gelu, op="Newer"),)}
     monkeypatch.setattr(onnx_schemas, "installed_history", lambda: newer)
-    assert known("Newer", onnx_schemas.MICROSOFT) == replace(gelu, op="Newer")
-    assert known("Newest", onnx_schemas.MICROSOFT) is None
+    assert find_schema("Newer", onnx_schemas.MICROSOFT) == replace(gelu, op="Newer")
+    assert find_schema("Newest", onnx_schemas.MICROSOFT) is None
     assert "Newer" not in operators(onnx_schemas.MICROSOFT)
     schema_at.cache_clear()

@@ -1,5 +1,4 @@
-"""What specs say of torch's versions: ranges, the recorded schemas, and that these are what is
-installed."""
+"""Ranges of torch versions in specs, and the record of torch's schemas."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ VERSIONS = [(2, minor) for minor in range(12, 18)] + [(3, 0)]
 
 
 @pytest.mark.parametrize(
-    ("text", "held"),
+    ("text", "contained"),
     [
         ("<2.15", [(2, 12), (2, 13), (2, 14)]),
         ("<=2.13", [(2, 12), (2, 13)]),
@@ -54,14 +53,14 @@ VERSIONS = [(2, minor) for minor in range(12, 18)] + [(3, 0)]
         (">= 2.14,!=2.15,<3.0", [(2, 14), (2, 16), (2, 17)]),
     ],
 )
-def test_a_range_holds_these_versions(text: str, held: list[tuple[int, int]]) -> None:
+def test_a_range_holds_these_versions(text: str, contained: list[tuple[int, int]]) -> None:
     span = parse_range(text)
     assert span is not None
-    assert [version for version in VERSIONS if span.contains(version)] == held
+    assert [version for version in VERSIONS if span.contains(version)] == contained
     assert parse_range(str(span)) == span
-    # the generated condition asks the same
+    # the generated condition holds for the same versions
     code = span.condition("TORCH")
-    assert [version for version in VERSIONS if eval(code, {"TORCH": version})] == held
+    assert [version for version in VERSIONS if eval(code, {"TORCH": version})] == contained
     assert span.suffix().isidentifier()
 
 
@@ -72,9 +71,9 @@ def test_what_is_no_range(text: str) -> None:
 
 def test_ranges_meet_and_cover() -> None:
     def span(text: str):
-        found = parse_range(text)
-        assert found is not None
-        return found
+        version_range = parse_range(text)
+        assert version_range is not None
+        return version_range
 
     assert meet([span("<2.15"), span(">=2.15")]) is None
     assert meet([span("<=2.15"), span(">=2.15")]) == (2, 15)
@@ -86,14 +85,14 @@ def test_ranges_meet_and_cover() -> None:
     assert covers(span("<2.15"), span("<2.14")) and not covers(span("<2.14"), span("<2.15"))
     assert covers(span(">=2.14"), span(">=2.14, !=2.16"))
     assert not covers(span("!=2.16"), span(">=2.14"))
-    every = [(2, 13), (2, 14), (2, 15)]
-    assert format_range([(2, 13)], every) == "<2.14"
-    assert format_range([(2, 14), (2, 15)], every) == ">=2.14"
-    assert format_range([(2, 14)], every) is None
+    versions = [(2, 13), (2, 14), (2, 15)]
+    assert format_range([(2, 13)], versions) == "<2.14"
+    assert format_range([(2, 14), (2, 15)], versions) == ">=2.14"
+    assert format_range([(2, 14)], versions) is None
 
 
 def test_the_record_is_what_is_installed() -> None:
-    """Fails where a torch of a recorded version differs from its record: names each overload."""
+    """The installed torch, if its version is recorded, has the recorded schemas."""
     if installed_torch() not in RECORD.versions:
         pytest.skip(f"torch {format_version(installed_torch())} is not recorded")
     assert compare_installed(RECORD) == []
@@ -102,15 +101,15 @@ def test_the_record_is_what_is_installed() -> None:
 
 
 def test_a_parsed_schema_is_the_registered_one() -> None:
-    """What codegen makes of a text does not depend on whether torch has the operator."""
-    wrong = [
+    """Codegen gives the same result whether or not torch registers the operator."""
+    differing = [
         key
         for key, text in installed_schemas().items()
         if (registered := registered_schema(key)) is not None
         and from_torch_schema(parsed_schema(text)) != from_torch_schema(registered)
         and "|" not in text  # torch prints a set of aliases in any order
     ]
-    assert wrong == []
+    assert differing == []
 
 
 def test_a_record_is_read_as_it_is_written() -> None:
@@ -126,16 +125,16 @@ def test_a_record_is_read_as_it_is_written() -> None:
         "[2.14] aten::b.c() -> bool",
     ]
     assert parse_record(render_record(both)) == both
-    # a version is replaced in full, and one that the first line leaves out is forgotten
-    again = both.with_version((2, 14), {"aten::a": "aten::a(Tensor y) -> Tensor"})
-    assert again.of((2, 14)) == {"aten::a": "aten::a(Tensor y) -> Tensor"}
-    assert "[2.14 2.15] aten::a(Tensor y) -> Tensor" in render_record(again)
-    shorter = parse_record(render_record(again).replace("versions: 2.13 ", "versions: "))
+    # `with_version` replaces a version in full; versions missing in the first line are dropped
+    replaced = both.with_version((2, 14), {"aten::a": "aten::a(Tensor y) -> Tensor"})
+    assert replaced.of((2, 14)) == {"aten::a": "aten::a(Tensor y) -> Tensor"}
+    assert "[2.14 2.15] aten::a(Tensor y) -> Tensor" in render_record(replaced)
+    shorter = parse_record(render_record(replaced).replace("versions: 2.13 ", "versions: "))
     assert render_record(shorter).splitlines()[-1] == "aten::a(Tensor y) -> Tensor"
 
 
 @pytest.fixture
-def copied(tmp_path: Path) -> Path:
+def copied_root(tmp_path: Path) -> Path:
     for name in ("specs", "docs", "generated"):
         shutil.copytree(ROOT / name, tmp_path / name)
     return tmp_path
@@ -143,9 +142,9 @@ def copied(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_check_names_what_differs_from_the_record(
-    copied: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    copied_root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An operator whose schema changed within a version, one that is gone, one that is new."""
+    """`check` reports changed, removed and new operators within a version of torch."""
     installed = installed_schemas()
     changed = {**installed, "aten::zzz": "aten::zzz() -> Tensor"}
     del changed["aten::relu6"]
@@ -153,32 +152,32 @@ def test_check_names_what_differs_from_the_record(
     monkeypatch.setattr("ortablegen.schemas.record.installed_schemas", lambda: changed)
     if installed_torch() not in RECORD.versions:
         pytest.skip(f"torch {format_version(installed_torch())} is not recorded")
-    assert cli.main(["check", "--root", str(copied)]) == 1
-    said = capsys.readouterr().out
+    assert cli.main(["check", "--root", str(copied_root)]) == 1
+    output = capsys.readouterr().out
     for line in (
         "aten::relu6: recorded aten::relu6(Tensor self) -> Tensor; is gone",
         "aten::selu: recorded aten::selu(Tensor self) -> Tensor; is aten::selu(Tensor it)",
         "aten::zzz: recorded not; is aten::zzz() -> Tensor",
         "record-schemas",
     ):
-        assert line in said
-    # and the verb takes them into the record
-    assert cli.main(["record-schemas", "--root", str(copied)]) == 0
-    found = read_record(copied / PLACE)
-    assert found.of(installed_torch()) == changed
+        assert line in output
+    # `record-schemas` updates the record
+    assert cli.main(["record-schemas", "--root", str(copied_root)]) == 0
+    record = read_record(copied_root / PLACE)
+    assert record.of(installed_torch()) == changed
     others = [version for version in RECORD.versions if version != installed_torch()]
-    assert all(found.of(version) == RECORD.of(version) for version in others)
+    assert all(record.of(version) == RECORD.of(version) for version in others)
 
 
 @pytest.mark.slow
 def test_a_version_that_is_not_recorded_is_told_how_it_would_be(
-    copied: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    copied_root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`check` stays green: what is generated is the same under any version."""
+    """`check` passes, since the generated files are the same with any version."""
     monkeypatch.setattr(cli, "installed_torch", lambda: (9, 1))
-    assert cli.main(["check", "--root", str(copied)]) == 0
-    said = capsys.readouterr().err
-    assert "torch 9.1 is installed" in said and "python -m ortablegen record-schemas" in said
+    assert cli.main(["check", "--root", str(copied_root)]) == 0
+    errors = capsys.readouterr().err
+    assert "torch 9.1 is installed" in errors and "python -m ortablegen record-schemas" in errors
 
 
 def test_an_operator_of_no_recorded_name_space_is_taken_as_it_stands() -> None:
@@ -189,12 +188,12 @@ def test_an_operator_of_no_recorded_name_space_is_taken_as_it_stands() -> None:
 
 
 def test_a_key_that_an_absent_module_would_register_is_unknown() -> None:
-    """The installed torch lacks the operator, and why is said: its module cannot be imported."""
-    with pytest.raises(SchemaProblem, match="schema of 'nobody::op' is unknown") as caught:
+    """The error says that the module of the operator cannot be imported."""
+    with pytest.raises(SchemaProblem, match="schema of 'nobody::op' is unknown") as exc_info:
         schema_of_key("nobody::op", requires="a_module_that_nobody_has")
-    (note,) = caught.value.notes
+    (note,) = exc_info.value.notes
     assert "a_module_that_nobody_has cannot be imported: ModuleNotFoundError" in note
-    # an operator that is there needs no module
+    # a registered operator needs no module
     assert schema_of_key("aten::relu", requires="a_module_that_nobody_has").key == "aten::relu"
 
 

@@ -12,7 +12,7 @@ def _image(n, channels=3):
     return normal(2, channels, n + 4, n + 5)
 
 
-def _up(mode, **kwargs):
+def _resize(mode, **kwargs):
     return lambda x: F.interpolate(x, mode=mode, **kwargs)
 
 
@@ -122,17 +122,20 @@ PROGRAMS = {
         lambda x: F.fractional_max_pool2d(x, 2, output_size=(3, 3)),
         lambda n: (_image(n),),
     ),
-    "nearest": (_up("nearest", scale_factor=2.0), lambda n: (_image(n),)),
-    "nearest to a size": (_up("nearest", size=(7, 5)), lambda n: (_image(n),)),
-    "nearest-exact": (_up("nearest-exact", scale_factor=1.5), lambda n: (_image(n),)),
-    "bilinear": (_up("bilinear", scale_factor=2.0), lambda n: (_image(n),)),
-    "bilinear corners": (_up("bilinear", size=(7, 5), align_corners=True), lambda n: (_image(n),)),
-    "bilinear smaller": (_up("bilinear", size=(3, 3)), lambda n: (_image(n),)),
-    "bicubic": (_up("bicubic", scale_factor=2.0), lambda n: (_image(n),)),
-    "trilinear": (_up("trilinear", scale_factor=2.0), lambda n: (normal(1, 2, 3, n + 1, 3),)),
-    "linear": (_up("linear", scale_factor=2.0), lambda n: (normal(2, 3, n + 2),)),
-    "area": (_up("area", size=(3, 4)), lambda n: (_image(n),)),
-    "antialias": (_up("bilinear", size=(3, 4), antialias=True), lambda n: (_image(n),)),
+    "nearest": (_resize("nearest", scale_factor=2.0), lambda n: (_image(n),)),
+    "nearest to a size": (_resize("nearest", size=(7, 5)), lambda n: (_image(n),)),
+    "nearest-exact": (_resize("nearest-exact", scale_factor=1.5), lambda n: (_image(n),)),
+    "bilinear": (_resize("bilinear", scale_factor=2.0), lambda n: (_image(n),)),
+    "bilinear corners": (
+        _resize("bilinear", size=(7, 5), align_corners=True),
+        lambda n: (_image(n),),
+    ),
+    "bilinear smaller": (_resize("bilinear", size=(3, 3)), lambda n: (_image(n),)),
+    "bicubic": (_resize("bicubic", scale_factor=2.0), lambda n: (_image(n),)),
+    "trilinear": (_resize("trilinear", scale_factor=2.0), lambda n: (normal(1, 2, 3, n + 1, 3),)),
+    "linear": (_resize("linear", scale_factor=2.0), lambda n: (normal(2, 3, n + 2),)),
+    "area": (_resize("area", size=(3, 4)), lambda n: (_image(n),)),
+    "antialias": (_resize("bilinear", size=(3, 4), antialias=True), lambda n: (_image(n),)),
     "grid_sample": (
         lambda x, g: F.grid_sample(x, g.tanh(), align_corners=False),
         lambda n: (_image(n), normal(2, 3, 4, 2)),

@@ -18,8 +18,8 @@ def _put(x, index, value, accumulate=False):
     return torch.index_put(x, (index,), value, accumulate)
 
 
-def _reduced(kind, include=True):
-    return lambda x, i, s: x.scatter_reduce(0, i, s, kind, include_self=include)
+def _reduce(reduction, include=True):
+    return lambda x, i, s: x.scatter_reduce(0, i, s, reduction, include_self=include)
 
 
 def _scatter(n):
@@ -120,11 +120,11 @@ PROGRAMS = {
         lambda x, i: x.scatter(0, i, 2.5), lambda n: (normal(n, 3), ints(n, 2, 3)), train=True
     ),
     "scatter_add": (lambda x, i, s: x.scatter_add(0, i, s), _scatter),
-    "scatter sum": (_reduced("sum"), _scatter),
-    "scatter prod": (_reduced("prod"), _scatter),
-    "scatter mean": (_reduced("mean"), _scatter),
-    "scatter amax": (_reduced("amax"), _scatter),
-    "scatter amin without self": (_reduced("amin", False), _scatter),
+    "scatter sum": (_reduce("sum"), _scatter),
+    "scatter prod": (_reduce("prod"), _scatter),
+    "scatter mean": (_reduce("mean"), _scatter),
+    "scatter amax": (_reduce("amax"), _scatter),
+    "scatter amin without self": (_reduce("amin", False), _scatter),
     "masked_scatter": (
         lambda x, m, s: x.masked_scatter(m, s),
         lambda n: (normal(n, 3), bools(n, 3), normal(n * 3, seed=1)),

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from . import Program, ints, normal, positive
 
 
-def _gru(x, h, w, u):
+def _gru_step(x, h, w, u):
     gates = (x @ w + h @ u).sigmoid()
     r, z = gates.chunk(2, -1)
     return (1 - z) * torch.tanh(x[:, :3] * r) + z * h
@@ -50,7 +50,7 @@ PROGRAMS = {
         lambda x, h, w, u: torch.gru_cell(x, h, w, u),
         lambda n: (normal(n, 3), normal(n, 2), normal(6, 3), normal(6, 2)),
     ),
-    "gates": (_gru, lambda n: (normal(n, 4), normal(n, 3), normal(4, 6), normal(3, 6))),
+    "gates": (_gru_step, lambda n: (normal(n, 4), normal(n, 3), normal(4, 6), normal(3, 6))),
     "factors from sizes": (
         lambda x: (
             F.leaky_relu(x, 1 / x.shape[0]) + F.elu(x, x.shape[0] / 3) + F.celu(x, 2 / x.shape[0])

@@ -8,11 +8,11 @@ import torch.nn.functional as F
 from . import Program, bools, ints, normal
 
 
-def _heads(n):
+def _make_heads(n):
     return tuple(normal(2, 3, n, 4, seed=seed) for seed in range(3))
 
 
-def _positive(n):
+def _make_positive_definite(n):
     x = normal(n, n)
     return (x @ x.t() + n * torch.eye(n),)
 
@@ -70,10 +70,10 @@ PROGRAMS = {
         lambda a, b: torch.einsum("ij,jk->ik", a, b),
         lambda n: (normal(n, 3), normal(3, 4)),
     ),
-    "einsum heads": (lambda q, k, v: torch.einsum("bhqd,bhkd->bhqk", q, k), _heads),
+    "einsum heads": (lambda q, k, v: torch.einsum("bhqd,bhkd->bhqk", q, k), _make_heads),
     "einsum sums": (lambda a: torch.einsum("ij->j", a), lambda n: (normal(n, 3),)),
     "einsum diagonal": (lambda a: torch.einsum("ii->i", a), lambda n: (normal(n, n),)),
-    "einsum three": (lambda q, k, v: torch.einsum("bhqd,bhkd,bhkv->bhqv", q, k, v), _heads),
+    "einsum three": (lambda q, k, v: torch.einsum("bhqd,bhkd,bhkv->bhqv", q, k, v), _make_heads),
     "tensordot": (
         lambda a, b: torch.tensordot(a, b, 2),
         lambda n: (normal(n, 3, 4), normal(3, 4, 2)),
@@ -93,10 +93,10 @@ PROGRAMS = {
     "det": (lambda x: (torch.linalg.det(x), torch.linalg.slogdet(x)), lambda n: (normal(n, 3, 3),)),
     "inverse": Program(torch.linalg.inv, lambda n: (normal(n, 3, 3),), atol=1e-4),
     "solve": Program(torch.linalg.solve, lambda n: (normal(n, 3, 3), normal(n, 3, 2)), atol=1e-4),
-    "cholesky": (torch.linalg.cholesky, _positive),
+    "cholesky": (torch.linalg.cholesky, _make_positive_definite),
     "cholesky_solve": Program(
         lambda a: torch.cholesky_solve(torch.ones(a.shape[0], 1), torch.linalg.cholesky(a)),
-        _positive,
+        _make_positive_definite,
         dynamic=True,
     ),
     "triangular": (
@@ -121,26 +121,26 @@ PROGRAMS = {
         lambda x: (torch.linalg.matrix_norm(x), torch.linalg.matrix_norm(x, 1)),
         lambda n: (normal(n, 3, 4),),
     ),
-    "attention": (F.scaled_dot_product_attention, _heads),
+    "attention": (F.scaled_dot_product_attention, _make_heads),
     "attention causal": (
         lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
-        _heads,
+        _make_heads,
     ),
     "attention mask": (
         lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, attn_mask=m),
-        lambda n: (*_heads(n), bools(n, n) | torch.eye(n, dtype=torch.bool)),
+        lambda n: (*_make_heads(n), bools(n, n) | torch.eye(n, dtype=torch.bool)),
     ),
     "attention bias": (
         lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, attn_mask=m, scale=0.3),
-        lambda n: (*_heads(n), normal(2, 1, n, n)),
+        lambda n: (*_make_heads(n), normal(2, 1, n, n)),
     ),
     "attention grouped": (
         lambda q, k, v: F.scaled_dot_product_attention(q, k[:, :1], v[:, :1], enable_gqa=True),
-        _heads,
+        _make_heads,
     ),
     "attention by hand": (
         lambda q, k, v: (q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5).softmax(-1) @ v,
-        _heads,
+        _make_heads,
     ),
     "attention by hand causal": (
         lambda q, k, v: (
@@ -151,6 +151,6 @@ PROGRAMS = {
             ).softmax(-1)
             @ v
         ),
-        _heads,
+        _make_heads,
     ),
 }

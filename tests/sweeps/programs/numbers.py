@@ -8,53 +8,37 @@ import torch
 
 from . import Program, bools, ints, normal, special
 
-_WHOLE = [-7, -3, -2, -1, 1, 2, 3, 7]
+_NONZERO_INTS = [-7, -3, -2, -1, 1, 2, 3, 7]
 
 
 def _int_grid(n):
-    whole = torch.tensor(_WHOLE + list(range(1, n)))
-    return whole[:, None], whole[None, :]
+    values = torch.tensor(_NONZERO_INTS + list(range(1, n)))
+    return values[:, None], values[None, :]
 
 
-def _of(dtype):
+def _ints_of(dtype):
     return lambda n: (ints(100, n, low=-100).to(dtype), ints(50, n, low=1).to(dtype))
 
 
-_INTEGER = [
-    "add",
-    "sub",
-    "mul",
-    "floor_divide",
-    "remainder",
-    "fmod",
-    "maximum",
-    "minimum",
-    "gcd",
+_INTEGER_OPERATORS = [
+    "add", "sub", "mul", "floor_divide", "remainder", "fmod", "maximum", "minimum", "gcd",
     "lcm",
-]
-_BITS = ["bitwise_and", "bitwise_or", "bitwise_xor"]
-_KINDS = [
-    "uint8",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "float16",
-    "bfloat16",
-    "float32",
-    "float64",
+]  # fmt: skip
+_BITWISE = ["bitwise_and", "bitwise_or", "bitwise_xor"]
+_DTYPES = [
+    "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64",
     "bool",
-]
+]  # fmt: skip
 
 
-def _casts(x):
-    return [x.to(getattr(torch, kind)) for kind in _KINDS if kind != "bool"]
+def _cast_all(x):
+    return [x.to(getattr(torch, dtype)) for dtype in _DTYPES if dtype != "bool"]
 
 
 PROGRAMS = {
-    **{f"{name} of int pairs": (getattr(torch, name), _int_grid) for name in _INTEGER},
+    **{f"{name} of int pairs": (getattr(torch, name), _int_grid) for name in _INTEGER_OPERATORS},
     **{
-        f"{name} of {kind}": (getattr(torch, name), _of(getattr(torch, kind)))
+        f"{name} of {kind}": (getattr(torch, name), _ints_of(getattr(torch, kind)))
         for name, kind in (
             ("floor_divide", "int32"),
             ("remainder", "int16"),
@@ -66,11 +50,11 @@ PROGRAMS = {
             ("true_divide", "uint8"),
         )
     },
-    **{name: (getattr(torch, name), _of(torch.int64)) for name in _BITS},
-    **{f"{name} of uint8": (getattr(torch, name), _of(torch.uint8)) for name in _BITS},
+    **{name: (getattr(torch, name), _ints_of(torch.int64)) for name in _BITWISE},
+    **{f"{name} of uint8": (getattr(torch, name), _ints_of(torch.uint8)) for name in _BITWISE},
     **{
         f"{name} of bool": (getattr(torch, name), lambda n: (bools(n), bools(n, seed=1)))
-        for name in _BITS
+        for name in _BITWISE
     },
     "bitwise not": (lambda a, b: (~a, ~b), lambda n: (ints(9, n), bools(n))),
     "shifts": (lambda a, b: (a << b, a >> b), lambda n: (ints(99, n, low=-99), ints(8, n))),
@@ -96,9 +80,9 @@ PROGRAMS = {
         lambda x: (x + 1, x * 1, x - 3, x // 2, x % 7, -x),
         lambda n: (ints(9, n) + (1 << 53),),
     ),
-    "casts of floats": Program(_casts, lambda n: (ints(100, n).float() + 0.5,)),
-    "casts of ints": (_casts, lambda n: (ints(100, n),)),
-    "casts of bools": (_casts, lambda n: (bools(n),)),
+    "casts of floats": Program(_cast_all, lambda n: (ints(100, n).float() + 0.5,)),
+    "casts of ints": (_cast_all, lambda n: (ints(100, n),)),
+    "casts of bools": (_cast_all, lambda n: (bools(n),)),
     "to bool": (lambda x: (x.bool(), x.long().bool()), lambda n: (normal(n),)),
     "promotion": (
         lambda a, b, c: (a + b, a + c, b * c, a + 1.5, torch.cat([a, b])),

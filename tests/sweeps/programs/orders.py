@@ -10,7 +10,7 @@ from . import Program, ints, normal
 _DYNAMIC_SHAPES = ("capture_dynamic_output_shape_ops",)
 
 
-def _nan(n):
+def _make_with_nan(n):
     x = normal(n, 5)
     x[0, 1] = torch.nan
     x[-1, 3] = -torch.inf
@@ -21,8 +21,8 @@ def _fourier(name, **kwargs):
     op = getattr(torch.fft, name)
 
     def forward(x):
-        found = op(x, **kwargs)
-        return torch.view_as_real(found.resolve_conj()) if found.is_complex() else found
+        result = op(x, **kwargs)
+        return torch.view_as_real(result.resolve_conj()) if result.is_complex() else result
 
     return forward
 
@@ -31,12 +31,12 @@ PROGRAMS = {
     "sort": (lambda x: x.sort(1), lambda n: (normal(n, 5),)),
     "sort descending": (lambda x: x.sort(0, descending=True), lambda n: (normal(n, 5),)),
     "sort stable": (lambda x: x.sort(dim=1, stable=True), lambda n: (ints(3, n, 8),)),
-    "sort nan": Program(lambda x: x.sort(1), _nan, train=False),
+    "sort nan": Program(lambda x: x.sort(1), _make_with_nan, train=False),
     "argsort": (lambda x: (x.argsort(1), x.argsort(0, descending=True)), lambda n: (normal(n, 5),)),
     "msort": (torch.msort, lambda n: (normal(n, 3),)),
     "topk": (lambda x: x.topk(2, 1), lambda n: (normal(n, 5),)),
     "topk smallest": (lambda x: x.topk(2, 0, largest=False), lambda n: (normal(n, 5),)),
-    "topk nan": Program(lambda x: x.topk(3, 1), _nan, train=False),
+    "topk nan": Program(lambda x: x.topk(3, 1), _make_with_nan, train=False),
     "topk by a size": (lambda x: x.topk(x.shape[0] // 2, 0), lambda n: (normal(n + 1, 3),)),
     "unique": Program(lambda x: x.unique(), lambda n: (ints(5, n, 3),), patches=_DYNAMIC_SHAPES),
     "unique counts": Program(

@@ -1,4 +1,4 @@
-"""Functions of each element, at special numbers too."""
+"""Elementwise functions, also at special numbers."""
 
 from __future__ import annotations
 
@@ -8,98 +8,30 @@ import torch.nn.functional as F
 from . import Program, bools, ints, normal, positive, special
 
 _UNARY = [
-    "abs",
-    "ceil",
-    "floor",
-    "round",
-    "trunc",
-    "frac",
-    "sign",
-    "sgn",
-    "signbit",
-    "neg",
-    "exp",
-    "exp2",
-    "expm1",
-    "sqrt",
-    "rsqrt",
-    "square",
-    "reciprocal",
-    "sigmoid",
-    "tanh",
-    "sinh",
-    "cosh",
-    "asinh",
-    "sin",
-    "cos",
-    "tan",
-    "atan",
-    "erf",
-    "erfc",
-    "relu",
-    "isnan",
-    "isinf",
-    "isfinite",
-    "isneginf",
-    "isposinf",
-    "nan_to_num",
-    "log",
-    "log2",
-    "log10",
-    "log1p",
-    "logit",
-    "acos",
-    "asin",
-    "acosh",
-    "atanh",
-    "lgamma",
-    "digamma",
-    "erfinv",
-    "positive",
-]
+    "abs", "ceil", "floor", "round", "trunc", "frac", "sign", "sgn", "signbit", "neg", "exp",
+    "exp2", "expm1", "sqrt", "rsqrt", "square", "reciprocal", "sigmoid", "tanh", "sinh", "cosh",
+    "asinh", "sin", "cos", "tan", "atan", "erf", "erfc", "relu", "isnan", "isinf", "isfinite",
+    "isneginf", "isposinf", "nan_to_num", "log", "log2", "log10", "log1p", "logit", "acos",
+    "asin", "acosh", "atanh", "lgamma", "digamma", "erfinv", "positive",
+]  # fmt: skip
 _ACTIVATIONS = [
-    "relu6",
-    "elu",
-    "selu",
-    "celu",
-    "gelu",
-    "silu",
-    "mish",
-    "softplus",
-    "softsign",
-    "tanhshrink",
-    "hardtanh",
-    "hardswish",
-    "hardsigmoid",
-    "leaky_relu",
-    "logsigmoid",
-    "softshrink",
-    "hardshrink",
-]
-# gradients at poles, where what torch decomposes them into has another sign
+    "relu6", "elu", "selu", "celu", "gelu", "silu", "mish", "softplus", "softsign",
+    "tanhshrink", "hardtanh", "hardswish", "hardsigmoid", "leaky_relu", "logsigmoid",
+    "softshrink", "hardshrink",
+]  # fmt: skip
+# torch's decomposition of the gradient has another sign at poles
 _OTHER_SIGN = ("lgamma",)
-# the gradient at NaN is 0 in torch's vectors, and passes in its scalars;
-# of elu and its like it is NaN in vectors of AVX2, and passes everywhere else
-_VECTORS_DIFFER = (
+# in torch, the gradient at NaN is 0 in vectorized code and passes through in scalar code;
+# for elu, selu and celu it is NaN in AVX2 code and passes through elsewhere
+_NAN_GRADIENT_VARIES = (
     *("relu6", "hardtanh", "hardshrink", "softshrink", "hardswish", "hardsigmoid"),
     *("elu", "selu", "celu"),
 )
 _BINARY = [
-    "add",
-    "sub",
-    "mul",
-    "div",
-    "atan2",
-    "fmod",
-    "remainder",
-    "maximum",
-    "minimum",
-    "fmax",
-    "fmin",
-    "hypot",
-    "copysign",
-]
-_COMPARE = ["eq", "ne", "lt", "le", "gt", "ge"]
+    "add", "sub", "mul", "div", "atan2", "fmod", "remainder", "maximum", "minimum", "fmax",
+    "fmin", "hypot", "copysign",
+]  # fmt: skip
+_COMPARISONS = ["eq", "ne", "lt", "le", "gt", "ge"]
 
 
 def _pairs(n):
@@ -111,14 +43,14 @@ def _grid(n):
     return special(n)[:, None], special(n)[None, :]
 
 
-def _moderate(n):
-    # torch's own vectors overflow or give NaN at the ends of the range, where its scalars do not
+def _midrange(n):
+    # torch's vectorized code, unlike its scalar code, overflows or gives NaN near the range limits
     x = special(n)
     return x[x.isnan() | x.isinf() | (x == 0) | ((x.abs() > 1e-20) & (x.abs() < 1e20))]
 
 
-def _moderate_grid(n):
-    return _moderate(n)[:, None], _moderate(n)[None, :]
+def _midrange_grid(n):
+    return _midrange(n)[:, None], _midrange(n)[None, :]
 
 
 PROGRAMS = {
@@ -128,20 +60,20 @@ PROGRAMS = {
     },
     **{
         f"F.{name}": Program(
-            getattr(F, name), lambda n: (special(n),), train=name not in _VECTORS_DIFFER
+            getattr(F, name), lambda n: (special(n),), train=name not in _NAN_GRADIENT_VARIES
         )
         for name in _ACTIVATIONS
     },
     **{
         f"F.{name} trained": (getattr(F, name), lambda n: (normal(n, 3),))
-        for name in _VECTORS_DIFFER
+        for name in _NAN_GRADIENT_VARIES
     },
-    # eager's float32 kernel has NaN at infinity, where float64 and the form with tanh have infinity
-    "F.gelu": (F.gelu, lambda n: (_moderate(n)[_moderate(n) != torch.inf],)),
-    "F.hardswish": Program(F.hardswish, lambda n: (_moderate(n),), train=False),
-    **{f"{name} of all pairs": (getattr(torch, name), _grid) for name in (*_BINARY, *_COMPARE)},
-    "fmod of all pairs": (torch.fmod, _moderate_grid),
-    "remainder of all pairs": (torch.remainder, _moderate_grid),
+    # eager's float32 kernel gives NaN at infinity, its float64 and tanh kernels give infinity
+    "F.gelu": (F.gelu, lambda n: (_midrange(n)[_midrange(n) != torch.inf],)),
+    "F.hardswish": Program(F.hardswish, lambda n: (_midrange(n),), train=False),
+    **{f"{name} of all pairs": (getattr(torch, name), _grid) for name in (*_BINARY, *_COMPARISONS)},
+    "fmod of all pairs": (torch.fmod, _midrange_grid),
+    "remainder of all pairs": (torch.remainder, _midrange_grid),
     "gelu tanh": (lambda x: F.gelu(x, approximate="tanh"), lambda n: (special(n),)),
     "clamp both": (lambda x: x.clamp(-1, 1), lambda n: (special(n),)),
     "clamp low": (lambda x: x.clamp(min=0.5), lambda n: (special(n),)),

@@ -7,10 +7,10 @@ import torch.nn.functional as F
 
 from . import Program, bools, ints, normal, positive, special
 
-_SIMPLE = ["sum", "mean", "prod", "amax", "amin", "nansum", "nanmean", "logsumexp"]
+_REDUCTIONS = ["sum", "mean", "prod", "amax", "amin", "nansum", "nanmean", "logsumexp"]
 
 
-def _three_ways(name):
+def _reduce_axes(name):
     op = getattr(torch, name)
 
     def forward(x):
@@ -23,17 +23,17 @@ def _cube(n):
     return (normal(n, 3, 4),)
 
 
-def _holes(n):
+def _nans(n):
     x = normal(n, 6)
     x[0, 1], x[1, 2], x[1, 4], x[-1, 0] = torch.nan, torch.inf, -torch.inf, torch.nan
     return (x,)
 
 
 PROGRAMS = {
-    **{name: (_three_ways(name), _cube) for name in _SIMPLE},
-    **{  # prod: torch's decomposition has other gradients, with every backend
-        f"{name} with holes": Program(_three_ways(name), _holes, train=name != "prod")
-        for name in _SIMPLE
+    **{name: (_reduce_axes(name), _cube) for name in _REDUCTIONS},
+    **{  # prod: with every backend, torch's decomposition has other gradients
+        f"{name} with holes": Program(_reduce_axes(name), _nans, train=name != "prod")
+        for name in _REDUCTIONS
     },
     "all of it": (lambda x: (x.sum(), x.mean(), x.max(), x.min(), x.std(), x.var()), _cube),
     "sum dtype": (lambda x: x.sum(dtype=torch.float64), _cube),
@@ -47,7 +47,7 @@ PROGRAMS = {
     "max with indices": (lambda x: x.max(1), _cube),
     "min with indices": (lambda x: x.min(0, keepdim=True), _cube),
     "extremes with nan": Program(
-        lambda x: (x.max(1), x.argmax(1), x.argmin(0)), _holes, train=False
+        lambda x: (x.max(1), x.argmax(1), x.argmin(0)), _nans, train=False
     ),
     "argmax": (lambda x: (x.argmax(), x.argmax(1), x.argmin(0, keepdim=True)), _cube),
     "argmax of ties": (lambda x: (x.argmax(1), x.argmin(1)), lambda n: (ints(2, n, 5),)),
@@ -57,13 +57,13 @@ PROGRAMS = {
         lambda x: (x.any(), x.all(), x.any(1), x.all(0, keepdim=True)),
         lambda n: (bools(n, 3),),
     ),
-    "any of floats": (lambda x: (x.any(1), x.all(1)), _holes),
+    "any of floats": (lambda x: (x.any(1), x.all(1)), _nans),
     "count_nonzero": (
         lambda x: (torch.count_nonzero(x), torch.count_nonzero(x, dim=0)),
         lambda n: (ints(2, n, 4),),
     ),
     "median": Program(lambda x: (x.median(), x.median(1)), lambda n: (normal(n, 5),)),
-    "nanmedian": Program(lambda x: x.nanmedian(1), _holes, train=False),
+    "nanmedian": Program(lambda x: x.nanmedian(1), _nans, train=False),
     "mode": Program(lambda x: x.mode(1), lambda n: (ints(3, n, 5),), train=False),
     "quantile": (
         lambda x: torch.quantile(x, torch.tensor([0.1, 0.5, 0.9]), dim=1),
@@ -77,12 +77,12 @@ PROGRAMS = {
     "norm of order": (lambda x, p: x.norm(p=p), lambda n: (normal(6), n)),
     "dist": (lambda a, b: torch.dist(a, b, 3), lambda n: (normal(n), normal(n, seed=1))),
     "cumsum": (lambda x: (x.cumsum(0), x.cumsum(1), x.cumsum(-1)), _cube),
-    "cumsum with holes": Program(lambda x: x.cumsum(1), _holes, train=False),
+    "cumsum with holes": Program(lambda x: x.cumsum(1), _nans, train=False),
     "cumsum of bools": (lambda x: x.cumsum(0), lambda n: (bools(n, 2),)),
     "cumprod": (lambda x: x.cumprod(1), _cube),
     "cumprod with zero": (lambda x: x.cumprod(0), lambda n: (ints(3, n, 3).float(),)),
     "cummax": (lambda x: (x.cummax(1), x.cummin(0)), _cube),
-    "cummax with nan": Program(lambda x: x.cummax(1), _holes, train=False),
+    "cummax with nan": Program(lambda x: x.cummax(1), _nans, train=False),
     "logcumsumexp": (lambda x: x.logcumsumexp(1), _cube),
     "logcumsumexp far": Program(lambda x: (x * 300).logcumsumexp(0), _cube, rtol=1e-4),
     "diff": (lambda x: (x.diff(dim=0), x.diff(n=2)), _cube),
