@@ -49,14 +49,14 @@ def test_a_compiled_graph_is_one_line_with_place_nodes_sessions_and_seconds(get_
         compile_fn(model)(torch.ones(2, 8))
     line, weights, frozen = get_lines()
     assert re.fullmatch(
-        r"compiled the inference graph of Small\.forward \(test_logging\.py:\d+\): 5 operators -> "
+        r"compiled the inference graph of SmallModel\.forward \(test_logging\.py:\d+\): 5 operators -> "
         r"3 ONNX nodes in 1 session; converted, \d+\.\d{3} s "
         r"\(key .*, convert .*, optimize .*, to_onnx .*, session .*\)",
         line,
     )
     assert weights == "4 weights of it become constants at the first call"
     assert re.fullmatch(
-        r"4 weights of the inference graph of Small\.forward \(test_logging\.py:\d+\) "
+        r"4 weights of the inference graph of SmallModel\.forward \(test_logging\.py:\d+\) "
         r"\(432 bytes\) are constants of its session now, made in \d+\.\d{3} s",
         frozen,
     )
@@ -124,9 +124,9 @@ def test_a_graph_that_torch_runs_whole_has_no_session(get_lines):
 def test_weights_that_stay_inputs_say_why_and_backwards_say_nothing_of_them(get_lines):
     compile_fn(SmallModel())(torch.ones(2, 8)).sum().backward()
     forward, weights, backward = get_lines()
-    assert forward.startswith("compiled the forward graph of Small.forward")
+    assert forward.startswith("compiled the forward graph of SmallModel.forward")
     assert weights.startswith("4 weights of it stay inputs: grad mode was on")
-    assert backward.startswith("compiled the backward graph of Small.forward")
+    assert backward.startswith("compiled the backward graph of SmallModel.forward")
 
 
 def test_weights_that_changed_are_inputs_again_and_say_so(get_lines):
@@ -139,7 +139,7 @@ def test_weights_that_changed_are_inputs_again_and_say_so(get_lines):
         function(torch.ones(2, 8))
     (line,) = get_lines()
     assert re.fullmatch(
-        r"weights of the inference graph of Small\.forward \(.*\) changed: passing them as "
+        r"weights of the inference graph of SmallModel\.forward \(.*\) changed: passing them as "
         r"session inputs until they are stable",
         line,
     )
