@@ -1,1 +1,1 @@
-"""Tests of shape, dtype and content rules."""
+"""Tests of the inference rules for shapes, dtypes and contents."""

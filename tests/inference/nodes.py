@@ -1,6 +1,4 @@
-"""Small ONNX nodes with real inputs: what the inference rules are compared on.
-A case gives operator, inputs (arrays, None for an omitted one), attributes, number of outputs,
-opset."""
+"""ONNX nodes with concrete inputs, on which the inference rules are tested."""
 
 from __future__ import annotations
 
@@ -16,7 +14,10 @@ F, D, H, I64, I32, U8, B = (
 
 @dataclass(frozen=True)
 class Case:
-    """One node; an input that is a list is a sequence."""
+    """A node: operator, inputs, attributes, number of outputs, opset and domain.
+
+    An input is an array, None if omitted, or a list for a sequence.
+    """
 
     op: str
     inputs: tuple[Any, ...]
@@ -26,42 +27,42 @@ class Case:
     domain: str = ""
 
     def __str__(self) -> str:
-        given = ", ".join(
-            [*map(_text, self.inputs), *(f"{k}={_said(v)}" for k, v in self.attrs.items())]
+        arguments = ", ".join(
+            [*map(_describe, self.inputs), *(f"{k}={_text(v)}" for k, v in self.attrs.items())]
         )
-        return f"{self.domain and 'ms.'}{self.op}-{self.opset}({given})"
+        return f"{self.domain and 'ms.'}{self.op}-{self.opset}({arguments})"
+
+
+def _describe(value: Any) -> str:
+    """Return the dtype and sizes of an input, and the values of a few numbers."""
+    if value is None or isinstance(value, list):
+        return "none" if value is None else f"[{', '.join(map(_describe, value))}]"
+    sizes = f"{value.dtype.kind}{value.dtype.itemsize}[{','.join(map(str, value.shape))}]"
+    shows_values = (
+        value.size < 5 if value.dtype.kind in "iu" else value.dtype.kind == "f" and not value.ndim
+    )
+    return f"{sizes}={_text(value)}" if shows_values else sizes
 
 
 def _text(value: Any) -> str:
-    """An input in a name: its dtype and sizes, and what a few ints are."""
-    if value is None or isinstance(value, list):
-        return "none" if value is None else f"[{', '.join(map(_text, value))}]"
-    sizes = f"{value.dtype.kind}{value.dtype.itemsize}[{','.join(map(str, value.shape))}]"
-    told = (
-        value.size < 5 if value.dtype.kind in "iu" else value.dtype.kind == "f" and not value.ndim
-    )
-    return f"{sizes}={_said(value)}" if told else sizes
-
-
-def _said(value: Any) -> str:
-    listed = value.tolist() if isinstance(value, np.ndarray) else value
-    return str(listed).replace(" ", "")
+    printable = value.tolist() if isinstance(value, np.ndarray) else value
+    return str(printable).replace(" ", "")
 
 
 def f(*shape: int, dtype: Any = F) -> np.ndarray:
-    """Positive numbers of a shape."""
+    """Return an array of positive numbers with the given shape."""
     return (np.arange(int(np.prod(shape)), dtype=np.float64).reshape(shape) / 7 % 1 + 0.125).astype(
         dtype
     )
 
 
 def i(*values: int, dtype: Any = I64) -> np.ndarray:
-    """A vector of integers."""
+    """Return a vector of integers."""
     return np.array(values, dtype=dtype)
 
 
 def s(value: Any, dtype: Any = I64) -> np.ndarray:
-    """A scalar."""
+    """Return a scalar array."""
     return np.array(value, dtype=dtype)
 
 
@@ -73,7 +74,6 @@ def c(
     domain: str = "",
     **attrs: Any,
 ) -> Case:
-    """A case."""
     return Case(op, inputs, attrs, outputs, opset, domain)
 
 

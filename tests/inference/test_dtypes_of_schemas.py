@@ -1,5 +1,4 @@
-"""Dtypes that the rules give against the type parameters of onnx.defs, for every operator, version
-and type."""
+"""Inferred dtypes obey the type parameters of `onnx.defs`, for every operator and version."""
 
 from __future__ import annotations
 
@@ -13,9 +12,9 @@ from ortable_generated.onnx.dispatch import INFER
 from ortablegen.onnx.read import bound_dtype
 from ortablegen.schemas.onnx import OnnxSchema, element_type, operators, versions_between
 
-# An attribute may ask these for any type, and some inputs are legal only with one.
-_ASKED = ("BitCast", "Cast", "DequantizeLinear", "RandomNormalLike", "RandomUniformLike")
-_GRAPHS = {"If", "Loop", "Scan", "SequenceMap"}
+# An attribute selects the output type of these, and only some input types are valid with it.
+_CASTS = ("BitCast", "Cast", "DequantizeLinear", "RandomNormalLike", "RandomUniformLike")
+_BODIES = {"If", "Loop", "Scan", "SequenceMap"}
 _ATTRIBUTES = {
     "INT": 1,
     "FLOAT": 1.0,
@@ -25,7 +24,7 @@ _ATTRIBUTES = {
     "STRINGS": ["x"],
 }
 _SCHEMAS = [
-    s for op in operators() if op in INFER and op not in _GRAPHS for s in versions_between(op)
+    s for op in operators() if op in INFER and op not in _BODIES for s in versions_between(op)
 ]
 
 
@@ -43,22 +42,22 @@ def test_dtype_is_one_that_the_schema_allows(schema: OnnxSchema) -> None:
             for f in schema.inputs
         ]
         count = max(1, len([f for f in schema.outputs if not f.variadic]))
-        found = INFER[schema.key](inputs, attrs, count, max(18, schema.since))
-        for formal, (dtype, _, _) in zip(schema.outputs, found, strict=False):
+        results = INFER[schema.key](inputs, attrs, count, max(18, schema.since))
+        for formal, (dtype, _, _) in zip(schema.outputs, results, strict=False):
             if formal.type in binding:
                 assert dtype == binding[formal.type]
-            elif dtype is not None and schema.op not in _ASKED:
+            elif dtype is not None and schema.op not in _CASTS:
                 assert dtype in {element_type(t) for t in schema.allowed(formal.type)}
 
 
 def test_every_operator_of_the_standard_domain_has_a_rule() -> None:
-    live = {op for op in operators() if defs.has(op, 26, "") and versions_between(op)}
-    missing = {op for op in live if op not in INFER}
+    current = {op for op in operators() if defs.has(op, 26, "") and versions_between(op)}
+    missing = {op for op in current if op not in INFER}
     assert missing == set()
 
 
 def test_bound_dtypes_are_the_majority() -> None:
-    # 25 of them leave a dtype to an attribute, a graph or an optional input
+    # an attribute, a subgraph or an optional input determines a dtype of 25 operators
     known = [
         s for s in (versions_between(op) for op in operators()) if s and defs.has(s[-1].op, 26, "")
     ]

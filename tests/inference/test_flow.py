@@ -1,5 +1,4 @@
-"""Rules of operators that hold graphs: what they take over from their children, and what they must
-not."""
+"""Inference for operators with subgraphs uses only the valid facts of their bodies."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from .nodes import f
 n, m = dims.make_symbol("n"), dims.make_symbol("m")
 
 
-def _child(*results: ValueInfo) -> SimpleNamespace:
+def _make_body(*results: ValueInfo) -> SimpleNamespace:
     return SimpleNamespace(
         outputs=[f"r{k}" for k in range(len(results))],
         values={f"r{k}": info for k, info in enumerate(results)},
@@ -36,30 +35,30 @@ def _infer(
 
 
 def test_if_keeps_what_both_branches_say() -> None:
-    yes = _child(
+    then = _make_body(
         ValueInfo("a", 1, (n, 3)), ValueInfo("b", 7, (2,), value=(n, 4)), ValueInfo("c", 1, (2,))
     )
-    no = _child(
+    orelse = _make_body(
         ValueInfo("a", 1, (n, 3)), ValueInfo("b", 7, (2,), value=(n, 4)), ValueInfo("c", 1, (3,))
     )
-    found = _infer("If", [ValueInfo("cond", 9, ())], 3, then_branch=yes, else_branch=no)
-    assert found == ((1, (n, 3), None), (7, (2,), (n, 4)), (1, None, None))
+    results = _infer("If", [ValueInfo("cond", 9, ())], 3, then_branch=then, else_branch=orelse)
+    assert results == ((1, (n, 3), None), (7, (2,), (n, 4)), (1, None, None))
 
 
 def test_if_reads_graph_protos_without_trusting_their_dim_names() -> None:
-    def graph(size: object) -> object:
+    def body(size: object) -> object:
         return helper.make_graph(
             [], "g", [], [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, size])]
         )
 
-    found = _infer("If", [ValueInfo("c", 9, ())], 1, then_branch=graph(3), else_branch=graph(3))
+    found = _infer("If", [ValueInfo("c", 9, ())], 1, then_branch=body(3), else_branch=body(3))
     assert found == ((1, (2, 3), None),)
-    found = _infer("If", [ValueInfo("c", 9, ())], 1, then_branch=graph("x"), else_branch=graph("x"))
+    found = _infer("If", [ValueInfo("c", 9, ())], 1, then_branch=body("x"), else_branch=body("x"))
     assert found == ((1, None, None),)
 
 
 def test_loop_keeps_carried_shapes_that_never_change() -> None:
-    body = _child(
+    body = _make_body(
         ValueInfo("cond", 9, ()),
         ValueInfo("a", 1, (n, 3)),
         ValueInfo("b", 1, (4,)),
@@ -74,36 +73,36 @@ def test_loop_keeps_carried_shapes_that_never_change() -> None:
 
 
 def test_scan_stacks_slices_along_the_scanned_axis() -> None:
-    body = _child(ValueInfo("state", 1, (3,)), ValueInfo("slice", 1, (3, 2)))
+    body = _make_body(ValueInfo("state", 1, (3,)), ValueInfo("slice", 1, (3, 2)))
     inputs = [ValueInfo("state", 1, (3,)), ValueInfo("xs", 1, (n, 5))]
     assert _infer("Scan", inputs, 2, body=body, num_scan_inputs=1) == (
         (1, (3,), None),
         (1, (n, 3, 2), None),
     )
-    found = _infer(
+    results = _infer(
         "Scan", inputs, 2, body=body, num_scan_inputs=1, scan_input_axes=[1], scan_output_axes=[-1]
     )
-    assert found[1] == (1, (3, 2, 5), None)
+    assert results[1] == (1, (3, 2, 5), None)
 
 
 def test_scan_drops_symbols_that_only_the_body_knows() -> None:
-    body = _child(ValueInfo("slice", 1, (m, 2)))
+    body = _make_body(ValueInfo("slice", 1, (m, 2)))
     assert _infer("Scan", [ValueInfo("xs", 1, (n, 5))], 1, body=body, num_scan_inputs=1) == (
         (1, None, None),
     )
 
 
 def test_if_has_no_dtype_where_its_branches_differ() -> None:
-    yes, no = _child(ValueInfo("a", 1, (n,))), _child(ValueInfo("a", 7, (n,)))
-    for then, other in ((yes, no), (no, yes)):
-        found = _infer("If", [ValueInfo("cond", 9, ())], 1, then_branch=then, else_branch=other)
-        assert found == ((None, (n,), None),)
+    floats, ints = _make_body(ValueInfo("a", 1, (n,))), _make_body(ValueInfo("a", 7, (n,)))
+    for then, orelse in ((floats, ints), (ints, floats)):
+        results = _infer("If", [ValueInfo("cond", 9, ())], 1, then_branch=then, else_branch=orelse)
+        assert results == ((None, (n,), None),)
 
 
 _HEAD = '<ir_version: 10, opset_import: ["" : 18]> g '
-# How much the rules know of each output, with static sizes and with symbols: a name of a size in a
-# graph that is read is only a name, so that symbols are known through the inputs of the node alone.
-FLOWS: dict[str, tuple[str, dict[str, Any], str, str]] = {
+# Per model: text, feeds, and the inferred facts of each output with static sizes and with symbols.
+# Size names in a subgraph are not trusted: symbols are known only through the inputs of the node.
+MODELS: dict[str, tuple[str, dict[str, Any], str, str]] = {
     "If": (
         """(bool c, float[N,3] x) => (y, z) {
             y, z = If (c) <
@@ -167,21 +166,19 @@ FLOWS: dict[str, tuple[str, dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("sizes", ["static", "symbolic"])
-@pytest.mark.parametrize("name", FLOWS)
+@pytest.mark.parametrize("name", MODELS)
 def test_results_of_graphs_are_those_of_the_runtime(name: str, sizes: str) -> None:
-    text, feeds, static, symbolic = FLOWS[name]
+    text, feeds, static, symbolic = MODELS[name]
     if sizes == "static":
         text = text.replace("[N", "[4")
     model = onnx.parser.parse_model(_HEAD + text)
     expected = ReferenceEvaluator(model).run(None, feeds)
     builder = inferred(model)
     assert wrong_inference(builder, feeds, expected) == ""
-    found = []
+    facts = []
     for info in builder.outputs:
         assert info.dtype is not None
-        found.append("dtype" if info.shape is None else "sizes")
-        given = {
-            n for each in builder.inputs for d in each.shape or () for n in dims.free_symbols(d)
-        }
-        assert all(dims.free_symbols(d) <= given for d in info.shape or ())
-    assert " ".join(found) == (static if sizes == "static" else symbolic)
+        facts.append("dtype" if info.shape is None else "sizes")
+        symbols = {s for i in builder.inputs for d in i.shape or () for s in dims.free_symbols(d)}
+        assert all(dims.free_symbols(dim) <= symbols for dim in info.shape or ())
+    assert " ".join(facts) == (static if sizes == "static" else symbolic)

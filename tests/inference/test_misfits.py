@@ -1,4 +1,4 @@
-"""Nodes whose inputs and attributes do not fit: refused when they are made, with the shapes."""
+"""`make_node` refuses inputs and attributes that do not fit, and names their shapes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ortable.builder import GraphBuilder
 from ortable.errors import BuilderError
 
 _HEADS = {"q_num_heads": 2, "kv_num_heads": 2}
-_GROWN = (1, 3, 4, 4), (3, 1, 2, 2)
+_SHAPES = (1, 3, 4, 4), (3, 1, 2, 2)
 
 
 @pytest.mark.parametrize(
-    ("op_type", "inputs", "attributes", "words"),
+    ("op_type", "inputs", "attributes", "message"),
     [
         ("Attention", [(1, 2, 3, 8), (1, 2, 3, 8), (1, 3, 16)], {},
          r"of the same rank, 3 or 4, not \[1, 2, 3, 8\], \[1, 2, 3, 8\] and \[1, 3, 16\]"),
@@ -33,7 +33,7 @@ _GROWN = (1, 3, 4, 4), (3, 1, 2, 2)
         ("ConvTranspose", [(1, 2, 4, 4), (3, 1, 2, 2)], {},
          r"input \[1, 2, 4, 4\] and weight \[3, 1, 2, 2\] do not fit"),
         ("ConvTranspose", [(1, 3, 4), (3, 1, 2, 2)], {}, "do not fit"),
-        ("ConvTranspose", [*_GROWN], {"output_padding": [1]}, r"output_padding \[1\] must hold 2"),
+        ("ConvTranspose", [*_SHAPES], {"output_padding": [1]}, r"output_padding \[1\] must hold 2"),
         ("DepthToSpace", [(4, 2, 2)], {"blocksize": 2}, r"rank 4, not \[4, 2, 2\]"),
         ("SpaceToDepth", [(4, 2, 2)], {"blocksize": 2}, r"rank 4, not \[4, 2, 2\]"),
         ("GridSample", [(1, 1, 4, 4), (1, 2, 2, 2, 3)], {},
@@ -49,19 +49,19 @@ _GROWN = (1, 3, 4, 4), (3, 1, 2, 2)
     ],
 )  # fmt: skip
 def test_a_node_that_does_not_fit_is_refused_with_its_shapes(
-    op_type: str, inputs: list[Any], attributes: dict[str, Any], words: str
+    op_type: str, inputs: list[Any], attributes: dict[str, Any], message: str
 ) -> None:
     builder = GraphBuilder(23)
     names = [
-        builder.make_tensor_input(f"x{place}", dtypes.float32, given)
-        if isinstance(given, tuple)
-        else builder.make_initializer("", given)
-        for place, given in enumerate(inputs)
+        builder.make_tensor_input(f"x{index}", dtypes.float32, shape_or_array)
+        if isinstance(shape_or_array, tuple)
+        else builder.make_initializer("", shape_or_array)
+        for index, shape_or_array in enumerate(inputs)
     ]
     outputs = attributes.get("outputs", 1)
-    own = {name: value for name, value in attributes.items() if name != "outputs"}
-    with pytest.raises(BuilderError, match=words) as caught:
-        builder.make_node(op_type, names, outputs, **own)
+    node_attributes = {name: value for name, value in attributes.items() if name != "outputs"}
+    with pytest.raises(BuilderError, match=message) as caught:
+        builder.make_node(op_type, names, outputs, **node_attributes)
     assert f"Operator '{op_type}' (domain '', opset 23) cannot be added" in str(caught.value)
     assert builder.nodes == []
 

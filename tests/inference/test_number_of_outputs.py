@@ -1,5 +1,4 @@
-"""Every rule of an ONNX operator answers for as many outputs as the node has: one, two, all of
-them; with nothing known of the inputs."""
+"""Every inference rule supports each number of outputs, without any input information."""
 
 from __future__ import annotations
 
@@ -13,15 +12,15 @@ from ortable.errors import BuilderError
 from ortable.inference.shape import ValueInfo
 from ortable_generated.onnx.dispatch import INFER
 
-# ONNX knows the outputs of its own operators; those of com.microsoft that have more than one:
-SEVERAL = {
+# Operators of com.microsoft with several outputs; onnx.defs has the numbers of its own operators.
+OUTPUT_COUNTS = {
     "com.microsoft::Attention": 2, "com.microsoft::CausalConvWithState": 2,
     "com.microsoft::GroupQueryAttention": 3, "com.microsoft::LinearAttention": 2,
     "com.microsoft::MultiHeadAttention": 3, "com.microsoft::SkipLayerNormalization": 4,
     "com.microsoft::SkipSimplifiedLayerNormalization": 4,
 }  # fmt: skip
 
-# Attributes that an operator cannot do without.
+# Required attributes of operators.
 ATTRIBUTES: dict[str, dict[str, Any]] = {
     "AveragePool": {"kernel_shape": (2,)},
     "BitCast": {"to": dtypes.int32},
@@ -41,18 +40,18 @@ ATTRIBUTES: dict[str, dict[str, Any]] = {
     "com.microsoft::LinearAttention": {"q_num_heads": 2, "kv_num_heads": 2},
 }
 
-# Operators whose rule asks for a body, an attribute that is a graph: tests/builder has those.
-BODIES = {"Scan": "num_scan_inputs"}
+# Operators whose rule needs a body, which is a graph; tests/builder tests those.
+BODY_ATTRIBUTES = {"Scan": "num_scan_inputs"}
 
-# Versions of an operator before ours had more outputs.
-FEWER_NOW = {"BatchNormalization": 3}
+# Older versions of these operators have more outputs than the supported ones.
+CURRENT_OUTPUT_COUNTS = {"BatchNormalization": 3}
 
 
-def _most_outputs(key: str) -> int:
+def _max_outputs(key: str) -> int:
     if "::" in key:
-        return SEVERAL.get(key, 1)
-    if key in FEWER_NOW:
-        return FEWER_NOW[key]
+        return OUTPUT_COUNTS.get(key, 1)
+    if key in CURRENT_OUTPUT_COUNTS:
+        return CURRENT_OUTPUT_COUNTS[key]
     versions = [
         s for s in onnx.defs.get_all_schemas_with_history() if s.name == key and not s.domain
     ]
@@ -61,25 +60,25 @@ def _most_outputs(key: str) -> int:
 
 @pytest.mark.parametrize("key", sorted(INFER))
 def test_a_rule_answers_for_each_number_of_outputs(key: str) -> None:
-    inputs = [ValueInfo(f"x{place}", dtypes.float32) for place in range(8)]
-    for count in range(1, min(_most_outputs(key), 4) + 1):
-        if key in BODIES:
-            with pytest.raises(KeyError, match=BODIES[key]):
+    inputs = [ValueInfo(f"x{index}", dtypes.float32) for index in range(8)]
+    for count in range(1, min(_max_outputs(key), 4) + 1):
+        if key in BODY_ATTRIBUTES:
+            with pytest.raises(KeyError, match=BODY_ATTRIBUTES[key]):
                 INFER[key](inputs, {}, count, 18)
             continue
-        found = INFER[key](inputs, ATTRIBUTES.get(key, {}), count, 18)
-        assert len(found) == count
-        for dtype, shape, _ in found:
+        results = INFER[key](inputs, ATTRIBUTES.get(key, {}), count, 18)
+        assert len(results) == count
+        for dtype, shape, _ in results:
             assert dtype is None or isinstance(dtype, int)
             assert shape is None or isinstance(shape, tuple)
 
 
 @pytest.mark.parametrize("key", sorted(ATTRIBUTES))
 def test_a_rule_names_the_attribute_that_it_cannot_do_without(key: str) -> None:
-    inputs = [ValueInfo(f"x{place}", dtypes.float32) for place in range(8)]
+    inputs = [ValueInfo(f"x{index}", dtypes.float32) for index in range(8)]
     with pytest.raises(BuilderError, match=next(iter(ATTRIBUTES[key]))):
         INFER[key](inputs, {}, 1, 18)
 
 
 def test_every_operator_that_is_named_here_has_a_rule() -> None:
-    assert {*SEVERAL, *ATTRIBUTES, *BODIES, *FEWER_NOW} <= set(INFER)
+    assert {*OUTPUT_COUNTS, *ATTRIBUTES, *BODY_ATTRIBUTES, *CURRENT_OUTPUT_COUNTS} <= set(INFER)

@@ -1,4 +1,4 @@
-"""Words that shape and dtype rules are written in: against numpy, torch and Python's own slices."""
+"""Helper functions of shape and dtype rules agree with numpy, torch and Python slices."""
 
 from __future__ import annotations
 
@@ -73,16 +73,16 @@ _DIM_NAMES = st.sampled_from(["0", "1", "2", "n", "m", "b"])
 def test_symbolic_broadcast_is_right_for_every_legal_size(
     shapes: list[list[str]], size_n: int, size_m: int, size_b: int
 ) -> None:
-    of = {"n": n, "m": m, "b": batch}
+    dims_by_name = {"n": n, "m": m, "b": batch}
     sizes = {"n": size_n, "m": size_m, "batch": size_b}
-    symbolic = [tuple(of.get(d, int(d) if d.isdigit() else 0) for d in s) for s in shapes]
-    real = [tuple(dims.evaluate_dim(d, sizes) for d in s) for s in symbolic]
+    symbolic = [tuple(dims_by_name.get(d, int(d) if d.isdigit() else 0) for d in s) for s in shapes]
+    concrete = [tuple(dims.evaluate_dim(d, sizes) for d in s) for s in symbolic]
     try:
-        expected = np.broadcast_shapes(*real)
+        expected = np.broadcast_shapes(*concrete)
     except ValueError:
-        return  # these sizes are not legal
-    found = inference.broadcast(*symbolic)
-    assert found is None or tuple(dims.evaluate_dim(d, sizes) for d in found) == expected
+        return  # these sizes do not broadcast
+    inferred = inference.broadcast(*symbolic)
+    assert inferred is None or tuple(dims.evaluate_dim(d, sizes) for d in inferred) == expected
 
 
 def test_broadcast_knows_symbols() -> None:
@@ -107,15 +107,15 @@ def test_slice_length_is_pythons(size: int, start: int, end: int, step: int) -> 
     expected = len(range(size)[slice(start, end, step)])
     assert inference.slice_length(size, start, end, step) == expected
     for symbol in (n, dims.make_symbol("n", 2)) if size >= 2 else (n,):
-        found = inference.slice_length(symbol, start, end, step)
-        assert found is None or dims.evaluate_dim(found, {"n": size}) == expected
+        length = inference.slice_length(symbol, start, end, step)
+        assert length is None or dims.evaluate_dim(length, {"n": size}) == expected
 
 
 @given(st.integers(0, 6), st.integers(0, 8), st.integers(0, 8))
 def test_slice_length_with_symbolic_bounds(size: int, start: int, end: int) -> None:
-    found = inference.slice_length(n, dims.make_symbol("start"), dims.make_symbol("end"))
-    assert found is not None
-    assert dims.evaluate_dim(found, {"n": size, "start": start, "end": end}) == len(
+    length = inference.slice_length(n, dims.make_symbol("start"), dims.make_symbol("end"))
+    assert length is not None
+    assert dims.evaluate_dim(length, {"n": size, "start": start, "end": end}) == len(
         range(size)[start:end]
     )
 
@@ -145,8 +145,8 @@ def test_pool_is_torchs(
     ).shape
     args = ([kernel], [stride], [begin, end], None, "NOTSET", int(ceil))
     assert inference.pool_shape((1, 1, size), *args) == tuple(expected)
-    found = inference.pool_shape((1, 1, n), *args)
-    assert found is not None and dims.evaluate_dim(found[2], {"n": size}) == expected[2]
+    shape = inference.pool_shape((1, 1, n), *args)
+    assert shape is not None and dims.evaluate_dim(shape[2], {"n": size}) == expected[2]
 
 
 def test_reduce_shape_as_torch_does() -> None:
@@ -180,9 +180,9 @@ def test_concat_adds_one_axis_and_unifies_the_others() -> None:
 
 
 def test_unify_binds_names_and_prefers_ints() -> None:
-    mm = ((("m", "k"), ("k", "n")), (("m", "n"),))
-    assert inference.unify_shapes(*mm, ((n, 3), (3, 4))) == ((n, 4),)
-    assert inference.unify_shapes(*mm, ((n, m), (3, 4))) == ((n, 4),)
+    matmul_axes = ((("m", "k"), ("k", "n")), (("m", "n"),))
+    assert inference.unify_shapes(*matmul_axes, ((n, 3), (3, 4))) == ((n, 4),)
+    assert inference.unify_shapes(*matmul_axes, ((n, m), (3, 4))) == ((n, 4),)
     assert inference.unify_shapes((("a",), ("a",)), (("a",),), ((n,), (3,))) == ((3,),)
     assert inference.unify_shapes(
         (("*",), ("m", "k"), ("k", "n")), (("m", "n"),), (None, (2, 3), (3, 4))
@@ -190,11 +190,11 @@ def test_unify_binds_names_and_prefers_ints() -> None:
     assert inference.unify_shapes((("...", "k"), ("k",)), (("...",),), ((5, 2, 3), (3,))) == (
         (5, 2),
     )
-    assert inference.unify_shapes(*mm, ((n, 3), None)) == (None,)
+    assert inference.unify_shapes(*matmul_axes, ((n, 3), None)) == (None,)
     with pytest.raises(BuilderError, match="k is both 3 and 4"):
-        inference.unify_shapes(*mm, ((2, 3), (4, 5)))
+        inference.unify_shapes(*matmul_axes, ((2, 3), (4, 5)))
     with pytest.raises(BuilderError, match="rank 1 where"):
-        inference.unify_shapes(*mm, ((2,), (2, 5)))
+        inference.unify_shapes(*matmul_axes, ((2,), (2, 5)))
 
 
 @pytest.mark.parametrize(
@@ -290,6 +290,6 @@ def test_content_that_wraps_is_unknown() -> None:
 
 
 def test_an_end_that_is_surely_negative_counts_from_the_back() -> None:
-    back = dims.make_symbol("k", 1)
-    assert inference.slice_length(back + 3, 0, -back, 1) == 3
-    assert inference.slice_length(back + 3, 0, 1 - back, 1) is None  # 0 where it is one
+    offset = dims.make_symbol("k", 1)
+    assert inference.slice_length(offset + 3, 0, -offset, 1) == 3
+    assert inference.slice_length(offset + 3, 0, 1 - offset, 1) is None  # the end is 0 if k is 1

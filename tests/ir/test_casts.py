@@ -1,5 +1,4 @@
-"""Casts around nodes that the runtime has no kernel for: only to wider types, and back to the
-same type."""
+"""Casts around nodes without a kernel: only to wider types, and back to the same type."""
 
 from __future__ import annotations
 
@@ -28,13 +27,13 @@ TABLE = {
         ("Add", 18, (1, 1), (1,), {}),
         ("Add", 18, (3, 3), (3,), {0: 6, 1: 6}),  # int8 -> int32, the nearest wider type
         ("Add", 18, (16, 16), (16,), {0: 1, 1: 1}),
-        ("Add", 13, (6, 6), (6,), None),  # the version in force has float32 only
-        ("Add", 18, (None, 1), (1,), {}),  # nothing is done on unknown types
+        ("Add", 13, (6, 6), (6,), None),  # the version of opset 13 has only float32
+        ("Add", 18, (None, 1), (1,), {}),  # unknown types are not cast
         ("Unknown", 18, (16,), (16,), {}),
-        ("Gather", 18, (1, 6), (1,), {1: 7}),  # only the index moves
+        ("Gather", 18, (1, 6), (1,), {1: 7}),  # only the index is cast
         ("Gather", 18, (16, 6), (16,), {0: 1, 1: 7}),
         ("Sum", 18, (16, 16, 16), (16,), {0: 1, 1: 1, 2: 1}),
-        ("Cast", 18, (1,), (16,), None),  # a type that no input gives cannot move
+        ("Cast", 18, (1,), (16,), None),  # an output type that no input determines stays
     ],
 )
 def test_choice_of_casts(key, opset, inputs, outputs, moves):
@@ -53,14 +52,14 @@ def test_where_the_type_is_the_meaning_nothing_is_cast():
     assert choose_casts(table, "CastLike", 18, (1, 9), (9,)) is None
 
 
-def builder_with(dtype, **options):
+def make_builder(dtype, **options):
     builder = GraphBuilder(18, **options)
     builder.make_tensor_input("x", dtype, ("n", 4))
     return builder
 
 
 def test_bfloat16_runs_in_float32_and_comes_back():
-    builder = builder_with(dtypes.bfloat16)
+    builder = make_builder(dtypes.bfloat16)
     y = builder.make_node("Tanh", ["x"], ["y"])
     assert [n.op_type for n in builder.nodes] == ["Cast", "Tanh", "Cast"]
     assert builder.get_type(y) == dtypes.bfloat16
@@ -69,7 +68,7 @@ def test_bfloat16_runs_in_float32_and_comes_back():
 
 
 def test_one_cast_serves_all_inputs_that_are_the_same_result():
-    builder = builder_with(dtypes.bfloat16)
+    builder = make_builder(dtypes.bfloat16)
     builder.make_node("Mul", ["x", "x"])
     assert [n.op_type for n in builder.nodes] == ["Cast", "Mul", "Cast"]
 
@@ -112,7 +111,7 @@ def test_small_integers_compute_as_in_their_own_type(ort, opset, op_type, dtype,
 
 
 def test_a_small_constant_is_cast_when_the_graph_is_made():
-    builder = builder_with(dtypes.bfloat16)
+    builder = make_builder(dtypes.bfloat16)
     one = builder.make_initializer("", np.ones(1, dtype=ml_dtypes.bfloat16))
     builder.make_node("Add", ["x", one])
     assert [n.op_type for n in builder.nodes] == ["Cast", "Add", "Cast"]
@@ -120,21 +119,21 @@ def test_a_small_constant_is_cast_when_the_graph_is_made():
 
 
 def test_no_kernel_and_no_exact_cast_is_refused_for_onnxruntime_only():
-    def convolve(**options):
+    def reshape(**options):
         builder = GraphBuilder(18, **options)
         builder.make_tensor_input("x", dtypes.complex64, (2,))
         return builder.make_node("Reshape", ["x", builder.make_initializer("", [2, 1])])
 
     table = {"Reshape": ((14, ("T", 7), ("T",), {"T": (1, 14)}, ({"T": (1,)},)),)}
-    assert convolve(kernel_table=table)
+    assert reshape(kernel_table=table)
     with pytest.raises(KernelError, match="no kernel for Reshape with complex64, int64") as caught:
-        convolve(kernel_table=table, target="onnxruntime")
+        reshape(kernel_table=table, target="onnxruntime")
     assert isinstance(caught.value, BuilderError)
 
 
 @pytest.mark.parametrize("target", [None, "onnxruntime"])
 def test_a_half_float_that_the_opset_does_not_allow_is_cast(target):
-    builder = builder_with(dtypes.bfloat16, target=target)
+    builder = make_builder(dtypes.bfloat16, target=target)
     y = builder.make_node("Softplus", ["x"], ["y"])  # bfloat16 from opset 22 on
     assert [n.op_type for n in builder.nodes] == ["Cast", "Softplus", "Cast"]
     assert builder.get_type(y) == dtypes.bfloat16
@@ -142,23 +141,23 @@ def test_a_half_float_that_the_opset_does_not_allow_is_cast(target):
 
 def test_what_no_cast_helps_is_refused_with_what_onnx_allows():
     with pytest.raises(BuilderError, match="is bfloat16, ONNX allows"):
-        builder_with(dtypes.bfloat16).make_node("BitwiseNot", ["x"])
+        make_builder(dtypes.bfloat16).make_node("BitwiseNot", ["x"])
     with pytest.raises(BuilderError, match="is bfloat16, ONNX allows"):
-        builder_with(dtypes.bfloat16, kernel_table={}).make_node("Softplus", ["x"])
-    mixed = builder_with(dtypes.bfloat16)
+        make_builder(dtypes.bfloat16, kernel_table={}).make_node("Softplus", ["x"])
+    mixed = make_builder(dtypes.bfloat16)
     mixed.make_tensor_input("z", dtypes.float32, ("n", 4))
     with pytest.raises(BuilderError, match="must have the same type"):
         mixed.make_node("PRelu", ["x", "z"])
 
 
 def test_an_empty_kernel_table_casts_nothing():
-    builder = builder_with(dtypes.bfloat16, kernel_table={})
+    builder = make_builder(dtypes.bfloat16, kernel_table={})
     builder.make_node("Tanh", ["x"])
     assert [n.op_type for n in builder.nodes] == ["Tanh"]
 
 
 def test_casts_carry_the_origin_of_their_node():
-    builder = builder_with(dtypes.bfloat16)
+    builder = make_builder(dtypes.bfloat16)
     builder.origin = "node"
     builder.make_node("Tanh", ["x"])
     assert [n.origin for n in builder.nodes] == ["node"] * 3

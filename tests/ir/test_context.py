@@ -1,4 +1,4 @@
-"""What lowerings get besides the graph is `graph.ctx`, and nothing else is put on a graph."""
+"""`graph.ctx` is the only object that conversion attaches to a graph."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def test_conversion_puts_nothing_but_the_context_on_a_graph() -> None:
             return torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
 
     x = torch.rand(2)
-    before = set(vars(GraphBuilder(18)))
+    attributes = set(vars(GraphBuilder(18)))
     _, builder = to_onnx(Branches(), (x,), return_builder=True)
-    assert set(vars(builder)) == before
+    assert set(vars(builder)) == attributes
     assert builder.record is builder.ctx.record is not None
 
     exported = torch.export.export(Branches(), (x,)).run_decompositions({})
     graph = GraphBuilder(18)
     DynamoInterpreter(graph, module=exported.module()).run(exported.module())
-    assert set(vars(graph)) == before
+    assert set(vars(graph)) == attributes
     assert graph.ctx.record is None

@@ -1,5 +1,7 @@
-"""A graph that is edited: who reads a result, readers redirected, nodes erased and inserted,
-results renamed; the index of readers stays true whatever happens in between."""
+"""Edits of a graph: uses, redirected readers, erased, inserted and renamed nodes.
+
+The index of readers stays correct in between.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ X = np.array([[-1.0, 2.0], [3.0, -4.0]], dtype=np.float32)
 
 @pytest.fixture
 def gr() -> GraphBuilder:
-    """x -> Relu "r" -> Neg "n" and Add(r, r) "y", which are the outputs."""
+    """Return x -> Relu "r" -> Neg "n" and Add(r, r) "y", with the outputs n and y."""
     graph = GraphBuilder(18)
     graph.make_tensor_input("x", FLOAT, ("a", 2))
     graph.make_node("Relu", ["x"], ["r"], name="relu")
@@ -28,19 +30,21 @@ def gr() -> GraphBuilder:
     return graph
 
 
-def names(nodes) -> list[str]:
+def node_names(nodes) -> list[str]:
     return [node.name for node in nodes]
 
 
-def agrees(graph: GraphBuilder) -> None:
-    """The index says what one made now says, here and in the graphs inside."""
-    kept = editing.use_index(graph).readers
-    fresh = UseIndex(graph.nodes).readers
-    assert {k: set(v) for k, v in kept.items() if v} == {k: set(v) for k, v in fresh.items()}
+def check_index(graph: GraphBuilder) -> None:
+    """Assert that the index of readers equals a newly built one, subgraphs included."""
+    readers = editing.use_index(graph).readers
+    expected = UseIndex(graph.nodes).readers
+    assert {name: set(uses) for name, uses in readers.items() if uses} == {
+        name: set(uses) for name, uses in expected.items()
+    }
 
 
-def with_branches(graph: GraphBuilder, read: str) -> GraphBuilder:
-    """An If whose branches read ``read`` and x; the branch that is taken if x has a NaN."""
+def add_branches(graph: GraphBuilder, read: str) -> GraphBuilder:
+    """Add an If whose then branch, taken if x contains NaN, reads `read` and x."""
     then, other = graph.subgraph("then"), graph.subgraph("else")
     then.make_tensor_output(then.make_node("Sub", [read, "x"], ["t"], name="inner"))
     other.make_tensor_output(other.make_node("Exp", ["x"], ["e"]))
@@ -51,48 +55,48 @@ def with_branches(graph: GraphBuilder, read: str) -> GraphBuilder:
 
 
 def test_uses_are_the_nodes_that_read_a_result_once_each(gr: GraphBuilder) -> None:
-    assert names(gr.uses("r")) == ["neg", "add"]
-    assert names(gr.uses("x")) == ["relu"]
+    assert node_names(gr.uses("r")) == ["neg", "add"]
+    assert node_names(gr.uses("x")) == ["relu"]
     assert gr.uses("y") == [] and gr.uses("nothing") == []
 
 
 def test_uses_see_nodes_that_were_made_later_and_graphs_inside_nodes(gr: GraphBuilder) -> None:
     assert gr.uses("n") == []
     gr.make_node("Exp", ["n"], name="late")
-    assert names(gr.uses("n")) == ["late"]
+    assert node_names(gr.uses("n")) == ["late"]
     then = gr.subgraph("then")
     inner = then.make_node("Abs", ["r"], ["t"])
     then.make_tensor_output(inner)
-    assert names(then.uses("r")) == ["Abs"]
+    assert node_names(then.uses("r")) == ["Abs"]
     gr.make_node("Optional", ["r"], name="holder", then_branch=then, domain="mine")
-    assert names(gr.uses("r")) == ["neg", "add", "holder"]
-    then.make_node("Mul", ["n", "n"])  # the graph around it learns of it
-    assert names(gr.uses("n")) == ["late", "holder"]
-    agrees(gr)
+    assert node_names(gr.uses("r")) == ["neg", "add", "holder"]
+    then.make_node("Mul", ["n", "n"])  # the outer graph sees the new reader
+    assert node_names(gr.uses("n")) == ["late", "holder"]
+    check_index(gr)
 
 
 def test_uses_are_worked_out_again_after_nodes_were_changed_by_hand(gr: GraphBuilder) -> None:
     assert len(gr.uses("r")) == 2
     neg = gr.nodes.pop(1)
-    assert names(gr.uses("r")) == ["add"]
+    assert node_names(gr.uses("r")) == ["add"]
     gr.nodes.insert(1, neg)
-    assert names(gr.uses("r")) == ["neg", "add"]
+    assert node_names(gr.uses("r")) == ["neg", "add"]
     neg.inputs = ["x"]
     gr.outdate_uses()
-    assert names(gr.uses("x")) == ["relu", "neg"]
+    assert node_names(gr.uses("x")) == ["relu", "neg"]
 
 
 def test_replace_uses_redirects_readers_and_those_in_subgraphs(gr: GraphBuilder, ort) -> None:
-    then = with_branches(gr, "r")
-    assert names(gr.uses("r")) == ["neg", "add", "if"]
+    then = add_branches(gr, "r")
+    assert node_names(gr.uses("r")) == ["neg", "add", "if"]
     gr.make_node("Abs", ["x"], ["abs"], name="abs")
     gr.nodes.insert(1, gr.nodes.pop())
     gr.outdate_uses()
-    assert names(gr.replace_uses("r", "abs")) == ["neg", "add", "if"]
+    assert node_names(gr.replace_uses("r", "abs")) == ["neg", "add", "if"]
     assert then.nodes[0].inputs == ["abs", "x"]
-    assert names(then.uses("abs")) == ["inner"] and then.uses("r") == []
-    assert gr.uses("r") == [] and set(names(gr.uses("abs"))) == {"neg", "add", "if"}
-    agrees(gr)
+    assert node_names(then.uses("abs")) == ["inner"] and then.uses("r") == []
+    assert gr.uses("r") == [] and set(node_names(gr.uses("abs"))) == {"neg", "add", "if"}
+    check_index(gr)
     gr.erase(gr.nodes[0])
     n, y, z = ort(gr, {"x": X})
     assert n.tolist() == (-abs(X)).tolist() and y.tolist() == (2 * abs(X)).tolist()
@@ -100,10 +104,10 @@ def test_replace_uses_redirects_readers_and_those_in_subgraphs(gr: GraphBuilder,
 
 
 def test_replace_uses_in_a_subgraph_tells_the_graph_around_it(gr: GraphBuilder) -> None:
-    then = with_branches(gr, "r")
-    assert "if" in names(gr.uses("r"))
+    then = add_branches(gr, "r")
+    assert "if" in node_names(gr.uses("r"))
     then.replace_uses("r", "n")
-    assert "if" not in names(gr.uses("r")) and names(gr.uses("n")) == ["if"]
+    assert "if" not in node_names(gr.uses("r")) and node_names(gr.uses("n")) == ["if"]
 
 
 def test_replace_uses_leaves_outputs_and_refuses_what_it_cannot_change(gr: GraphBuilder) -> None:
@@ -133,11 +137,11 @@ def test_erase_takes_away_nodes_whose_results_nobody_reads(gr: GraphBuilder) -> 
         gr.erase(exp)
     with pytest.raises(BuilderError, match="cannot be erased: the graph returns its result 'n'"):
         gr.erase(gr.nodes[1])
-    gr.erase(exp, log)  # together
-    assert names(gr.nodes) == ["relu", "neg", "add"] and gr.nodes[0] is relu
+    gr.erase(exp, log)  # erase both together
+    assert node_names(gr.nodes) == ["relu", "neg", "add"] and gr.nodes[0] is relu
     assert not gr.has_name("e") and not gr.has_name("l")
-    agrees(gr)
-    gr.make_node("Exp", ["r"], ["e"])  # the name is free again
+    check_index(gr)
+    gr.make_node("Exp", ["r"], ["e"])  # the erased name can be reused
     with pytest.raises(BuilderError, match="nodes"):
         gr.erase(relu)
 
@@ -145,12 +149,12 @@ def test_erase_takes_away_nodes_whose_results_nobody_reads(gr: GraphBuilder) -> 
 def test_insert_before_puts_a_node_and_its_casts_in_front(gr: GraphBuilder, ort) -> None:
     add = gr.nodes[2]
     bias = gr.make_initializer("", np.array([10, 20], dtype=np.float32))
-    made = gr.insert_before(add, "Mul", ["r", bias], ["scaled"], name="mul")
-    assert made == "scaled" and names(gr.nodes) == ["relu", "neg", "mul", "add"]
+    result = gr.insert_before(add, "Mul", ["r", bias], ["scaled"], name="mul")
+    assert result == "scaled" and node_names(gr.nodes) == ["relu", "neg", "mul", "add"]
     assert gr.get_shape("scaled") == gr.get_shape("r")
     add.inputs = ["r", "scaled"]
     gr.outdate_uses()
-    assert names(gr.uses("scaled")) == ["add"]
+    assert node_names(gr.uses("scaled")) == ["add"]
     y = ort(gr, {"x": X})[1]
     assert y.tolist() == (np.maximum(X, 0) * [11, 21]).tolist()
 
@@ -165,7 +169,7 @@ def test_insert_before_refuses_what_is_made_later_and_leaves_the_graph(gr: Graph
     assert gr.insert_before(neg, "Identity", "r", ["same"]) == "same"
     assert gr.replace_uses("r", "same") == [neg, add]
     assert gr.uses("r") == [gr.nodes[1]]
-    agrees(gr)
+    check_index(gr)
     assert relu.outputs == ["r"]
 
 
@@ -176,23 +180,23 @@ def test_insert_before_finds_no_cast_that_comes_later() -> None:
     graph.make_node("Cos", ["x"])
     anchor = graph.nodes[0]
     graph.insert_before(anchor, "Cos", ["x"])
-    seen = {"x"}
+    available = {"x"}
     for node in graph.nodes:
-        assert set(node.inputs) <= seen
-        seen.update(node.outputs)
-    assert first in seen
+        assert set(node.inputs) <= available
+        available.update(node.outputs)
+    assert first in available
 
 
 def test_rename_follows_everything_that_has_the_name(gr: GraphBuilder, ort) -> None:
-    then = with_branches(gr, "r")
+    then = add_branches(gr, "r")
     vector = gr.shape_as_vector(gr.get_shape("r"))
     gr.uses("r")
-    gr.rename({"r": "positive", "n": "r"})  # a name that gets free may be taken
-    assert names(gr.uses("positive")) == ["neg", "add", "if"] and gr.uses("r") == []
-    assert names(then.uses("positive")) == ["inner"]
+    gr.rename({"r": "positive", "n": "r"})  # a name freed by the same call can be reused
+    assert node_names(gr.uses("positive")) == ["neg", "add", "if"] and gr.uses("r") == []
+    assert node_names(then.uses("positive")) == ["inner"]
     assert [info.name for info in gr.outputs] == ["r", "y", "z"]
     assert gr.shape_as_vector(gr.get_shape("positive")) == vector
-    agrees(gr)
+    check_index(gr)
     assert ort(gr, {"x": X})[0].tolist() == (-np.maximum(X, 0)).tolist()
 
 
@@ -205,13 +209,13 @@ def test_rename_gives_every_result_a_name_of_its_own(gr: GraphBuilder) -> None:
 
 
 def test_passes_leave_the_index_true(gr: GraphBuilder) -> None:
-    with_branches(gr, gr.make_node("Identity", ["r"], ["copy"]))
+    add_branches(gr, gr.make_node("Identity", ["r"], ["copy"]))
     weight = gr.make_initializer("w", X)
-    turned = gr.make_node("Transpose", [weight], perm=[1, 0])
-    gr.make_tensor_output(gr.make_node("MatMul", ["r", turned], ["m"]))
-    gr.make_tensor_output(gr.make_node("MatMul", ["copy", turned], ["m2"]))
+    transposed = gr.make_node("Transpose", [weight], perm=[1, 0])
+    gr.make_tensor_output(gr.make_node("MatMul", ["r", transposed], ["m"]))
+    gr.make_tensor_output(gr.make_node("MatMul", ["copy", transposed], ["m2"]))
     gr.make_node("Exp", ["copy"])
-    for step in (
+    for run_pass in (
         gr.remove_identity_nodes,
         lambda: gr.optimize(weight_transposes=True)["fold_weight_transposes"],
         gr.remove_unused,
@@ -219,8 +223,8 @@ def test_passes_leave_the_index_true(gr: GraphBuilder) -> None:
         gr.constant_folding,
     ):
         gr.uses("r")
-        step()
-        agrees(gr)
+        run_pass()
+        check_index(gr)
     assert gr.uses("copy") == [] and gr.uses("w") == []
     assert len(gr.uses("w_transposed")) == 2
 

@@ -1,5 +1,4 @@
-"""Importing is cheap: neither the package nor the builder loads torch, and public names are found
-lazily."""
+"""Importing the package or the builder does not load torch; public names resolve lazily."""
 
 from __future__ import annotations
 
@@ -14,14 +13,14 @@ import ortable
 @pytest.mark.parametrize("statement", ["import ortable", "from ortable import GraphBuilder"])
 def test_import_does_not_load_torch(statement):
     code = f"import sys; {statement}; print('torch' in sys.modules, 'sympy' in sys.modules)"
-    path = [p for p in sys.path if p]
-    done = subprocess.run(
+    path = [entry for entry in sys.path if entry]
+    completed = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path[:0] = {path!r}; {code}"],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert done.stdout.strip() == "False False"
+    assert completed.stdout.strip() == "False False"
 
 
 def test_unknown_names_are_attribute_errors():

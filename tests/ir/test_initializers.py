@@ -1,5 +1,4 @@
-"""Initializers: every type and shape arrives unchanged, small equal ones are one, torch's memory
-is shared."""
+"""Initializers: all dtypes and shapes, merging of small equal ones, and shared torch memory."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from ortable import GraphBuilder, dtypes
 from ortable.errors import BuilderError
 
 
-def written(builder, name):
+def load(builder, name):
     proto = next(t for t in builder.to_onnx(optimize=False).graph.initializer if t.name == name)
     return numpy_helper.to_array(proto)
 
@@ -34,7 +33,7 @@ def test_torch_tensors_of_every_type_and_shape(dtype, shape):
     tensor = (base % 3).to(dtype)
     builder = GraphBuilder(18)
     name = builder.make_initializer("w", tensor)
-    array = written(builder, name)
+    array = load(builder, name)
     assert array.shape == tuple(shape)
     assert dtypes.from_numpy(array.dtype) == dtypes.from_torch(dtype) == builder.get_type(name)
     wide = torch.complex128 if dtype.is_complex else torch.float64
@@ -61,7 +60,7 @@ def test_numbers_lists_arrays_and_protos(value, dtype, shape):
     builder = GraphBuilder(21)
     name = builder.make_initializer("", value)
     assert (builder.get_type(name), builder.get_shape(name)) == (dtype, shape)
-    assert written(builder, name).shape == shape
+    assert load(builder, name).shape == shape
 
 
 def test_what_is_no_tensor_is_refused():
@@ -85,10 +84,10 @@ def test_views_of_torch_memory_are_written_as_they_read():
     builder = GraphBuilder(18)
     for name, view in {"t": tensor.t(), "col": tensor[:, 1], "every": tensor[::2]}.items():
         builder.make_initializer(name, view)
-        np.testing.assert_array_equal(written(builder, name), view.numpy())
+        np.testing.assert_array_equal(load(builder, name), view.numpy())
     conj = torch.tensor([1 + 2j]).conj()
     builder.make_initializer("conj", conj)
-    np.testing.assert_array_equal(written(builder, "conj"), np.array([1 - 2j], dtype=np.complex64))
+    np.testing.assert_array_equal(load(builder, "conj"), np.array([1 - 2j], dtype=np.complex64))
 
 
 def test_torch_memory_is_shared_until_the_model_is_written():
@@ -97,7 +96,7 @@ def test_torch_memory_is_shared_until_the_model_is_written():
     builder.make_initializer("w", tensor)
     assert builder.initializers_dict["w"] is tensor
     tensor.fill_(2)
-    assert written(builder, "w").tolist() == [2.0] * 200
+    assert load(builder, "w").tolist() == [2.0] * 200
     assert np.shares_memory(builder.get_constant("w"), tensor.numpy())
 
 
@@ -170,12 +169,12 @@ def test_external_data_that_is_not_loaded_is_named(tmp_path):
     builder.make_initializer("w", np.ones(2000, dtype=np.float32))
     builder.make_tensor_output(builder.make_node("Add", ["x", "w"]))
     builder.to_onnx(large_model=True).save(tmp_path / "m.onnx")
-    again = GraphBuilder(onnx.load(tmp_path / "m.onnx", load_external_data=False))
+    loaded = GraphBuilder(onnx.load(tmp_path / "m.onnx", load_external_data=False))
     with pytest.raises(BuilderError, match="Initializer 'w' is stored in another file"):
-        again.get_constant("w")
-    tensor = again.to_onnx().graph.initializer[0]
+        loaded.get_constant("w")
+    tensor = loaded.to_onnx().graph.initializer[0]
     assert tensor.data_location == TensorProto.EXTERNAL
-    assert {e.key: e.value for e in tensor.external_data}["location"] == "m.onnx.data"
+    assert {entry.key: entry.value for entry in tensor.external_data}["location"] == "m.onnx.data"
 
 
 def test_a_merged_constant_is_a_snapshot():
@@ -184,4 +183,4 @@ def test_a_merged_constant_is_a_snapshot():
     name = builder.make_initializer("", tensor)
     tensor.fill_(7)
     assert builder.make_initializer("", np.ones(2, dtype=np.float32)) == name
-    assert written(builder, name).tolist() == [1, 1]
+    assert load(builder, name).tolist() == [1, 1]

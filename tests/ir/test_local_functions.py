@@ -1,5 +1,4 @@
-"""Bodies of local functions: compared by what they compute, cleaned, dropped when nobody calls
-them."""
+"""Bodies of local functions are compared by structure, simplified, and removed if unused."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ FLOAT = TensorProto.FLOAT
 
 
 def body(prefix: str = "", constant: float = 1.0, op_type: str = "Add") -> GraphBuilder:
-    """One input, a branch that reads it, one output; ``prefix`` goes in front of every name."""
+    """Return a graph with an If that reads its input; `prefix` starts every name."""
     graph = GraphBuilder(18)
     x = graph.make_tensor_input(f"{prefix}x", FLOAT, (2,))
     one = graph.make_initializer(f"{prefix}c", np.array([constant, 2], dtype=np.float32))
@@ -50,7 +49,7 @@ def test_equal_bodies_are_one_function_and_others_are_numbered() -> None:
     assert set(functions) == {("local", "F"), ("local", "F_1"), ("local", "F_2")}
     proto = functions["local", "F"]
     assert proto.doc_string == "text"
-    assert [(p.key, p.value) for p in proto.metadata_props] == [("key", "value")]
+    assert [(prop.key, prop.value) for prop in proto.metadata_props] == [("key", "value")]
 
 
 def test_inputs_that_nothing_reads_are_dropped_also_when_a_branch_is_all_that_reads() -> None:

@@ -1,4 +1,4 @@
-"""make_node: names, inference, checks against the ONNX schema, messages."""
+"""`make_node`: names, inference, checks against the ONNX schema, messages."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def test_an_automatic_name_avoids_names_the_user_chose(gr):
 def test_several_outputs_and_unused_ones(gr):
     a, b, c = gr.make_node("Split", ["x"], 3, axis=1, num_outputs=3)
     assert [gr.get_shape(n)[1] for n in (a, b, c)] == [1, 1, 1]
-    got = gr.make_node("MaxPool", [_image(gr)], ["", "indices"], kernel_shape=[1, 1])
-    assert got[1] == "indices"
-    assert got[0] != ""  # required by the schema of MaxPool
-    got = gr.make_node("MaxPool", [_image(gr)], ["pooled", ""], kernel_shape=[1, 1])
-    assert got == ("pooled", "")
+    outputs = gr.make_node("MaxPool", [_make_image(gr)], ["", "indices"], kernel_shape=[1, 1])
+    assert outputs[1] == "indices"
+    assert outputs[0] != ""  # required by the schema of MaxPool
+    outputs = gr.make_node("MaxPool", [_make_image(gr)], ["pooled", ""], kernel_shape=[1, 1])
+    assert outputs == ("pooled", "")
     assert gr.get_type("indices") == dtypes.int64
 
 
-def _image(gr):
+def _make_image(gr):
     return gr.make_initializer("", np.zeros((1, 1, 2, 2), dtype=np.float32))
 
 
@@ -152,9 +152,9 @@ def test_set_shape_refuses_what_is_provably_another_shape(gr):
 
 
 def test_questions_about_unknown_results_are_builder_errors(gr):
-    for question in (gr.get_type, gr.get_shape, gr.get_rank, gr.value_shape, gr.has_type):
+    for getter in (gr.get_type, gr.get_shape, gr.get_rank, gr.value_shape, gr.has_type):
         with pytest.raises(BuilderError, match="The graph has no result 'nope'"):
-            question("nope")
+            getter("nope")
     out = gr.make_node("Thing", ["x"], domain="my.domain")
     with pytest.raises(BuilderError, match="Type is unknown for result"):
         gr.get_type(out)
@@ -256,19 +256,19 @@ def test_inputs_with_unknown_sizes_ranks_and_indexed_names():
             builder.make_tensor_input("z", dtypes.float32, shape)
     with pytest.raises(BuilderError, match="its type must be int64, not float32"):
         builder.make_tensor_input("z", dtypes.float32, (1,), is_dimension=True)
-    assert [each.name for each in builder.inputs] == ["input_0", "input_1"]
+    assert [info.name for info in builder.inputs] == ["input_0", "input_1"]
 
 
-@pytest.mark.parametrize("given", [99, -1, 1.0, True, "float", np.float32])
-def test_types_that_are_none_of_onnx_are_refused(gr, given):
-    made = gr.make_node("Thing", ["x"], domain="my.domain")
-    wanted = "is not a valid type for '{}': give a number of onnx.TensorProto"
-    with pytest.raises(BuilderError, match=wanted.format("z")):
-        gr.make_tensor_input("z", given, (1,))
+@pytest.mark.parametrize("dtype", [99, -1, 1.0, True, "float", np.float32])
+def test_types_that_are_none_of_onnx_are_refused(gr, dtype):
+    result = gr.make_node("Thing", ["x"], domain="my.domain")
+    message = "is not a valid type for '{}': give a number of onnx.TensorProto"
+    with pytest.raises(BuilderError, match=message.format("z")):
+        gr.make_tensor_input("z", dtype, (1,))
     for declare in (gr.make_tensor_output, gr.set_type):
-        with pytest.raises(BuilderError, match=wanted.format(made)):
-            declare(made, given)
-    assert not gr.has_name("z") and not gr.has_type(made) and gr.outputs == []
+        with pytest.raises(BuilderError, match=message.format(result)):
+            declare(result, dtype)
+    assert not gr.has_name("z") and not gr.has_type(result) and gr.outputs == []
 
 
 def test_outputs_are_declared_once_with_a_type(gr):
@@ -278,12 +278,12 @@ def test_outputs_are_declared_once_with_a_type(gr):
         gr.make_tensor_output(y)
     with pytest.raises(BuilderError, match="The graph has no result 'zz'"):
         gr.make_tensor_output("zz")
-    other = gr.make_node("Thing", ["x"], domain="my.domain")
+    untyped = gr.make_node("Thing", ["x"], domain="my.domain")
     with pytest.raises(BuilderError, match="Type is unknown for output"):
-        gr.make_tensor_output(other)
-    with pytest.raises(BuilderError, match=f"3 is not a valid shape for '{other}'"):
-        gr.make_tensor_output(other, dtypes.float32, 3)
-    assert gr.make_tensor_output([other], dtypes.float32) == [other]
+        gr.make_tensor_output(untyped)
+    with pytest.raises(BuilderError, match=f"3 is not a valid shape for '{untyped}'"):
+        gr.make_tensor_output(untyped, dtypes.float32, 3)
+    assert gr.make_tensor_output([untyped], dtypes.float32) == [untyped]
 
 
 def test_an_unwanted_output_that_is_not_optional_gets_a_name() -> None:

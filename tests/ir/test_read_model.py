@@ -1,5 +1,4 @@
-"""A builder that starts from a ModelProto writes the same model again, and knows its types and
-shapes."""
+"""A builder that starts from a ModelProto preserves the model and infers types and shapes."""
 
 from __future__ import annotations
 
@@ -16,21 +15,21 @@ from ortable.ir import constants
 FLOAT = onnx.TensorProto.FLOAT
 
 
-def model_of(nodes, inputs, outputs, initializers=(), opset=18, **options):
+def make_model(nodes, inputs, outputs, initializers=(), opset=18, **options):
     graph = helper.make_graph(nodes, "graph", inputs, outputs, initializers)
     imports = [helper.make_opsetid("", opset), helper.make_opsetid("mine", 2)]
     return helper.make_model(graph, opset_imports=imports, ir_version=8, **options)
 
 
-def value(name, dtype=FLOAT, shape=("n", 3)):
+def info(name, dtype=FLOAT, shape=("n", 3)):
     return helper.make_tensor_value_info(name, dtype, shape)
 
 
 @pytest.fixture
 def model():
     weight = numpy_helper.from_array(np.eye(3, dtype=np.float32), "w")
-    then = helper.make_graph([helper.make_node("Neg", ["h"], ["t"])], "then", [], [value("t")])
-    other = helper.make_graph([helper.make_node("Abs", ["h"], ["e"])], "else", [], [value("e")])
+    then = helper.make_graph([helper.make_node("Neg", ["h"], ["t"])], "then", [], [info("t")])
+    other = helper.make_graph([helper.make_node("Abs", ["h"], ["e"])], "else", [], [info("e")])
     node = helper.make_node("Gemm", ["x", "w"], ["h"], name="gemm", alpha=2.0)
     node.metadata_props.add(key="fx", value="addmm")
     nodes = [
@@ -43,21 +42,21 @@ def model():
         "mine", "plus", ["a"], ["r"], [helper.make_node("Relu", ["a"], ["r"])],
         [helper.make_opsetid("", 18)],
     )  # fmt: skip
-    inputs = [value("x"), value("c", onnx.TensorProto.BOOL, ())]
-    made = model_of(nodes, inputs, [value("y")], [weight], functions=[function])
-    made.graph.value_info.append(value("k", shape=("n", 7)))
-    return made
+    inputs = [info("x"), info("c", onnx.TensorProto.BOOL, ())]
+    result = make_model(nodes, inputs, [info("y")], [weight], functions=[function])
+    result.graph.value_info.append(info("k", shape=("n", 7)))
+    return result
 
 
 def test_round_trip_keeps_everything(model):
-    again = GraphBuilder(model).to_onnx(optimize=False)
-    assert again.graph.node == model.graph.node
-    assert again.graph.input == model.graph.input
-    assert again.graph.output == model.graph.output
-    assert again.graph.initializer == model.graph.initializer
-    assert again.opset_import == model.opset_import
-    assert again.functions == model.functions
-    assert again.ir_version == model.ir_version
+    written = GraphBuilder(model).to_onnx(optimize=False)
+    assert written.graph.node == model.graph.node
+    assert written.graph.input == model.graph.input
+    assert written.graph.output == model.graph.output
+    assert written.graph.initializer == model.graph.initializer
+    assert written.opset_import == model.opset_import
+    assert written.functions == model.functions
+    assert written.ir_version == model.ir_version
 
 
 def test_types_and_shapes_are_inferred_and_read(model):
@@ -80,7 +79,7 @@ def test_names_captured_by_subgraphs_count_as_used(model):
 def test_reading_casts_nothing_and_new_nodes_can_follow(ort):
     nodes = [helper.make_node("Tanh", ["x"], ["y"])]
     bf16 = onnx.TensorProto.BFLOAT16
-    gr = GraphBuilder(model_of(nodes, [value("x", bf16)], [value("y", bf16)]))
+    gr = GraphBuilder(make_model(nodes, [info("x", bf16)], [info("y", bf16)]))
     assert [n.op_type for n in gr.nodes] == ["Tanh"]
     gr.make_tensor_output(gr.make_node("Cast", ["y"], ["z"], to=FLOAT))
     assert gr.get_shape("z") == gr.get_shape("x")
@@ -90,9 +89,7 @@ def test_reading_casts_nothing_and_new_nodes_can_follow(ort):
 def test_an_initializer_that_is_an_input_is_only_a_default():
     default = numpy_helper.from_array(np.ones(3, dtype=np.float32), "w")
     nodes = [helper.make_node("Add", ["x", "w"], ["y"])]
-    gr = GraphBuilder(
-        model_of(nodes, [value("x"), value("w", shape=(3,))], [value("y")], [default])
-    )
+    gr = GraphBuilder(make_model(nodes, [info("x"), info("w", shape=(3,))], [info("y")], [default]))
     assert not gr.is_constant("w")
     model = gr.to_onnx()
     assert [i.name for i in model.graph.input] == ["x", "w"]
@@ -106,17 +103,17 @@ def test_sequences_and_empty_lists_are_written_as_they_were():
         "s", helper.make_sequence_type_proto(helper.make_tensor_type_proto(FLOAT, None))
     )
     nodes = [helper.make_node("ConcatFromSequence", ["s"], ["y"], axis=0)]
-    foreign = helper.make_node("Op", ["y"], ["z"], domain="mine")
-    foreign.attribute.append(helper.make_attribute("empty", [], attr_type=onnx.AttributeProto.INTS))
-    model = model_of([*nodes, foreign], [sequence], [value("z")])
-    again = GraphBuilder(model).to_onnx(optimize=False)
-    assert again.graph.input == model.graph.input
-    assert again.graph.node == model.graph.node
+    custom = helper.make_node("Op", ["y"], ["z"], domain="mine")
+    custom.attribute.append(helper.make_attribute("empty", [], attr_type=onnx.AttributeProto.INTS))
+    model = make_model([*nodes, custom], [sequence], [info("z")])
+    written = GraphBuilder(model).to_onnx(optimize=False)
+    assert written.graph.input == model.graph.input
+    assert written.graph.node == model.graph.node
 
 
 def test_sizes_without_a_name_are_told_apart_and_stay_unnamed():
     nodes = [helper.make_node("Relu", ["x"], ["y"])]
-    model = model_of(nodes, [value("x", shape=(None, None))], [value("y", shape=(None, None))])
+    model = make_model(nodes, [info("x", shape=(None, None))], [info("y", shape=(None, None))])
     gr = GraphBuilder(model)
     first, second = gr.get_shape("x")
     assert first is not second
@@ -125,16 +122,16 @@ def test_sizes_without_a_name_are_told_apart_and_stay_unnamed():
 
 def test_a_size_below_0_is_an_unknown_one():
     nodes = [helper.make_node("Relu", ["x"], ["y"])]
-    gr = GraphBuilder(model_of(nodes, [value("x", shape=(-1, 3))], [value("y", shape=(-1, 3))]))
+    gr = GraphBuilder(make_model(nodes, [info("x", shape=(-1, 3))], [info("y", shape=(-1, 3))]))
     assert not isinstance(gr.get_shape("x")[0], int)
     assert gr.get_shape("y") == gr.get_shape("x")
 
 
 def test_parts_of_the_last_axis_have_the_other_sizes():
     nodes = [helper.make_node("Split", ["x", "sizes"], ["first", "second"], axis=-1)]
-    sizes = value("sizes", onnx.TensorProto.INT64, (2,))
+    sizes = info("sizes", onnx.TensorProto.INT64, (2,))
     outputs = [helper.make_empty_tensor_value_info(name) for name in ("first", "second")]
-    gr = GraphBuilder(model_of(nodes, [value("x"), sizes], outputs))
+    gr = GraphBuilder(make_model(nodes, [info("x"), sizes], outputs))
     for name in ("first", "second"):
         rows, columns = gr.get_shape(name)
         assert rows == gr.get_shape("x")[0] and not isinstance(columns, int)
@@ -150,22 +147,22 @@ def test_parts_of_the_last_axis_have_the_other_sizes():
 )
 def test_models_that_are_no_graphs_are_refused(nodes, message):
     with pytest.raises(BuilderError, match=message):
-        GraphBuilder(model_of([helper.make_node(*n) for n in nodes], [value("x")], [value("y")]))
+        GraphBuilder(make_model([helper.make_node(*n) for n in nodes], [info("x")], [info("y")]))
 
 
 def test_a_model_of_other_domains_gets_the_main_one():
     node = helper.make_node("Binarizer", ["x"], ["y"], domain="ai.onnx.ml", threshold=1.0)
-    graph = helper.make_graph([node], "graph", [value("x")], [value("y")])
+    graph = helper.make_graph([node], "graph", [info("x")], [info("y")])
     imports = [helper.make_opsetid("ai.onnx.ml", 1)]
     model = helper.make_model(graph, opset_imports=imports, ir_version=8)
-    again = GraphBuilder(model).to_onnx()
-    assert {each.domain: each.version for each in again.opset_import} == {"ai.onnx.ml": 1, "": 18}
-    assert [each.op_type for each in again.graph.node] == ["Binarizer"]
-    onnx.checker.check_model(again, full_check=True)
+    written = GraphBuilder(model).to_onnx()
+    assert {i.domain: i.version for i in written.opset_import} == {"ai.onnx.ml": 1, "": 18}
+    assert [n.op_type for n in written.graph.node] == ["Binarizer"]
+    onnx.checker.check_model(written, full_check=True)
 
 
 def old_model(nodes, outputs, opset, ir_version=3, dims=(2, 3, 4)):
-    graph = helper.make_graph(nodes, "graph", [value("x", shape=dims)], outputs)
+    graph = helper.make_graph(nodes, "graph", [info("x", shape=dims)], outputs)
     imports = [helper.make_opsetid("", opset)]
     return helper.make_model(graph, opset_imports=imports, ir_version=ir_version)
 
@@ -195,15 +192,15 @@ def test_types_of_operators_that_are_newer_than_the_rules():
     half = onnx.TensorProto.FLOAT16
     graph = helper.make_graph(
         [helper.make_node("Celu", ["x"], ["y"])],
-        "graph", [value("x", half)], [helper.make_empty_tensor_value_info("y")],
+        "graph", [info("x", half)], [helper.make_empty_tensor_value_info("y")],
     )  # fmt: skip
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 28)])
     assert GraphBuilder(model).get_type("y") == half
 
 
 def test_constants_are_folded_as_the_opset_of_the_model_says():
-    # Squeeze's axes are an attribute; Softmax up to 12 is one over all axes from the given one on,
-    # which onnx.reference lacks
+    # at opset 11, Squeeze's axes are an attribute, and Softmax flattens all axes from `axis` on,
+    # which onnx.reference does not implement
     nodes = [
         helper.make_node("Constant", [], ["c"], value=numpy_helper.from_array(np.zeros((2, 2, 2)))),
         helper.make_node("Unsqueeze", ["c"], ["u"], axes=[0, 1]),
@@ -212,7 +209,7 @@ def test_constants_are_folded_as_the_opset_of_the_model_says():
         helper.make_node("Mul", ["s", "s"], ["y"]),
     ]
     double = onnx.TensorProto.DOUBLE
-    model = old_model(nodes, [value("y", double, (1, 2, 2, 2))], 11, 6)
+    model = old_model(nodes, [info("y", double, (1, 2, 2, 2))], 11, 6)
     builder = GraphBuilder(model)
     builder.optimize(folding=True)
     assert [node.op_type for node in builder.nodes] == ["Softmax", "Mul"]
@@ -227,23 +224,23 @@ def test_a_sequence_of_constants_stays_a_sequence():
         helper.make_node("SequenceAt", ["s", "one"], ["a"]),
         helper.make_node("Neg", ["a"], ["y"]),
     ]
-    builder = GraphBuilder(old_model(nodes, [value("y", shape=(2,))], 18, 8))
+    builder = GraphBuilder(old_model(nodes, [info("y", shape=(2,))], 18, 8))
     builder.optimize(folding=True)
-    again = builder.to_onnx()
-    onnx.checker.check_model(again, full_check=True)
-    assert [node.op_type for node in again.graph.node] == ["SequenceConstruct", "SequenceAt", "Neg"]
-    (result,) = ReferenceEvaluator(again).run(None, {"x": np.zeros((2, 3, 4), np.float32)})
+    written = builder.to_onnx()
+    onnx.checker.check_model(written, full_check=True)
+    assert [n.op_type for n in written.graph.node] == ["SequenceConstruct", "SequenceAt", "Neg"]
+    (result,) = ReferenceEvaluator(written).run(None, {"x": np.zeros((2, 3, 4), np.float32)})
     np.testing.assert_array_equal(result, [-1.0, -2.0])
 
 
 def test_constants_that_have_no_value_here():
     builder = GraphBuilder(18)
     ones = builder.make_initializer("ones", np.ones(2, np.float32))
-    made = builder.make_node("SequenceConstruct", [ones, ones])
+    sequence = builder.make_node("SequenceConstruct", [ones, ones])
     with pytest.raises(
         BuilderError, match="is a sequence or an optional, not a tensor: SequenceConst"
     ):
-        builder.get_constant(made)
+        builder.get_constant(sequence)
     negative = builder.make_node("Neg", [ones])
     node = builder.nodes[-1]
     assert constants.compute_node(builder, node, [np.float32(3)]) == -3
@@ -260,9 +257,9 @@ def test_an_initializer_of_ours_needs_ir_version_4():
         helper.make_node("Neg", ["c"], ["n"]),
         helper.make_node("Add", ["x", "n"], ["y"]),
     ]
-    builder = GraphBuilder(old_model(nodes, [value("y", shape=(2, 3, 4))], 8))
+    builder = GraphBuilder(old_model(nodes, [info("y", shape=(2, 3, 4))], 8))
     builder.optimize(folding=True)
-    again = builder.to_onnx()
-    onnx.checker.check_model(again)
-    assert again.ir_version == 4
-    assert again.graph.initializer
+    written = builder.to_onnx()
+    onnx.checker.check_model(written)
+    assert written.ir_version == 4
+    assert written.graph.initializer

@@ -1,4 +1,4 @@
-"""Dimensions as results: the emitted nodes compute, in ONNX Runtime, what Python computes."""
+"""Dimensions as results: the emitted nodes compute the same values as Python."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ortable.errors import BuilderError
 A, B = dims.make_symbol("a"), dims.make_symbol("b")
 
 
-def start(opset=18):
+def make_builder(opset=18):
     builder = GraphBuilder(opset)
     builder.make_tensor_input("x", dtypes.float32, ("a", "b", 3))
     return builder
 
 
-def value_of(ort, builder, name, a=7, b=2):
+def evaluate(ort, builder, name, a=7, b=2):
     builder.make_tensor_output(name)
     return ort(builder, {"x": np.zeros((a, b, 3), dtype=np.float32)})[0].tolist()
 
@@ -50,25 +50,25 @@ EXPRESSIONS = [
 
 @pytest.mark.parametrize("opset", [18, 26])
 def test_expressions_equal_python(ort, opset):
-    builder = start(opset)
+    builder = make_builder(opset)
     names = [builder.dim_as_vector(dim) for dim in EXPRESSIONS]
     outputs = [builder.make_node("Identity", [n], [f"out_{i}"]) for i, n in enumerate(names)]
     builder.make_tensor_output(outputs)
     for a, b in ((7, 2), (3, 4), (1, 1)):
-        got = ort(builder, {"x": np.zeros((a, b, 3), dtype=np.float32)})
-        for dim, array in zip(EXPRESSIONS, got, strict=True):
+        results = ort(builder, {"x": np.zeros((a, b, 3), dtype=np.float32)})
+        for dim, array in zip(EXPRESSIONS, results, strict=True):
             assert array.tolist() == [dims.evaluate_dim(dim, {"a": a, "b": b})], dim
             assert array.dtype == np.int64
 
 
 def test_known_contents_of_computed_dimensions():
-    builder = start()
+    builder = make_builder()
     assert builder.value_shape(builder.dim_as_vector(2 * A + B)) == (2 * A + B,)
     assert builder.value_shape(builder.shape_as_vector((A, 4, 2 * B))) == (A, 4, 2 * B)
 
 
 def test_vectors_and_shapes_are_made_once():
-    builder = start()
+    builder = make_builder()
     first = builder.dim_as_vector(2 * A + 1)
     count = len(builder.nodes)
     assert builder.dim_as_vector(2 * A + 1) == first
@@ -79,7 +79,7 @@ def test_vectors_and_shapes_are_made_once():
 
 
 def test_all_int_shapes_are_one_initializer():
-    builder = start()
+    builder = make_builder()
     name = builder.shape_as_vector((2, 3))
     assert name == "init7_s2_2_3"
     assert builder.nodes == []
@@ -90,21 +90,21 @@ def test_all_int_shapes_are_one_initializer():
 
 
 def test_adjacent_ints_and_adjacent_axes_are_one_piece(ort):
-    builder = start()
+    builder = make_builder()
     name = builder.shape_as_vector((A, B, 1, 1, A))
     shapes = [n for n in builder.nodes if n.op_type == "Shape"]
     assert [(n.attrs["start"], n.attrs["end"]) for n in shapes] == [(0, 2), (0, 1)]
     assert builder.nodes[-1].op_type == "Concat" and len(builder.nodes[-1].inputs) == 3
-    assert value_of(ort, builder, name) == [7, 2, 1, 1, 7]
+    assert evaluate(ort, builder, name) == [7, 2, 1, 1, 7]
 
 
 def test_make_shape_from_results_mixes_everything(ort):
-    builder = start()
+    builder = make_builder()
     size = builder.make_node("Size", ["x"])
     small = builder.make_node("Cast", [builder.dim_as_vector(B)], to=dtypes.int32)
     name = builder.make_shape_from_results((2, "a", size, A + 1, small, 5, 6))
     assert builder.make_shape_from_results((2, "a", size, A + 1, small, 5, 6)) == name
-    assert value_of(ort, builder, name) == [2, 7, 42, 8, 2, 5, 6]
+    assert evaluate(ort, builder, name) == [2, 7, 42, 8, 2, 5, 6]
 
 
 def test_make_shape_from_results_of_torch_symints(ort):
@@ -120,11 +120,11 @@ def test_make_shape_from_results_of_torch_symints(ort):
     builder = GraphBuilder(18)
     builder.make_tensor_input("x", dtypes.float32, meta.shape)
     name = builder.make_shape_from_results((meta.shape[0] * meta.shape[1], 3))
-    assert value_of(ort, builder, name, 7, 2) == [14, 3]
+    assert evaluate(ort, builder, name, 7, 2) == [14, 3]
 
 
 def test_a_symbol_nothing_has_is_named_with_the_remedy():
-    builder = start()
+    builder = make_builder()
     with pytest.raises(
         BuilderError, match=r"No result of the graph has dimension 'zz' \(known: a, b\)"
     ):
@@ -166,27 +166,27 @@ def test_a_symbol_seen_only_inside_an_expression_is_solved(ort):
 
 
 def test_the_content_of_a_result_is_a_source(ort):
-    builder = start()
+    builder = make_builder()
     count = builder.make_node("Cast", [builder.make_node("ReduceSum", ["x"], keepdims=0)], to=7)
     builder.add_dim_source("u0", count, None)
     name = builder.dim_as_vector(dims.make_symbol("u0") + 1)
-    assert value_of(ort, builder, name) == [1]
+    assert evaluate(ort, builder, name) == [1]
     other = builder.make_node("Size", ["x"])
     builder.set_value_shape(other, dims.make_symbol("u1"))
     assert builder.get_rank(builder.dim_as_vector("u1")) == 1
 
 
 def test_sizes_of_a_result_that_set_shape_names_can_be_read(ort):
-    builder = start()
+    builder = make_builder()
     picked = builder.make_node(
         "Compress", ["x", builder.make_initializer("", [True, False])], axis=0
     )
     builder.set_shape(picked, ("u2", "b", 3))
-    assert value_of(ort, builder, builder.dim_as_vector("u2")) == [1]
+    assert evaluate(ort, builder, builder.dim_as_vector("u2")) == [1]
 
 
 @pytest.mark.parametrize(
-    ("result", "axis", "said"),
+    ("result", "axis", "description"),
     [
         ("x", 7, r"axis 7 of x: float32\["),
         ("x", -1, r"axis -1 of x: float32\["),
@@ -195,11 +195,11 @@ def test_sizes_of_a_result_that_set_shape_names_can_be_read(ort):
         ("half", None, r"the content of half: int32\[\]"),
     ],
 )
-def test_what_cannot_hold_a_dimension(result: str, axis: int | None, said: str) -> None:
-    builder = start()
+def test_what_cannot_hold_a_dimension(result: str, axis: int | None, description: str) -> None:
+    builder = make_builder()
     builder.make_initializer("two", [1, 2])
     builder.make_initializer("half", np.int32(1))
-    with pytest.raises(BuilderError, match=f"^Dimension 'q' cannot be {said}"):
+    with pytest.raises(BuilderError, match=f"^Dimension 'q' cannot be {description}"):
         builder.add_dim_source("q", result, axis)
     with pytest.raises(BuilderError, match="No result of the graph has dimension 'q'"):
         builder.dim_as_vector("q")

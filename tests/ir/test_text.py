@@ -1,4 +1,4 @@
-"""pretty_onnx: one line per object, in the format of the documentation pages."""
+"""`pretty_onnx` prints one line per object, in the format of the documentation pages."""
 
 from __future__ import annotations
 
@@ -128,8 +128,8 @@ def test_bytes_and_paths_are_read(form, tmp_path):
     model = _model([helper.make_node("Relu", ["x"], ["y"])], [_value("x", [1])], [_value("y", [1])])
     path = tmp_path / "m.onnx"
     path.write_bytes(model.SerializeToString())
-    given = path if form == "path" else model.SerializeToString()
-    assert pretty_onnx(given) == pretty_onnx(model)
+    source = path if form == "path" else model.SerializeToString()
+    assert pretty_onnx(source) == pretty_onnx(model)
 
 
 def test_other_objects_are_refused_by_name():

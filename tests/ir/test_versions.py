@@ -1,5 +1,7 @@
-"""The range of opsets and the targets have one home in the runtime; codegen, which must not import
-it, says the same."""
+"""The opset range and the targets are defined once, in the runtime.
+
+Code generation must not import the runtime, so it has equal copies.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,12 @@ def test_codegen_has_the_same_range_and_targets():
 
 
 def test_the_range_and_the_targets_are_written_once():
-    stated = re.compile(r"^(\w*OPSET\w*|TARGETS)\s*(:.*)?= ", re.MULTILINE)
-    found = {
-        str(path.relative_to(ROOT)): stated.findall(path.read_text(encoding="utf-8"))
+    definition = re.compile(r"^(\w*OPSET\w*|TARGETS)\s*(:.*)?= ", re.MULTILINE)
+    defined = {
+        str(path.relative_to(ROOT)): definition.findall(path.read_text(encoding="utf-8"))
         for path in (ROOT / "runtime").rglob("*.py")
     }
-    assert [path for path, names in found.items() if names] == ["runtime/ortable/ir/versions.py"]
+    assert [path for path, names in defined.items() if names] == ["runtime/ortable/ir/versions.py"]
 
 
 def test_defaults_are_in_the_range():

@@ -1,5 +1,4 @@
-"""Data files of models: places, alignment and lengths of weights of any size, what a model may
-read, and what saving leaves alone."""
+"""Data files of models: layout of weights, readable paths, and files that saving preserves."""
 
 from __future__ import annotations
 
@@ -24,32 +23,35 @@ from ortable.ir.proto.weight_files import (
     write_shards,
 )
 
-LARGE = (1 << 20) + 12  # bytes: no multiple of 64, and more than is mapped by itself
+LARGE = (1 << 20) + 12  # bytes: not a multiple of 64, and large enough to start on a page
 
 
-def arrays(*sizes: int) -> list[tuple[str, Any]]:
-    """Weights of so many bytes."""
-    draw = np.random.default_rng(0)
-    return [(f"w{n}", draw.integers(0, 256, size, dtype=np.uint8)) for n, size in enumerate(sizes)]
+def make_arrays(*sizes: int) -> list[tuple[str, Any]]:
+    """Return weights of the given sizes in bytes."""
+    rng = np.random.default_rng(0)
+    return [
+        (f"w{index}", rng.integers(0, 256, size, dtype=np.uint8))
+        for index, size in enumerate(sizes)
+    ]
 
 
-def written(
+def write_weights(
     folder: Path, entries: Sequence[tuple[str, Any]], **options: Any
 ) -> dict[str, TensorLocation]:
-    """The places of weights that were written beside a model."""
+    """Write weights beside a model and return their locations."""
     shards = plan_shards(entries, **options)
     with FileSet(folder / "m.onnx") as files:
         names = shards.file_names("m.onnx")
-        places = write_shards(files, shards, names, lambda done, total, name: None)
+        locations = write_shards(files, shards, names, lambda done, total, name: None)
         files.publish(lambda renamed: b"")
-    return places
+    return locations
 
 
-def tensor_at(place: TensorLocation, array: Any, name: str = "w") -> TensorProto:
-    found = TensorProto(name=name, data_type=TensorProto.UINT8, dims=array.shape)
-    found.data_location = TensorProto.EXTERNAL
-    weight_files.set_location(found, place)
-    return found
+def external_tensor(location: TensorLocation, array: Any, name: str = "w") -> TensorProto:
+    tensor = TensorProto(name=name, data_type=TensorProto.UINT8, dims=array.shape)
+    tensor.data_location = TensorProto.EXTERNAL
+    weight_files.set_location(tensor, location)
+    return tensor
 
 
 @pytest.mark.parametrize(
@@ -58,23 +60,23 @@ def tensor_at(place: TensorLocation, array: Any, name: str = "w") -> TensorProto
 def test_weights_of_any_size_are_aligned_and_read_again(
     tmp_path: Path, sizes: tuple[int, ...]
 ) -> None:
-    entries = arrays(*sizes)
-    places = written(tmp_path, entries)
+    entries = make_arrays(*sizes)
+    locations = write_weights(tmp_path, entries)
     mapped, end = MappedFiles(tmp_path), 0
     for name, array in entries:
-        place = places[name]
-        assert place.offset % (PAGE if array.nbytes >= 1 << 20 else ALIGNMENT) == 0
-        assert place.offset >= end and place.length == array.nbytes
-        assert np.array_equal(mapped.read_tensor(tensor_at(place, array)), array)
-        end = place.offset + place.length
+        location = locations[name]
+        assert location.offset % (PAGE if array.nbytes >= 1 << 20 else ALIGNMENT) == 0
+        assert location.offset >= end and location.length == array.nbytes
+        assert np.array_equal(mapped.read_tensor(external_tensor(location, array)), array)
+        end = location.offset + location.length
     assert (tmp_path / "m.onnx.data").stat().st_size == end
 
 
 def test_a_file_of_a_shard_is_no_larger_than_it_may_be(tmp_path: Path) -> None:
-    entries = arrays(*[65] * 6)
-    places = written(tmp_path, entries, max_bytes=3 * 128)
+    entries = make_arrays(*[65] * 6)
+    locations = write_weights(tmp_path, entries, max_bytes=3 * 128)
     files = sorted(tmp_path.glob("*.data"))
-    assert len(files) == len({place.location for place in places.values()}) == 2
+    assert len(files) == len({location.location for location in locations.values()}) == 2
     assert all(file.stat().st_size <= 3 * 128 for file in files)
 
 
@@ -87,16 +89,16 @@ def test_files_whose_names_differ_in_capitals_only_get_numbers() -> None:
 
 def test_one_memory_is_written_once(tmp_path: Path) -> None:
     weight = torch.arange(50, dtype=torch.uint8)
-    places = written(tmp_path, [("a", weight), ("b", weight), ("c", weight.clone())])
-    assert places["a"] == places["b"] != places["c"]
+    locations = write_weights(tmp_path, [("a", weight), ("b", weight), ("c", weight.clone())])
+    assert locations["a"] == locations["b"] != locations["c"]
 
 
 def test_a_file_that_is_too_short_is_refused(tmp_path: Path) -> None:
-    ((name, array),) = arrays(100)
-    place = written(tmp_path, [(name, array)])[name]
-    for wrong in (place._replace(length=101), place._replace(length=99), place._replace(offset=64)):
+    ((name, array),) = make_arrays(100)
+    good = write_weights(tmp_path, [(name, array)])[name]
+    for bad in (good._replace(length=101), good._replace(length=99), good._replace(offset=64)):
         with pytest.raises(weight_files.BuilderError, match="has 100 bytes"):
-            MappedFiles(tmp_path).read_tensor(tensor_at(wrong, array))
+            MappedFiles(tmp_path).read_tensor(external_tensor(bad, array))
 
 
 @pytest.mark.parametrize("location", ["../w.data", "below/../../w.data", "", "..\\w.data"])
@@ -109,28 +111,26 @@ def test_a_model_reads_its_own_folder_only(tmp_path: Path, location: str) -> Non
 
 
 def test_saving_again_removes_the_files_of_the_former_model_alone(tmp_path: Path) -> None:
-    foreign = [tmp_path / name for name in ("other.onnx.data", "m.onnx.notes.data", "x.data")]
-    for path in foreign:
+    unrelated = [tmp_path / name for name in ("other.onnx.data", "m.onnx.notes.data", "x.data")]
+    for path in unrelated:
         path.write_bytes(b"somebody's")
-    entries = arrays(70, 80)
-    former = written(tmp_path, entries, one_file=False)
-    model = weight_files_model(former, entries)
+    entries = make_arrays(70, 80)
+    old_locations = write_weights(tmp_path, entries, one_file=False)
+    model = make_model(old_locations, entries)
     (tmp_path / "m.onnx").write_bytes(model)
-    assert {place.location for place in former.values()} == {"m.onnx.w0.data", "m.onnx.w1.data"}
-    written(tmp_path, entries)
-    left = {path.name for path in tmp_path.iterdir()}
-    assert left == {"m.onnx", "m.onnx.data", *(path.name for path in foreign)}
+    assert {loc.location for loc in old_locations.values()} == {"m.onnx.w0.data", "m.onnx.w1.data"}
+    write_weights(tmp_path, entries)
+    remaining = {path.name for path in tmp_path.iterdir()}
+    assert remaining == {"m.onnx", "m.onnx.data", *(path.name for path in unrelated)}
 
 
-def weight_files_model(
-    places: dict[str, TensorLocation], entries: Sequence[tuple[str, Any]]
-) -> bytes:
-    """A model that reads its own files, and names one of somebody else."""
+def make_model(locations: dict[str, TensorLocation], entries: Sequence[tuple[str, Any]]) -> bytes:
+    """Return a model that refers to its own files and to an unrelated one."""
     model = ModelProto(ir_version=8)
     model.graph.name = "m"
     for name, array in entries:
-        model.graph.initializer.append(tensor_at(places[name], array, name))
-    stranger = tensor_at(TensorLocation("x.data", 0, 10), np.zeros(10, np.uint8), "stranger")
-    model.graph.initializer.append(stranger)
-    found: bytes = model.SerializeToString()
-    return found
+        model.graph.initializer.append(external_tensor(locations[name], array, name))
+    unrelated = external_tensor(TensorLocation("x.data", 0, 10), np.zeros(10, np.uint8), "stranger")
+    model.graph.initializer.append(unrelated)
+    serialized: bytes = model.SerializeToString()
+    return serialized

@@ -1,4 +1,4 @@
-"""to_onnx: IR version, types, attributes, metadata, large models, functions."""
+"""`to_onnx`: IR version, types, attributes, metadata, large models, functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ortable.errors import BuilderError
 from ortable.ir.proto.node_proto import name_nodes
 
 
-def linear(opset=18, **options):
+def make_linear(opset=18, **options):
     builder = GraphBuilder(opset, **options)
     builder.make_tensor_input("x", dtypes.float32, ("n", 40))
     builder.make_initializer("w", torch.rand(40, 50))
@@ -25,17 +25,17 @@ def linear(opset=18, **options):
     return builder
 
 
-@pytest.mark.parametrize(("opset", "ir"), [(18, 8), (19, 9), (21, 10), (23, 11), (26, 13)])
-def test_ir_version_is_the_smallest_of_the_opset(opset, ir):
-    model = linear(opset).to_onnx()
-    assert model.ir_version == ir
+@pytest.mark.parametrize(("opset", "ir_version"), [(18, 8), (19, 9), (21, 10), (23, 11), (26, 13)])
+def test_ir_version_is_the_smallest_of_the_opset(opset, ir_version):
+    model = make_linear(opset).to_onnx()
+    assert model.ir_version == ir_version
     onnx.checker.check_model(model, full_check=True)
-    assert linear(opset, ir_version=9).to_onnx().ir_version == 9
+    assert make_linear(opset, ir_version=9).to_onnx().ir_version == 9
 
 
 def test_ir_version_that_onnxruntime_cannot_load_is_refused():
     with pytest.raises(BuilderError, match="IR version 14 cannot be loaded by ONNX Runtime"):
-        linear(18, ir_version=14, target="onnxruntime").to_onnx()
+        make_linear(18, ir_version=14, target="onnxruntime").to_onnx()
 
 
 def test_shapes_are_written_as_they_were_declared():
@@ -55,7 +55,7 @@ def test_shapes_are_written_as_they_were_declared():
 
 
 def test_attribute_kinds_come_from_the_schema():
-    builder = linear()
+    builder = make_linear()
     node = builder.to_onnx().graph.node[0]
     assert {a.name: (a.type, a.f) for a in node.attribute} == {
         "alpha": (onnx.AttributeProto.FLOAT, 1.0),
@@ -112,8 +112,8 @@ def test_attributes_of_foreign_operators_have_the_kind_of_their_value(value, kin
     ],
 )
 def test_attributes_that_would_lose_something_are_refused(attrs, message):
-    node = {"axis": "Flatten", "alpha": "LeakyRelu", "mode": "Resize", "activations": "RNN"}
-    operator = node.get(next(iter(attrs)), "Constant")
+    operators = {"axis": "Flatten", "alpha": "LeakyRelu", "mode": "Resize", "activations": "RNN"}
+    operator = operators.get(next(iter(attrs)), "Constant")
     builder = GraphBuilder(18)
     builder.make_tensor_input("x", dtypes.float32, None)
     inputs = {"Constant": [], "RNN": ["x", "x", "x"]}.get(operator, ["x"])
@@ -156,8 +156,8 @@ def test_an_attribute_of_a_node_in_a_subgraph_is_named_alone():
 )
 def test_what_no_schema_describes_and_no_attribute_can_be(value, message):
     builder = GraphBuilder(18)
-    made = builder.make_node("Op", [], domain="mine", attr=value)
-    builder.make_tensor_output(made, dtypes.float32)
+    result = builder.make_node("Op", [], domain="mine", attr=value)
+    builder.make_tensor_output(result, dtypes.float32)
     with pytest.raises(BuilderError, match=rf"^Attribute attr=.* of node mine::Op.*: {message}"):
         builder.to_onnx()
 
@@ -191,13 +191,13 @@ def test_nodes_get_the_names_of_their_fx_nodes_but_for_those_that_somebody_named
     for name in ("", "Add3", "mine", "mi1", "Adder"):
         y = builder.make_node("Add", [y, "x"], name=name)
     name_nodes(builder)
-    named = [node.name for node in builder.nodes]
-    assert named[2:] == ["mine", "mi1", "Adder"]
-    assert all(name.startswith("total") for name in named[:2])
+    node_names = [node.name for node in builder.nodes]
+    assert node_names[2:] == ["mine", "mi1", "Adder"]
+    assert all(name.startswith("total") for name in node_names[:2])
 
 
 def test_value_info_is_written_when_asked_for():
-    builder = linear()
+    builder = make_linear()
     builder.make_node("Relu", ["y"], ["z"])
     builder.outputs.clear()
     builder.make_tensor_output("z")
@@ -206,7 +206,7 @@ def test_value_info_is_written_when_asked_for():
 
 
 def test_large_model_leaves_large_tensors_out():
-    large = linear().to_onnx(large_model=True)
+    large = make_linear().to_onnx(large_model=True)
     assert isinstance(large, LargeModel)
     assert list(large.tensors) == list(large.external_tensors) == ["w"]
     assert isinstance(large.tensors["w"], torch.Tensor)
@@ -217,12 +217,12 @@ def test_large_model_leaves_large_tensors_out():
         [40, 50],
     )
     assert small.raw_data
-    assert list(linear().to_onnx(large_model=True, external_threshold=1).tensors) == ["w", "b"]
+    assert list(make_linear().to_onnx(large_model=True, external_threshold=1).tensors) == ["w", "b"]
     assert large.proto.doc_string.startswith("large_model=True")
 
 
 def test_large_model_gives_its_tensors_to_a_session():
-    large = linear().to_onnx(large_model=True)
+    large = make_linear().to_onnx(large_model=True)
     options = onnxruntime.SessionOptions()
     arrays = large.numpy_tensors()
     values = [onnxruntime.OrtValue.ortvalue_from_numpy(a) for a in arrays.values()]
@@ -231,8 +231,8 @@ def test_large_model_gives_its_tensors_to_a_session():
         large.proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
     x = np.random.rand(3, 40).astype(np.float32)
-    got = session.run(None, {"x": x})[0]
-    np.testing.assert_allclose(got, x @ arrays["w"] + 0.5, rtol=1e-5)
+    result = session.run(None, {"x": x})[0]
+    np.testing.assert_allclose(result, x @ arrays["w"] + 0.5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.bool, torch.float16])
@@ -247,13 +247,13 @@ def test_large_model_saved_and_loaded_again(tmp_path, dtype):
     path = tmp_path / "model.onnx"
     large = builder.to_onnx(large_model=True, external_threshold=10, optimize=False)
     large.save(path)
-    large.save(path)  # again, over the first one
+    large.save(path)  # overwrite the first file
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model.onnx", "model.onnx.data"]
     model = onnx.load(path)
     for tensor in model.graph.initializer:
         expected = weights[tensor.name].to(torch.float32).numpy()
-        got = onnx.numpy_helper.to_array(tensor).astype(np.float32)
-        np.testing.assert_array_equal(got, expected)
+        loaded = onnx.numpy_helper.to_array(tensor).astype(np.float32)
+        np.testing.assert_array_equal(loaded, expected)
     for tensor in onnx.load(path, load_external_data=False).graph.initializer:
         for entry in tensor.external_data:
             assert entry.key != "offset" or int(entry.value) % 64 == 0
@@ -269,14 +269,14 @@ def test_a_failed_save_leaves_the_old_files(tmp_path):
     from torch._subclasses import FakeTensorMode
 
     path = tmp_path / "model.onnx"
-    linear().to_onnx(large_model=True).save(path)
-    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
-    broken = linear().to_onnx(large_model=True)
+    make_linear().to_onnx(large_model=True).save(path)
+    old_files = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    broken = make_linear().to_onnx(large_model=True)
     with FakeTensorMode():
         broken.tensors["w"] = torch.zeros(40, 50)
     with pytest.raises(BuilderError, match="give the real tensor"):
         broken.save(path)
-    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == old_files
 
 
 def test_too_much_for_one_proto_is_refused_before_it_is_written():

@@ -1,4 +1,4 @@
-"""The basic passes keep the results, and the names of inputs and outputs."""
+"""The basic passes preserve results and the names of graph inputs and outputs."""
 
 from __future__ import annotations
 
@@ -133,8 +133,8 @@ def test_a_removed_result_is_no_longer_a_source_or_a_cache(gr):
     gr.make_tensor_output("y")
     gr.remove_unused()
     assert not gr.has_name(length)
-    again = gr.dim_as_vector("n")
-    assert gr.has_name(again)
+    new_length = gr.dim_as_vector("n")
+    assert gr.has_name(new_length)
     assert gr.make_initializer("", [3]) and gr.make_initializer("", [3]) == "init7_s1_3"
 
 
@@ -151,14 +151,14 @@ def test_constant_folding_replaces_what_is_small(gr, ort):
 
 
 def test_constant_folding_respects_the_cap_and_random_operators(gr):
-    big = gr.op.Expand(np.float32(1), np.array([1000, 1000], dtype=np.int64))
+    large = gr.op.Expand(np.float32(1), np.array([1000, 1000], dtype=np.int64))
     noise = gr.op.RandomNormal(shape=[2], dtype=dtypes.float32)
-    like = gr.op.RandomUniformLike(np.ones(2, dtype=np.float32))
-    drop = gr.op.Dropout(np.ones(2, dtype=np.float32), np.float32(0.5), True)
-    assert gr.is_constant(big)
-    assert not any(gr.is_constant(name) for name in (noise, like, drop))
-    total = gr.op.Add(gr.op.Add(noise, like), drop)
-    gr.make_tensor_output(gr.op.Add(gr.op.ReduceSum(big, keepdims=0), total))
+    uniform = gr.op.RandomUniformLike(np.ones(2, dtype=np.float32))
+    dropout = gr.op.Dropout(np.ones(2, dtype=np.float32), np.float32(0.5), True)
+    assert gr.is_constant(large)
+    assert not any(gr.is_constant(name) for name in (noise, uniform, dropout))
+    total = gr.op.Add(gr.op.Add(noise, uniform), dropout)
+    gr.make_tensor_output(gr.op.Add(gr.op.ReduceSum(large, keepdims=0), total))
     assert gr.constant_folding(max_bytes=1000) == 1
     assert "Expand" in ops(gr) and "ReduceSum" not in ops(gr)
 
@@ -189,14 +189,14 @@ def test_constant_nodes_are_constants(gr):
 
 def test_rename_result_reaches_readers_outputs_and_subgraphs(gr, ort):
     hidden = gr.op.Relu("x")
-    child = gr.subgraph("then")
-    child.make_tensor_output(child.op.Neg(hidden))
-    other = gr.subgraph("else")
-    other.make_tensor_output(other.op.Abs(hidden))
-    gr.op.If(gr.make_initializer("", True), then_branch=child, else_branch=other, outputs=["y"])
+    then = gr.subgraph("then")
+    then.make_tensor_output(then.op.Neg(hidden))
+    orelse = gr.subgraph("else")
+    orelse.make_tensor_output(orelse.op.Abs(hidden))
+    gr.op.If(gr.make_initializer("", True), then_branch=then, else_branch=orelse, outputs=["y"])
     gr.make_tensor_output("y")
     gr.rename({hidden: "relu", "y": "result"})
-    assert child.nodes[0].inputs == ["relu"]
+    assert then.nodes[0].inputs == ["relu"]
     assert [info.name for info in gr.outputs] == ["result"]
     assert ort(gr, {"x": X})[0].tolist() == [0, -2]
     with pytest.raises(BuilderError, match="cannot be renamed to 'x'"):
@@ -218,12 +218,12 @@ def test_optimize_says_what_it_removed(gr):
 
 def test_equal_nodes_become_one_also_for_subgraphs_that_read_them(gr, ort):
     first, second = gr.op.Relu("x"), gr.op.Relu("x")
-    inner = gr.subgraph("then")
-    inner.make_tensor_output(inner.make_node("Neg", [second]))
-    other = gr.subgraph("else")
-    other.make_tensor_output(other.make_node("Exp", [first]))
-    taken = gr.op.If(np.array(True), then_branch=inner, else_branch=other)
-    gr.make_tensor_output(gr.op.Add(first, taken, outputs=["y"]))
+    then_branch = gr.subgraph("then")
+    then_branch.make_tensor_output(then_branch.make_node("Neg", [second]))
+    else_branch = gr.subgraph("else")
+    else_branch.make_tensor_output(else_branch.make_node("Exp", [first]))
+    if_result = gr.op.If(np.array(True), then_branch=then_branch, else_branch=else_branch)
+    gr.make_tensor_output(gr.op.Add(first, if_result, outputs=["y"]))
     assert gr.merge_equal_nodes() == 1
     assert ops(gr) == ["Relu", "If", "Add"]
     assert ort(gr, {"x": X})[0].tolist() == [0, 0]
@@ -254,12 +254,12 @@ def test_a_weight_that_is_only_read_transposed_is_turned_without_a_copy(gr, ort)
     assert np.shares_memory(gr.initializers_dict["w_transposed"], weight)
     assert "w" not in gr.initializers_dict
     assert "both" in gr.initializers_dict
-    for got, wanted in zip(ort(gr, {"x": X}), expected, strict=True):
-        assert got.tolist() == wanted.tolist()
+    for result, expected_result in zip(ort(gr, {"x": X}), expected, strict=True):
+        assert result.tolist() == expected_result.tolist()
 
 
 def test_a_weight_whose_transpose_says_no_axes_stays(gr, ort):
-    """Transpose without perm reverses them: as good, but no exporter writes it."""
+    """A Transpose without perm would be foldable too, but no exporter emits it."""
     gr.make_initializer("w", np.arange(6, dtype=np.float32).reshape(3, 2))
     rows = gr.op.Unsqueeze("x", np.array([0]))
     gr.make_tensor_output(gr.op.MatMul(rows, gr.op.Transpose("w")))
@@ -273,10 +273,10 @@ def test_folding_stores_neither_quantised_weights_as_floats_nor_a_weight_twice(g
     gr.make_initializer("q", np.arange(6, dtype=np.int8).reshape(2, 3))
     gr.make_initializer("w", np.arange(6, dtype=np.float32).reshape(2, 3))
     scale = gr.make_initializer("scale", np.float32(0.5))
-    wide = gr.op.Mul(gr.op.Cast("q", to=dtypes.float32), scale)
-    known = gr.op.DequantizeLinear("q", scale)
-    turned = gr.op.Mul(gr.op.Transpose("w", perm=[1, 0]), scale)
-    for name in (wide, known, turned, gr.op.Mul("w", scale)):
+    cast_weight = gr.op.Mul(gr.op.Cast("q", to=dtypes.float32), scale)
+    dequantized = gr.op.DequantizeLinear("q", scale)
+    transposed_weight = gr.op.Mul(gr.op.Transpose("w", perm=[1, 0]), scale)
+    for name in (cast_weight, dequantized, transposed_weight, gr.op.Mul("w", scale)):
         gr.make_tensor_output(gr.op.Neg(name))
     gr.make_tensor_output(gr.op.Relu("w"))
     assert gr.constant_folding() == 1
@@ -288,18 +288,18 @@ def test_folding_stores_neither_quantised_weights_as_floats_nor_a_weight_twice(g
 
 
 def test_results_whose_size_nobody_knew_are_folded_up_to_the_limit() -> None:
-    for count, folded in ((4, 1), (400, 0)):
+    for count, folded_count in ((4, 1), (400, 0)):
         builder = GraphBuilder(18)
         ones = builder.make_initializer("ones", np.ones(count, np.float32))
-        places = builder.make_node("NonZero", [ones])
-        builder.make_tensor_output(builder.make_node("Neg", [places]), dtypes.int64, (1, count))
-        assert constant_folding(builder, 1000) == folded
+        indices = builder.make_node("NonZero", [ones])
+        builder.make_tensor_output(builder.make_node("Neg", [indices]), dtypes.int64, (1, count))
+        assert constant_folding(builder, 1000) == folded_count
 
 
 def test_single_elements_of_a_long_constant_are_folded(gr, ort):
     table = gr.make_initializer("", np.arange(70.0, dtype=np.float32))
-    found = gr.op.GatherElements(table, gr.op.Neg(np.array([1, 70, 3], dtype=np.int64)), axis=0)
-    gr.make_tensor_output(gr.op.Add("x", found, outputs=["y"]))
+    elements = gr.op.GatherElements(table, gr.op.Neg(np.array([1, 70, 3], dtype=np.int64)), axis=0)
+    gr.make_tensor_output(gr.op.Add("x", elements, outputs=["y"]))
     constant_folding(gr, 1000)
     assert ops(gr) == ["Add"]
     assert ort(gr, {"x": X[:1]})[0].tolist() == [68, -1, 66]

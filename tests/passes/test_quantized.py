@@ -1,5 +1,4 @@
-"""Products of uint8 with int8 codes, which overflow in ONNX Runtime without VNNI, become products
-of uint8 with uint8, and compute what onnx.reference makes of the graph before."""
+"""uint8 x int8 products, which overflow without VNNI, become uint8 x uint8 products."""
 
 from __future__ import annotations
 
@@ -16,8 +15,10 @@ CODES = RNG.integers(0, 256, (4, 6)).astype(np.uint8)
 WEIGHT = RNG.integers(-128, 128, (6, 5)).astype(np.int8)
 
 
-def product(builder: GraphBuilder, weight: str, op_type: str = "MatMul", zero: str = "") -> None:
-    """DequantizeLinear of the input x and of a weight, and their product y."""
+def add_product(
+    builder: GraphBuilder, weight: str, op_type: str = "MatMul", zero: str = ""
+) -> None:
+    """Dequantize the input x and a weight, and output their product as y."""
     scale = builder.make_initializer("", np.float32(0.5))
     x = builder.op.DequantizeLinear("x", scale, builder.make_initializer("", np.uint8(3)))
     factors = builder.make_initializer("", np.linspace(0.1, 1, 5, dtype=np.float32))
@@ -26,17 +27,18 @@ def product(builder: GraphBuilder, weight: str, op_type: str = "MatMul", zero: s
     builder.make_tensor_output(getattr(builder.op, op_type)(x, w, outputs=["y"]))
 
 
-def arranged(builder: GraphBuilder, feeds: dict[str, np.ndarray], ort) -> dict[str, np.dtype]:
-    """The dtypes of the codes that DequantizeLinear reads once the graph is arranged; its results
-    are compared."""
-    before = reference.ReferenceEvaluator(builder.to_onnx(optimize=False)).run(None, feeds)
+def check_arrange_quantized(
+    builder: GraphBuilder, feeds: dict[str, np.ndarray], ort
+) -> dict[str, np.dtype]:
+    """Run the pass, compare results with onnx.reference and return the dtypes of the codes."""
+    expected = reference.ReferenceEvaluator(builder.to_onnx(optimize=False)).run(None, feeds)
     assert arrange_quantized(builder) == 1
     onnx.checker.check_model(builder.to_onnx(optimize=False), full_check=True)
-    np.testing.assert_allclose(ort(builder, feeds)[0], before[0], rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(ort(builder, feeds)[0], expected[0], rtol=1e-5, atol=1e-4)
     nodes = [node for node in builder.nodes if node.op_type == "DequantizeLinear"]
-    kinds = {name: builder.get_type(name) for node in nodes for name in node.inputs[::2]}
-    assert set(kinds.values()) == {dtypes.uint8}
-    return kinds
+    code_dtypes = {name: builder.get_type(name) for node in nodes for name in node.inputs[::2]}
+    assert set(code_dtypes.values()) == {dtypes.uint8}
+    return code_dtypes
 
 
 @pytest.fixture
@@ -50,20 +52,20 @@ def gr() -> GraphBuilder:
 @pytest.mark.parametrize("zero", [False, True])
 def test_a_constant_weight_becomes_unsigned(gr: GraphBuilder, op_type: str, zero: bool, ort):
     zeros = np.array([-128, 127, 0, 5, -1], np.int8)
-    product(
+    add_product(
         gr,
         gr.make_initializer("w", WEIGHT),
         op_type,
         gr.make_initializer("", zeros) if zero else "",
     )
-    arranged(gr, {"x": CODES}, ort)
+    check_arrange_quantized(gr, {"x": CODES}, ort)
     assert [n.op_type for n in gr.nodes] == ["DequantizeLinear", "DequantizeLinear", op_type]
 
 
 def test_a_weight_that_is_an_input_is_moved_by_nodes(gr: GraphBuilder, ort):
     gr.make_tensor_input("w", dtypes.int8, (6, 5))
-    product(gr, "w")
-    arranged(gr, {"x": CODES, "w": WEIGHT}, ort)
+    add_product(gr, "w")
+    check_arrange_quantized(gr, {"x": CODES, "w": WEIGHT}, ort)
     assert [n.op_type for n in gr.nodes].count("BitwiseXor") == 1
 
 
@@ -71,10 +73,10 @@ def test_the_weight_of_a_convolution(ort):
     gr = GraphBuilder(21)
     gr.make_tensor_input("x", dtypes.uint8, (1, 3, 7, 7))
     weight = RNG.integers(-128, 128, (5, 3, 3, 3)).astype(np.int8)
-    product(
+    add_product(
         gr, gr.make_initializer("w", weight), "Conv", gr.make_initializer("", np.zeros(5, np.int8))
     )
-    arranged(gr, {"x": RNG.integers(0, 256, (1, 3, 7, 7)).astype(np.uint8)}, ort)
+    check_arrange_quantized(gr, {"x": RNG.integers(0, 256, (1, 3, 7, 7)).astype(np.uint8)}, ort)
 
 
 def test_a_weight_behind_a_transposition(gr: GraphBuilder, ort):
@@ -82,7 +84,7 @@ def test_a_weight_behind_a_transposition(gr: GraphBuilder, ort):
     x = gr.op.DequantizeLinear("x", scale, gr.make_initializer("", np.uint8(3)))
     w = gr.op.DequantizeLinear(gr.make_initializer("w", WEIGHT.T.copy()), scale)
     gr.make_tensor_output(gr.op.MatMul(x, gr.op.Transpose(w, perm=[1, 0]), outputs=["y"]))
-    arranged(gr, {"x": CODES}, ort)
+    check_arrange_quantized(gr, {"x": CODES}, ort)
 
 
 def test_a_weight_of_float_activations_stays_int8():
@@ -95,18 +97,18 @@ def test_a_weight_of_float_activations_stays_int8():
 
 
 def test_a_weight_of_the_graph_around_stays_as_it_is(gr: GraphBuilder):
-    """Others may read it there; a branch has no initializers for it."""
+    """The outer graph may have other readers, and a branch has no initializers."""
     scale = gr.make_initializer("", np.float32(0.5))
     weight = gr.op.DequantizeLinear(gr.make_initializer("w", WEIGHT), scale)
-    inner = gr.subgraph("then")
-    x = inner.op.DequantizeLinear("x", scale, gr.make_initializer("", np.uint8(3)))
-    inner.make_tensor_output(inner.op.MatMul(x, weight, outputs=["y"]))
-    assert arrange_quantized(inner) == 0
+    branch = gr.subgraph("then")
+    x = branch.op.DequantizeLinear("x", scale, gr.make_initializer("", np.uint8(3)))
+    branch.make_tensor_output(branch.op.MatMul(x, weight, outputs=["y"]))
+    assert arrange_quantized(branch) == 0
     assert gr.get_type(gr.nodes[0].inputs[0]) == dtypes.int8
 
 
 def test_rows_that_are_an_output_too_are_left_alone(gr: GraphBuilder, ort):
-    """Quantized at once they would be nowhere: a Reshape moves behind what quantizes it."""
+    """The Reshape must not move behind QuantizeLinear, which would remove the float output."""
     scale, weight = gr.make_initializer("", np.float32(0.5)), gr.make_initializer("w", WEIGHT)
     x = gr.op.DequantizeLinear("x", scale, gr.make_initializer("", np.uint8(3)))
     product = gr.op.Gemm(x, gr.op.DequantizeLinear(weight, scale))
@@ -114,11 +116,11 @@ def test_rows_that_are_an_output_too_are_left_alone(gr: GraphBuilder, ort):
     zero = gr.make_initializer("", np.uint8(9))
     gr.make_tensor_output(rows)
     gr.make_tensor_output(gr.op.QuantizeLinear(rows, scale, zero, outputs=["codes"]))
-    before = reference.ReferenceEvaluator(gr.to_onnx(optimize=False)).run(None, {"x": CODES})
+    expected = reference.ReferenceEvaluator(gr.to_onnx(optimize=False)).run(None, {"x": CODES})
     arrange_quantized(gr)
     onnx.checker.check_model(gr.to_onnx(optimize=False), full_check=True)
-    for found, wanted in zip(ort(gr, {"x": CODES}), before, strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-4)
+    for result, expected_result in zip(ort(gr, {"x": CODES}), expected, strict=True):
+        np.testing.assert_allclose(result, expected_result, rtol=1e-5, atol=1e-4)
 
 
 def test_codes_that_are_an_output_too_stay_as_they_are():

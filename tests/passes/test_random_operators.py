@@ -1,6 +1,8 @@
-"""Each operator that draws random numbers draws at every run, and two nodes draw twice: no pass
-folds them, shares them, or counts their results as equal. Those of `specs/onnx` with the trait are
-all that ONNX calls non-deterministic (tests/codegen/onnx/test_traits.py)."""
+"""No pass folds, merges or treats as equal the nodes of operators that draw random numbers.
+
+tests/codegen/onnx/test_traits.py checks that the trait `random` in `specs/onnx` covers every
+operator that ONNX calls non-deterministic.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from ortable.passes.analysis.equality import same_result
 from ortable_generated.onnx.traits import RANDOM
 
 HALVES = np.full((2, 3), 0.5, np.float32)
-# what each operator takes: its inputs, its attributes
+# (inputs, attributes) of a call of each operator
 CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "Bernoulli": ((HALVES,), {}),
     "Dropout": ((HALVES, np.float32(0.5), np.array(True)), {}),
@@ -28,18 +30,18 @@ CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
 }
 
 
-def _draws(op: str, seed: float | None) -> tuple[GraphBuilder, list[str]]:
-    """A graph with two equal nodes, all of whose inputs are constants, read by a sum."""
+def _make_graph_with_two_draws(op: str, seed: float | None) -> tuple[GraphBuilder, list[str]]:
+    """Return a graph that adds up two equal nodes with constant inputs, and their results."""
     builder = GraphBuilder(18)
     builder.make_tensor_input("x", dtypes.float32, (1,))
     inputs, attributes = CALLS[op]
-    names = [builder.make_initializer("", each) for each in inputs]
+    names = [builder.make_initializer("", value) for value in inputs]
     if seed is not None:
         attributes = {**attributes, "seed": seed}
-    drawn = [builder.make_node(op, names, **attributes) for _ in range(2)]
-    one, other = (builder.op.Cast(name, to=dtypes.float32) for name in drawn)
-    builder.make_tensor_output(builder.op.Add(builder.op.Sub(one, other), "x", outputs=["y"]))
-    return builder, drawn
+    draws = [builder.make_node(op, names, **attributes) for _ in range(2)]
+    first, second = (builder.op.Cast(name, to=dtypes.float32) for name in draws)
+    builder.make_tensor_output(builder.op.Add(builder.op.Sub(first, second), "x", outputs=["y"]))
+    return builder, draws
 
 
 def test_each_operator_with_the_trait_is_called_here() -> None:
@@ -49,9 +51,9 @@ def test_each_operator_with_the_trait_is_called_here() -> None:
 @pytest.mark.parametrize("seed", [None, 1.0], ids=["free", "seeded"])
 @pytest.mark.parametrize("op", sorted(CALLS))
 def test_every_pass_leaves_both_draws(op: str, seed: float | None) -> None:
-    builder, drawn = _draws(op, seed)
-    assert not any(builder.is_constant(name) for name in drawn)
-    assert not same_result(builder, *drawn)
+    builder, draws = _make_graph_with_two_draws(op, seed)
+    assert not any(builder.is_constant(name) for name in draws)
+    assert not same_result(builder, *draws)
     options = pipeline.select_passes(True, "all", folding=True, weight_transposes=True)
     pipeline.run_passes(builder, options)
     assert [node.op_type for node in builder.nodes].count(op) == 2
@@ -59,23 +61,23 @@ def test_every_pass_leaves_both_draws(op: str, seed: float | None) -> None:
 
 @pytest.mark.parametrize("op", sorted(CALLS))
 def test_a_graph_that_is_read_keeps_both_draws(op: str) -> None:
-    """The same nodes within the branches of an If."""
-    builder, _ = _draws(op, None)
-    inner = builder.to_onnx(optimize=False).graph
-    del inner.input[:]
-    branches = {"then_branch": inner, "else_branch": inner}
+    """The nodes are in the branches of an If."""
+    builder, _ = _make_graph_with_two_draws(op, None)
+    branch = builder.to_onnx(optimize=False).graph
+    del branch.input[:]
+    branches = {"then_branch": branch, "else_branch": branch}
     node = onnx.helper.make_node("If", ["c"], ["z"], **branches)
-    given = [
+    inputs = [
         onnx.helper.make_tensor_value_info("c", dtypes.boolean, []),
         onnx.helper.make_tensor_value_info("x", dtypes.float32, [1]),
     ]
-    result = onnx.helper.make_tensor_value_info("z", dtypes.float32, None)
-    graph = onnx.helper.make_graph([node], "outer", given, [result])
+    output = onnx.helper.make_tensor_value_info("z", dtypes.float32, None)
+    graph = onnx.helper.make_graph([node], "outer", inputs, [output])
     opsets = [onnx.helper.make_opsetid("", 18)]
     model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10)
-    read = GraphBuilder(model)
+    outer = GraphBuilder(model)
     options = pipeline.select_passes(True, "all", folding=True, weight_transposes=True)
-    pipeline.run_passes(read, options)
-    (kept,) = read.to_onnx(optimize=False).graph.node
-    for attribute in kept.attribute:
-        assert [each.op_type for each in attribute.g.node].count(op) == 2
+    pipeline.run_passes(outer, options)
+    (if_node,) = outer.to_onnx(optimize=False).graph.node
+    for attribute in if_node.attribute:
+        assert [inner_node.op_type for inner_node in attribute.g.node].count(op) == 2

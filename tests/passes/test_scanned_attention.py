@@ -1,4 +1,4 @@
-"""A Scan of linear attention becomes one operator, with the values of the steps; another stays."""
+"""A Scan of linear attention becomes one `LinearAttention` node; other Scans stay."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ HEADS, KEYS, VALUES = 3, 8, 6
 
 
 def gated(state: torch.Tensor, q: Any, k: Any, v: Any, g: Any, a: Any, b: Any) -> Any:
-    """Gated linear attention, one decay for each head; the query is multiplied as a matrix."""
+    """Gated linear attention with one decay per head and a matrix product with the query."""
     state = state * a.exp()[..., None, None] + k[..., :, None] * v[..., None, :]
     return state, (q[..., None, :] @ state).squeeze(-2)
 
 
 def gated_by_key(state: torch.Tensor, q: Any, k: Any, v: Any, g: Any, a: Any, b: Any) -> Any:
-    """One decay for each key, and a query that a step scales."""
+    """Gated linear attention with one decay per key; the step scales the query."""
     state = k.unsqueeze(-1) * v.unsqueeze(-2) + g.unsqueeze(-1).exp() * state
     return state, (state * (q * 0.5).unsqueeze(-1)).sum(-2)
 
 
 def delta(state: torch.Tensor, q: Any, k: Any, v: Any, g: Any, a: Any, b: Any) -> Any:
-    """The delta rule; what the state holds for a key is read as a product of matrices."""
-    held = (k.unsqueeze(-2) @ state).squeeze(-2)
-    state = state + k.unsqueeze(-1) * ((v - held) * b.sigmoid()).unsqueeze(-2)
+    """The delta rule; a matrix product reads the value of the key from the state."""
+    stored_value = (k.unsqueeze(-2) @ state).squeeze(-2)
+    state = state + k.unsqueeze(-1) * ((v - stored_value) * b.sigmoid()).unsqueeze(-2)
     return state, (state * q.unsqueeze(-1)).sum(-2)
 
 
 def gated_delta(state: torch.Tensor, q: Any, k: Any, v: Any, g: Any, a: Any, b: Any) -> Any:
     """The gated delta rule, as Qwen3-Next writes it."""
     state = state * a.exp()[..., None, None]
-    held = (state * k.unsqueeze(-1)).sum(-2)
-    state = state + k.unsqueeze(-1) * ((v - held) * b).unsqueeze(-2)
+    stored_value = (state * k.unsqueeze(-1)).sum(-2)
+    state = state + k.unsqueeze(-1) * ((v - stored_value) * b).unsqueeze(-2)
     return state, (state * q.unsqueeze(-1)).sum(-2)
 
 
@@ -47,21 +47,21 @@ STEPS = [gated, gated_by_key, delta, gated_delta]
 
 
 class Scanned(torch.nn.Module):
-    """A step at every place of [batch, heads, length, ...]."""
+    """Scan a step along the length of inputs [batch, heads, length, ...]."""
 
     def __init__(self, step: Any) -> None:
         super().__init__()
         self.step = step
 
     def forward(self, state: Any, *rows: torch.Tensor) -> Any:
-        return scan(lambda carry, each: self.step(carry, *each), state, rows, dim=2)
+        return scan(lambda carry, inputs: self.step(carry, *inputs), state, rows, dim=2)
 
 
 def rows(batch: int, length: int, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, ...]:
-    """State, queries, keys, values, logarithms of decays for keys and for heads, rates."""
+    """Return the state, queries, keys, values, log decays per key and per head, and rates."""
     torch.manual_seed(length)
     shape = (batch, HEADS, length)
-    made = (
+    tensors = (
         torch.randn(batch, HEADS, KEYS, VALUES),
         torch.randn(*shape, KEYS),
         torch.randn(*shape, KEYS) / KEYS**0.5,
@@ -70,27 +70,27 @@ def rows(batch: int, length: int, dtype: torch.dtype = torch.float32) -> tuple[t
         -torch.rand(*shape),
         torch.rand(*shape, 1),
     )
-    return tuple(each.to(dtype) for each in made)
+    return tuple(tensor.to(dtype) for tensor in tensors)
 
 
-def exported(module: torch.nn.Module, args: Any, **options: Any) -> Any:
-    """The model for ONNX Runtime, and how often each operator is in it."""
+def export_for_runtime(module: torch.nn.Module, args: Any, **options: Any) -> Any:
+    """Export for ONNX Runtime; return the model and its number of nodes per operator."""
     options = {"target": "onnxruntime", "target_opset": 23, **options}
     model = ortable.to_onnx(module, args, **options)
     return model, Counter(node.op_type for node in model.graph.node)
 
 
 def check(model: Any, module: Any, args: Any) -> None:
-    """The model computes what eager does, to the rounding of sums; NaN and infinities too."""
+    """Assert that the model equals eager up to rounding, NaN and infinities included."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
-    feeds = {each.name: x.numpy() for each, x in zip(session.get_inputs(), args, strict=False)}
-    for found, wanted in zip(session.run(None, feeds), module(*args), strict=True):
+    feeds = {info.name: x.numpy() for info, x in zip(session.get_inputs(), args, strict=False)}
+    for result, expected in zip(session.run(None, feeds), module(*args), strict=True):
         torch.testing.assert_close(
-            torch.from_numpy(found), wanted, atol=2e-5, rtol=2e-5, equal_nan=True
+            torch.from_numpy(result), expected, atol=2e-5, rtol=2e-5, equal_nan=True
         )
 
 
@@ -98,16 +98,16 @@ def check(model: Any, module: Any, args: Any) -> None:
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("step", STEPS)
 def test_every_length_and_batch(step: Any, batch: int) -> None:
-    """One model for all lengths; one for a single place."""
-    b, n = torch.export.Dim("b"), torch.export.Dim("n")
-    along = {2: n} if batch == 1 else {0: b, 2: n}
-    shapes = ({} if batch == 1 else {0: b}, (along,) * 6)
+    """A model with a dynamic length matches eager, and so does a model of length one."""
+    batch_dim, length_dim = torch.export.Dim("b"), torch.export.Dim("n")
+    dynamic_dims = {2: length_dim} if batch == 1 else {0: batch_dim, 2: length_dim}
+    shapes = ({} if batch == 1 else {0: batch_dim}, (dynamic_dims,) * 6)
     module = Scanned(step)
-    model, counts = exported(module, rows(batch, 4), dynamic_shapes=shapes)
+    model, counts = export_for_runtime(module, rows(batch, 4), dynamic_shapes=shapes)
     assert (counts["Scan"], counts["LinearAttention"]) == (0, 1)
     for length in (1, 2, 9, 40):
         check(model, module, rows(batch, length))
-    model, counts = exported(module, rows(batch, 1))
+    model, counts = export_for_runtime(module, rows(batch, 1))
     assert counts["Scan"] == 0
     check(model, module, rows(batch, 1))
 
@@ -115,94 +115,94 @@ def test_every_length_and_batch(step: Any, batch: int) -> None:
 @pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("step", STEPS)
 def test_not_a_number_and_infinities(step: Any) -> None:
-    """A place that is NaN or infinite spoils what it does in eager, and nothing else."""
+    """A NaN or infinite input element affects the same results as in eager."""
     args = rows(2, 5)
-    model, _ = exported(Scanned(step), args)
-    for which, value in ((1, np.nan), (2, np.inf), (3, -np.inf), (3, np.nan), (5, -np.inf)):
-        spoilt = [each.clone() for each in args]
-        spoilt[which][0, 1, 2] = value
-        check(model, Scanned(step), spoilt)
+    model, _ = export_for_runtime(Scanned(step), args)
+    for index, value in ((1, np.nan), (2, np.inf), (3, -np.inf), (3, np.nan), (5, -np.inf)):
+        inputs = [tensor.clone() for tensor in args]
+        inputs[index][0, 1, 2] = value
+        check(model, Scanned(step), inputs)
 
 
 def test_a_state_that_is_passed_on() -> None:
-    """Two calls, the state of the first one passed on, are one call."""
+    """Passing the final state to a second call equals one call on the whole sequence."""
     module = Scanned(gated_delta)
-    state, *given = rows(2, 8)
-    whole, read = module(state, *given)
+    state, *inputs = rows(2, 8)
+    expected_state, expected = module(state, *inputs)
     torch._dynamo.reset()
     storage: dict[str, Any] = {}
     compiled = torch.compile(module, backend="ortable", options={"storage": storage})
     with torch.no_grad():
-        first, begin = compiled(state, *(each[:, :, :4] for each in given))
-        last, end = compiled(first, *(each[:, :, 4:] for each in given))
-    made = [node.op_type for node in storage["instance"][0]["onnx"].graph.node]
-    assert "LinearAttention" in made
-    assert "Scan" not in made
-    torch.testing.assert_close(last, whole, atol=2e-5, rtol=2e-5)
-    torch.testing.assert_close(torch.cat([begin, end], 2), read, atol=2e-5, rtol=2e-5)
+        first_state, first = compiled(state, *(x[:, :, :4] for x in inputs))
+        last_state, last = compiled(first_state, *(x[:, :, 4:] for x in inputs))
+    op_types = [node.op_type for node in storage["instance"][0]["onnx"].graph.node]
+    assert "LinearAttention" in op_types
+    assert "Scan" not in op_types
+    torch.testing.assert_close(last_state, expected_state, atol=2e-5, rtol=2e-5)
+    torch.testing.assert_close(torch.cat([first, last], 2), expected, atol=2e-5, rtol=2e-5)
 
 
-def by_number(state: torch.Tensor, q: Any, k: Any, v: Any, g: Any, a: Any, b: Any) -> Any:
-    """The decay is no exponential."""
+def sigmoid_decay_step(state: torch.Tensor, q: Any, k: Any, v: Any, g: Any, a: Any, b: Any) -> Any:
+    """The decay is a sigmoid instead of an exponential."""
     state = state * b.sigmoid().unsqueeze(-1) + k[..., :, None] * v[..., None, :]
     return state, (q[..., None, :] @ state).squeeze(-2)
 
 
-def every_state(state: torch.Tensor, *given: Any) -> Any:
-    """The states are wanted as well."""
-    state, read = gated_delta(state, *given)
-    return state, (read, state.clone())
+def state_output_step(state: torch.Tensor, *inputs: Any) -> Any:
+    """The step also returns every state."""
+    state, output = gated_delta(state, *inputs)
+    return state, (output, state.clone())
 
 
-def of_state(state: torch.Tensor, q: Any, k: Any, v: Any, g: Any, a: Any, b: Any) -> Any:
+def state_key_step(state: torch.Tensor, q: Any, k: Any, v: Any, g: Any, a: Any, b: Any) -> Any:
     """The key depends on the state."""
     return gated_delta(state, q, k + state.mean(-1), v, g, a, b)
 
 
 @pytest.mark.alternates(parts=2)
-@pytest.mark.parametrize("step", [by_number, every_state, of_state])
+@pytest.mark.parametrize("step", [sigmoid_decay_step, state_output_step, state_key_step])
 def test_other_recurrences_stay(step: Any) -> None:
-    """What is not the same at every place, or no linear attention."""
-    torch_scan, args = Scanned(step), rows(2, 3)
-    model, counts = exported(torch_scan, args)
+    """Recurrences outside linear attention stay a Scan."""
+    module, args = Scanned(step), rows(2, 3)
+    model, counts = export_for_runtime(module, args)
     assert counts["Scan"] == 1
     assert counts["LinearAttention"] == 0
-    if step is not every_state:
-        check(model, torch_scan, args)
+    if step is not state_output_step:
+        check(model, module, args)
 
 
-def crossed(state: torch.Tensor, q: Any, k: Any, v: Any, g: Any, a: Any, b: Any) -> Any:
-    """Rates of the batch, one beside the other: they scale the columns of the values."""
+def batch_rate_step(state: torch.Tensor, q: Any, k: Any, v: Any, g: Any, a: Any, b: Any) -> Any:
+    """Rates reshaped from the batch axis scale the columns of the values."""
     state = state * a.exp()[..., None, None] + k[..., :, None] * (v * b.reshape(-1))[..., None, :]
     return state, (q[..., None, :] @ state).squeeze(-2)
 
 
 def test_a_batch_that_stands_along_another_axis_stays() -> None:
-    state, *given = (each[:, :1].clone() for each in rows(VALUES, 3))
-    args = (state, *given)
-    model, counts = exported(Scanned(crossed), args)
+    state, *inputs = (tensor[:, :1].clone() for tensor in rows(VALUES, 3))
+    args = (state, *inputs)
+    model, counts = export_for_runtime(Scanned(batch_rate_step), args)
     assert counts["Scan"] == 1
-    check(model, Scanned(crossed), args)
+    check(model, Scanned(batch_rate_step), args)
 
 
 def test_only_for_the_runtime_that_has_it() -> None:
-    """Neither in standard ONNX, nor without rules, nor in float64."""
+    """The Scan stays in standard ONNX, without rewrite rules, and in float64."""
     for options in (
         {"target": None},
         {"rewrites": "none"},
         {"rewrites": ["default", "-ort_recurrence"]},
     ):
-        _, counts = exported(Scanned(gated_delta), rows(2, 3), **options)
+        _, counts = export_for_runtime(Scanned(gated_delta), rows(2, 3), **options)
         assert counts["Scan"] == 1
-    model, counts = exported(Scanned(gated), rows(2, 3, torch.float64))
+    model, counts = export_for_runtime(Scanned(gated), rows(2, 3, torch.float64))
     assert counts["Scan"] == 1
     check(model, Scanned(gated), rows(2, 3, torch.float64))
 
 
 def test_a_state_of_single_numbers_stays() -> None:
-    """Where every value is one number, as in Mamba, the kernel is slower than the nodes."""
+    """For values of width one, as in Mamba, the kernel is slower than the Scan."""
     state, q, k, v, *rest = rows(2, 3)
     args = (state[..., :1].clone(), q, k, v[..., :1].clone(), *rest)
-    model, counts = exported(Scanned(gated_by_key), args)
+    model, counts = export_for_runtime(Scanned(gated_by_key), args)
     assert counts["Scan"] == 1
     check(model, Scanned(gated_by_key), args)

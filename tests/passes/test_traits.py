@@ -1,5 +1,7 @@
-"""Passes ask the traits of operators, and the traits come from specs/onnx alone: an operator that
-gets one there is treated as the others that have it, without a line of Python."""
+"""Passes use operator traits, which come from `specs/onnx` alone.
+
+A trait added there changes the passes' treatment of an operator without a change in Python.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from ortablegen.source.diagnostics import Diagnostics
 
 ROOT = Path(__file__).parents[2]
 SCALE = np.float32(0.25)
-# (inputs behind the first, attributes) of a node that reads codes of shape (1, 4, 2, 3)
+# (inputs after the first, attributes) of a node that reads codes of shape (1, 4, 2, 3)
 REARRANGING = {
     "DepthToSpace": ([], {"blocksize": 2}),
     "Flatten": ([], {"axis": 2}),
@@ -39,20 +41,20 @@ REARRANGING = {
 }
 
 
-def between_codes(op: str, inputs: list, attributes: dict, domain: str = "") -> GraphBuilder:
-    """QuantizeLinear to int8, a node, DequantizeLinear."""
+def quantized_graph(op: str, inputs: list, attributes: dict, domain: str = "") -> GraphBuilder:
+    """Return a graph with a node between QuantizeLinear to int8 and DequantizeLinear."""
     graph = GraphBuilder({"": 20, "com.microsoft": 1})
     x = graph.make_tensor_input("x", dtypes.float32, (1, 4, 2, 3))
     scale = graph.make_initializer("scale", SCALE)
     zero = graph.make_initializer("zero", np.int8(3))
     codes = graph.make_node("QuantizeLinear", [x, scale, zero])
-    more = [graph.make_initializer("", np.array(each, np.int64)) for each in inputs]
-    moved = graph.make_node(op, [codes, *more], domain=domain, **attributes)
-    graph.make_tensor_output(graph.make_node("DequantizeLinear", [moved, scale, zero]))
+    other_inputs = [graph.make_initializer("", np.array(values, np.int64)) for values in inputs]
+    rearranged = graph.make_node(op, [codes, *other_inputs], domain=domain, **attributes)
+    graph.make_tensor_output(graph.make_node("DequantizeLinear", [rearranged, scale, zero]))
     return graph
 
 
-def ran(graph: GraphBuilder, x: np.ndarray) -> np.ndarray:
+def run_graph(graph: GraphBuilder, x: np.ndarray) -> np.ndarray:
     import onnxruntime
 
     model = graph.to_onnx(optimize=False).SerializeToString()
@@ -65,19 +67,19 @@ def ran(graph: GraphBuilder, x: np.ndarray) -> np.ndarray:
 def test_codes_become_unsigned_behind_what_rearranges_them(op: str) -> None:
     inputs, attributes = REARRANGING[op]
     x = np.random.default_rng(0).uniform(-40, 40, (1, 4, 2, 3)).astype(np.float32)
-    wanted = ran(between_codes(op, inputs, attributes), x)
-    graph = between_codes(op, inputs, attributes)
+    expected = run_graph(quantized_graph(op, inputs, attributes), x)
+    graph = quantized_graph(op, inputs, attributes)
     assert arrange_quantized(graph) == 1
     assert graph.get_type(graph.nodes[0].outputs[0]) == dtypes.uint8
-    np.testing.assert_array_equal(ran(graph, x), wanted)
+    np.testing.assert_array_equal(run_graph(graph, x), expected)
 
 
-def test_every_operator_that_rearranges_is_tried_here(packaged: OnnxModel) -> None:
-    assert packaged.operators_with("rearranges") == set(REARRANGING)
+def test_every_operator_that_rearranges_is_tried_here(packaged_model: OnnxModel) -> None:
+    assert packaged_model.operators_with("rearranges") == set(REARRANGING)
 
 
 @pytest.fixture(scope="module")
-def packaged() -> OnnxModel:
+def packaged_model() -> OnnxModel:
     return load_onnx_rules(ROOT / "specs" / "onnx", Diagnostics())
 
 
@@ -103,38 +105,39 @@ print(shape, arrange_quantized(graph), dtypes.name(graph.values[codes].dtype))
 """
 
 
-def _printed(generated: Path) -> str:
+def _run_program(generated: Path) -> str:
     paths = [generated, ROOT / "runtime"]
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))},
         capture_output=True,
         text=True,
         check=True,
     )
-    return done.stdout.strip()
+    return completed.stdout.strip()
 
 
 def test_a_new_operator_gets_its_rule_and_its_trait_in_yaml_only(tmp_path: Path) -> None:
-    """ExpandDims of ONNX Runtime has no entry: nothing is known of it, and codes stay behind it.
-    An entry of four lines gives it a rule and a trait, and the pass over quantized graphs and the
-    inference of shapes honour both."""
+    """An entry of four lines enables shape inference and `arrange_quantized` for ExpandDims.
+
+    ONNX Runtime's ExpandDims has no entry in `specs/onnx`.
+    """
     specs, generated = tmp_path / "specs", tmp_path / "generated"
     shutil.copytree(ROOT / "specs" / "onnx", specs)
     shutil.copytree(
         ROOT / "generated", generated, ignore=shutil.ignore_patterns("__pycache__", "aten")
     )
-    assert _printed(generated) == "None 0 int8"
+    assert _run_program(generated) == "None 0 int8"
 
     path = specs / "microsoft.yaml"
-    before, found, after = path.read_text().partition("- {onnx: FastGelu")
-    path.write_text(before + ENTRY + found + after)
+    before, first_entry, after = path.read_text().partition("- {onnx: FastGelu")
+    path.write_text(before + ENTRY + first_entry + after)
     diagnostics = Diagnostics()
     files = emit_onnx_rules(load_onnx_rules(specs, diagnostics))
     diagnostics.raise_if_any()
     for name, text in files.items():
         (generated / name).write_text(text)
-    assert _printed(generated) == "(1, 2, 3) 1 uint8"
+    assert _run_program(generated) == "(1, 2, 3) 1 uint8"
 
 
 REWRITE = """- rewrite: remainder_of_relu
@@ -146,8 +149,8 @@ REWRITE = """- rewrite: remainder_of_relu
 """
 
 
-def _rewritten(rules: str) -> list[str]:
-    """Operators of Mod(y, Relu(x)), once the rules were tried on it."""
+def _apply_rules(rules: str) -> list[str]:
+    """Apply rules to Mod(y, Relu(x)) and return the operator types of the result."""
     namespace: dict = {}
     exec(compile(rules, "<tried>", "exec"), namespace)
     graph = GraphBuilder(20)
@@ -158,23 +161,23 @@ def _rewritten(rules: str) -> list[str]:
 
 
 def test_a_rewrite_matches_both_orders_of_what_commutes(
-    tmp_path: Path, packaged: OnnxModel
+    tmp_path: Path, packaged_model: OnnxModel
 ) -> None:
-    """The front end of rewrites reads the trait: here Mod gets it, which has it not in truth."""
+    """The rule parser tries both operand orders once Mod is marked as commutative."""
     (tmp_path / "tried.yaml").write_text(REWRITE)
-    own = {name: packaged.operators_with(name) for name in TRAITS}
-    given = {**own, "commutative": own["commutative"] | {"Mod"}}
-    found = []
-    for traits in (own, given):
+    packaged_traits = {name: packaged_model.operators_with(name) for name in TRAITS}
+    extended_traits = {**packaged_traits, "commutative": packaged_traits["commutative"] | {"Mod"}}
+    op_types = []
+    for traits in (packaged_traits, extended_traits):
         diagnostics = Diagnostics()
         rewrites = read_rewrites(tmp_path, tmp_path, diagnostics, traits)
         diagnostics.raise_if_any()
-        found.append(_rewritten(rewrites_text(rewrites, "tried.yaml")))
-    assert found == [["Relu", "Mod"], ["Max"]]
+        op_types.append(_apply_rules(rewrites_text(rewrites, "tried.yaml")))
+    assert op_types == [["Relu", "Mod"], ["Max"]]
 
 
 def test_a_trait_is_that_of_a_domain() -> None:
-    """Traits are kept by key: another domain's operator of the same name has none of them."""
+    """An operator of the same name in another domain does not have the trait."""
     from ortable_generated.onnx.traits import RANDOM
 
     assert Node("Bernoulli", [], []).key in RANDOM

@@ -1,4 +1,4 @@
-"""Weights that cannot be rounded, because of one number in them: they stay as they are."""
+"""Weights with NaN, infinite or huge elements are not quantized."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.onnx_runs import run
 def test_a_weight_with_one_number_that_is_none_has_no_codes(number: float, symmetric: bool) -> None:
     weight = torch.rand(8, 64)
     weight[5, 40] = number
-    words = "a weight with NaN, infinities or numbers near them cannot be quantized"
-    with pytest.raises(UnsupportedCase, match=words):
+    message = "a weight with NaN, infinities or numbers near them cannot be quantized"
+    with pytest.raises(UnsupportedCase, match=message):
         quantize_matrix(weight, WeightOptions(symmetric=symmetric))
 
 
@@ -27,8 +27,8 @@ def test_a_model_with_such_a_weight_rounds_the_others() -> None:
         model[1].weight[0, 0] = float("nan")
     x = torch.rand(2, 64)
     program = ortable.export(model, (x,), weights="int4")
-    kinds = [node.op_type for node in program.model_proto.graph.node]
-    assert kinds == ["DequantizeLinear", "MatMul", "Add", "Gemm"]
-    (found,) = run(program, x)
-    assert found[:, 0].isnan().all()
-    torch.testing.assert_close(found[:, 1:], model(x)[:, 1:], atol=0.1, rtol=0.1)
+    op_types = [node.op_type for node in program.model_proto.graph.node]
+    assert op_types == ["DequantizeLinear", "MatMul", "Add", "Gemm"]
+    (result,) = run(program, x)
+    assert result[:, 0].isnan().all()
+    torch.testing.assert_close(result[:, 1:], model(x)[:, 1:], atol=0.1, rtol=0.1)

@@ -1,10 +1,10 @@
-"""Where rules fire: models are exported, compiled and trained with every rule, and each replacement
-is counted with the nodes that it saves.
+"""Count where rules fire: export, compile and train models with every rule.
 
-    python -m tests.rewrites.evidence              # all models, written down in evidence.yaml
-    python -m tests.rewrites.evidence export/bert  # some of them, by the start of their names
+    python -m tests.rewrites.evidence              # all models; writes evidence.yaml
+    python -m tests.rewrites.evidence export/bert  # models whose names start with a prefix
 
-`page` reads the file for the table of docs/rewrites.md."""
+`page` reads the file for the table of docs/rewrites.md.
+"""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from ortable.passes.rewrite.record import RewriteRecord
 from tests.suites import torch_cases, torch_check
 
 FILE = Path(__file__).with_name("evidence.yaml")
-EVERY = 5  # of torch's module tests, which are many and small
+MODULE_STRIDE = 5  # every fifth of torch's module tests, which are many and small
 
 
 @contextmanager
-def collected() -> Iterator[list[RewriteRecord]]:
-    """Records of all graphs that are rewritten meanwhile."""
-    found: list[RewriteRecord] = []
-    own = pipeline.rewrite_graph
+def collect_records() -> Iterator[list[RewriteRecord]]:
+    """Collect the records of all graphs that are rewritten in the context."""
+    records: list[RewriteRecord] = []
+    original = pipeline.rewrite_graph
 
-    def kept(graph: Any, rules: Any, record: RewriteRecord) -> Any:
-        found.append(record)
-        return own(graph, rules, record)
+    def rewrite_and_record(graph: Any, rules: Any, record: RewriteRecord) -> Any:
+        records.append(record)
+        return original(graph, rules, record)
 
-    with mock.patch.object(pipeline, "rewrite_graph", kept):
-        yield found
+    with mock.patch.object(pipeline, "rewrite_graph", rewrite_and_record):
+        yield records
 
 
 def _export(name: str, target: str | None) -> None:
@@ -62,82 +62,80 @@ def _architecture(name: str, dynamic: bool) -> None:
     ortable.to_onnx(program)
 
 
-def _compiled(name: str) -> None:
+def _compile(name: str) -> None:
     model, arguments = build(name, small=True)
     with torch.no_grad():
         torch.compile(model.eval(), backend="ortable")(*arguments)
 
 
-def _trained(name: str, dynamic: bool) -> None:
+def _train(name: str, dynamic: bool) -> None:
     torch.manual_seed(0)
     trainable = SMALL_TRAINABLES[name]
     model, arguments = trainable.build().train(), trainable.batch(4)
     if dynamic:
-        for each in arguments:
-            torch._dynamo.mark_dynamic(each, 0)
+        for argument in arguments:
+            torch._dynamo.mark_dynamic(argument, 0)
     with torch._dynamo.config.patch(allow_rnn=True):
         torch.compile(model, backend="ortable")(*arguments).backward()
 
 
-def _module(name: str) -> None:
+def _check_module(name: str) -> None:
     torch_check.check_case(name)
 
 
-def programs() -> dict[str, Callable[[], None]]:
-    """Everything that is converted, by name."""
-    found: dict[str, Callable[[], None]] = {}
+def list_programs() -> dict[str, Callable[[], None]]:
+    programs: dict[str, Callable[[], None]] = {}
     for name in MODELS:
-        found[f"export/{name}"] = partial(_export, name, None)
-        found[f"runtime/{name}"] = partial(_export, name, "onnxruntime")
-        found[f"compile/{name}"] = partial(_compiled, name)
+        programs[f"export/{name}"] = partial(_export, name, None)
+        programs[f"runtime/{name}"] = partial(_export, name, "onnxruntime")
+        programs[f"compile/{name}"] = partial(_compile, name)
     for name in SMALL_TRAINABLES:
-        found[f"training/{name}"] = partial(_trained, name, False)
-        found[f"training-dynamic/{name}"] = partial(_trained, name, True)
+        programs[f"training/{name}"] = partial(_train, name, False)
+        programs[f"training-dynamic/{name}"] = partial(_train, name, True)
     for name in ARCHITECTURES:
-        found[f"static/{name}"] = partial(_architecture, name, False)
-        found[f"dynamic/{name}"] = partial(_architecture, name, True)
-    for name in torch_cases.names()[::EVERY]:
-        found[f"torch/{name}"] = partial(_module, name)
-    return found
+        programs[f"static/{name}"] = partial(_architecture, name, False)
+        programs[f"dynamic/{name}"] = partial(_architecture, name, True)
+    for name in torch_cases.names()[::MODULE_STRIDE]:
+        programs[f"torch/{name}"] = partial(_check_module, name)
+    return programs
 
 
-def recorded() -> dict[str, Any]:
-    """What the last runs found."""
+def load_evidence() -> dict[str, Any]:
     return yaml.safe_load(FILE.read_text()) if FILE.exists() else {"programs": {}}
 
 
-def counted(records: list[RewriteRecord]) -> dict[str, dict[str, int]]:
-    """By rule: how often it fired, and how many nodes fewer there are."""
-    times: Counter[str] = Counter()
+def count_by_rule(records: list[RewriteRecord]) -> dict[str, dict[str, int]]:
+    """Return how often each rule fired and how many nodes it saved."""
+    fired: Counter[str] = Counter()
     saved: Counter[str] = Counter()
     for record in records:
-        for fired in record.fired:
-            times[fired.rule] += 1
-            saved[fired.rule] += len(fired.removed) - len(fired.made)
-    return {name: {"fired": times[name], "saved": saved[name]} for name in sorted(times)}
+        for event in record.fired:
+            fired[event.rule] += 1
+            saved[event.rule] += len(event.removed) - len(event.made)
+    return {name: {"fired": fired[name], "saved": saved[name]} for name in sorted(fired)}
 
 
-def main(wanted: list[str]) -> None:
-    """Runs the programs whose names begin with one of ``wanted`` and writes down what fired."""
+def main(prefixes: list[str]) -> None:
+    """Run the programs whose names start with one of the prefixes, and record the counts."""
     torch.set_num_threads(1)
-    kept = recorded()["programs"]
-    known = programs()
-    for name, run in known.items():
-        if wanted and not any(name.startswith(each) for each in wanted):
+    counts = load_evidence()["programs"]
+    programs = list_programs()
+    for name, run in programs.items():
+        if prefixes and not any(name.startswith(prefix) for prefix in prefixes):
             continue
         torch._dynamo.reset()
         start = time.process_time()
-        with collected() as records, warnings.catch_warnings():
+        with collect_records() as records, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 run()
-            except Exception as error:  # what cannot be converted says nothing of rules
+            except Exception as error:  # an unsupported model gives no evidence
                 print(f"{name}: {type(error).__name__}: {str(error)[:100]}", flush=True)
                 continue
-        kept[name] = counted(records)
-        print(f"{name}: {len(kept[name])} rules, {time.process_time() - start:.1f} s", flush=True)
-        kept = {name: kept[name] for name in sorted(kept)}
-        FILE.write_text(yaml.safe_dump({"programs": kept}, width=100, default_flow_style=None))
+        counts[name] = count_by_rule(records)
+        print(f"{name}: {len(counts[name])} rules, {time.process_time() - start:.1f} s", flush=True)
+        counts = {name: counts[name] for name in sorted(counts)}
+        FILE.write_text(yaml.safe_dump({"programs": counts}, width=100, default_flow_style=None))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,8 @@
-"""Elementwise functions on float64, integers and truth values, as ONNX defines them; `terms` rounds
-what they give. A function takes what is undefined, its attributes, and its arguments."""
+"""Elementwise functions on float64, integers and booleans, as ONNX defines them.
+
+The caller in `terms` rounds the results. A function takes the record of undefined elements, its
+attributes and its arguments.
+"""
 
 from __future__ import annotations
 
@@ -14,60 +17,62 @@ Function = Callable[..., Array]
 
 TIES = ("first", "second", "plus")
 COMMUTATIVE = frozenset({"Add", "Mul", "And", "Or", "Equal"})
-# a term of many arguments: which operation of two it is, from left to right
+# variadic terms: the binary operation that folds the arguments from left to right
 FOLDED = {"Total": "Add", "Largest": "Max", "Smallest": "Min", "Product": "Mul"}
 
 
 class Undefined:
-    """Where a computation has no result that ONNX says, and which zero Max and Min take of two."""
+    """The elements without a defined result, and the zero that Max and Min select from two."""
 
     def __init__(self, count: int, ties: str = "first") -> None:
         self.mask = np.zeros(count, dtype=bool)
         self.ties = ties
 
 
-def _larger(undefined: Undefined, attrs: Any, x: Array, y: Array) -> Array:
-    found = np.where(x > y, x, y)
-    if found.dtype.kind == "f":
-        return _of_equal(undefined, x, y, found)
-    return found
+def _max(undefined: Undefined, attrs: Any, x: Array, y: Array) -> Array:
+    result = np.where(x > y, x, y)
+    if result.dtype.kind == "f":
+        return _resolve_nan_and_zeros(undefined, x, y, result)
+    return result
 
 
-def _smaller(undefined: Undefined, attrs: Any, x: Array, y: Array) -> Array:
-    found = np.where(x < y, x, y)
-    if found.dtype.kind == "f":
-        return _of_equal(undefined, x, y, found, least=True)
-    return found
+def _min(undefined: Undefined, attrs: Any, x: Array, y: Array) -> Array:
+    result = np.where(x < y, x, y)
+    if result.dtype.kind == "f":
+        return _resolve_nan_and_zeros(undefined, x, y, result, for_min=True)
+    return result
 
 
-def _of_equal(undefined: Undefined, x: Array, y: Array, found: Array, least: bool = False) -> Array:
-    """NaN of NaN; one of the two zeros."""
+def _resolve_nan_and_zeros(
+    undefined: Undefined, x: Array, y: Array, result: Array, for_min: bool = False
+) -> Array:
+    """Propagate NaN, and select one of two zeros."""
     if undefined.ties == "plus":
-        positive = np.where(np.signbit(x) == least, x, y)
-        found = np.where(x == y, positive, found)
+        positive = np.where(np.signbit(x) == for_min, x, y)
+        result = np.where(x == y, positive, result)
     else:
-        found = np.where(x == y, x if undefined.ties == "first" else y, found)
-    return np.where(np.isnan(x) | np.isnan(y), np.nan, found)
+        result = np.where(x == y, x if undefined.ties == "first" else y, result)
+    return np.where(np.isnan(x) | np.isnan(y), np.nan, result)
 
 
 def _clip(undefined: Undefined, attrs: Any, x: Array, low: Array, high: Array) -> Array:
-    return _smaller(undefined, (), _larger(undefined, (), x, low), high)
+    return _min(undefined, (), _max(undefined, (), x, low), high)
 
 
 def _relu(undefined: Undefined, attrs: Any, x: Array) -> Array:
-    return _larger(undefined, (), x, np.zeros_like(x))
+    return _max(undefined, (), x, np.zeros_like(x))
 
 
-def _quotient(undefined: Undefined, attrs: Any, x: Array, y: Array) -> Array:
+def _divide(undefined: Undefined, attrs: Any, x: Array, y: Array) -> Array:
     if x.dtype.kind == "f":
         return x / y
     undefined.mask |= y == 0
     divisor = np.where(y == 0, 1, y)
-    found = np.abs(x) // np.abs(divisor)
-    return np.where((x < 0) != (divisor < 0), -found, found)
+    magnitude = np.abs(x) // np.abs(divisor)
+    return np.where((x < 0) != (divisor < 0), -magnitude, magnitude)
 
 
-def _remainder(undefined: Undefined, attrs: Any, x: Array, y: Array) -> Array:
+def _modulo(undefined: Undefined, attrs: Any, x: Array, y: Array) -> Array:
     if x.dtype.kind == "f":
         return np.fmod(x, y)
     undefined.mask |= y == 0
@@ -83,16 +88,16 @@ def _power(undefined: Undefined, attrs: Any, x: Array, y: Array) -> Array:
 
 
 def _cast(undefined: Undefined, attrs: Any, x: Array) -> Array:
-    kind = attrs[0]
-    if kind == "bool":
+    target = attrs[0]
+    if target == "bool":
         return x != 0
-    if kind == "float":
+    if target == "float":
         return x.astype(np.float64)
     if x.dtype.kind == "f":
         low, high = attrs[1:]
-        outside = ~np.isfinite(x) | (np.trunc(x) < low) | (np.trunc(x) > high)
-        undefined.mask |= outside
-        return np.where(outside, 0, np.trunc(x)).astype(np.int64)
+        out_of_range = ~np.isfinite(x) | (np.trunc(x) < low) | (np.trunc(x) > high)
+        undefined.mask |= out_of_range
+        return np.where(out_of_range, 0, np.trunc(x)).astype(np.int64)
     return x.astype(np.int64)
 
 
@@ -101,8 +106,8 @@ def _softplus(undefined: Undefined, attrs: Any, x: Array) -> Array:
 
 
 def _sigmoid(undefined: Undefined, attrs: Any, x: Array) -> Array:
-    part = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1 / (1 + part), part / (1 + part))
+    exponential = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1 / (1 + exponential), exponential / (1 + exponential))
 
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
@@ -119,23 +124,23 @@ def _hard_sigmoid(undefined: Undefined, attrs: Any, x: Array) -> Array:
     return np.maximum(0.0, np.minimum(1.0, alpha * x + beta))
 
 
-def _plain(function: Callable[..., Array]) -> Function:
+def _numpy(function: Callable[..., Array]) -> Function:
     return lambda undefined, attrs, *args: function(*args)
 
 
 FUNCTIONS: dict[str, Function] = {
-    "Add": _plain(np.add), "Sub": _plain(np.subtract), "Mul": _plain(np.multiply),
-    "Div": _quotient, "Mod": _remainder, "Pow": _power, "Max": _larger, "Min": _smaller,
-    "Neg": _plain(np.negative), "Abs": _plain(np.abs), "Sqrt": _plain(np.sqrt),
-    "Reciprocal": _plain(lambda x: 1.0 / x), "Exp": _plain(np.exp), "Log": _plain(np.log),
-    "Tanh": _plain(np.tanh), "Sin": _plain(np.sin), "Cos": _plain(np.cos), "Erf": _plain(_erf),
+    "Add": _numpy(np.add), "Sub": _numpy(np.subtract), "Mul": _numpy(np.multiply),
+    "Div": _divide, "Mod": _modulo, "Pow": _power, "Max": _max, "Min": _min,
+    "Neg": _numpy(np.negative), "Abs": _numpy(np.abs), "Sqrt": _numpy(np.sqrt),
+    "Reciprocal": _numpy(lambda x: 1.0 / x), "Exp": _numpy(np.exp), "Log": _numpy(np.log),
+    "Tanh": _numpy(np.tanh), "Sin": _numpy(np.sin), "Cos": _numpy(np.cos), "Erf": _numpy(_erf),
     "Sigmoid": _sigmoid, "Softplus": _softplus, "Relu": _relu, "Clip": _clip, "Gelu": _gelu,
     "HardSigmoid": _hard_sigmoid,
     "LeakyRelu": lambda u, a, x: np.where(x < 0, a[0] * x, x),
     "Elu": lambda u, a, x: np.where(x < 0, a[0] * np.expm1(x), x),
-    "Not": _plain(np.logical_not), "And": _plain(np.logical_and), "Or": _plain(np.logical_or),
-    "Equal": _plain(np.equal), "Less": _plain(np.less), "Greater": _plain(np.greater),
-    "LessOrEqual": _plain(np.less_equal), "GreaterOrEqual": _plain(np.greater_equal),
-    "Where": _plain(np.where), "Cast": _cast,
-    "Rint": _plain(np.rint),
+    "Not": _numpy(np.logical_not), "And": _numpy(np.logical_and), "Or": _numpy(np.logical_or),
+    "Equal": _numpy(np.equal), "Less": _numpy(np.less), "Greater": _numpy(np.greater),
+    "LessOrEqual": _numpy(np.less_equal), "GreaterOrEqual": _numpy(np.greater_equal),
+    "Where": _numpy(np.where), "Cast": _cast,
+    "Rint": _numpy(np.rint),
 }  # fmt: skip

@@ -1,5 +1,7 @@
-"""A graph under construction, read once, and what it computes at given sizes: terms for each
-output. Called by `compare`, before and after a rule."""
+"""Read a graph under construction, and compute the terms of its outputs at given sizes.
+
+`proofs` calls it before and after a rule.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from ortable.builder import GraphBuilder
 
 from .attention import FUSED
 from .layers import LAYERS
-from .operators import OPERATORS, Invalid, Node, Tensor, Unsupported, made
+from .operators import OPERATORS, Invalid, Node, Tensor, Unsupported, const
 from .recurrence import RECURRENT
 from .terms import Table
 
@@ -23,7 +25,7 @@ DEFINITIONS = {**OPERATORS, **LAYERS, **FUSED, **RECURRENT}
 
 @dataclass(frozen=True)
 class Input:
-    """What is fed: its name, dtype and shape, dimensions as they are declared."""
+    """A graph input: name, dtype and declared dimensions."""
 
     name: str
     dtype: int
@@ -32,16 +34,16 @@ class Input:
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes in order, constants by name, inputs, and the names of the outputs."""
+    """A graph: ordered nodes, constants by name, inputs, and output names."""
 
     nodes: tuple[Node, ...]
-    constants: Mapping[str, tuple[Any, int]]
+    constant_values: Mapping[str, tuple[Any, int]]
     inputs: tuple[Input, ...]
     outputs: tuple[str, ...]
 
 
-def read(builder: GraphBuilder) -> Graph:
-    """The graph as it is now."""
+def read_graph(builder: GraphBuilder) -> Graph:
+    """Return a copy of the current graph."""
     nodes = tuple(
         Node(node.key, tuple(node.inputs), tuple(node.outputs), dict(node.attrs), builder.target)
         for node in builder.nodes
@@ -50,51 +52,54 @@ def read(builder: GraphBuilder) -> Graph:
         name: (np.asarray(builder.get_constant(name)), builder.values[name].dtype)
         for name in builder.initializers_dict
     }
-    inputs = tuple(Input(i.name, i.dtype, tuple(i.shape or ())) for i in builder.inputs)
-    return Graph(nodes, constants, inputs, tuple(each.name for each in builder.outputs))
+    inputs = tuple(Input(info.name, info.dtype, tuple(info.shape or ())) for info in builder.inputs)
+    return Graph(nodes, constants, inputs, tuple(output.name for output in builder.outputs))
 
 
-def run(
+def compute_terms(
     table: Table,
     graph: Graph,
     sizes: Mapping[str, int],
     free: Iterable[str] = (),
 ) -> list[Tensor]:
-    """Terms of the outputs. ``free``: constants that are taken for inputs, any number."""
-    found: dict[str, Tensor] = {}
-    for each in graph.inputs:
-        shape = tuple(int(dims.evaluate_dim(size, sizes)) for size in each.shape)
-        found[each.name] = _variables(table, each.name, shape, each.dtype)
+    """Return the terms of the outputs.
+
+    `free` names constants that are treated as inputs, so that their values are arbitrary.
+    """
+    tensors: dict[str, Tensor] = {}
+    for info in graph.inputs:
+        shape = tuple(int(dims.evaluate_dim(size, sizes)) for size in info.shape)
+        tensors[info.name] = _make_variables(table, info.name, shape, info.dtype)
     free = frozenset(free)
     for name, (array, dtype) in graph.constants.items():
         if name in free:
-            found[name] = _variables(table, name, array.shape, dtype)
+            tensors[name] = _make_variables(table, name, array.shape, dtype)
         else:
-            found[name] = made(table, array, dtype)
+            tensors[name] = const(table, array, dtype)
     for node in graph.nodes:
         definition = DEFINITIONS.get(node.op)
         if definition is None:
             raise Unsupported(f"{node.op} has no definition here")
-        given = [found[name] if name else None for name in node.inputs]
-        while given and given[-1] is None:
-            given.pop()
+        inputs = [tensors[name] if name else None for name in node.inputs]
+        while inputs and inputs[-1] is None:
+            inputs.pop()
         try:
-            made_here = definition(table, node, given)
-        except (IndexError, ValueError) as error:  # inputs that are too few, or empty
+            outcome = definition(table, node, inputs)
+        except (IndexError, ValueError) as error:  # too few inputs, or empty ones
             raise Invalid(f"{node.op}: {error}") from None
-        results = made_here if isinstance(made_here, list) else [made_here]
+        results = outcome if isinstance(outcome, list) else [outcome]
         for name, result in zip(node.outputs, results, strict=False):
             if name:
-                found[name] = result
+                tensors[name] = result
     try:
-        return [found[name] for name in graph.outputs]
+        return [tensors[name] for name in graph.outputs]
     except KeyError as error:
         raise Invalid(f"no result {error}") from None
 
 
-def _variables(table: Table, name: str, shape: tuple[int, ...], dtype: int) -> Tensor:
+def _make_variables(table: Table, name: str, shape: tuple[int, ...], dtype: int) -> Tensor:
     if any(size < 0 for size in shape):
-        raise Invalid("a negative size")
+        raise Invalid("negative size")
     count = int(np.prod(shape, dtype=np.int64))
-    ids = [table.variable(name, place, dtype) for place in range(count)]
+    ids = [table.variable(name, index, dtype) for index in range(count)]
     return Tensor(np.array(ids, dtype=np.int64).reshape(shape), dtype)

@@ -1,6 +1,8 @@
-"""Small graphs that a rule is tried on, made of its samples: every size is taken for 0 to 3, static
-and dynamic, ranks and broadcasting change, numbers of constants, axes and permutations change, and
-operators of one alternative of the pattern stand for those of another. Called by `proofs`."""
+"""Small graphs for the proof of a rule, generated from its samples.
+
+Every size is 0 to 3, static and dynamic; ranks, broadcasting, constants, axes, permutations and
+the operators of `any_of` alternatives vary. `proofs` tries the rule on each graph.
+"""
 
 from __future__ import annotations
 
@@ -25,29 +27,26 @@ NUMBERS = (
     0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, 6.0, -2.0, float("inf"), float("-inf"), float("nan"),
     2.0**-9, 240.0,
 )  # fmt: skip
-WHOLE = (-4, -3, -2, -1, 0, 1, 2, 3, 4, 9223372036854775807)
-SWITCHES = frozenset({"ta", "tb", "transposed", "zero", "keep", "counts"})  # attributes, 0 or 1
+INTEGERS = (-4, -3, -2, -1, 0, 1, 2, 3, 4, 9223372036854775807)
+SWITCHES = frozenset({"ta", "tb", "transposed", "zero", "keep", "counts"})  # 0/1 attributes
 SHAPES = tuple(
     shape for rank in range(4) for shape in itertools.product(SIZES, repeat=rank)
-)  # every shape of at most three axes
-FLAT = tuple(shape for shape in SHAPES if len(shape) <= 2)
+)  # every shape of rank 3 or less
+SMALL_SHAPES = tuple(shape for shape in SHAPES if len(shape) <= 2)
 
 
 @dataclass(frozen=True)
 class Instance:
-    """A case with other sizes and numbers; ``dynamic``: some of its sizes are symbols."""
+    """A case with other sizes and numbers; `dynamic`: some sizes are symbols."""
 
     case: RewriteCase
-    how: str
+    kind: str
     dynamic: bool
 
 
-# -- texts of tensors
-
-
 @dataclass(frozen=True)
-class Text:
-    """A tensor of a case, taken apart: labels are sizes, or names of dynamic ones."""
+class TensorSpec:
+    """A parsed tensor of a case; labels are sizes, or names of dynamic sizes."""
 
     dtype: str
     labels: tuple[Any, ...]
@@ -57,78 +56,75 @@ class Text:
     values: Any
 
     def text(self, shape: Sequence[Any], values: Any = None) -> str:
-        """The tensor with other sizes, numbers given or drawn."""
-        dims = ",".join(str(each) for each in shape)
-        plain = f"{SHORT[self.dtype]}[{dims}]"
+        """Return the specification with other sizes, and optionally other values."""
+        dims = ",".join(str(dim) for dim in shape)
+        spec = f"{SHORT[self.dtype]}[{dims}]"
         if values is not None:
-            plain += f" = {_numbers(_fitting(values, shape))}"
+            spec += f" = {_format_values(_resize(values, shape))}"
         elif self.bounds is not None:
-            plain += f" in {self.bounds[0]:g}..{self.bounds[1]:g}"
-        return f"const {plain}" if self.constant else plain
+            spec += f" in {self.bounds[0]:g}..{self.bounds[1]:g}"
+        return f"const {spec}" if self.constant else spec
 
 
-def _fitting(values: Any, shape: Sequence[Any]) -> Any:
-    """The numbers of an example at another size: the same again, and some left out."""
-    sizes = [int(str(each).rpartition("=")[2]) for each in shape]
-    flat = _flat(values)
+def _resize(values: Any, shape: Sequence[Any]) -> Any:
+    """Repeat or truncate the values for another shape."""
+    sizes = [int(str(dim).rpartition("=")[2]) for dim in shape]
+    flat = _flatten(values)
     if flat and math.prod(sizes) % len(flat) == 0:
         return values
     return np.resize(np.array(flat or [0], dtype=object), sizes).tolist()
 
 
-def _numbers(values: Any) -> str:
+def _format_values(values: Any) -> str:
     return repr(values).replace("nan", "nan").replace("'", "")
 
 
-def _read(text: object) -> Text | None:
-    found = parse_operand(text) if isinstance(text, str) else None
-    if found is None:
+def _parse_tensor(text: object) -> TensorSpec | None:
+    operand = parse_operand(text) if isinstance(text, str) else None
+    if operand is None:
         return None
-    sample = found.sample
+    sample = operand.sample
     bounds = None
     if sample.low is not None and sample.high is not None:
         bounds = (float(sample.low), float(sample.high))
     labels = tuple(name or size for size, name in sample.dims)
-    return Text(sample.dtype, labels, sample.shape, found.constant, bounds, sample.values)
+    return TensorSpec(sample.dtype, labels, sample.shape, operand.constant, bounds, sample.values)
 
 
-def _listed(value: object) -> tuple[object, ...]:
+def _as_tuple(value: object) -> tuple[object, ...]:
     return tuple(value) if isinstance(value, (list, tuple)) else (value,)
 
 
-def _tensors(case: RewriteCase) -> list[Text]:
-    texts = [_read(each) for _, value in case.values for each in _listed(value)]
-    return [each for each in texts if each is not None]
+def _list_tensors(case: RewriteCase) -> list[TensorSpec]:
+    specs = [_parse_tensor(text) for _, value in case.values for text in _as_tuple(value)]
+    return [spec for spec in specs if spec is not None]
 
 
-# -- sizes
-
-
-def _mapped(case: RewriteCase, mapping: dict[Any, Any], how: str, dynamic: bool) -> Instance:
-    """Every size by its label, those in constants and in the graph, too."""
+def _change_sizes(case: RewriteCase, mapping: dict[Any, Any], kind: str, dynamic: bool) -> Instance:
+    """Replace every size according to its label, also in constants and in the graph."""
 
     def change(value: object) -> object:
         if isinstance(value, (list, tuple)):
-            return [change(each) for each in value]
-        text = _read(value)
-        if text is None:
+            return [change(item) for item in value]
+        spec = _parse_tensor(value)
+        if spec is None:
             return value
         shape = []
-        for label, size in zip(text.labels, text.sizes, strict=True):
-            shape.append(_size(label, size, mapping))
-        values = text.values
-        if values is not None and text.dtype in ("int64", "int32") and text.sizes and not dynamic:
-            values = _known(values, mapping)
-        return text.text(shape, values)
+        for label, size in zip(spec.labels, spec.sizes, strict=True):
+            shape.append(_map_size(label, size, mapping))
+        values = spec.values
+        if values is not None and spec.dtype in ("int64", "int32") and spec.sizes and not dynamic:
+            values = _map_values(values, mapping)
+        return spec.text(shape, values)
 
     values = tuple((name, change(value)) for name, value in case.values)
     graph = case.graph
     if graph is not None and not dynamic:
-        graph = _with_sizes(graph, mapping)
-    return Instance(replace(case, values=values, graph=graph), how, dynamic)
+        graph = _change_graph_sizes(graph, mapping)
+    return Instance(replace(case, values=values, graph=graph), kind, dynamic)
 
 
-def _size(label: Any, size: int, mapping: dict[Any, Any]) -> Any:
+def _map_size(label: Any, size: int, mapping: dict[Any, Any]) -> Any:
     if label in mapping:
         return mapping[label]
     if isinstance(label, str):
@@ -140,158 +136,161 @@ def _size(label: Any, size: int, mapping: dict[Any, Any]) -> Any:
     return size
 
 
-def _known(values: Any, mapping: dict[Any, Any]) -> Any:
+def _map_values(values: Any, mapping: dict[Any, Any]) -> Any:
     if isinstance(values, list):
-        return [_known(each, mapping) for each in values]
+        return [_map_values(item, mapping) for item in values]
     return mapping.get(values, values) if isinstance(values, int) else values
 
 
-def _with_sizes(code: Code, mapping: dict[Any, Any]) -> Code:
-    """Sizes that stand in the graph as lists of numbers."""
-    numbers = {k: v for k, v in mapping.items() if isinstance(k, int) and k > 1}
+def _change_graph_sizes(code: Code, mapping: dict[Any, Any]) -> Code:
+    """Replace sizes in lists of numbers in the graph."""
+    numbers = {old: new for old, new in mapping.items() if isinstance(old, int) and old > 1}
     body = copy.deepcopy(list(code.body))
     for statement in body:
         for call in ast.walk(statement):
             if isinstance(call, ast.Call) and getattr(call.func, "id", "") in ("Reshape", "Expand"):
-                for each in itertools.chain.from_iterable(ast.walk(a) for a in call.args[1:]):
-                    if isinstance(each, ast.Constant) and each.value in numbers:
-                        each.value = numbers[each.value]
+                for constant in itertools.chain.from_iterable(ast.walk(a) for a in call.args[1:]):
+                    if isinstance(constant, ast.Constant) and constant.value in numbers:
+                        constant.value = numbers[constant.value]
     return replace(code, body=type(code.body)(body))
 
 
-def _labels(case: RewriteCase) -> list[Any]:
-    found: dict[Any, None] = {}
-    for text in _tensors(case):
-        for label in text.labels:
+def _list_labels(case: RewriteCase) -> list[Any]:
+    labels: dict[Any, None] = {}
+    for spec in _list_tensors(case):
+        for label in spec.labels:
             if isinstance(label, int) or label.isidentifier():
-                found.setdefault(label)
-    return list(found)
+                labels.setdefault(label)
+    return list(labels)
 
 
-def _small(case: RewriteCase, draw: random.Random, most: int) -> Iterator[Instance]:
-    """Every size for 0 to 3 (and itself, where it is larger), all static; then all symbols."""
-    labels = _labels(case)
-    choices = [(*SIZES, each) if isinstance(each, int) and each > 3 else SIZES for each in labels]
-    for chosen in _product(choices, draw, most):
-        yield _mapped(case, dict(zip(labels, chosen, strict=True)), "sizes", False)
-    named = {
-        label: f"{label if isinstance(label, str) else f'd{label}'}={_example(case, label)}"
+def _vary_sizes(case: RewriteCase, rng: random.Random, max_count: int) -> Iterator[Instance]:
+    """Try every size from 0 to 3 (and larger original ones) statically, then symbols."""
+    labels = _list_labels(case)
+    choices = [(*SIZES, size) if isinstance(size, int) and size > 3 else SIZES for size in labels]
+    for sizes in _combinations(choices, rng, max_count):
+        yield _change_sizes(case, dict(zip(labels, sizes, strict=True)), "sizes", False)
+    symbols = {
+        label: f"{label if isinstance(label, str) else f'd{label}'}={_get_size(case, label)}"
         for label in labels
     }
-    yield _mapped(case, named, "all dynamic", True)
-    for kept in labels if len(labels) < 6 else draw.sample(labels, 5):
-        some = {key: value for key, value in named.items() if key != kept}
-        yield _mapped(case, some, "some dynamic", True)
+    yield _change_sizes(case, symbols, "all dynamic", True)
+    for static_label in labels if len(labels) < 6 else rng.sample(labels, 5):
+        others = {key: value for key, value in symbols.items() if key != static_label}
+        yield _change_sizes(case, others, "some dynamic", True)
 
 
-def _example(case: RewriteCase, label: Any) -> int:
-    for text in _tensors(case):
-        for each, size in zip(text.labels, text.sizes, strict=True):
-            if each == label:
+def _get_size(case: RewriteCase, label: Any) -> int:
+    for spec in _list_tensors(case):
+        for other_label, size in zip(spec.labels, spec.sizes, strict=True):
+            if other_label == label:
                 return size
     raise KeyError(label)
 
 
-def _product(choices: Sequence[Sequence[Any]], draw: random.Random, most: int) -> Iterator[Any]:
-    """Every combination, or as many drawn ones."""
+def _combinations(
+    choices: Sequence[Sequence[Any]], rng: random.Random, max_count: int
+) -> Iterator[Any]:
+    """Yield every combination, or a random sample if there are more than the limit."""
     count = 1
-    for each in choices:
-        count *= len(each)
-    if count <= most:
+    for values in choices:
+        count *= len(values)
+    if count <= max_count:
         yield from itertools.product(*choices)
         return
-    for _ in range(most):
-        yield tuple(draw.choice(each) for each in choices)
+    for _ in range(max_count):
+        yield tuple(rng.choice(values) for values in choices)
 
 
-def _free(case: RewriteCase, draw: random.Random, most: int) -> Iterator[Instance]:
-    """Shapes of the inputs chosen by themselves: for one input every shape of at most three axes,
-    for two every pair of shapes of at most two, else drawn ones near the case's."""
-    places = [
-        (at, inner, text)
-        for at, (_, value) in enumerate(case.values)
-        for inner, each in enumerate(_listed(value))
-        if (text := _read(each)) is not None and (text.values is None or _uniform(text.values))
+def _vary_shapes(case: RewriteCase, rng: random.Random, max_count: int) -> Iterator[Instance]:
+    """Vary the shapes of inputs independently.
+
+    For one input, try every shape up to rank 3; for two, every pair up to rank 2; for more, random
+    shapes, most of the original ranks.
+    """
+    slots = [
+        (index, item, spec)
+        for index, (_, value) in enumerate(case.values)
+        for item, text in enumerate(_as_tuple(value))
+        if (spec := _parse_tensor(text)) is not None
+        and (spec.values is None or _is_uniform(spec.values))
     ]
-    if not places:
+    if not slots:
         return
-    choices: list[Sequence[Any]] = [SHAPES if len(places) == 1 else FLAT] * len(places)
-    if len(places) > 2:
+    choices: list[Sequence[Any]] = [SHAPES if len(slots) == 1 else SMALL_SHAPES] * len(slots)
+    if len(slots) > 2:
         choices = [
-            [s for s in SHAPES if len(s) == len(text.sizes)] if draw.random() < 0.7 else SHAPES
-            for _, _, text in places
+            [s for s in SHAPES if len(s) == len(spec.sizes)] if rng.random() < 0.7 else SHAPES
+            for _, _, spec in slots
         ]
-    for chosen in _product(choices, draw, most):
+    for shapes in _combinations(choices, rng, max_count):
         values = [[name, value] for name, value in case.values]
-        for (at, inner, text), shape in zip(places, chosen, strict=True):
-            given = None if text.values is None else _filled(_first(text.values), shape)
-            made = text.text(shape, given)
-            if isinstance(values[at][1], (list, tuple)):
-                values[at][1] = [*values[at][1][:inner], made, *values[at][1][inner + 1 :]]
+        for (index, item, spec), shape in zip(slots, shapes, strict=True):
+            new_values = None if spec.values is None else _fill(_first_value(spec.values), shape)
+            new = spec.text(shape, new_values)
+            if isinstance(values[index][1], (list, tuple)):
+                values[index][1] = [*values[index][1][:item], new, *values[index][1][item + 1 :]]
             else:
-                values[at][1] = made
+                values[index][1] = new
         yield Instance(replace(case, values=tuple((n, v) for n, v in values)), "shapes", False)
 
 
-def _first(values: Any) -> Any:
+def _first_value(values: Any) -> Any:
     while isinstance(values, list):
         values = values[0]
     return values
 
 
-def _uniform(values: Any) -> bool:
-    flat = _flat(values)
-    return len(flat) > 0 and all(each == flat[0] for each in flat) and not isinstance(flat[0], bool)
+def _is_uniform(values: Any) -> bool:
+    flat = _flatten(values)
+    return len(flat) > 0 and all(v == flat[0] for v in flat) and not isinstance(flat[0], bool)
 
 
-def _flat(values: Any) -> list[Any]:
+def _flatten(values: Any) -> list[Any]:
     if isinstance(values, list):
-        return [each for inner in values for each in _flat(inner)]
+        return [value for item in values for value in _flatten(item)]
     return [values]
 
 
-def _filled(value: Any, shape: Sequence[int]) -> Any:
+def _fill(value: Any, shape: Sequence[int]) -> Any:
     if not shape:
         return value
-    return [_filled(value, shape[1:]) for _ in range(shape[0])]
+    return [_fill(value, shape[1:]) for _ in range(shape[0])]
 
 
-# -- numbers
-
-
-def _slots(case: RewriteCase) -> list[tuple[tuple[Any, ...], list[Any]]]:
-    """Places of numbers in the case, with what may stand there instead."""
-    found: list[tuple[tuple[Any, ...], list[Any]]] = []
-    for at, (name, value) in enumerate(case.values):
-        text = _read(value)
-        if text is not None and text.constant and text.values is not None:
-            flat = _flat(text.values)
+def _list_slots(case: RewriteCase) -> list[tuple[tuple[Any, ...], list[Any]]]:
+    """Return the positions of numbers in the case, with the alternatives of each."""
+    slots: list[tuple[tuple[Any, ...], list[Any]]] = []
+    for position, (name, value) in enumerate(case.values):
+        spec = _parse_tensor(value)
+        if spec is not None and spec.constant and spec.values is not None:
+            flat = _flatten(spec.values)
             choices: Sequence[Any] = NUMBERS
-            if text.dtype == "bool":
+            if spec.dtype == "bool":
                 choices = (False, True)
-            elif not text.dtype.startswith(("float", "bfloat")):
-                ends = np.iinfo(text.dtype)
-                choices = [each for each in WHOLE if ends.min <= each <= ends.max]
-            for place in range(min(len(flat), 8)):
-                found.append((("value", at, place), list(choices)))
-        elif text is None and isinstance(value, str):
-            number = _literal(value)
-            if isinstance(number, list) and sorted(map(str, number)) == [
-                str(i) for i in range(len(number))
+            elif not spec.dtype.startswith(("float", "bfloat")):
+                bounds = np.iinfo(spec.dtype)
+                choices = [option for option in INTEGERS if bounds.min <= option <= bounds.max]
+            for element in range(min(len(flat), 8)):
+                slots.append((("value", position, element), list(choices)))
+        elif spec is None and isinstance(value, str):
+            literal = _parse_literal(value)
+            if isinstance(literal, list) and sorted(map(str, literal)) == [
+                str(i) for i in range(len(literal))
             ]:
-                orders = [list(each) for each in itertools.permutations(range(len(number)))]
-                found.append((("attribute", at), orders))
+                orders = [list(order) for order in itertools.permutations(range(len(literal)))]
+                slots.append((("attribute", position), orders))
             elif name in SWITCHES:
-                found.append((("attribute", at), [0, 1]))
-            elif isinstance(number, int) and name not in ("dtype", "between"):
-                found.append((("attribute", at), list(range(-3, 4))))
+                slots.append((("attribute", position), [0, 1]))
+            elif isinstance(literal, int) and name not in ("dtype", "between"):
+                slots.append((("attribute", position), list(range(-3, 4))))
     if case.graph is not None:
         for index, (_, choices) in enumerate(_graph_slots(case.graph.body)):
-            found.append((("graph", index), list(choices)))
-    return found
+            slots.append((("graph", index), list(choices)))
+    return slots
 
 
-def _literal(text: str) -> Any:
+def _parse_literal(text: str) -> Any:
     try:
         return ast.literal_eval(text)
     except (SyntaxError, ValueError):
@@ -299,154 +298,153 @@ def _literal(text: str) -> Any:
 
 
 def _graph_slots(body: Sequence[ast.stmt]) -> list[tuple[Any, Sequence[Any]]]:
-    """Numbers in a graph: inputs of nodes, axes and permutations."""
-    found: list[tuple[Any, Sequence[Any]]] = []
+    """Return the numbers in a graph: inputs of nodes, axes and permutations."""
+    slots: list[tuple[Any, Sequence[Any]]] = []
     for statement in body:
         for call in ast.walk(statement):
             if not isinstance(call, ast.Call):
                 continue
             for argument in call.args:
-                for each in argument.elts if isinstance(argument, ast.List) else [argument]:
-                    if isinstance(each, ast.Constant) and isinstance(each.value, (int, float)):
-                        whole = isinstance(argument, ast.List)
-                        found.append((each, WHOLE if whole else NUMBERS))
+                for node in argument.elts if isinstance(argument, ast.List) else [argument]:
+                    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+                        is_list = isinstance(argument, ast.List)
+                        slots.append((node, INTEGERS if is_list else NUMBERS))
             for keyword in call.keywords:
                 if keyword.arg == "perm" and isinstance(keyword.value, ast.List):
                     count = len(keyword.value.elts)
-                    orders = [list(each) for each in itertools.permutations(range(count))]
-                    found.append((keyword, orders))
+                    orders = [list(order) for order in itertools.permutations(range(count))]
+                    slots.append((keyword, orders))
                 elif keyword.arg in ("axis", "start", "end", "keepdims", "allowzero"):
-                    found.append((keyword, (-2, -1, 0, 1, 2)))
-    return found
+                    slots.append((keyword, (-2, -1, 0, 1, 2)))
+    return slots
 
 
-def _changed(case: RewriteCase, chosen: Sequence[tuple[tuple[Any, ...], Any]]) -> RewriteCase:
-    values = [list(each) for each in case.values]
+def _change_numbers(case: RewriteCase, edits: Sequence[tuple[tuple[Any, ...], Any]]) -> RewriteCase:
+    values = [list(pair) for pair in case.values]
     graph = case.graph
-    for place, value in chosen:
-        if place[0] == "value":
-            text = _read(values[place[1]][1])
-            assert text is not None
-            flat = _flat(text.values)
-            flat[place[2]] = value
+    for slot, value in edits:
+        if slot[0] == "value":
+            spec = _parse_tensor(values[slot[1]][1])
+            assert spec is not None
+            flat = _flatten(spec.values)
+            flat[slot[2]] = value
             nested = iter(flat)
             size = 1
-            for each in text.sizes:
-                size *= each
-            given = _shaped(nested, text.sizes) if size == len(flat) else flat
-            values[place[1]][1] = text.text(_dims(text), given)
-        elif place[0] == "attribute":
-            values[place[1]][1] = repr(value)
+            for dim in spec.sizes:
+                size *= dim
+            new_values = _nest(nested, spec.sizes) if size == len(flat) else flat
+            values[slot[1]][1] = spec.text(_list_dims(spec), new_values)
+        elif slot[0] == "attribute":
+            values[slot[1]][1] = repr(value)
         elif graph is not None:
-            graph = _with_number(graph, place[1], value)
-    return replace(case, values=tuple((n, v) for n, v in values), graph=graph)
+            graph = _change_graph_number(graph, slot[1], value)
+    return replace(case, values=tuple((name, new_value) for name, new_value in values), graph=graph)
 
 
-def _dims(text: Text) -> list[str]:
+def _list_dims(spec: TensorSpec) -> list[str]:
     return [
         str(size) if label == size else f"{label}={size}"
-        for label, size in zip(text.labels, text.sizes, strict=True)
+        for label, size in zip(spec.labels, spec.sizes, strict=True)
     ]
 
 
-def _shaped(flat: Iterator[Any], shape: Sequence[int]) -> Any:
+def _nest(flat: Iterator[Any], shape: Sequence[int]) -> Any:
     if not shape:
         return next(flat)
-    return [_shaped(flat, shape[1:]) for _ in range(shape[0])]
+    return [_nest(flat, shape[1:]) for _ in range(shape[0])]
 
 
-def _with_number(code: Code, index: int, value: Any) -> Code:
+def _change_graph_number(code: Code, index: int, value: Any) -> Code:
     body = copy.deepcopy(list(code.body))
-    place, _ = _graph_slots(body)[index]
-    if isinstance(place, ast.keyword):
-        place.value = ast.parse(repr(value), mode="eval").body
+    slot, _ = _graph_slots(body)[index]
+    if isinstance(slot, ast.keyword):
+        slot.value = ast.parse(repr(value), mode="eval").body
     elif isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return code
     else:
-        place.value = int(value) if isinstance(place.value, int) and value == int(value) else value
+        slot.value = int(value) if isinstance(slot.value, int) and value == int(value) else value
     return replace(code, body=type(code.body)(body))
 
 
-def _numbered(case: RewriteCase, draw: random.Random, most: int) -> Iterator[Instance]:
-    """Each number for itself, then several at once."""
-    slots = _slots(case)
-    every = 1
+def _vary_numbers(case: RewriteCase, rng: random.Random, max_count: int) -> Iterator[Instance]:
+    """Vary each number alone, then several at once."""
+    slots = _list_slots(case)
+    count = 1
     for _, choices in slots:
-        every *= len(choices)
-    if slots and every <= most:
-        for chosen in itertools.product(*(choices for _, choices in slots)):
-            places = [(place, v) for (place, _), v in zip(slots, chosen, strict=True)]
-            yield Instance(_changed(case, places), "numbers", True)
+        count *= len(choices)
+    if slots and count <= max_count:
+        for values in itertools.product(*(choices for _, choices in slots)):
+            changes = [(slot, v) for (slot, _), v in zip(slots, values, strict=True)]
+            yield Instance(_change_numbers(case, changes), "numbers", True)
         return
-    alone = [(place, value) for place, choices in slots for value in choices]
-    draw.shuffle(alone)
-    for each in alone[: most // 2]:
-        yield Instance(_changed(case, [each]), "numbers", True)
-    for _ in range(most // 2 if slots else 0):
-        some = draw.sample(slots, min(len(slots), draw.choice((2, 2, 3, 4))))
-        picked = [(place, draw.choice(choices)) for place, choices in some]
-        yield Instance(_changed(case, picked), "numbers", True)
-
-
-# -- operators
+    single_changes = [(slot, value) for slot, choices in slots for value in choices]
+    rng.shuffle(single_changes)
+    for change in single_changes[: max_count // 2]:
+        yield Instance(_change_numbers(case, [change]), "numbers", True)
+    for _ in range(max_count // 2 if slots else 0):
+        sample = rng.sample(slots, min(len(slots), rng.choice((2, 2, 3, 4))))
+        changes_at_once = [(slot, rng.choice(choices)) for slot, choices in sample]
+        yield Instance(_change_numbers(case, changes_at_once), "numbers", True)
 
 
 def _siblings(rewrite: Rewrite, case: RewriteCase) -> Iterator[RewriteCase]:
-    """The case with each operator that the pattern allows where another one stands."""
+    """Yield the case with each alternative operator of `any_of` in the pattern."""
     groups: list[set[str]] = []
     for node in ast.walk(ast.Module(body=list(rewrite.pattern.body), type_ignores=[])):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "any_of":
-            calls = [each.func for each in node.args if isinstance(each, ast.Call)]
-            names = {each.id for each in calls if isinstance(each, ast.Name)}
+            calls = [argument.func for argument in node.args if isinstance(argument, ast.Call)]
+            names = {func.id for func in calls if isinstance(func, ast.Name)}
             groups.append(names - {"any_of", "optional"})
     if case.graph is None:
         return
     for group in groups:
-        for index, call in enumerate(_calls(case.graph.body)):
+        for index, call in enumerate(_list_calls(case.graph.body)):
             if getattr(call.func, "id", "") not in group:
                 continue
             for other in sorted(group - {call.func.id}):  # type: ignore[attr-defined]
                 body = copy.deepcopy(list(case.graph.body))
-                each = _calls(body)[index]
-                each.func = ast.Name(other, ast.Load())
+                new_call = _list_calls(body)[index]
+                new_call.func = ast.Name(other, ast.Load())
                 if other not in ("Cast", "Softmax"):
-                    each.keywords = []
+                    new_call.keywords = []
                 elif other == "Cast":
-                    each.keywords = [ast.keyword("to", ast.Constant(10))]
+                    new_call.keywords = [ast.keyword("to", ast.Constant(10))]
                 yield replace(
                     case, graph=replace(case.graph, body=type(case.graph.body)(body)), expect=None
                 )
 
 
-def _calls(body: Sequence[ast.stmt]) -> list[ast.Call]:
+def _list_calls(body: Sequence[ast.stmt]) -> list[ast.Call]:
     return [n for statement in body for n in ast.walk(statement) if isinstance(n, ast.Call)]
 
 
-def instances(rewrite: Rewrite, seed: int, most: int) -> Iterator[Instance]:
-    """About ``most`` graphs for a rule, the cases as they are among them."""
-    draw = random.Random(seed)
+def make_instances(rewrite: Rewrite, seed: int, most: int) -> Iterator[Instance]:
+    """Yield about `most` graphs for a rule, including its unchanged cases."""
+    rng = random.Random(seed)
     cases = list(rewrite.cases)
     for case in cases:
         yield Instance(case, "case", True)
-    others = [each for case in cases if case.unchanged is None for each in _siblings(rewrite, case)]
-    for case in others[: most // 4]:
+    variants = [
+        variant for case in cases if case.unchanged is None for variant in _siblings(rewrite, case)
+    ]
+    for case in variants[: most // 4]:
         yield Instance(case, "operators", True)
-    firing = [case for case in cases if case.unchanged is None] + draw.sample(
-        others, min(4, len(others))
+    firing = [case for case in cases if case.unchanged is None] + rng.sample(
+        variants, min(4, len(variants))
     )
     share = max(most // (3 * len(cases) + 1), 4)
     for case in firing:
-        yield from _small(case, draw, share * 2)
-        yield from _free(case, draw, share)
-        yield from _numbered(case, draw, share * 2)
-    refused = [case for case in cases if case.unchanged is not None]
-    for case in refused:
-        yield from _small(case, draw, share // 2)
-        yield from _numbered(case, draw, share // 2)
+        yield from _vary_sizes(case, rng, share * 2)
+        yield from _vary_shapes(case, rng, share)
+        yield from _vary_numbers(case, rng, share * 2)
+    rejected = [case for case in cases if case.unchanged is not None]
+    for case in rejected:
+        yield from _vary_sizes(case, rng, share // 2)
+        yield from _vary_numbers(case, rng, share // 2)
     for _ in range(share * 2):
-        case = draw.choice(cases)
-        for first in itertools.islice(_small(case, draw, 1), 1):
-            slots = _slots(first.case)
-            some = draw.sample(slots, min(len(slots), 2))
-            picked = [(place, draw.choice(choices)) for place, choices in some]
-            yield Instance(_changed(first.case, picked), "sizes and numbers", False)
+        case = rng.choice(cases)
+        for resized in itertools.islice(_vary_sizes(case, rng, 1), 1):
+            slots = _list_slots(resized.case)
+            sample = rng.sample(slots, min(len(slots), 2))
+            changes = [(slot, rng.choice(choices)) for slot, choices in sample]
+            yield Instance(_change_numbers(resized.case, changes), "sizes and numbers", False)

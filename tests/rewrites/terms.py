@@ -1,7 +1,8 @@
-"""What a graph computes, as terms: each element of each result is an expression of elements of the
-inputs, kept once. Two graphs that give one term compute the same in any arithmetic; others are
-compared in toy floats, all values of them, or in float64. Made by `operators`, compared by
-`compare`."""
+"""Expressions of the elements that a graph computes, over elements of the inputs.
+
+Each distinct expression is stored once, so two graphs with the same term compute the same result
+in any arithmetic. `compare` compares different terms in toy floats or in float64.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +16,14 @@ import numpy as np
 
 from ortable import dtypes
 
-from .floats import Format, rounded
+from .floats import Format, round_to_format
 from .functions import COMMUTATIVE, FOLDED, FUNCTIONS, Undefined
 
 Array = np.ndarray[Any, Any]
 
 
 class NotConstant(Exception):
-    """A shape or an index that depends on what an input holds."""
+    """A shape or an index depends on the values of an input."""
 
 
 @dataclass(frozen=True)
@@ -36,111 +37,109 @@ class Term:
 
 
 def _key(value: Any, dtype: int) -> Any:
-    """A constant by its value and sign, since 0.0 == -0.0 and nan != nan."""
+    """Return a constant's key by value and sign, since 0.0 == -0.0 and nan != nan."""
     if not dtypes.is_float_type(dtype):
         return int(value)
     return float(value).hex() if math.isfinite(value) else str(float(value))
 
 
 class Table:
-    """All terms of two graphs that are compared."""
+    """All terms of two graphs under comparison."""
 
     def __init__(self) -> None:
         self.terms: list[Term] = []
         self.index: dict[Term, int] = {}
 
     def add(self, term: Term) -> int:
-        found = self.index.get(term)
-        if found is None:
-            found = self.index[term] = len(self.terms)
+        index = self.index.get(term)
+        if index is None:
+            index = self.index[term] = len(self.terms)
             self.terms.append(term)
-        return found
+        return index
 
-    def variable(self, name: str, place: int, dtype: int) -> int:
-        """An element of an input."""
-        return self.add(Term("variable", (), dtype, (name, place)))
+    def variable(self, name: str, index: int, dtype: int) -> int:
+        return self.add(Term("variable", (), dtype, (name, index)))
 
     def constant(self, value: Any, dtype: int) -> int:
-        """A number."""
         return self.add(Term("constant", (), dtype, (_key(value, dtype),)))
 
     def value(self, term: int) -> Any:
-        """The number that a term is."""
-        found = self.terms[term]
-        if found.op != "constant":
-            raise NotConstant(f"{found.op} is no constant")
-        (key,) = found.attrs
-        if not dtypes.is_float_type(found.dtype):
+        """Return the number of a constant term."""
+        constant = self.terms[term]
+        if constant.op != "constant":
+            raise NotConstant(f"{constant.op} is no constant")
+        (key,) = constant.attrs
+        if not dtypes.is_float_type(constant.dtype):
             return key
-        return float.fromhex(key)  # inf and nan, too
+        return float.fromhex(key)  # fromhex also parses inf and nan
 
     def make(self, op: str, args: Sequence[int], dtype: int, attrs: tuple[Any, ...] = ()) -> int:
-        """An operation; one of whole numbers that are known is done."""
+        """Add an operation; fold it if all arguments are constant integers."""
         args = tuple(args)
-        if op in FOLDED and all(self._whole(each) for each in args):
-            found = args[0]
-            for each in args[1:]:
-                found = self.make(FOLDED[op], [found, each], dtype)
-            return found
-        terms = [self.terms[each] for each in args]
+        if op in FOLDED and all(self._is_integer_constant(arg) for arg in args):
+            result = args[0]
+            for arg in args[1:]:
+                result = self.make(FOLDED[op], [result, arg], dtype)
+            return result
+        terms = [self.terms[arg] for arg in args]
         if op == "Where" and terms[0].op == "constant":
             return args[1] if terms[0].attrs[0] else args[2]
-        floats = [dtypes.is_float_type(each) for each in (dtype, *(t.dtype for t in terms))]
-        if args and not any(floats) and all(each.op == "constant" for each in terms):
-            given = [np.array([self.value(each)]) for each in args]
+        floats = [dtypes.is_float_type(d) for d in (dtype, *(t.dtype for t in terms))]
+        if args and not any(floats) and all(item.op == "constant" for item in terms):
+            values = [np.array([self.value(arg)]) for arg in args]
             if dtype == dtypes.boolean or op == "Not":
-                given = [
-                    each.astype(bool) if t.dtype == dtypes.boolean else each
-                    for each, t in zip(given, terms, strict=True)
+                values = [
+                    value.astype(bool) if term.dtype == dtypes.boolean else value
+                    for value, term in zip(values, terms, strict=True)
                 ]
             undefined = Undefined(1)
-            found = FUNCTIONS[op](undefined, attrs, *given)
+            result = FUNCTIONS[op](undefined, attrs, *values)
             if undefined.mask.any():
                 raise NotConstant("an integer division by zero")
-            return self.constant(int(found[0]), dtype)
+            return self.constant(int(result[0]), dtype)
         if op in COMMUTATIVE:
             args = tuple(sorted(args))
         return self.add(Term(op, args, dtype, attrs))
 
-    def _whole(self, term: int) -> bool:
-        found = self.terms[term]
-        return found.op == "constant" and not dtypes.is_float_type(found.dtype)
+    def _is_integer_constant(self, term: int) -> bool:
+        constant = self.terms[term]
+        return constant.op == "constant" and not dtypes.is_float_type(constant.dtype)
 
-    def below(self, *roots: int) -> list[int]:
-        """All terms that these are made of, arguments first."""
-        found: set[int] = set()
-        open_ = list(roots)
-        while open_:
-            each = open_.pop()
-            if each not in found:
-                found.add(each)
-                open_ += self.terms[each].args
-        return sorted(found)
+    def subterms(self, *roots: int) -> list[int]:
+        """Return all terms below the roots, arguments first."""
+        visited: set[int] = set()
+        pending = list(roots)
+        while pending:
+            term = pending.pop()
+            if term not in visited:
+                visited.add(term)
+                pending += self.terms[term].args
+        return sorted(visited)
 
-    def shape_of_pair(self, first: int, second: int) -> tuple[Any, ...]:
-        """The two terms with variables numbered as they come: equal for pairs that are alike."""
+    def pair_key(self, first: int, second: int) -> tuple[Any, ...]:
+        """Return a key of two terms that is equal for pairs that differ only in variable names."""
         order: dict[int, int] = {}
         names: dict[Any, int] = {}
         lines: list[Any] = []
 
         def walk(root: int) -> None:
-            todo = [root]
-            while todo:
-                each = todo[-1]
-                if each in order:
-                    todo.pop()
+            stack = [root]
+            while stack:
+                index = stack[-1]
+                if index in order:
+                    stack.pop()
                     continue
-                term = self.terms[each]
+                term = self.terms[index]
                 missing = [arg for arg in term.args if arg not in order]
                 if missing:
-                    todo.append(missing[0])
+                    stack.append(missing[0])
                     continue
-                todo.pop()
+                stack.pop()
                 if term.op == "variable":
                     line: Any = ("v", names.setdefault(term.attrs, len(names)), term.dtype)
                 else:
                     line = (term.op, tuple(order[a] for a in term.args), term.dtype, term.attrs)
-                order[each] = len(lines)
+                order[index] = len(lines)
                 lines.append(line)
 
         walk(first)
@@ -151,42 +150,42 @@ class Table:
 def evaluate(
     table: Table,
     roots: Sequence[int],
-    given: Mapping[int, Array],
+    variable_values: Mapping[int, Array],
     count: int,
     formats: Mapping[int, Format] | None,
     ties: str = "first",
 ) -> tuple[list[Array], Array]:
-    """Values of the terms, and where something that has no result (an integer divided by zero)
-    was asked for.
+    """Return the values of the terms, and a mask of undefined elements.
 
-    ``given``: values of the variables. ``formats``: toy formats by dtype; None computes in
-    float64. ``ties``: which zero Max and Min take when both signs are there."""
+    Undefined elements depend on an integer division by zero. `formats` maps dtypes to toy formats;
+    None computes in float64. `ties` selects the zero that Max and Min return for two signs.
+    """
     undefined = Undefined(count, ties)
-    done: dict[int, Array] = {}
+    values: dict[int, Array] = {}
     with np.errstate(all="ignore"):
-        for each in table.below(*roots):
-            term = table.terms[each]
-            rounding = partial(_rounded, formats, term.dtype)
-            if each in given:
-                done[each] = given[each]
+        for term_id in table.subterms(*roots):
+            term = table.terms[term_id]
+            rounding = partial(_round, formats, term.dtype)
+            if term_id in variable_values:
+                values[term_id] = variable_values[term_id]
             elif term.op == "constant":
-                value = np.full(count, table.value(each))
-                done[each] = rounding(value)
+                value = np.full(count, table.value(term_id))
+                values[term_id] = rounding(value)
             elif term.op in FOLDED:
-                found = done[term.args[0]]
+                result = values[term.args[0]]
                 for arg in term.args[1:]:
-                    step = FUNCTIONS[FOLDED[term.op]](undefined, (), found, done[arg])
-                    found = rounding(step)
-                done[each] = found
+                    unrounded = FUNCTIONS[FOLDED[term.op]](undefined, (), result, values[arg])
+                    result = rounding(unrounded)
+                values[term_id] = result
             else:
-                inputs = [done[arg] for arg in term.args]
-                done[each] = rounding(FUNCTIONS[term.op](undefined, term.attrs, *inputs))
-    return [done[each] for each in roots], undefined.mask
+                inputs = [values[arg] for arg in term.args]
+                values[term_id] = rounding(FUNCTIONS[term.op](undefined, term.attrs, *inputs))
+    return [values[term_id] for term_id in roots], undefined.mask
 
 
-def _rounded(formats: Mapping[int, Format] | None, dtype: int, x: Array) -> Array:
+def _round(formats: Mapping[int, Format] | None, dtype: int, x: Array) -> Array:
     if formats is not None:
-        return rounded(x, formats[dtype])
+        return round_to_format(x, formats[dtype])
     if dtype == dtypes.boolean:
         return x.astype(bool)
     return x.astype(np.float64) if dtypes.is_float_type(dtype) else x.astype(np.int64)

@@ -1,5 +1,4 @@
-"""The proofs themselves: toy floats are IEEE's, definitions are what ONNX Runtime computes, what is
-wrong is found; and the record is of the rules as they are."""
+"""Proofs: toy floats follow IEEE, definitions match ONNX Runtime, records are current."""
 
 from __future__ import annotations
 
@@ -19,33 +18,35 @@ from tests.passes.rewrite.harness import all_rewrites
 from tests.rotation import turn
 
 from .compare import Comparer, Level
-from .floats import Format, rounded, values_of
-from .graphs import read, run
+from .floats import Format, all_values, round_to_format
+from .graphs import compute_terms, read_graph
 from .operators import Unsupported
-from .page import PAGE, page
-from .proofs import digests, prove, recorded
+from .page import PAGE, make_page
+from .proofs import digests, load_proofs, prove
 from .terms import NotConstant, Table, evaluate
 
-RULES = {each.name: each for each in all_rewrites()}
-CHOSEN = random.Random(turn()).sample(sorted(RULES), 24)
+RULES = {rewrite.name: rewrite for rewrite in all_rewrites()}
+SAMPLED_RULES = random.Random(turn()).sample(sorted(RULES), 24)
 
 
 def test_toy_float_is_ieee() -> None:
-    """Values and rounding are those of the 8 bit float with 4 and 3 bits that has infinities."""
+    """Values and rounding equal those of float8_e4m3, which has infinities."""
     form = Format("float", 4, 3)
-    wanted = np.arange(256, dtype=np.uint8).view(ml_dtypes.float8_e4m3).astype(np.float64)
-    ours = values_of(form)
-    assert set(ours[~np.isnan(ours)]) == set(wanted[~np.isnan(wanted)])
-    assert len(ours) == len(wanted) - 13  # NaN once instead of 14 times
-    drawn = np.random.default_rng(turn()).standard_normal(20000) * np.exp2(
+    expected_values = np.arange(256, dtype=np.uint8).view(ml_dtypes.float8_e4m3).astype(np.float64)
+    values = all_values(form)
+    assert set(values[~np.isnan(values)]) == set(expected_values[~np.isnan(expected_values)])
+    assert len(values) == len(expected_values) - 13  # one NaN instead of 14
+    samples = np.random.default_rng(turn()).standard_normal(20000) * np.exp2(
         np.random.default_rng(turn()).integers(-12, 10, 20000)
     )
-    # as float32: ml_dtypes rounds to float32 first, so a number beside a middle would round twice
-    drawn = drawn.astype(np.float32).astype(np.float64)
-    given = np.concatenate([drawn, ours, [0.0, -0.0, 1e9, -1e9, 2.0**-10, 3 * 2.0**-10]])
-    theirs = given.astype(ml_dtypes.float8_e4m3).astype(np.float64)
-    np.testing.assert_array_equal(rounded(given, form), theirs)
-    assert (np.signbit(rounded(given, form)) == np.signbit(theirs))[~np.isnan(theirs)].all()
+    # in float32: ml_dtypes rounds to float32 first, so values close to a tie would round twice
+    samples = samples.astype(np.float32).astype(np.float64)
+    inputs = np.concatenate([samples, values, [0.0, -0.0, 1e9, -1e9, 2.0**-10, 3 * 2.0**-10]])
+    expected = inputs.astype(ml_dtypes.float8_e4m3).astype(np.float64)
+    np.testing.assert_array_equal(round_to_format(inputs, form), expected)
+    assert (np.signbit(round_to_format(inputs, form)) == np.signbit(expected))[
+        ~np.isnan(expected)
+    ].all()
 
 
 @pytest.mark.parametrize(
@@ -54,76 +55,79 @@ def test_toy_float_is_ieee() -> None:
      ("Mul", 1.125, Level.WRONG), ("Div", 1.0, Level.VALUES), ("Max", -240.0, Level.SPECIAL)],
 )  # fmt: skip
 def test_what_is_not_the_same_is_found(op: str, number: float, level: Level) -> None:
-    """x and an operation on it that changes no number, or one that few would draw."""
+    """Compare x with an operation that changes no value, or only rare ones."""
     table = Table()
     x = table.variable("x", 0, dtypes.float32)
-    made = table.make(op, [x, table.constant(number, dtypes.float32)], dtypes.float32)
-    assert Comparer(table).pair(x, made) == level
+    result = table.make(op, [x, table.constant(number, dtypes.float32)], dtypes.float32)
+    assert Comparer(table).compare_pair(x, result) == level
 
 
 def test_sums_in_another_order_differ_by_rounding() -> None:
     table = Table()
-    x, y, z = (table.variable("x", place, dtypes.float32) for place in range(3))
+    x, y, z = (table.variable("x", index, dtypes.float32) for index in range(3))
     left = table.make("Add", [table.make("Add", [x, y], 1), z], 1)
     right = table.make("Add", [x, table.make("Add", [y, z], 1)], 1)
-    assert Comparer(table).pair(left, right) == Level.ROUNDING
-    assert Comparer(table).pair(left, table.make("Add", [z, table.make("Add", [y, x], 1)], 1)) == 0
+    assert Comparer(table).compare_pair(left, right) == Level.ROUNDING
+    assert (
+        Comparer(table).compare_pair(left, table.make("Add", [z, table.make("Add", [y, x], 1)], 1))
+        == 0
+    )
 
 
-@pytest.mark.parametrize("name", CHOSEN)
+@pytest.mark.parametrize("name", SAMPLED_RULES)
 def test_definitions_are_what_is_computed(name: str) -> None:
-    """The terms of a case, in float64, next to ONNX Runtime on the same numbers."""
+    """Terms in float64 agree with ONNX Runtime on the inputs of a case."""
     rewrite = RULES[name]
-    case = next(each for each in rewrite.cases if each.unchanged is None)
+    case = next(c for c in rewrite.cases if c.unchanged is None)
     opset, target = list(harness.list_targets(rewrite, case))[-1]
     trial = harness.RewriteTrial(rewrite, case, opset, target)
     feeds = trial.feeds(trial.built.symbols, torch.Generator().manual_seed(0), False)
     table = Table()
     try:
-        found = run(table, read(trial.builder), trial.built.symbols)
+        results = compute_terms(table, read_graph(trial.builder), trial.built.symbols)
     except (NotConstant, Unsupported):
-        return  # a kernel without a definition: the rule is tested, not proven
-    given = {
-        table.variable(key, place, trial.builder.values[key].dtype): np.array([value])
+        return  # without definitions of its kernels a rule is only tested
+    variable_values = {
+        table.variable(key, index, trial.builder.values[key].dtype): np.array([value])
         for key, tensor in feeds.items()
-        for place, value in enumerate(tensor.reshape(-1).tolist())
+        for index, value in enumerate(tensor.reshape(-1).tolist())
     }
-    wanted = ModelRunner(make_checked_model(trial.builder))(feeds)
-    for ours, theirs in zip(found, wanted, strict=True):
-        assert ours.shape == tuple(theirs.shape)
-        flat = ours.ids.reshape(-1).tolist()
-        values, _ = evaluate(table, flat, given, 1, None)
-        close = np.array([float(each[0]) for each in values])
-        bound = 1e-2 if theirs.dtype in (torch.float16, torch.bfloat16) else 2e-5
+    expected = ModelRunner(make_checked_model(trial.builder))(feeds)
+    for result, expected_result in zip(results, expected, strict=True):
+        assert result.shape == tuple(expected_result.shape)
+        term_ids = result.ids.reshape(-1).tolist()
+        values, _ = evaluate(table, term_ids, variable_values, 1, None)
+        computed = np.array([float(value_array[0]) for value_array in values])
+        bound = 1e-2 if expected_result.dtype in (torch.float16, torch.bfloat16) else 2e-5
         np.testing.assert_allclose(
-            theirs.double().reshape(-1).numpy(), close, rtol=bound, atol=bound
+            expected_result.double().reshape(-1).numpy(), computed, rtol=bound, atol=bound
         )
 
 
-@pytest.mark.parametrize("name", CHOSEN[:5])
+@pytest.mark.parametrize("name", SAMPLED_RULES[:5])
 def test_rules_are_as_good_as_recorded(name: str) -> None:
-    """Other graphs of the same rules: none is worse than what the record says."""
+    """New graphs of a rule give no worse level than its record."""
     proof = prove(RULES[name], seed=turn(), most=30)
-    known = recorded()[name]["verdict"]
-    if known != "NONE":
-        told = f"{proof.worst.example}\n{proof.where}"
-        assert proof.worst.level <= Level[known], told
+    recorded_level = load_proofs()[name]["verdict"]
+    if recorded_level != "NONE":
+        message = f"{proof.worst.example}\n{proof.where}"
+        assert proof.worst.level <= Level[recorded_level], message
 
 
 def test_the_record_is_of_the_rules_as_they_are() -> None:
-    """A rule that says something else is proven again: python -m tests.rewrites.proofs --changed"""
-    known = {name: each["rule"] for name, each in recorded().items()}
-    assert known == digests()
-    assert not [name for name, each in recorded().items() if each["verdict"] == "WRONG"]
+    """Changed rules need new proofs: python -m tests.rewrites.proofs --changed."""
+    recorded_digests = {name: record["rule"] for name, record in load_proofs().items()}
+    assert recorded_digests == digests()
+    assert not [name for name, record in load_proofs().items() if record["verdict"] == "WRONG"]
 
 
 def test_the_page_has_the_table() -> None:
-    """Written by python -m tests.rewrites.page."""
-    assert PAGE.read_text() == page()
+    """`python -m tests.rewrites.page` updates the page."""
+    assert PAGE.read_text() == make_page()
 
 
 def test_nothing_is_divided_by_no_heads() -> None:
-    """It stopped a conversion."""
+    """Key tensors with zero heads once raised a ZeroDivisionError during conversion."""
     builder = GraphBuilder(23)
     keys = builder.make_tensor_input("k", dtypes.float32, (0, 0, 5, 8))
     repeated = builder.make_tensor_input("r", dtypes.float32, (0, 4, 5, 8))
@@ -131,7 +135,7 @@ def test_nothing_is_divided_by_no_heads() -> None:
 
 
 def test_a_border_of_minus_zero_is_no_padding_of_a_pool() -> None:
-    """Its mean would have another sign."""
+    """With padding of -0.0, the mean would have another sign."""
     builder = GraphBuilder(18)
     x = builder.make_tensor_input("x", dtypes.float32, (1, 1, 3))
     pads = builder.make_initializer("pads", np.array([0, 0, 1, 0, 0, 1]))

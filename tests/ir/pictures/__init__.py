@@ -1,1 +1,1 @@
-"""Pictures of graphs: scenes, folding, dot text, Model Explorer."""
+"""Tests of drawings of graphs: scenes, folding, DOT text, Model Explorer."""

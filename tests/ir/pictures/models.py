@@ -1,4 +1,4 @@
-"""Models that the tests of pictures draw: made once, small, one for each form that a graph has."""
+"""Small cached models for the tests of drawings, one for each kind of graph."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Stack(torch.nn.Module):
         return self.head(x)
 
 
-class Again(torch.nn.Module):
-    """One module, called, left, and called again."""
+class ReusedLayer(torch.nn.Module):
+    """One module that is called twice, with another module in between."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,21 +52,21 @@ class Again(torch.nn.Module):
         return self.fc(self.norm(self.fc(x)))
 
 
-class Looped(torch.nn.Module):
-    """A loop with a module in it, then a branch."""
+class LoopAndBranch(torch.nn.Module):
+    """A loop over a module, then a branch."""
 
     def __init__(self) -> None:
         super().__init__()
         self.cell = torch.nn.Linear(4, 4)
 
     def forward(self, x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
-        def going(i: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+        def condition(i: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
             return i < n
 
         def body(i: torch.Tensor, h: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
             return i + 1, torch.tanh(self.cell(h))
 
-        _, h = torch._higher_order_ops.while_loop(going, body, (torch.tensor(0), x))
+        _, h = torch._higher_order_ops.while_loop(condition, body, (torch.tensor(0), x))
         return torch.cond(h.sum() > 0, lambda h: h * 2, lambda h: h - 1, (h,))
 
 
@@ -79,63 +79,62 @@ def stack() -> ModelProto:
 
 
 @cache
-def functions() -> ModelProto:
+def function_model() -> ModelProto:
     torch.manual_seed(0)
     return ortable.to_onnx(Stack(4), (torch.rand(2, 4),), export_modules_as_functions=True)
 
 
 @cache
-def again() -> ModelProto:
+def reused() -> ModelProto:
     torch.manual_seed(0)
-    return ortable.to_onnx(Again(), (torch.rand(2, 3),))
+    return ortable.to_onnx(ReusedLayer(), (torch.rand(2, 3),))
 
 
 @cache
-def looped() -> ModelProto:
+def loop_and_branch() -> ModelProto:
     torch.manual_seed(0)
-    return ortable.to_onnx(Looped(), (torch.rand(2, 4), torch.tensor(3)))
+    return ortable.to_onnx(LoopAndBranch(), (torch.rand(2, 4), torch.tensor(3)))
 
 
-MODELS: tuple[Callable[[], ModelProto], ...] = (stack, functions, again, looped)
+MODELS: tuple[Callable[[], ModelProto], ...] = (stack, function_model, reused, loop_and_branch)
 
 
-def chain(count: int, name: Callable[[int], str] = lambda _: "") -> ModelProto:
-    """A row of nodes in a pattern of five operators; node names are ``name(number)``."""
+def make_chain(count: int, name: Callable[[int], str] = lambda _: "") -> ModelProto:
+    """Return a chain of nodes that repeats five operators; `name` maps a position to a name."""
     operators = ("Relu", "Neg", "Abs", "Exp", "Sin")
     nodes = [
         helper.make_node(operators[i % 5], [f"r{i}"], [f"r{i + 1}"], name=name(i))
         for i in range(count)
     ]
-    ends = [
+    values = [
         helper.make_tensor_value_info(end, TensorProto.FLOAT, [2]) for end in ("r0", f"r{count}")
     ]
-    return helper.make_model(helper.make_graph(nodes, "chain", ends[:1], ends[1:]))
+    return helper.make_model(helper.make_graph(nodes, "chain", values[:1], values[1:]))
 
 
-def nodes_of(model: ModelProto) -> int:
-    """Nodes that a picture has: a function's for each call, constants not."""
-    functions = {(each.domain, each.name): each for each in model.functions}
+def count_nodes(model: ModelProto) -> int:
+    """Return the number of boxes: a function's nodes count per call, constants do not."""
+    functions_by_key = {(function.domain, function.name): function for function in model.functions}
 
     def count(nodes: object) -> int:
         total = 0
         for node in nodes:  # type: ignore[attr-defined]
-            called = functions.get((node.domain, node.op_type))
-            if called is not None:
-                total += count(called.node)
+            callee = functions_by_key.get((node.domain, node.op_type))
+            if callee is not None:
+                total += count(callee.node)
             elif node.op_type != "Constant":
-                total += 1 + sum(count(graph.node) for graph in inner(node))
+                total += 1 + sum(count(graph.node) for graph in list_subgraphs(node))
         return total
 
     return count(model.graph.node)
 
 
-def inner(node: object) -> Iterator[GraphProto]:
+def list_subgraphs(node: object) -> Iterator[GraphProto]:
     for attribute in node.attribute:  # type: ignore[attr-defined]
         if attribute.HasField("g"):
             yield attribute.g
         yield from attribute.graphs
 
 
-def drawn(scene: Scene) -> list[Box]:
-    """The boxes of nodes."""
+def node_boxes(scene: Scene) -> list[Box]:
     return [box for box in boxes_of(scene.root) if box.role == "node"]

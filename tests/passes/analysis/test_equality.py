@@ -1,5 +1,4 @@
-"""Results that look alike and are not one, ranges that fall, positions that wrap around: one thing
-at a time."""
+"""Analyses reject similar but unequal results, falling ranges and overflowing positions."""
 
 from __future__ import annotations
 
@@ -16,14 +15,14 @@ from ortable.passes.analysis.repetition import halves_are_equal
 
 @pytest.fixture
 def g() -> GraphBuilder:
-    """x: float32[2, 4]; i: int64."""
+    """Return a graph with the inputs x: float32[2, 4] and i: int64."""
     builder = GraphBuilder(18)
     builder.make_tensor_input("x", dtypes.float32, (2, 4))
     builder.make_tensor_input("i", dtypes.int64, ())
     return builder
 
 
-def number(g: GraphBuilder, value: int) -> str:
+def scalar(g: GraphBuilder, value: int) -> str:
     return g.make_initializer("", np.array(value, np.int64))
 
 
@@ -34,10 +33,10 @@ def test_nodes_with_other_attributes_make_other_results(g: GraphBuilder) -> None
 
 
 def test_results_of_one_node_are_not_one(g: GraphBuilder) -> None:
-    once = g.make_node("Split", ["x"], ["a", "b"], axis=1, num_outputs=2)
-    again = g.make_node("Split", ["x"], ["c", "d"], axis=1, num_outputs=2)
-    assert not same_result(g, once[0], once[1]) and not same_result(g, once[0], again[1])
-    assert same_result(g, once[1], again[1])
+    first = g.make_node("Split", ["x"], ["a", "b"], axis=1, num_outputs=2)
+    second = g.make_node("Split", ["x"], ["c", "d"], axis=1, num_outputs=2)
+    assert not same_result(g, first[0], first[1]) and not same_result(g, first[0], second[1])
+    assert same_result(g, first[1], second[1])
 
 
 def test_what_is_drawn_twice_is_not_one(g: GraphBuilder) -> None:
@@ -50,29 +49,29 @@ def test_constants_are_one_when_dtype_and_values_are(g: GraphBuilder) -> None:
     values = np.arange(40, dtype=np.float32)
     other = values.copy()
     other[7] += 1
-    made = [g.make_initializer(n, v) for n, v in enumerate_names(values, values.copy(), other)]
-    assert same_result(g, made[0], made[1]) and not same_result(g, made[0], made[2])
-    whole = g.make_initializer("whole", values.astype(np.int64))
-    assert not same_result(g, made[0], whole)
+    names = [g.make_initializer(n, a) for n, a in name_arrays(values, values.copy(), other)]
+    assert same_result(g, names[0], names[1]) and not same_result(g, names[0], names[2])
+    as_int64 = g.make_initializer("whole", values.astype(np.int64))
+    assert not same_result(g, names[0], as_int64)
 
 
-def enumerate_names(*values: np.ndarray) -> list[tuple[str, np.ndarray]]:
-    return [(f"c{place}", value) for place, value in enumerate(values)]
+def name_arrays(*values: np.ndarray) -> list[tuple[str, np.ndarray]]:
+    return [(f"c{index}", value) for index, value in enumerate(values)]
 
 
 def test_a_range_that_falls_has_no_lower_bound_at_its_start(g: GraphBuilder) -> None:
-    start = number(g, 5)
-    rising = g.make_node("Range", [start, "i", number(g, 1)])
-    falling = g.make_node("Range", [start, "i", number(g, -1)])
+    start = scalar(g, 5)
+    rising = g.make_node("Range", [start, "i", scalar(g, 1)])
+    falling = g.make_node("Range", [start, "i", scalar(g, -1)])
     assert lower_bound(g, rising) == 5 and lower_bound(g, falling) is None
 
 
 def test_positions_that_may_wrap_around_are_no_positions(g: GraphBuilder) -> None:
-    for start, known in ((2**20, True), (2**62, False)):
-        limit = number(g, start + 5)
-        found = counter_of(g, g.make_node("Range", [number(g, start), limit, number(g, 1)]))
-        assert (None if found is None else (found.start, found.length)) == (
-            (start, 5) if known else None
+    for start, is_known in ((2**20, True), (2**62, False)):
+        limit = scalar(g, start + 5)
+        counter = counter_of(g, g.make_node("Range", [scalar(g, start), limit, scalar(g, 1)]))
+        assert (None if counter is None else (counter.start, counter.length)) == (
+            (start, 5) if is_known else None
         )
 
 

@@ -10,7 +10,7 @@ from ortable.builder import GraphBuilder
 
 @pytest.fixture
 def gr() -> GraphBuilder:
-    """A graph with one input x, float32, of n elements."""
+    """Return a graph with the input x: float32[n]."""
     builder = GraphBuilder(18)
     builder.make_tensor_input("x", dtypes.float32, ("n",))
     return builder

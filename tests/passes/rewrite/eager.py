@@ -1,4 +1,4 @@
-"""Exported functions, with the rules of rewriting and with more of them, against eager."""
+"""Compare exported functions with eager, under several rule sets."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ortable.debug.harness.runs import ModelRunner, check_same_values
 from tests.modules import Function
 
 
-def program_of(
+def export_program(
     function: Callable[..., Any], args: Sequence[torch.Tensor], dynamic: bool
 ) -> torch.export.ExportedProgram:
-    """What torch.export makes of a function, with all sizes dynamic or none."""
+    """Export a function with all sizes dynamic or all static."""
     shapes = (tuple(dict.fromkeys(range(a.ndim), torch.export.Dim.AUTO) for a in args),)
     return torch.export.export(
         Function(function), tuple(args), dynamic_shapes=shapes if dynamic else None
@@ -32,15 +32,15 @@ def check(
     signs: bool = True,
     opset: int = 18,
 ) -> None:
-    """Eager against the exported model; ``more``: calls of the dynamic model at other sizes."""
+    """Compare eager with exported models; `more` holds calls of the dynamic model."""
     for dynamic in (False, True):
-        program = program_of(function, args, dynamic)
+        program = export_program(function, args, dynamic)
         for options in ({}, {"rewrites": "all"}, {"target": "onnxruntime"}):
             model = ortable.to_onnx(program, target_opset=opset, **options)
             onnx.checker.check_model(model, full_check=True)
             runner = ModelRunner(model)
             names = [value.name for value in model.graph.input]
             for call in (args, *(more if dynamic else ())):
-                wanted = pytree.tree_leaves(function(*call))
-                got = runner(dict(zip(names, call, strict=True)))
-                check_same_values(wanted, got, tolerance, signs, f", {options}, dynamic={dynamic}")
+                eager = pytree.tree_leaves(function(*call))
+                ours = runner(dict(zip(names, call, strict=True)))
+                check_same_values(eager, ours, tolerance, signs, f", {options}, dynamic={dynamic}")

@@ -1,5 +1,4 @@
-"""Rules written by hand, as codegen would write them, and short ways to look at a graph: for
-tests of the engine."""
+"""Handwritten equivalents of generated rules, and short helpers to inspect a graph."""
 
 from __future__ import annotations
 
@@ -21,16 +20,15 @@ def ops(builder: GraphBuilder) -> list[str]:
     return [node.op_type for node in builder.nodes]
 
 
-def text(builder: GraphBuilder) -> list[str]:
-    """The nodes with all their names."""
+def texts(builder: GraphBuilder) -> list[str]:
     return [f"{node.name}: {node!r}" for node in builder.nodes]
 
 
-def run(builder: GraphBuilder, *more: torch.Tensor) -> list[torch.Tensor]:
-    """Outputs for FLOATS and what other inputs there are."""
+def run(builder: GraphBuilder, *other_inputs: torch.Tensor) -> list[torch.Tensor]:
+    """Return the outputs for FLOATS and the values of the other inputs."""
     model = make_checked_model(builder)
     names = [value.name for value in model.graph.input]
-    return ModelRunner(model)(dict(zip(names, (FLOATS, *more), strict=True)))
+    return ModelRunner(model)(dict(zip(names, (FLOATS, *other_inputs), strict=True)))
 
 
 def rule(
@@ -42,50 +40,50 @@ def rule(
     stage: str = "simplify",
     child: str = "",
     size: int = 1,
-    **more: Any,
+    **options: Any,
 ) -> Rule:
     functions = {"match": match, "make": make}
     path = ((-1, child),) if child else ()
-    return Rule(name, "tests", stage, root, (path,), size, functions, "match", "make", **more)
+    return Rule(name, "tests", stage, root, (path,), size, functions, "match", "make", **options)
 
 
-def one(m: Matcher, root: Node) -> Match | None:
-    """The node alone, with all its inputs."""
+def match_one(m: Matcher, root: Node) -> Match | None:
+    """Match a single node and capture all its inputs."""
     return Match((root,), tuple(root.outputs), tuple(root.inputs)) if m.plain(root) else None
 
 
-def replaced(name: str, old: str, new: str, **more: Any) -> Rule:
-    """An operator becomes another one of the same inputs."""
+def replacement(name: str, old: str, new: str, **options: Any) -> Rule:
+    """Return a rule that replaces an operator by another with the same inputs."""
 
     def make(graph: Any, res: Any, *inputs: str) -> Any:
         return graph.make_node(new, list(inputs), res.outputs)
 
-    return rule(name, old, one, make, **more)
+    return rule(name, old, match_one, make, **options)
 
 
-def pair(outer: str, inner: str) -> Callable[[Matcher, Node], Match | None]:
-    """Matcher of ``outer(inner(x))``."""
+def match_pair(outer: str, inner: str) -> Callable[[Matcher, Node], Match | None]:
+    """Return a matcher of `outer(inner(x))`."""
 
     def match(m: Matcher, root: Node) -> Match | None:
-        below = m.producer(root.inputs[0], inner)
-        if below is None:
+        inner_node = m.producer(root.inputs[0], inner)
+        if inner_node is None:
             return None
-        return Match((root, below), tuple(root.outputs), tuple(below.inputs))
+        return Match((root, inner_node), tuple(root.outputs), tuple(inner_node.inputs))
 
     return match
 
 
-def double(name: str, op: str, **more: Any) -> Rule:
-    """``op(op(x))`` is x."""
-    more = {"child": op, "size": 2, **more}
-    return rule(name, op, pair(op, op), lambda graph, res, x: x, **more)
+def inverse(name: str, op: str, **options: Any) -> Rule:
+    """Return a rule that replaces `op(op(x))` by x."""
+    options = {"child": op, "size": 2, **options}
+    return rule(name, op, match_pair(op, op), lambda graph, res, x: x, **options)
 
 
-def chain(name: str, outer: str, inner: str, new: str, **more: Any) -> Rule:
-    """``outer(inner(x))`` is ``new(x)``."""
-    more = {"child": inner, "size": 2, **more}
+def fusion(name: str, outer: str, inner: str, new: str, **options: Any) -> Rule:
+    """Return a rule that replaces `outer(inner(x))` by `new(x)`."""
+    options = {"child": inner, "size": 2, **options}
 
     def make(graph: Any, res: Any, x: str) -> Any:
         return graph.make_node(new, [x], res.outputs)
 
-    return rule(name, outer, pair(outer, inner), make, **more)
+    return rule(name, outer, match_pair(outer, inner), make, **options)

@@ -1,5 +1,7 @@
-"""The rewrites of the specs with their cases, for the tests of this folder; what tries a rule on a
-case is shipped with the package (`ortable.debug.harness`), since users try theirs with it."""
+"""The packaged rewrites with their cases, for the tests of this folder.
+
+`ortable.debug.harness`, which is part of the package, tries a rule on a case.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +22,16 @@ FOLDER = ROOT / "specs" / "rewrites"
 
 @cache
 def all_rewrites() -> tuple[Rewrite, ...]:
-    """Every rewrite of the specs, read as codegen reads them."""
+    """Return every rewrite of the specs, parsed as in code generation."""
     diagnostics = Diagnostics()
-    found = read_rewrites(FOLDER, ROOT, diagnostics, BY_TRAIT)
+    rewrites = read_rewrites(FOLDER, ROOT, diagnostics, BY_TRAIT)
     if diagnostics.errors:
         raise SpecErrors(diagnostics)
-    return found
+    return rewrites
 
 
 def shape_of_graph(builder: GraphBuilder) -> tuple[Any, ...]:
-    """What the outputs are computed by, whatever results and nodes are called: equal for graphs
-    that have the same structure."""
+    """Return a structural key of the outputs that ignores the names of results and nodes."""
     keys: dict[str, Any] = {"": None}
     for info in builder.inputs:
         keys[info.name] = ("input", info.name)
@@ -39,6 +40,6 @@ def shape_of_graph(builder: GraphBuilder) -> tuple[Any, ...]:
     for node in builder.nodes:
         inputs = tuple(keys[name] for name in node.inputs)
         attrs = tuple(sorted((key, repr(value)) for key, value in node.attrs.items()))
-        for place, name in enumerate(node.outputs):
-            keys[name] = hash((node.key, inputs, attrs, place))
+        for index, name in enumerate(node.outputs):
+            keys[name] = hash((node.key, inputs, attrs, index))
     return tuple(keys[info.name] for info in builder.outputs)

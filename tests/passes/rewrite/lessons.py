@@ -1,5 +1,4 @@
-"""Graphs that hold what looks like a pattern and is not quite it, by name: inputs, and how the
-nodes are made."""
+"""Graphs that resemble the pattern of a rule without matching it: name, inputs, and builder."""
 
 from __future__ import annotations
 
@@ -13,27 +12,27 @@ from ortable import dtypes
 F32, F64, F16, BF16 = dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16
 INF = float("inf")
 END = 2**62
-BACK = (-1, -END, 0, -1)
+REVERSED = (-1, -END, 0, -1)
 
 
 def f(*values: Any) -> np.ndarray:
-    """A constant of float32."""
+    """Return a float32 array."""
     return np.asarray(values[0] if len(values) == 1 else values, dtype=np.float32)
 
 
-def _at(number: int) -> np.ndarray:
-    return np.array([number])
+def _i64(value: int) -> np.ndarray:
+    return np.array([value])
 
 
 def _length(op: Any) -> str:
     return str(op.Shape("x", start=0, end=1))
 
 
-# -- graphs: name, inputs, what is built ---------------------------------------------------------
+# -- graphs: name -> (inputs, builder) -----------------------------------------------------------
 
 X = {"x": "f32[2,3]"}
 DYNAMIC = {"x": "f32[n=4,3]"}
-WHOLE = {"i": "i64[5] = [-7, -1, 0, 3, 8]"}
+INTEGERS = {"i": "i64[5] = [-7, -1, 0, 3, 8]"}
 
 GRAPHS: dict[str, tuple[dict[str, str], Callable[[Any], Any]]] = {
     # types
@@ -86,7 +85,7 @@ GRAPHS: dict[str, tuple[dict[str, str], Callable[[Any], Any]]] = {
         ],
     ),
     "integer_neutral": (
-        WHOLE,
+        INTEGERS,
         lambda op: [
             op.Add("i", np.array([0])), op.Mul("i", np.array([[1]])), op.Div("i", np.array(1)),
             op.Mod("i", np.array(1)), op.Mul("i", np.array(0)), op.Sub(np.array(0), "i"),
@@ -97,7 +96,7 @@ GRAPHS: dict[str, tuple[dict[str, str], Callable[[Any], Any]]] = {
         lambda op: [op.Pow("x", f(n)) for n in (0.5, 1.0, 2.0, 0.0)],
     ),
     "power_of_integers": (
-        WHOLE, lambda op: [op.Pow("i", f(2.0)), op.Pow("i", np.array(1)), op.Pow("i", f(0.5))],
+        INTEGERS, lambda op: [op.Pow("i", f(2.0)), op.Pow("i", np.array(1)), op.Pow("i", f(0.5))],
     ),
     "minus_minus": (X, lambda op: [op.Neg(op.Neg("x")), op.Abs(op.Neg("x")), op.Neg(op.Abs("x"))]),
     "reciprocals": (X, lambda op: [op.Reciprocal(op.Reciprocal("x")), op.Reciprocal(op.Neg("x"))]),
@@ -107,7 +106,7 @@ GRAPHS: dict[str, tuple[dict[str, str], Callable[[Any], Any]]] = {
     ),
     # integers
     "quotients": (
-        WHOLE,
+        INTEGERS,
         lambda op: [
             op.Mul(op.Div("i", np.array(2)), np.array(2)),
             op.Div(op.Mul("i", np.array(2)), np.array(2)),
@@ -214,17 +213,17 @@ GRAPHS: dict[str, tuple[dict[str, str], Callable[[Any], Any]]] = {
     "slices": (
         {"x": "f32[n=7,2]"},
         lambda op: [
-            op.Slice(op.Slice("x", *map(_at, a)), *map(_at, b))
-            for a in ((1, END, 0, 1), (0, -1, 0, 1), BACK, (0, END, 0, 2))
-            for b in ((1, END, 0, 1), (0, 2, 0, 1), (-2, END, 0, 1), (0, 1, 1, 1), BACK)
+            op.Slice(op.Slice("x", *map(_i64, a)), *map(_i64, b))
+            for a in ((1, END, 0, 1), (0, -1, 0, 1), REVERSED, (0, END, 0, 2))
+            for b in ((1, END, 0, 1), (0, 2, 0, 1), (-2, END, 0, 1), (0, 1, 1, 1), REVERSED)
         ],
     ),
     "whole_slices": (
         {"x": "f32[n=7,2]"},
         lambda op: [
-            op.Slice("x", *map(_at, (0, END, 0, 1))), op.Slice("x", *map(_at, (0, 7, 0, 1))),
-            op.Slice("x", *map(_at, (0, 2, 1, 1))), op.Slice("x", *map(_at, (0, 2, -1, 1))),
-            op.Slice("x", *map(_at, (0, END, 0, 2))), op.Slice("x", _at(0), _at(2)),
+            op.Slice("x", *map(_i64, (0, END, 0, 1))), op.Slice("x", *map(_i64, (0, 7, 0, 1))),
+            op.Slice("x", *map(_i64, (0, 2, 1, 1))), op.Slice("x", *map(_i64, (0, 2, -1, 1))),
+            op.Slice("x", *map(_i64, (0, END, 0, 2))), op.Slice("x", _i64(0), _i64(2)),
         ],
     ),
     "gathers": (
@@ -242,8 +241,8 @@ GRAPHS: dict[str, tuple[dict[str, str], Callable[[Any], Any]]] = {
             op.Concat("x", axis=0), op.Concat(op.Concat("x", "y", axis=1), "x", axis=1),
             op.Concat(op.Concat("x", "y", axis=0), op.Concat("y", "x", axis=0), axis=1),
             op.Concat(op.Concat("x", "y", axis=-1), "x", axis=1),
-            op.Slice(op.Concat("x", "y", axis=0), _at(0), _at(2), _at(0)),
-            op.Slice(op.Concat("x", "y", axis=0), _at(1), _at(3), _at(0)),
+            op.Slice(op.Concat("x", "y", axis=0), _i64(0), _i64(2), _i64(0)),
+            op.Slice(op.Concat("x", "y", axis=0), _i64(1), _i64(3), _i64(0)),
         ],
     ),
     "splits": (
@@ -267,11 +266,11 @@ GRAPHS: dict[str, tuple[dict[str, str], Callable[[Any], Any]]] = {
     "sizes": (
         DYNAMIC,
         lambda op: [
-            op.Slice("x", _at(0), op.Mul(op.Div(_length(op), _at(2)), _at(2)), _at(0)),
-            op.Slice("x", _at(0), op.Div(op.Mul(_length(op), _at(2)), _at(2)), _at(0)),
-            op.Slice("x", _at(0), op.Sub(op.Add(_length(op), _at(2)), _at(2)), _at(0)),
-            op.Reshape("x", op.Concat(_at(3), _length(op), axis=0)),
-            op.Expand(op.Reshape("x", np.array([-1])), op.Mul(_length(op), _at(3))),
+            op.Slice("x", _i64(0), op.Mul(op.Div(_length(op), _i64(2)), _i64(2)), _i64(0)),
+            op.Slice("x", _i64(0), op.Div(op.Mul(_length(op), _i64(2)), _i64(2)), _i64(0)),
+            op.Slice("x", _i64(0), op.Sub(op.Add(_length(op), _i64(2)), _i64(2)), _i64(0)),
+            op.Reshape("x", op.Concat(_i64(3), _length(op), axis=0)),
+            op.Expand(op.Reshape("x", np.array([-1])), op.Mul(_length(op), _i64(3))),
             op.Shape(op.Transpose("x", perm=[1, 0])), op.Shape("x", start=-1), op.Size("x"),
             op.Gather(op.Shape("x"), np.array(-1)), op.Cast(op.Shape("x"), to=F32),
         ],

@@ -1,5 +1,4 @@
-"""Every case of every rewrite: the rule alone, all rules together, and no rule that undoes
-another."""
+"""Every case of every rewrite: the rule alone, with all rules, and without cycles of rules."""
 
 from __future__ import annotations
 
@@ -22,41 +21,38 @@ REWRITES = {rewrite.name: rewrite for rewrite in all_rewrites()}
 
 @pytest.fixture(params=sorted(REWRITES))
 def entry(request: pytest.FixtureRequest) -> Rewrite:
-    """Each rewrite of the specs."""
     return REWRITES[request.param]
 
 
 @pytest.mark.alternates(parts=2)
 def test_cases_alone(entry: Rewrite) -> None:
-    """The rule fires where it says so and keeps values, dtypes, shapes and names; elsewhere it
-    gives the reason."""
-    tried = 0
+    """The rule fires only in its cases and preserves results; rejections give their reason."""
+    trial_count = 0
     for case in entry.cases:
         for opset, target in list_targets(entry, case):
-            with _told(f"{case.span}, opset {opset}, target {target}"):
+            with _CaseNote(f"{case.span}, opset {opset}, target {target}"):
                 check_case(entry, case, opset, target)
-            tried += 1
-    assert tried >= len(entry.cases)
+            trial_count += 1
+    assert trial_count >= len(entry.cases)
 
 
 @pytest.mark.alternates(parts=3)
 def test_cases_with_all_rules(entry: Rewrite) -> None:
-    """Whatever the other rules do to the graph, it computes the same, and a second run finds
-    nothing to do."""
+    """All rules together preserve the results, and a second run fires no rule."""
     for case in entry.cases:
         opset, target = list(list_targets(entry, case))[-1]
         for rules in (default_rules(target, opset), all_rules(target, opset)):
-            with _told(f"{case.span}, opset {opset}, target {target}"):
+            with _CaseNote(f"{case.span}, opset {opset}, target {target}"):
                 trial = RewriteTrial(entry, case, opset, target)
                 trial.apply(rules)
                 trial.compare()
-                trial.builder.constant_folding()  # weights that rules have computed
-                again = trial.apply(rules)
-                assert not again.fired, f"fires again: {again.counts()}"
+                trial.builder.constant_folding()  # fold weights that rules have computed
+                record = trial.apply(rules)
+                assert not record.fired, f"rules fire in a second run: {record.counts()}"
 
 
 def test_no_rule_undoes_another(entry: Rewrite) -> None:
-    """After the rule, no other rule alone makes the graph what it was."""
+    """No other rule restores the graph from before the rule."""
     for case in entry.cases:
         if case.unchanged is not None:
             continue
@@ -65,32 +61,32 @@ def test_no_rule_undoes_another(entry: Rewrite) -> None:
         before = shape_of_graph(trial.builder)
         trial.apply(select_rewrite_rules(entry.name, target, opset))
         after = shape_of_graph(trial.builder)
-        assert after != before, f"{case.span}: the graph is what it was"
-        others = trial.apply(all_rules(target, opset, but=entry.name)).counts()
-        for name in others:
+        assert after != before, f"{case.span}: the graph is unchanged"
+        other_rules = trial.apply(all_rules(target, opset, but=entry.name)).counts()
+        for name in other_rules:
             trial = RewriteTrial(entry, case, opset, target)
             trial.apply(select_rewrite_rules(entry.name, target, opset))
             trial.apply(select_rewrite_rules(name, target, opset))
-            undone = shape_of_graph(trial.builder) == before
-            assert not undone, f"{case.span}: {name} undoes {entry.name}"
+            is_undone = shape_of_graph(trial.builder) == before
+            assert not is_undone, f"{case.span}: {name} undoes {entry.name}"
 
 
 def test_every_rule_has_a_case_that_fires_and_one_that_does_not(entry: Rewrite) -> None:
-    fires = [case for case in entry.cases if case.unchanged is None]
-    assert fires, f"{entry.span}: no case shows what {entry.name} does"
+    firing_cases = [case for case in entry.cases if case.unchanged is None]
+    assert firing_cases, f"{entry.span}: {entry.name} fires in no case"
     if entry.when is not None:
-        assert len(fires) < len(entry.cases), f"{entry.span}: no case has unchanged:"
+        assert len(firing_cases) < len(entry.cases), f"{entry.span}: no case has unchanged:"
 
 
-class _told:
-    """Says where the case stands that fails."""
+class _CaseNote:
+    """Add the location of the failing case to an exception."""
 
-    def __init__(self, where: str) -> None:
-        self.where = where
+    def __init__(self, location: str) -> None:
+        self.location = location
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None:
-            error.add_note(f"case at {self.where}")
+            error.add_note(f"case at {self.location}")

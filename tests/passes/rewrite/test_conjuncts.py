@@ -1,6 +1,8 @@
-"""Every part of a rule's `when` that `and` joins is needed: without it, some case of the rule
-fails. Parts that no case can refuse, or none does yet, are listed with the reason in
-conjuncts.yaml; that a graph is built for the CPU is tried on graphs that are not."""
+"""Every conjunct of a rule's `when` is necessary: without it, some case of the rule fails.
+
+conjuncts.yaml lists the exceptions with reasons. The conjunct `for_cpu()` is tested on graphs
+that are not for the CPU.
+"""
 
 from __future__ import annotations
 
@@ -26,58 +28,60 @@ from ortablegen.rewrites.model import Rewrite, RewriteCase
 
 from .harness import all_rewrites
 
-REWRITES = {each.name: each for each in all_rewrites() if each.when is not None}
-LIST = Path(__file__).with_name("conjuncts.yaml")
+REWRITES = {rewrite.name: rewrite for rewrite in all_rewrites() if rewrite.when is not None}
+EXCEPTIONS_FILE = Path(__file__).with_name("conjuncts.yaml")
 CPU = "for_cpu()"
 
 
 @cache
-def unrefused() -> dict[str, dict[str, str]]:
-    """By rule and part: why no case of it is refused for that part alone."""
-    found: dict[str, dict[str, str]] = yaml.safe_load(LIST.read_text())
-    return found
+def load_exceptions() -> dict[str, dict[str, str]]:
+    exceptions: dict[str, dict[str, str]] = yaml.safe_load(EXCEPTIONS_FILE.read_text())
+    return exceptions
 
 
-def parts(rewrite: Rewrite) -> list[ast.expr]:
-    """What `and` joins in the condition of a rule."""
+def list_conjuncts(rewrite: Rewrite) -> list[ast.expr]:
     assert rewrite.when is not None
     return split_conjuncts(rewrite.when.expression)
 
 
-def without(rewrite: Rewrite, part: int) -> tuple[Rule, ...]:
-    """The rows of a rule whose condition lacks one part."""
-    kept = [each for number, each in enumerate(parts(rewrite)) if number != part]
+def rules_without(rewrite: Rewrite, conjunct_index: int) -> tuple[Rule, ...]:
+    """Return the generated rules of a rewrite whose condition lacks one conjunct."""
+    remaining = [
+        conjunct
+        for index, conjunct in enumerate(list_conjuncts(rewrite))
+        if index != conjunct_index
+    ]
     when: Code | None = None
-    if kept:
+    if remaining:
         assert rewrite.when is not None
-        whole = ast.BoolOp(ast.And(), kept) if len(kept) > 1 else kept[0]
-        when = dataclasses.replace(rewrite.when, body=(ast.Expr(whole),))
+        condition = ast.BoolOp(ast.And(), remaining) if len(remaining) > 1 else remaining[0]
+        when = dataclasses.replace(rewrite.when, body=(ast.Expr(condition),))
     changed = dataclasses.replace(rewrite, when=when)
-    namespace: dict[str, object] = {"__name__": f"without_{part}_{rewrite.name}"}
+    namespace: dict[str, object] = {"__name__": f"without_{conjunct_index}_{rewrite.name}"}
     exec(compile(rewrites_text((changed,), rewrite.file), rewrite.file, "exec"), namespace)
-    rows = namespace["RULES"]
-    assert isinstance(rows, tuple)
-    return rows
+    rules = namespace["RULES"]
+    assert isinstance(rules, tuple)
+    return rules
 
 
-def notices(rewrite: Rewrite, part: int) -> bool:
-    """Whether some case of the rule fails without the part."""
-    rows = without(rewrite, part)
-    words = _squeezed(ast.unparse(parts(rewrite)[part]))
-    refusing = [case for case in rewrite.cases if case.unchanged is not None]
-    refusing.sort(key=lambda case: _squeezed(case.unchanged or "?") not in words)
-    return any(_fails(rewrite, case, rows) for case in refusing)
+def has_failing_case(rewrite: Rewrite, conjunct_index: int) -> bool:
+    """Return whether some case of the rule fails without the conjunct."""
+    rules = rules_without(rewrite, conjunct_index)
+    conjunct_text = _normalize(ast.unparse(list_conjuncts(rewrite)[conjunct_index]))
+    rejected_cases = [case for case in rewrite.cases if case.unchanged is not None]
+    rejected_cases.sort(key=lambda case: _normalize(case.unchanged or "?") not in conjunct_text)
+    return any(_fails(rewrite, case, rules) for case in rejected_cases)
 
 
-def _squeezed(text: str) -> str:
+def _normalize(text: str) -> str:
     return "".join(text.split()).replace('"', "'")
 
 
-def _fails(rewrite: Rewrite, case: RewriteCase, rows: tuple[Rule, ...]) -> bool:
+def _fails(rewrite: Rewrite, case: RewriteCase, rules: tuple[Rule, ...]) -> bool:
     for opset, target in list_targets(rewrite, case):
         try:
-            check_rules(rewrite, case, opset, target, select_rules(rows, target, opset))
-        except Exception:  # the matcher itself may fail: it reads what the part promised
+            check_rules(rewrite, case, opset, target, select_rules(rules, target, opset))
+        except Exception:  # the matcher may rely on the removed conjunct
             return True
     return False
 
@@ -87,37 +91,41 @@ def _fails(rewrite: Rewrite, case: RewriteCase, rows: tuple[Rule, ...]) -> bool:
 def test_some_case_fails_without_a_part_of_the_condition(name: str) -> None:
     rewrite = REWRITES[name]
     missing = {
-        ast.unparse(each)
-        for number, each in enumerate(parts(rewrite))
-        if ast.unparse(each) != CPU and not notices(rewrite, number)
+        ast.unparse(part)
+        for index, part in enumerate(list_conjuncts(rewrite))
+        if ast.unparse(part) != CPU and not has_failing_case(rewrite, index)
     }
-    assert missing == set(unrefused().get(name, {}))
+    assert missing == set(load_exceptions().get(name, {}))
 
 
-def _for_cpu(rewrite: Rewrite) -> list[int]:
-    return [number for number, each in enumerate(parts(rewrite)) if ast.unparse(each) == CPU]
+def _find_cpu_conjuncts(rewrite: Rewrite) -> list[int]:
+    return [index for index, part in enumerate(list_conjuncts(rewrite)) if ast.unparse(part) == CPU]
 
 
 @pytest.mark.alternates(parts=3)
 @pytest.mark.parametrize(
-    "name", [name for name, each in sorted(REWRITES.items()) if _for_cpu(each)]
+    "name", [name for name, entry in sorted(REWRITES.items()) if _find_cpu_conjuncts(entry)]
 )
 def test_rules_that_count_on_kernels_leave_other_graphs_alone(name: str) -> None:
     rewrite = REWRITES[name]
-    (number,) = _for_cpu(rewrite)
+    (index,) = _find_cpu_conjuncts(rewrite)
     fired = 0
     for case in rewrite.cases:
         for opset, target in list_targets(rewrite, case) if case.unchanged is None else ():
-            rows = select_rules(rule_selection.select_rules(name), target, opset)
-            told = run_engine(_graph(rewrite, case, opset, target), rows)
-            assert not told.fired
-            if CPU in [reason for each in told.statistics.values() for reason in each.refused]:
-                fired += _fires(rewrite, case, opset, target, without(rewrite, number))
-    assert fired, f"no case of {name} is refused by {CPU} alone"
+            rules = select_rules(rule_selection.select_rules(name), target, opset)
+            record = run_engine(_build_graph(rewrite, case, opset, target), rules)
+            assert not record.fired
+            if CPU in [
+                reason for statistics in record.statistics.values() for reason in statistics.refused
+            ]:
+                fired += _fires(rewrite, case, opset, target, rules_without(rewrite, index))
+    assert fired, f"no case of {name} is rejected by {CPU} alone"
 
 
-def _graph(rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None) -> GraphBuilder:
-    """The graph of a case, for a provider whose kernels nobody knows."""
+def _build_graph(
+    rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None
+) -> GraphBuilder:
+    """Return the graph of a case for a provider with unknown kernels."""
     builder = build_graph(rewrite, case, opset, target).builder
     if case.quantize is not None:
         builder.rounding = QuantizationRun(WeightOptions(case.quantize, activations="float32"))
@@ -125,16 +133,16 @@ def _graph(rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None) 
 
 
 def _fires(
-    rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None, rows: tuple[Rule, ...]
+    rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None, rules: tuple[Rule, ...]
 ) -> bool:
-    """Whether the rule does something, right or wrong, to a graph that is not for the CPU."""
+    """Return whether the rule fires, or fails, on a graph that is not for the CPU."""
     try:
-        graph = _graph(rewrite, case, opset, target)
-        return bool(run_engine(graph, select_rules(rows, target, opset)).fired)
-    except Exception:  # it counts on kernels
+        graph = _build_graph(rewrite, case, opset, target)
+        return bool(run_engine(graph, select_rules(rules, target, opset)).fired)
+    except Exception:  # the rule requires CPU kernels
         return True
 
 
 def test_the_list_names_rules_and_has_reasons() -> None:
-    assert set(unrefused()) <= set(REWRITES)
-    assert all(reason for found in unrefused().values() for reason in found.values())
+    assert set(load_exceptions()) <= set(REWRITES)
+    assert all(reason for reasons in load_exceptions().values() for reason in reasons.values())

@@ -1,4 +1,4 @@
-"""Mixtures of experts: a matrix that is gathered for each row becomes one product an expert."""
+"""Mixtures of experts: a weight gathered per row becomes one product per expert."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.weights.experts import HIDDEN, KINDS, block
 EXPERTS = 4
 
 
-def exported(kind: str, rows: int, dynamic: bool = False) -> tuple[Any, Any, torch.nn.Module]:
-    """A program, the operators in it, and the module; matrices are gathered for each row."""
+def export_experts(kind: str, rows: int, dynamic: bool = False) -> tuple[Any, Any, torch.nn.Module]:
+    """Return a program, its node counts, and the module, which gathers a matrix per row."""
     module = block(kind, "batched_mm")
     shapes = ({1: torch.export.Dim("rows", min=2, max=64)},) if dynamic else None
     program = ortable.export(
@@ -24,44 +24,48 @@ def exported(kind: str, rows: int, dynamic: bool = False) -> tuple[Any, Any, tor
     return program, Counter(node.op_type for node in program.model_proto.graph.node), module
 
 
-def check(program: Any, module: torch.nn.Module, x: torch.Tensor) -> None:
+def check_same_as_torch(program: Any, module: torch.nn.Module, x: torch.Tensor) -> None:
     with torch.no_grad():
-        wanted, found = module(x), program(x)
-    if isinstance(wanted, tuple):
-        wanted, found = wanted[0], found[0]
-    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+        expected, result = module(x), program(x)
+    if isinstance(expected, tuple):
+        expected, result = expected[0], result[0]
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_row_is_multiplied_where_its_matrix_lies(kind: str) -> None:
-    """Two products an expert, and none of a matrix for each row."""
-    program, found, module = exported(kind, 8, dynamic=True)
-    assert found["Split"] >= 2
-    assert found["MatMul"] + found["Gemm"] >= 2 * EXPERTS
+    """Each expert has two products, and no matrix is gathered per row."""
+    program, op_counts, module = export_experts(kind, 8, dynamic=True)
+    assert op_counts["Split"] >= 2
+    assert op_counts["MatMul"] + op_counts["Gemm"] >= 2 * EXPERTS
     for rows in (2, 5, 31):
-        check(program, module, torch.randn(1, rows, HIDDEN))
+        check_same_as_torch(program, module, torch.randn(1, rows, HIDDEN))
 
 
 def test_experts_that_no_row_takes() -> None:
-    """Rows that are all equal take the same experts; the products of the others have no rows."""
-    program, _, module = exported("mixtral", 8, dynamic=True)
-    check(program, module, torch.randn(1, 1, HIDDEN).expand(1, 9, HIDDEN).contiguous())
+    """Equal rows select the same experts; the products of the other experts have no rows."""
+    program, _, module = export_experts("mixtral", 8, dynamic=True)
+    check_same_as_torch(
+        program, module, torch.randn(1, 1, HIDDEN).expand(1, 9, HIDDEN).contiguous()
+    )
 
 
 def test_few_rows_keep_their_matrices() -> None:
-    """One token takes two experts: copying two small matrices costs less than four products. The
-    larger ones of the other projection are not copied."""
-    program, found, module = exported("mixtral", 1)
-    assert found["MatMul"] == 1
-    assert found["Split"] == 2  # groups of rows, and gates beside what they let through
-    check(program, module, torch.randn(1, 1, HIDDEN))
+    """For one token, copying two small matrices costs less than four products.
+
+    The larger matrices of the other projection are not copied.
+    """
+    program, op_counts, module = export_experts("mixtral", 1)
+    assert op_counts["MatMul"] == 1
+    assert op_counts["Split"] == 2  # the groups of rows, and the gate and up projections
+    check_same_as_torch(program, module, torch.randn(1, 1, HIDDEN))
 
 
 def test_a_number_that_is_not_a_number_stays() -> None:
-    """NaN in a row is NaN in its result, and in no other row."""
-    program, _, module = exported("mixtral", 8)
+    """NaN in a row stays in the result of that row alone."""
+    program, _, module = export_experts("mixtral", 8)
     x = torch.randn(1, 8, HIDDEN)
     x[0, 3, 7] = float("nan")
     with torch.no_grad():
-        wanted, found = module(x), program(x)
-    assert torch.equal(found.isnan(), wanted.isnan())
+        expected, result = module(x), program(x)
+    assert torch.equal(result.isnan(), expected.isnan())

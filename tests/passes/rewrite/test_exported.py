@@ -1,5 +1,4 @@
-"""Rules run wherever the exporter puts nodes: in the graph, in branches, in local functions; and
-the model says where they did."""
+"""Rules run in graphs, branches and local functions; metadata records the rewritten nodes."""
 
 from __future__ import annotations
 
@@ -27,13 +26,13 @@ X = torch.tensor([[-1.0, 0.5], [0.0, 3.0]])
 
 @pytest.fixture
 def rules(tmp_path: Path) -> str:
-    """A file of rules of a user."""
+    """Return the path of a user's rule file."""
     path = tmp_path / "even.yaml"
     path.write_text(RULES, encoding="utf-8")
     return str(path)
 
 
-class Part(torch.nn.Module):
+class CosineLayer(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.weight = torch.nn.Parameter(torch.tensor([0.5, -2.0]))
@@ -42,10 +41,10 @@ class Part(torch.nn.Module):
         return torch.cos(-x) * self.weight
 
 
-class Whole(torch.nn.Module):
+class TwoLayers(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.first, self.second = Part(), Part()
+        self.first, self.second = CosineLayer(), CosineLayer()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.second(self.first(x))
@@ -56,18 +55,18 @@ class Branches(torch.nn.Module):
         return torch.cond(x.sum() > 0, lambda x: torch.cos(-x), lambda x: torch.sin(-x), (x,))
 
 
-def operators(model: onnx.ModelProto) -> list[str]:
-    """Operators of the graph, of the graphs inside and of the functions."""
+def list_operators(model: onnx.ModelProto) -> list[str]:
+    """Return the operators of the graph, its subgraphs and the local functions."""
 
-    def of(nodes: object) -> list[str]:
-        found: list[str] = []
+    def collect(nodes: object) -> list[str]:
+        op_types: list[str] = []
         for node in nodes:  # type: ignore[attr-defined]
-            found.append(node.op_type)
+            op_types.append(node.op_type)
             for attribute in node.attribute:
-                found += of(attribute.g.node)
-        return found
+                op_types += collect(attribute.g.node)
+        return op_types
 
-    return of(model.graph.node) + [op for f in model.functions for op in of(f.node)]
+    return collect(model.graph.node) + [op for f in model.functions for op in collect(f.node)]
 
 
 def run(model: onnx.ModelProto, x: torch.Tensor) -> list[torch.Tensor]:
@@ -76,57 +75,57 @@ def run(model: onnx.ModelProto, x: torch.Tensor) -> list[torch.Tensor]:
 
 @pytest.mark.parametrize("functions", [False, True])
 def test_rules_run_in_local_functions(rules: str, functions: bool) -> None:
-    module = Whole().eval()
+    module = TwoLayers().eval()
     options = {"export_modules_as_functions": functions}
     plain = ortable.to_onnx(module, (X,), rewrites="none", **options)
     model = ortable.to_onnx(module, (X,), rewrites=[rules], **options)
     assert bool(model.functions) == functions
-    assert "Neg" in operators(plain) and "Neg" not in operators(model)
-    assert operators(model).count("Cos") == operators(plain).count("Cos")
+    assert "Neg" in list_operators(plain) and "Neg" not in list_operators(model)
+    assert list_operators(model).count("Cos") == list_operators(plain).count("Cos")
     check_same_values([module(X).detach()], run(model, X))
 
 
 def test_rules_run_in_branches(rules: str) -> None:
     model = ortable.to_onnx(Branches(), (X,), rewrites=[rules])
-    assert operators(model).count("Neg") == 1, "the one of the sine"
+    assert list_operators(model).count("Neg") == 1, "the Neg under Sin stays"
     for x in (X, -X):
         check_same_values([Branches()(x)], run(model, x))
 
 
 def test_the_model_says_which_rule_made_a_node(rules: str) -> None:
-    module = Whole().eval()
+    module = TwoLayers().eval()
     model, builder = ortable.to_onnx(module, (X,), rewrites=[rules], return_builder=True)
     assert builder.record.rewrites.counts() == {"cosine_of_negative": 2}
     plain = ortable.to_onnx(module, (X,), rewrites="none")
-    known = [{p.key for p in n.metadata_props} for n in plain.graph.node if n.op_type == "Cos"]
-    made = [node for node in model.graph.node if node.op_type == "Cos"]
-    for node, keys in zip(made, known, strict=True):
-        texts = {p.key: p.value for p in node.metadata_props}
-        assert texts["ortable.passes.rewrite"] == "cosine_of_negative"
-        assert set(texts) == {*keys, "ortable.passes.rewrite"}, "what torch said of the node stays"
-    others = [node for node in model.graph.node if node.op_type != "Cos"]
+    expected = [{p.key for p in n.metadata_props} for n in plain.graph.node if n.op_type == "Cos"]
+    rewritten_nodes = [node for node in model.graph.node if node.op_type == "Cos"]
+    for node, keys in zip(rewritten_nodes, expected, strict=True):
+        properties = {p.key: p.value for p in node.metadata_props}
+        assert properties["ortable.passes.rewrite"] == "cosine_of_negative"
+        assert set(properties) == {*keys, "ortable.passes.rewrite"}, "torch's metadata is preserved"
+    other_nodes = [node for node in model.graph.node if node.op_type != "Cos"]
     assert not any(
-        p.key == "ortable.passes.rewrite" for node in others for p in node.metadata_props
+        p.key == "ortable.passes.rewrite" for node in other_nodes for p in node.metadata_props
     )
 
 
 def test_nothing_is_rewritten_without_optimize(rules: str) -> None:
     model, builder = ortable.to_onnx(
-        Whole().eval(), (X,), rewrites=[rules], optimize=False, return_builder=True
+        TwoLayers().eval(), (X,), rewrites=[rules], optimize=False, return_builder=True
     )
-    assert operators(model).count("Neg") == 2
+    assert list_operators(model).count("Neg") == 2
     assert not builder.record.rewrites.fired
 
 
 def test_two_exports_are_equal_to_the_byte(rules: str) -> None:
-    module = Whole().eval()
-    found = [ortable.to_onnx(module, (X,), rewrites=["default", rules]) for _ in range(2)]
-    assert found[0].SerializeToString() == found[1].SerializeToString()
+    module = TwoLayers().eval()
+    models = [ortable.to_onnx(module, (X,), rewrites=["default", rules]) for _ in range(2)]
+    assert models[0].SerializeToString() == models[1].SerializeToString()
 
 
 def test_the_backend_runs_the_rules_too(rules: str) -> None:
     torch._dynamo.reset()
-    module = Whole().eval()
+    module = TwoLayers().eval()
     compiled = torch.compile(module, backend="ortable", options={"rewrites": ["default", rules]})
     check_same_values([module(X).detach()], [compiled(X).detach()])
     torch._dynamo.reset()

@@ -1,5 +1,4 @@
-"""The graphs that cases start from: what the words of a pattern become, and which numbers are
-fed."""
+"""Construction of the graphs and inputs of rewrite cases."""
 
 from __future__ import annotations
 
@@ -26,8 +25,7 @@ from ortablegen.rewrites.read import read_rewrites_text
 from ortablegen.source.diagnostics import Diagnostics
 
 
-def built(pattern: str, case: str) -> GraphBuilder:
-    """The graph of one case of a pattern."""
+def build_case_graph(pattern: str, case: str) -> GraphBuilder:
     text = "- rewrite: tried\n  stage: simplify\n  why: it is tried here\n  pattern: |\n"
     text += textwrap.indent(textwrap.dedent(pattern).strip(), "    ")
     text += f"\n  replace: return x\n  samples:\n    - {case}\n"
@@ -41,12 +39,12 @@ def ops(builder: GraphBuilder) -> list[str]:
     return [node.op_type for node in builder.nodes]
 
 
-def constant(builder: GraphBuilder, node: int, place: int) -> np.ndarray:
-    return builder.get_constant(builder.nodes[node].inputs[place])
+def input_constant(builder: GraphBuilder, node_index: int, index: int) -> np.ndarray:
+    return builder.get_constant(builder.nodes[node_index].inputs[index])
 
 
 def test_captures_are_inputs_or_initializers() -> None:
-    builder = built(
+    builder = build_case_graph(
         """
         product = MatMul(a, b)
         return Add(product, bias)
@@ -62,25 +60,25 @@ def test_captures_are_inputs_or_initializers() -> None:
 
 
 def test_numbers_have_the_dtype_of_the_other_input() -> None:
-    builder = built("return Mul(Pow(x, 2), 0.5)", '{x: "f16[2]"}')
-    assert constant(builder, 0, 1).dtype == constant(builder, 1, 1).dtype == np.float16
-    builder = built("return Reshape(Unsqueeze(x, [0]), [0, -1])", '{x: "f16[2]"}')
-    assert constant(builder, 0, 1).dtype == constant(builder, 1, 1).dtype == np.int64
-    builder = built("return Clip(Where(c, x, -inf), 0, 6)", '{c: "b[2]", x: "f64[2]"}')
-    assert constant(builder, 0, 2).tolist() == -np.inf
-    assert [constant(builder, 1, place).dtype for place in (1, 2)] == [np.float64] * 2
-    builder = built("return Slice(x, [0], [2], [1], [1])", '{x: "i32[2,3]"}')
-    assert [constant(builder, 0, place).dtype for place in (1, 2, 3, 4)] == [np.int64] * 4
+    builder = build_case_graph("return Mul(Pow(x, 2), 0.5)", '{x: "f16[2]"}')
+    assert input_constant(builder, 0, 1).dtype == input_constant(builder, 1, 1).dtype == np.float16
+    builder = build_case_graph("return Reshape(Unsqueeze(x, [0]), [0, -1])", '{x: "f16[2]"}')
+    assert input_constant(builder, 0, 1).dtype == input_constant(builder, 1, 1).dtype == np.int64
+    builder = build_case_graph("return Clip(Where(c, x, -inf), 0, 6)", '{c: "b[2]", x: "f64[2]"}')
+    assert input_constant(builder, 0, 2).tolist() == -np.inf
+    assert [input_constant(builder, 1, index).dtype for index in (1, 2)] == [np.float64] * 2
+    builder = build_case_graph("return Slice(x, [0], [2], [1], [1])", '{x: "i32[2,3]"}')
+    assert [input_constant(builder, 0, index).dtype for index in (1, 2, 3, 4)] == [np.int64] * 4
 
 
 def test_attributes_are_literals_or_values_of_the_case() -> None:
-    builder = built(
+    builder = build_case_graph(
         "return Cast(Transpose(x, perm=[1, 0]), to=kind)", '{x: "f32[2,3]", kind: float16}'
     )
     assert [node.attrs for node in builder.nodes] == [{"perm": [1, 0]}, {"to": dtypes.float16}]
-    builder = built("return Transpose(x, perm=p)", '{x: "f32[2,3]"}')
+    builder = build_case_graph("return Transpose(x, perm=p)", '{x: "f32[2,3]"}')
     assert builder.nodes[0].attrs == {}
-    builder = built(
+    builder = build_case_graph(
         "return Conv(x, w, maybe(b), attrs=kept)",
         '{x: "f32[1,2,5]", w: "f32[3,2,2]", kept: "{strides: [2], pads: [1, 1]}"}',
     )
@@ -90,21 +88,21 @@ def test_attributes_are_literals_or_values_of_the_case() -> None:
 
 def test_alternatives_follow_the_captures_that_are_given() -> None:
     pattern = "return Relu(optional(Cast(x, to=kind)))"
-    assert ops(built(pattern, '{x: "f32[2]"}')) == ["Relu"]
-    assert ops(built(pattern, '{x: "f32[2]", kind: float64}')) == ["Cast", "Relu"]
+    assert ops(build_case_graph(pattern, '{x: "f32[2]"}')) == ["Relu"]
+    assert ops(build_case_graph(pattern, '{x: "f32[2]", kind: float64}')) == ["Cast", "Relu"]
     pattern = "return any_of(Add(x, y), Mul(x, z))"
-    assert ops(built(pattern, '{x: "f32[2]", y: "f32[2]"}')) == ["Add"]
-    assert ops(built(pattern, '{x: "f32[2]", z: "f32[2]"}')) == ["Mul"]
+    assert ops(build_case_graph(pattern, '{x: "f32[2]", y: "f32[2]"}')) == ["Add"]
+    assert ops(build_case_graph(pattern, '{x: "f32[2]", z: "f32[2]"}')) == ["Mul"]
     with pytest.raises(CaseProblem, match="does not define all captures of an alternative"):
-        built(pattern, '{x: "f32[2]"}')
+        build_case_graph(pattern, '{x: "f32[2]"}')
 
 
 def test_lists_and_several_results() -> None:
-    builder = built(
+    builder = build_case_graph(
         "return Concat(*xs, axis=axis)", '{xs: ["f32[2,3]", "const f32[1,3]"], axis: "0"}'
     )
     assert builder.nodes[0].inputs == ["xs_0", "xs_1"]
-    builder = built(
+    builder = build_case_graph(
         """
         first, _, last = Split(x, [1, 1, 2])
         return last, first
@@ -115,9 +113,9 @@ def test_lists_and_several_results() -> None:
 
 
 def test_outputs_that_are_inputs_are_copied() -> None:
-    builder = built("return Neg(x)", '{x: "f32[2]", graph: "return Neg(x), x"}')
+    builder = build_case_graph("return Neg(x)", '{x: "f32[2]", graph: "return Neg(x), x"}')
     assert ops(builder) == ["Neg", "Identity"]
-    builder = built(
+    builder = build_case_graph(
         """
         y = Neg(x)
         return Abs(y)
@@ -129,36 +127,36 @@ def test_outputs_that_are_inputs_are_copied() -> None:
 
 def test_a_capture_that_the_case_forgets_is_named() -> None:
     with pytest.raises(CaseProblem, match="does not define 'y'"):
-        built("return Add(x, y)", '{x: "f32[2]"}')
+        build_case_graph("return Add(x, y)", '{x: "f32[2]"}')
 
 
 def test_sizes() -> None:
-    found = parse_operand("f32[n=3,2*n=6,4]")
-    assert found is not None and found.symbols == {"n": 3}
-    assert [str(dim) for dim in symbolic_shape(found.sample, found.symbols)] == ["n", "2*n", "4"]
-    shapes = [concrete_shape(found.sample, sizes) for sizes in list_sizes(found.symbols)]
+    parsed = parse_operand("f32[n=3,2*n=6,4]")
+    assert parsed is not None and parsed.symbols == {"n": 3}
+    assert [str(d) for d in symbolic_shape(parsed.sample, parsed.symbols)] == ["n", "2*n", "4"]
+    shapes = [concrete_shape(parsed.sample, sizes) for sizes in list_sizes(parsed.symbols)]
     assert shapes == [(3, 6, 4), (6, 12, 4), (1, 2, 4)]
     with pytest.raises(SampleProblem, match="needs the size of n"):
-        concrete_shape(found.sample, {"m": 1})
+        concrete_shape(parsed.sample, {"m": 1})
 
 
 def test_draws() -> None:
     generator = torch.Generator().manual_seed(0)
-    plain, given, ranged, whole = (
-        found.sample
-        for found in map(
+    floats, fixed, ranged, integers = (
+        operand.sample
+        for operand in map(
             parse_operand, ("f32[64]", "i64[3] = [1, 2, 3]", "f32[64] in 2..3", "i32[64]")
         )
-        if found is not None
+        if operand is not None
     )
-    odd = draw_tensor(plain, (64,), generator, special=True)
-    assert odd.isnan().any() and odd.isinf().any() and (odd == 0).any()
-    assert draw_tensor(plain, (64,), generator).isfinite().all()
-    assert draw_tensor(given, (5,), generator).tolist() == [1, 2, 3, 1, 2]
-    small = draw_tensor(ranged, (64,), generator, special=True)
-    assert small.min() >= 2 and small.max() < 3
-    assert (draw_tensor(whole, (64,), generator) == 0).any()
-    assert not (draw_tensor(whole, (64,), generator, zeros=False) == 0).any()
+    special = draw_tensor(floats, (64,), generator, special=True)
+    assert special.isnan().any() and special.isinf().any() and (special == 0).any()
+    assert draw_tensor(floats, (64,), generator).isfinite().all()
+    assert draw_tensor(fixed, (5,), generator).tolist() == [1, 2, 3, 1, 2]
+    in_range = draw_tensor(ranged, (64,), generator, special=True)
+    assert in_range.min() >= 2 and in_range.max() < 3
+    assert (draw_tensor(integers, (64,), generator) == 0).any()
+    assert not (draw_tensor(integers, (64,), generator, zeros=False) == 0).any()
 
 
 def test_texts_of_attributes() -> None:

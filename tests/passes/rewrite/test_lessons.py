@@ -1,6 +1,8 @@
-"""What a rewrite must not do to a converted module: each test is a fault that optimizers of graphs
-have had. Exported with the rules, those that are off by default too, and compared with eager in
-value, dtype, shape and signs of zeros."""
+"""Exported modules with known faults of graph optimizers agree with eager.
+
+The export runs all rules, also those that are off by default; values, dtypes, shapes and signs
+of zeros are compared.
+"""
 
 from __future__ import annotations
 
@@ -11,37 +13,37 @@ import torch
 from .eager import check
 
 NAN, INF = float("nan"), float("inf")
-ODD = torch.tensor([0.0, -0.0, INF, -INF, NAN, 1.5, -2.0, 1e-40, 3e38])
-ROUGH = torch.tensor([1.00390625, 3.14159274, 1e-3, 70000.0, 1.0001, -2.0003, 1e-9])
+SPECIAL = torch.tensor([0.0, -0.0, INF, -INF, NAN, 1.5, -2.0, 1e-40, 3e38])
+INEXACT = torch.tensor([1.00390625, 3.14159274, 1e-3, 70000.0, 1.0001, -2.0003, 1e-9])
 
 
 # -- types --------------------------------------------------------------------------------------
 
 
 def test_casts_through_bfloat16_round() -> None:
-    """``Cast(bf16) -> Mul -> Cast(f32)`` is no Mul of float32."""
+    """`Cast(bf16) -> Mul -> Cast(f32)` differs from a Mul of float32."""
 
     def function(x: torch.Tensor) -> torch.Tensor:
         return (x.bfloat16() * x.bfloat16()).float()
 
-    assert not torch.equal(function(ROUGH), ROUGH * ROUGH)
-    check(function, ROUGH)
+    assert not torch.equal(function(INEXACT), INEXACT * INEXACT)
+    check(function, INEXACT)
 
 
 def test_casts_through_float16_round() -> None:
-    """There and back is not nothing: rounded, and infinite above 65504."""
-    check(lambda x: (x.half().float(), x.half().float() + 0.0), ROUGH)
+    """The round trip through float16 rounds, and overflows above 65504."""
+    check(lambda x: (x.half().float(), x.half().float() + 0.0), INEXACT)
 
 
 def test_a_chain_of_casts_rounds_twice() -> None:
-    """float32 to bfloat16 to float16 is not float32 to float16."""
+    """float32 to bfloat16 to float16 differs from float32 to float16."""
     x = torch.tensor([1.00390625, 1.001, 1e-6, 300.7, -5.4321])
     assert not torch.equal(x.bfloat16().half(), x.half())
     check(lambda x: (x.bfloat16().half(), x.half().bfloat16(), x.double().half()), x)
 
 
 def test_integers_that_were_narrowed_wrap() -> None:
-    """int64 to int32 and back keeps only the low 32 bits."""
+    """int64 to int32 and back preserves only the low 32 bits."""
     x = torch.tensor([1, -1, 2**31, 2**40 + 5, -(2**33) - 7])
     assert not torch.equal(x.int().long(), x)
     check(lambda x: (x.int().long(), x.int().long() + 1, x.to(torch.uint8).long()), x)
@@ -53,7 +55,7 @@ def test_integers_through_floats_lose_digits() -> None:
 
 
 def test_bool_of_a_number_is_one() -> None:
-    """float to bool to float is 0 or 1."""
+    """float to bool to float gives 0 or 1."""
     check(lambda x: (x.bool().float(), x.bool().long() * 3), torch.tensor([0.0, 0.3, -2.0, NAN]))
 
 
@@ -77,32 +79,32 @@ def test_one_and_zero_of_another_dtype_change_the_dtype() -> None:
 
 
 def test_adding_zero_makes_negative_zero_positive() -> None:
-    """``-0.0 + 0.0`` is ``0.0``; only ``x - 0.0`` and ``x + -0.0`` are x."""
-    check(lambda x: (x + 0.0, 0.0 + x, x - 0.0, 0.0 - x, x + -0.0, x * 1.0, x / 1.0), ODD)
+    """`-0.0 + 0.0` is `0.0`; only `x - 0.0` and `x + -0.0` equal x."""
+    check(lambda x: (x + 0.0, 0.0 + x, x - 0.0, 0.0 - x, x + -0.0, x * 1.0, x / 1.0), SPECIAL)
 
 
 def test_times_zero_is_not_zero() -> None:
-    """NaN for infinities and NaN, and a negative zero for negative numbers."""
-    check(lambda x: (x * 0.0, x - x, x * -1.0, x / x), ODD[:7])
+    """The product is NaN for infinities and NaN, and -0.0 for negative numbers."""
+    check(lambda x: (x * 0.0, x - x, x * -1.0, x / x), SPECIAL[:7])
 
 
 def test_minus_minus_keeps_the_sign_of_zero() -> None:
-    check(lambda x: (x.neg().neg(), torch.abs(-x), -(x * -1.0)), ODD)
+    check(lambda x: (x.neg().neg(), torch.abs(-x), -(x * -1.0)), SPECIAL)
 
 
 def test_power_one_and_two() -> None:
-    check(lambda x: (x**1, x**2, x**0.5, x**0), ODD[:7], tolerance=1e-7)
+    check(lambda x: (x**1, x**2, x**0.5, x**0), SPECIAL[:7], tolerance=1e-7)
 
 
 def test_division_by_a_constant_is_not_times_its_reciprocal() -> None:
-    """1/3 is rounded; halves are exact, unless the reciprocal is infinite."""
+    """1/3 is rounded; 1/2 is exact; the reciprocal of a denormal is infinite."""
     x = torch.arange(1, 2000, dtype=torch.float32)
     assert not torch.equal(x / 3, x * (1 / torch.tensor(3.0)))
     check(lambda x: (x / 3.0, x / 2.0, x / 10.0, x / 0.25, x / 1e-40), x)
 
 
 def test_integer_division_is_not_folded_like_that_of_reals() -> None:
-    """``x // 2 * 2`` is not x, ``x // 2 // 3`` is ``x // 6``."""
+    """`x // 2 * 2` differs from x, while `x // 2 // 3` equals `x // 6`."""
     x = torch.tensor([-7, -6, -1, 0, 1, 5, 7])
     check(lambda x: (x // 2 * 2, x // 2 // 3, (x * 2) // 2, x % 4 % 2, x * 2 // 4), x)
 
@@ -113,7 +115,7 @@ def test_products_of_large_integers_wrap() -> None:
 
 
 def test_reassociation_does_not_lose_infinities() -> None:
-    """``x * 1e30 * 1e30 * 1e-30`` overflows; so does the product of the constants."""
+    """`x * 1e30 * 1e30 * 1e-30` overflows, and so does the product of the constants."""
     x = torch.tensor([1.0, 1e-20, 0.0, -1.0])
     check(lambda x: (x * 1e30 * 1e30, x * 1e30 * 1e30 * 1e-30, x * 1e-30 * 1e-30), x, signs=False)
 
@@ -122,7 +124,7 @@ def test_reassociation_does_not_lose_infinities() -> None:
 
 
 def test_chains_of_clips() -> None:
-    """Bounds in the wrong order give the upper one; two ranges without a common number too."""
+    """If the lower bound exceeds the upper bound, the result is the upper bound."""
     x = torch.tensor([-3.0, -0.5, 0.0, 0.5, 3.0, INF, -INF])
     check(
         lambda x: (
@@ -147,20 +149,20 @@ def test_maximum_and_minimum_chains() -> None:
 
 
 def test_where_does_not_read_the_other_branch() -> None:
-    """NaN that is not chosen does not matter; ``where(c, x, x)`` has the shape of both."""
+    """NaN in the other branch has no effect; `where(c, x, x)` broadcasts both shapes."""
     condition = torch.tensor([[True], [False], [True]])
     check(
         lambda c, x: (
             torch.where(c, x, 0.0), torch.where(c, x, x), torch.where(c, 1.0, 0.0) * x,
             torch.where(torch.isnan(x), 0.0, x), torch.where(~c, x, 1.0),
         ),
-        condition, ODD[:7], signs=False,  # ONNX Runtime's Where loses some of them
+        condition, SPECIAL[:7], signs=False,  # ONNX Runtime's Where loses some signs
     )  # fmt: skip
 
 
 def test_comparisons_of_nan_are_not_negated() -> None:
-    """``not (x < y)`` is not ``x >= y``."""
-    x, y = ODD[:7], torch.tensor([NAN, 0.0, INF, NAN, NAN, 1.0, -2.0])
+    """`not (x < y)` differs from `x >= y`."""
+    x, y = SPECIAL[:7], torch.tensor([NAN, 0.0, INF, NAN, NAN, 1.0, -2.0])
     check(lambda x, y: (~(x < y), x >= y, ~(x == y), x != y, ~(x > y), x == x, ~~(x <= y)), x, y)
 
 
@@ -173,14 +175,14 @@ def test_boolean_algebra() -> None:
 
 
 def test_even_part_of_a_length() -> None:
-    """``2 * (n // 2)`` is not n: a length of 7 gives 6."""
+    """`2 * (n // 2)` differs from n: a length of 7 gives 6."""
 
     def function(x: torch.Tensor) -> Any:
         n = x.shape[0]
         return x[: 2 * (n // 2)], x[: n // 2 * 2].reshape(-1, 2), x[: n - n % 3]
 
-    other = [(torch.randn(length, 2),) for length in (7, 8, 9, 13)]
-    check(function, torch.randn(7, 2), more=other)
+    other_calls = [(torch.randn(length, 2),) for length in (7, 8, 9, 13)]
+    check(function, torch.randn(7, 2), more=other_calls)
 
 
 def test_sizes_computed_from_sizes() -> None:
@@ -192,8 +194,8 @@ def test_sizes_computed_from_sizes() -> None:
             x.expand(m, n, 2), torch.arange(n + m) // n, x.reshape(2, n), y.reshape(-1),
         )  # fmt: skip
 
-    sizes = [(torch.randn(n, 2), torch.randn(m, 2)) for n, m in ((2, 7), (6, 3), (5, 4))]
-    check(function, torch.randn(4, 2), torch.randn(3, 2), more=sizes)
+    other_calls = [(torch.randn(n, 2), torch.randn(m, 2)) for n, m in ((2, 7), (6, 3), (5, 4))]
+    check(function, torch.randn(4, 2), torch.randn(3, 2), more=other_calls)
 
 
 def test_transposes_that_move_only_sizes_of_one() -> None:
@@ -224,14 +226,14 @@ def test_reshapes_one_after_another() -> None:
 
 
 def test_reshapes_of_empty_tensors() -> None:
-    """A 0 in a shape is a size here, not "as it was"."""
+    """A 0 in a torch shape is a size, not a copied dimension."""
     x = torch.randn(0, 3)
     check(lambda x: (x.reshape(3, 0), x.reshape(0, 1, 3), x.reshape(2, 0).reshape(0, 5)), x)
     check(lambda x: (x[:0].reshape(0, 4), x[:0].reshape(4, 0).reshape(0)), torch.randn(2, 2))
 
 
 def test_expand_that_adds_dimensions() -> None:
-    """Expand to its own sizes is nothing; with another rank it is not."""
+    """Expand to the same shape is the identity, but not with another rank."""
     x = torch.randn(3, 1)
     check(
         lambda x: (
@@ -272,5 +274,5 @@ def test_slices_of_slices() -> None:
 
 def test_gathers_with_negative_places() -> None:
     x = torch.randn(4, 3)
-    places = torch.tensor([-1, 0, -4, 2])
-    check(lambda x, i: (x[i], x[-1], x[i][1], x[:, -1], x[i, -1], x[-2:][0], x[i][i]), x, places)
+    indices = torch.tensor([-1, 0, -4, 2])
+    check(lambda x, i: (x[i], x[-1], x[i][1], x[:, -1], x[i, -1], x[-2:][0], x[i][i]), x, indices)

@@ -1,5 +1,4 @@
-"""What a rewrite must not do to the parts of networks: parts that are nearly those that an operator
-computes whole."""
+"""Rewrites preserve network parts that resemble the pattern of a fused operator."""
 
 from __future__ import annotations
 
@@ -31,12 +30,12 @@ def test_softmax_along_each_axis(opset: int) -> None:
 
 
 def test_hand_written_softmax() -> None:
-    """Without the subtraction of the maximum, exp overflows; a rule must not repair that."""
+    """Without the subtraction of the maximum, exp overflows; a rule must preserve that."""
     x = torch.tensor([[0.0, 1.0, 2.0], [100.0, 0.0, 0.0], [-INF, 0.0, 0.0]])
 
     def function(x: torch.Tensor) -> Any:
-        raised = x.exp()
-        return raised / raised.sum(-1, keepdim=True), raised / raised.sum(0, keepdim=True)
+        exp_x = x.exp()
+        return exp_x / exp_x.sum(-1, keepdim=True), exp_x / exp_x.sum(0, keepdim=True)
 
     assert torch.isnan(function(x)[0]).any()
     check(function, x, tolerance=1e-6)
@@ -53,13 +52,13 @@ def test_dropout_is_gone_when_the_model_is_evaluated() -> None:
 
 
 def test_linear_layers_with_odd_biases() -> None:
-    """A bias that is no row of the product is added as torch adds it."""
+    """A bias that is not a row vector is added as in torch."""
     x, w = torch.randn(2, 3), torch.randn(3, 4)
-    row, column, whole = torch.randn(4), torch.randn(2, 1), torch.randn(2, 4)
+    row, column, matrix = torch.randn(4), torch.randn(2, 1), torch.randn(2, 4)
     cube, scalar = torch.randn(2, 2, 4), torch.tensor(0.5)
     check(
         lambda x: (
-            x @ w + row, x @ w + column, x @ w + whole, x @ w + cube, x @ w + scalar,
+            x @ w + row, x @ w + column, x @ w + matrix, x @ w + cube, x @ w + scalar,
             2.0 * (x @ w) + row, x @ w * 0.5, (x.unsqueeze(0) @ w + row).squeeze(0), row - x @ w,
             x[0] @ w + row, (w.t() @ x.t()).t(), x @ w - row,
         ),
@@ -76,19 +75,19 @@ def test_integer_matrix_products_have_no_gemm() -> None:
 @pytest.mark.parametrize("shape", [(2, 4), (2, 3, 4)])
 @pytest.mark.parametrize("opset", [18, 26])
 def test_normalisation_by_hand(shape: tuple[int, ...], opset: int) -> None:
-    """Over the last axis, over another one, with the unbiased variance, without eps."""
+    """Normalize over different axes, with the unbiased variance, and without eps."""
     weight, bias = torch.randn(4), torch.randn(4)
 
     def function(x: torch.Tensor) -> Any:
         mean = x.mean(-1, keepdim=True)
         centred = x - mean
         variance = centred.pow(2).mean(-1, keepdim=True)
-        other = x - x.mean(0, keepdim=True)
+        other_axis = x - x.mean(0, keepdim=True)
         return (
             centred / (variance + 1e-5).sqrt() * weight + bias,
             centred / variance.sqrt(),
             centred / (x.var(-1, keepdim=True) + 1e-5).sqrt() * weight + bias,
-            other / (other.pow(2).mean(0, keepdim=True) + 1e-5).sqrt() * weight + bias,
+            other_axis / (other_axis.pow(2).mean(0, keepdim=True) + 1e-5).sqrt() * weight + bias,
             centred / (variance + 1e-5).sqrt() * weight + bias + mean,
             x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * weight,
         )  # fmt: skip
@@ -98,7 +97,7 @@ def test_normalisation_by_hand(shape: tuple[int, ...], opset: int) -> None:
 
 @pytest.mark.parametrize("opset", [18, 26])
 def test_activations_by_hand(opset: int) -> None:
-    """Constants that are nearly those of a known activation make another function."""
+    """Constants close to those of a known activation must not match it."""
 
     def function(x: torch.Tensor) -> Any:
         return (
@@ -114,19 +113,19 @@ def test_activations_by_hand(opset: int) -> None:
 
 
 def test_attention_by_hand() -> None:
-    """Scale before or after the product, masks of each rank, keys transposed or not."""
+    """Vary the place of the scale, the rank of the mask and the key layout."""
     q, k, v = (torch.randn(1, 2, 3, 4) for _ in range(3))
-    mask, flags = torch.randn(3, 3), torch.tensor([[True, False, True]] * 3)
+    mask, bool_mask = torch.randn(3, 3), torch.tensor([[True, False, True]] * 3)
 
     def function(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Any:
         scores = q @ k.transpose(-1, -2) * 0.5
         return (
             scores.softmax(-1) @ v, (scores + mask).softmax(-1) @ v,
             (q * 0.5 @ k.mT / 3).softmax(-1) @ v,
-            torch.where(flags, scores, -INF).softmax(-1) @ v,
+            torch.where(bool_mask, scores, -INF).softmax(-1) @ v,
             (scores.softmax(-2) @ v).transpose(1, 2),
-            scores.masked_fill(~flags, -1e9).softmax(-1) @ v, (q @ k.mT).softmax(-1),
+            scores.masked_fill(~bool_mask, -1e9).softmax(-1) @ v, (q @ k.mT).softmax(-1),
         )  # fmt: skip
 
-    more = [tuple(torch.randn(1, 2, 3, 4) for _ in range(3))]
-    check(function, q, k, v, more=more, tolerance=5e-6, signs=False)
+    other_calls = [tuple(torch.randn(1, 2, 3, 4) for _ in range(3))]
+    check(function, q, k, v, more=other_calls, tolerance=5e-6, signs=False)

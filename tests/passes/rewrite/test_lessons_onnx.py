@@ -1,6 +1,8 @@
-"""What a rewrite must not do to nodes that torch does not make, or not so: each graph holds what
-looks like a pattern and is not quite it. Rewritten with the rules, those that are off by default
-too, and compared with what it was in value, dtype, shape and signs of zeros."""
+"""Rewrites preserve graphs that torch does not produce and that resemble a pattern.
+
+Each graph is rewritten, also with the rules that are off by default, and compared in values,
+dtypes, shapes and signs of zeros.
+"""
 
 from __future__ import annotations
 
@@ -34,60 +36,61 @@ from ortable.passes.rewrite.engine import rewrite_graph
 from .lessons import F16, F32, GRAPHS, ROUNDED, W, X, f
 
 
-def graph_of(
+def make_graph(
     inputs: dict[str, str], make: Callable[[Any], Any], opset: int, target: str | None
 ) -> GraphBuilder:
-    """The graph that ``make`` builds of ``builder.op``; all its results are outputs."""
+    """Return the graph that `make` builds with `builder.op`; all its results are outputs."""
     builder = GraphBuilder(opset, target=target)
     for name, text in inputs.items():
-        found = parse_operand(text)
-        assert found is not None
-        dtype = dtypes.from_torch(getattr(torch, found.sample.dtype))
-        builder.make_tensor_input(name, dtype, symbolic_shape(found.sample, found.symbols))
-    made = make(builder.op)
-    for name in made if isinstance(made, (tuple, list)) else [made]:
+        operand = parse_operand(text)
+        assert operand is not None
+        dtype = dtypes.from_torch(getattr(torch, operand.sample.dtype))
+        builder.make_tensor_input(name, dtype, symbolic_shape(operand.sample, operand.symbols))
+    results = make(builder.op)
+    for name in results if isinstance(results, (tuple, list)) else [results]:
         builder.make_tensor_output(name)
     return builder
 
 
-def keeps(
+def check_rules_preserve(
     inputs: dict[str, str],
     make: Callable[[Any], Any],
     opset: int = 18,
     tolerance: float = 0.0,
     signs: bool = True,
 ) -> None:
-    """Nothing that the graph says or computes is changed by the rules."""
+    """Assert that the rules change neither declarations nor results."""
     samples = {name: parse_operand(text) for name, text in inputs.items()}
-    symbols = {k: v for found in samples.values() if found for k, v in found.symbols.items()}
+    symbols = {k: v for sample in samples.values() if sample for k, v in sample.symbols.items()}
     for names, target in (("default", None), ("all", None), ("all", "onnxruntime")):
-        builder = graph_of(inputs, make, opset, target)
-        before = make_checked_model(builder)
+        builder = make_graph(inputs, make, opset, target)
+        original = make_checked_model(builder)
         outputs = copy_declarations(builder.outputs)
         rewrite_graph(builder, rule_selection.select_rules(names))
         builder.remove_unused()
         check_same_declarations(outputs, copy_declarations(builder.outputs))
-        old, new = ModelRunner(before), ModelRunner(make_checked_model(builder))
+        run_before, run_after = ModelRunner(original), ModelRunner(make_checked_model(builder))
         generator = torch.Generator().manual_seed(0)
         for sizes in list_sizes(symbols):
             for special in (False, True, True):
                 feeds = {
                     name: draw_tensor(
-                        found.sample,
-                        concrete_shape(found.sample, sizes),
+                        operand.sample,
+                        concrete_shape(operand.sample, sizes),
                         generator,
-                        special and is_free(found.sample),
+                        special and is_free(operand.sample),
                     )
-                    for name, found in samples.items()
-                    if found is not None
+                    for name, operand in samples.items()
+                    if operand is not None
                 }
-                what = f", rules {names}, target {target}, {sizes or 'static'}"
-                check_same_values(old(feeds), new(feeds), tolerance, signs, what)
+                context = f", rules {names}, target {target}, {sizes or 'static'}"
+                check_same_values(run_before(feeds), run_after(feeds), tolerance, signs, context)
 
 
-def operators(inputs: dict[str, str], make: Callable[[Any], Any], names: str = "all") -> list[str]:
-    """Operators after the rules."""
-    builder = graph_of(inputs, make, 18, None)
+def list_operators(
+    inputs: dict[str, str], make: Callable[[Any], Any], names: str = "all"
+) -> list[str]:
+    builder = make_graph(inputs, make, 18, None)
     rewrite_graph(builder, rule_selection.select_rules(names))
     builder.remove_unused()
     return [node.op_type for node in builder.nodes]
@@ -97,53 +100,53 @@ def operators(inputs: dict[str, str], make: Callable[[Any], Any], names: str = "
 def test_results_are_exactly_what_they_were(name: str) -> None:
     inputs, make = GRAPHS[name]
     for opset in (18, 26):
-        # ONNX Runtime's Where loses the sign of a zero, which a result that is passed on keeps
-        keeps(inputs, make, opset, signs=name != "choices")
+        # ONNX Runtime's Where loses the sign of a zero; the replacement by its input keeps it
+        check_rules_preserve(inputs, make, opset, signs=name != "choices")
 
 
 @pytest.mark.parametrize("name", list(ROUNDED))
 def test_results_are_what_they_were_but_for_rounding(name: str) -> None:
     inputs, make = ROUNDED[name]
     for opset in (18, 26):
-        keeps(inputs, make, opset, tolerance=2e-6, signs=False)
+        check_rules_preserve(inputs, make, opset, tolerance=2e-6, signs=False)
 
 
 def test_normalisation_in_training_uses_the_batch() -> None:
-    """Its mean and variance are those of the input, not the ones that are given."""
+    """Training uses the mean and variance of the batch instead of the stored statistics."""
 
     def make(op: Any) -> Any:
-        numbers = [np.arange(1, 5, dtype=np.float32)] * 4
+        parameters = [np.arange(1, 5, dtype=np.float32)] * 4
         conv = op.Conv("x", W)
-        return op.BatchNormalization(conv, *numbers, training_mode=1, outputs=3)
+        return op.BatchNormalization(conv, *parameters, training_mode=1, outputs=3)
 
-    keeps({"x": "f32[1,2,4,4]"}, make, tolerance=1e-5, signs=False)
+    check_rules_preserve({"x": "f32[1,2,4,4]"}, make, tolerance=1e-5, signs=False)
 
 
 def test_two_roundings_are_not_one() -> None:
-    """float64 to float32 to float16 rounds twice: the Cast in the middle stays."""
+    """float64 to float32 to float16 rounds twice, so the inner Cast stays."""
     value = np.array([1 + 2.0**-11 + 2.0**-40, 1 + 3 * 2.0**-11 - 2.0**-40])
     assert (value.astype(np.float32).astype(np.float16) != value.astype(np.float16)).any()
 
     def make(op: Any) -> Any:
         return op.Cast(op.Cast("x", to=F32), to=F16)
 
-    assert operators({"x": "f64[3]"}, make) == ["Cast", "Cast"]
+    assert list_operators({"x": "f64[3]"}, make) == ["Cast", "Cast"]
 
 
 @pytest.mark.parametrize("ratio", [None, 0.5])
 def test_dropout(ratio: float | None) -> None:
-    """Without training it copies its input, and its mask is True; with training it draws."""
+    """Inference copies the input and returns a mask of True; training is random and stays."""
 
-    def still(op: Any) -> Any:
-        more = [] if ratio is None else [f(ratio)]
-        return [*op.Dropout("x", *more, outputs=2), op.Dropout("x", *more)]
+    def make_inference(op: Any) -> Any:
+        ratio_inputs = [] if ratio is None else [f(ratio)]
+        return [*op.Dropout("x", *ratio_inputs, outputs=2), op.Dropout("x", *ratio_inputs)]
 
-    keeps(X, still)
+    check_rules_preserve(X, make_inference)
 
-    def draws(op: Any) -> Any:
+    def make_training(op: Any) -> Any:
         return op.Dropout("x", f(0.5), np.array(True))
 
-    assert operators(X, draws) == ["Dropout"]
+    assert list_operators(X, make_training) == ["Dropout"]
 
 
 def test_random_numbers_are_not_merged_or_moved() -> None:
@@ -153,18 +156,18 @@ def test_random_numbers_are_not_merged_or_moved() -> None:
             op.RandomUniformLike("x"),
         ]
 
-    found = operators(X, make)
-    assert sorted(found) == ["Add", "RandomNormalLike", "RandomNormalLike", "RandomUniformLike"]
+    op_types = list_operators(X, make)
+    assert sorted(op_types) == ["Add", "RandomNormalLike", "RandomNormalLike", "RandomUniformLike"]
 
 
 def test_a_branch_that_is_never_taken_keeps_the_names() -> None:
-    """An If on a constant may go, the output's name may not."""
+    """A constant If may be removed, but the name of its output stays."""
     builder = GraphBuilder(18)
     builder.make_tensor_input("x", F32, (3,))
-    first, second = builder.subgraph("then"), builder.subgraph("else")
-    first.make_tensor_output(first.op.Neg(first.op.Neg("x")))
-    second.make_tensor_output(second.op.Abs("x"))
-    builder.op.If(np.array(True), then_branch=first, else_branch=second, outputs=["y"])
+    then_branch, else_branch = builder.subgraph("then"), builder.subgraph("else")
+    then_branch.make_tensor_output(then_branch.op.Neg(then_branch.op.Neg("x")))
+    else_branch.make_tensor_output(else_branch.op.Abs("x"))
+    builder.op.If(np.array(True), then_branch=then_branch, else_branch=else_branch, outputs=["y"])
     builder.set_type("y", F32)
     builder.set_shape("y", (3,))
     builder.make_tensor_output("y")

@@ -1,4 +1,4 @@
-"""ONNX Runtime's rules on models that people run: they fire, and the values are torch's."""
+"""ONNX Runtime's rules fire on common models and preserve torch's results."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from torch.nn import functional as F
 import ortable
 from benchmarks.models.inference import build
 
-RULES = ["default", "ort_attention"]  # the one without a mask is off by default
-# what the attention of each model of the set becomes at an opset with Attention
+RULES = ["default", "ort_attention"]  # the rule for attention without a mask is off by default
+# the rule that rewrites the attention of each model at an opset with Attention
 ATTENTION = {
     "bert": "ort_attention_masked",
     "gpt2": "ort_attention_causal",
@@ -25,8 +25,8 @@ ATTENTION = {
 }
 
 
-def converted(module: Any, args: tuple[Any, ...], opset: int = 24, **options: Any) -> Any:
-    """The model for ONNX Runtime, and its builder."""
+def convert_for_runtime(module: Any, args: tuple[Any, ...], opset: int = 24, **options: Any) -> Any:
+    """Return the model for ONNX Runtime and its builder."""
     return ortable.to_onnx(
         module,
         args,
@@ -37,29 +37,29 @@ def converted(module: Any, args: tuple[Any, ...], opset: int = 24, **options: An
     )
 
 
-def same_as_torch(module: Any, args: tuple[Any, ...], model: Any) -> None:
-    """The model computes what the module does, at a session with all of the optimizations."""
+def check_same_as_torch(module: Any, args: tuple[Any, ...], model: Any) -> None:
+    """Compare the module with a session that has all graph optimizations."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
-    names = [each.name for each in session.get_inputs()]
-    found = session.run(None, {n: x.numpy() for n, x in zip(names, args, strict=True)})[0]
+    names = [info.name for info in session.get_inputs()]
+    result = session.run(None, {n: x.numpy() for n, x in zip(names, args, strict=True)})[0]
     with torch.no_grad():
-        wanted = module(*args).numpy()
-    assert not np.isnan(wanted).any()
-    assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()
+        expected = module(*args).numpy()
+    assert not np.isnan(expected).any()
+    assert np.abs(result - expected).max() <= 1e-5 * np.abs(expected).max()
 
 
 @pytest.mark.alternates("opset")
 @pytest.mark.parametrize("opset", [18, 24])
 @pytest.mark.parametrize("name", [*ATTENTION, "llama"])
 def test_models(name: str, opset: int) -> None:
-    """Attention becomes one node where its operator is there; values are those of torch."""
+    """Attention becomes one node if the opset has the operator; results equal torch's."""
     module, args = build(name, small=True)
-    model, builder = converted(module, args, opset)
-    same_as_torch(module, args, model)
+    model, builder = convert_for_runtime(module, args, opset)
+    check_same_as_torch(module, args, model)
     counts = builder.record.rewrites.counts()
     if opset >= 23 and name in ATTENTION:
         assert counts[ATTENTION[name]] > 0
@@ -67,17 +67,17 @@ def test_models(name: str, opset: int) -> None:
 
 
 def test_padded_sequence_without_a_token() -> None:
-    """Rows that see no key are 0, as in torch, without a Where."""
+    """Rows without a visible key are 0, as in torch, without a Where."""
     module, (ids, mask) = build("bert", small=True)
     mask[0, 5:] = 0
     mask[1] = 0
-    model, builder = converted(module, (ids, mask))
-    same_as_torch(module, (ids, mask), model)
+    model, builder = convert_for_runtime(module, (ids, mask))
+    check_same_as_torch(module, (ids, mask), model)
     assert builder.record.rewrites.counts()["ort_attention_masked"] == 2
 
 
 class Rotated(torch.nn.Module):
-    """Causal attention of grouped heads that are turned by their places, as Llama has it."""
+    """Causal grouped-query attention with rotary embeddings, as in Llama."""
 
     def __init__(self, heads: int = 4, groups: int = 2, width: int = 16, length: int = 6) -> None:
         super().__init__()
@@ -85,16 +85,16 @@ class Rotated(torch.nn.Module):
         self.q = torch.nn.Linear(32, heads * width, bias=False)
         self.k = torch.nn.Linear(32, groups * width, bias=False)
         self.v = torch.nn.Linear(32, groups * width, bias=False)
-        places = torch.arange(length)[:, None] / 10 ** (torch.arange(width // 2) / width)
-        angles = torch.cat([places, places], -1)
+        position_angles = torch.arange(length)[:, None] / 10 ** (torch.arange(width // 2) / width)
+        angles = torch.cat([position_angles, position_angles], -1)
         self.register_buffer("cos", angles.cos())
         self.register_buffer("sin", angles.sin())
 
-    def turned(self, x: torch.Tensor) -> torch.Tensor:
-        """Every pair of a half and the other half by its angle."""
+    def apply_rotary(self, x: torch.Tensor) -> torch.Tensor:
+        """Rotate each pair of elements of the two halves by its angle."""
         half = x.shape[-1] // 2
-        other = torch.cat([-x[..., half:], x[..., :half]], -1)
-        return x * self.cos + other * self.sin
+        swapped = torch.cat([-x[..., half:], x[..., :half]], -1)
+        return x * self.cos + swapped * self.sin
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[B, L, 32] -> [B, L, heads * width]."""
@@ -103,63 +103,63 @@ class Rotated(torch.nn.Module):
             layer(x).view(batch, length, -1, self.width).transpose(1, 2)
             for layer in (self.q, self.k, self.v)
         )
-        times = self.heads // self.groups
-        k, v = self.turned(k), v
+        repeats = self.heads // self.groups
+        k, v = self.apply_rotary(k), v
         k, v = (
-            each[:, :, None]
-            .expand(batch, self.groups, times, length, self.width)
+            tensor[:, :, None]
+            .expand(batch, self.groups, repeats, length, self.width)
             .reshape(batch, self.heads, length, self.width)
-            for each in (k, v)
+            for tensor in (k, v)
         )
-        found = F.scaled_dot_product_attention(self.turned(q), k, v, is_causal=True)
-        return found.transpose(1, 2).reshape(batch, length, -1)
+        output = F.scaled_dot_product_attention(self.apply_rotary(q), k, v, is_causal=True)
+        return output.transpose(1, 2).reshape(batch, length, -1)
 
 
 @pytest.mark.parametrize("opset", [18, 24])
 def test_rotary_attention_of_grouped_heads(opset: int) -> None:
-    """Angles, repeated heads and the mask all go into one GroupQueryAttention."""
+    """Angles, repeated heads and the mask are fused into one GroupQueryAttention."""
     torch.manual_seed(0)
     module, args = Rotated().eval(), (torch.randn(2, 6, 32),)
-    model, builder = converted(module, args, opset)
-    same_as_torch(module, args, model)
-    kinds = [node.key for node in builder.nodes]
-    assert kinds.count("com.microsoft::GroupQueryAttention") == 1
-    assert not {"Softmax", "Expand", "Where", "Slice"} & set(kinds)
+    model, builder = convert_for_runtime(module, args, opset)
+    check_same_as_torch(module, args, model)
+    op_keys = [node.key for node in builder.nodes]
+    assert op_keys.count("com.microsoft::GroupQueryAttention") == 1
+    assert not {"Softmax", "Expand", "Where", "Slice"} & set(op_keys)
 
 
 @pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("name", ["bert", "gpt2", "vit", "t5_encoder"])
 def test_backend(name: str) -> None:
-    """Graphs of torch.compile have the same attention, and its values."""
+    """Graphs of torch.compile have the same fused attention and equal results."""
     module, args = build(name, small=True)
-    kept: dict[str, Any] = {}
+    storage: dict[str, Any] = {}
     torch._dynamo.reset()
     with torch.no_grad():
         compiled = torch.compile(
-            module, backend="ortable", options={"storage": kept, "rewrites": RULES}
+            module, backend="ortable", options={"storage": storage, "rewrites": RULES}
         )
-        found, wanted = compiled(*args), module(*args)
-    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
-    fired = {rule for each in kept["instance"] for rule in each["rewrites"]}
-    assert any(rule.startswith("ort_attention") for rule in fired)
+        result, expected = compiled(*args), module(*args)
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
+    fired_rules = {rule_name for record in storage["instance"] for rule_name in record["rewrites"]}
+    assert any(rule_name.startswith("ort_attention") for rule_name in fired_rules)
 
 
 def test_dynamic_batch_and_length() -> None:
-    """Sizes that are not known are no reason to keep the scores."""
+    """The attention rule also fires for dynamic sizes."""
     module, args = build("bert", small=True)
     sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length", max=64)}
-    model, builder = converted(module, args, dynamic_shapes=((dict(sizes), dict(sizes)),))
+    model, builder = convert_for_runtime(module, args, dynamic_shapes=((dict(sizes), dict(sizes)),))
     assert builder.record.rewrites.counts()["ort_attention_masked"] == 2
     ids = torch.randint(0, 100, (3, 11))
-    for one in (args, (ids, torch.ones_like(ids))):
-        same_as_torch(module, one, model)
+    for inputs in (args, (ids, torch.ones_like(ids))):
+        check_same_as_torch(module, inputs, model)
 
 
 @pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama"])
 def test_linear_layers_as_convolutions(name: str) -> None:
-    """Rules that are off by default compute the same."""
+    """The rule `ort_pointwise`, which is off by default, preserves results."""
     module, args = build(name, small=True, batch=3)
-    model, builder = converted(module, args, rewrites=["default", "ort_pointwise"])
-    same_as_torch(module, args, model)
+    model, builder = convert_for_runtime(module, args, rewrites=["default", "ort_pointwise"])
+    check_same_as_torch(module, args, model)
     assert "Conv" in {node.op_type for node in builder.nodes}

@@ -15,46 +15,46 @@ from tests.passes.test_scanned_attention import check, delta, gated, gated_by_ke
 
 
 class Step(torch.nn.Module):
-    """Two places one after the other, as a model that writes token by token has them."""
+    """Two consecutive recurrence steps, as in token-by-token generation."""
 
     def __init__(self, step: Any) -> None:
         super().__init__()
         self.step = step
 
-    def forward(self, state: torch.Tensor, *given: torch.Tensor) -> Any:
-        state, first = self.step(state, *(each[:, :, 0] for each in given))
-        state, second = self.step(state, *(each[:, :, 1] for each in given))
-        return state, torch.stack([first, second], dim=2)
+    def forward(self, state: torch.Tensor, *inputs: torch.Tensor) -> Any:
+        state, first_output = self.step(state, *(tensor[:, :, 0] for tensor in inputs))
+        state, second_output = self.step(state, *(tensor[:, :, 1] for tensor in inputs))
+        return state, torch.stack([first_output, second_output], dim=2)
 
 
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("step", [gated, gated_by_key, delta, gated_delta])
 def test_a_step(step: Any, batch: int) -> None:
-    """Each place is one operator, whose state the next one takes."""
+    """Each step becomes one LinearAttention, whose final state is the input of the next."""
     args = rows(batch, 2)
     model, builder = ortable.to_onnx(
         Step(step), args, target="onnxruntime", target_opset=23, return_builder=True
     )
-    found = Counter(node.op_type for node in builder.nodes)
-    assert found["LinearAttention"] == 2
-    assert not {"MatMul", "ReduceSum"} & set(found)
+    op_counts = Counter(node.op_type for node in builder.nodes)
+    assert op_counts["LinearAttention"] == 2
+    assert not {"MatMul", "ReduceSum"} & set(op_counts)
     check(model, Step(step), args)
 
 
 class Window(torch.nn.Module):
-    """The same for one more place, after those that a model has kept."""
+    """One decoding step of a causal convolution, which keeps the last inputs as its state."""
 
     def __init__(self) -> None:
         super().__init__()
         self.conv = torch.nn.Conv1d(6, 6, 4, groups=6)
 
-    def forward(self, kept: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        places = torch.cat([kept, x], dim=-1)
-        return F.silu(self.conv(places)[..., -1:]), places[..., 1:]
+    def forward(self, state: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        window = torch.cat([state, x], dim=-1)
+        return F.silu(self.conv(window)[..., -1:]), window[..., 1:]
 
 
 def test_the_next_place_of_a_convolution() -> None:
-    """The place that is wanted is computed alone."""
+    """The decoding step becomes one node that computes only the last position."""
     args = torch.randn(3, 6, 4), torch.randn(3, 6, 1)
     module = Window()
     model, builder = ortable.to_onnx(module, args, target="onnxruntime", return_builder=True)
@@ -63,7 +63,7 @@ def test_the_next_place_of_a_convolution() -> None:
 
 
 class Causal(torch.nn.Module):
-    """A short causal convolution of each channel, as Mamba and Qwen3-Next have it."""
+    """A short causal convolution per channel, as in Mamba and Qwen3-Next."""
 
     def __init__(self, kernel: int) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class Causal(torch.nn.Module):
 @pytest.mark.parametrize("length", [1, 2, 9])
 @pytest.mark.parametrize("kernel", [2, 4])
 def test_causal_convolution(kernel: int, length: int) -> None:
-    """The places behind the last one are not computed; lengths below the kernel's, too."""
+    """Positions that the Slice discards are not computed, even below the kernel length."""
     batch = torch.export.Dim("b")
     module, x = Causal(kernel), torch.randn(2, 6, length)
     model, builder = ortable.to_onnx(
@@ -89,7 +89,7 @@ def test_causal_convolution(kernel: int, length: int) -> None:
 
 
 def test_causal_convolution_of_any_length() -> None:
-    """Of a length of 0 the whole convolution has places, the shorter one refuses it."""
+    """The Slice stays for a dynamic length: a length of 0 is valid only for the padded Conv."""
     shapes = ({2: torch.export.Dim("n")},)
     _, builder = ortable.to_onnx(
         Causal(4), (torch.randn(2, 6, 5),), dynamic_shapes=shapes, return_builder=True
@@ -98,8 +98,7 @@ def test_causal_convolution_of_any_length() -> None:
 
 
 def test_mamba() -> None:
-    """Its convolutions, which read no place behind the last one; its states, whose values are
-    single numbers, stay as they are."""
+    """The convolutions are rewritten; states with values of width one stay as they are."""
     args, kwargs = ARCHITECTURES["mamba"].call()
     program = torch.export.export(build_architecture("mamba"), args, kwargs, strict=False)
     _, builder = ortable.to_onnx(program, target="onnxruntime", return_builder=True)

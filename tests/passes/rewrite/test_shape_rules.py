@@ -1,5 +1,4 @@
-"""Rules about shapes: what their words prove for all values of the symbols, and graphs that keep
-working at sizes of 1 and 0."""
+"""Rules about shapes: proofs for all values of the symbols, and graphs at sizes of 1 and 0."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ N, M = dims.make_symbol("n"), dims.make_symbol("m")
 SHAPES = ["none", "reshape", "transpose", "slice", "concat", "gather", "expand", "dims"]
 
 
-def graph_of(**shapes: tuple[Any, ...]) -> GraphBuilder:
+def make_graph(**shapes: tuple[Any, ...]) -> GraphBuilder:
     builder = GraphBuilder(18)
     for name, shape in shapes.items():
         builder.make_tensor_input(name, dtypes.float32, shape)
@@ -28,7 +27,7 @@ def graph_of(**shapes: tuple[Any, ...]) -> GraphBuilder:
 
 
 def test_sizes_side_by_side_are_a_run_and_indices_beyond_the_axes_are_none() -> None:
-    graph = graph_of(x=(N, 3, M, 5))
+    graph = make_graph(x=(N, 3, M, 5))
     assert shapes.shape_run(graph, "x", 0, None, [1, 2]) == [1, 3]
     assert shapes.shape_run(graph, "x", 1, None, [-1]) == [3, 4]
     assert shapes.shape_run(graph, "x", 1, 3, [0, 1]) == [1, 3]
@@ -38,7 +37,7 @@ def test_sizes_side_by_side_are_a_run_and_indices_beyond_the_axes_are_none() -> 
 
 
 def test_heads_share_keys_where_their_number_is_a_multiple() -> None:
-    graph = graph_of(q=(N, 6, 4, 8), three=(N, 3, 4, 8), four=(N, 4, 4, 8), other=(M, 3, 4, 8))
+    graph = make_graph(q=(N, 6, 4, 8), three=(N, 3, 4, 8), four=(N, 4, 4, 8), other=(M, 3, 4, 8))
     assert attention.head_groups(graph, "q", "three") == 2
     assert attention.head_groups(graph, "q", "q") == 1
     for keys in ("four", "other"):
@@ -49,7 +48,7 @@ def ops(builder: GraphBuilder) -> list[str]:
     return [node.op_type for node in builder.nodes]
 
 
-def rewritten(builder: GraphBuilder) -> None:
+def apply_rules(builder: GraphBuilder) -> None:
     rewrite_graph(builder, rule_selection.select_rules(SHAPES))
     builder.remove_unused()
 
@@ -58,11 +57,8 @@ def ints(builder: GraphBuilder, *values: int) -> str:
     return builder.make_initializer("", np.array(values, dtype=np.int64))
 
 
-# -- views ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
-    ("before", "after", "way"),
+    ("before", "after", "view"),
     [
         ((N, 12), (N, 12), ("Identity", [], None)),
         ((N, 12), (N, 3, 4), ("Reshape", [-1, 3, 4], None)),
@@ -75,38 +71,38 @@ def ints(builder: GraphBuilder, *values: int) -> str:
     ],
     ids=str,
 )
-def test_a_view_that_needs_no_sizes_at_run_time(before, after, way) -> None:
-    graph = graph_of(x=before, y=after)
-    assert views.view_to(graph, "x", graph.get_shape("y")) == way
+def test_a_view_that_needs_no_sizes_at_run_time(before, after, view) -> None:
+    graph = make_graph(x=before, y=after)
+    assert views.view_to(graph, "x", graph.get_shape("y")) == view
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ((N, M), (M, N)),  # neither is at its place
+        ((N, M), (M, N)),  # neither size stays in its position
         ((N, 4, M), (N, 2, 2, M)),  # n may be 0, and then -1 is not m
-        ((N, M, 0), (N, 0, M)),  # a 0 that is empty beside one that copies
+        ((N, M, 0), (N, 0, M)),  # 0 would mean both an empty axis and a copied size
     ],
     ids=str,
 )
 def test_a_view_that_needs_sizes_at_run_time(before, after) -> None:
-    graph = graph_of(x=before, y=after)
+    graph = make_graph(x=before, y=after)
     assert views.view_to(graph, "x", graph.get_shape("y")) is None
 
 
 def test_a_size_of_one_or_more_may_stand_beside_a_hole() -> None:
     batch = dims.make_symbol("batch", 1)
-    graph = graph_of(x=(batch, 4, M), y=(batch, 2, 2, M))
+    graph = make_graph(x=(batch, 4, M), y=(batch, 2, 2, M))
     assert views.view_to(graph, "x", graph.get_shape("y")) == ("Reshape", [0, 2, 2, -1], None)
 
 
 def test_half_of_a_size_twice_is_not_the_size() -> None:
-    twice = 2 * (N // 2)
-    graph = graph_of(x=(N,), y=(twice,))
+    even_size = 2 * (N // 2)
+    graph = make_graph(x=(N,), y=(even_size,))
     assert views.view_to(graph, "x", graph.get_shape("y")) != ("Identity", [], None)
-    found = graph.op.Slice("x", ints(graph, 0), graph.dim_as_vector(twice), ints(graph, 0))
-    graph.make_tensor_output(graph.op.Neg(found))
-    rewritten(graph)
+    sliced = graph.op.Slice("x", ints(graph, 0), graph.dim_as_vector(even_size), ints(graph, 0))
+    graph.make_tensor_output(graph.op.Neg(sliced))
+    apply_rules(graph)
     assert "Slice" in ops(graph)
     assert ModelRunner(make_checked_model(graph))({"x": torch.ones(7), "y": torch.ones(6)})[
         0
@@ -114,7 +110,7 @@ def test_half_of_a_size_twice_is_not_the_size() -> None:
 
 
 def test_targets_that_may_copy() -> None:
-    graph = graph_of(x=(N, M))
+    graph = make_graph(x=(N, M))
     copies = views.may_copy_dims
     assert not copies(graph, ints(graph, 2, -1), 0)
     assert copies(graph, ints(graph, 0, 2), 0)
@@ -123,26 +119,23 @@ def test_targets_that_may_copy() -> None:
     assert not copies(graph, graph.op.Shape("x"), 1)
 
 
-# -- slices ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("size", [0, 1, 2, 5, 9])
 def test_spans_inside_spans_are_what_python_cuts(size: int) -> None:
-    """On a known axis, and on a dynamic one wherever the word knows an answer."""
+    """Compare with Python's slices, on static axes and on dynamic ones with a known answer."""
     row = list(range(size))
     last = slices._LAST
-    answers = 0
+    dynamic_count = 0
     for first in ((0, last), (1, last), (2, 4), (0, -1), (1, -2), (-3, last), (-3, -1)):
         for second in ((0, 2), (1, last), (0, -1), (-2, last), (3, 1)):
-            one, two = slices.Span(*first), slices.Span(*second)
-            wanted = row[slice(*first)][slice(*second)]
-            both = slices._compose_spans(one, two, size)
-            assert both is not None and row[slice(*both)] == wanted
-            dynamic = slices._compose_spans(one, two, N)
+            outer, inner = slices.Span(*first), slices.Span(*second)
+            expected = row[slice(*first)][slice(*second)]
+            composed = slices._compose_spans(outer, inner, size)
+            assert composed is not None and row[slice(*composed)] == expected
+            dynamic = slices._compose_spans(outer, inner, N)
             if dynamic is not None:
-                assert row[slice(*dynamic)] == wanted, (first, second)
-                answers += 1
-    assert answers > 8
+                assert row[slice(*dynamic)] == expected, (first, second)
+                dynamic_count += 1
+    assert dynamic_count > 8
 
 
 def test_bounds_that_may_lie_outside_a_dynamic_axis_are_not_known() -> None:
@@ -157,39 +150,33 @@ def test_bounds_that_may_lie_outside_a_dynamic_axis_are_not_known() -> None:
 
 
 def test_one_place_is_not_taken_where_there_may_be_none() -> None:
-    """Slice clamps, Gather refuses."""
-    graph = graph_of(x=(N, 2))
-    found = graph.op.Slice("x", ints(graph, 0), ints(graph, 1), ints(graph, 0))
-    graph.set_shape(found, (1, 2))
-    graph.make_tensor_output(graph.op.Squeeze(found, ints(graph, 0)))
-    rewritten(graph)
+    """Slice clamps its bounds, while Gather rejects an index out of range."""
+    graph = make_graph(x=(N, 2))
+    sliced = graph.op.Slice("x", ints(graph, 0), ints(graph, 1), ints(graph, 0))
+    graph.set_shape(sliced, (1, 2))
+    graph.make_tensor_output(graph.op.Squeeze(sliced, ints(graph, 0)))
+    apply_rules(graph)
     assert ops(graph) == ["Slice", "Squeeze"]
 
 
-# -- sizes ----------------------------------------------------------------------------------------
-
-
 def test_broadcasting_is_proved_not_assumed() -> None:
-    gives = shapes._broadcast_gives
-    assert gives([(1, 3), (N, 1)], (N, 3))
-    assert not gives([(1, 3), (M, 1)], (N, 3))  # m is n, or 1
-    assert not gives([(3,), (3,)], (1, 3))
-    assert not gives([(1, 3)], (N, 3))
+    broadcast_gives = shapes._broadcast_gives
+    assert broadcast_gives([(1, 3), (N, 1)], (N, 3))
+    assert not broadcast_gives([(1, 3), (M, 1)], (N, 3))  # m may be n or 1
+    assert not broadcast_gives([(3,), (3,)], (1, 3))
+    assert not broadcast_gives([(1, 3)], (N, 3))
 
 
 def test_numbers_that_wrap_around_are_no_sizes() -> None:
-    graph = graph_of(x=(2**20, 2**20))
+    graph = make_graph(x=(2**20, 2**20))
     size = graph.op.Cast(graph.op.Shape("x", start=0, end=1), to=dtypes.int32)
     graph.make_tensor_output(graph.op.Mul(size, size))
-    rewritten(graph)
+    apply_rules(graph)
     assert ops(graph) == ["Mul"]  # the square is 2**40, which is no int32; 2**20 is a constant
 
 
-# -- graphs ---------------------------------------------------------------------------------------
-
-
-def heads(builder: GraphBuilder) -> None:
-    """Rows through a Gemm, heads apart and together, as attention of GPT-2 does it."""
+def add_attention_heads(builder: GraphBuilder) -> None:
+    """Add a Gemm over rows, then split and merge heads, as in the attention of GPT-2."""
     shape = builder.op.Shape("x", start=0, end=2)
     rows = builder.op.Reshape("x", ints(builder, -1, 4))
     weight = builder.make_initializer("w", np.arange(24, dtype=np.float32).reshape(4, 6))
@@ -197,24 +184,24 @@ def heads(builder: GraphBuilder) -> None:
     product = builder.op.Gemm(rows, weight, bias)
     target = builder.op.Concat(shape, ints(builder, 6), axis=0)
     linear = builder.op.Reshape(product, target, allowzero=1)
-    apart = builder.op.Concat(shape, ints(builder, 2, 3), axis=0)
-    turned = builder.op.Transpose(builder.op.Reshape(linear, apart, allowzero=1), perm=[0, 2, 1, 3])
-    back = builder.op.Transpose(builder.op.Relu(turned), perm=[0, 2, 1, 3])
-    builder.make_tensor_output(builder.op.Reshape(back, target, allowzero=1, outputs=["y"]))
+    split = builder.op.Concat(shape, ints(builder, 2, 3), axis=0)
+    heads = builder.op.Transpose(builder.op.Reshape(linear, split, allowzero=1), perm=[0, 2, 1, 3])
+    restored = builder.op.Transpose(builder.op.Relu(heads), perm=[0, 2, 1, 3])
+    builder.make_tensor_output(builder.op.Reshape(restored, target, allowzero=1, outputs=["y"]))
 
 
 @pytest.mark.parametrize("sizes", [(2, 3), (1, 1), (1, 5), (0, 3), (2, 0)], ids=str)
 def test_heads_apart_and_together_at_any_size(sizes: tuple[int, int]) -> None:
-    before, after = graph_of(x=(N, M, 4)), graph_of(x=(N, M, 4))
-    heads(before)
-    heads(after)
-    rewritten(after)
+    before, after = make_graph(x=(N, M, 4)), make_graph(x=(N, M, 4))
+    add_attention_heads(before)
+    add_attention_heads(after)
+    apply_rules(after)
     assert ops(after) == ["MatMul", "Add", "Relu"]
     x = torch.randn(*sizes, 4)
-    found = ModelRunner(make_checked_model(after))({"x": x})
-    assert found[0].shape == (*sizes, 6)
-    if 0 not in sizes:  # a Gemm of no rows is not run by every version
-        check_same_values(ModelRunner(make_checked_model(before))({"x": x}), found, 1e-5)
+    results = ModelRunner(make_checked_model(after))({"x": x})
+    assert results[0].shape == (*sizes, 6)
+    if 0 not in sizes:  # some versions reject a Gemm without rows
+        check_same_values(ModelRunner(make_checked_model(before))({"x": x}), results, 1e-5)
     weight, bias = torch.arange(24.0).reshape(4, 6), torch.arange(6.0)
-    wanted = torch.relu(x @ weight + bias)
-    torch.testing.assert_close(found[0], wanted, rtol=1e-5, atol=1e-4)
+    expected = torch.relu(x @ weight + bias)
+    torch.testing.assert_close(results[0], expected, rtol=1e-5, atol=1e-4)

@@ -1,5 +1,4 @@
-"""Rules about gradients, in the graphs that torch.compile gives: they fire there, gradients stay
-those of eager, and the odd inputs of the operators that they replace come out as before."""
+"""Rules for gradients fire in graphs of torch.compile and preserve eager gradients."""
 
 from __future__ import annotations
 
@@ -21,13 +20,12 @@ from benchmarks.models.training import (
     masked_word_batches,
 )
 
-RTOL, ATOL = 1e-3, 1e-5  # of gradients in float32, as tests/backend has it
+RTOL, ATOL = 1e-3, 1e-5  # for gradients in float32, as in tests/backend
 
 
 @pytest.fixture(autouse=True)
 def fresh_compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No graph of an earlier test, and the same random numbers; ONNX Runtime runs graphs however
-    short their products are."""
+    """Reset caches and seeds, and run graphs in ONNX Runtime regardless of their FLOPs."""
     from ortable.backend.cache.memory import clear_caches
     from ortable.backend.partition import absorb_small
 
@@ -41,7 +39,7 @@ def fresh_compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 class Activated(nn.Module):
-    """A layer, a function, a layer: the smallest module whose backward holds the function's."""
+    """An activation between two linear layers, so that the backward contains its gradient."""
 
     def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
         super().__init__()
@@ -53,13 +51,13 @@ class Activated(nn.Module):
 
 
 def tanh_gelu(x: torch.Tensor) -> torch.Tensor:
-    """Gelu as GPT-2 writes it, which autograd takes apart."""
+    """Gelu as in GPT-2, whose gradient autograd decomposes."""
     inner = 0.7978845608028654 * (x + 0.044715 * torch.pow(x, 3.0))
     return 0.5 * x * (1.0 + torch.tanh(inner))
 
 
 def swish_gate(x: torch.Tensor) -> torch.Tensor:
-    """The gate of Llama: silu times another half."""
+    """The gate of Llama: silu of one half times the other half."""
     left, right = x.chunk(2, dim=-1)
     return torch.cat([F.silu(left) * right, right], dim=-1)
 
@@ -73,11 +71,11 @@ def rotated(x: torch.Tensor) -> torch.Tensor:
     return x.cos() * torch.cat([-right, left], dim=-1)
 
 
-def vectors(count: int) -> tuple[torch.Tensor, ...]:
+def make_batch(count: int) -> tuple[torch.Tensor, ...]:
     return torch.randn(count, 12), torch.randint(7, (count,))
 
 
-def llama() -> nn.Module:
+def build_llama() -> nn.Module:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
@@ -95,17 +93,17 @@ def llama() -> nn.Module:
 
 MODELS = {
     **{name: SMALL_TRAINABLES[name] for name in ("mlp", "bert", "gpt2", "vit", "convnext")},
-    "llama": Trainable(llama, masked_word_batches(8, 60)),
+    "llama": Trainable(build_llama, masked_word_batches(8, 60)),
     **{
         function.__name__: Trainable(
-            lambda function=function: Classifier(Activated(function)), vectors
+            lambda function=function: Classifier(Activated(function)), make_batch
         )
         for function in (tanh_gelu, swish_gate, root_mean_square, rotated)
     },
 }
 
-# What has to fire, and how often at least, in all graphs of a model.
-FIRES = {
+# How often each rule fires in all graphs of a model.
+EXPECTED_COUNTS = {
     "bert": {"factor_of_product": 2},
     "gpt2": {"gelu_tanh_gradient": 2},
     "vit": {"sum_of_padded": 4, "factor_of_product": 2},
@@ -125,82 +123,80 @@ FIRES = {
 DYNAMIC = ("mlp", "gpt2", "tanh_gelu", "swish_gate", "root_mean_square", "rotated")
 
 
-def step(model: nn.Module, arguments: tuple[torch.Tensor, ...]) -> torch.Tensor:
-    """The loss of a forward; gradients are in the parameters."""
+def run_step(model: nn.Module, arguments: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    """Run forward and backward and return the loss; gradients are in the parameters."""
     model.zero_grad(set_to_none=True)
     loss = model(*arguments)
     loss.backward()
     return loss.detach()
 
 
-def compare(name: str, counts: tuple[int, ...], **options: Any) -> list[dict[str, Any]]:
-    """Loss and gradients of eager and of the compiled model for batches; the records of the
-    graphs."""
+def compare_gradients(name: str, counts: tuple[int, ...], **options: Any) -> list[dict[str, Any]]:
+    """Compare loss and gradients with eager for batches; return the records of the graphs."""
     storage: dict[str, Any] = {}
     trainable = MODELS[name]
     eager = trainable.build().train()
-    ours = copy.deepcopy(eager)
+    compiled_module = copy.deepcopy(eager)
     compiled = torch.compile(
-        ours, backend="ortable", fullgraph=True, options={"storage": storage, **options}
+        compiled_module, backend="ortable", fullgraph=True, options={"storage": storage, **options}
     )
     for count in counts:
         arguments = trainable.batch(count)
         if len(counts) > 1:
-            for each in arguments:
-                torch._dynamo.mark_dynamic(each, 0)
-        torch.testing.assert_close(step(compiled, arguments), step(eager, arguments))
+            for argument in arguments:
+                torch._dynamo.mark_dynamic(argument, 0)
+        torch.testing.assert_close(run_step(compiled, arguments), run_step(eager, arguments))
         for key, parameter in eager.named_parameters():
-            got = ours.get_parameter(key).grad
-            torch.testing.assert_close(got, parameter.grad, rtol=RTOL, atol=ATOL)
+            gradient = compiled_module.get_parameter(key).grad
+            torch.testing.assert_close(gradient, parameter.grad, rtol=RTOL, atol=ATOL)
     return storage["instance"]
 
 
-def fired(records: list[dict[str, Any]]) -> Counter[str]:
+def count_fired(records: list[dict[str, Any]]) -> Counter[str]:
     return sum((Counter(record["rewrites"]) for record in records), Counter())
 
 
 @pytest.mark.alternates(parts=3)
 @pytest.mark.parametrize("name", MODELS)
 def test_gradients_are_those_of_eager(name: str) -> None:
-    counts = fired(compare(name, (3,)))
-    wanted = FIRES.get(name, {})
-    assert {rule: counts[rule] for rule in wanted} == wanted
+    counts = count_fired(compare_gradients(name, (3,)))
+    expected = EXPECTED_COUNTS.get(name, {})
+    assert {rule_name: counts[rule_name] for rule_name in expected} == expected
 
 
 @pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("name", DYNAMIC)
 def test_gradients_for_any_batch(name: str) -> None:
-    """One graph for every size of the batch."""
     with torch._dynamo.config.patch(error_on_recompile=True):
-        counts = fired(compare(name, (4, 5, 7)))
-    wanted = {"gpt2": {"gelu_tanh_gradient": 2}, "rotated": {"sum_of_padded": 1}}.get(name, {})
-    assert {rule: counts[rule] for rule in wanted} == wanted
+        counts = count_fired(compare_gradients(name, (4, 5, 7)))
+    expected = {"gpt2": {"gelu_tanh_gradient": 2}, "rotated": {"sum_of_padded": 1}}.get(name, {})
+    assert {rule_name: counts[rule_name] for rule_name in expected} == expected
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 def test_without_rules_nothing_fires(name: str) -> None:
-    assert not fired(compare(name, (3,), rewrites="none"))
+    assert not count_fired(compare_gradients(name, (3,), rewrites="none"))
 
 
 def test_dropout_keeps_what_its_mask_keeps() -> None:
-    """Where the mask has dropped a value its gradient is 0, elsewhere it is scaled."""
+    """The gradient is 0 where the mask dropped a value, and scaled elsewhere."""
     storage: dict[str, Any] = {}
 
-    def dropped(x: torch.Tensor) -> torch.Tensor:
+    def apply_dropout(x: torch.Tensor) -> torch.Tensor:
         return F.dropout(x, 0.25)
 
     x = torch.randn(64, 32, requires_grad=True)
-    made = torch.compile(dropped, backend="ortable", options={"storage": storage})(x)
-    made.backward(torch.full_like(made, 3.0))
+    result = torch.compile(apply_dropout, backend="ortable", options={"storage": storage})(x)
+    result.backward(torch.full_like(result, 3.0))
     assert x.grad is not None
-    kept = made != 0
-    assert 0 < kept.float().mean() < 1
-    torch.testing.assert_close(x.grad, torch.where(kept, 4.0, 0.0))
-    assert fired(storage["instance"])["dropout_gradient"] == 1
+    is_kept = result != 0
+    assert 0 < is_kept.float().mean() < 1
+    torch.testing.assert_close(x.grad, torch.where(is_kept, 4.0, 0.0))
+    assert count_fired(storage["instance"])["dropout_gradient"] == 1
 
 
 class CrossEntropy(nn.Module):
-    """Cross entropy of logits that are a parameter, so that its gradient is theirs."""
+    """Cross entropy of logits that are a parameter, which receives their gradient."""
 
     def __init__(self, shape: tuple[int, ...], **options: Any) -> None:
         super().__init__()
@@ -225,30 +221,32 @@ CROSS_ENTROPIES = {
 
 @pytest.mark.parametrize("name", CROSS_ENTROPIES)
 def test_gradient_of_cross_entropy(name: str) -> None:
-    """With rows that are ignored, the first class and the last one. What each class weighs is no
-    number of a row, and few classes are compared as fast: the rule leaves both alone."""
+    """Targets include ignored rows, the first class and the last class.
+
+    The rule skips class weights, label smoothing and small numbers of classes.
+    """
     shape, options, count = CROSS_ENTROPIES[name]
     storage: dict[str, Any] = {}
     eager = CrossEntropy(shape, **options)
-    ours = copy.deepcopy(eager)
+    compiled_module = copy.deepcopy(eager)
     target = torch.randint(shape[1], (shape[0], *shape[2:]))
     target[0], target[1].view(-1)[0] = -100, shape[1] - 1
     target[-1].view(-1)[-1] = 0
-    compiled = torch.compile(ours, backend="ortable", options={"storage": storage})
-    torch.testing.assert_close(step(compiled, (target,)), step(eager, (target,)))
-    torch.testing.assert_close(ours.logits.grad, eager.logits.grad, rtol=1e-5, atol=1e-7)
-    assert fired(storage["instance"])["cross_entropy_gradient"] == count
-    backward = [each for each in storage["instance"] if each["kind"] == "backward"]
-    kinds = [node.op_type for each in backward for node in each["onnx"].graph.node]
-    assert ("ScatterElements" in kinds) == bool(count)
+    compiled = torch.compile(compiled_module, backend="ortable", options={"storage": storage})
+    torch.testing.assert_close(run_step(compiled, (target,)), run_step(eager, (target,)))
+    torch.testing.assert_close(compiled_module.logits.grad, eager.logits.grad, rtol=1e-5, atol=1e-7)
+    assert count_fired(storage["instance"])["cross_entropy_gradient"] == count
+    backward = [record for record in storage["instance"] if record["kind"] == "backward"]
+    op_types = [node.op_type for record in backward for node in record["onnx"].graph.node]
+    assert ("ScatterElements" in op_types) == bool(count)
 
 
 def test_gradient_of_a_loss_of_nothing() -> None:
-    """All rows are ignored: the loss is 0 / 0, its gradient nothing, as eager has it."""
+    """If all rows are ignored, the loss is 0 / 0 and the gradient equals eager's."""
     eager = CrossEntropy((3, 200))
-    ours = copy.deepcopy(eager)
+    compiled_module = copy.deepcopy(eager)
     target = torch.full((3,), -100)
-    step(torch.compile(ours, backend="ortable"), (target,))
-    step(eager, (target,))
-    assert eager.logits.grad is not None and ours.logits.grad is not None
-    torch.testing.assert_close(ours.logits.grad, eager.logits.grad, equal_nan=True)
+    run_step(torch.compile(compiled_module, backend="ortable"), (target,))
+    run_step(eager, (target,))
+    assert eager.logits.grad is not None and compiled_module.logits.grad is not None
+    torch.testing.assert_close(compiled_module.logits.grad, eager.logits.grad, equal_nan=True)

@@ -1,5 +1,4 @@
-"""Which nodes the engine looks at: rules found by what a node is computed from, and further walks
-over no more than a replacement may concern, with the outcome of walks over everything."""
+"""The engine selects rules by producers, and restricted passes give the result of full ones."""
 
 from __future__ import annotations
 
@@ -19,18 +18,16 @@ from ortable.passes.rewrite.matcher import Matcher
 from ortable.passes.rewrite.rule import CONSTANT, Match, Rule
 from ortable.passes.rewrite.worklist import Worklist
 
-from .hand_rules import one, ops, replaced, rule
+from .hand_rules import match_one, ops, replacement, rule
 
 
 def path_rule(name: str, root: str, *path: tuple[int, str], size: int = 1) -> Rule:
     return Rule(name, "tests", "simplify", root, (path,), size, {}, "match", "make")
 
 
-def fitting(rules: list[Rule], gr: GraphBuilder, node: Node) -> list[str]:
-    producers = {name: each for each in gr.nodes for name in each.outputs}
-    return [
-        found.name for found in rules_at(build_tree(rules)[node.key], node, producers, gr.values)
-    ]
+def candidates(rules: list[Rule], gr: GraphBuilder, node: Node) -> list[str]:
+    producers = {result_name: producer for producer in gr.nodes for result_name in producer.outputs}
+    return [rule.name for rule in rules_at(build_tree(rules)[node.key], node, producers, gr.values)]
 
 
 def test_rules_are_found_by_their_paths() -> None:
@@ -40,49 +37,48 @@ def test_rules_are_found_by_their_paths() -> None:
     gr.op.Add(product, gr.op.Relu("x"))
     rules = [
         path_rule("first", "Add", (0, "Mul"), (1, "Relu"), size=3),
-        path_rule("second", "Add", (0, "Mul"), (0, "Relu"), size=3),  # that is Exp
-        path_rule("third", "Add", (1, "Mul"), size=2),  # stands at the other place
+        path_rule("second", "Add", (0, "Mul"), (0, "Relu"), size=3),  # the producer is Exp
+        path_rule("third", "Add", (1, "Mul"), size=2),  # Mul is the other input
         path_rule("fourth", "Add", (-1, "Relu"), size=2),
         path_rule("fifth", "Add"),
         path_rule("number", "Add", (-1, CONSTANT)),
     ]
-    assert fitting(rules, gr, gr.nodes[-1]) == ["first", "fourth", "fifth"]
+    assert candidates(rules, gr, gr.nodes[-1]) == ["first", "fourth", "fifth"]
     gr.op.Add(product, gr.make_initializer("", torch.zeros(1).numpy()))
-    assert fitting(rules, gr, gr.nodes[-1]) == ["first", "fifth", "number"]
+    assert candidates(rules, gr, gr.nodes[-1]) == ["first", "fifth", "number"]
 
 
 def test_a_rule_is_tried_once_where_both_inputs_fit() -> None:
     gr = GraphBuilder(18)
     gr.make_tensor_input("x", dtypes.float32, (4,))
     gr.op.Add(gr.op.Relu("x"), gr.op.Relu("x"))
-    assert fitting([path_rule("either", "Add", (-1, "Relu"))], gr, gr.nodes[-1]) == ["either"]
+    assert candidates([path_rule("either", "Add", (-1, "Relu"))], gr, gr.nodes[-1]) == ["either"]
 
 
-def single_reader(m: Matcher, root: Node) -> Match | None:
-    """An Exp whose input nothing else reads."""
+def match_unshared(m: Matcher, root: Node) -> Match | None:
+    """Match a node whose input has no other reader."""
     if (
         len(list(m.readers(root.inputs[0], "Exp"))) + len(list(m.readers(root.inputs[0], "Neg")))
         > 1
     ):
         m.refuse("read elsewhere")
         return None
-    return one(m, root)
+    return match_one(m, root)
 
 
 def test_a_node_that_asked_for_readers_is_looked_at_again() -> None:
-    """Exp comes first and is refused; Neg goes later, two readers of its input are left. Nothing
-    above Exp changed, and it stands before the change."""
+    """A rejection that depended on use counts is revisited once another reader is removed."""
     gr = GraphBuilder(18)
     gr.make_tensor_input("x", dtypes.float32, (4,))
     shared = gr.op.Relu("x")
-    kept = gr.op.Exp(shared)
-    gone = gr.op.Neg(shared)
-    gr.op.Add(gr.op.Add(kept, gone), gr.op.Add(shared, shared), outputs=["y"])
+    exp = gr.op.Exp(shared)
+    neg = gr.op.Neg(shared)
+    gr.op.Add(gr.op.Add(exp, neg), gr.op.Add(shared, shared), outputs=["y"])
     gr.make_tensor_output("y")
     make_log = rule(
-        "exp_alone", "Exp", single_reader, lambda g, res, x: g.make_node("Log", [x], res.outputs)
+        "exp_alone", "Exp", match_unshared, lambda g, res, x: g.make_node("Log", [x], res.outputs)
     )
-    record = rewrite_graph(gr, [replaced("neg_is_abs", "Neg", "Abs"), make_log])
+    record = rewrite_graph(gr, [replacement("neg_is_abs", "Neg", "Abs"), make_log])
     assert record.counts() == {"neg_is_abs": 1, "exp_alone": 1}
     assert "Log" in ops(gr) and "Exp" not in ops(gr)
 
@@ -98,17 +94,17 @@ def test_further_walks_leave_the_outcome_as_it_is(
     def convert() -> tuple[bytes, int, int]:
         proto, builder = ortable.to_onnx(ep, target="onnxruntime", return_builder=True)
         record = builder.record.rewrites
-        tried = sum(each.tried for each in record.statistics.values())
+        tried = sum(statistics.tried for statistics in record.statistics.values())
         return proto.SerializeToString(deterministic=True), len(record.fired), tried
 
-    found = convert()
-    following = Worklist.next_pass
+    restricted = convert()
+    next_pass = Worklist.next_pass
 
-    def whole(self: Worklist, keys: Any) -> Worklist:
-        self.learnt -= 1  # as if a replacement had told of results anywhere
-        return following(self, keys)
+    def make_full_pass(self: Worklist, keys: Any) -> Worklist:
+        self.learnt -= 1  # as if a replacement had affected results anywhere
+        return next_pass(self, keys)
 
-    monkeypatch.setattr(Worklist, "next_pass", whole)
-    wanted = convert()
-    assert found[:2] == wanted[:2]
-    assert found[2] < 0.75 * wanted[2]
+    monkeypatch.setattr(Worklist, "next_pass", make_full_pass)
+    full = convert()
+    assert restricted[:2] == full[:2]
+    assert restricted[2] < 0.75 * full[2]
