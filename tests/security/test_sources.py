@@ -74,6 +74,7 @@ ALLOWED = {
         (f"runtime/ortable/{name}.py", "ctypes"): "memory of arrays, and settings of OpenMP"
         for name in (
             "backend/execute/feeds",
+            "backend/sessions/session",
             "backend/execute/fork",
             "backend/execute/frozen",
             "backend/execute/runner",

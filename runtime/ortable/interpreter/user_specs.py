@@ -278,7 +278,7 @@ def _for_installed_torch(specs: Any) -> Any:
         specs,
         ops=tuple(entry for entry in specs.ops if entry.versions.has(installed)),
         aliases=tuple(entry for entry in specs.aliases if entry.versions.has(installed)),
-        placed=tuple(entry for entry in specs.placed if entry.present.holds(installed)),
+        placed=tuple(entry for entry in specs.placed if entry.present.contains(installed)),
     )
 
 
