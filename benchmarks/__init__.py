@@ -1,6 +1,6 @@
-"""What ortable costs, measured next to eager, inductor and torch.onnx: one package a topic, run as
-``python -m benchmarks.backend`` from the root of the repository; see README.md beside this file.
+"""Benchmarks of ortable next to eager, inductor and torch.onnx, in one package per topic.
 
-``models`` are those of benchmarks and tests, ``measure`` takes times, ``sessions`` runs ONNX
-graphs, ``report`` writes Markdown. The topics import these; nothing here imports tests.
+Run a topic from the root of the repository: ``python -m benchmarks.backend``; see README.md.
+The topics share ``models`` (also used by the tests), ``measure`` (timing), ``sessions`` (ONNX
+Runtime sessions) and ``report`` (Markdown). Nothing here imports tests.
 """

@@ -1,5 +1,4 @@
-"""Markdown that the reports of all topics share: tables, cells, and the part of a page that belongs
-to a benchmark. Records in, text out; the `report` modules of the topics call it."""
+"""Markdown helpers of all reports: tables, cells, and the marked part of a page."""
 
 from __future__ import annotations
 
@@ -8,46 +7,46 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).resolve().parent / "results"  # where whole runs leave their records
+RESULTS = Path(__file__).resolve().parent / "results"  # records of complete runs
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(header)} |", "|" + "---|" * len(header)]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def number(value: float | None, digits: int) -> str:
-    """A cell; `-` for nothing."""
+    """Format a number as a cell; None becomes `-`."""
     return "-" if value is None else f"{value:.{digits}f}"
 
 
 def made_of(run: Mapping[str, Any]) -> str:
-    """The commit, the day and the versions that records were made with, in one line."""
+    """Format the commit, the date and the package versions of a run as one line."""
     versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
     return f"Commit {run['commit']}, {run['date']}: {versions}."
 
 
 def percent(value: float) -> str:
-    """A share of 1, as a cell."""
+    """Format a fraction as a percentage."""
     return f"{100 * value:.1f} %"
 
 
 def insert(page: Path, text: str, package: str) -> None:
-    """Replaces what stands between the two marks of a package in a page.
+    """Replace the text between the two marks of a package in a page.
 
-    :raises ValueError: the page has no such marks
+    Raises:
+        ValueError: the page has no such marks.
     """
-    first, last = f"<!-- {package}: begin -->", f"<!-- {package}: end -->"
-    before, begin, rest = page.read_text().partition(first)
-    _, end, after = rest.partition(last)
+    begin_mark, end_mark = f"<!-- {package}: begin -->", f"<!-- {package}: end -->"
+    before, begin, tail = page.read_text().partition(begin_mark)
+    _, end, after = tail.partition(end_mark)
     if not begin or not end:
-        raise ValueError(f"{page} has no part between {first} and {last}")
-    page.write_text(f"{before}{first}\n\n{text}\n\n{last}{after}")
+        raise ValueError(f"{page} has no part between {begin_mark} and {end_mark}")
+    page.write_text(f"{before}{begin_mark}\n\n{text}\n\n{end_mark}{after}")
 
 
 def save(path: Path, records: Any) -> None:
-    """Writes records as JSON, in a folder that is made if need be."""
+    """Write records as JSON, and create the folder if it is missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(records, indent=1) + "\n")
 
@@ -60,8 +59,7 @@ def publish(
     page: Path | None = None,
     details: str = "",
 ) -> None:
-    """What a run of a topic ends with: its tables are printed, its records saved and its part of a
-    page replaced, where a path of these is given. `details` are printed alone."""
+    """Print the tables of a run and `details`; save records to `path` and tables to `page`."""
     print(f"\n{text}\n\n{details}".rstrip())
     if path is not None:
         save(path, run)

@@ -1,6 +1,4 @@
-"""ONNX graphs of both exporters in ONNX Runtime: torch.onnx's graph of an ExportedProgram, sessions
-that all have the same options, operators of a graph, how far results lie apart. The `measure`
-modules of the topics call it."""
+"""Helpers to export with torch.onnx, to make sessions with equal options, to compare results."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ import torch
 
 
 def quiet() -> None:
-    """No warnings and no progress lines: they are not what is measured."""
+    """Disable warnings and progress lines."""
     warnings.simplefilter("ignore")
     for name in ("torch.onnx", "onnxscript", "transformers", "torch.export"):
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -25,8 +23,7 @@ def quiet() -> None:
 def torch_onnx(
     ep: torch.export.ExportedProgram, opset: int | None = None
 ) -> torch.onnx.ONNXProgram:
-    """``torch.onnx.export(ep, dynamo=True)`` with its optimizer, without its progress lines; None
-    is the opset that torch takes by default."""
+    """Export and optimize with torch.onnx; opset None is the default opset of torch.onnx."""
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(ep, dynamo=True, opset_version=opset, verbose=False)
@@ -35,8 +32,10 @@ def torch_onnx(
 
 
 def session_options(threads: int) -> Any:
-    """So many threads, and else what ONNX Runtime does by itself, as its users run it. Its threads
-    wait busily after a call; `settle` waits for their end before the next candidate runs."""
+    """Return ONNX Runtime's default options, with this number of threads.
+
+    Worker threads spin after a call, so the timing helpers pause between candidates.
+    """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -46,8 +45,7 @@ def session_options(threads: int) -> Any:
 
 
 def session(model: Any, threads: int) -> Any:
-    """A session; weights beside the model in a file, when
-    they do not fit into one."""
+    """Return a session; weights of 2 GB or more go to an external file."""
     import onnx
     import onnxruntime
 
@@ -62,22 +60,22 @@ def session(model: Any, threads: int) -> Any:
 
 
 def operators(graph: Any) -> list[str]:
-    """Operators of the graph and of the graphs inside its nodes."""
-    found = []
+    """List the operator types of the graph and of its subgraphs."""
+    op_types = []
     for node in graph.node:
-        found.append(node.op_type)
+        op_types.append(node.op_type)
         for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                found += operators(inner)
-    return found
+            for subgraph in (attribute.g, *attribute.graphs):
+                op_types += operators(subgraph)
+    return op_types
 
 
-def difference(value: Any, wanted: torch.Tensor) -> float:
-    """Largest difference, relative to the largest value."""
-    if not wanted.is_floating_point() or not wanted.numel():
-        return float(not torch.equal(torch.as_tensor(value), wanted))
-    given = torch.as_tensor(value)
-    same = (given == wanted) | (given.isnan() & wanted.isnan())
-    gap = (given - wanted).abs().nan_to_num(float("inf")).masked_fill(same, 0.0)
-    finite = wanted[wanted.isfinite()].abs()
-    return float(gap.max() / (finite.max().clamp_min(1e-12) if finite.numel() else 1.0))
+def difference(value: Any, expected: torch.Tensor) -> float:
+    """Return the largest absolute error, relative to the largest finite expected value."""
+    if not expected.is_floating_point() or not expected.numel():
+        return float(not torch.equal(torch.as_tensor(value), expected))
+    result = torch.as_tensor(value)
+    equal = (result == expected) | (result.isnan() & expected.isnan())
+    error = (result - expected).abs().nan_to_num(float("inf")).masked_fill(equal, 0.0)
+    finite = expected[expected.isfinite()].abs()
+    return float(error.max() / (finite.max().clamp_min(1e-12) if finite.numel() else 1.0))

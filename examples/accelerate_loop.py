@@ -1,12 +1,12 @@
-"""A training loop of accelerate whose model runs in ONNX Runtime.
+"""Run the model of an accelerate training loop in ONNX Runtime.
 
     python examples/accelerate_loop.py
 
 You learn the one argument, ``Accelerator(dynamo_backend="onnxrt")``, and that the rest of the loop
-(prepare, accumulate, backward) stays. Gradients are accumulated over two batches, and the losses
-are those of the loop without the argument.
+(prepare, accumulate, backward) stays the same. Gradients are accumulated over two batches, and the
+losses are compared with those of the loop without the argument.
 
-Data is generated. Ends with status 1 when losses differ, or do not fall.
+Data is generated. Exits with status 1 if losses differ, or do not fall.
 """
 
 from __future__ import annotations
@@ -24,20 +24,22 @@ EPOCHS = 5
 
 
 def network() -> nn.Module:
-    """Two layers, the same random weights each time."""
+    """Make a network of two layers; the random weights are the same each time."""
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 1))
 
 
 def data() -> TensorDataset:
-    """Points and the value that is to be learned."""
+    """Make points, and the values to learn."""
     x = torch.randn(64, 8, generator=torch.Generator().manual_seed(1))
     return TensorDataset(x, torch.sin(x).sum(1, keepdim=True))
 
 
 def losses(backend: str) -> list[float]:
-    """The mean loss of each epoch."""
-    AcceleratorState._reset_state(True)  # this script makes two in one process; yours makes one
+    """Train, and return the mean loss of each epoch."""
+    AcceleratorState._reset_state(
+        True
+    )  # only because this script makes two accelerators in one process
     accelerator = Accelerator(cpu=True, dynamo_backend=backend, gradient_accumulation_steps=2)
     model = network()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.02)
@@ -57,13 +59,13 @@ def losses(backend: str) -> list[float]:
 
 
 def main() -> int:
-    """Both loops; 0 when losses agree and fall."""
+    """Run both loops; return 0 if their losses agree and fall."""
     counters.clear()
     eager, compiled = losses("no"), losses("onnxrt")
     print("epoch     eager   compiled")
-    for epoch, (mine, theirs) in enumerate(zip(compiled, eager, strict=True), 1):
-        print(f"{epoch:5} {theirs:9.5f} {mine:10.5f}")
-    largest = max(abs(mine - theirs) for mine, theirs in zip(compiled, eager, strict=True))
+    for epoch, (actual, expected) in enumerate(zip(compiled, eager, strict=True), 1):
+        print(f"{epoch:5} {expected:9.5f} {actual:10.5f}")
+    largest = max(abs(actual - expected) for actual, expected in zip(compiled, eager, strict=True))
     print(f"largest difference {largest:.1e}")
     print(f"graphs: {counters['stats']['unique_graphs']} compiled for the training")
     return int(largest > 1e-4 or compiled[-1] > compiled[0])

@@ -1,14 +1,14 @@
-"""Optimizes BERT step by step: profile it, look at its graph, swap a module, fuse by rules of one's
-own (bert_rules.yaml), take over a part of the graph, and measure.
+"""Optimize BERT: profile, inspect, swap a module, fuse with your rules, partition, measure.
 
-    python examples/bert_rewrites.py          # two layers of 128, seconds
-    python examples/bert_rewrites.py --base   # BERT base, minutes
+    python examples/bert_rewrites.py          # two layers of width 128, takes seconds
+    python examples/bert_rewrites.py --base   # BERT base, takes minutes
 
-Weights are random: nothing is downloaded. Ends with status 1 when a result differs from eager's.
+Weights are random, and nothing is downloaded. Exits with status 1 if a result differs from eager's.
+The rules are in bert_rules.yaml.
 
-One idea that is often given for BERT is missing on purpose: a LayerNorm replaced by a BatchNorm,
-whose statistics are constants and fold into the product before it. It computes something else, and
-a rewrite may not. ReLU for GELU changes results too; it is a change of the model, made there.
+A common suggestion for BERT is missing: to replace LayerNorm by BatchNorm, which folds into the
+previous matrix product. It changes results, which a rewrite must not. To replace GELU by ReLU
+changes results, too, but here it is an explicit change of the model.
 """
 
 from __future__ import annotations
@@ -44,8 +44,7 @@ Run = Callable[[], Any]
 
 
 class CalibratedBert(torch.nn.Module):
-    """BERT with a classifier whose scores are calibrated: divided by a temperature, and moved by
-    how frequent each class is."""
+    """BERT with a classifier whose logits are divided by a temperature and shifted by a prior."""
 
     def __init__(self, config: BertConfig, classes: int = 8) -> None:
         super().__init__()
@@ -60,9 +59,9 @@ class CalibratedBert(torch.nn.Module):
 
 
 def bert(base: bool = False) -> tuple[CalibratedBert, Inputs]:
-    """The model with random weights, and an input whose last row is padded."""
+    """Build the model with random weights, and an input whose last row is padded."""
     torch.manual_seed(0)
-    config = BertConfig(attn_implementation="eager")  # attention as products, a factor, a softmax
+    config = BertConfig(attn_implementation="eager")  # attention as matmul, scale and softmax
     if not base:
         config = BertConfig(
             vocab_size=1000,
@@ -82,20 +81,20 @@ def bert(base: bool = False) -> tuple[CalibratedBert, Inputs]:
 
 
 def profile(model: torch.nn.Module, inputs: Inputs) -> tuple[Counter[str], Counter[str]]:
-    """Microseconds by operator, and by class of module with all that is inside it; three calls."""
+    """Return microseconds by operator, and by class of module with its submodules; three calls."""
     with ExitStack() as hooks, torch.no_grad():
         for module in model.modules():
-            _time_calls(module, hooks)
-        plan = torch.profiler.schedule(wait=0, warmup=1, active=3)
+            _record_calls(module, hooks)
+        schedule = torch.profiler.schedule(wait=0, warmup=1, active=3)
         with torch.profiler.profile(
-            activities=[ProfilerActivity.CPU], schedule=plan, acc_events=True
-        ) as found:
+            activities=[ProfilerActivity.CPU], schedule=schedule, acc_events=True
+        ) as profiler:
             for _ in range(4):
                 model(**inputs)
-                found.step()
+                profiler.step()
     operators: Counter[str] = Counter()
     modules: Counter[str] = Counter()
-    for event in found.key_averages():
+    for event in profiler.key_averages():
         if event.key.startswith("module "):
             modules[event.key.removeprefix("module ")] += event.cpu_time_total
         elif event.key.startswith("aten::"):
@@ -103,33 +102,33 @@ def profile(model: torch.nn.Module, inputs: Inputs) -> tuple[Counter[str], Count
     return operators, modules
 
 
-def _time_calls(module: torch.nn.Module, hooks: ExitStack) -> None:
-    """Makes each call of a module an event of the profiler."""
-    ranges = []
+def _record_calls(module: torch.nn.Module, hooks: ExitStack) -> None:
+    """Record each call of a module as an event of the profiler."""
+    events = []
 
     def enter(module: torch.nn.Module, _: Any) -> None:
-        ranges.append(record_function(f"module {type(module).__name__}").__enter__())
+        events.append(record_function(f"module {type(module).__name__}").__enter__())
 
     def leave(*_: Any) -> None:
-        ranges.pop().__exit__(None, None, None)
+        events.pop().__exit__(None, None, None)
 
     hooks.callback(module.register_forward_pre_hook(enter).remove)
     hooks.callback(module.register_forward_hook(leave).remove)
 
 
-def show_times(title: str, times: Counter[str], most: int = 6) -> None:
-    """The most expensive rows, as shares of the first sum."""
+def show_times(title: str, times: Counter[str], count: int = 6) -> None:
+    """Print the slowest rows, with their shares of the total."""
     total = max(times.total() if "CalibratedBert" not in times else times["CalibratedBert"], 1)
     print(f"\n{title}")
-    for name, spent in times.most_common(most):
-        print(f"  {name:28} {spent / 1000:9.2f} ms {spent / total:6.0%}")
+    for name, microseconds in times.most_common(count):
+        print(f"  {name:28} {microseconds / 1000:9.2f} ms {microseconds / total:6.0%}")
 
 
-# -- look
+# -- inspect
 
 
 def attention_graph(model: CalibratedBert) -> Any:
-    """The ONNX graph of one self-attention, with the model's weights."""
+    """Export one self-attention module of the model."""
     attention = model.bert.encoder.layer[0].attention.self
     width = model.bert.config.hidden_size
     return ortable.to_onnx(attention, (torch.randn(2, 32, width),), rewrites="none")
@@ -139,7 +138,7 @@ def attention_graph(model: CalibratedBert) -> Any:
 
 
 def swap(module: torch.nn.Module, old: type[torch.nn.Module], new: Callable[[], Any]) -> int:
-    """Replaces every submodule of a class; the number of places."""
+    """Replace every submodule of a class, and return the number of replacements."""
     swapped = 0
     for name, child in module.named_children():
         if isinstance(child, old):
@@ -156,7 +155,7 @@ def swap(module: torch.nn.Module, old: type[torch.nn.Module], new: Callable[[], 
 def export(
     model: torch.nn.Module, inputs: Inputs, rewrites: str | Sequence[str]
 ) -> tuple[Any, dict[str, int]]:
-    """The ONNX model, compared with eager, and how often each rule fired."""
+    """Export the model; return it, and how often each rule fired."""
     proto, builder = ortable.to_onnx(
         model, (), dict(inputs), rewrites=rewrites, return_builder=True
     )
@@ -166,16 +165,16 @@ def export(
 def compiled(
     model: torch.nn.Module, rewrites: str | Sequence[str], storage: dict[str, Any] | None = None
 ) -> Any:
-    """The model behind torch.compile, a copy so that each choice of rules has its own."""
+    """Compile a copy of the model, so that each set of rules has its own."""
     options = {"rewrites": rewrites, "storage": {} if storage is None else storage}
     return torch.compile(copy.deepcopy(model), backend="ortable", options=options)
 
 
-# -- take over a part
+# -- partition
 
 
-class ProductsAndFactors(OperatorSupport):
-    """What the part compiler can do: products of tensors, and products and quotients by numbers."""
+class MatmulAndScaleSupport(OperatorSupport):
+    """Supported operators of a partition: matrix products, and scaling by numbers."""
 
     def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
         if node.op != "call_function":
@@ -186,11 +185,11 @@ class ProductsAndFactors(OperatorSupport):
 
 
 def partitioning(storage: dict[str, Any]) -> Any:
-    """A backend that cuts the parts out which ortable shall run, and leaves the rest to torch."""
+    """Return a backend that runs the supported partitions in ortable and the rest in torch."""
 
     def backend(graph_module: torch.fx.GraphModule, _: Any) -> Any:
         partitioner = CapabilityBasedPartitioner(
-            graph_module, ProductsAndFactors(), allows_single_node_partition=False
+            graph_module, MatmulAndScaleSupport(), allows_single_node_partition=False
         )
         split = partitioner.fuse_partitions(partitioner.propose_partitions())
         for node in list(split.graph.nodes):
@@ -207,22 +206,22 @@ def partitioning(storage: dict[str, Any]) -> Any:
 
 
 class Part(torch.nn.Module):
-    """A compiled part as a module of the graph around it."""
+    """A compiled partition as a module of the surrounding graph."""
 
     def __init__(self, run: Any) -> None:
         super().__init__()
         self.run = run
 
     def forward(self, *args: torch.Tensor) -> Any:
-        found = self.run(*args)
-        return found[0] if len(found) == 1 else found
+        results = self.run(*args)
+        return results[0] if len(results) == 1 else results
 
 
 # -- measure
 
 
-def interleaved(runs: Mapping[str, Run], rounds: int) -> dict[str, list[float]]:
-    """Seconds of each, in turns, so that what else the machine does meets all of them."""
+def time_in_turns(runs: Mapping[str, Run], rounds: int) -> dict[str, list[float]]:
+    """Measure seconds in turns, so that other load on the machine affects all candidates."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     for run in runs.values():
         run()
@@ -230,31 +229,33 @@ def interleaved(runs: Mapping[str, Run], rounds: int) -> dict[str, list[float]]:
     names = list(runs)
     for number in range(rounds):
         for name in names[number % len(names) :] + names[: number % len(names)]:
-            begin = time.perf_counter()
+            start = time.perf_counter()
             runs[name]()
-            times[name].append(time.perf_counter() - begin)
+            times[name].append(time.perf_counter() - start)
     return times
 
 
 def show_parts(instances: Sequence[Any]) -> None:
-    """The operators of each part that runs in ONNX Runtime, equal parts counted."""
-    made = Counter(" ".join(node.op_type for node in each.onnx.graph.node) for each in instances)
-    for nodes, count in made.most_common():
+    """Print the operators of each partition in ONNX Runtime, and how often it occurs."""
+    counts = Counter(
+        " ".join(node.op_type for node in instance.onnx.graph.node) for instance in instances
+    )
+    for nodes, count in counts.most_common():
         print(f"  {count} x {nodes}")
 
 
 def show_ratios(times: dict[str, list[float]]) -> None:
-    """The median of each, in milliseconds, and as a part of eager's time in the same round."""
-    for name, found in times.items():
-        ratios = [mine / theirs for mine, theirs in zip(found, times["eager"], strict=True)]
+    """Print each median in milliseconds, and its ratio to eager in the same rounds."""
+    for name, seconds in times.items():
+        ratios = [a / b for a, b in zip(seconds, times["eager"], strict=True)]
         print(
-            f"  {name:28} {1000 * statistics.median(found):8.2f} ms   "
+            f"  {name:28} {1000 * statistics.median(seconds):8.2f} ms   "
             f"{statistics.median(ratios):.2f} of eager"
         )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The whole walk; 0 when every result equals eager's."""
+    """Run all steps; return 0 if every result equals eager's."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--base", action="store_true", help="BERT base instead of a small model")
     parser.add_argument("--rounds", type=int, default=15, help="measured rounds")
@@ -265,21 +266,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     print("== Profile")
     operators, modules = profile(model, inputs)
-    show_times("operators, by the time spent in themselves", operators)
-    show_times("modules, with all that is inside them", modules, most=8)
+    show_times("operators, by self time", operators)
+    show_times("modules, with their submodules", modules, count=8)
 
     print("\n== The graph of one self-attention")
     graph = attention_graph(model)
     print(ortable.pretty_onnx(graph))
     print(f"(drawn: {len(to_dot(graph).splitlines())} lines of DOT, or ortable.plot_dot(graph))")
-    print("three products read the same input; the scores are multiplied by a constant")
+    print("three matrix products have the same input; the scores are scaled by a constant")
 
     print("\n== Swap GELU for ReLU (another model: results differ, and retraining is up to you)")
     relu = copy.deepcopy(model)
     print(f"{swap(relu, GELUActivation, lambda: torch.nn.ReLU(inplace=True))} modules swapped")
     with torch.no_grad():
-        found = relu(**inputs)
-    print(f"shape {tuple(found.shape)}, largest difference {(found - expected).abs().max():.3f}")
+        output = relu(**inputs)
+    print(f"shape {tuple(output.shape)}, largest difference {(output - expected).abs().max():.3f}")
 
     print("\n== Fuse by rules")
     differs = False
@@ -289,11 +290,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     storages: dict[str, dict[str, Any]] = {}
     runs: dict[str, Run] = {"eager": lambda: model(**inputs), "eager, ReLU": lambda: relu(**inputs)}
     for name, choice in (("no rules", "none"), ("default", "default"), ("default + ours", CHOICE)):
-        fast = compiled(model, choice, storages.setdefault(name, {}))
-        runs[f"ortable, {name}"] = lambda fast=fast: fast(**inputs)
+        compiled_model = compiled(model, choice, storages.setdefault(name, {}))
+        runs[f"ortable, {name}"] = lambda compiled_model=compiled_model: compiled_model(**inputs)
     parts: dict[str, Any] = {}
-    mixed = torch.compile(copy.deepcopy(model), backend=partitioning(parts))
-    runs["parts by ortable"] = lambda: mixed(**inputs)
+    partitioned = torch.compile(copy.deepcopy(model), backend=partitioning(parts))
+    runs["parts by ortable"] = lambda: partitioned(**inputs)
     with torch.no_grad():
         for name, run in runs.items():
             if name.endswith("ReLU"):
@@ -311,7 +312,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     print("\n== Measure, in turns")
     with torch.no_grad():
-        times = interleaved(runs, options.rounds)
+        times = time_in_turns(runs, options.rounds)
     show_ratios(times)
     print("\nresults DIFFER" if differs else "\nresults equal eager's")
     return int(differs)

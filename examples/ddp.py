@@ -1,11 +1,11 @@
-"""Two processes train one compiled model, each on its half of the batch.
+"""Train one compiled model in two processes, each with half of the batch.
 
     torchrun --nproc-per-node 2 examples/ddp.py
 
-You learn the order, ``torch.compile(DistributedDataParallel(model))``, and that the gradients are
-those of one process that sees the whole batch. Processes speak over gloo: no GPU is needed.
+You learn the order, ``torch.compile(DistributedDataParallel(model))``, and that the gradients equal
+those of a single process with the whole batch. The processes communicate with gloo, without a GPU.
 
-Ends with status 1 when gradients differ.
+Exits with status 1 if gradients differ.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 class Network(nn.Module):
-    """A small network. It is a class of its own because DistributedDataParallel calls it behind a
-    graph break, and there dynamo skips the forward of torch's own modules, as of a bare Sequential.
+    """A small network; a plain Sequential would not be compiled.
+
+    DistributedDataParallel calls the model after a graph break, where dynamo skips torch's modules.
     """
 
     def __init__(self) -> None:
@@ -36,39 +37,39 @@ class Network(nn.Module):
         return self.layers(x)
 
 
-def largest_difference(mine: nn.Module, theirs: nn.Module) -> float:
-    """Of all gradients, parameter by parameter."""
-    pairs = zip(mine.parameters(), theirs.parameters(), strict=True)
+def largest_difference(model: nn.Module, reference: nn.Module) -> float:
+    """Return the largest difference of the gradients."""
+    pairs = zip(model.parameters(), reference.parameters(), strict=True)
     return max(float((a.grad - b.grad).abs().max()) for a, b in pairs)
 
 
 def main() -> int:
-    """One step in all processes together, compared with one process; 0 when gradients agree."""
+    """Compare a step in all processes with one in a single process; return 0 if equal."""
     dist.init_process_group("gloo")
-    rank, world = dist.get_rank(), dist.get_world_size()
+    rank, world_size = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(0)  # the same weights in every process
     model = Network()
-    alone = copy.deepcopy(model)
-    x, y = torch.randn(8, 16), torch.randn(8, 4)  # and the same batch
+    single = copy.deepcopy(model)
+    x, y = torch.randn(8, 16), torch.randn(8, 4)  # the same batch, too
 
     storage: dict[str, list] = {}
-    fast = torch.compile(
+    compiled = torch.compile(
         DistributedDataParallel(model), backend="ortable", options={"storage": storage}
     )
-    loss = nn.functional.mse_loss(fast(x.chunk(world)[rank]), y.chunk(world)[rank])
+    loss = nn.functional.mse_loss(compiled(x.chunk(world_size)[rank]), y.chunk(world_size)[rank])
     loss.backward()  # averages the gradients of all processes
-    nn.functional.mse_loss(alone(x), y).backward()
+    nn.functional.mse_loss(single(x), y).backward()
 
-    difference = largest_difference(model, alone)
+    difference = largest_difference(model, single)
     kinds = ", ".join(record.kind for record in storage["instance"])
     print(
-        f"process {rank} of {world}: {len(x) // world} rows, graphs {kinds}, "
+        f"process {rank} of {world_size}: {len(x) // world_size} rows, graphs {kinds}, "
         f"gradients differ from those of one process by {difference:.1e}\n",
         end="",
         flush=True,
     )
-    # gloo's threads drop their last work now, for which they need Python's lock; the end of the
-    # process would wait for them and keep it (torch 2.13).
+    # gloo's threads need the GIL to release their last work. Without this pause, the exit of the
+    # process holds the GIL while it waits for them (torch 2.13).
     time.sleep(0.1)
     dist.destroy_process_group()
     return int(difference > 1e-6)

@@ -1,17 +1,16 @@
-"""A training of several processes that goes on by itself when one of them dies.
+"""Train in several processes that restart from a checkpoint when one of them dies.
 
     export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
     torchrun --standalone --nproc-per-node 2 --max-restarts 1 examples/ddp_restart.py
 
-You learn what a training needs for that: a checkpoint after each epoch, written with
-``torch.distributed.checkpoint`` through the compiled model, which is loaded at the start if there
-is one; and a ``cache_dir``, so that processes that start again convert nothing. To show it, one
-process kills itself in the third epoch of its first life. torchrun notices, ends the others, and
-starts all of them once more. (Without the variable, torch 2.13 lets them look for each other where
-those of their first life were, and the second life ends in ``connectFullMesh failed``.)
+You learn what this needs: a checkpoint of the compiled model after each epoch, written with
+``torch.distributed.checkpoint`` and loaded at the start if it exists; and a ``cache_dir``, so that
+restarted processes convert nothing. As a demonstration, one process kills itself in its third
+epoch; torchrun then stops the others, and restarts all of them. (Without the variable, processes
+of torch 2.13 reuse the old addresses after a restart: ``connectFullMesh failed``.)
 
-At the end the training is repeated without a death. Ends with status 1 when the weights differ in
-a single bit.
+At the end, the training is repeated without a restart. Exits with status 1 if the weights are not
+equal bit by bit.
 """
 
 from __future__ import annotations
@@ -32,12 +31,10 @@ from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_di
 from torch.nn.parallel import DistributedDataParallel
 
 EPOCHS, STEPS = 4, 3
-DIES = (1, 2, 1)  # rank, epoch, step
+KILLED_AT = (1, 2, 1)  # rank, epoch, step
 
 
 class Network(nn.Module):
-    """A small network."""
-
     def __init__(self) -> None:
         super().__init__()
         self.layers = nn.Sequential(nn.Linear(8, 32), nn.GELU(), nn.Linear(32, 1))
@@ -47,7 +44,7 @@ class Network(nn.Module):
 
 
 class Training:
-    """Model, optimizer and how far they are: what a checkpoint holds."""
+    """The state in a checkpoint: model, optimizer and the number of completed epochs."""
 
     def __init__(self, options: dict[str, object]) -> None:
         torch.manual_seed(0)
@@ -58,12 +55,12 @@ class Training:
         self.epoch = 0
 
     def state_dict(self) -> dict[str, object]:
-        """Called by ``dcp.save``; names of weights are those of the network."""
+        """Return the state for ``dcp.save``, with the names of the uncompiled network."""
         model, optimizer = get_state_dict(self.model, self.optimizer)
         return {"model": model, "optimizer": optimizer, "epoch": self.epoch}
 
     def load_state_dict(self, state: dict[str, object]) -> None:
-        """Called by ``dcp.load``; the next call uses these weights."""
+        """Restore the state for ``dcp.load``; the next call uses these weights."""
         set_state_dict(
             self.model,
             self.optimizer,
@@ -73,26 +70,26 @@ class Training:
         self.epoch = state["epoch"]  # type: ignore[assignment]
 
     def step(self, number: int) -> None:
-        """One step of this process, over its rows of a batch that follows from the step."""
-        rank, world = dist.get_rank(), dist.get_world_size()
-        made = torch.Generator().manual_seed(number)
-        x = torch.randn(8 * world, 8, generator=made).chunk(world)[rank]
+        """Train one step on the rows of this process; the step number is the seed of the batch."""
+        rank, world_size = dist.get_rank(), dist.get_world_size()
+        generator = torch.Generator().manual_seed(number)
+        x = torch.randn(8 * world_size, 8, generator=generator).chunk(world_size)[rank]
         self.optimizer.zero_grad()
         nn.functional.mse_loss(self.model(x), torch.sin(x).sum(1, keepdim=True)).backward()
         self.optimizer.step()
 
 
-def newest(folder: Path) -> Path | None:
-    """The last checkpoint that is whole: ``.metadata`` is written when all else is there."""
-    whole = [file.parent for file in folder.glob("epoch-*/.metadata")]
-    return max(whole, key=lambda path: int(path.name.split("-")[1]), default=None)
+def find_newest_checkpoint(folder: Path) -> Path | None:
+    """Return the newest complete checkpoint; ``.metadata`` is its last file."""
+    complete = [file.parent for file in folder.glob("epoch-*/.metadata")]
+    return max(complete, key=lambda path: int(path.name.split("-")[1]), default=None)
 
 
 def train(training: Training, folder: Path | None, may_die: bool) -> None:
-    """All epochs that are left, with a checkpoint after each if there is a folder for them."""
+    """Train all remaining epochs, with a checkpoint after each if a folder is given."""
     while training.epoch < EPOCHS:
         for step in range(STEPS):
-            if may_die and (dist.get_rank(), training.epoch, step) == DIES:
+            if may_die and (dist.get_rank(), training.epoch, step) == KILLED_AT:
                 os.kill(os.getpid(), signal.SIGKILL)
             training.step(training.epoch * STEPS + step)
         training.epoch += 1
@@ -102,40 +99,40 @@ def train(training: Training, folder: Path | None, may_die: bool) -> None:
 
 
 def main() -> int:
-    """Trains; after a death it goes on; 0 when nothing of the death is seen in the weights."""
+    """Train, or continue after a restart; return 0 if the weights equal those without one."""
     dist.init_process_group("gloo")
-    rank, lives = dist.get_rank(), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
-    # A folder that all processes see, and that outlives them; yours has a name of your own.
+    rank, restart = dist.get_rank(), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+    # A folder that all processes share and that persists; choose a fixed path for your training.
     folder = Path(tempfile.gettempdir()) / f"ddp-restart-{os.environ['TORCHELASTIC_RUN_ID']}"
     storage: dict[str, list] = {}
     options = {"cache_dir": folder / "cache", "storage": storage}
 
     training = Training(options)
-    checkpoint = newest(folder)
+    checkpoint = find_newest_checkpoint(folder)
     if checkpoint is not None:
         dcp.load({"training": training}, checkpoint_id=checkpoint)
-    begin = training.epoch
-    train(training, folder, may_die=lives == 0)
-    found = ", ".join(sorted({record.cache for record in storage["instance"]}))
-    again = Training(options)
-    train(again, None, may_die=False)
+    start = training.epoch
+    train(training, folder, may_die=restart == 0)
+    cache = ", ".join(sorted({record.cache for record in storage["instance"]}))
+    reference = Training(options)
+    train(reference, None, may_die=False)
 
-    pairs = zip(training.network.parameters(), again.network.parameters(), strict=True)
-    same = all(torch.equal(mine, theirs) for mine, theirs in pairs)
+    pairs = zip(training.network.parameters(), reference.network.parameters(), strict=True)
+    is_equal = all(torch.equal(a, b) for a, b in pairs)
     dist.barrier()
     if rank == 0:
         shutil.rmtree(folder)
     print(
-        f"process {rank}, life {lives + 1}: began with epoch {begin + 1}, graphs found: {found}, "
-        f"weights are those of a training without a death: {same}\n",
+        f"process {rank}, life {restart + 1}: began with epoch {start + 1}, graphs found: {cache}, "
+        f"weights are those of a training without a death: {is_equal}\n",
         end="",
         flush=True,
     )
-    # gloo's threads drop their last work now, for which they need Python's lock; the end of the
-    # process would wait for them and keep it (torch 2.13).
+    # gloo's threads need the GIL to release their last work. Without this pause, the exit of the
+    # process holds the GIL while it waits for them (torch 2.13).
     time.sleep(0.1)
     dist.destroy_process_group()
-    return int(not same)
+    return int(not is_equal)
 
 
 if __name__ == "__main__":

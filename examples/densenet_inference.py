@@ -1,11 +1,11 @@
-"""A small DenseNet, three ways: in eager, compiled, and exported to ONNX; then where its time goes.
+"""Run a small DenseNet in eager mode, compiled, and exported to ONNX; then profile it.
 
     python examples/densenet_inference.py
 
-You learn the two calls for a model that is only to answer, that its outputs stay the same, what
-became of 14 batch norms, and how to read the first lines of a profile.
+You learn the two calls for inference, that the outputs stay the same, that batch norms are folded
+into convolutions, and how to read the first lines of a profile.
 
-Weights are random. Ends with status 1 when an output differs from eager's.
+Weights are random. Exits with status 1 if an output differs from eager's.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ TOLERANCE = 1e-4
 
 
 class DenseLayer(nn.Module):
-    """Channels that are added to those that came in."""
+    """A layer that appends new channels to its input."""
 
-    def __init__(self, into: int) -> None:
+    def __init__(self, channels: int) -> None:
         super().__init__()
-        self.norm1 = nn.BatchNorm2d(into)
-        self.conv1 = nn.Conv2d(into, 4 * GROWTH, 1, bias=False)
+        self.norm1 = nn.BatchNorm2d(channels)
+        self.conv1 = nn.Conv2d(channels, 4 * GROWTH, 1, bias=False)
         self.norm2 = nn.BatchNorm2d(4 * GROWTH)
         self.conv2 = nn.Conv2d(4 * GROWTH, GROWTH, 3, padding=1, bias=False)
 
@@ -38,8 +38,10 @@ class DenseLayer(nn.Module):
 
 
 def densenet() -> nn.Module:
-    """Two dense blocks of three layers and a transition between them. Statistics of the batch
-    norms come from a few steps in training mode, as if it had been trained."""
+    """Make two dense blocks of three layers, with a transition between them.
+
+    A few steps in training mode set the statistics of the batch norms.
+    """
     torch.manual_seed(0)
     width, layers = 16, []
     for block in range(2):
@@ -59,14 +61,14 @@ def densenet() -> nn.Module:
 
 
 def main() -> int:
-    """Outputs compared, nodes counted, a profile; 0 when outputs equal eager's."""
+    """Compare outputs, count nodes, and profile; return 0 if the outputs equal eager's."""
     model, images = densenet(), torch.randn(4, 3, 32, 32)
     compiled = torch.compile(model, backend="ortable")
     batch = torch.export.Dim("batch", max=64)
     program = ortable.export(model, (images,), dynamic_shapes={"input": {0: batch}})
 
     differences = {}
-    with torch.inference_mode():  # constant weights: ONNX Runtime folds and packs them
+    with torch.inference_mode():  # weights become constants, which ONNX Runtime folds and packs
         for x in (images, torch.randn(7, 3, 32, 32)):
             for name, run in (("compiled", compiled), ("exported", program)):
                 difference = float((run(x) - model(x)).abs().max())
@@ -76,7 +78,7 @@ def main() -> int:
     norms = sum(isinstance(module, nn.BatchNorm2d) for module in model.modules())
     nodes = Counter(node.op_type for node in program.model.graph.node)
     print(f"\n{norms} batch norms in the model, {nodes['BatchNormalization']} in the ONNX graph:")
-    print("those behind a convolution went into its weights")
+    print("batch norms after a convolution are folded into its weights")
     print(f"nodes: {dict(nodes.most_common())}\n")
 
     with torch.inference_mode():

@@ -1,6 +1,9 @@
-"""Exports a small Llama with its cache, decodes greedily with ONNX Runtime, and compares the tokens
-with transformers' own ``generate``. One ONNX graph does both steps: the prompt (no past, several
-tokens) and each further token (a past, one token). Ends with status 1 when the tokens differ."""
+"""Export a small Llama with its cache, and decode greedily with ONNX Runtime.
+
+One ONNX graph computes both the prompt (no past, several tokens) and each next token (a past, one
+token). The tokens are compared with those of transformers' ``generate``; exits with status 1 if
+they differ.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +26,13 @@ CONFIG = LlamaConfig(
     vocab_size=200,
     max_position_embeddings=128,
     bos_token_id=1,
-    eos_token_id=None,  # nothing ends a text early
+    eos_token_id=None,  # without an end token, all texts have the same length
     pad_token_id=0,
 )
 
 
 class WithFlatCache(torch.nn.Module):
-    """The model with its cache as a list of tensors: keys and values of layer 0, of layer 1..."""
+    """The model with its cache as a list of tensors: keys and values of each layer in turn."""
 
     def __init__(self, model: LlamaForCausalLM) -> None:
         super().__init__()
@@ -45,10 +48,10 @@ class WithFlatCache(torch.nn.Module):
 
 
 def export(model: LlamaForCausalLM) -> onnxruntime.InferenceSession:
-    """The model as a session with dynamic batch, sequence and past.
+    """Export the model, and return a session with dynamic batch, sequence and past.
 
-    The sizes of the example are 2 and more: torch takes sizes 0 and 1 for constants. The graph
-    holds for them all the same.
+    The example sizes are at least 2, because torch makes sizes 0 and 1 constants. The graph is
+    valid for 0 and 1, too.
     """
     batch, sequence, past = 2, 3, 4
     heads, width = CONFIG.num_key_value_heads, CONFIG.hidden_size // CONFIG.num_attention_heads
@@ -77,35 +80,35 @@ def export(model: LlamaForCausalLM) -> onnxruntime.InferenceSession:
 def greedy(
     session: onnxruntime.InferenceSession, prompt: np.ndarray, new_tokens: int
 ) -> np.ndarray:
-    """The prompts (batch, sequence) followed by ``new_tokens`` tokens each.
+    """Return the prompts (batch, sequence), each followed by ``new_tokens`` tokens.
 
-    Keys and values go from one step to the next as OrtValues: they are never copied to numpy.
+    Keys and values are passed to the next step as OrtValues, and never copied to numpy.
     """
     outputs = [output.name for output in session.get_outputs()]
-    empty = [
+    shapes = [
         (spec.name, [len(prompt), spec.shape[1], 0, spec.shape[3]])
         for spec in session.get_inputs()
         if spec.name.startswith("past_")
     ]
     past = {
-        name: OrtValue.ortvalue_from_numpy(np.zeros(shape, np.float32)) for name, shape in empty
+        name: OrtValue.ortvalue_from_numpy(np.zeros(shape, np.float32)) for name, shape in shapes
     }
-    tokens, step = prompt, prompt
+    tokens, next_tokens = prompt, prompt
     for _ in range(new_tokens):
         feeds = {
-            "input_ids": OrtValue.ortvalue_from_numpy(step),
+            "input_ids": OrtValue.ortvalue_from_numpy(next_tokens),
             "attention_mask": OrtValue.ortvalue_from_numpy(np.ones_like(tokens)),
             **past,
         }
-        found = dict(zip(outputs, session.run_with_ort_values(outputs, feeds), strict=True))
-        past = {f"past_{name}": found[name] for name in outputs[1:]}
-        step = found["logits"].numpy()[:, -1].argmax(-1, keepdims=True)
-        tokens = np.concatenate([tokens, step], axis=1)
+        result = dict(zip(outputs, session.run_with_ort_values(outputs, feeds), strict=True))
+        past = {f"past_{name}": result[name] for name in outputs[1:]}
+        next_tokens = result["logits"].numpy()[:, -1].argmax(-1, keepdims=True)
+        tokens = np.concatenate([tokens, next_tokens], axis=1)
     return tokens
 
 
 def main() -> int:
-    """Print the tokens of ONNX Runtime and of torch; 0 when they are equal."""
+    """Print the tokens of ONNX Runtime and of torch; return 0 if they are equal."""
     torch.manual_seed(0)
     model = LlamaForCausalLM(CONFIG).eval()
     prompt = torch.randint(3, CONFIG.vocab_size, (2, 6))
@@ -116,11 +119,11 @@ def main() -> int:
         do_sample=False,
         max_new_tokens=new_tokens,
     ).numpy()
-    found = greedy(export(model), prompt.numpy(), new_tokens)
-    for row, wanted in zip(found, expected, strict=True):
+    generated = greedy(export(model), prompt.numpy(), new_tokens)
+    for row, expected_row in zip(generated, expected, strict=True):
         print("ONNX Runtime:", *row)
-        print("torch:       ", *wanted)
-    equal = np.array_equal(found, expected)
+        print("torch:       ", *expected_row)
+    equal = np.array_equal(generated, expected)
     print("equal" if equal else "DIFFERENT")
     return 0 if equal else 1
 

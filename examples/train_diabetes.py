@@ -1,6 +1,8 @@
-"""Trains a small network on scikit-learn's diabetes data, eager and through ONNX Runtime, and
-compares the losses. Prints the forward and backward ONNX graphs; ends with status 1 when the
-losses differ."""
+"""Train a small network on scikit-learn's diabetes data, in eager mode and in ONNX Runtime.
+
+Prints both losses, and the ONNX graphs of forward and backward; exits with status 1 if the losses
+differ.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ EPOCH_TOLERANCE = 1e-3
 
 
 class MLP(torch.nn.Module):
-    """10 features -> 32 -> 1."""
+    """A network with 10 features, 32 hidden units and 1 output."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,20 +57,20 @@ class DiabetesDataset(torch.utils.data.Dataset):
 
 @dataclass(frozen=True)
 class Losses:
-    """The loss of the first step, and the sum of the losses of each epoch."""
+    """The loss of the first step, and the sum of losses of each epoch."""
 
     first: float
     epochs: tuple[float, ...]
 
 
 def initial_model() -> MLP:
-    """The same weights at every call."""
+    """Make the model; the random weights are the same at every call."""
     torch.manual_seed(0)
     return MLP()
 
 
 def train(model: Any, epochs: int = EPOCHS) -> Losses:
-    """Adam on the absolute error, batches in the same order at every call."""
+    """Train with Adam on the absolute error; batches have the same order at every call."""
     loader = torch.utils.data.DataLoader(
         DiabetesDataset(),
         batch_size=BATCH_SIZE,
@@ -95,7 +97,7 @@ def train(model: Any, epochs: int = EPOCHS) -> Losses:
 
 
 def compiled_model(dynamic: bool, storage: dict[str, Any]) -> Any:
-    """The initial model, forward and backward through ONNX Runtime."""
+    """Compile the initial model, with forward and backward in ONNX Runtime."""
     torch._dynamo.reset()
     backend = aot_autograd(
         fw_compiler=lambda *args, **kwargs: onnx_custom_backend(
@@ -109,13 +111,13 @@ def compiled_model(dynamic: bool, storage: dict[str, Any]) -> Any:
 
 
 def relative(a: float, b: float) -> float:
-    """Difference relative to the first value."""
+    """Return the difference relative to the first value."""
     return abs(a - b) / max(abs(a), 1e-12)
 
 
 def report(eager: Losses, compiled: Losses) -> bool:
-    """Prints both trainings side by side; returns whether they agree."""
-    agrees = relative(eager.first, compiled.first) <= FIRST_STEP_TOLERANCE
+    """Print the losses of both trainings; return whether they agree."""
+    is_close = relative(eager.first, compiled.first) <= FIRST_STEP_TOLERANCE
     print(
         f"first step: eager {eager.first:.6f}, ONNX Runtime {compiled.first:.6f}, "
         f"relative difference {relative(eager.first, compiled.first):.1e}"
@@ -125,31 +127,31 @@ def report(eager: Losses, compiled: Losses) -> bool:
             f"epoch {epoch}: eager {a:.4f}, ONNX Runtime {b:.4f}, "
             f"relative difference {relative(a, b):.1e}"
         )
-        agrees = agrees and relative(a, b) <= EPOCH_TOLERANCE
-    return agrees
+        is_close = is_close and relative(a, b) <= EPOCH_TOLERANCE
+    return is_close
 
 
 def print_graphs(instances: Sequence[Any]) -> None:
-    """The ONNX graphs of a forward and a backward."""
+    """Print the ONNX graphs of forward and backward."""
     for number, instance in enumerate(instances):
         print(f"\n-- model {number}, {instance['kind']}, running on {instance['providers']}")
         print(pretty_onnx(instance.onnx))
 
 
 def main() -> int:
-    """Static shapes, then dynamic shapes; 0 when every loss equals eager's."""
+    """Train with static, then with dynamic shapes; return 0 if every loss equals eager's."""
     warnings.simplefilter("error", UserWarning)
     eager = train(initial_model())
     status = 0
-    for dynamic, expected in ((False, 4), (True, 2)):
+    for dynamic, session_count in ((False, 4), (True, 2)):
         storage: dict[str, Any] = {}
         compiled = train(compiled_model(dynamic, storage))
         instances = storage["instance"]
         print(f"\n== {'dynamic' if dynamic else 'static'} shapes")
         agrees = report(eager, compiled)
-        print(f"{len(instances)} sessions were created, {expected} expected")
+        print(f"{len(instances)} sessions were created, {session_count} expected")
         print_graphs(instances[:2])
-        if not agrees or len(instances) != expected:
+        if not agrees or len(instances) != session_count:
             status = 1
     print("\nlosses equal eager's" if status == 0 else "\nlosses or sessions differ from eager's")
     return status

@@ -1,13 +1,13 @@
-"""Fine-tunes a small BERT with transformers' Trainer, forward and backward in ONNX Runtime.
+"""Fine-tune a small BERT with transformers' Trainer, with forward and backward in ONNX Runtime.
 
     python examples/trainer_bert.py
 
-You learn the two arguments that hand a Trainer's model to ortable: ``torch_compile=True`` and
-``torch_compile_backend="onnxrt"``, the name that accelerate's list of backends has for it. The same
-training runs in eager PyTorch beside it, and the losses of the steps are compared.
+You learn the two arguments that compile a Trainer's model with ortable: ``torch_compile=True`` and
+``torch_compile_backend="onnxrt"``, ortable's name in accelerate's list of backends. The same
+training runs in eager PyTorch, too, and the losses of the steps are compared.
 
-Weights are random and the sentences are generated: the model learns whether a sentence has more
-words of the upper half of the vocabulary. Ends with status 1 when the losses differ.
+Weights are random and the sentences are generated: the model learns whether most words of a
+sentence are in the upper half of the vocabulary. Exits with status 1 if the losses differ.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TOLERANCE = 1e-3
 
 
 def small_bert() -> BertForSequenceClassification:
-    """Two layers of 32. Dropout stays on: ortable draws the masks that eager draws."""
+    """Build a BERT of two layers. It has dropout: ortable and eager draw the same masks."""
     torch.manual_seed(0)
     return BertForSequenceClassification(
         BertConfig(
@@ -35,14 +35,14 @@ def small_bert() -> BertForSequenceClassification:
             num_attention_heads=4,
             intermediate_size=64,
             max_position_embeddings=LENGTH,
-            # the first call would set it from the labels, and so compile the model twice
+            # without it, the first call sets it from the labels, and the model is compiled twice
             problem_type="single_label_classification",
         )
     )
 
 
 def sentences() -> list[dict[str, torch.Tensor]]:
-    """Tokens with their label, as a tokenizer and a data set would give them."""
+    """Make tokens with labels, in the format of a tokenized data set."""
     ids = torch.randint(VOCABULARY, (SENTENCES, LENGTH), generator=torch.Generator().manual_seed(1))
     labels = ((ids >= VOCABULARY // 2).sum(1) > LENGTH // 2).long()
     mask = torch.ones_like(ids)
@@ -53,8 +53,8 @@ def sentences() -> list[dict[str, torch.Tensor]]:
 
 
 def losses(compiled: bool) -> list[float]:
-    """The loss of each step."""
-    choice = {"torch_compile": True, "torch_compile_backend": "onnxrt"} if compiled else {}
+    """Train, and return the loss of each step."""
+    settings = {"torch_compile": True, "torch_compile_backend": "onnxrt"} if compiled else {}
     with tempfile.TemporaryDirectory() as folder:
         arguments = TrainingArguments(
             output_dir=folder,
@@ -67,7 +67,7 @@ def losses(compiled: bool) -> list[float]:
             disable_tqdm=True,
             use_cpu=True,
             seed=0,
-            **choice,
+            **settings,
         )
         trainer = Trainer(model=small_bert(), args=arguments, train_dataset=sentences())
         trainer.train()
@@ -75,19 +75,19 @@ def losses(compiled: bool) -> list[float]:
 
 
 def main() -> int:
-    """Both trainings; 0 when their losses are equal within rounding and fall."""
+    """Run both trainings; return 0 if their losses agree and fall."""
     counters.clear()
     eager, compiled = losses(compiled=False), losses(compiled=True)
     print("\nstep     eager   compiled")
     for step in (0, STEPS // 2, STEPS - 1):
         print(f"{step + 1:4} {eager[step]:9.4f} {compiled[step]:10.4f}")
-    largest = max(abs(mine - theirs) for mine, theirs in zip(compiled, eager, strict=True))
+    largest = max(abs(a - b) for a, b in zip(compiled, eager, strict=True))
     print(f"graphs: {counters['stats']['unique_graphs']} compiled for the training")
     print(f"largest difference of {STEPS} losses: {largest:.1e}")
     first, last = sum(compiled[: STEPS // 4]), sum(compiled[-STEPS // 4 :])
-    falls = last < 0.95 * first
-    print("the loss falls" if falls else "the loss does NOT fall")
-    return int(largest > TOLERANCE or not falls)
+    is_falling = last < 0.95 * first
+    print("the loss falls" if is_falling else "the loss does NOT fall")
+    return int(largest > TOLERANCE or not is_falling)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""An operator of your own, from torch.library to ONNX, with five lines of YAML.
+"""Export your own operator from torch.library to ONNX, with five lines of YAML.
 
     python examples/your_own_operator.py
-    cd examples; ortable specs test my_ops.yaml --import your_own_operator   # the entry's cases
+    cd examples; ortable specs test my_ops.yaml --import your_own_operator   # tests its samples
 
-You learn what is missing when a model calls an operator that only your project has, and how an
-entry in a file of yours (my_ops.yaml) supplies it, for the export and for torch.compile. The
-operator is a soft cap, ``cap * tanh(x / cap)``, as some language models put on their logits.
+You learn which error you get for an operator that only your project has, and how an entry in your
+own file (my_ops.yaml) supports it, for the export and for torch.compile. The operator is a soft
+cap, ``cap * tanh(x / cap)``, which some language models apply to their logits.
 
-Ends with status 1 when a result differs from eager's.
+Exits with status 1 if a result differs from eager's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SPECS = Path(__file__).with_name("my_ops.yaml")
 
 @torch.library.custom_op("example::softcap", mutates_args=())
 def softcap(x: torch.Tensor, cap: float) -> torch.Tensor:
-    """Values between -cap and cap, nearly unchanged around 0."""
+    """Limit values smoothly to the range from -cap to cap."""
     return cap * torch.tanh(x / cap)
 
 
@@ -34,7 +34,7 @@ def _(x: torch.Tensor, cap: float) -> torch.Tensor:
 
 
 class Head(torch.nn.Module):
-    """Capped logits, as probabilities."""
+    """A classifier with capped logits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Head(torch.nn.Module):
 
 
 def main() -> int:
-    """The error, the entry, both ways to ONNX Runtime; 0 when results equal eager's."""
+    """Show the error, load the entry, export and compile; return 0 if results equal eager's."""
     torch.manual_seed(0)
     model, x = Head().eval(), 20 * torch.randn(3, 8)
 
@@ -57,15 +57,15 @@ def main() -> int:
 
     print("\n== With the entry")
     print(SPECS.read_text())
-    ortable.load_specs(SPECS)  # for every later conversion of this process
+    ortable.load_specs(SPECS)  # applies to all later conversions in this process
     batch = torch.export.Dim("batch")
     program = ortable.export(model, (x,), dynamic_shapes={"x": {0: batch}})
     print("ONNX nodes:", " ".join(node.op_type for node in program.model.graph.node))
     compiled = torch.compile(model, backend="ortable", fullgraph=True)
     with torch.no_grad():
         expected = model(x)
-        found = {"exported": program(x), "compiled": compiled(x)}
-    differences = {name: float((y - expected).abs().max()) for name, y in found.items()}
+        results = {"exported": program(x), "compiled": compiled(x)}
+    differences = {name: float((y - expected).abs().max()) for name, y in results.items()}
     for name, difference in differences.items():
         print(f"{name}: largest difference from eager {difference:.1e}")
     return int(max(differences.values()) > 1e-6)

@@ -1,13 +1,13 @@
-"""A rewrite of your own: a pattern of ONNX nodes, and what is put in its place.
+"""Write your own rewrite: a pattern of ONNX nodes, and its replacement.
 
     python examples/your_own_rewrite.py
     ortable specs test examples/my_rules.yaml
 
-You learn how a rule in a file of yours (my_rules.yaml) joins those of the package, how you see that
-it fired, and that it changes nodes and not results. The rule knows that the root of a sum of
-squares is a length, for which ONNX has one operator.
+You learn how to add a rule from your own file (my_rules.yaml) to those of the package, how to see
+that it fired, and that it changes nodes but not results. The rule replaces the square root of a sum
+of squares by ONNX's operator for this norm, ReduceL2.
 
-Ends with status 1 when the rule did not fire, or a result differs.
+Exits with status 1 if the rule does not fire, or a result differs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RULE = "length_of_vectors"
 
 
 class Similarity(torch.nn.Module):
-    """Cosine of the angles between queries and keys, as one writes it from the formula."""
+    """Cosine similarity of queries and keys, written as the formula."""
 
     def forward(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
         query = query / torch.sqrt((query * query).sum(-1, keepdim=True))
@@ -34,7 +34,7 @@ class Similarity(torch.nn.Module):
 
 
 def main() -> int:
-    """Exports with and without the rule, compiles with it; 0 when all is as it should be."""
+    """Export with and without the rule, compile with it, and return 0 on success."""
     torch.manual_seed(0)
     model, inputs = Similarity(), (torch.randn(4, 16), torch.randn(5, 16))
     expected = model(*inputs)

@@ -1,3 +1,1 @@
-"""Option `autotune`, over many models: that no call is slower than eager's. ``python -m
-benchmarks.autotune`` (``__main__``) runs ``measure`` in a process for each model; ``report`` writes
-the table."""
+"""Benchmark of option `autotune` over many models: no call should be slower than eager."""

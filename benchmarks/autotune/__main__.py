@@ -1,7 +1,7 @@
 """Latency of compiled models with option `autotune`, next to eager and to dynamo's graph in eager.
 
-Every model of the inference set runs at the size of the benchmark and at the small one of the
-tests, each in a process of its own. See benchmarks/README.md.
+Every inference model runs at its benchmark size and at the small size of the tests, each in its own
+process. See benchmarks/README.md.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--model", choices=NAMES, action="append", help="default: all")
     parser.add_argument("--rounds", type=int, default=21, help="measured rounds")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--json", type=Path, help="where the records go")
-    parser.add_argument("--from-json", type=Path, help="the table of records that are there")
-    parser.add_argument("--docs", type=Path, help="a page that gets the table")
+    parser.add_argument("--json", type=Path, help="file for the records")
+    parser.add_argument("--from-json", type=Path, help="make the table from these records")
+    parser.add_argument("--docs", type=Path, help="page to write the table to")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.rounds < 1 or options.threads < 1:
@@ -45,18 +45,18 @@ def main() -> None:
     if options.one:
         options.json.write_text(json.dumps(measure_model(options.one, options)))
         return
-    run = json.loads(options.from_json.read_text()) if options.from_json else measured(options)
+    run = json.loads(options.from_json.read_text()) if options.from_json else run_all(options)
     path = options.json or (None if options.model else RESULTS / "autotune.json")
     publish(run, markdown(run), MODULE, path, options.docs)
 
 
-def measured(options: argparse.Namespace) -> dict[str, Any]:
-    """The records of a run; every model has a process of its own."""
-    passed = [f"--rounds={options.rounds}", f"--threads={options.threads}"]
+def run_all(options: argparse.Namespace) -> dict[str, Any]:
+    """Measure each model in a process of its own, and return the records of the run."""
+    flags = [f"--rounds={options.rounds}", f"--threads={options.threads}"]
     records = []
     for name in options.model or NAMES:
-        found = in_process(MODULE, name, passed, options.threads)
-        records.append({"name": name, **found})
+        result = in_process(MODULE, name, flags, options.threads)
+        records.append({"name": name, **result})
         print(one_line(records[-1]), flush=True)
     return {**origin(), "machine": machine(options.threads), "records": records}
 

@@ -1,6 +1,4 @@
-"""What benchmarks.autotune measures of one model, in a process of its own: calls of eager, of
-dynamo's graph in eager, of the backend, and of the backend with `autotune`; and what the first
-calls cost with it."""
+"""Measure one model: eager, dynamo's graph in eager, the backend without and with `autotune`."""
 
 from __future__ import annotations
 
@@ -18,51 +16,52 @@ from benchmarks.measure import band
 from benchmarks.models.inference import build
 from ortable.backend.timing import median_ratio, time_interleaved
 
-FIRST = 16  # calls, after which graphs of more than 5 ms are decided
-_ENOUGH = 30.0  # seconds that a decision may take; calls of microseconds take hundreds
+FIRST = 16  # calls; autotune decides graphs of more than 5 ms within these
+_MAX_SECONDS = 30.0  # of a decision; graphs of microseconds need hundreds of calls
 
 Call = Callable[[], Any]
 
 
 def measure_model(name: str, options: argparse.Namespace) -> dict[str, Any]:
-    """The record of one model; ``name`` ends in ``, small`` for the size of the tests."""
+    """Measure one model; ``name`` ends in ``, small`` for the size of the tests."""
     candidates = backend_measure.candidates
     candidates.prepare(options.threads, with_inductor=False)
     model, arguments = build(name.removesuffix(", small"), small=name.endswith(", small"))
-    first: dict[bool, list[float]] = {False: [], True: []}
+    first_seconds: dict[bool, list[float]] = {False: [], True: []}
     for turn in range(3):
         for autotune in (False, True) if turn % 2 else (True, False):
-            first[autotune].append(_first_calls(model, arguments, autotune))
-    _forget()
+            first_seconds[autotune].append(_time_first_calls(model, arguments, autotune))
+    _clear_caches()
     storage: dict[str, Any] = {}
     eager = candidates.eager(model, arguments)
     calls = {
         "eager": eager,
         "eager, again": eager,
-        "dynamo's graph": _compiled(model, arguments, "eager"),
-        "ortable": _compiled(model, arguments, "ortable"),
-        "autotune": _compiled(model, arguments, "ortable", {"autotune": True, "storage": storage}),
+        "dynamo's graph": _compile(model, arguments, "eager"),
+        "ortable": _compile(model, arguments, "ortable"),
+        "autotune": _compile(model, arguments, "ortable", {"autotune": True, "storage": storage}),
     }
-    _decide(calls["autotune"], storage)
+    _finish_tuning(calls["autotune"], storage)
     for call in calls.values():
         for _ in range(3):
             call()
-    found = time_interleaved(calls, options.rounds)
-    compared = [each for each in calls if each not in ("eager", "eager, again")]
+    seconds = time_interleaved(calls, options.rounds)
+    compared = [label for label in calls if label not in ("eager", "eager, again")]
     return {
         "name": name,
-        "ms": 1e3 * statistics.median(found["eager"]),
-        "ratio": {each: median_ratio(found, each, "eager") for each in compared},
-        "to_floor": median_ratio(found, "autotune", "dynamo's graph"),
-        "band": band(found, "eager", "eager, again"),
-        "kept": sorted({_kept(each) for each in storage.get("autotune", [])}),
+        "ms": 1e3 * statistics.median(seconds["eager"]),
+        "ratio": {label: median_ratio(seconds, label, "eager") for label in compared},
+        "to_floor": median_ratio(seconds, "autotune", "dynamo's graph"),
+        "band": band(seconds, "eager", "eager, again"),
+        "kept": sorted({_format_choice(graph) for graph in storage.get("autotune", [])}),
         "first": {
-            "without": statistics.median(first[False]), "with": statistics.median(first[True])
+            "without": statistics.median(first_seconds[False]),
+            "with": statistics.median(first_seconds[True]),
         },
     }  # fmt: skip
 
 
-def _compiled(
+def _compile(
     model: torch.nn.Module, arguments: Any, backend: str, settings: dict[str, Any] | None = None
 ) -> Call:
     compiled = torch.compile(model, backend=backend, fullgraph=True, options=settings)
@@ -75,18 +74,18 @@ def _compiled(
     return call
 
 
-def _first_calls(model: torch.nn.Module, arguments: Any, autotune: bool) -> float:
-    """Seconds of the first calls, with nothing compiled or decided before."""
-    _forget()
-    begin = time.perf_counter()
-    call = _compiled(model, arguments, "ortable", {"autotune": autotune})
+def _time_first_calls(model: torch.nn.Module, arguments: Any, autotune: bool) -> float:
+    """Measure the seconds of the first calls, with empty caches."""
+    _clear_caches()
+    start = time.perf_counter()
+    call = _compile(model, arguments, "ortable", {"autotune": autotune})
     for _ in range(FIRST - 1):
         call()
-    return time.perf_counter() - begin
+    return time.perf_counter() - start
 
 
-def _forget() -> None:
-    """What a new process does not have."""
+def _clear_caches() -> None:
+    """Clear all compiled graphs and decisions of this process."""
     from ortable.backend.autotune import decisions
     from ortable.backend.cache.memory import conversions
 
@@ -96,12 +95,12 @@ def _forget() -> None:
     decisions.STORE.clear()
 
 
-def _kept(graph: Any) -> str:
+def _format_choice(graph: Any) -> str:
     return "undecided" if graph.is_open else str(graph.kept)
 
 
-def _decide(call: Call, storage: dict[str, Any]) -> None:
-    """Calls until every graph is decided."""
-    end = time.perf_counter() + _ENOUGH
-    while time.perf_counter() < end and any(each.is_open for each in storage.get("autotune", [])):
+def _finish_tuning(call: Call, storage: dict[str, Any]) -> None:
+    """Call until option `autotune` has decided every graph, or for `_MAX_SECONDS`."""
+    end = time.perf_counter() + _MAX_SECONDS
+    while time.perf_counter() < end and any(graph.is_open for graph in storage.get("autotune", [])):
         call()

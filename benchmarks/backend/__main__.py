@@ -1,8 +1,8 @@
 """Latency, compilation and call overhead of the torch.compile backend, model by model.
 
-Inference runs under torch.no_grad(). Evaluation with gradients on is a column of its own: such a
-graph could train, so its weights are inputs in the first calls. Every model runs in a process of
-its own; inside it the candidates take turns. See benchmarks/README.md.
+Inference runs under torch.no_grad(). Evaluation with gradients enabled has a separate column: such
+a graph could train, so its weights are inputs in the first calls. Every model runs in its own
+process, in which the candidates take turns. See benchmarks/README.md.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ def parse() -> argparse.Namespace:
         prog="python -m benchmarks.backend", description=__doc__.splitlines()[0]
     )
     parser.add_argument("--models", help="names, separated by commas; default: all")
-    parser.add_argument("--quick", action="store_true", help="a third of the rounds")
-    parser.add_argument("--small", action="store_true", help="the sizes of the tests")
-    parser.add_argument("--repeat", type=int, default=21, help="rounds, after the warm-up")
+    parser.add_argument("--quick", action="store_true", help="run a third of the rounds")
+    parser.add_argument("--small", action="store_true", help="use the sizes of the tests")
+    parser.add_argument("--repeat", type=int, default=21, help="rounds after the warm-up")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument(
-        "--no-inductor", action="store_true", help="needs no C++ compiler, and time"
+        "--no-inductor", action="store_true", help="leave inductor out; needs no C++ compiler"
     )
-    parser.add_argument("--no-overhead", action="store_true", help="leave the tiny calls out")
-    parser.add_argument("--json", type=Path, help="where the records go")
-    parser.add_argument("--docs", type=Path, help="a page whose marked part the tables replace")
-    parser.add_argument("--from-json", type=Path, help="tables of records that are there")
-    parser.add_argument("--one", help=argparse.SUPPRESS)  # measure this one, in this process
+    parser.add_argument("--no-overhead", action="store_true", help="skip the overhead table")
+    parser.add_argument("--json", type=Path, help="file for the records")
+    parser.add_argument("--docs", type=Path, help="page with a marked part for the tables")
+    parser.add_argument("--from-json", type=Path, help="make the tables from these records")
+    parser.add_argument("--one", help=argparse.SUPPRESS)  # internal: one job, in this process
     options = parser.parse_args()
     options.rounds = max(5, options.repeat // 3) if options.quick else options.repeat
     options.names = options.models.split(",") if options.models else list(MODELS)
@@ -61,23 +61,23 @@ def main() -> None:
         )
         options.json.write_text(json.dumps(record))
         return
-    run = json.loads(options.from_json.read_text()) if options.from_json else measured(options)
-    whole = options.models is None and not options.small
-    path = options.json or (RESULTS / "backend.json" if whole else None)
+    run = json.loads(options.from_json.read_text()) if options.from_json else run_all(options)
+    is_complete = options.models is None and not options.small
+    path = options.json or (RESULTS / "backend.json" if is_complete else None)
     text = report.markdown(run)
     publish(run, text, MODULE, path, options.docs, report.details(run))
 
 
-def measured(options: argparse.Namespace) -> dict[str, Any]:
-    """The records of a run; every model has a process of its own."""
-    passed = [f"--repeat={options.rounds}", f"--threads={options.threads}"]
-    passed += ["--small"] if options.small else []
-    passed += ["--no-inductor"] if options.no_inductor else []
+def run_all(options: argparse.Namespace) -> dict[str, Any]:
+    """Measure each model in a process of its own, and return the records of the run."""
+    flags = [f"--repeat={options.rounds}", f"--threads={options.threads}"]
+    flags += ["--small"] if options.small else []
+    flags += ["--no-inductor"] if options.no_inductor else []
     names = options.names + ([] if options.no_overhead else [OVERHEAD])
     records = []
     for name in names:
-        found = in_process(MODULE, name, passed, options.threads)
-        records.append({"name": name, **found})
+        result = in_process(MODULE, name, flags, options.threads)
+        records.append({"name": name, **result})
         print(report.one_line(records[-1]), flush=True)
     return {**origin(), "machine": machine(options.threads), "records": records}
 

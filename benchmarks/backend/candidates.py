@@ -1,7 +1,7 @@
-"""What is compared: eager, inductor, a bare ONNX Runtime session, and the backend `ortable`.
+"""The compared candidates: eager, inductor, a bare ONNX Runtime session, and backend `ortable`.
 
-Each maker compiles the model, runs it once, and returns the call to measure. What can be known
-before (fake inputs of a session) is prepared outside of it.
+Each function compiles the model, runs it once, and returns the call to measure. The inputs of a
+session are converted before that call.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ Arguments = tuple[torch.Tensor, ...]
 
 
 def prepare(threads: int, with_inductor: bool = True) -> None:
-    """Settings of the whole process: caches off, recurrent networks captured, imports done."""
+    """Disable caches, allow recurrent networks, and import the compilers in this process."""
     import torch._inductor.config as inductor_config
 
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     torch.set_num_threads(threads)
-    inductor_config.force_disable_caches = True  # a compile time is that of a first compilation
+    inductor_config.force_disable_caches = True  # compile times are those of a first compilation
     torch._dynamo.config.allow_rnn = True
     torch._dynamo.config.recompile_limit = 64  # several backends share the code of one model
     _register()
-    # torch.compile, sympy, onnx and onnxruntime are imported now, not in a measured compilation
+    # these calls import torch.compile, sympy, onnx and onnxruntime before a measured compilation
     tiny, arguments = torch.nn.Linear(2, 2).eval(), (torch.randn(1, 2),)
     ortable(tiny, arguments)
     bare(tiny, arguments, threads)
@@ -46,7 +46,7 @@ def prepare(threads: int, with_inductor: bool = True) -> None:
 
 
 def _register() -> None:
-    """The name "ortable", where the package is on the path and not installed."""
+    """Register backend "ortable" if the package is on the path but not installed."""
     from torch._dynamo.backends.registry import _BACKENDS, list_backends, register_backend
 
     from ortable.backend import ortable as function
@@ -56,13 +56,13 @@ def _register() -> None:
 
 
 def has_compiler() -> bool:
-    """Whether inductor can compile C++ here."""
+    """Return whether this machine has the C++ compiler that inductor needs."""
     names = (os.environ.get("CXX", "g++"), "g++", "clang++")
     return any(shutil.which(name) for name in names)
 
 
 def eager(model: torch.nn.Module, arguments: Arguments) -> Candidate:
-    """The model as it is, without gradients."""
+    """Return a call of the uncompiled model, without gradients."""
 
     def call() -> Any:
         with torch.no_grad():
@@ -72,13 +72,12 @@ def eager(model: torch.nn.Module, arguments: Arguments) -> Candidate:
 
 
 def ortable(model: torch.nn.Module, arguments: Arguments, grad: bool = False) -> Candidate:
-    """The backend with its default options. With `grad`, the graph is one that could train:
-    the weights are inputs in the first calls."""
+    """Compile with backend `ortable`; with `grad`, weights are inputs in the first calls."""
     return _compiled(model, arguments, "ortable", grad)
 
 
 def named(model: torch.nn.Module, arguments: Arguments, backend: Any) -> Candidate:
-    """Any backend of torch.compile, under no_grad."""
+    """Compile with any backend of torch.compile, under no_grad."""
     return _compiled(model, arguments, backend)
 
 
@@ -100,20 +99,20 @@ def _compiled(
 
 
 def inductor(model: torch.nn.Module, arguments: Arguments, freezing: bool = False) -> Candidate:
-    """torch's own compiler; with `freezing`, weights become constants of its graph."""
+    """Compile with inductor; with `freezing`, weights become constants of its graph."""
     import torch._inductor.config as inductor_config
     from torch._inductor.compile_fx import compile_fx
 
     def backend(graph: torch.fx.GraphModule, inputs: Any) -> Any:
-        return compile_fx(graph, inputs)  # a function of its own: dynamo keeps the two apart
+        return compile_fx(graph, inputs)  # a new object: dynamo caches code by backend
 
-    # around the first call: dynamo reads it too, and keeps weights out of the arguments
+    # dynamo reads it in the first call, and then removes the weights from the arguments
     with inductor_config.patch(freezing=freezing):
         return _compiled(model, arguments, backend)
 
 
 def floor(model: torch.nn.Module, arguments: Arguments) -> Candidate:
-    """dynamo and AOTAutograd around a graph that does nothing: what every backend pays."""
+    """Compile to a graph that does nothing: the overhead of dynamo and AOTAutograd alone."""
     from torch._dynamo.backends.common import aot_autograd
 
     def compiler(graph: torch.fx.GraphModule, inputs: Any) -> Any:
@@ -132,16 +131,15 @@ def floor(model: torch.nn.Module, arguments: Arguments) -> Candidate:
 
 
 def bare(model: torch.nn.Module, arguments: Arguments, threads: int) -> Candidate:
-    """An ONNX Runtime session of torch.onnx.export's optimized graph, weights as constants, with
-    ONNX Runtime's defaults; the inputs are numpy arrays that are there already."""
-    silent = contextlib.redirect_stdout(io.StringIO())
-    with torch.no_grad(), silent, warnings.catch_warnings():
+    """Make a default session of torch.onnx.export's optimized graph, with constant weights."""
+    no_output = contextlib.redirect_stdout(io.StringIO())
+    with torch.no_grad(), no_output, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(model, arguments, dynamo=True, optimize=True, verbose=False)
     assert program is not None
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
-        program.save(path, external_data=True)  # past 2 GB no other way exists
+        program.save(path, external_data=True)  # protobuf allows at most 2 GB
         del program
         return _session_call(path, arguments, threads)
 
@@ -149,8 +147,7 @@ def bare(model: torch.nn.Module, arguments: Arguments, threads: int) -> Candidat
 def exported(
     model: torch.nn.Module, arguments: Arguments, threads: int, optimized: Path | None = None
 ) -> Candidate:
-    """The same of the graph that ortable.to_onnx writes for ONNX Runtime. `optimized` is a file for
-    the graph that ONNX Runtime makes of it."""
+    """Make a default session of ortable's export; it writes its optimized graph to `optimized`."""
     import ortable
 
     with torch.no_grad(), warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
@@ -162,8 +159,7 @@ def exported(
 
 
 def nodes_as_run(model: torch.nn.Module, arguments: Arguments, threads: int) -> dict[str, int]:
-    """Nodes of the compiled graph and of our own export, as ONNX Runtime runs them. Of a graph that
-    runs partly in torch there is no such number: the dict is empty."""
+    """Count the nodes that ONNX Runtime runs; the dict is empty if a part runs in torch."""
     import onnx
 
     records: dict[str, Any] = {}
@@ -184,7 +180,7 @@ def nodes_as_run(model: torch.nn.Module, arguments: Arguments, threads: int) -> 
 def _session_call(
     path: Path, arguments: Arguments, threads: int, optimized: Path | None = None
 ) -> Candidate:
-    """A bare session of a file, run once."""
+    """Make a session of a file, run it once, and return its call."""
     import onnxruntime
 
     options = session_options(threads)

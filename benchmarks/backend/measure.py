@@ -1,5 +1,4 @@
-"""What benchmarks.backend measures of one model, in a process of its own: seconds of compilation,
-latency of every candidate, difference from eager; and the overhead of a call."""
+"""Measure one model with every candidate, and the overhead of a call of a tiny model."""
 
 from __future__ import annotations
 
@@ -17,11 +16,11 @@ from ortable.backend.timing import median_ratio, time_interleaved
 from . import candidates
 
 OVERHEAD = "overhead"
-PARAMETERS = 80  # of the second model of the overhead
+PARAMETERS = 80  # of the second model in measure_overhead
 
 
 def measure_model(name: str, options: argparse.Namespace) -> dict[str, Any]:
-    """One model: seconds of compilation, latency of every candidate, difference from eager."""
+    """Measure compilation time, latency and error of every candidate for one model."""
     candidates.prepare(options.threads, not options.no_inductor)
     model, arguments = build(name, small=options.small)
     expected = candidates.eager(model, arguments)()
@@ -39,29 +38,29 @@ def measure_model(name: str, options: argparse.Namespace) -> dict[str, Any]:
     for label, maker in makers.items():
         try:
             record["compile"][label], calls[label] = timed(maker)
-        except Exception as exc:  # one candidate that fails is a cell of the table
+        except Exception as exc:  # the table has a cell for a candidate that fails
             record["errors"][label] = reason(exc)
             continue
-        got = calls[label]()
-        got = torch.as_tensor(got[0] if isinstance(got, list | tuple) else got).detach()
+        result = calls[label]()
+        result = torch.as_tensor(result[0] if isinstance(result, list | tuple) else result).detach()
         scale = expected.abs().max().clamp_min(1e-12)
-        record["difference"][label] = float((got - expected).abs().max() / scale)
+        record["difference"][label] = float((result - expected).abs().max() / scale)
     if "ortable" in calls:
         calls["ortable, again"] = calls["ortable"]
-    for call in calls.values():  # what refreezes, tunes or warms up after the first calls
+    for call in calls.values():  # finish freezing, tuning and warm-up
         for _ in range(3):
             call()
-    found = time_interleaved(calls, options.rounds)
-    single = ("ortable", "ortable, again", "bare session, ours")
-    paused = after_pauses({n: calls[n] for n in single if n in calls}, 2 * options.rounds)
-    record["seconds"] = {label: statistics.median(times) for label, times in found.items()}
-    record["ratio"] = {label: median_ratio(found, label, "eager") for label in found}
-    if "ortable" in found:
-        record["band"] = band(found, "ortable", "ortable, again")
-        if "bare session" in found:
-            record["to_bare"] = median_ratio(found, "ortable", "bare session")
-        if "bare session, ours" in found:
-            record["to_ours"] = median_ratio(found, "ortable", "bare session, ours")
+    seconds = time_interleaved(calls, options.rounds)
+    subset = ("ortable", "ortable, again", "bare session, ours")
+    paused = after_pauses({n: calls[n] for n in subset if n in calls}, 2 * options.rounds)
+    record["seconds"] = {label: statistics.median(times) for label, times in seconds.items()}
+    record["ratio"] = {label: median_ratio(seconds, label, "eager") for label in seconds}
+    if "ortable" in seconds:
+        record["band"] = band(seconds, "ortable", "ortable, again")
+        if "bare session" in seconds:
+            record["to_bare"] = median_ratio(seconds, "ortable", "bare session")
+        if "bare session, ours" in seconds:
+            record["to_ours"] = median_ratio(seconds, "ortable", "bare session, ours")
             record["to_ours_paused"] = median_ratio(paused, "ortable", "bare session, ours")
             record["band_paused"] = band(paused, "ortable", "ortable, again")
             calls.clear()
@@ -69,8 +68,8 @@ def measure_model(name: str, options: argparse.Namespace) -> dict[str, Any]:
     return record
 
 
-class _Many(torch.nn.Module):
-    """The tiny MLP with a bias made of 78 more parameters, which a frozen graph folds."""
+class _ManyBiases(torch.nn.Module):
+    """The tiny MLP with a bias of 78 summed parameters; a frozen graph folds the sum."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,12 +81,12 @@ class _Many(torch.nn.Module):
 
 
 def measure_overhead(options: argparse.Namespace) -> dict[str, Any]:
-    """Microseconds per call of a tiny MLP, and of one with 80 parameters that does the same."""
+    """Measure microseconds per call of a tiny MLP and of one with 80 parameters."""
     candidates.prepare(options.threads, not options.no_inductor)
 
     tiny, arguments = build("tiny_mlp")
     record: dict[str, Any] = {"name": OVERHEAD, "microseconds": {}, "errors": {}}
-    for label, model in (("tiny MLP", tiny), (f"{PARAMETERS} parameters", _Many().eval())):
+    for label, model in (("tiny MLP", tiny), (f"{PARAMETERS} parameters", _ManyBiases().eval())):
         torch._dynamo.reset()
         makers: dict[str, Callable[[], candidates.Candidate]] = {
             "eager": lambda m=model: candidates.eager(m, arguments),
@@ -102,10 +101,10 @@ def measure_overhead(options: argparse.Namespace) -> dict[str, Any]:
         for name, maker in makers.items():
             try:
                 calls[name] = maker()
-            except Exception as exc:  # a cell of the table
+            except Exception as exc:  # the table has a cell for it
                 record["errors"][name] = reason(exc)
-        found = time_interleaved(calls, 3 * options.rounds, block=0.01)
+        seconds = time_interleaved(calls, 3 * options.rounds, block=0.01)
         record["microseconds"][label] = {
-            name: 1e6 * statistics.median(times) for name, times in found.items()
+            name: 1e6 * statistics.median(times) for name, times in seconds.items()
         }
     return record

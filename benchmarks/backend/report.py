@@ -1,4 +1,4 @@
-"""Tables of benchmarks.backend, from its records."""
+"""Markdown report of benchmarks.backend."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ COLUMNS = (
     "ortable, grad on",
 )  # fmt: skip
 COMPILED = ("inductor", "inductor, freezing", "bare session", "ortable")
-APART = ("dlrm", "tiny_mlp")  # one of them alone would carry a mean
+OUTLIERS = ("dlrm", "tiny_mlp")  # one of these would dominate a mean
 
 
 def one_line(record: Record) -> str:
-    """What is printed when a model is done."""
+    """Format the progress line of a measured model."""
     if "failed" in record:
         return f"{record['name']}: FAILED, {record['failed']}"
     if "microseconds" in record:
@@ -35,37 +35,37 @@ def _cell(values: Mapping[str, float], errors: Mapping[str, str], name: str, dig
 
 
 def _means(records: Sequence[Record], key: str, names: Sequence[str], digits: int) -> list[str]:
-    """Geometric means of columns over the models that have all of them."""
-    found = [{n: r[key][n] for n in names if n in r[key]} for r in records]
+    """Return the geometric mean of each column, over the records that have a value."""
+    rows = [{n: r[key][n] for n in names if n in r[key]} for r in records]
     cells = []
     for name in names:
-        values = [values[name] for values in found if name in values]
+        values = [values[name] for values in rows if name in values]
         cells.append(f"{geomean(values):.{digits}f}" if values else "-")
     return cells
 
 
 def latency(records: Sequence[Record]) -> str:
-    """Ratios to eager, and ortable to a bare session of its own graph, with the A/A band."""
-    head = ["model", "eager, ms", *COLUMNS, "ortable / bare, ours", "A/A band"]
+    """Format ratios to eager, ratios of ortable to its exported graph, and the noise band."""
+    header = ["model", "eager, ms", *COLUMNS, "ortable / bare, ours", "A/A band"]
     rows = []
     for r in records:
         cells = [_cell(r["ratio"], r["errors"], name, 2) for name in COLUMNS]
-        against = f"{r['to_ours']:.3f}" if "to_ours" in r else "-"
-        noise = f"{100 * r['band']:.1f} %" if "band" in r else "-"
+        session_ratio = f"{r['to_ours']:.3f}" if "to_ours" in r else "-"
+        noise_band = f"{100 * r['band']:.1f} %" if "band" in r else "-"
         milliseconds = f"{1e3 * r['seconds']['eager']:.3g}"
-        rows.append([r["name"], milliseconds, *cells, against, noise])
-    others = [r for r in records if r["name"] not in APART]
-    for title, chosen in (("geometric mean", records), (f"without {', '.join(APART)}", others)):
-        values = [r["to_ours"] for r in chosen if "to_ours" in r]
-        last = f"{geomean(values):.3f}" if values else "-"
-        rows.append([title, "", *_means(chosen, "ratio", COLUMNS, 2), last, ""])
-    return table(head, rows)
+        rows.append([r["name"], milliseconds, *cells, session_ratio, noise_band])
+    others = [r for r in records if r["name"] not in OUTLIERS]
+    for title, subset in (("geometric mean", records), (f"without {', '.join(OUTLIERS)}", others)):
+        values = [r["to_ours"] for r in subset if "to_ours" in r]
+        mean = f"{geomean(values):.3f}" if values else "-"
+        rows.append([title, "", *_means(subset, "ratio", COLUMNS, 2), mean, ""])
+    return table(header, rows)
 
 
-def against_export(records: Sequence[Record]) -> str:
-    """The compiled graph and our own export of the model: nodes, and the whole call."""
-    head = ["model", "nodes: compiled", "exported", "ratio", "call / bare session", "A/A band"]
-    head += ["after a pause", "A/A band"]
+def compare_with_export(records: Sequence[Record]) -> str:
+    """Compare the compiled graph with ortable's export of the model: nodes and call times."""
+    header = ["model", "nodes: compiled", "exported", "ratio", "call / bare session", "A/A band"]
+    header += ["after a pause", "A/A band"]
     rows = []
     for r in records:
         nodes = r["nodes"]
@@ -76,19 +76,19 @@ def against_export(records: Sequence[Record]) -> str:
         times = [f"{r['to_ours']:.3f}", percent(r["band"])]
         times += [f"{r['to_ours_paused']:.3f}", percent(r["band_paused"])]
         rows.append([r["name"], *counts, *times])
-    others = [r for r in records if r["name"] not in APART]
-    for title, chosen in (("geometric mean", records), (f"without {', '.join(APART)}", others)):
-        ratios = [r["nodes"]["compiled"] / r["nodes"]["exported"] for r in chosen if r["nodes"]]
-        means = [geomean([r[key] for r in chosen]) for key in ("to_ours", "to_ours_paused")]
+    others = [r for r in records if r["name"] not in OUTLIERS]
+    for title, subset in (("geometric mean", records), (f"without {', '.join(OUTLIERS)}", others)):
+        ratios = [r["nodes"]["compiled"] / r["nodes"]["exported"] for r in subset if r["nodes"]]
+        means = [geomean([r[key] for r in subset]) for key in ("to_ours", "to_ours_paused")]
         rows.append(
             [title, "", "", f"{geomean(ratios):.2f}", f"{means[0]:.3f}", "", f"{means[1]:.3f}", ""]
         )
-    return table(head, rows)
+    return table(header, rows)
 
 
 def compilation(records: Sequence[Record]) -> str:
-    """Seconds of the first call; for the bare session, of the export and of its creation."""
-    head = ["model", *COMPILED, "inductor / ortable"]
+    """Format seconds of the first call; for a bare session, of its export and creation."""
+    header = ["model", *COMPILED, "inductor / ortable"]
     rows = []
     quotients = []
     for r in records:
@@ -98,43 +98,43 @@ def compilation(records: Sequence[Record]) -> str:
             quotients.append(r["compile"]["inductor"] / r["compile"]["ortable"])
             quotient = f"{quotients[-1]:.1f}"
         rows.append([r["name"], *cells, quotient])
-    last = f"{geomean(quotients):.1f}" if quotients else "-"
-    rows.append(["geometric mean", *_means(records, "compile", COMPILED, 2), last])
-    return table(head, rows)
+    mean = f"{geomean(quotients):.1f}" if quotients else "-"
+    rows.append(["geometric mean", *_means(records, "compile", COMPILED, 2), mean])
+    return table(header, rows)
 
 
 def overhead(record: Record) -> str:
-    """Microseconds per call; the last row is what a call of ortable adds to the floor."""
+    """Format microseconds per call; the last row is the overhead of ortable over the floor."""
     columns = list(record["microseconds"])
     labels = list(dict.fromkeys(n for c in columns for n in record["microseconds"][c]))
     rows = []
     for label in labels:
         cells = [_cell(record["microseconds"][c], record["errors"], label, 1) for c in columns]
         rows.append([label, *cells])
-    own = []
+    added = []
     for column in columns:
-        found = record["microseconds"][column]
-        both = "ortable" in found and "AOTAutograd floor" in found
-        own.append(f"{found['ortable'] - found['AOTAutograd floor']:.1f}" if both else "-")
-    rows.append(["ortable over the floor", *own])
+        times = record["microseconds"][column]
+        has_both = "ortable" in times and "AOTAutograd floor" in times
+        added.append(f"{times['ortable'] - times['AOTAutograd floor']:.1f}" if has_both else "-")
+    rows.append(["ortable over the floor", *added])
     return table(["microseconds per call", *columns], rows)
 
 
 def details(run: Mapping[str, Any]) -> str:
-    """Compare the compiled graph with our own export, a table that no page has."""
-    ours = [r for r in run["records"] if "ratio" in r and "nodes" in r]
-    if not ours:
+    """Compare the compiled graph with ortable's export; this table is only printed."""
+    records = [r for r in run["records"] if "ratio" in r and "nodes" in r]
+    if not records:
         return ""
     return (
         "The compiled graph and the graph that `to_onnx` writes for ONNX Runtime: nodes as ONNX "
         "Runtime runs them, and the call of the compiled module, guards and all, by a bare session "
         "of the export, back to back and after 30 ms in which nothing ran.\n\n"
-        + against_export(ours)
+        + compare_with_export(records)
     )
 
 
 def markdown(run: Mapping[str, Any]) -> str:
-    """The tables of a run on the page, with what they mean."""
+    """Format the page of a run: its tables, with explanations."""
     records = run["records"]
     models = [r for r in records if "ratio" in r]
     parts = [made_of(run)] if "commit" in run else []
@@ -152,11 +152,13 @@ def markdown(run: Mapping[str, Any]) -> str:
             parts.append("inductor: not measured (no C++ compiler, or `--no-inductor`).")
         parts.append("Seconds of the first call, no caches; bare session: export and creation.")
         parts.append(compilation(models))
-    calls = next((r for r in records if "microseconds" in r), None)
-    if calls is not None:
-        parts += ["Call overhead, 2 x 16 inputs:", overhead(calls)]
-    lost = [f"`{r['name']}`: {r['failed']}" for r in records if "failed" in r]
-    lost += [f"`{r['name']}`, {name}: {text}" for r in models for name, text in r["errors"].items()]
-    if lost:
-        parts.append("Did not run:\n\n" + "\n".join(f"- {line}" for line in lost))
+    overheads = next((r for r in records if "microseconds" in r), None)
+    if overheads is not None:
+        parts += ["Call overhead, 2 x 16 inputs:", overhead(overheads)]
+    failed = [f"`{r['name']}`: {r['failed']}" for r in records if "failed" in r]
+    failed += [
+        f"`{r['name']}`, {name}: {text}" for r in models for name, text in r["errors"].items()
+    ]
+    if failed:
+        parts.append("Did not run:\n\n" + "\n".join(f"- {line}" for line in failed))
     return "\n\n".join(parts)

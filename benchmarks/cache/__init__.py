@@ -1,1 +1,1 @@
-"""Attention over caches of codes: a token after texts of several lengths."""
+"""Benchmark of quantized KV caches: the time of a token, by length of the text before."""

@@ -1,4 +1,4 @@
-"""The table of benchmarks.cache, in Markdown."""
+"""Markdown report of benchmarks.cache."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ _HEAD = (
 
 
 def markdown(run: Mapping[str, Any]) -> str:
-    """The page of one run."""
     rows = [
         (
-            str(each["past"]), str(each["batch"]), number(each["ms"]["float32"], 2),
-            number(each["ms"]["int8"], 2), number(each["ratio"], 2),
-            number(each["bytes"]["float32"] / 1e6, 0), number(each["bytes"]["int8"] / 1e6, 0),
-            percent(each["band"]),
+            str(step["past"]), str(step["batch"]), number(step["ms"]["float32"], 2),
+            number(step["ms"]["int8"], 2), number(step["ratio"], 2),
+            number(step["bytes"]["float32"] / 1e6, 0), number(step["bytes"]["int8"] / 1e6, 0),
+            percent(step["band"]),
         )
-        for each in run["steps"]
+        for step in run["steps"]
     ]  # fmt: skip
     return "\n\n".join([made_of(run), f"{run['machine']}.", table(_HEAD, rows)])

@@ -1,2 +1,1 @@
-"""Conversion to ONNX next to torch.onnx. ``python -m benchmarks.conversion`` (``__main__``) runs
-``measure`` in a process for each model, or ``profile``; ``report`` writes the tables."""
+"""Benchmark of conversion to ONNX next to torch.onnx."""

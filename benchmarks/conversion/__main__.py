@@ -1,9 +1,9 @@
 """Conversion of an ExportedProgram to ONNX: ortable next to torch.onnx, model by model.
 
-Seconds of both exporters from the same ExportedProgram, taking turns in one process: the graph with
-its weights left in torch, and one ModelProto that holds every weight. Then the number of nodes of
-both graphs, their latency in ONNX Runtime, peak memory, and what a node costs as a model gets
-deeper. Every model runs in a process of its own. See benchmarks/README.md.
+Both exporters convert the same ExportedProgram in turns: to a graph whose weights stay in torch,
+and to one ModelProto with every weight. The records also have nodes and latency of both graphs in
+ONNX Runtime, peak memory, and the time per node in deeper models. Every model runs in its own
+process. See benchmarks/README.md.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ MODULE = "benchmarks.conversion"
 DEPTHS = (12, 24, 48, 96)
 
 
-def run_in_process(job: str, passed: list[str], threads: int) -> dict[str, Any]:
-    """The record of one job, ``name:mode`` or ``layers:mode``, measured by a process of its own."""
+def run_in_process(job: str, flags: list[str], threads: int) -> dict[str, Any]:
+    """Measure one job, ``name:mode`` or ``layers:mode``, in a process of its own."""
     name, _, mode = job.partition(":")
-    found = in_process(MODULE, job, passed, threads)
-    return {"name": name, "dynamic": mode == "dynamic", **found}
+    record = in_process(MODULE, job, flags, threads)
+    return {"name": name, "dynamic": mode == "dynamic", **record}
 
 
 def run_one(job: str, options: argparse.Namespace) -> dict[str, Any]:
-    """What the process of one job does."""
+    """Measure one job in this process."""
     name, _, mode = job.partition(":")
     if name.isdigit():
         return measure_depth(int(name), mode == "dynamic", options)
@@ -52,30 +52,30 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--opset", type=int, default=18)
     parser.add_argument("--rounds", type=int, default=5, help="measured rounds, after a warm-up")
     parser.add_argument("--latency-rounds", type=int, default=15, help="rounds of both sessions")
-    parser.add_argument("--quick", action="store_true", help="a third of the rounds, no depths")
-    parser.add_argument("--small", action="store_true", help="the sizes of the tests")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, and no deep models")
+    parser.add_argument("--small", action="store_true", help="use the sizes of the tests")
     modes = parser.add_mutually_exclusive_group()
-    modes.add_argument("--dynamic", action="store_true", help="free dimensions only")
-    modes.add_argument("--static", action="store_true", help="fixed dimensions only")
+    modes.add_argument("--dynamic", action="store_true", help="dynamic dimensions only")
+    modes.add_argument("--static", action="store_true", help="static dimensions only")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--no-torch", action="store_true", help="measure ortable alone")
-    parser.add_argument("--no-latency", action="store_true", help="conversion alone")
-    parser.add_argument("--no-depth", action="store_true", help="leave the deep models out")
-    parser.add_argument("--profile", action="store_true", help="time per phase, ortable alone")
+    parser.add_argument("--no-torch", action="store_true", help="do not measure torch.onnx")
+    parser.add_argument("--no-latency", action="store_true", help="do not run the graphs")
+    parser.add_argument("--no-depth", action="store_true", help="skip the deep models")
+    parser.add_argument("--profile", action="store_true", help="profile ortable by phase")
     parser.add_argument("--top", type=int, default=12, help="functions that --profile lists")
-    parser.add_argument("--json", type=Path, help="where the records go")
-    parser.add_argument("--docs", type=Path, help="a page whose marked part the tables replace")
-    parser.add_argument("--from-json", type=Path, help="no measuring: the tables of these records")
-    parser.add_argument("--one", help=argparse.SUPPRESS)  # measure this one, in this process
+    parser.add_argument("--json", type=Path, help="file for the records")
+    parser.add_argument("--docs", type=Path, help="page with a marked part for the tables")
+    parser.add_argument("--from-json", type=Path, help="make the tables from these records")
+    parser.add_argument("--one", help=argparse.SUPPRESS)  # internal: one job, in this process
     options = parser.parse_args()
     if min(options.rounds, options.latency_rounds, options.threads, options.layers or 1) < 1:
         parser.error("--rounds, --latency-rounds, --threads and --layers are at least 1")
     if options.layers and options.models != "bert":
-        parser.error("--layers is read with --model bert")
+        parser.error("--layers needs --model bert")
     if options.quick:
         options.rounds = max(1, options.rounds // 3)
         options.latency_rounds = max(5, options.latency_rounds // 3)
-    options.modes = [mode for mode in (False, True) if _wanted(mode, options)]
+    options.modes = [mode for mode in (False, True) if _is_selected(mode, options)]
     if options.one or options.from_json:
         return options
     options.names = list(ARCHITECTURES) if options.models == "all" else options.models.split(",")
@@ -85,18 +85,18 @@ def parse() -> argparse.Namespace:
     return options
 
 
-def _wanted(dynamic: bool, options: argparse.Namespace) -> bool:
+def _is_selected(dynamic: bool, options: argparse.Namespace) -> bool:
     return not (options.static if dynamic else options.dynamic)
 
 
-def passed_on(options: argparse.Namespace) -> list[str]:
-    """The options that the process of one model needs."""
+def format_options(options: argparse.Namespace) -> list[str]:
+    """Format the options as arguments for the process of one model."""
     values = ("opset", "rounds", "latency_rounds", "threads", "layers", "models")
     flags = ("small", "no_torch", "no_latency")
-    given = [(name, getattr(options, name)) for name in values]
-    return [f"--{name.replace('_', '-')}={value}" for name, value in given if value is not None] + [
-        f"--{name.replace('_', '-')}" for name in flags if getattr(options, name)
-    ]
+    settings = [(name, getattr(options, name)) for name in values]
+    return [
+        f"--{name.replace('_', '-')}={value}" for name, value in settings if value is not None
+    ] + [f"--{name.replace('_', '-')}" for name in flags if getattr(options, name)]
 
 
 def main() -> None:
@@ -106,29 +106,29 @@ def main() -> None:
         return
 
     if options.from_json:
-        found, path = json.loads(options.from_json.read_text()), None
+        run, path = json.loads(options.from_json.read_text()), None
     elif options.profile:
         profile_models(options)
         return
     else:
-        found = {**origin(), "machine": machine(options.threads), "records": [], "depths": []}
-        passed = passed_on(options)
-        whole = options.models == "all"
-        jobs = [(n, m) for n in options.names for m in options.modes]
+        run = {**origin(), "machine": machine(options.threads), "records": [], "depths": []}
+        flags = format_options(options)
+        has_all_models = options.models == "all"
+        jobs = [(model, mode) for model in options.names for mode in options.modes]
         for name, dynamic in jobs:
             job = f"{name}:{'dynamic' if dynamic else 'static'}"
-            found["records"].append(run_in_process(job, passed, options.threads))
-            print(report.one_line(found["records"][-1]), flush=True)
-        if whole and not (options.no_depth or options.quick):
+            run["records"].append(run_in_process(job, flags, options.threads))
+            print(report.one_line(run["records"][-1]), flush=True)
+        if has_all_models and not (options.no_depth or options.quick):
             for layers in DEPTHS:
                 for dynamic in options.modes:
                     job = f"{layers}:{'dynamic' if dynamic else 'static'}"
-                    found["depths"].append(run_in_process(job, passed, options.threads))
+                    run["depths"].append(run_in_process(job, flags, options.threads))
         path = options.json or (
-            RESULTS / "conversion.json" if whole and not options.small else None
+            RESULTS / "conversion.json" if has_all_models and not options.small else None
         )
-    text = report.markdown(found)
-    publish(found, text, MODULE, path, options.docs, report.details(found))
+    text = report.markdown(run)
+    publish(run, text, MODULE, path, options.docs, report.details(run))
 
 
 if __name__ == "__main__":

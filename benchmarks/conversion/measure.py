@@ -1,5 +1,4 @@
-"""What benchmarks.conversion measures of one model, in a process of its own: seconds of both
-exporters, phases, nodes, memory, and the latency of both graphs in ONNX Runtime."""
+"""Measure the conversion of one model by both exporters, and their graphs in ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -20,22 +19,22 @@ from benchmarks.models.bert import bert, narrow_bert
 from benchmarks.sessions import difference, operators, quiet, session, torch_onnx
 from ortable.backend.timing import median_ratio, time_interleaved
 
-OURS, THEIRS = "ortable", "torch.onnx"
-LARGE, WHOLE = "weights left in torch", "one ModelProto"
+ORTABLE, TORCH_ONNX = "ortable", "torch.onnx"
+IN_TORCH, IN_PROTO = "weights left in torch", "one ModelProto"
 Record = dict[str, Any]
 
 
 def exported(
     name: str, small: bool, dynamic: bool, layers: int | None = None
 ) -> tuple[torch.nn.Module, Any, torch.export.ExportedProgram]:
-    """Module, call and ExportedProgram of an architecture; ``layers`` is read by bert alone."""
+    """Return module, call and ExportedProgram of an architecture; only bert has ``layers``."""
     architecture = ARCHITECTURES[name]
     if layers is None:
         module = build_architecture(name, small)
     else:
         module = bert(layers).requires_grad_(False)
     sizes = architecture.small if small else architecture.sizes
-    if dynamic:  # torch.export takes a size of 1 for a constant
+    if dynamic:  # torch.export makes a size of 1 a constant
         sizes = {name: max(size, 2) for name, size in sizes.items()}
     args, kwargs = call = architecture.call(small, **sizes)
     dims: Any = architecture.dynamic_shapes(small) if dynamic else None
@@ -43,35 +42,37 @@ def exported(
     return module, call, program
 
 
-def one_round(
-    ep: torch.export.ExportedProgram, opset: int, found: dict[str, list[float]], theirs: bool
+def run_round(
+    ep: torch.export.ExportedProgram, opset: int, series: dict[str, list[float]], with_torch: bool
 ) -> Record:
-    """Each conversion once, results dropped before the next one starts; the seconds go to
-    ``found``. Returns the seconds of ortable's phases, by result."""
+    """Run each conversion once and append its seconds to ``series``.
+
+    Each result is deleted before the next conversion. Returns the seconds of ortable's phases.
+    """
     import ortable
 
     phases = {}
-    for label in (LARGE, WHOLE):
+    for label in (IN_TORCH, IN_PROTO):
         seconds, (model, builder) = timed(
-            lambda large=label == LARGE: ortable.to_onnx(
+            lambda large=label == IN_TORCH: ortable.to_onnx(
                 ep, target_opset=opset, large_model=large, return_builder=True
             )
         )
-        found.setdefault(f"{OURS}, {label}", []).append(seconds)
+        series.setdefault(f"{ORTABLE}, {label}", []).append(seconds)
         phases[label] = dict(builder.record.seconds)
         del model, builder
-        if theirs and label == LARGE:
+        if with_torch and label == IN_TORCH:
             seconds, program = timed(lambda: torch_onnx(ep, opset))
-            found.setdefault(f"{THEIRS}, {LARGE}", []).append(seconds)
-            # Their weights enter the protobuf when the property is read: both parts count.
-            more, proto = timed(lambda made=program: made.model_proto)
-            found.setdefault(f"{THEIRS}, {WHOLE}", []).append(seconds + more)
+            series.setdefault(f"{TORCH_ONNX}, {IN_TORCH}", []).append(seconds)
+            # torch.onnx writes the weights when the property is read, so both times count.
+            proto_seconds, proto = timed(lambda converted=program: converted.model_proto)
+            series.setdefault(f"{TORCH_ONNX}, {IN_PROTO}", []).append(seconds + proto_seconds)
             del program, proto
     return phases
 
 
 def measure(name: str, dynamic: bool, options: argparse.Namespace) -> Record:
-    """One model with fixed or free dimensions."""
+    """Measure one model with static or dynamic dimensions."""
     quiet()
     torch.set_num_threads(options.threads)
     seconds, (module, call, ep) = timed(
@@ -94,31 +95,31 @@ def measure(name: str, dynamic: bool, options: argparse.Namespace) -> Record:
 def _measure_conversions(
     ep: torch.export.ExportedProgram, options: argparse.Namespace, record: Record
 ) -> None:
-    """Seconds, ratios and phases."""
-    theirs = not options.no_torch
+    """Record seconds, ratios and phases of the conversions."""
+    with_torch = not options.no_torch
     try:
-        one_round(ep, options.opset, {}, theirs)  # warm-up: imports, caches
+        run_round(ep, options.opset, {}, with_torch)  # warm-up: imports, caches
     except Exception as error:  # torch.onnx lacks operators of some models
-        if not theirs or "torch" not in type(error).__module__:
+        if not with_torch or "torch" not in type(error).__module__:
             raise
-        record["errors"][THEIRS] = reason(error)
-        theirs = False
-        one_round(ep, options.opset, {}, theirs)
-    found: dict[str, list[float]] = {}
-    phases = [one_round(ep, options.opset, found, theirs) for _ in range(options.rounds)]
-    record["seconds"] = found
-    record["median"] = {label: statistics.median(times) for label, times in found.items()}
+        record["errors"][TORCH_ONNX] = reason(error)
+        with_torch = False
+        run_round(ep, options.opset, {}, with_torch)
+    series: dict[str, list[float]] = {}
+    phases = [run_round(ep, options.opset, series, with_torch) for _ in range(options.rounds)]
+    record["seconds"] = series
+    record["median"] = {label: statistics.median(times) for label, times in series.items()}
     record["phases"] = {
         label: {
-            phase: statistics.median(each[label].get(phase, 0.0) for each in phases)
+            phase: statistics.median(by_result[label].get(phase, 0.0) for by_result in phases)
             for phase in phases[0][label]
         }
-        for label in (LARGE, WHOLE)
+        for label in (IN_TORCH, IN_PROTO)
     }
-    if theirs:
+    if with_torch:
         record["ratio"] = {
-            label: median_ratio(found, f"{THEIRS}, {label}", f"{OURS}, {label}")
-            for label in (LARGE, WHOLE)
+            label: median_ratio(series, f"{TORCH_ONNX}, {label}", f"{ORTABLE}, {label}")
+            for label in (IN_TORCH, IN_PROTO)
         }
 
 
@@ -129,12 +130,12 @@ def _measure_models(
     options: argparse.Namespace,
     record: Record,
 ) -> None:
-    """Nodes, peak memory, and latency of both models."""
+    """Record nodes, peak memory, and latency of both models."""
     import ortable
 
-    makers = {OURS: lambda: ortable.to_onnx(ep, target_opset=options.opset)}
-    if not options.no_torch and THEIRS not in record["errors"]:
-        makers[THEIRS] = lambda: torch_onnx(ep, options.opset).model_proto
+    makers = {ORTABLE: lambda: ortable.to_onnx(ep, target_opset=options.opset)}
+    if not options.no_torch and TORCH_ONNX not in record["errors"]:
+        makers[TORCH_ONNX] = lambda: torch_onnx(ep, options.opset).model_proto
     models: dict[str, Any] = {}
     record["memory"], record["nodes"], record["operators"] = {}, {}, {}
     for label, maker in makers.items():
@@ -142,9 +143,9 @@ def _measure_models(
         models[label] = maker()
         if before is not None:
             record["memory"][label] = (peak() - before) / 1e6
-        found = collections.Counter(operators(models[label].graph))
-        record["nodes"][label] = sum(found.values())
-        record["operators"][label] = dict(sorted(found.items()))
+        counts = collections.Counter(operators(models[label].graph))
+        record["nodes"][label] = sum(counts.values())
+        record["operators"][label] = dict(sorted(counts.items()))
     if not options.no_latency:
         _measure_latency(module, call, models, options, record)
 
@@ -156,8 +157,7 @@ def _measure_latency(
     options: argparse.Namespace,
     record: Record,
 ) -> None:
-    """Milliseconds of both sessions and of eager, in turns, and the difference from eager. A second
-    session of ortable's model gives the band in which nothing can be told."""
+    """Record latency of both graphs and of eager in turns, the noise band, and errors."""
     args, kwargs = call
     leaves = torch.utils._pytree.tree_leaves(call)
     values = [leaf.numpy() for leaf in leaves if isinstance(leaf, torch.Tensor)]
@@ -170,43 +170,42 @@ def _measure_latency(
     expected = [leaf for leaf in returned if isinstance(leaf, torch.Tensor)]
     calls: dict[str, Callable[[], Any]] = {"eager": eager}
     record["difference"] = {}
-    for label in (*models, f"{OURS}, again"):
-        made = session(models[label.partition(",")[0]], options.threads)
-        feeds = dict(zip([x.name for x in made.get_inputs()], values, strict=True))
-        calls[label] = lambda made=made, feeds=feeds: made.run(None, feeds)
+    for label in (*models, f"{ORTABLE}, again"):
+        ort_session = session(models[label.partition(",")[0]], options.threads)
+        feeds = dict(zip([x.name for x in ort_session.get_inputs()], values, strict=True))
+        calls[label] = lambda ort_session=ort_session, feeds=feeds: ort_session.run(None, feeds)
         record["difference"][label] = max(map(difference, calls[label](), expected), default=0.0)
-    found = time_interleaved(calls, options.latency_rounds)
-    record["latency"] = {label: statistics.median(times) for label, times in found.items()}
-    record["band"] = band(found, OURS, f"{OURS}, again")
-    if THEIRS in found:
-        record["latency_ratio"] = median_ratio(found, OURS, THEIRS)
+    seconds = time_interleaved(calls, options.latency_rounds)
+    record["latency"] = {label: statistics.median(times) for label, times in seconds.items()}
+    record["band"] = band(seconds, ORTABLE, f"{ORTABLE}, again")
+    if TORCH_ONNX in seconds:
+        record["latency_ratio"] = median_ratio(seconds, ORTABLE, TORCH_ONNX)
 
 
 def reset_peak() -> int | None:
-    """Bytes of resident memory now; the peak is counted from here on. None where the system cannot
-    say (not Linux)."""
+    """Reset the peak of resident memory, and return its current bytes (None except on Linux)."""
     gc.collect()
     try:
-        ctypes.CDLL(None).malloc_trim(0)  # freed memory would be used again unseen
+        ctypes.CDLL(None).malloc_trim(0)  # reuse of freed memory would not raise the peak
         Path("/proc/self/clear_refs").write_text("5")
     except (OSError, AttributeError):
         return None
-    return _status("VmRSS")
+    return _read_status("VmRSS")
 
 
 def peak() -> int:
-    """Bytes of the largest resident memory since reset_peak."""
-    return _status("VmHWM")
+    """Return the peak of resident memory since reset_peak, in bytes."""
+    return _read_status("VmHWM")
 
 
-def _status(field: str) -> int:
+def _read_status(field: str) -> int:
     lines = Path("/proc/self/status").read_text().splitlines()
     line = next(line for line in lines if line.startswith(f"{field}:"))
     return 1024 * int(line.split()[1])
 
 
 def deep_bert(layers: int, dynamic: bool) -> torch.export.ExportedProgram:
-    """The program of a narrow BERT of that many layers, small inputs."""
+    """Export a narrow BERT with this number of layers and small inputs."""
     architecture = ARCHITECTURES["bert"]
     args, kwargs = architecture.call(small=True)
     return torch.export.export(
@@ -219,8 +218,7 @@ def deep_bert(layers: int, dynamic: bool) -> torch.export.ExportedProgram:
 
 
 def measure_depth(layers: int, dynamic: bool, options: argparse.Namespace) -> Record:
-    """Microseconds of ortable for each FX node of a BERT of that many narrow layers, weights left
-    in torch."""
+    """Measure microseconds of conversion per FX node of a narrow BERT with `layers` layers."""
     import ortable
 
     quiet()

@@ -1,4 +1,4 @@
-"""Markdown of benchmarks.conversion, from its records."""
+"""Markdown report of benchmarks.conversion."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from benchmarks.measure import geomean
 from benchmarks.report import made_of, number, table
 
 Record = Mapping[str, Any]
-OURS, THEIRS = "ortable", "torch.onnx"
-LARGE, WHOLE = "weights left in torch", "one ModelProto"
+ORTABLE, TORCH_ONNX = "ortable", "torch.onnx"
+IN_TORCH, IN_PROTO = "weights left in torch", "one ModelProto"
 SMALL_MODEL, LARGE_MODEL = 100, 400  # megabytes of weights
 
 
 def one_line(record: Record) -> str:
-    """What is printed when a model is done."""
+    """Format the progress line of a measured model."""
     mode = "free" if record["dynamic"] else "fixed"
     if "failed" in record:
         return f"{record['name']}, {mode}: FAILED, {record['failed']}"
-    ours = record["median"][f"{OURS}, {LARGE}"]
-    parts = [f"{record['name']}, {mode}: {1e3 * ours:.1f} ms, {record['nodes'][OURS]} nodes"]
+    ours = record["median"][f"{ORTABLE}, {IN_TORCH}"]
+    parts = [f"{record['name']}, {mode}: {1e3 * ours:.1f} ms, {record['nodes'][ORTABLE]} nodes"]
     if "ratio" in record:
         parts.append(
-            f"torch.onnx {record['ratio'][LARGE]:.0f} and {record['ratio'][WHOLE]:.1f} times, "
-            f"{record['nodes'][THEIRS]} nodes"
+            f"torch.onnx {record['ratio'][IN_TORCH]:.0f} and {record['ratio'][IN_PROTO]:.1f} "
+            f"times, {record['nodes'][TORCH_ONNX]} nodes"
         )
     if "latency_ratio" in record:
         parts.append(f"latency / theirs {record['latency_ratio']:.3f} +- {record['band']:.3f}")
@@ -46,11 +46,15 @@ def _seconds(label: str) -> Callable[[Record], float | None]:
 
 
 def conversions(records: Sequence[Record], means_only: bool = False) -> str:
-    """Seconds and ratios of both results, of each model and in the mean."""
-    columns = [(f"{who}, {label}", label) for label in (LARGE, WHOLE) for who in (OURS, THEIRS)]
-    head = ["model", "MB"]
-    for label in (LARGE, WHOLE):
-        head += [f"{label}: ortable, s", "torch.onnx, s", "ratio"]
+    """Format seconds and ratios of each model, and geometric means of the ratios."""
+    columns = [
+        (f"{tool}, {label}", label)
+        for label in (IN_TORCH, IN_PROTO)
+        for tool in (ORTABLE, TORCH_ONNX)
+    ]
+    header = ["model", "MB"]
+    for label in (IN_TORCH, IN_PROTO):
+        header += [f"{label}: ortable, s", "torch.onnx, s", "ratio"]
     rows = []
     for record in () if means_only else records:
         cells = [record["name"], f"{record['megabytes']:.0f}"]
@@ -59,62 +63,62 @@ def conversions(records: Sequence[Record], means_only: bool = False) -> str:
             if position % 2:
                 cells.append(number(_ratio(label)(record), 1))
         rows.append(cells)
-    for title, chosen in (
+    for title, subset in (
         ("geometric mean", list(records)),
         (f"below {SMALL_MODEL} MB", [r for r in records if r["megabytes"] < SMALL_MODEL]),
         (f"above {LARGE_MODEL} MB", [r for r in records if r["megabytes"] > LARGE_MODEL]),
     ):
         means = [title, ""]
-        for label in (LARGE, WHOLE):
-            means += ["", "", _mean(chosen, _ratio(label), 1)]
+        for label in (IN_TORCH, IN_PROTO):
+            means += ["", "", _mean(subset, _ratio(label), 1)]
         rows.append(means)
-    return table(head, rows)
+    return table(header, rows)
 
 
 def _node_ratio(record: Record) -> float | None:
     nodes = record["nodes"]
-    return nodes[OURS] / nodes[THEIRS] if THEIRS in nodes else None
+    return nodes[ORTABLE] / nodes[TORCH_ONNX] if TORCH_ONNX in nodes else None
 
 
-def _nodes_of(who: str) -> Callable[[Record], float | None]:
-    def get(record: Record) -> float | None:
-        both = THEIRS in record["nodes"] or who == OURS
-        return record["nodes"].get(who) if both else None
+def _nodes_of(tool: str) -> Callable[[Record], float | None]:
+    def get_nodes(record: Record) -> float | None:
+        has_both = TORCH_ONNX in record["nodes"] or tool == ORTABLE
+        return record["nodes"].get(tool) if has_both else None
 
-    return get
+    return get_nodes
 
 
 def graphs(records: Sequence[Record]) -> str:
-    """Nodes, latency and peak memory of both graphs."""
-    head = ["model", "nodes: ortable", "ortable / torch.onnx"]
-    timed = any("latency" in record for record in records)
-    if timed:
-        head += ["ortable, ms", "ortable / torch.onnx", "A/A band"]
-    head += ["peak MB: ortable", "torch.onnx"]
+    """Format nodes, latency and peak memory of both graphs."""
+    header = ["model", "nodes: ortable", "ortable / torch.onnx"]
+    has_latency = any("latency" in record for record in records)
+    if has_latency:
+        header += ["ortable, ms", "ortable / torch.onnx", "A/A band"]
+    header += ["peak MB: ortable", "torch.onnx"]
     rows = []
     for record in records:
-        cells = [record["name"], str(record["nodes"][OURS])]
+        cells = [record["name"], str(record["nodes"][ORTABLE])]
         cells.append(number(_node_ratio(record), 2))
-        if timed:
+        if has_latency:
             latency = record.get("latency", {})
-            cells.append(f"{1e3 * latency[OURS]:.3g}" if OURS in latency else "-")
+            cells.append(f"{1e3 * latency[ORTABLE]:.3g}" if ORTABLE in latency else "-")
             cells.append(number(record.get("latency_ratio"), 3))
             cells.append(f"{100 * record['band']:.1f} %" if "band" in record else "-")
-        cells += [number(record["memory"].get(who), 0) for who in (OURS, THEIRS)]
+        cells += [number(record["memory"].get(tool), 0) for tool in (ORTABLE, TORCH_ONNX)]
         rows.append(cells)
-    both = [record for record in records if THEIRS in record["nodes"]]
-    means = ["geometric mean", _mean(both, _nodes_of(OURS), 0)]
-    means.append(_mean(both, _node_ratio, 3))
-    if timed:
-        means += ["", _mean(both, lambda record: record.get("latency_ratio"), 3), ""]
+    compared = [record for record in records if TORCH_ONNX in record["nodes"]]
+    means = ["geometric mean", _mean(compared, _nodes_of(ORTABLE), 0)]
+    means.append(_mean(compared, _node_ratio, 3))
+    if has_latency:
+        means += ["", _mean(compared, lambda record: record.get("latency_ratio"), 3), ""]
     rows.append([*means, "", ""])
-    return table(head, rows)
+    return table(header, rows)
 
 
 def shares(records: Sequence[Record]) -> str:
-    """Mean share of each phase in ortable's time."""
+    """Format the mean share of each phase in ortable's time."""
     rows = []
-    for label in (LARGE, WHOLE):
+    for label in (IN_TORCH, IN_PROTO):
         names = list(dict.fromkeys(name for record in records for name in record["phases"][label]))
         totals = [sum(record["phases"][label].values()) for record in records]
         for name in names:
@@ -127,7 +131,7 @@ def shares(records: Sequence[Record]) -> str:
 
 
 def depths(records: Sequence[Record]) -> str:
-    """What a node costs in deeper models."""
+    """Format the time per node in deeper models."""
     rows = [
         [
             str(record["layers"]),
@@ -138,36 +142,36 @@ def depths(records: Sequence[Record]) -> str:
         ]
         for record in sorted(records, key=lambda record: record["dynamic"])
     ]
-    head = ["layers of BERT", "dimensions", "FX nodes", "ms", "microseconds for each FX node"]
-    return table(head, rows)
+    header = ["layers of BERT", "dimensions", "FX nodes", "ms", "microseconds for each FX node"]
+    return table(header, rows)
 
 
-def markdown(found: Mapping[str, Any]) -> str:
-    """The tables of the page: models with fixed dimensions, means of those with free ones."""
-    records = [record for record in found["records"] if "failed" not in record]
-    parts = [made_of(found)] if "commit" in found else []
-    parts.append(f"{found['machine']}. Medians of rounds in which both exporters take turns.")
+def markdown(run: Mapping[str, Any]) -> str:
+    """Format the page: all models with static dimensions, and means with dynamic dimensions."""
+    records = [record for record in run["records"] if "failed" not in record]
+    parts = [made_of(run)] if "commit" in run else []
+    parts.append(f"{run['machine']}. Medians of rounds in which both exporters take turns.")
     for dynamic in (False, True):
-        chosen = [record for record in records if record["dynamic"] == dynamic]
-        if not chosen:
+        subset = [record for record in records if record["dynamic"] == dynamic]
+        if not subset:
             continue
         kind = "Free dimensions" if dynamic else "Fixed dimensions"
         parts.append(f"{kind}, from the same ExportedProgram; a ratio is torch.onnx / ortable.")
-        parts.append(conversions(chosen, means_only=dynamic))
+        parts.append(conversions(subset, means_only=dynamic))
         if not dynamic:
             parts.append(_BOTH_GRAPHS.format(kind=kind))
-            parts.append(graphs(chosen))
-    lost = [
+            parts.append(graphs(subset))
+    failures = [
         f"`{record['name']}`, {'free' if record['dynamic'] else 'fixed'}: {text}"
-        for record in [*found["records"], *found.get("depths", ())]
+        for record in [*run["records"], *run.get("depths", ())]
         for text in (
             [record["failed"]]
             if "failed" in record
-            else [f"{who}: {why}" for who, why in record.get("errors", {}).items()]
+            else [f"{tool}: {error}" for tool, error in record.get("errors", {}).items()]
         )
     ]
-    if lost:
-        parts.append("Did not run:\n\n" + "\n".join(f"- {line}" for line in lost))
+    if failures:
+        parts.append("Did not run:\n\n" + "\n".join(f"- {line}" for line in failures))
     return "\n\n".join(parts)
 
 
@@ -177,19 +181,19 @@ _BOTH_GRAPHS = (
 )
 
 
-def details(found: Mapping[str, Any]) -> str:
-    """Tables that no page has: models with free dimensions, phases, deeper models."""
-    records = [record for record in found["records"] if "failed" not in record]
+def details(run: Mapping[str, Any]) -> str:
+    """Format the tables that are only printed: dynamic dimensions, phases, deeper models."""
+    records = [record for record in run["records"] if "failed" not in record]
     parts = []
     for dynamic in (False, True):
-        chosen = [record for record in records if record["dynamic"] == dynamic]
+        subset = [record for record in records if record["dynamic"] == dynamic]
         kind = "Free dimensions" if dynamic else "Fixed dimensions"
-        if chosen and dynamic:
-            parts += [f"{kind}:", conversions(chosen), _BOTH_GRAPHS.format(kind=kind)]
-            parts.append(graphs(chosen))
-        if chosen:
-            parts += [f"{kind}: where ortable's time goes.", shares(chosen)]
-    deep = [record for record in found.get("depths", ()) if "failed" not in record]
-    if deep:
-        parts += ["What a node costs, weights left in torch:", depths(deep)]
+        if subset and dynamic:
+            parts += [f"{kind}:", conversions(subset), _BOTH_GRAPHS.format(kind=kind)]
+            parts.append(graphs(subset))
+        if subset:
+            parts += [f"{kind}: where ortable's time goes.", shares(subset)]
+    depth_records = [record for record in run.get("depths", ()) if "failed" not in record]
+    if depth_records:
+        parts += ["What a node costs, weights left in torch:", depths(depth_records)]
     return "\n\n".join(parts)

@@ -1,1 +1,1 @@
-"""Models on CUDA: inference and training steps next to eager, inductor and a bare session."""
+"""Benchmark on CUDA: inference and training next to eager, inductor and a bare session."""

@@ -1,7 +1,7 @@
 """Models on CUDA: ortable next to eager and inductor, inference and training steps.
 
-Needs a GPU, torch for CUDA and onnxruntime-gpu; elsewhere it says what is missing and exits with
-status 3. See benchmarks/README.md.
+This needs a GPU, torch for CUDA and onnxruntime-gpu; without them, it prints the missing part and
+exits with status 3. See benchmarks/README.md.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from .available import missing
 from .measure import BATCHES, DTYPES, inference, training
 from .report import markdown
 
-NOT_HERE = 3
-TRAINED = ("mlp", "resnet", "bert", "llama")
+STATUS_UNAVAILABLE = 3
+TRAINED_MODELS = ("mlp", "resnet", "bert", "llama")
 
 
 def arguments() -> argparse.Namespace:
@@ -32,34 +32,34 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--model", choices=tuple(BATCHES), action="append", help="default: all")
     parser.add_argument("--dtypes", default=",".join(DTYPES))
-    parser.add_argument("--trained", default=",".join(TRAINED), help="models that train")
+    parser.add_argument("--trained", default=",".join(TRAINED_MODELS), help="models to train")
     parser.add_argument("--rounds", type=int, default=15, help="measured rounds")
     parser.add_argument(
         "--compilers",
         default="ortable,ortable+trust,inductor",
-        help="compared with eager; +trust: with option freeze",
+        help="compared with eager; +trust sets option freeze",
     )
-    parser.add_argument("--minutes", type=float, help="start no model after so long")
-    parser.add_argument("--json", type=Path, help="where the records go")
-    parser.add_argument("--from-json", type=Path, help="tables of records that are there")
-    parser.add_argument("--docs", type=Path, help="a page that gets the tables")
+    parser.add_argument("--minutes", type=float, help="start no model after this time")
+    parser.add_argument("--json", type=Path, help="file for the records")
+    parser.add_argument("--from-json", type=Path, help="make the tables from these records")
+    parser.add_argument("--docs", type=Path, help="page to write the tables to")
     return parser.parse_args()
 
 
-def device() -> str:
-    """The GPU and what drives it."""
+def name_device() -> str:
+    """Describe the GPU and the versions of CUDA and cuDNN."""
     name = torch.cuda.get_device_name(0)
     return f"one {name}, CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}"
 
 
-def measured(options: argparse.Namespace) -> dict[str, Any]:
-    """The records of a run; written after each model, so that an interrupted run leaves some."""
-    run: dict[str, Any] = {**origin(), "machine": device(), "inference": [], "training": []}
-    run["versions"]["onnxruntime"] = onnxruntime.__version__  # its package has another name
+def run_all(options: argparse.Namespace) -> dict[str, Any]:
+    """Measure all models; the records are saved after each, in case the run is interrupted."""
+    run: dict[str, Any] = {**origin(), "machine": name_device(), "inference": [], "training": []}
+    run["versions"]["onnxruntime"] = onnxruntime.__version__  # the package is onnxruntime-gpu
     torch._dynamo.config.allow_rnn = True
-    torch.backends.cudnn.allow_tf32 = False  # convolutions of all are in float32, as products are
+    torch.backends.cudnn.allow_tf32 = False  # convolutions in float32, like matrix products
     compilers = options.compilers.split(",")
-    started = time.monotonic()
+    start = time.monotonic()
     jobs: list[tuple[str, Any, str, str]] = [
         ("training", training, name, "f32") for name in options.trained.split(",") if name
     ]
@@ -69,7 +69,7 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
         for name in options.model or BATCHES
     ]
     for kind, measure, name, dtype in jobs:
-        if options.minutes and time.monotonic() - started > options.minutes * 60:
+        if options.minutes and time.monotonic() - start > options.minutes * 60:
             break
         try:
             record = measure(name, dtype, options.rounds, compilers)
@@ -88,11 +88,11 @@ def main() -> int:
     if options.from_json:
         record = json.loads(options.from_json.read_text())
     else:
-        lacking = missing()
-        if lacking is not None:
-            print(f"benchmarks.cuda cannot run here: {lacking}")
-            return NOT_HERE
-        record = {"runs": [measured(options)]}
+        problem = missing()
+        if problem is not None:
+            print(f"benchmarks.cuda cannot run here: {problem}")
+            return STATUS_UNAVAILABLE
+        record = {"runs": [run_all(options)]}
     if options.json:
         save(options.json, record)
     print(markdown(record))

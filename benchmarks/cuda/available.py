@@ -1,5 +1,4 @@
-"""Whether the CUDA provider can run here: in comes nothing, out comes None or what is missing.
-Called by this benchmark, by `python -m tests.cuda`, and where those tests are collected."""
+"""Check whether the CUDA provider of ONNX Runtime can run on this machine."""
 
 from __future__ import annotations
 
@@ -8,13 +7,13 @@ import torch
 
 
 def missing() -> str | None:
-    """What keeps models from running on CUDA here; None where nothing does."""
+    """Return why models cannot run on CUDA here, or None if they can."""
     if not torch.cuda.is_available():
         return f"torch {torch.__version__} sees no CUDA device"
-    known = onnxruntime.get_available_providers()
-    if "CUDAExecutionProvider" not in known:
+    providers = onnxruntime.get_available_providers()
+    if "CUDAExecutionProvider" not in providers:
         return (
-            f"onnxruntime {onnxruntime.__version__} has {', '.join(known)} only: install "
+            f"onnxruntime {onnxruntime.__version__} has {', '.join(providers)} only: install "
             "onnxruntime-gpu in place of onnxruntime"
         )
     return None

@@ -1,8 +1,7 @@
-"""What benchmarks.cuda measures of one model on the GPU: milliseconds of a call, or of a training
-step, of each compiler in turns with eager. In come a name, a dtype and rounds, out comes a record.
+"""Measure calls and training steps of one model on the GPU, each compiler in turns with eager.
 
-Work of a GPU is asynchronous: a call is timed from before it is issued until the device has done
-it."""
+The GPU is asynchronous: the time of a call ends when the device has finished it.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from benchmarks.models.training import TRAINABLES
 from ortable.backend.timing import measure_round_robin, median_ratio
 
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
-# Enough of a batch that a call is no matter of launching kernels alone, but for `mlp`.
+# Batches so large that kernel launches do not dominate a call, except for `mlp`.
 BATCHES = {"mlp": 64, "resnet50": 16, "vit": 16, "bert": 8, "llama": 8, "unet": 4, "convnext": 8}
 
 
@@ -31,43 +30,43 @@ def _to_device(values: tuple[torch.Tensor, ...], dtype: torch.dtype) -> tuple[to
     )
 
 
-def _timed(call: Callable[[], Any]) -> float:
-    """Seconds of a call, until the device has done it."""
+def _time_call(call: Callable[[], Any]) -> float:
+    """Return the seconds of a call, until the device has finished it."""
     torch.cuda.synchronize()
-    begin = time.perf_counter()
+    start = time.perf_counter()
     call()
     torch.cuda.synchronize()
-    return time.perf_counter() - begin
+    return time.perf_counter() - start
 
 
-def _figures(calls: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, Any]:
-    """Medians of all candidates, ratios to eager, and the A/A band of eager with itself."""
+def _measure_calls(calls: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, Any]:
+    """Measure medians of all candidates, ratios to eager, and the noise band of eager."""
     for call in [*calls.values()] * 3:
-        _timed(call)
-    found = measure_round_robin(calls, rounds, lambda name: _timed(calls[name]))
+        _time_call(call)
+    seconds = measure_round_robin(calls, rounds, lambda name: _time_call(calls[name]))
     compared = [name for name in calls if not name.startswith("eager")]
     return {
-        "ms": {name: statistics.median(taken) * 1e3 for name, taken in found.items()},
-        "ratio": {name: median_ratio(found, name, "eager") for name in compared},
-        "band": band(found, "eager", "eager again"),
+        "ms": {name: statistics.median(times) * 1e3 for name, times in seconds.items()},
+        "ratio": {name: median_ratio(seconds, name, "eager") for name in compared},
+        "band": band(seconds, "eager", "eager again"),
     }
 
 
-def _result(call: Callable[[], Any], kept: torch.Tensor | None) -> torch.Tensor:
-    found = call()
-    return kept if found is None and kept is not None else found
+def _get_result(call: Callable[[], Any], bound_result: torch.Tensor | None) -> torch.Tensor:
+    result = call()
+    return bound_result if result is None and bound_result is not None else result
 
 
-def _compiled(
+def _compile_all(
     make: Callable[[str], Callable[[], Any]], compilers: list[str]
 ) -> tuple[dict[str, Callable[[], Any]], dict[str, float], dict[str, str]]:
-    """Calls of each compiler that works, the seconds of their first call, and why others do not."""
+    """Return calls by compiler, the seconds of first calls, and the errors of failed compilers."""
     calls, seconds, failed = {}, {}, {}
     torch._dynamo.reset()
     for name in compilers:
         try:
             call = make(name)
-            seconds[name] = _timed(call)
+            seconds[name] = _time_call(call)
             calls[name] = call
         except Exception as error:
             failed[name] = reason(error)
@@ -77,8 +76,7 @@ def _compiled(
 def bare_session(
     model: torch.nn.Module, arguments: tuple[torch.Tensor, ...]
 ) -> tuple[Callable[[], Any], torch.Tensor]:
-    """A call of an ONNX Runtime session of the exported model, weights as constants, over memory of
-    torch that is bound once; and where its first result goes."""
+    """Return a call of an ONNX Runtime session over bound torch tensors, and its first result."""
     import onnxruntime
 
     import ortable
@@ -89,22 +87,22 @@ def bare_session(
     session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=providers)
     binding = session.io_binding()
     result = model(*arguments).contiguous()
-    places = [value.name for value in session.get_inputs()]
-    bound = list(zip(places, arguments, strict=True))
-    for bind, (name, tensor) in [(binding.bind_input, each) for each in bound]:
+    input_names = [value.name for value in session.get_inputs()]
+    inputs = list(zip(input_names, arguments, strict=True))
+    for bind, (name, tensor) in [(binding.bind_input, pair) for pair in inputs]:
         bind(
             name, "cuda", 0, dtypes.from_torch(tensor.dtype), tuple(tensor.shape), tensor.data_ptr()
         )
-    first, *others = [value.name for value in session.get_outputs()]
-    kind = dtypes.from_torch(result.dtype)
-    binding.bind_output(first, "cuda", 0, kind, tuple(result.shape), result.data_ptr())
-    for each in others:
-        binding.bind_output(each, "cuda")
+    first_output, *other_outputs = [value.name for value in session.get_outputs()]
+    dtype = dtypes.from_torch(result.dtype)
+    binding.bind_output(first_output, "cuda", 0, dtype, tuple(result.shape), result.data_ptr())
+    for output in other_outputs:
+        binding.bind_output(output, "cuda")
     return lambda: session.run_with_iobinding(binding), result
 
 
 def inference(name: str, dtype: str, rounds: int, compilers: list[str]) -> dict[str, Any]:
-    """A record of a model under `torch.no_grad()`."""
+    """Measure a model under `torch.no_grad()`."""
     case = MODELS[name]
     torch.manual_seed(0)
     model = case.make(False).eval().to("cuda", DTYPES[dtype])
@@ -112,19 +110,19 @@ def inference(name: str, dtype: str, rounds: int, compilers: list[str]) -> dict[
 
     def make(compiler: str) -> Callable[[], Any]:
         backend, _, freeze = compiler.partition("+")
-        given = {"options": {"freeze": freeze}} if freeze else {}
-        own = copy.deepcopy(model)
-        run = torch.compile(own, backend=backend, dynamic=False, **given)
+        settings = {"options": {"freeze": freeze}} if freeze else {}
+        model_copy = copy.deepcopy(model)
+        run = torch.compile(model_copy, backend=backend, dynamic=False, **settings)
         return functools.partial(run, *arguments)
 
     with torch.no_grad():
         eager = functools.partial(model, *arguments)
-        calls, seconds, failed = _compiled(make, compilers)
-        kept: Any = None
+        calls, seconds, failed = _compile_all(make, compilers)
+        bound_result: Any = None
         try:
-            begin = time.perf_counter()
-            calls["bare session"], kept = bare_session(copy.deepcopy(model), arguments)
-            seconds["bare session"] = time.perf_counter() - begin
+            start = time.perf_counter()
+            calls["bare session"], bound_result = bare_session(copy.deepcopy(model), arguments)
+            seconds["bare session"] = time.perf_counter() - start
             calls["bare session"]()
         except Exception as error:
             calls.pop("bare session", None)
@@ -132,10 +130,10 @@ def inference(name: str, dtype: str, rounds: int, compilers: list[str]) -> dict[
         expected = eager().float()
         scale = expected.abs().max().item()
         differences = {
-            each: (_result(call, kept).float() - expected).abs().max().item() / scale
-            for each, call in calls.items()
+            label: (_get_result(call, bound_result).float() - expected).abs().max().item() / scale
+            for label, call in calls.items()
         }
-        figures = _figures({"eager": eager, "eager again": eager, **calls}, rounds)
+        figures = _measure_calls({"eager": eager, "eager again": eager, **calls}, rounds)
     return {
         "model": name, "dtype": dtype, "batch": len(arguments[0]), **figures,
         "first_seconds": seconds, "difference": differences, "failed": failed,
@@ -143,7 +141,7 @@ def inference(name: str, dtype: str, rounds: int, compilers: list[str]) -> dict[
 
 
 def training(name: str, dtype: str, rounds: int, compilers: list[str]) -> dict[str, Any]:
-    """A record of a step: forward and backward, without the optimizer."""
+    """Measure a training step: forward and backward, without the optimizer."""
     trainable, count = TRAINABLES[name]
     torch.manual_seed(0)
     model = trainable.build().train().to("cuda", DTYPES[dtype])
@@ -154,13 +152,13 @@ def training(name: str, dtype: str, rounds: int, compilers: list[str]) -> dict[s
         function(*arguments).backward()
 
     def make(compiler: str) -> Callable[[], Any]:
-        own = copy.deepcopy(model)
-        return functools.partial(step, torch.compile(own, backend=compiler, dynamic=False))
+        model_copy = copy.deepcopy(model)
+        return functools.partial(step, torch.compile(model_copy, backend=compiler, dynamic=False))
 
-    trained = [name for name in compilers if "+" not in name]  # weights that train are no constants
-    calls, seconds, failed = _compiled(make, trained)
+    usable = [name for name in compilers if "+" not in name]  # weights that train cannot be frozen
+    calls, seconds, failed = _compile_all(make, usable)
     eager = functools.partial(step, model)
-    figures = _figures({"eager": eager, "eager again": eager, **calls}, rounds)
+    figures = _measure_calls({"eager": eager, "eager again": eager, **calls}, rounds)
     return {
         "model": name, "dtype": dtype, "batch": count, **figures,
         "first_seconds": seconds, "failed": failed,

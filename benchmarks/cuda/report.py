@@ -1,4 +1,4 @@
-"""What benchmarks.cuda prints: tables of its records."""
+"""Markdown report of benchmarks.cuda."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ _TITLES = {
 
 
 def markdown(record: Mapping[str, Any]) -> str:
-    """The page of a record: for each of its runs a table of inference and one of training."""
-    return "\n\n".join(part for run in record["runs"] for part in _parts(run))
+    """Format the page of a record: tables of inference and of training for each run."""
+    return "\n\n".join(part for run in record["runs"] for part in _format_run(run))
 
 
-def _parts(run: Mapping[str, Any]) -> list[str]:
+def _format_run(run: Mapping[str, Any]) -> list[str]:
     parts = [made_of(run), f"{run['machine']}."]
     for kind, title in _TITLES.items():
-        records = [each for each in run[kind] if "ms" in each]
+        records = [record for record in run[kind] if "ms" in record]
         if records:
             parts += [f"{title}: milliseconds of eager, and ratios to it.", _table(records)]
         parts += [
-            f"- `{each['model']}`, {each['dtype']}, {who}: {why}"
-            for each in run[kind]
-            for who, why in each["failed"].items()
+            f"- `{record['model']}`, {record['dtype']}, {candidate}: {error}"
+            for record in run[kind]
+            for candidate, error in record["failed"].items()
         ]
     return parts
 
 
 def _table(records: Sequence[Mapping[str, Any]]) -> str:
-    compilers = list(dict.fromkeys(name for each in records for name in each["ratio"]))
+    compilers = list(dict.fromkeys(name for record in records for name in record["ratio"]))
     first = [f"{name}, first call, s" for name in compilers]
     rows = [
         [
-            each["model"],
-            each["dtype"],
-            str(each["batch"]),
-            number(each["ms"]["eager"], 2),
-            *(number(each["ratio"].get(name), 2) for name in compilers),
-            percent(each["band"]),
-            *(number(each["first_seconds"].get(name), 1) for name in compilers),
+            record["model"],
+            record["dtype"],
+            str(record["batch"]),
+            number(record["ms"]["eager"], 2),
+            *(number(record["ratio"].get(name), 2) for name in compilers),
+            percent(record["band"]),
+            *(number(record["first_seconds"].get(name), 1) for name in compilers),
         ]
-        for each in records
+        for record in records
     ]
     return table(["model", "dtype", "batch", "eager, ms", *compilers, "A/A band", *first], rows)

@@ -1,7 +1,7 @@
-"""Tokens of a language model: a prompt and the tokens behind it, compiled, next to eager.
+"""Generation by compiled language models next to eager: a prompt and the tokens after it.
 
-A model like Llama with random weights and a static cache; every size and batch is measured by a
-process of its own, in which the candidates take turns. See benchmarks/README.md.
+The models are like Llama, with random weights and a static cache. Every size and batch has its own
+process, in which the candidates take turns. See benchmarks/README.md.
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ def arguments() -> argparse.Namespace:
         prog="python -m benchmarks.decode", description=__doc__.splitlines()[0]
     )
     parser.add_argument(
-        "--jobs", default="124M:1,124M:8,1B:1", help="sizes and batches, as 124M:1,1B:8"
+        "--jobs", default="124M:1,124M:8,1B:1", help="sizes and batches, such as 124M:1,1B:8"
     )
-    parser.add_argument("--prompt", type=int, default=128, help="tokens of a prompt")
-    parser.add_argument("--answer", type=int, default=128, help="tokens behind it")
+    parser.add_argument("--prompt", type=int, default=128, help="tokens of the prompt")
+    parser.add_argument("--answer", type=int, default=128, help="generated tokens")
     parser.add_argument("--rounds", type=int, default=7, help="measured rounds")
-    parser.add_argument("--candidates", default=",".join(CANDIDATES), help="who is measured")
+    parser.add_argument("--candidates", default=",".join(CANDIDATES), help="candidates to measure")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--json", type=Path, help="where the records go")
-    parser.add_argument("--from-json", type=Path, help="tables of records that are there")
-    parser.add_argument("--docs", type=Path, help="a page that gets the tables")
+    parser.add_argument("--json", type=Path, help="file for the records")
+    parser.add_argument("--from-json", type=Path, help="make the tables from these records")
+    parser.add_argument("--docs", type=Path, help="page to write the tables to")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if min(options.rounds, options.prompt, options.answer, options.threads) < 1:
-        parser.error("numbers are at least 1")
+        parser.error("numbers must be at least 1")
     if not {job.partition(":")[0] for job in options.jobs.split(",")} <= set(SIZES):
         parser.error(f"sizes are {', '.join(SIZES)}")
     return options
 
 
-def measured(options: argparse.Namespace) -> dict[str, Any]:
-    """The records of a run; every job has a process of its own."""
+def run_all(options: argparse.Namespace) -> dict[str, Any]:
+    """Measure each job in a process of its own, and return the records of the run."""
     run: dict[str, Any] = {**origin(), "machine": machine(options.threads)}
-    passed = ["--rounds", str(options.rounds), "--candidates", options.candidates]
-    passed += ["--prompt", str(options.prompt), "--answer", str(options.answer)]
-    found = []
+    flags = ["--rounds", str(options.rounds), "--candidates", options.candidates]
+    flags += ["--prompt", str(options.prompt), "--answer", str(options.answer)]
+    records = []
     for job in options.jobs.split(","):
-        given = [*passed, "--threads", str(options.threads)]
-        found.append({"job": job, **in_process("benchmarks.decode", job, given, options.threads)})
-        print(json.dumps(found[-1]), flush=True)
+        args = [*flags, "--threads", str(options.threads)]
+        records.append({"job": job, **in_process("benchmarks.decode", job, args, options.threads)})
+        print(json.dumps(records[-1]), flush=True)
     return {
         **run,
-        "models": [each for each in found if isinstance(each["failed"], dict)],
-        "failed": [each for each in found if not isinstance(each["failed"], dict)],
+        "models": [record for record in records if isinstance(record["failed"], dict)],
+        "failed": [record for record in records if not isinstance(record["failed"], dict)],
     }
 
 
@@ -72,7 +72,7 @@ def main() -> None:
         save(options.json, record)
         return
     stored = options.from_json
-    run = json.loads(stored.read_text()) if stored else measured(options)
+    run = json.loads(stored.read_text()) if stored else run_all(options)
     publish(run, markdown(run), "benchmarks.decode", options.json, options.docs)
 
 

@@ -1,4 +1,4 @@
-"""The table of benchmarks.decode, in Markdown."""
+"""Markdown report of benchmarks.decode."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from benchmarks.report import made_of, number, percent, table
 
 
 def markdown(run: Mapping[str, Any]) -> str:
-    """The page of one run: a table for each model and number of texts."""
+    """Format the report of one run: a table for each model and batch."""
     parts = [made_of(run), f"{run['machine']}."]
-    for each in run["models"]:
-        parts.append(_table(each))
-        parts += [f"- `{name}` failed: {why}" for name, why in each["failed"].items()]
-    parts += [f"- `{each['job']}`: {each['failed']}" for each in run["failed"]]
+    for record in run["models"]:
+        parts.append(_table(record))
+        parts += [f"- `{name}` failed: {error}" for name, error in record["failed"].items()]
+    parts += [f"- `{record['job']}`: {record['failed']}" for record in run["failed"]]
     return "\n\n".join(parts)
 
 
 def _table(record: Mapping[str, Any]) -> str:
     millions = record["parameters"] / 1e6
     batch = record["batch"]
-    head = [
+    header = [
         f"{millions:,.0f} million parameters, {batch} x {record['prompt']} tokens",
         "first token, ms",
         "of eager",
@@ -44,4 +44,4 @@ def _table(record: Mapping[str, Any]) -> str:
         for name in token
         if name != "eager again"
     ]
-    return f"{table(head, rows)}\n\nA/A band of a token: {percent(record['band'])}."
+    return f"{table(header, rows)}\n\nA/A band of a token: {percent(record['band'])}."

@@ -1,4 +1,4 @@
-"""The models that benchmarks.decode measures, and how many tokens of them."""
+"""Models and lengths of benchmarks.decode."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-# hidden, intermediate, layers, heads, heads of keys
+# hidden size, intermediate size, layers, heads, key-value heads
 SIZES = {
     "124M": (768, 2048, 12, 12, 4),
     "1B": (2048, 5632, 22, 32, 4),
@@ -18,22 +18,22 @@ VOCABULARY = 32000
 
 @dataclass(frozen=True)
 class Lengths:
-    """How many texts, tokens of a prompt, and tokens of prompt and answer."""
+    """The batch, the tokens of the prompt, and the tokens of prompt and answer together."""
 
     batch: int
     prompt: int
-    whole: int
+    total: int
 
 
 def build(size: str) -> Any:
-    """A model like Llama with random weights, in float32."""
+    """Build a Llama-like model with random float32 weights."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
-    hidden, inner, layers, heads, shared = SIZES[size]
+    hidden, intermediate, layers, heads, kv_heads = SIZES[size]
     config = LlamaConfig(
-        vocab_size=VOCABULARY, hidden_size=hidden, intermediate_size=inner,
-        num_hidden_layers=layers, num_attention_heads=heads, num_key_value_heads=shared,
+        vocab_size=VOCABULARY, hidden_size=hidden, intermediate_size=intermediate,
+        num_hidden_layers=layers, num_attention_heads=heads, num_key_value_heads=kv_heads,
         max_position_embeddings=2048,
     )  # fmt: skip
     return LlamaForCausalLM(config).eval()

@@ -1,2 +1,1 @@
-"""Export and run of gigabytes of weights. ``python -m benchmarks.large_model`` (``__main__``) runs
-each step of ``measure`` in a process of its own."""
+"""Benchmark of exporting and running a model with gigabytes of weights."""

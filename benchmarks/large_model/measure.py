@@ -1,7 +1,6 @@
-"""The steps of benchmarks.large_model, each in a process of its own: the export, with the memory it
-takes, and the run of what was written. Options in, figures out.
+"""Steps of benchmarks.large_model: measure the export and its memory, then run the file.
 
-torch and ortable are imported where they are used: the run has neither in its memory.
+Only the export imports torch and ortable, so that the run does not have them in memory.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 VOCABULARY = 512
-STATUS = Path("/proc/self/status")
+STATUS_FILE = Path("/proc/self/status")
 
 
 def build(megabytes: int, width: int) -> Any:
-    """Tied embedding and head around square layers; one in four is stored transposed."""
+    """Build square layers between a tied embedding and head; every fourth weight is transposed."""
     import torch
 
     class Layers(torch.nn.Module):
@@ -45,15 +44,15 @@ def build(megabytes: int, width: int) -> Any:
     return Layers().eval()
 
 
-def status(key: str) -> int:
-    """Bytes of a line of /proc/self/status."""
-    found = re.search(rf"^{key}:\s+(\d+) kB$", STATUS.read_text(), re.MULTILINE)
-    assert found is not None
-    return int(found[1]) * 1024
+def read_status(key: str) -> int:
+    """Return the bytes of an entry of /proc/self/status."""
+    match = re.search(rf"^{key}:\s+(\d+) kB$", STATUS_FILE.read_text(), re.MULTILINE)
+    assert match is not None
+    return int(match[1]) * 1024
 
 
 def export_step(folder: Path, options: argparse.Namespace) -> dict[str, float]:
-    """Export, in this process; writes the model, the example and what eager returns."""
+    """Export in this process; write the model, the example input and eager's result."""
     import numpy as np
     import torch
 
@@ -71,9 +70,9 @@ def export_step(folder: Path, options: argparse.Namespace) -> dict[str, float]:
     np.savez(folder / "example.npz", tokens=tokens.numpy(), expected=expected.numpy())
     weights = sum(p.numel() * p.element_size() for p in module.parameters())
     gc.collect()
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again
-    before = status("VmRSS")
-    started = time.perf_counter()
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
+    before = read_status("VmRSS")
+    start = time.perf_counter()
     model = ortable.to_onnx(
         module, (tokens,), dynamic_shapes=dims, large_model=True, verbose=options.verbose
     )
@@ -82,15 +81,15 @@ def export_step(folder: Path, options: argparse.Namespace) -> dict[str, float]:
     saved = time.perf_counter()
     return {
         "weights": weights,
-        "extra": status("VmHWM") - before,
-        "convert_s": converted - started,
+        "extra": read_status("VmHWM") - before,
+        "convert_s": converted - start,
         "save_s": saved - converted,
         "files": len(list(folder.glob("model.onnx*"))),
     }
 
 
 def run_step(folder: Path, options: argparse.Namespace) -> dict[str, float]:
-    """Check the file, load it in ONNX Runtime, run it, compare with what eager returned."""
+    """Check the file, load it in ONNX Runtime, run it, and compare it with eager's result."""
     import numpy as np
     import onnx
     import onnxruntime
@@ -98,14 +97,14 @@ def run_step(folder: Path, options: argparse.Namespace) -> dict[str, float]:
     path = folder / "model.onnx"
     onnx.checker.check_model(path)
     example = np.load(folder / "example.npz")
-    started = time.perf_counter()
+    start = time.perf_counter()
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     loaded = time.perf_counter()
-    (got,) = session.run(None, {"tokens": example["tokens"]})
+    (result,) = session.run(None, {"tokens": example["tokens"]})
     expected = example["expected"]
-    assert got.dtype == expected.dtype and got.shape == expected.shape
-    difference = float(np.abs(got - expected).max() / np.abs(expected).max())
-    return {"load_s": loaded - started, "difference": difference, "peak": status("VmHWM")}
+    assert result.dtype == expected.dtype and result.shape == expected.shape
+    difference = float(np.abs(result - expected).max() / np.abs(expected).max())
+    return {"load_s": loaded - start, "difference": difference, "peak": read_status("VmHWM")}
 
 
 STEPS = {"export": export_step, "run": run_step}

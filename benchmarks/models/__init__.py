@@ -1,10 +1,7 @@
-"""Models that benchmarks and tests share: written here or built from configurations, random
-weights, nothing downloaded. Each set goes by name.
+"""Models of the benchmarks and tests, with random weights; nothing is downloaded.
 
-- ``architectures.ARCHITECTURES``: what people export, with free dimensions, at more than one size
-  (``language``, ``pictures``, ``networks`` have the rows, ``architecture`` what a row is);
-- ``inference.MODELS``: what the benchmarks of the backend and of rewrites run;
+- ``architectures.ARCHITECTURES``: exported models with dynamic dimensions, at several sizes
+  (defined in ``language``, ``pictures`` and ``networks``);
+- ``inference.MODELS``: models of the benchmarks of the backend and of rewrites;
 - ``training.TRAINABLES`` and ``training.SMALL_TRAINABLES``: modules whose forward is the loss.
-
-The other files hold one network each, or one family.
 """

@@ -1,4 +1,4 @@
-"""One architecture of the set: how its module and its inputs are made, and what may vary."""
+"""Definition of an architecture: its module, inputs and dynamic dimensions."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ ROWS, COLUMNS = 32 * Dim("rows", min=1, max=32), 32 * Dim("columns", min=1, max=
 
 @dataclass(frozen=True)
 class Architecture:
-    """One model of the set.
+    """An architecture that is exported and compared with eager.
 
-    `make(small)` returns the module, at the size of the benchmark or at that of the tests.
-    `inputs(small, **sizes)` returns the arguments of a call, `(args, kwargs)`. `dims` is what
-    to_onnx and torch.export take as `dynamic_shapes`, or a function of `small`. `sizes` are those
-    of the benchmark, `small` those of the tests, `second` other ones for the same small module.
+    `make(small)` returns the module, at the size of the benchmarks or of the tests.
+    `inputs(small, **sizes)` returns the arguments of a call, `(args, kwargs)`. `dims` are
+    the `dynamic_shapes` of to_onnx and torch.export, or a function of `small` that returns them.
+    `sizes` are for benchmarks, `small` for tests, `second` other sizes for the same small module.
     `tolerance` is the largest difference from eager, relative to the largest value.
     """
 
@@ -39,16 +39,16 @@ class Architecture:
     tolerance: float = 1e-4
 
     def call(self, small: bool = True, **sizes: int) -> Call:
-        """Arguments of the usual size, or of other ones; the same numbers for the same sizes."""
+        """Return reproducible arguments of the default sizes, or of the given ones."""
         torch.manual_seed(1)
-        usual = self.small if small else self.sizes
-        return self.inputs(small, **{**usual, **sizes})
+        default_sizes = self.small if small else self.sizes
+        return self.inputs(small, **{**default_sizes, **sizes})
 
     def dynamic_shapes(self, small: bool = True) -> dict[str, Any]:
-        """The dimensions that may vary, by argument."""
+        """Return the dynamic dimensions, by argument."""
         return dict(self.dims(small) if callable(self.dims) else self.dims)
 
 
 def named(**tensors: Any) -> Call:
-    """A call by keyword."""
+    """Return a call with keyword arguments."""
     return (), tensors

@@ -1,4 +1,4 @@
-"""transformers' BertModel with random weights, and inputs for it. Base: 12 layers, 438 MB."""
+"""BertModel of transformers with random weights. BERT base has 12 layers and 438 MB."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import torch
 
 
 def bert(layers: int = 12, *, attention: str = "sdpa", **config: object) -> torch.nn.Module:
-    """``BertModel`` in eval mode, built from a configuration: nothing is downloaded.
+    """Build a ``BertModel`` in eval mode from a configuration; nothing is downloaded.
 
     ``layers=12`` without further settings is BERT base. ``config`` goes to ``BertConfig``, for
-    instance ``hidden_size=64, num_attention_heads=4, intermediate_size=128`` for a small one.
+    example ``hidden_size=64, num_attention_heads=4, intermediate_size=128`` for a small model.
     """
     from transformers import BertConfig, BertModel
 
@@ -18,17 +18,17 @@ def bert(layers: int = 12, *, attention: str = "sdpa", **config: object) -> torc
 
 
 def narrow_bert(layers: int) -> torch.nn.Module:
-    """A BERT of narrow layers: what a node of the graph costs does not depend on how wide it is."""
-    narrow = {"hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128}
-    return bert(layers, **narrow, vocab_size=1000)
+    """Build a BERT with narrow layers: the time per node does not depend on the width."""
+    settings = {"hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128}
+    return bert(layers, **settings, vocab_size=1000)
 
 
 def bert_inputs(
     batch: int = 2, length: int = 16, *, vocabulary: int = 30522, padded: bool = True
 ) -> dict[str, torch.Tensor]:
-    """``input_ids`` and ``attention_mask``, int64[batch, length].
+    """Return ``input_ids`` and ``attention_mask``, int64[batch, length].
 
-    With ``padded`` the last row ends in a quarter of padding, so that the mask matters.
+    With ``padded``, the last quarter of the last row is padding, so that the mask has an effect.
     """
     ids = torch.randint(0, vocabulary, (batch, length))
     mask = torch.ones((batch, length), dtype=torch.int64)

@@ -1,6 +1,6 @@
 """DenseNet-121 (Huang et al., 2017, arXiv:1608.06993) with torchvision's parameter names.
 
-Written out because torchvision's binary wheel may not load beside a CPU build of torch. A state
+It is defined here because torchvision's wheel may not load with a CPU build of torch. A state
 dict of ``torchvision.models.densenet121`` loads into this model with ``strict=True``.
 """
 
@@ -16,7 +16,7 @@ DENSENET121_LAYERS = (6, 12, 24, 16)
 
 
 class DenseLayer(nn.Module):
-    """BN-ReLU-Conv1x1-BN-ReLU-Conv3x3 on the concatenation of everything before it."""
+    """BN-ReLU-Conv1x1-BN-ReLU-Conv3x3 on the concatenation of all previous outputs."""
 
     def __init__(self, channels: int, growth: int, bottleneck: int) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class DenseLayer(nn.Module):
 
 
 class DenseBlock(nn.ModuleDict):
-    """``count`` dense layers; the result holds the input and every layer's new channels."""
+    """``count`` dense layers; the result concatenates the input and the output of every layer."""
 
     def __init__(self, count: int, channels: int, growth: int, bottleneck: int) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class DenseBlock(nn.ModuleDict):
 
 
 def transition(channels: int, out_channels: int) -> nn.Sequential:
-    """Between two blocks: fewer channels, half the height and width."""
+    """Return the layers between two blocks: fewer channels, half the height and width."""
     return nn.Sequential(
         OrderedDict(
             norm=nn.BatchNorm2d(channels),
@@ -110,5 +110,5 @@ class DenseNet(nn.Module):
 
 
 def densenet121(classes: int = 1000) -> DenseNet:
-    """DenseNet-121 with random weights, in training mode: 7,978,856 parameters for 1000 classes."""
+    """Return DenseNet-121 with random weights, in training mode (7,978,856 parameters)."""
     return DenseNet(DENSENET121_LAYERS, growth=32, stem=64, bottleneck=4, classes=classes)

@@ -1,5 +1,4 @@
-"""The parts of latent diffusion: a UNet that predicts noise, and a variational autoencoder
-(Rombach et al., 2021, arXiv:2112.10752), with plain torch modules."""
+"""UNet and variational autoencoder of latent diffusion (Rombach et al., arXiv:2112.10752)."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from torch.nn import functional as F
 
 
 def time_embedding(steps: torch.Tensor, width: int) -> torch.Tensor:
-    """Sines and cosines of the step: int64[n] -> float32[n, width]."""
+    """Return cosines and sines of the step: int64[n] -> float32[n, width]."""
     half = width // 2
     rates = torch.exp(-math.log(10000.0) * torch.arange(half, device=steps.device) / half)
     angles = steps[:, None].float() * rates[None]
@@ -19,7 +18,7 @@ def time_embedding(steps: torch.Tensor, width: int) -> torch.Tensor:
 
 
 class ResidualBlock(nn.Module):
-    """Group norm, SiLU and convolution twice; between them the time is added, when there is one."""
+    """Group norm, SiLU and convolution, twice; an optional time embedding is added between."""
 
     def __init__(self, inputs: int, outputs: int, time: int = 0) -> None:
         super().__init__()
@@ -38,38 +37,38 @@ class ResidualBlock(nn.Module):
 
 
 class AttentionBlock(nn.Module):
-    """Attention of the pixels to each other, then to a text when there is one."""
+    """Self-attention of the pixels, then optional cross-attention to a text."""
 
     def __init__(self, width: int, heads: int, text: int = 0) -> None:
         super().__init__()
         self.heads = heads
         self.norm1 = nn.GroupNorm(4, width)
-        self.own = nn.Linear(width, 3 * width)
+        self.qkv = nn.Linear(width, 3 * width)
         self.out1 = nn.Linear(width, width)
         self.norm2 = nn.LayerNorm(width) if text else None
         self.query = nn.Linear(width, width) if text else None
-        self.pair = nn.Linear(text, 2 * width) if text else None
+        self.key_value = nn.Linear(text, 2 * width) if text else None
         self.out2 = nn.Linear(width, width) if text else None
 
     def split(self, x: torch.Tensor) -> torch.Tensor:
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
     def attend(self, *parts: torch.Tensor) -> torch.Tensor:
-        found = F.scaled_dot_product_attention(*(self.split(part) for part in parts))
-        return found.transpose(1, 2).flatten(2)
+        result = F.scaled_dot_product_attention(*(self.split(part) for part in parts))
+        return result.transpose(1, 2).flatten(2)
 
     def forward(self, x: torch.Tensor, text: torch.Tensor | None = None) -> torch.Tensor:
         batch, width, rows, columns = x.shape
         y = self.norm1(x).reshape(batch, width, rows * columns).transpose(1, 2)
-        y = self.out1(self.attend(*self.own(y).chunk(3, dim=-1)))
+        y = self.out1(self.attend(*self.qkv(y).chunk(3, dim=-1)))
         if text is not None:
-            keys = self.pair(text).chunk(2, dim=-1)
+            keys = self.key_value(text).chunk(2, dim=-1)
             y = y + self.out2(self.attend(self.query(self.norm2(y)), *keys))
         return x + y.transpose(1, 2).reshape(batch, width, rows, columns)
 
 
 class Upsample(nn.Module):
-    """Twice the height and width, nearest pixels, then a convolution."""
+    """Nearest-neighbour upsampling by 2, then a convolution."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -80,8 +79,10 @@ class Upsample(nn.Module):
 
 
 class DiffusionUNet(nn.Module):
-    """The noise in a latent image: float32[n, 4, h, w], int64[n], float32[n, t, text] ->
-    float32[n, 4, h, w]; h and w are multiples of 4."""
+    """Predict the noise in a latent image whose height and width are multiples of 4.
+
+    float32[n, 4, h, w], int64[n], float32[n, t, text] -> float32[n, 4, h, w].
+    """
 
     def __init__(self, width: int = 64, text: int = 128, heads: int = 4) -> None:
         super().__init__()
@@ -102,20 +103,22 @@ class DiffusionUNet(nn.Module):
         self, sample: torch.Tensor, timestep: torch.Tensor, text: torch.Tensor
     ) -> torch.Tensor:
         time = self.embed(time_embedding(timestep, self.width))
-        x, kept = self.first(sample), []
+        x, skips = self.first(sample), []
         for index, (block, attend) in enumerate(zip(self.down, self.attend, strict=True)):
             x = attend(block(self.shrink[index - 1](x) if index else x, time), text)
-            kept.append(x)
+            skips.append(x)
         x = self.middle(x, time)
         for index, block in enumerate(self.up):
-            x = block(torch.cat([kept.pop(), x], dim=1), time)
+            x = block(torch.cat([skips.pop(), x], dim=1), time)
             x = self.grow[index](x) if index < len(self.grow) else x
         return self.last(F.silu(self.norm(x)))
 
 
 class Vae(nn.Module):
-    """Encoder and decoder of images, the mean of the latent distribution between them:
-    float32[n, 3, h, w] -> the same, float32[n, 4, h/4, w/4] twice (mean, log of the variance)."""
+    """A variational autoencoder that decodes the mean of the latent distribution.
+
+    float32[n, 3, h, w] -> the same, float32[n, 4, h/4, w/4] twice (mean, log of the variance).
+    """
 
     def __init__(self, width: int = 32) -> None:
         super().__init__()

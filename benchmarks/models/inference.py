@@ -1,8 +1,7 @@
-"""The models of the benchmarks of the backend and of rewrites: architectures people run, with
-random weights and arguments that are tensors.
+"""Models of the benchmarks of inference, with random weights and tensor arguments.
 
-``MODELS[name]`` builds a model and example arguments at the size of the benchmark, or at a small
-one for tests. Nothing is downloaded; transformers is a development dependency.
+``MODELS[name]`` builds a model and its arguments at the size of the benchmarks or of the tests.
+Nothing is downloaded; transformers is a development dependency.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from .other import LstmTagger
 
 
 @dataclass(frozen=True)
-class Case:
-    """One model of the set.
+class InferenceModel:
+    """A model of the benchmarks.
 
-    `make(small)` returns the model, `inputs(small, batch)` its arguments, all of them tensors;
-    `batch` is the usual batch size.
+    `make(small)` returns the model, `inputs(small, batch)` its tensor arguments; `batch` is the
+    default batch size.
     """
 
     name: str
@@ -32,8 +31,8 @@ class Case:
     batch: int = 1
 
 
-class Wrapped(nn.Module):
-    """A transformers model that takes tensors by position and returns its first result."""
+class PositionalModel(nn.Module):
+    """A transformers model that takes positional tensors and returns its first output."""
 
     def __init__(self, model: nn.Module, *names: str) -> None:
         super().__init__()
@@ -41,8 +40,8 @@ class Wrapped(nn.Module):
         self.names = names
 
     def forward(self, *args: torch.Tensor) -> torch.Tensor:
-        given = dict(zip(self.names, args, strict=True))
-        return self.model(**given, return_dict=False)[0]
+        arguments = dict(zip(self.names, args, strict=True))
+        return self.model(**arguments, return_dict=False)[0]
 
 
 def _images(size: int, small_size: int) -> Callable[[bool, int], tuple[torch.Tensor, ...]]:
@@ -72,7 +71,7 @@ def _mlp_inputs(small: bool, batch: int) -> tuple[torch.Tensor, ...]:
     return (torch.randn(batch, 64 if small else 1024),)
 
 
-def _tiny(small: bool) -> nn.Module:
+def _tiny_mlp(small: bool) -> nn.Module:
     return nn.Sequential(nn.Linear(16, 16), nn.ReLU())
 
 
@@ -88,7 +87,7 @@ def _vit(small: bool) -> nn.Module:
         image_size=side,
         patch_size=16,
     )
-    return Wrapped(ViTModel(config, add_pooling_layer=False), "pixel_values")
+    return PositionalModel(ViTModel(config, add_pooling_layer=False), "pixel_values")
 
 
 def _convnext(small: bool) -> nn.Module:
@@ -97,7 +96,7 @@ def _convnext(small: bool) -> nn.Module:
     sizes = (16, 32, 64, 128) if small else (96, 192, 384, 768)
     depths = (1, 1, 2, 1) if small else (3, 3, 9, 3)
     config = ConvNextConfig(hidden_sizes=list(sizes), depths=list(depths))
-    return Wrapped(ConvNextModel(config), "pixel_values")
+    return PositionalModel(ConvNextModel(config), "pixel_values")
 
 
 def _swin(small: bool) -> nn.Module:
@@ -109,29 +108,29 @@ def _swin(small: bool) -> nn.Module:
         depths=[2, 2] if small else [2, 2, 6, 2],
         num_heads=[2, 4] if small else [3, 6, 12, 24],
     )
-    return Wrapped(SwinModel(config, add_pooling_layer=False), "pixel_values")
+    return PositionalModel(SwinModel(config, add_pooling_layer=False), "pixel_values")
 
 
 def _bert(small: bool) -> nn.Module:
     tiny = {"hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128}
     settings: dict[str, int] = {**tiny, "vocab_size": 100} if small else {}
-    return Wrapped(bert(2 if small else 12, **settings), "input_ids", "attention_mask")
+    return PositionalModel(bert(2 if small else 12, **settings), "input_ids", "attention_mask")
 
 
 def _gpt2(small: bool) -> nn.Module:
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    layers, width, heads, words = (2, 64, 4, 100) if small else (12, 768, 12, 50257)
+    layers, width, heads, vocabulary = (2, 64, 4, 100) if small else (12, 768, 12, 50257)
     config = GPT2Config(
         n_layer=layers,
         n_embd=width,
         n_head=heads,
         use_cache=False,
-        vocab_size=words,
+        vocab_size=vocabulary,
         bos_token_id=0,
         eos_token_id=0,
     )
-    return Wrapped(GPT2LMHeadModel(config), "input_ids")
+    return PositionalModel(GPT2LMHeadModel(config), "input_ids")
 
 
 def _llama(small: bool) -> nn.Module:
@@ -147,7 +146,7 @@ def _llama(small: bool) -> nn.Module:
         vocab_size=100 if small else 32000,
         use_cache=False,
     )
-    return Wrapped(LlamaForCausalLM(config), "input_ids")
+    return PositionalModel(LlamaForCausalLM(config), "input_ids")
 
 
 def _t5(small: bool) -> nn.Module:
@@ -157,7 +156,7 @@ def _t5(small: bool) -> nn.Module:
     config = T5Config(
         num_layers=layers, d_model=width, d_ff=inner, d_kv=width // 8, vocab_size=1000
     )
-    return Wrapped(T5EncoderModel(config), "input_ids")
+    return PositionalModel(T5EncoderModel(config), "input_ids")
 
 
 def _whisper(small: bool) -> nn.Module:
@@ -171,7 +170,7 @@ def _whisper(small: bool) -> nn.Module:
         encoder_ffn_dim=128 if small else 1536,
         max_source_positions=32 if small else 500,
     )
-    return Wrapped(WhisperEncoder(config), "input_features")
+    return PositionalModel(WhisperEncoder(config), "input_features")
 
 
 def _whisper_inputs(small: bool, batch: int) -> tuple[torch.Tensor, ...]:
@@ -190,39 +189,39 @@ def _dlrm_inputs(small: bool, batch: int) -> tuple[torch.Tensor, ...]:
     return tuple(arguments)
 
 
-_CASES = (
-    Case("tiny_mlp", _tiny, lambda small, batch: (torch.randn(batch, 16),), batch=2),
-    Case("mlp", _mlp, _mlp_inputs, batch=8),
-    Case("resnet18", ARCHITECTURES["resnet18"].make, _images(224, 64)),
-    Case("resnet50", ARCHITECTURES["resnet50"].make, _images(224, 64)),
-    Case("densenet121", ARCHITECTURES["densenet121"].make, _images(224, 64)),
-    Case("mobilenet", ARCHITECTURES["mobilenet"].make, _images(224, 64)),
-    Case("unet", ARCHITECTURES["unet"].make, _images(128, 32)),
-    Case("vit", _vit, _images(224, 32)),
-    Case("convnext", _convnext, _images(224, 64)),
-    Case("swin", _swin, _images(224, 56)),
-    Case("bert", _bert, _tokens(128, masked=True)),
-    Case("gpt2", _gpt2, _tokens(128)),
-    Case("llama", _llama, _tokens(128)),
-    Case("t5_encoder", _t5, _tokens(128)),
-    Case("whisper_encoder", _whisper, _whisper_inputs),
-    Case("lstm", _lstm, _tokens(32), batch=4),
-    Case("dlrm", ARCHITECTURES["dlrm"].make, _dlrm_inputs, batch=64),
+_MODELS = (
+    InferenceModel("tiny_mlp", _tiny_mlp, lambda small, batch: (torch.randn(batch, 16),), batch=2),
+    InferenceModel("mlp", _mlp, _mlp_inputs, batch=8),
+    InferenceModel("resnet18", ARCHITECTURES["resnet18"].make, _images(224, 64)),
+    InferenceModel("resnet50", ARCHITECTURES["resnet50"].make, _images(224, 64)),
+    InferenceModel("densenet121", ARCHITECTURES["densenet121"].make, _images(224, 64)),
+    InferenceModel("mobilenet", ARCHITECTURES["mobilenet"].make, _images(224, 64)),
+    InferenceModel("unet", ARCHITECTURES["unet"].make, _images(128, 32)),
+    InferenceModel("vit", _vit, _images(224, 32)),
+    InferenceModel("convnext", _convnext, _images(224, 64)),
+    InferenceModel("swin", _swin, _images(224, 56)),
+    InferenceModel("bert", _bert, _tokens(128, masked=True)),
+    InferenceModel("gpt2", _gpt2, _tokens(128)),
+    InferenceModel("llama", _llama, _tokens(128)),
+    InferenceModel("t5_encoder", _t5, _tokens(128)),
+    InferenceModel("whisper_encoder", _whisper, _whisper_inputs),
+    InferenceModel("lstm", _lstm, _tokens(32), batch=4),
+    InferenceModel("dlrm", ARCHITECTURES["dlrm"].make, _dlrm_inputs, batch=64),
 )
 
-MODELS = {case.name: case for case in _CASES}
+MODELS = {model.name: model for model in _MODELS}
 
 
 def build(
     name: str, *, small: bool = False, batch: int | None = None
 ) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
-    """The model `name` in eval mode and arguments for it; `batch` replaces the usual batch size.
+    """Build model `name` in eval mode, and its arguments; `batch` replaces the default batch.
 
-    The same call gives the same weights and arguments. Dimension 0 of every argument follows the
-    batch, so it is the one to mark dynamic.
+    Weights and arguments are reproducible. Dimension 0 of every argument is the batch or a multiple
+    of it, and the dimension to mark as dynamic.
     """
-    case = MODELS[name]
+    definition = MODELS[name]
     torch.manual_seed(0)
-    model = case.make(small).eval()
-    size = batch if batch is not None else max(case.batch, 2) if small else case.batch
-    return model, case.inputs(small, size)
+    model = definition.make(small).eval()
+    size = batch if batch is not None else max(definition.batch, 2) if small else definition.batch
+    return model, definition.inputs(small, size)

@@ -1,4 +1,4 @@
-"""Transformers of words and of sound, from transformers' configurations."""
+"""Language models, from configurations of transformers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch.export import Dim
 
 from .architecture import BATCH, LENGTH, Architecture, Call, named
 
-WORDS = 99
+VOCABULARY = 99
 
 # Settings that most configurations share, at the size of the tests.
 SMALL_CONFIG = {
-    "vocab_size": WORDS,
+    "vocab_size": VOCABULARY,
     "hidden_size": 32,
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
@@ -25,27 +25,27 @@ ENDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 
 
 def ids(small: bool, batch: int, length: int, **_: int) -> torch.Tensor:
-    """Words without the special ones: int64[batch, length]."""
-    return torch.randint(3, WORDS if small else 1000, (batch, length))
+    """Return random tokens without special tokens: int64[batch, length]."""
+    return torch.randint(3, VOCABULARY if small else 1000, (batch, length))
 
 
 def padded(batch: int, length: int) -> torch.Tensor:
-    """A mask whose last row ends in padding: int64[batch, length]."""
+    """Return a mask whose last row ends in padding: int64[batch, length]."""
     mask = torch.ones(batch, length, dtype=torch.int64)
     mask[-1, length - length // 4 :] = 0
     return mask
 
 
-def words(small: bool, batch: int, length: int) -> Call:
+def token_inputs(small: bool, batch: int, length: int) -> Call:
     return named(input_ids=ids(small, batch, length))
 
 
-def masked(small: bool, batch: int, length: int) -> Call:
+def masked_inputs(small: bool, batch: int, length: int) -> Call:
     return named(input_ids=ids(small, batch, length), attention_mask=padded(batch, length))
 
 
-WORDS_DIMS = {"input_ids": {0: BATCH, 1: LENGTH}}
-MASKED_DIMS = {**WORDS_DIMS, "attention_mask": {0: BATCH, 1: LENGTH}}
+TOKEN_DIMS = {"input_ids": {0: BATCH, 1: LENGTH}}
+MASKED_DIMS = {**TOKEN_DIMS, "attention_mask": {0: BATCH, 1: LENGTH}}
 
 
 def text(
@@ -53,39 +53,37 @@ def text(
     make: Callable[[bool], nn.Module],
     mask: bool = True,
     sizes: Mapping[str, int] | None = None,
-    **more: Any,
+    **options: Any,
 ) -> Architecture:
-    """A model of words of free batch and length; the second call has a batch of one."""
+    """Define a text model of dynamic batch and length; its second batch has size 1."""
     return Architecture(
         name,
         make,
-        masked if mask else words,
-        MASKED_DIMS if mask else WORDS_DIMS,
+        masked_inputs if mask else token_inputs,
+        MASKED_DIMS if mask else TOKEN_DIMS,
         sizes or {"batch": 1, "length": 128},
         {"batch": 2, "length": 12},
         {"batch": 1, "length": 7},
-        **more,
+        **options,
     )
 
 
 def plain(
-    model: str, config: str, small: Mapping[str, Any], full: Mapping[str, Any], **both: Any
+    model: str, config: str, small: Mapping[str, Any], full: Mapping[str, Any], **common: Any
 ) -> Callable[[bool], nn.Module]:
-    """A maker of transformers' class `model` from its `config`; `both` are settings of both
-    sizes."""
+    """Return a function that builds class `model`; `common` settings are for both sizes."""
 
     def make(is_small: bool) -> nn.Module:
         import transformers
 
-        settings = getattr(transformers, config)(**both, **(small if is_small else full))
+        settings = getattr(transformers, config)(**common, **(small if is_small else full))
         return getattr(transformers, model)(settings)
 
     return make
 
 
-def decoder(model: str, config: str, **more: Any) -> Callable[[bool], nn.Module]:
-    """A decoder in the manner of Llama without its cache, in the small sizes or in 8 layers of
-    512."""
+def decoder(model: str, config: str, **overrides: Any) -> Callable[[bool], nn.Module]:
+    """Return a function that builds a Llama-like decoder without a cache."""
     full = {
         "num_hidden_layers": 8,
         "hidden_size": 512,
@@ -93,13 +91,15 @@ def decoder(model: str, config: str, **more: Any) -> Callable[[bool], nn.Module]
         "num_attention_heads": 8,
         "vocab_size": 32000,
     }
-    settings = {"use_cache": False, **ENDS, **more}
+    settings = {"use_cache": False, **ENDS, **overrides}
     return plain(model, config, SMALL_CONFIG, full, **settings)
 
 
-class Cached(nn.Module):
-    """A decoder whose cache goes in and out as plain tensors: keys and values of each layer in
-    turn, float32[batch, heads, past, width] -> float32[batch, heads, past + length, width]."""
+class CachedDecoder(nn.Module):
+    """A decoder whose cache is passed and returned as tensors: key and value of each layer.
+
+    float32[batch, heads, past, width] -> float32[batch, heads, past + length, width].
+    """
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -109,13 +109,13 @@ class Cached(nn.Module):
         from transformers import DynamicCache
 
         cache = DynamicCache(list(zip(past[::2], past[1::2], strict=True)))
-        given = self.model(input_ids=input_ids, past_key_values=cache, use_cache=True)
-        layers = given.past_key_values.layers
-        return (given.logits, *(part for layer in layers for part in (layer.keys, layer.values)))
+        output = self.model(input_ids=input_ids, past_key_values=cache, use_cache=True)
+        layers = output.past_key_values.layers
+        return (output.logits, *(t for layer in layers for t in (layer.keys, layer.values)))
 
 
 def llama_cached(small: bool) -> nn.Module:
-    return Cached(decoder("LlamaForCausalLM", "LlamaConfig", num_key_value_heads=2)(small))
+    return CachedDecoder(decoder("LlamaForCausalLM", "LlamaConfig", num_key_value_heads=2)(small))
 
 
 def llama_cached_inputs(small: bool, batch: int, length: int, past: int) -> Call:
@@ -139,7 +139,7 @@ def mixtral(small: bool) -> nn.Module:
     )(small)
 
 
-def translation(small: bool, batch: int, length: int, target: int) -> Call:
+def translation_inputs(small: bool, batch: int, length: int, target: int) -> Call:
     return named(
         input_ids=ids(small, batch, length),
         attention_mask=padded(batch, length),
@@ -153,12 +153,12 @@ TRANSLATION_DIMS = {
 }
 
 
-def pair(name: str, make: Callable[[bool], nn.Module]) -> Architecture:
-    """An encoder and a decoder, of free batch and both lengths."""
+def seq2seq(name: str, make: Callable[[bool], nn.Module]) -> Architecture:
+    """Define an encoder-decoder with dynamic batch and lengths."""
     return Architecture(
         name,
         make,
-        translation,
+        translation_inputs,
         TRANSLATION_DIMS,
         {"batch": 1, "length": 128, "target": 64},
         {"batch": 2, "length": 12, "target": 8},
@@ -166,18 +166,18 @@ def pair(name: str, make: Callable[[bool], nn.Module]) -> Architecture:
     )
 
 
-BERT_FULL: dict[str, Any] = {}  # each configuration's own defaults: the base model
+BERT_FULL: dict[str, Any] = {}  # the defaults of each configuration are the base model
 T5_SMALL = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4}
 BART_SMALL = {
     f"{side}_{key}": value
     for side in ("encoder", "decoder")
     for key, value in (("layers", 2), ("attention_heads", 4), ("ffn_dim", 48))
 }
-DISTIL_SMALL = {"vocab_size": WORDS, "n_layers": 2, "n_heads": 4, "dim": 32, "hidden_dim": 48}
-GPT2_SMALL = {"vocab_size": WORDS, "n_layer": 2, "n_head": 4, "n_embd": 32}
+DISTIL_SMALL = {"vocab_size": VOCABULARY, "n_layers": 2, "n_heads": 4, "dim": 32, "hidden_dim": 48}
+GPT2_SMALL = {"vocab_size": VOCABULARY, "n_layer": 2, "n_head": 4, "n_embd": 32}
 HALF = {"num_hidden_layers": 6}
-QUIET = {"use_cache": False, **ENDS}
-MAMBA_SMALL = {"vocab_size": WORDS, "hidden_size": 32, "num_hidden_layers": 2, "state_size": 4}
+NO_CACHE = {"use_cache": False, **ENDS}
+MAMBA_SMALL = {"vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 2, "state_size": 4}
 MAMBA_FULL = {"hidden_size": 256, "num_hidden_layers": 4}
 
 LANGUAGE_MODELS = (
@@ -217,7 +217,7 @@ LANGUAGE_MODELS = (
             share_att_key=True,
         ),
     ),
-    text("gpt2", plain("GPT2LMHeadModel", "GPT2Config", GPT2_SMALL, {}, **QUIET), mask=False),
+    text("gpt2", plain("GPT2LMHeadModel", "GPT2Config", GPT2_SMALL, {}, **NO_CACHE), mask=False),
     text("gpt_neox", decoder("GPTNeoXForCausalLM", "GPTNeoXConfig"), mask=False),
     text("llama", decoder("LlamaForCausalLM", "LlamaConfig", num_key_value_heads=2)),
     Architecture(
@@ -240,25 +240,26 @@ LANGUAGE_MODELS = (
     ),
     text("phi", decoder("PhiForCausalLM", "PhiConfig"), mask=False),
     text("mixtral", mixtral),
-    # without its kernels the scan is a Python loop over the length, which is fixed then
+    # without kernels, the scan is a Python loop over the length, which is therefore static
     Architecture(
         "mamba",
-        plain("MambaModel", "MambaConfig", MAMBA_SMALL, MAMBA_FULL, **QUIET),
-        words,
+        plain("MambaModel", "MambaConfig", MAMBA_SMALL, MAMBA_FULL, **NO_CACHE),
+        token_inputs,
         {"input_ids": {0: BATCH}},
         {"batch": 1, "length": 16},
         {"batch": 2, "length": 6},
         {"batch": 1, "length": 6},
     ),
-    pair(
-        "t5", plain("T5Model", "T5Config", {**T5_SMALL, "vocab_size": WORDS}, {}, use_cache=False)
+    seq2seq(
+        "t5",
+        plain("T5Model", "T5Config", {**T5_SMALL, "vocab_size": VOCABULARY}, {}, use_cache=False),
     ),
-    pair(
+    seq2seq(
         "bart",
         plain(
             "BartModel",
             "BartConfig",
-            {**BART_SMALL, "vocab_size": WORDS, "d_model": 32},
+            {**BART_SMALL, "vocab_size": VOCABULARY, "d_model": 32},
             {"encoder_layers": 6, "decoder_layers": 6, "d_model": 512},
             use_cache=False,
         ),

@@ -1,4 +1,4 @@
-"""The smallest model worth training: two linear layers with a ReLU between them."""
+"""A multilayer perceptron: two linear layers with a ReLU between them."""
 
 from __future__ import annotations
 

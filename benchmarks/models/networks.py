@@ -1,5 +1,4 @@
-"""Models of plain torch modules: convolutions, recurrent layers, torch's own transformer, tables
-of embeddings, diffusion."""
+"""Networks of plain torch modules: convolutional, recurrent, transformer, DLRM and diffusion."""
 
 from __future__ import annotations
 
@@ -20,8 +19,7 @@ from .vision import MobileNet, SqueezeExcite, UNet, conv_bn, resnet18, resnet50
 
 
 class GruTagger(nn.Module):
-    """Embedding, a GRU in both directions, linear layer: int64[n, t] -> float32[n, t, tags], and
-    the last states."""
+    """A bidirectional GRU tagger: int64[n, t] -> float32[n, t, tags], and the last states."""
 
     def __init__(self, vocabulary: int = 1000, width: int = 128, tags: int = 16) -> None:
         super().__init__()
@@ -30,12 +28,12 @@ class GruTagger(nn.Module):
         self.head = nn.Linear(2 * width, tags)
 
     def forward(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        states, last = self.gru(self.embedding(ids))
-        return self.head(states), last
+        sequence, last = self.gru(self.embedding(ids))
+        return self.head(sequence), last
 
 
 class SelfAttention(nn.Module):
-    """nn.MultiheadAttention with a mask of padding; the averaged weights come back too."""
+    """nn.MultiheadAttention with a padding mask; the averaged weights are returned, too."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -46,19 +44,19 @@ class SelfAttention(nn.Module):
 
 
 class MbConv(nn.Module):
-    """The block of EfficientNet (Tan and Le, 2019, arXiv:1905.11946): wide, depthwise, gated."""
+    """Expansion, depthwise convolution and gate of EfficientNet (Tan and Le, arXiv:1905.11946)."""
 
     def __init__(self, inputs: int, outputs: int, ratio: int, kernel: int, stride: int) -> None:
         super().__init__()
-        inner = inputs * ratio
+        expanded = inputs * ratio
         self.residual = stride == 1 and inputs == outputs
-        wide = [*conv_bn(inputs, inner, 1), nn.SiLU()] if ratio > 1 else []
+        expansion = [*conv_bn(inputs, expanded, 1), nn.SiLU()] if ratio > 1 else []
         self.layers = nn.Sequential(
-            *wide,
-            *conv_bn(inner, inner, kernel, stride, groups=inner),
+            *expansion,
+            *conv_bn(expanded, expanded, kernel, stride, groups=expanded),
             nn.SiLU(),
-            SqueezeExcite(inner),
-            *conv_bn(inner, outputs, 1),
+            SqueezeExcite(expanded),
+            *conv_bn(expanded, outputs, 1),
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -67,7 +65,7 @@ class MbConv(nn.Module):
 
 
 class EfficientNet(nn.Module):
-    """In the manner of EfficientNet-B0: float32[n, 3, h, w] -> float32[n, classes]."""
+    """A network like EfficientNet-B0: float32[n, 3, h, w] -> float32[n, classes]."""
 
     # ratio, outputs, count, kernel, stride
     STAGES = (
@@ -124,19 +122,19 @@ def transformer_encoder(small: bool) -> nn.Module:
     return nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
 
 
-def picture(
-    name: str, make: Callable[[bool], nn.Module], side: int, channels: int = 3, word: str = "x"
+def convnet(
+    name: str, make: Callable[[bool], nn.Module], side: int, channels: int = 3, argument: str = "x"
 ) -> Architecture:
-    """A model of images of any batch, height and width."""
+    """Define a convolutional network with dynamic batch, height and width."""
 
     def inputs(small: bool, batch: int, height: int, width: int = 0) -> Call:
-        return named(**{word: torch.randn(batch, channels, height, width or height)})
+        return named(**{argument: torch.randn(batch, channels, height, width or height)})
 
     return Architecture(
         name,
         make,
         inputs,
-        {word: {0: BATCH, 2: ROWS, 3: COLUMNS}},
+        {argument: {0: BATCH, 2: ROWS, 3: COLUMNS}},
         {"batch": 1, "height": side},
         {"batch": 2, "height": 64, "width": 96},
         {"batch": 1, "height": 96, "width": 64},
@@ -144,8 +142,7 @@ def picture(
 
 
 def tagger(name: str, make: Callable[[bool], nn.Module]) -> Architecture:
-    """A model of words without a mask. torch.export writes the steps of a recurrent layer out to
-    find its shapes, so the length is fixed."""
+    """Define a model of tokens; torch.export unrolls its recurrence, so the length is static."""
 
     def inputs(small: bool, batch: int, length: int) -> Call:
         return named(ids=torch.randint(0, 50, (batch, length)))
@@ -161,25 +158,25 @@ def tagger(name: str, make: Callable[[bool], nn.Module]) -> Architecture:
     )
 
 
-def vectors(small: bool, batch: int) -> Call:
+def mlp_inputs(small: bool, batch: int) -> Call:
     return named(x=torch.randn(batch, 10 if small else 256))
 
 
-def sequences(word: str) -> Callable[..., Call]:
-    """float32[batch, length, width] and where it is padding: bool[batch, length]."""
+def sequence_inputs(argument: str) -> Callable[..., Call]:
+    """Return a function that makes float32[batch, length, width] and a padding mask."""
 
     def inputs(small: bool, batch: int, length: int) -> Call:
         padding = torch.zeros(batch, length, dtype=torch.bool)
         padding[-1, length - length // 4 :] = True
         return named(
-            **{word: torch.randn(batch, length, 32 if small else 512)},
-            **{"padding" if word == "x" else "src_key_padding_mask": padding},
+            **{argument: torch.randn(batch, length, 32 if small else 512)},
+            **{"padding" if argument == "x" else "src_key_padding_mask": padding},
         )
 
     return inputs
 
 
-def noise(small: bool, batch: int, height: int, width: int, length: int) -> Call:
+def diffusion_inputs(small: bool, batch: int, height: int, width: int, length: int) -> Call:
     return named(
         sample=torch.randn(batch, 4, height, width),
         timestep=torch.randint(0, 1000, (batch,)),
@@ -187,9 +184,8 @@ def noise(small: bool, batch: int, height: int, width: int, length: int) -> Call
     )
 
 
-def clicks(small: bool, batch: int, bag: int) -> Call:
-    """Dense features, then for each table indices and where each row's begin. Bags differ in
-    length, and some are empty."""
+def dlrm_inputs(small: bool, batch: int, bag: int) -> Call:
+    """Make dense features, and indices and offsets of each table; some bags are empty."""
     tables, rows = (3, 100) if small else (8, 10000)
     arguments: list[torch.Tensor] = [torch.randn(batch, 13)]
     for _ in range(tables):
@@ -199,22 +195,22 @@ def clicks(small: bool, batch: int, bag: int) -> Call:
     return tuple(arguments), {}
 
 
-def click_dims(small: bool) -> dict[str, Any]:
-    """Every table has as many indices as it likes."""
-    sparse: list[Any] = []
+def dlrm_dims(small: bool) -> dict[str, Any]:
+    """Return dynamic dimensions with an independent number of indices for each table."""
+    sparse_dims: list[Any] = []
     for index in range(3 if small else 8):
-        sparse += [{0: Dim(f"indices{index}", max=100000)}, {0: BATCH}]
-    return {"dense": {0: BATCH}, "sparse": tuple(sparse)}
+        sparse_dims += [{0: Dim(f"indices{index}", max=100000)}, {0: BATCH}]
+    return {"dense": {0: BATCH}, "sparse": tuple(sparse_dims)}
 
 
-def states(name: str, make: Callable[[bool], nn.Module], word: str) -> Architecture:
-    """A model of vectors in sequences, with a mask of padding."""
-    mask = "padding" if word == "x" else "src_key_padding_mask"
+def sequence(name: str, make: Callable[[bool], nn.Module], argument: str) -> Architecture:
+    """Define a model of sequences of vectors, with a padding mask."""
+    mask = "padding" if argument == "x" else "src_key_padding_mask"
     return Architecture(
         name,
         make,
-        sequences(word),
-        {word: {0: BATCH, 1: LENGTH}, mask: {0: BATCH, 1: LENGTH}},
+        sequence_inputs(argument),
+        {argument: {0: BATCH, 1: LENGTH}, mask: {0: BATCH, 1: LENGTH}},
         {"batch": 2, "length": 64},
         {"batch": 2, "length": 12},
         {"batch": 1, "length": 9},
@@ -227,24 +223,24 @@ NETWORKS = (
     Architecture(
         "mlp",
         lambda small: MLP() if small else MLP(256, 1024, 10),
-        vectors,
+        mlp_inputs,
         {"x": {0: BATCH}},
         {"batch": 8},
         {"batch": 3},
         {"batch": 1},
     ),
-    picture("resnet18", lambda s: resnet18(width=8, classes=10) if s else resnet18(), 224),
-    picture("resnet50", lambda s: resnet50(width=8, classes=10) if s else resnet50(), 224),
-    picture("mobilenet", lambda s: MobileNet(width=0.25, classes=10) if s else MobileNet(), 224),
-    picture("densenet121", lambda s: DenseNet((2, 2), 8, 16) if s else densenet121(), 224),
-    picture("efficientnet", lambda s: EfficientNet(3, 10) if s else EfficientNet(), 224),
-    picture("unet", lambda s: UNet(width=8, depth=3) if s else UNet(), 128),
-    picture("autoencoder", lambda s: Autoencoder(4 if s else 32), 128, channels=1),
-    picture("vae", lambda s: Vae(8 if s else 32), 64, word="image"),
+    convnet("resnet18", lambda s: resnet18(width=8, classes=10) if s else resnet18(), 224),
+    convnet("resnet50", lambda s: resnet50(width=8, classes=10) if s else resnet50(), 224),
+    convnet("mobilenet", lambda s: MobileNet(width=0.25, classes=10) if s else MobileNet(), 224),
+    convnet("densenet121", lambda s: DenseNet((2, 2), 8, 16) if s else densenet121(), 224),
+    convnet("efficientnet", lambda s: EfficientNet(3, 10) if s else EfficientNet(), 224),
+    convnet("unet", lambda s: UNet(width=8, depth=3) if s else UNet(), 128),
+    convnet("autoencoder", lambda s: Autoencoder(4 if s else 32), 128, channels=1),
+    convnet("vae", lambda s: Vae(8 if s else 32), 64, argument="image"),
     Architecture(
         "diffusion_unet",
         lambda small: DiffusionUNet(8, 16, 2) if small else DiffusionUNet(),
-        noise,
+        diffusion_inputs,
         {
             "sample": {0: BATCH, 2: LATENT[0], 3: LATENT[1]},
             "timestep": {0: BATCH},
@@ -256,13 +252,13 @@ NETWORKS = (
     ),
     tagger("lstm", lambda s: LstmTagger(50, 16) if s else LstmTagger()),
     tagger("gru", lambda s: GruTagger(50, 16) if s else GruTagger()),
-    states("transformer_encoder", transformer_encoder, "src"),
-    states("multihead_attention", lambda s: SelfAttention(*((32, 4) if s else (512, 8))), "x"),
+    sequence("transformer_encoder", transformer_encoder, "src"),
+    sequence("multihead_attention", lambda s: SelfAttention(*((32, 4) if s else (512, 8))), "x"),
     Architecture(
         "dlrm",
         lambda small: Dlrm(tables=3, rows=100, width=8) if small else Dlrm(),
-        clicks,
-        click_dims,
+        dlrm_inputs,
+        dlrm_dims,
         {"batch": 64, "bag": 10},
         {"batch": 4, "bag": 3},
         {"batch": 1, "bag": 5},

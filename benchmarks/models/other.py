@@ -22,10 +22,11 @@ class LstmTagger(nn.Module):
 
 
 class Dlrm(nn.Module):
-    """A recommendation model (Naumov et al., 2019, arXiv:1906.00091): dense features through one
-    MLP, sparse ones through summed embeddings, their pairwise products through another MLP.
+    """The recommendation model DLRM (Naumov et al., 2019, arXiv:1906.00091).
 
-    Takes float32[n, dense], then for each table int64 indices in one row and int64[n] offsets.
+    Dense features go through an MLP, sparse features through summed embeddings, and the pairwise
+    products of both through a second MLP. The arguments are float32[n, dense], then int64 indices
+    and int64[n] offsets of each table.
     """
 
     def __init__(

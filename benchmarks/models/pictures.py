@@ -1,4 +1,4 @@
-"""Models of images and of sound, from transformers' configurations."""
+"""Models of images and of sound, from configurations of transformers."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from .architecture import BATCH, COLUMNS, LENGTH, ROWS, Architecture, Call, name
 from .language import ENDS, ids, padded, plain
 
 IMAGE = {"pixel_values": {0: BATCH}}
-FREE_IMAGE = {"pixel_values": {0: BATCH, 2: ROWS, 3: COLUMNS}}
+DYNAMIC_IMAGE = {"pixel_values": {0: BATCH, 2: ROWS, 3: COLUMNS}}
 
 
-def images(small: bool, batch: int, height: int, width: int = 0) -> Call:
-    """float32[batch, 3, height, width]; square without a width."""
+def image_inputs(small: bool, batch: int, height: int, width: int = 0) -> Call:
+    """Return float32[batch, 3, height, width]; without a width, the images are square."""
     return named(pixel_values=torch.randn(batch, 3, height, width or height))
 
 
-def square(name: str, make: Any, side: int, small: int, **more: Any) -> Architecture:
-    """A model of images of one size and any batch."""
+def static(name: str, make: Any, side: int, small: int, **options: Any) -> Architecture:
+    """Define a model of images with a dynamic batch and a static size."""
     return Architecture(
         name,
         make,
-        images,
+        image_inputs,
         IMAGE,
         {"batch": 1, "height": side},
         {"batch": 2, "height": small},
         {"batch": 1, "height": small},
-        **more,
+        **options,
     )
 
 
-def free(name: str, make: Any, side: int, **more: Any) -> Architecture:
-    """A model of images of any batch, height and width."""
+def dynamic(name: str, make: Any, side: int, **options: Any) -> Architecture:
+    """Define a model of images with dynamic batch, height and width."""
     return Architecture(
         name,
         make,
-        images,
-        FREE_IMAGE,
+        image_inputs,
+        DYNAMIC_IMAGE,
         {"batch": 1, "height": side},
         {"batch": 2, "height": 64, "width": 96},
         {"batch": 1, "height": 96, "width": 64},
-        **more,
+        **options,
     )
 
 
@@ -68,12 +68,12 @@ SEGFORMER_SMALL = {
 
 
 def detr(small: bool) -> nn.Module:
-    """DETR on transformers' own ResNet: timm is not asked for."""
+    """Build DETR with the ResNet of transformers, which does not need timm."""
     from transformers import DetrConfig, DetrForObjectDetection, ResNetConfig
 
     sizes = {"embedding_size": 8, "hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1]}
     backbone = ResNetConfig(**(sizes if small else {}), out_features=["stage4"])
-    more = {
+    settings = {
         "d_model": 32,
         "num_queries": 5,
         "encoder_layers": 2,
@@ -88,7 +88,7 @@ def detr(small: bool) -> nn.Module:
         backbone=None,
         use_pretrained_backbone=False,
         backbone_config=backbone,
-        **(more if small else {}),
+        **(settings if small else {}),
     )
     return DetrForObjectDetection(config)
 
@@ -96,7 +96,7 @@ def detr(small: bool) -> nn.Module:
 def clip(small: bool) -> nn.Module:
     from transformers import CLIPConfig, CLIPModel
 
-    words = {
+    text_settings = {
         "vocab_size": 99,
         "hidden_size": 32,
         "num_hidden_layers": 2,
@@ -107,7 +107,7 @@ def clip(small: bool) -> nn.Module:
         "bos_token_id": 1,
     }
     config = CLIPConfig(
-        text_config=words if small else {"num_hidden_layers": 6},
+        text_config=text_settings if small else {"num_hidden_layers": 6},
         vision_config={**VIT_SMALL, "projection_dim": 16} if small else {"num_hidden_layers": 6},
         projection_dim=16 if small else 512,
     )
@@ -115,7 +115,7 @@ def clip(small: bool) -> nn.Module:
 
 
 def clip_inputs(small: bool, batch: int, texts: int, length: int) -> Call:
-    """As many images and texts as wanted, each text with one end."""
+    """Make `batch` images and `texts` texts, each with one end token."""
     side = 32 if small else 224
     tokens = ids(small, texts, length) % 90 + 3
     tokens[:, -1] = 98 if small else 49407
@@ -140,8 +140,8 @@ WHISPER_SMALL = {
 }
 
 
-def speech(small: bool, batch: int, target: int) -> Call:
-    """A spectrogram of fixed length and the words so far."""
+def speech_inputs(small: bool, batch: int, target: int) -> Call:
+    """Make a spectrogram of static length, and the tokens decoded so far."""
     bins, frames = (16, 40) if small else (80, 3000)
     return named(
         input_features=torch.randn(batch, bins, frames),
@@ -163,20 +163,20 @@ WAV2VEC2_SMALL = {
 }
 
 
-def waves(small: bool, batch: int, samples: int) -> Call:
+def waveform_inputs(small: bool, batch: int, samples: int) -> Call:
     return named(input_values=torch.randn(batch, samples))
 
 
 PICTURE_MODELS = (
-    square("vit", plain("ViTForImageClassification", "ViTConfig", VIT_SMALL, VIT_FULL), 224, 32),
-    square("swin", plain("SwinModel", "SwinConfig", SWIN_SMALL, {}), 224, 56),
-    free("convnext", plain("ConvNextModel", "ConvNextConfig", CONVNEXT_SMALL, {}), 224),
-    free(
+    static("vit", plain("ViTForImageClassification", "ViTConfig", VIT_SMALL, VIT_FULL), 224, 32),
+    static("swin", plain("SwinModel", "SwinConfig", SWIN_SMALL, {}), 224, 56),
+    dynamic("convnext", plain("ConvNextModel", "ConvNextConfig", CONVNEXT_SMALL, {}), 224),
+    dynamic(
         "segformer",
         plain("SegformerForSemanticSegmentation", "SegformerConfig", SEGFORMER_SMALL, {}),
         256,
     ),
-    free("detr", detr, 320),
+    dynamic("detr", detr, 320),
     Architecture(
         "clip",
         clip,
@@ -193,7 +193,7 @@ PICTURE_MODELS = (
     Architecture(
         "whisper",
         plain("WhisperModel", "WhisperConfig", WHISPER_SMALL, {}, use_cache=False, **ENDS),
-        speech,
+        speech_inputs,
         {"input_features": {0: BATCH}, "decoder_input_ids": {0: BATCH, 1: LENGTH}},
         {"batch": 1, "target": 16},
         {"batch": 2, "target": 8},
@@ -202,7 +202,7 @@ PICTURE_MODELS = (
     Architecture(
         "wav2vec2",
         plain("Wav2Vec2ForCTC", "Wav2Vec2Config", WAV2VEC2_SMALL, {"num_hidden_layers": 6}),
-        waves,
+        waveform_inputs,
         {"input_values": {0: BATCH, 1: 20 * Dim("samples", min=20, max=8000)}},
         {"batch": 1, "samples": 16000},
         {"batch": 2, "samples": 1000},

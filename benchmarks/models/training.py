@@ -1,5 +1,4 @@
-"""Small models that train: each a module whose forward returns the loss, and a maker of batches.
-Dropout is off, so that two runs see the same numbers."""
+"""Small models without dropout whose forward returns the loss, and makers of batches."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ Batch = tuple[torch.Tensor, ...]
 
 @dataclass(frozen=True)
 class Trainable:
-    """What a test trains: `build` makes the module, `batch` the arguments of its forward."""
+    """A model for training: `build` makes the module, `batch` the arguments of its forward."""
 
     build: Callable[[], nn.Module]
     batch: Callable[[int], Batch]
@@ -36,7 +35,7 @@ class Classifier(nn.Module):
 
 
 def image_batches(size: int, classes: int = 10) -> Callable[[int], Batch]:
-    """Batches of square images, and their classes."""
+    """Return a function that makes batches of square images, and their classes."""
 
     def batch(count: int) -> Batch:
         return torch.randn(count, 3, size, size), torch.randint(classes, (count,))
@@ -50,7 +49,7 @@ def mlp_classifier(width: int = 32, hidden: int = 64) -> nn.Module:
 
 
 class Residual(nn.Module):
-    """Two convolutions with batch norm around which the input is added (He et al., 2015)."""
+    """Two convolutions with batch norm, and a residual connection (He et al., 2015)."""
 
     def __init__(self, inner: int, outer: int, stride: int) -> None:
         super().__init__()
@@ -69,7 +68,7 @@ class Residual(nn.Module):
 
 
 def resnet_classifier(width: int = 8, blocks: int = 1) -> nn.Module:
-    """ResNet with basic blocks in four stages."""
+    """Build a ResNet of four stages of basic blocks."""
     layers: list[nn.Module] = [nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width)]
     layers += [nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
     inner = width
@@ -83,7 +82,7 @@ def resnet_classifier(width: int = 8, blocks: int = 1) -> nn.Module:
 
 
 class Attention(nn.Module):
-    """Multi-head self attention by one projection and scaled_dot_product_attention."""
+    """Multi-head self-attention with one projection and scaled_dot_product_attention."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -95,12 +94,12 @@ class Attention(nn.Module):
         batch, length, width = x.shape
         parts = self.project(x).view(batch, length, 3, self.heads, width // self.heads)
         query, key, value = parts.permute(2, 0, 3, 1, 4)
-        found = F.scaled_dot_product_attention(query, key, value)
-        return self.out(found.transpose(1, 2).reshape(batch, length, width))
+        result = F.scaled_dot_product_attention(query, key, value)
+        return self.out(result.transpose(1, 2).reshape(batch, length, width))
 
 
 class Encoder(nn.Module):
-    """A transformer layer with the norm before (Xiong et al., 2020)."""
+    """A pre-norm transformer layer (Xiong et al., 2020)."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -116,24 +115,24 @@ class Encoder(nn.Module):
 
 
 class VisionTransformer(nn.Module):
-    """Patches by a convolution, a class token, learned positions (Dosovitskiy et al., 2020)."""
+    """ViT: convolutional patches, class token, learned positions (Dosovitskiy et al., 2020)."""
 
     def __init__(self, size: int, patch: int, width: int, heads: int, layers: int) -> None:
         super().__init__()
         self.patches = nn.Conv2d(3, width, patch, patch)
         self.token = nn.Parameter(torch.randn(1, 1, width) * 0.02)
-        self.places = nn.Parameter(torch.randn(1, (size // patch) ** 2 + 1, width) * 0.02)
+        self.positions = nn.Parameter(torch.randn(1, (size // patch) ** 2 + 1, width) * 0.02)
         self.layers = nn.Sequential(*(Encoder(width, heads) for _ in range(layers)))
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 10)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = self.patches(x).flatten(2).transpose(1, 2)
-        x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], dim=1) + self.places
+        x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], dim=1) + self.positions
         return self.head(self.norm(self.layers(x))[:, 0])
 
 
-class NextBlock(nn.Module):
-    """Depthwise 7x7, norm over channels, two pointwise layers, a scale (Liu et al., 2022)."""
+class ConvNextBlock(nn.Module):
+    """A block of ConvNeXt: depthwise 7x7, norm, pointwise layers, scale (Liu et al., 2022)."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -150,19 +149,19 @@ class NextBlock(nn.Module):
 
 
 def convnext_classifier(width: int = 16, blocks: int = 1) -> nn.Module:
-    """ConvNeXt of three stages; the norm over channels is GroupNorm of one group between them."""
+    """Build a ConvNeXt of three stages, with GroupNorm of one group between them."""
     layers: list[nn.Module] = [nn.Conv2d(3, width, 4, 4), nn.GroupNorm(1, width)]
     for stage in range(3):
-        layers += [NextBlock(width << stage) for _ in range(blocks)]
+        layers += [ConvNextBlock(width << stage) for _ in range(blocks)]
         if stage < 2:
-            wide = nn.Conv2d(width << stage, width << stage + 1, 2, 2)
-            layers += [nn.GroupNorm(1, width << stage), wide]
+            downsample = nn.Conv2d(width << stage, width << stage + 1, 2, 2)
+            layers += [nn.GroupNorm(1, width << stage), downsample]
     head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.LayerNorm(width << 2)]
     return Classifier(nn.Sequential(*layers, *head, nn.Linear(width << 2, 10)))
 
 
-class Recurrent(nn.Module):
-    """Embeddings, a bidirectional LSTM of two layers, the class of the last step."""
+class LstmNet(nn.Module):
+    """A bidirectional LSTM of two layers that classifies the last step."""
 
     def __init__(self, words: int, width: int, hidden: int) -> None:
         super().__init__()
@@ -175,7 +174,7 @@ class Recurrent(nn.Module):
 
 
 class Recommender(nn.Module):
-    """Bags of embeddings, dense features, products of pairs (DLRM: Naumov et al., 2019)."""
+    """The recommendation model DLRM (Naumov et al., 2019)."""
 
     def __init__(self, tables: int, rows: int, width: int) -> None:
         super().__init__()
@@ -196,12 +195,12 @@ class Recommender(nn.Module):
         rows = [bag(sparse[:, i]) for i, bag in enumerate(self.bags)]
         parts = torch.stack([x, *rows], dim=1)
         products = (parts @ parts.transpose(1, 2))[:, self.index[0], self.index[1]]
-        found = self.top(torch.cat([x, products], dim=1))
-        return F.binary_cross_entropy_with_logits(found.squeeze(1), target)
+        logits = self.top(torch.cat([x, products], dim=1))
+        return F.binary_cross_entropy_with_logits(logits.squeeze(1), target)
 
 
 def recommendation_batches(tables: int = 4, rows: int = 50, bag: int = 3) -> Callable[[int], Batch]:
-    """Dense features, indices of each table's bag, and clicks."""
+    """Return a function that makes dense features, indices of each table, and clicks."""
 
     def batch(count: int) -> Batch:
         indices = torch.randint(rows, (count, tables, bag))
@@ -211,7 +210,7 @@ def recommendation_batches(tables: int = 4, rows: int = 50, bag: int = 3) -> Cal
 
 
 def word_batches(length: int, vocabulary: int, classes: int = 10) -> Callable[[int], Batch]:
-    """Rows of words, and the class of each row."""
+    """Return a function that makes rows of tokens, and the class of each row."""
 
     def batch(count: int) -> Batch:
         return torch.randint(vocabulary, (count, length)), torch.randint(classes, (count,))
@@ -220,7 +219,7 @@ def word_batches(length: int, vocabulary: int, classes: int = 10) -> Callable[[i
 
 
 class Loss(nn.Module):
-    """The loss that a model of transformers computes from its labels."""
+    """The loss that a transformers model computes from its labels."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -231,7 +230,7 @@ class Loss(nn.Module):
 
 
 def masked_word_batches(length: int, vocabulary: int) -> Callable[[int], Batch]:
-    """Rows of words of which the last one is padded, and labels for each place (-100: none)."""
+    """Return a function that makes tokens, a mask with padding, and labels (-100: ignored)."""
 
     def batch(count: int) -> Batch:
         ids = torch.randint(vocabulary, (count, length))
@@ -243,9 +242,9 @@ def masked_word_batches(length: int, vocabulary: int) -> Callable[[int], Batch]:
 
 
 def bert_masked_lm(
-    layers: int = 2, width: int = 32, vocabulary: int = 60, **more: Any
+    layers: int = 2, width: int = 32, vocabulary: int = 60, **overrides: Any
 ) -> nn.Module:
-    """BertForMaskedLM of transformers; its decoder is tied to the embedding."""
+    """Build BertForMaskedLM of transformers, whose decoder is tied to the embedding."""
     from transformers import BertConfig, BertForMaskedLM
 
     config = BertConfig(
@@ -256,13 +255,13 @@ def bert_masked_lm(
         intermediate_size=4 * width,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
-        **more,
+        **overrides,
     )
     return Loss(BertForMaskedLM(config))
 
 
-def gpt2_lm(layers: int = 2, width: int = 32, vocabulary: int = 60, **more: Any) -> nn.Module:
-    """GPT2LMHeadModel of transformers; its head is tied to the embedding."""
+def gpt2_lm(layers: int = 2, width: int = 32, vocabulary: int = 60, **overrides: Any) -> nn.Module:
+    """Build GPT2LMHeadModel of transformers, whose head is tied to the embedding."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     config = GPT2Config(
@@ -275,15 +274,15 @@ def gpt2_lm(layers: int = 2, width: int = 32, vocabulary: int = 60, **more: Any)
         embd_pdrop=0.0,
         attn_pdrop=0.0,
         use_cache=False,
-        **more,
+        **overrides,
     )
     model = GPT2LMHeadModel(config)
-    model.loss_type = "ForCausalLM"  # unset, it is a warning, which dynamo cannot trace
+    model.loss_type = "ForCausalLM"  # without it, transformers warns, which dynamo cannot trace
     return Loss(model)
 
 
 def vector_batches(width: int) -> Callable[[int], Batch]:
-    """Rows of numbers, and their classes."""
+    """Return a function that makes random vectors, and their classes."""
 
     def batch(count: int) -> Batch:
         return torch.randn(count, width), torch.randint(10, (count,))
@@ -291,7 +290,7 @@ def vector_batches(width: int) -> Callable[[int], Batch]:
     return batch
 
 
-# At the size of the tests.
+# Models at the size of the tests.
 SMALL_TRAINABLES = {
     "mlp": Trainable(mlp_classifier, vector_batches(32)),
     "resnet": Trainable(resnet_classifier, image_batches(32)),
@@ -303,12 +302,12 @@ SMALL_TRAINABLES = {
     "gpt2": Trainable(gpt2_lm, masked_word_batches(8, 60)),
     "vit": Trainable(lambda: Classifier(VisionTransformer(16, 4, 32, 4, 2)), image_batches(16)),
     "convnext": Trainable(convnext_classifier, image_batches(32)),
-    "lstm": Trainable(lambda: Classifier(Recurrent(40, 12, 16)), word_batches(7, 40)),
+    "lstm": Trainable(lambda: Classifier(LstmNet(40, 12, 16)), word_batches(7, 40)),
     "dlrm": Trainable(lambda: Recommender(4, 50, 8), recommendation_batches()),
 }
 
-# At the size of the benchmark, with that of a batch: small enough to step in milliseconds, large
-# enough that operators cost more than calls.
+# Benchmark models and batch sizes: a step takes milliseconds, and operators take more time than
+# call overhead.
 TRAINABLES = {
     "mlp": (Trainable(lambda: mlp_classifier(256, 512), vector_batches(256)), 64),
     "resnet": (Trainable(lambda: resnet_classifier(32, 2), image_batches(64)), 4),
@@ -323,6 +322,6 @@ TRAINABLES = {
         4,
     ),
     "convnext": (Trainable(lambda: convnext_classifier(48, 2), image_batches(64)), 4),
-    "lstm": (Trainable(lambda: Classifier(Recurrent(2000, 64, 64)), word_batches(32, 2000)), 8),
+    "lstm": (Trainable(lambda: Classifier(LstmNet(2000, 64, 64)), word_batches(32, 2000)), 8),
     "dlrm": (Trainable(lambda: Recommender(8, 5000, 32), recommendation_batches(8, 5000, 10)), 128),
 }

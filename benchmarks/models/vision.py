@@ -1,7 +1,7 @@
-"""Convolutional networks written out with plain torch modules: ResNet, MobileNetV3-like, UNet.
+"""Convolutional networks of plain torch modules: ResNet, a network like MobileNetV3, UNet.
 
-torchvision's binary wheel may not load beside a CPU build of torch. Weights are random; every
-network takes float32[n, 3, h, w].
+They are defined here because torchvision's wheel may not load with a CPU build of torch. Weights
+are random; every network takes float32[n, 3, h, w].
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from torch.nn import functional as F
 def conv_bn(
     inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1
 ) -> tuple[nn.Conv2d, nn.BatchNorm2d]:
-    """A convolution that keeps the size (divided by the stride), and its normalisation."""
+    """Return a convolution with `same` padding, and its batch norm."""
     conv = nn.Conv2d(
         inputs, outputs, kernel, stride, padding=kernel // 2, groups=groups, bias=False
     )
     return conv, nn.BatchNorm2d(outputs)
 
 
-class Basic(nn.Module):
+class BasicBlock(nn.Module):
     """The block of ResNet-18 (He et al., 2015, arXiv:1512.03385): two 3x3 convolutions."""
 
     expansion = 1
@@ -70,7 +70,7 @@ class ResNet(nn.Module):
 
     def __init__(
         self,
-        block: type[Basic] | type[Bottleneck],
+        block: type[BasicBlock] | type[Bottleneck],
         counts: tuple[int, ...],
         width: int = 64,
         classes: int = 1000,
@@ -96,17 +96,16 @@ class ResNet(nn.Module):
 
 
 def resnet18(**settings: int) -> ResNet:
-    """18 layers; ``width`` and ``classes`` make it smaller."""
-    return ResNet(Basic, (2, 2, 2, 2), **settings)
+    """Build ResNet-18; smaller ``width`` and ``classes`` make it smaller."""
+    return ResNet(BasicBlock, (2, 2, 2, 2), **settings)
 
 
 def resnet50(**settings: int) -> ResNet:
-    """50 layers."""
     return ResNet(Bottleneck, (3, 4, 6, 3), **settings)
 
 
 class SqueezeExcite(nn.Module):
-    """Scales channels by a gate computed from their means (arXiv:1709.01507)."""
+    """Scale channels by a gate computed from their means (arXiv:1709.01507)."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -141,7 +140,7 @@ class Inverted(nn.Module):
 
 
 class MobileNet(nn.Module):
-    """A network in the manner of MobileNetV3-Large; ``width`` scales its channels."""
+    """A network like MobileNetV3-Large; ``width`` scales its channels."""
 
     # inner, outputs, kernel, stride, gated
     BLOCKS = (
@@ -163,18 +162,18 @@ class MobileNet(nn.Module):
     def __init__(self, width: float = 1.0, classes: int = 1000) -> None:
         super().__init__()
 
-        def scaled(channels: int) -> int:
+        def scale(channels: int) -> int:
             return max(8, int(channels * width) // 8 * 8)
 
-        channels = scaled(16)
+        channels = scale(16)
         layers: list[nn.Module] = [*conv_bn(3, channels, 3, 2), nn.Hardswish()]
         for inner, outputs, kernel, stride, gated in self.BLOCKS:
-            layers.append(Inverted(channels, scaled(inner), scaled(outputs), kernel, stride, gated))
-            channels = scaled(outputs)
-        layers += [*conv_bn(channels, scaled(960), 1), nn.Hardswish(), nn.AdaptiveAvgPool2d(1)]
+            layers.append(Inverted(channels, scale(inner), scale(outputs), kernel, stride, gated))
+            channels = scale(outputs)
+        layers += [*conv_bn(channels, scale(960), 1), nn.Hardswish(), nn.AdaptiveAvgPool2d(1)]
         self.features = nn.Sequential(*layers)
         self.head = nn.Sequential(
-            nn.Linear(scaled(960), scaled(1280)), nn.Hardswish(), nn.Linear(scaled(1280), classes)
+            nn.Linear(scale(960), scale(1280)), nn.Hardswish(), nn.Linear(scale(1280), classes)
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -182,7 +181,7 @@ class MobileNet(nn.Module):
 
 
 def double_conv(inputs: int, outputs: int) -> nn.Sequential:
-    """Two 3x3 convolutions with normalisation and ReLU."""
+    """Return two 3x3 convolutions with batch norm and ReLU."""
     return nn.Sequential(
         *conv_bn(inputs, outputs, 3),
         nn.ReLU(inplace=True),
@@ -206,12 +205,12 @@ class UNet(nn.Module):
         self.head = nn.Conv2d(width, classes, 1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        kept = []
+        skips = []
         for index, block in enumerate(self.inner):
             x = block(F.max_pool2d(x, 2) if index else x)
-            kept.append(x)
-        x = kept.pop()
+            skips.append(x)
+        x = skips.pop()
         for block in self.outer:
             x = F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False)
-            x = block(torch.cat([kept.pop(), x], 1))
+            x = block(torch.cat([skips.pop(), x], 1))
         return self.head(x)

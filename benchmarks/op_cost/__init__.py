@@ -1,1 +1,1 @@
-"""What each operator of the tables costs, next to torch's kernel: time and memory, at two sizes."""
+"""Benchmark of single operators: time and memory at two sizes, next to torch's kernels."""

@@ -1,7 +1,7 @@
 """Time and memory of every operator of the tables, next to torch's kernel and to inductor.
 
-Every call is measured by a process of its own: a crash, or a call that takes too long, costs one
-row. Results are kept, so that a run that was stopped goes on. See benchmarks/README.md.
+Every call is measured in its own process: a crash or a timeout affects only one row. The rows are
+saved, so that a run can resume after an interruption. See benchmarks/README.md.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from .scaling import Entry
 SIZES = {"large": 1_000_000, "small": 10_000}
 PARTS = 40
 _DTYPES = ("float32", "int64", "bool", "complex64")
-_LIMIT_S = 25
+_MAX_SECONDS = 25
 _MAX_BYTES = 9 << 30
 
 Rows = dict[str, dict[str, Any]]
 
 
 def main() -> int:
-    """Measure, report, and return 1 where an operator of the backend exceeds its limit."""
+    """Measure and report; return 1 if an operator of the backend exceeds its limit."""
     options = _parse_arguments()
     rows = _read_rows(options.rows)
     _import_converters()
@@ -53,9 +53,9 @@ def main() -> int:
                 continue
             for size, elements in sizes.items():
                 name = f"{entry.key} {dtype} {size}"
-                cheap = size == "small" and not is_costly(rows[f"{entry.key} {dtype} large"])
-                if name not in rows and not cheap:
-                    rows[name] = _measure_apart(entry, number, elements, options.candidates)
+                is_cheap = size == "small" and not is_costly(rows[f"{entry.key} {dtype} large"])
+                if name not in rows and not is_cheap:
+                    rows[name] = _measure_in_process(entry, number, elements, options.candidates)
                     with options.rows.open("a") as file:
                         file.write(json.dumps([name, rows[name]]) + "\n")
     run = {**origin(), "machine": machine(1), "calls": len(rows), "rows": shorten(rows)}
@@ -66,11 +66,11 @@ def main() -> int:
     limit = 2 * MAX_RATIO if options.bounded else MAX_RATIO
     reasons = read_reasons()
     failed = False
-    for what, find in (("time", exceeding), ("memory", exceeding_memory)):
-        for name, ratio in find(rows, "ortable", limit).items():
+    for cost, find_exceeding in (("time", exceeding), ("memory", exceeding_memory)):
+        for name, ratio in find_exceeding(rows, "ortable", limit).items():
             why = reasons.get(name.rpartition(" ")[0])
             failed |= why is None
-            print(f"{name}: {ratio:.1f} times eager's {what}, the limit is {limit:g}. {why or ''}")
+            print(f"{name}: {ratio:.1f} times eager's {cost}, the limit is {limit:g}. {why or ''}")
     return 1 if failed else 0
 
 
@@ -78,9 +78,9 @@ def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.op_cost", description=__doc__.splitlines()[0]
     )
-    parser.add_argument("--operators", default="", help="some operators: parts of their names")
+    parser.add_argument("--operators", default="", help="parts of operator names; default: all")
     parser.add_argument(
-        "--dtypes", nargs="*", default=_DTYPES, help="of the first tensor; others count as these"
+        "--dtypes", nargs="*", default=_DTYPES, help="dtypes of the first tensor to measure"
     )
     parser.add_argument(
         "--bounded", action="store_true", help=f"a rotating {PARTS}th of the operators, compiled"
@@ -89,9 +89,9 @@ def _parse_arguments() -> argparse.Namespace:
         "--candidates", nargs="*", default=["session", "ortable"], choices=CANDIDATES
     )
     parser.add_argument("--rows", type=Path, default=Path("build/op_cost.jsonl"))
-    parser.add_argument("--fresh", action="store_true", help="forget the rows of earlier runs")
-    parser.add_argument("--json", type=Path, help="where the records go")
-    parser.add_argument("--docs", type=Path, help="a page that gets the table")
+    parser.add_argument("--fresh", action="store_true", help="delete the rows of earlier runs")
+    parser.add_argument("--json", type=Path, help="file for the records")
+    parser.add_argument("--docs", type=Path, help="page to write the table to")
     parser.add_argument(
         "--place", action="store_true", help="write specs/runtime/operator_cost.yaml"
     )
@@ -115,14 +115,14 @@ def _select_entries(options: argparse.Namespace) -> list[Entry]:
 
 
 def _count_commits() -> int:
-    """Return the number of commits, so that each takes the next part; 0 outside of a checkout."""
+    """Return the number of commits, which selects the part to measure; 0 outside of a checkout."""
     command = ["git", "rev-list", "--count", "HEAD"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return int(done.stdout) if done.returncode == 0 else 0
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    return int(process.stdout) if process.returncode == 0 else 0
 
 
 def _import_converters() -> None:
-    """Import what every child process would import for itself."""
+    """Import all converters, so that child processes need not import them."""
     for key in CONVERTERS:
         CONVERTERS[key]
 
@@ -132,27 +132,27 @@ def _read_rows(path: Path) -> Rows:
     return dict(map(json.loads, lines))
 
 
-def _measure_apart(
+def _measure_in_process(
     entry: Entry, number: int, elements: int, candidates: Sequence[str]
 ) -> dict[str, Any]:
-    """Measure in a child process, which may crash, hang, or ask for too much memory."""
+    """Measure in a child process, which may crash, hang, or allocate too much memory."""
     context = multiprocessing.get_context("fork")
-    ours, theirs = context.Pipe()
+    receiver, sender = context.Pipe()
 
-    def work() -> None:
+    def send_records() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (_MAX_BYTES, _MAX_BYTES))
         for record in measure_sample(entry, number, elements, candidates):
-            theirs.send(record)
+            sender.send(record)
 
-    process = context.Process(target=work, daemon=True)
+    process = context.Process(target=send_records, daemon=True)
     process.start()
-    theirs.close()
+    sender.close()
     record: dict[str, Any] = {}
     try:
-        while ours.poll(_LIMIT_S):
-            record = ours.recv()
-        record["died"] = f"over {_LIMIT_S} s"
-    except EOFError:  # it is done, or dead
+        while receiver.poll(_MAX_SECONDS):
+            record = receiver.recv()
+        record["died"] = f"over {_MAX_SECONDS} s"
+    except EOFError:  # the process has ended
         process.join()
         if process.exitcode:
             record["died"] = f"exit code {process.exitcode}"

@@ -1,4 +1,4 @@
-"""Choose the operators of the tables that are measured, and a sample call of each dtype."""
+"""Select the operators to measure, and a sample call of each dtype."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ROOT = Path(__file__).parents[2]
 
 
 def read_entries() -> list[Entry]:
-    """Read the entries that the installed torch has and ONNX Runtime may run, by operator."""
+    """Read the entries of the installed torch that ONNX Runtime may run, sorted by operator."""
     diagnostics = Diagnostics()
     specs = read_folder(_ROOT / "specs" / "aten", _ROOT, diagnostics)
     diagnostics.raise_if_any()
@@ -34,14 +34,14 @@ def read_entries() -> list[Entry]:
 
 def choose_samples(entry: Entry) -> Iterator[tuple[str, int]]:
     """Yield the dtypes of an operator's first tensor, each with the number of a sample call."""
-    chosen: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for number, sample in enumerate(entry.samples):
         if not _is_measurable(sample):
             continue
         leaves = tensor_samples(parse_sample(sample, entry.schema))
         if leaves and max(leaf.element_count for leaf in leaves) > 1:
-            chosen.setdefault(leaves[0].dtype, number)
-    yield from chosen.items()
+            numbers.setdefault(leaves[0].dtype, number)
+    yield from numbers.items()
 
 
 def _is_measurable(sample: Sample) -> bool:

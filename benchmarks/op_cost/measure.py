@@ -1,7 +1,7 @@
-"""Measure one operator call: torch's kernel, our nodes in a session, and compiled functions.
+"""Measure one operator call: torch's kernel, ortable's nodes in a session, compiled functions.
 
-Figures are seconds of processor time of one thread, the least of several calls, so that other work
-on the machine moves them little; and the growth of the resident memory in the first call.
+Times are the minimum processor time of several calls on one thread, so that other work on the
+machine affects them little. Memory is the growth of the resident set in the first call.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ortablegen.schemas.onnx import CEILING
 from .scaling import Entry, ScaledCall, scale_sample
 
 CANDIDATES = ("session", "ortable", "inductor", "training ortable", "training inductor")
-_MAX_EAGER_S = 0.03  # an operator that takes longer in eager is measured at a smaller size
+_MAX_EAGER_S = 0.03  # slower operators are measured at a smaller size
 _BUDGET_S = 0.1  # of one candidate
 
 Call = Callable[[], Any]
@@ -34,11 +34,11 @@ Call = Callable[[], Any]
 def measure_sample(
     entry: Entry, number: int, elements: int, candidates: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    """Measure a sample call at about `elements` elements, or fewer where eager takes long.
+    """Measure a sample call at about `elements` elements, or fewer where eager is slow.
 
     Yields:
         After each candidate, the record so far: the shapes, and per candidate milliseconds (`ms`),
-        peak memory in MB (`mb`), or why there is none (`failed`). Nothing where no scaled call is
+        peak memory in MB (`mb`), or the error (`failed`). Nothing where no scaled call is
         valid in eager.
     """
     torch.set_num_threads(1)
@@ -48,8 +48,8 @@ def measure_sample(
         call = _find_valid_call(entry, number, size)
         if call is None:
             return
-        once, _ = _time_call(partial(_run_eager, call), 0.0)
-        if once <= _MAX_EAGER_S:
+        seconds, _ = _time_call(partial(_run_eager, call), 0.0)
+        if seconds <= _MAX_EAGER_S:
             yield from _measure_call(call, candidates)
             return
         size //= 4
@@ -78,8 +78,8 @@ def _measure_call(call: ScaledCall, candidates: Sequence[str]) -> Iterator[dict[
         "mb": {},
         "failed": {},
     }
-    trained = any(name.startswith("training") for name in candidates)
-    names = ["eager", *(["training eager"] if trained else []), *candidates]
+    has_training = any(name.startswith("training") for name in candidates)
+    names = ["eager", *(["training eager"] if has_training else []), *candidates]
     for name in names:
         try:
             seconds, megabytes = _measure_candidate(name, call)
@@ -93,17 +93,17 @@ def _measure_call(call: ScaledCall, candidates: Sequence[str]) -> Iterator[dict[
 
 def _measure_candidate(name: str, call: ScaledCall) -> tuple[float, float]:
     if name == "session":
-        return _time_call(_session_call(call))
+        return _time_call(_make_session_call(call))
     if name == "eager":
         return _time_call(partial(_run_eager, call))
     kind, _, backend = name.rpartition(" ")
-    make = _training_call if kind else _inference_call
-    return _time_call(make(call, None if backend == "eager" else backend))
+    make_call = _make_training_call if kind else _make_inference_call
+    return _time_call(make_call(call, None if backend == "eager" else backend))
 
 
-def _session_call(call: ScaledCall) -> Call:
-    """Make a session of the exported call, and a call of it on bound inputs."""
-    module, _ = _graph_of(call)
+def _make_session_call(call: ScaledCall) -> Call:
+    """Make a session of the exported call, and return its call on prepared inputs."""
+    module, _ = _make_graph(call)
     model = ortable.to_onnx(module, tuple(call.tensors), target_opset=CEILING, target="onnxruntime")
     session = harness.make_session(model.SerializeToString())
     names = [node.name for node in module.graph.find_nodes(op="placeholder")]
@@ -115,12 +115,12 @@ def _session_call(call: ScaledCall) -> Call:
     return lambda: bound.run_with_ort_values(feeds, outputs, None)
 
 
-def _graph_of(call: ScaledCall) -> tuple[GraphModule, Node]:
+def _make_graph(call: ScaledCall) -> tuple[GraphModule, Node]:
     return harness.graph_of_call(call.entry.schema, call.values, call.tensors, call.unread)
 
 
-def _inference_call(call: ScaledCall, backend: str | None) -> Call:
-    """Make a call of the operator without gradients, compiled by `backend` if one is given."""
+def _make_inference_call(call: ScaledCall, backend: str | None) -> Call:
+    """Make a call of the operator without gradients, compiled if `backend` is given."""
     run = _compile(call, backend)
 
     def infer() -> Any:
@@ -130,7 +130,7 @@ def _inference_call(call: ScaledCall, backend: str | None) -> Call:
     return infer
 
 
-def _training_call(call: ScaledCall, backend: str | None) -> Call:
+def _make_training_call(call: ScaledCall, backend: str | None) -> Call:
     """Make a call of the operator and of its gradient.
 
     Raises:
@@ -142,11 +142,11 @@ def _training_call(call: ScaledCall, backend: str | None) -> Call:
         for tensor in call.tensors
     ]
     inputs = [leaf for leaf in leaves if leaf.requires_grad]
-    if not inputs or not any(result.requires_grad for result in _tensors_of(run(*leaves))):
+    if not inputs or not any(result.requires_grad for result in _flatten(run(*leaves))):
         raise ValueError("no gradient")
 
     def train() -> Any:
-        outputs = [result for result in _tensors_of(run(*leaves)) if result.requires_grad]
+        outputs = [result for result in _flatten(run(*leaves)) if result.requires_grad]
         ones = [torch.ones_like(output) for output in outputs]
         return torch.autograd.grad(outputs, inputs, ones, allow_unused=True)
 
@@ -154,46 +154,44 @@ def _training_call(call: ScaledCall, backend: str | None) -> Call:
 
 
 def _compile(call: ScaledCall, backend: str | None) -> Any:
-    module, _ = _graph_of(call)
+    module, _ = _make_graph(call)
     if backend is None:
         return module
     torch._dynamo.reset()
     return torch.compile(module, backend=backend, dynamic=False)
 
 
-def _tensors_of(value: Any) -> list[torch.Tensor]:
+def _flatten(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
-    return (
-        [t for item in value for t in _tensors_of(item)] if isinstance(value, list | tuple) else []
-    )
+    return [t for item in value for t in _flatten(item)] if isinstance(value, list | tuple) else []
 
 
 def _time_call(run: Call, budget: float = _BUDGET_S) -> tuple[float, float]:
-    """Return the least processor seconds of a call, and the megabytes that the first one took."""
+    """Return the minimum processor seconds of a call, and the MB that the first call took."""
     before = _reset_peak()
     run()
-    growth = _peak() - before
-    seconds, spent = float("inf"), 0.0
+    growth = _read_peak() - before
+    seconds, total = float("inf"), 0.0
     while True:
-        begin = time.process_time()
+        start = time.process_time()
         run()
-        once = time.process_time() - begin
-        seconds, spent = min(seconds, once), spent + once
-        if spent >= budget:
+        elapsed = time.process_time() - start
+        seconds, total = min(seconds, elapsed), total + elapsed
+        if total >= budget:
             return seconds, growth
 
 
 def _reset_peak() -> float:
-    """Forget the peak of the resident memory; return the resident memory now, in MB."""
+    """Reset the peak of the resident memory; return the current resident memory in MB."""
     Path("/proc/self/clear_refs").write_text("5")
-    return _memory("VmRSS")
+    return _read_memory("VmRSS")
 
 
-def _peak() -> float:
-    return _memory("VmHWM")
+def _read_peak() -> float:
+    return _read_memory("VmHWM")
 
 
-def _memory(field: str) -> float:
+def _read_memory(field: str) -> float:
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(field)) / 1024

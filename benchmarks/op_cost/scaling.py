@@ -1,7 +1,7 @@
 """Scale the sample calls of spec entries to sizes at which kernels take most of the time.
 
 A sample of a spec is small. Its sizes are multiplied, in one of several ways, until the largest
-tensor has about the requested number of elements; eager decides which way makes a valid call.
+tensor has about the requested number of elements; the first call that eager accepts is measured.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ortablegen.language.samples import Expression, TensorSample
 Entry = OpEntry | AliasEntry
 Values = dict[str, Any]
 
-_SORTED = ("boundaries", "sorted_sequence")
-_SMALLEST = 8  # elements of a sample that is worth scaling
+_SORTED_ARGUMENTS = ("boundaries", "sorted_sequence")
+_MAX_SHORTFALL = 8  # how many times smaller than requested a call may be
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ def scale_sample(entry: Entry, number: int, elements: int) -> Iterator[ScaledCal
 
     Args:
         entry: the operator.
-        number: which of its samples.
-        elements: how many elements the largest tensor should have.
+        number: index of the sample.
+        elements: number of elements of the largest tensor.
     """
     sample = entry.samples[number]
     values = parse_sample(sample, entry.schema)
@@ -67,9 +67,9 @@ def scale_sample(entry: Entry, number: int, elements: int) -> Iterator[ScaledCal
         return
     ratio = elements / largest.element_count
     sizes = {size for leaf in tensor_samples(values) for size in leaf.shape if size > 1}
-    for resize in _ways(largest, sizes, ratio):
+    for resize in _list_resizings(largest, sizes, ratio):
         scaled = _drop_names(_map_tensors(values, resize))
-        if largest_tensor(scaled) * _SMALLEST < elements:
+        if largest_tensor(scaled) * _MAX_SHORTFALL < elements:
             continue
         generator = torch.Generator().manual_seed(0)
         tensors = [
@@ -78,32 +78,32 @@ def scale_sample(entry: Entry, number: int, elements: int) -> Iterator[ScaledCal
         ]
         names = [name for name, value in scaled.items() for _ in tensor_samples(value)]
         tensors = [
-            tensor.sort(-1).values if name in _SORTED and tensor.dim() else tensor
+            tensor.sort(-1).values if name in _SORTED_ARGUMENTS and tensor.dim() else tensor
             for name, tensor in zip(names, tensors, strict=True)
         ]
         yield ScaledCall(entry, scaled, tensors, sample.unused_results)
 
 
 def _drop_special_values(leaf: TensorSample) -> TensorSample:
-    """Drop given values with a NaN or an infinity: kernels stop early, or slow down, at these."""
+    """Drop values with a NaN or an infinity, which make kernels stop early or slow down."""
     finite = leaf.values is None or np.isfinite(np.asarray(leaf.values)).all()
     return leaf if finite else replace(leaf, values=None)
 
 
-def _ways(
+def _list_resizings(
     largest: TensorSample, sizes: Collection[int], ratio: float
 ) -> Iterator[Callable[[TensorSample], TensorSample]]:
-    """Yield resizings: of all sizes, of those of the largest tensor, of its last or first axis."""
-    wide = [size for size in largest.shape if size > 1]
-    factor = ratio ** (1 / len(wide))
+    """Yield functions that resize all sizes, those of the largest tensor, or one of its axes."""
+    resizable = [size for size in largest.shape if size > 1]
+    factor = ratio ** (1 / len(resizable))
     yield _resize_by_size(dict.fromkeys(sizes, factor))
-    yield _resize_by_size(dict.fromkeys(wide, factor))
+    yield _resize_by_size(dict.fromkeys(resizable, factor))
     yield _resize_axis(-1, largest.shape[-1], ratio)
     yield _resize_axis(0, largest.shape[0], ratio)
 
 
 def _resize_by_size(factors: dict[int, float]) -> Callable[[TensorSample], TensorSample]:
-    """Multiply every dimension by the factor of its size, so that equal sizes stay equal."""
+    """Multiply every dimension by the factor of its size; equal sizes stay equal."""
 
     def resize(leaf: TensorSample) -> TensorSample:
         dims = tuple((_scale(size, factors.get(size, 1)), name) for size, name in leaf.dims)
@@ -125,12 +125,12 @@ def _resize_axis(axis: int, size: int, factor: float) -> Callable[[TensorSample]
 
 
 def _scale(size: int, factor: float) -> int:
-    """Scale a size to a multiple of itself: groups, halves and strides keep fitting."""
+    """Scale a size to a multiple of itself, so that groups, halves and strides still fit."""
     return size * max(1, math.floor(factor))
 
 
 def _drop_names(values: Values) -> Values:
-    """Return the values with fixed sizes, but where another argument mentions one by its name."""
+    """Remove the names of sizes, unless another argument refers to a size by name."""
     if any(isinstance(value, Expression) for value in values.values()):
         return values
     return _map_tensors(

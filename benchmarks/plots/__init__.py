@@ -1,1 +1,1 @@
-"""Pictures of the recorded figures, for docs/performance.md."""
+"""Plots of the recorded results, for docs/performance.md."""

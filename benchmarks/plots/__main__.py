@@ -1,6 +1,6 @@
-"""Draws the pictures of docs/performance.md from the records in benchmarks/results.
+"""Draw the plots of docs/performance.md from the records in benchmarks/results.
 
-Nothing is measured: draw them again after a benchmark has written new records.
+Nothing is measured: run this again after a benchmark has written new records.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.plots", description=__doc__.splitlines()[0]
     )
-    parser.add_argument("--results", type=Path, default=RESULTS, help="the folder of the records")
-    parser.add_argument("--images", type=Path, default=IMAGES, help="where the pictures go")
-    parser.add_argument("--only", choices=sorted(FIGURES), help="one picture")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the records")
+    parser.add_argument("--images", type=Path, default=IMAGES, help="folder for the plots")
+    parser.add_argument("--only", choices=sorted(FIGURES), help="draw one plot")
     return parser.parse_args()
 
 

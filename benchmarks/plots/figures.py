@@ -1,6 +1,7 @@
-"""What the pictures show: in come the records of the benchmarks, out come panels of dots, whose
-values are texts as the tables of docs/performance.md state them. Called by `python -m
-benchmarks.plots`, which draws them, and by the test that compares them with the page."""
+"""Convert the records of the benchmarks to the figures that `python -m benchmarks.plots` draws.
+
+The value of a dot is the text in the tables of docs/performance.md; a test compares the two.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 Runs = Mapping[str, Any]
-OURS = "ortable"
+ORTABLE = "ortable"
 
 
 @dataclass(frozen=True)
 class Dot:
-    """One figure of a table: its row, who it is of, and the text of its cell."""
+    """One value of a table: its row, its series, and the text of its cell."""
 
     row: str
     series: str
@@ -25,7 +26,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Panel:
-    """Dots over one axis. ``one`` draws the line at 1; ``values`` writes the texts beside dots."""
+    """Dots over one axis; ``one`` adds a line at 1, and ``values`` the text beside each dot."""
 
     title: str
     axis: str
@@ -35,13 +36,12 @@ class Panel:
 
     @property
     def rows(self) -> list[str]:
-        """The rows, in the order of the dots."""
         return list(dict.fromkeys(dot.row for dot in self.dots))
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Panels with the same rows beside each other, or ``stacked``; the machine stands below."""
+    """Panels side by side with the same rows, or ``stacked``, above the name of the machine."""
 
     panels: tuple[Panel, ...]
     machine: str
@@ -49,36 +49,35 @@ class Figure:
 
 
 def load(results: Path) -> Runs:
-    """The records, by benchmark."""
     return {path.stem: json.loads(path.read_text()) for path in sorted(results.glob("*.json"))}
 
 
 def _dots(rows: Iterable[tuple[str, Mapping[str, float]]], names: Sequence[str]) -> tuple[Dot, ...]:
-    """Dots of ratios with two digits, rows with the smallest ratio of ours first."""
-    chosen = sorted(rows, key=lambda row: row[1][OURS])
+    """Return dots of ratios with two digits; the row with ortable's smallest ratio is first."""
+    sorted_rows = sorted(rows, key=lambda row: row[1][ORTABLE])
     return tuple(
         Dot(row, name, f"{values[name]:.2f}")
-        for row, values in chosen
+        for row, values in sorted_rows
         for name in names
         if name in values
     )
 
 
 def inference(runs: Runs) -> Figure:
-    """Time of a call as a ratio to eager."""
+    """Return the figure of call times as ratios to eager."""
     run = runs["backend"]
     rows = [(r["name"], r["ratio"]) for r in run["records"] if "ratio" in r]
-    names = ("bare session", "inductor", "inductor, freezing", OURS)
+    names = ("bare session", "inductor", "inductor, freezing", ORTABLE)
     panel = Panel("", "time of a call / eager's: left of 1 is faster", _dots(rows, names), one=True)
     return Figure((panel,), run["machine"])
 
 
 def training(runs: Runs) -> Figure:
-    """Time of a step as a ratio to eager, by number of threads."""
+    """Return the figure of training step times as ratios to eager, by number of threads."""
     panels = []
     for threads, records in runs["training"]["threads"].items():
         rows = [(r["model"], r["ratio"]) for r in records["models"]]
-        dots = _dots(rows, ("inductor", "ortable+autotune", OURS))
+        dots = _dots(rows, ("inductor", "ortable+autotune", ORTABLE))
         title = f"{threads} thread" + ("s" if threads != "1" else "")
         panels.append(Panel(title, "time of a step / eager's: left of 1 is faster", dots, one=True))
     machines = [records["machine"] for records in runs["training"]["threads"].values()]
@@ -86,49 +85,49 @@ def training(runs: Runs) -> Figure:
 
 
 def conversion(runs: Runs) -> Figure:
-    """Seconds of a conversion, weights left in torch or in one ModelProto, and its memory."""
+    """Return the figure of conversion times, without and with weights, and peak memory."""
     run = runs["conversion"]
     records = [r for r in run["records"] if not r["dynamic"] and "median" in r]
-    records.sort(key=lambda r: r["median"][f"{OURS}, weights left in torch"])
-    digits = {OURS: 3, "torch.onnx": 2}  # as the tables have them
+    records.sort(key=lambda r: r["median"][f"{ORTABLE}, weights left in torch"])
+    digits = {ORTABLE: 3, "torch.onnx": 2}  # as in the tables
     panels = []
     for label in ("weights left in torch", "one ModelProto"):
         dots = tuple(
             Dot(r["name"], name, f"{r['median'][f'{name}, {label}']:.{digits[name]}f}")
             for r in records
-            for name in ("torch.onnx", OURS)
+            for name in ("torch.onnx", ORTABLE)
             if f"{name}, {label}" in r["median"]
         )
         panels.append(Panel(label, "seconds of a conversion", dots))
     dots = tuple(
         Dot(r["name"], name, f"{r['memory'][name]:.0f}")
         for r in records
-        for name in ("torch.onnx", OURS)
-        if r.get("memory", {}).get(name, 0) >= 1  # of the smallest nothing was measured
+        for name in ("torch.onnx", ORTABLE)
+        if r.get("memory", {}).get(name, 0) >= 1  # below 1 MB, the measurement shows nothing
     )
     panels.append(Panel("one ModelProto", "MB at the peak", dots))
     return Figure(tuple(panels), run["machine"])
 
 
 def language_models(runs: Runs) -> Figure:
-    """Tokens in a second, and what a cache of 8 bits takes."""
+    """Return the figure of tokens per second, and the sizes of float32 and int8 caches."""
     panels: dict[str, list[Dot]] = {}
     for record in runs["decode"]["models"]:
         millions, batch = record["parameters"] / 1e6, record["batch"]
-        texts = f"{batch} text" + ("s" if batch != 1 else "")
-        dots = panels.setdefault(f"{millions:,.0f} million parameters, {texts}", [])
-        known = {dot.row for dot in dots}  # a model that two processes measured
+        batch_label = f"{batch} text" + ("s" if batch != 1 else "")
+        dots = panels.setdefault(f"{millions:,.0f} million parameters, {batch_label}", [])
+        drawn_rows = {dot.row for dot in dots}  # two processes measured this model
         for name, token in record["ms"]["token_again"].items():
-            if name not in known and name != "eager again":
+            if name not in drawn_rows and name != "eager again":
                 dots.append(Dot(name, name, f"{batch * 1e3 / token:.1f}"))
-    made = [Panel(title, "tokens/s", tuple(dots), values=True) for title, dots in panels.items()]
-    cache = tuple(
-        Dot(f"{each['past']} tokens x {each['batch']}", name, f"{size / 1e6:.0f}")
-        for each in runs["cache"]["steps"]
-        for name, size in each["bytes"].items()
+    result = [Panel(title, "tokens/s", tuple(dots), values=True) for title, dots in panels.items()]
+    cache_dots = tuple(
+        Dot(f"{step['past']} tokens x {step['batch']}", name, f"{size / 1e6:.0f}")
+        for step in runs["cache"]["steps"]
+        for name, size in step["bytes"].items()
     )
-    made.append(Panel("cache of keys and values", "MB", cache, values=True))
-    return Figure(tuple(made), runs["decode"]["machine"], stacked=True)
+    result.append(Panel("cache of keys and values", "MB", cache_dots, values=True))
+    return Figure(tuple(result), runs["decode"]["machine"], stacked=True)
 
 
 FIGURES: dict[str, Callable[[Runs], Figure]] = {

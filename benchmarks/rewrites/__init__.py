@@ -1,2 +1,1 @@
-"""What rewrites do to graphs for ONNX Runtime. ``python -m benchmarks.rewrites`` (``__main__``)
-runs ``measure`` in a process for each model; ``report`` writes the tables."""
+"""Benchmark of rewrites: their effect on graphs for ONNX Runtime."""

@@ -1,8 +1,8 @@
-"""What rewrites do to the graphs that ortable writes for ONNX Runtime, model by model.
+"""Effect of rewrites on the graphs that ortable writes for ONNX Runtime, model by model.
 
-Latency of sessions that take turns in one process: torch.onnx's optimized graph, ortable's without
-rewrites, and with them. Then nodes, which rules fired, seconds of rewriting, how these grow with
-depth, and what single rules do (--rules). Every model runs in a process of its own. See
+Sessions take turns in one process: torch.onnx's optimized graph, and ortable's without and with
+rewrites. The records also have nodes, the rules that fired, seconds of rewriting, their growth with
+depth, and the effect of single rules (--rules). Every model runs in its own process. See
 benchmarks/README.md.
 """
 
@@ -27,7 +27,7 @@ MODES = ("static", "dynamic")
 
 
 def run_one(job: str, options: argparse.Namespace) -> dict[str, Any]:
-    """What the process of one job does: ``bert``, ``bert@4x128``, or ``96:dynamic``, a depth."""
+    """Measure one job in this process: ``bert``, ``bert@4x128``, or ``96:dynamic`` (a depth)."""
     name, _, mode = job.partition(":")
     if name.isdigit():
         return measure_depth(int(name), mode == "dynamic", options)
@@ -35,38 +35,37 @@ def run_one(job: str, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_all(options: argparse.Namespace) -> dict[str, Any]:
-    """The records of every model and depth that was asked for."""
-    passed = passed_on(options)
-    found: dict[str, Any] = {**origin(), "machine": described(options.threads)}
-    found.update(records=[], depths=[])
-    found["set"] = options.set
+    """Measure every selected model and depth in a process of its own."""
+    flags = format_options(options)
+    run: dict[str, Any] = {**origin(), "machine": describe_machine(options.threads)}
+    run.update(records=[], depths=[])
+    run["set"] = options.set
     for name in options.names:
-        record = in_process(MODULE, name, passed, options.threads)
-        found["records"].append({"name": name, **record})
-        print(report.one_line(found["records"][-1]), flush=True)
+        record = in_process(MODULE, name, flags, options.threads)
+        run["records"].append({"name": name, **record})
+        print(report.one_line(run["records"][-1]), flush=True)
     for layers, mode in options.depths:
         job = f"{layers}:{mode}"
-        record = in_process(MODULE, job, passed, options.threads)
-        found["depths"].append({"layers": layers, "dynamic": mode == "dynamic", **record})
-        print(report.one_line(found["depths"][-1]), flush=True)
-    return found
+        record = in_process(MODULE, job, flags, options.threads)
+        run["depths"].append({"layers": layers, "dynamic": mode == "dynamic", **record})
+        print(report.one_line(run["depths"][-1]), flush=True)
+    return run
 
 
-def described(threads: int) -> str:
-    """Processors and versions."""
+def describe_machine(threads: int) -> str:
     import onnxruntime
 
     return f"{machine(threads)}, ONNX Runtime {onnxruntime.__version__}"
 
 
-def passed_on(options: argparse.Namespace) -> list[str]:
-    """The options that the process of one model needs."""
+def format_options(options: argparse.Namespace) -> list[str]:
+    """Format the options as arguments for the process of one model."""
     values = ("opset", "rounds", "repeat", "seconds", "threads")
-    given = [(name, getattr(options, name)) for name in values]
-    passed = [f"--{name}={value}" for name, value in given if value is not None]
-    passed += [f"--{name}={','.join(getattr(options, name))}" for name in ("set", "rules")]
+    settings = [(name, getattr(options, name)) for name in values]
+    arguments = [f"--{name}={value}" for name, value in settings if value is not None]
+    arguments += [f"--{name}={','.join(getattr(options, name))}" for name in ("set", "rules")]
     flags = ("small", "no_torch", "no_latency")
-    return passed + [f"--{name.replace('_', '-')}" for name in flags if getattr(options, name)]
+    return arguments + [f"--{name.replace('_', '-')}" for name in flags if getattr(options, name)]
 
 
 def parse() -> argparse.Namespace:
@@ -77,69 +76,69 @@ def parse() -> argparse.Namespace:
         "--models",
         "--model",
         default="all",
-        help="names separated by commas, a language model also as bert@4x128 (batch x length); "
-        "default: the whole set, and language models at longer sizes",
+        help="names separated by commas; a language model also as bert@4x128 (batch x length); "
+        "default: all models, and language models at longer sizes",
     )
+    parser.add_argument("--set", default="default", help="rewrites to measure, separated by commas")
     parser.add_argument(
-        "--set", default="default", help="the rewrites that are measured, separated by commas"
+        "--opset", type=int, help="opset of ortable's graphs; default: that of to_onnx"
     )
-    parser.add_argument("--opset", type=int, help="of ortable's graphs; default: to_onnx's own")
     parser.add_argument(
         "--rules",
         default="",
-        help="what these rules do alone, instead of the rest: names separated by commas, or 'all' "
-        "for each that fires",
+        help="measure only the effect of these rules: names separated by commas, or 'all' for "
+        "each rule that fires",
     )
-    parser.add_argument("--seconds", type=float, default=20.0, help="of measuring, for a model")
-    parser.add_argument("--repeat", type=int, default=40, help="rounds of the sessions, at most")
+    parser.add_argument("--seconds", type=float, default=20.0, help="measured seconds per model")
+    parser.add_argument("--repeat", type=int, default=40, help="maximum rounds of the sessions")
     parser.add_argument("--rounds", type=int, default=7, help="measured conversions of each kind")
-    parser.add_argument("--quick", action="store_true", help="a third of the time, no depths")
-    parser.add_argument("--small", action="store_true", help="the sizes of the tests")
+    parser.add_argument("--quick", action="store_true", help="a third of the time, no deep models")
+    parser.add_argument("--small", action="store_true", help="use the sizes of the tests")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--no-torch", action="store_true", help="leave torch.onnx out")
-    parser.add_argument("--no-latency", action="store_true", help="nothing is run")
-    parser.add_argument("--no-depth", action="store_true", help="leave the deep models out")
-    parser.add_argument("--only-depth", action="store_true", help="the deep models alone")
-    parser.add_argument("--json", type=Path, help="where the records go")
-    parser.add_argument("--docs", type=Path, help="a page whose marked part the tables replace")
+    parser.add_argument("--no-torch", action="store_true", help="do not measure torch.onnx")
+    parser.add_argument("--no-latency", action="store_true", help="do not run the graphs")
+    parser.add_argument("--no-depth", action="store_true", help="skip the deep models")
+    parser.add_argument("--only-depth", action="store_true", help="measure only the deep models")
+    parser.add_argument("--json", type=Path, help="file for the records")
+    parser.add_argument("--docs", type=Path, help="page with a marked part for the tables")
     parser.add_argument(
         "--from-json",
         type=Path,
         nargs="+",
-        help="no measuring: the tables of these records, later files before earlier ones",
+        help="make the tables from these records; later files override earlier ones",
     )
-    parser.add_argument("--one", help=argparse.SUPPRESS)  # measure this one, in this process
+    parser.add_argument("--one", help=argparse.SUPPRESS)  # internal: one job, in this process
     options = parser.parse_args()
     if min(options.repeat, options.rounds, options.threads) < 1 or options.seconds <= 0:
         parser.error("--repeat, --rounds and --threads are at least 1, --seconds more than 0")
     options.set = [name for name in options.set.split(",") if name]
     options.rules = [name for name in options.rules.split(",") if name]
     if not (options.one or options.from_json):
-        _choose(options, parser)
+        _select_jobs(options, parser)
     return options
 
 
-def _choose(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
-    """The models and depths to measure, and checks of the names."""
+def _select_jobs(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """Set the models and depths to measure, and check their names."""
     from ortable import OrtableError, OrtOptions
 
     try:
         OrtOptions(rewrites=[*options.set, *(name for name in options.rules if name != "all")])
-        everything = options.models == "all"
-        options.names = [*MODELS, *LONGER] if everything else options.models.split(",")
+        has_all_models = options.models == "all"
+        options.names = [*MODELS, *LONGER] if has_all_models else options.models.split(",")
         for name in options.names:
             size_of(name)
     except (OrtableError, ValueError) as error:
         parser.error(str(error))
     if options.quick:
         options.seconds, options.rounds = options.seconds / 3, max(1, options.rounds // 3)
-    deep = options.only_depth or not (
-        options.no_depth or options.quick or options.small or options.rules or not everything
+    with_depths = options.only_depth or not (
+        options.no_depth or options.quick or options.small or options.rules or not has_all_models
     )
-    options.depths = [(layers, mode) for mode in MODES for layers in DEPTHS] if deep else []
+    options.depths = [(layers, mode) for mode in MODES for layers in DEPTHS] if with_depths else []
     if options.only_depth:
         options.names = []
-    options.whole = everything and not (
+    options.whole = has_all_models and not (
         options.quick or options.small or options.rules or options.no_torch
         or options.no_latency or options.only_depth
     )  # fmt: skip
@@ -151,12 +150,12 @@ def main() -> None:
         options.json.write_text(json.dumps(run_one(options.one, options)))
         return
     if options.from_json:
-        found, path = report.merged(options.from_json), None
+        run, path = report.merged(options.from_json), None
     else:
-        found = run_all(options)
+        run = run_all(options)
         path = options.json or (RESULTS / "rewrites.json" if options.whole else None)
-    text = report.markdown(found)
-    publish(found, text, MODULE, path, options.docs, report.details(found))
+    text = report.markdown(run)
+    publish(run, text, MODULE, path, options.docs, report.details(run))
 
 
 if __name__ == "__main__":

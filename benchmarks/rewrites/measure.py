@@ -1,5 +1,4 @@
-"""What benchmarks.rewrites measures of one model, in a process of its own: latency of its graph
-with and without rewrites next to torch.onnx's, nodes, which rules fired, and seconds."""
+"""Measure one model with and without rewrites, next to torch.onnx: latency, nodes, rules, time."""
 
 from __future__ import annotations
 
@@ -25,37 +24,38 @@ from ortable.backend.timing import calls_per_block, time_interleaved
 Record = dict[str, Any]
 Call = Callable[[], Any]
 
-THEIRS, WITHOUT, WITH = "torch.onnx", "without", "with"
+TORCH_ONNX, WITHOUT, WITH = "torch.onnx", "without", "with"
 AGAIN = ", again"
-# Attention and the rest of a language model weigh differently in longer sequences and batches.
+# The share of attention depends on the length of sequences and on the batch.
 LONGER = ("bert@1x512", "gpt2@1x512", "llama@1x512", "bert@4x128", "gpt2@4x128")
-BLOCK = 0.03  # seconds that the calls of one candidate in a row last, at least one call
-LEAST_ROUNDS, RULE_SECONDS = 5, 6.0
-SHORT = 32  # the length of a sequence with small models
+BLOCK = 0.03  # seconds of consecutive calls of one candidate, at least one call
+MIN_ROUNDS, RULE_SECONDS = 5, 6.0
+SMALL_LENGTH = 32  # sequence length of small models
 
 
 @dataclass(frozen=True)
 class Size:
-    """A model of the set, at its usual size or, for a language model, at another one."""
+    """A model of the benchmark; a language model may have another batch and length."""
 
     name: str
     batch: int | None = None
     length: int | None = None
 
     def make(self, small: bool) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
-        """The model and arguments for it, without gradients."""
+        """Return the model and its arguments, without gradients."""
         model, arguments = build(self.name, small=small, batch=self.batch)
         if self.batch is not None and self.length is not None:
-            shape = (self.batch, min(self.length, SHORT) if small else self.length)
+            shape = (self.batch, min(self.length, SMALL_LENGTH) if small else self.length)
             ids = torch.randint(0, 100, shape)
             arguments = (ids, *(torch.ones_like(ids) for _ in arguments[1:]))
         return model.requires_grad_(False), arguments
 
 
 def size_of(text: str) -> Size:
-    """What ``bert`` or ``bert@4x128`` names.
+    """Parse ``bert`` or ``bert@4x128``.
 
-    :raises ValueError: no such model, no such size, or a size of a model that has none
+    Raises:
+        ValueError: the model is unknown, or it cannot have this size.
     """
     name, at, shape = text.partition("@")
     if name not in MODELS:
@@ -71,19 +71,19 @@ def size_of(text: str) -> Size:
 
 
 def rounds_for(calls: Sequence[float], count: int, budget: float, most: int) -> int:
-    """How many rounds of `interleave` fit into a budget, when one call takes these seconds and each
-    candidate has `count` in a row.
+    """Return the number of rounds of `interleave` that fit into `budget` seconds.
 
-    Every candidate begins equally often, so it is a multiple of their number; never none.
+    `calls` has the seconds of one call of each candidate, and a round has `count` calls of each.
+    The result is a multiple of the number of candidates, so that each is first equally often.
     """
     candidates = len(calls)
-    one = sum(0.03 + (1 + count) * seconds for seconds in calls)
-    least = candidates * -(-LEAST_ROUNDS // candidates)
-    return max(least, min(int(budget / one), most) // candidates * candidates)
+    round_seconds = sum(0.03 + (1 + count) * seconds for seconds in calls)
+    minimum = candidates * -(-MIN_ROUNDS // candidates)
+    return max(minimum, min(int(budget / round_seconds), most) // candidates * candidates)
 
 
 def measure(job: str, options: argparse.Namespace) -> Record:
-    """One model: nodes, rules and seconds, then latency; or what single rules do to it."""
+    """Measure nodes, rules, conversion and latency of one model, or the effect of single rules."""
     quiet()
     started = time.perf_counter()
     torch.set_num_threads(options.threads)
@@ -102,7 +102,7 @@ def measure(job: str, options: argparse.Namespace) -> Record:
     if options.rules:
         record["ablation"] = measure_rules(subject)
     else:
-        record["conversion"] = conversion(ep, options)
+        record["conversion"] = measure_conversion(ep, options)
         record.update(measure_graphs(subject, record["errors"]))
     record["wall"] = time.perf_counter() - started
     return record
@@ -110,57 +110,57 @@ def measure(job: str, options: argparse.Namespace) -> Record:
 
 @dataclass
 class Subject:
-    """A model, the call it is measured with, and its ExportedProgram."""
+    """A model, the arguments of its call, and its ExportedProgram."""
 
     model: torch.nn.Module
     arguments: tuple[torch.Tensor, ...]
     ep: torch.export.ExportedProgram
     options: argparse.Namespace
 
-    def ours(self, names: Sequence[str]) -> tuple[Any, Any]:
-        """ONNX model and RewriteRecord with these rewrites."""
-        proto, builder = ours(self.ep, names, self.options)
+    def export(self, names: Sequence[str]) -> tuple[Any, Any]:
+        """Return the ONNX model with these rewrites, and its RewriteRecord."""
+        proto, builder = export(self.ep, names, self.options)
         return proto, builder.record.rewrites
 
-    def run(self, proto: Any) -> Call:
-        """A call of a session of its own, on numpy arrays that are there already."""
-        made = session(proto, self.options.threads)
-        names = [value.name for value in made.get_inputs()]
+    def make_call(self, proto: Any) -> Call:
+        """Make a session, and return its call on numpy arrays that are prepared here."""
+        ort_session = session(proto, self.options.threads)
+        names = [value.name for value in ort_session.get_inputs()]
         values = [value.numpy() for value in self.arguments]
         feeds = dict(zip(names, values, strict=True))
-        return lambda: made.run(None, feeds)
+        return lambda: ort_session.run(None, feeds)
 
     def expected(self) -> list[torch.Tensor]:
-        """What eager returns."""
+        """Return the tensors that eager returns."""
         with torch.no_grad():
-            found = torch.utils._pytree.tree_leaves(self.model(*self.arguments))
-        return [leaf for leaf in found if isinstance(leaf, torch.Tensor)]
+            leaves = torch.utils._pytree.tree_leaves(self.model(*self.arguments))
+        return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
     def error(self, call: Call, expected: Sequence[torch.Tensor]) -> float:
-        """Largest difference of any result from eager, relative to its largest value."""
+        """Return the largest relative error of a result against eager."""
         pairs = zip(call(), expected, strict=True)
-        return max((difference(value, wanted) for value, wanted in pairs), default=0.0)
+        return max((difference(value, eager) for value, eager in pairs), default=0.0)
 
     def interleave(self, calls: Mapping[str, Call], budget: float) -> dict[str, list[float]]:
-        """Seconds per call and round, as many rounds as fit.
+        """Return seconds per call by candidate and round, for as many rounds as fit.
 
-        All candidates have equally many calls in a row: a single call after a pause does not take
-        what one of many takes.
+        All candidates have the same number of consecutive calls, because a single call after a
+        pause takes longer than one of many.
         """
-        once = {name: min(timed(call)[0] for _ in range(2)) for name, call in calls.items()}
-        usual = statistics.median(once.values())
-        count = calls_per_block(usual, BLOCK)
-        rounds = rounds_for(list(once.values()), count, budget, self.options.repeat)
-        return time_interleaved(calls, rounds, BLOCK, dict.fromkeys(calls, usual))
+        call_seconds = {name: min(timed(call)[0] for _ in range(2)) for name, call in calls.items()}
+        median_seconds = statistics.median(call_seconds.values())
+        count = calls_per_block(median_seconds, BLOCK)
+        rounds = rounds_for(list(call_seconds.values()), count, budget, self.options.repeat)
+        return time_interleaved(calls, rounds, BLOCK, dict.fromkeys(calls, median_seconds))
 
 
-def ours(
+def export(
     ep: torch.export.ExportedProgram,
     names: Sequence[str],
     options: argparse.Namespace,
     large: bool = False,
 ) -> tuple[Any, Any]:
-    """ONNX model for ONNX Runtime, and the builder."""
+    """Return the ONNX model for ONNX Runtime, and the builder."""
     import ortable
 
     return ortable.to_onnx(
@@ -173,61 +173,62 @@ def ours(
     )
 
 
-def conversion(ep: torch.export.ExportedProgram, options: argparse.Namespace) -> Record:
-    """Seconds by phase without and with rewrites, weights left in torch; medians of rounds after
-    one that warms imports and caches.
+def measure_conversion(ep: torch.export.ExportedProgram, options: argparse.Namespace) -> Record:
+    """Measure seconds by phase without and with rewrites, with weights left in torch.
 
-    ``rules`` is the time in the engine, ``share`` its part of convert, rewrite and serialise; the
-    phase ``rewrite`` also has the passes that always run.
+    The figures are medians after a warm-up round. ``rules`` is the time in the rewrite engine,
+    ``share`` its share of convert, rewrite and serialise; ``rewrite`` includes all passes.
     """
-    found: dict[str, list[Record]] = {WITHOUT: [], WITH: []}
+    rounds_by_label: dict[str, list[Record]] = {WITHOUT: [], WITH: []}
     for number in range(options.rounds + 1):
         for label, names in ((WITHOUT, ["none"]), (WITH, options.set)):
-            seconds, (_, builder) = timed(partial(ours, ep, names, options, large=True))
-            took = {**builder.record.seconds, "rules": builder.record.rewrites.seconds}
-            own = sum(took.get(phase, 0.0) for phase in ("convert", "rewrite", "serialise"))
+            total, (_, builder) = timed(partial(export, ep, names, options, large=True))
+            phases = {**builder.record.seconds, "rules": builder.record.rewrites.seconds}
+            work = sum(phases.get(phase, 0.0) for phase in ("convert", "rewrite", "serialise"))
             if number:
-                found[label].append({**took, "total": seconds, "share": took["rules"] / own})
+                rounds_by_label[label].append(
+                    {**phases, "total": total, "share": phases["rules"] / work}
+                )
     return {
         label: {
-            phase: statistics.median(each[phase] for each in rounds if phase in each)
+            phase: statistics.median(times[phase] for times in rounds if phase in times)
             for phase in rounds[0]
         }
-        for label, rounds in found.items()
+        for label, rounds in rounds_by_label.items()
     }
 
 
 def measure_graphs(subject: Subject, errors: dict[str, str]) -> Record:
-    """Nodes, operators, opsets and rules of the three graphs; latency unless it is left out."""
+    """Measure nodes, operators, opsets, rules and (by default) latency of the three graphs."""
     options = subject.options
     protos: dict[str, Any] = {}
     if not options.no_torch:
         try:
-            protos[THEIRS] = torch_onnx(subject.ep).model_proto
+            protos[TORCH_ONNX] = torch_onnx(subject.ep).model_proto
         except Exception as error:  # torch.onnx lacks operators of some models
-            errors[THEIRS] = reason(error)
-    protos[WITHOUT], _ = subject.ours(["none"])
-    protos[WITH], rewrites = subject.ours(options.set)
+            errors[TORCH_ONNX] = reason(error)
+    protos[WITHOUT], _ = subject.export(["none"])
+    protos[WITH], rewrites = subject.export(options.set)
     record: Record = {"nodes": {}, "operators": {}, "opset": {}, "functions": {}, "kernels": {}}
     for label, proto in protos.items():
         counts = collections.Counter(operators(proto.graph))
         record["nodes"][label] = sum(counts.values())
         record["operators"][label] = dict(counts.most_common())
         record["functions"][label] = len(proto.functions)
-        record["kernels"][label] = kernels(proto)
+        record["kernels"][label] = count_kernels(proto)
         record["opset"][label] = next(x.version for x in proto.opset_import if not x.domain)
     record["rules"] = rewrites.counts()
     record["tried"] = {
-        name: {"tried": each.tried, "seconds": each.seconds, "refused": dict(each.refused)}
-        for name, each in sorted(rewrites.statistics.items())
+        name: {"tried": rule.tried, "seconds": rule.seconds, "refused": dict(rule.refused)}
+        for name, rule in sorted(rewrites.statistics.items())
     }
     if not options.no_latency:
         record.update(measure_latency(subject, protos))
     return record
 
 
-def kernels(proto: Any) -> int:
-    """Nodes of the graph that ONNX Runtime runs, after its own optimizer."""
+def count_kernels(proto: Any) -> int:
+    """Count the nodes of the graph after ONNX Runtime's optimizer."""
     import onnx
     import onnxruntime
 
@@ -239,55 +240,55 @@ def kernels(proto: Any) -> int:
         weights = "session.optimized_model_external_initializers"
         options.add_session_config_entry(f"{weights}_file_name", "weights")
         options.add_session_config_entry(f"{weights}_min_size_in_bytes", "1024")
-        made = onnxruntime.InferenceSession(
+        ort_session = onnxruntime.InferenceSession(
             proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
-        del made
+        del ort_session
         return len(operators(onnx.load(path, load_external_data=False).graph))
 
 
 def measure_latency(subject: Subject, protos: dict[str, Any]) -> Record:
-    """Seconds of a call of each session, in turns, and the difference from eager.
+    """Measure the seconds of a call of each session, in turns, and the error against eager.
 
-    The graph of torch.onnx has the first and the last session, the one with rewrites two in the
-    middle: whatever the order of creation does shows in the bands.
+    torch.onnx's graph has the first and the last session, and the graph with rewrites two between:
+    the noise bands include any effect of the order of creation.
     """
     expected = subject.expected()
-    order = (THEIRS, WITHOUT, WITH, WITH + AGAIN, THEIRS + AGAIN)
+    order = (TORCH_ONNX, WITHOUT, WITH, WITH + AGAIN, TORCH_ONNX + AGAIN)
     calls: dict[str, Call] = {}
-    apart: dict[str, float] = {}
+    errors: dict[str, float] = {}
     for label in order:
         proto = protos.get(label.removesuffix(AGAIN))
         if proto is not None:
-            calls[label] = subject.run(proto)
-            apart[label] = subject.error(calls[label], expected)
+            calls[label] = subject.make_call(proto)
+            errors[label] = subject.error(calls[label], expected)
         del proto
     protos.clear()
-    found = subject.interleave(calls, subject.options.seconds)
-    return {"difference": apart, **figures(found)}
+    series = subject.interleave(calls, subject.options.seconds)
+    return {"difference": errors, **figures(series)}
 
 
-def figures(found: Mapping[str, Sequence[float]]) -> Record:
-    """Medians, bands and ratios of series of seconds.
+def figures(series: Mapping[str, Sequence[float]]) -> Record:
+    """Compute medians, noise bands and ratios of series of seconds.
 
-    A ratio is formed inside a round, between means of the sessions that a graph has; its spread is
-    half of the middle half of the rounds. A band is that of two sessions of one graph.
+    A ratio compares the means of the sessions of two graphs within a round; its spread is half the
+    interquartile range over the rounds. A band compares two sessions of one graph.
     """
     record: Record = {
-        "rounds": len(next(iter(found.values()))),
-        "latency": {label: statistics.median(times) for label, times in found.items()},
+        "rounds": len(next(iter(series.values()))),
+        "latency": {label: statistics.median(times) for label, times in series.items()},
         "band": {
-            label: band(found, label, label + AGAIN) for label in found if label + AGAIN in found
+            label: band(series, label, label + AGAIN) for label in series if label + AGAIN in series
         },
         "ratio": {},
         "spread": {},
     }
     means: dict[str, list[float]] = {}
-    for label in (THEIRS, WITHOUT, WITH):
-        series = [found[name] for name in (label, label + AGAIN) if name in found]
-        if series:
-            means[label] = [statistics.fmean(times) for times in zip(*series, strict=True)]
-    for label, base in ((WITHOUT, THEIRS), (WITH, THEIRS), (WITH, WITHOUT)):
+    for label in (TORCH_ONNX, WITHOUT, WITH):
+        session_times = [series[name] for name in (label, label + AGAIN) if name in series]
+        if session_times:
+            means[label] = [statistics.fmean(times) for times in zip(*session_times, strict=True)]
+    for label, base in ((WITHOUT, TORCH_ONNX), (WITH, TORCH_ONNX), (WITH, WITHOUT)):
         if label in means and base in means:
             name = f"{label} / {base}"
             ratios = sorted(a / b for a, b in zip(means[label], means[base], strict=True))
@@ -298,49 +299,49 @@ def figures(found: Mapping[str, Sequence[float]]) -> Record:
 
 
 def measure_rules(subject: Subject) -> dict[str, Record]:
-    """What single rules do to the latency: the graph without the rule against the graph with it,
-    which has two sessions. A ratio above 1 says that the rule pays.
+    """Measure the effect of single rules on the latency; a ratio above 1 means a rule helps.
 
-    A rule that is off by default is added on one side instead of being taken away on the other.
+    The graph with `options.set` has two sessions. The other graph lacks the rule, or adds it where
+    the rule is off by default.
     """
     options = subject.options
-    usual, rewrites = subject.ours(options.set)
+    base, rewrites = subject.export(options.set)
     fired = rewrites.counts()
-    wanted = list(fired) if options.rules == ["all"] else options.rules
+    rules = list(fired) if options.rules == ["all"] else options.rules
     expected = subject.expected()
-    calls = {WITH: subject.run(usual), WITH + AGAIN: subject.run(usual)}
-    nodes = len(operators(usual.graph))
-    del usual
-    found: dict[str, Record] = {}
-    for rule in wanted:
-        added = rule not in fired
-        names = [*options.set, rule if added else f"-{rule}"]
-        proto, changed = subject.ours(names)
-        count = changed.counts().get(rule, 0) if added else fired[rule]
+    calls = {WITH: subject.make_call(base), WITH + AGAIN: subject.make_call(base)}
+    nodes = len(operators(base.graph))
+    del base
+    records: dict[str, Record] = {}
+    for rule in rules:
+        is_added = rule not in fired
+        names = [*options.set, rule if is_added else f"-{rule}"]
+        proto, other_rewrites = subject.export(names)
+        count = other_rewrites.counts().get(rule, 0) if is_added else fired[rule]
         if not count:
-            continue  # no place for it in this model
-        other = subject.run(proto)
-        taken = len(operators(proto.graph)) - nodes
+            continue  # the rule does not fire in this model
+        call = subject.make_call(proto)
+        node_difference = len(operators(proto.graph)) - nodes
         del proto
-        apart = subject.error(other, expected)
-        series = subject.interleave({WITHOUT: other, **calls}, min(RULE_SECONDS, options.seconds))
-        measured = figures(series)
-        ratio = measured["ratio"][f"{WITH} / {WITHOUT}"]
-        found[rule] = {
+        error = subject.error(call, expected)
+        series = subject.interleave({WITHOUT: call, **calls}, min(RULE_SECONDS, options.seconds))
+        record = figures(series)
+        ratio = record["ratio"][f"{WITH} / {WITHOUT}"]
+        records[rule] = {
             "fired": count,
-            "added": added,
-            "nodes_saved": -taken if added else taken,
-            "ratio": ratio if added else 1 / ratio,
-            "band": measured["band"][WITH],
-            "spread": measured["spread"][f"{WITH} / {WITHOUT}"],
-            "rounds": measured["rounds"],
-            "difference": apart,
+            "added": is_added,
+            "nodes_saved": -node_difference if is_added else node_difference,
+            "ratio": ratio if is_added else 1 / ratio,
+            "band": record["band"][WITH],
+            "spread": record["spread"][f"{WITH} / {WITHOUT}"],
+            "rounds": record["rounds"],
+            "difference": error,
         }
-    return found
+    return records
 
 
 def measure_depth(layers: int, dynamic: bool, options: argparse.Namespace) -> Record:
-    """Seconds of conversion and rewriting of a BERT of that many narrow layers."""
+    """Measure conversion and rewriting of a narrow BERT with `layers` layers."""
     quiet()
     torch.set_num_threads(options.threads)
     ep = deep_bert(layers, dynamic)
@@ -348,11 +349,11 @@ def measure_depth(layers: int, dynamic: bool, options: argparse.Namespace) -> Re
         "layers": layers,
         "dynamic": dynamic,
         "fx_nodes": len(ep.graph.nodes),
-        "conversion": conversion(ep, options),
+        "conversion": measure_conversion(ep, options),
         "nodes": {},
     }
     for label, names in ((WITHOUT, ["none"]), (WITH, options.set)):
-        proto, builder = ours(ep, names, options)
+        proto, builder = export(ep, names, options)
         record["nodes"][label] = len(operators(proto.graph))
     record["rules"] = builder.record.rewrites.counts()
     return record

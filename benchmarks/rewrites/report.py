@@ -1,4 +1,4 @@
-"""Markdown of benchmarks.rewrites, from its records."""
+"""Markdown report of benchmarks.rewrites."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from benchmarks.measure import geomean
 from benchmarks.report import made_of, number, percent, table
 
 Record = Mapping[str, Any]
-THEIRS, WITHOUT, WITH = "torch.onnx", "without", "with"
-RATIOS = (f"{WITHOUT} / {THEIRS}", f"{WITH} / {THEIRS}", f"{WITH} / {WITHOUT}")
-_SHOWN = RATIOS[1:]  # without rewrites next to torch.onnx is in the record
-# torch.onnx's graph of dlrm loops over the bags: any other one is many times faster.
-APART = "dlrm"
-TOLERANCE = 1e-4  # a larger difference from eager is named
+TORCH_ONNX, WITHOUT, WITH = "torch.onnx", "without", "with"
+RATIOS = (f"{WITHOUT} / {TORCH_ONNX}", f"{WITH} / {TORCH_ONNX}", f"{WITH} / {WITHOUT}")
+_REPORTED = RATIOS[1:]  # the record also has the ratio without rewrites to torch.onnx
+# torch.onnx's graph of dlrm loops over the bags, and is many times slower than ortable's.
+OUTLIER = "dlrm"
+TOLERANCE = 1e-4  # the report names models with larger errors
 
 
 def one_line(record: Record) -> str:
-    """What is printed when a model or a depth is done."""
+    """Format the progress line of a measured model or depth."""
     if "layers" in record:
         failed = record.get("failed")
-        took = failed or ", ".join(f"{1e3 * seconds:.1f} ms" for seconds in _took(record))
-        return f"{record['layers']} layers, {_kind(record)}: {took}"
+        times = failed or ", ".join(f"{1e3 * seconds:.1f} ms" for seconds in _get_times(record))
+        return f"{record['layers']} layers, {_kind(record)}: {times}"
     if "failed" in record:
         return f"{record['name']}: FAILED, {record['failed']}"
     parts = []
@@ -36,64 +36,64 @@ def one_line(record: Record) -> str:
         parts.append(f"{name} {ratio:.3f}")
     if "band" in record:
         parts.append(f"band {100 * band(record, RATIOS[1]):.1f} %")
-        apart = record["difference"]
-        parts.append(f"error without {apart[WITHOUT]:.0e}, with {apart[WITH]:.0e}")
-    for rule, found in record.get("ablation", {}).items():
+        errors = record["difference"]
+        parts.append(f"error without {errors[WITHOUT]:.0e}, with {errors[WITH]:.0e}")
+    for rule, result in record.get("ablation", {}).items():
         parts.append(
-            f"{rule} ({found['fired']}) {found['ratio']:.3f} +- {found['band']:.3f}, "
-            f"error {found['difference']:.0e}"
+            f"{rule} ({result['fired']}) {result['ratio']:.3f} +- {result['band']:.3f}, "
+            f"error {result['difference']:.0e}"
         )
     parts += [f"{name}: {text}" for name, text in record["errors"].items()]
     return f"{record['name']}: {'; '.join(parts)}; {record['wall']:.0f} s"
 
 
 def band(record: Record, ratio: str) -> float:
-    """Inside which a ratio says nothing: the widest of the bands of the graphs that it compares."""
-    return max((record["band"].get(each, 0.0) for each in ratio.split(" / ")), default=0.0)
+    """Return the noise band of a ratio: the wider one of the two compared graphs."""
+    return max((record["band"].get(graph, 0.0) for graph in ratio.split(" / ")), default=0.0)
 
 
 def graphs(records: Sequence[Record]) -> str:
-    """Nodes as they are written, and as ONNX Runtime runs them."""
-    head = ["model", "first input", "nodes: torch.onnx", WITHOUT, WITH]
-    head += ["run: torch.onnx", WITHOUT, WITH]
+    """Format the nodes as exported, and after ONNX Runtime's optimizer."""
+    header = ["model", "first input", "nodes: torch.onnx", WITHOUT, WITH]
+    header += ["run: torch.onnx", WITHOUT, WITH]
     rows = []
     for record in records:
         cells = [record["name"], " x ".join(map(str, record["shape"]))]
         for kind in ("nodes", "kernels"):
-            cells += [str(record[kind].get(label, "-")) for label in (THEIRS, WITHOUT, WITH)]
+            cells += [str(record[kind].get(label, "-")) for label in (TORCH_ONNX, WITHOUT, WITH)]
         rows.append(cells)
     means = ["geometric mean", ""]
     for kind in ("nodes", "kernels"):
-        for label in (THEIRS, WITHOUT, WITH):
-            full = [r[kind][label] for r in records if THEIRS in r[kind]]
-            means.append(number(geomean(full) if full else None, 0))
-    return table(head, [*rows, means])
+        for label in (TORCH_ONNX, WITHOUT, WITH):
+            values = [r[kind][label] for r in records if TORCH_ONNX in r[kind]]
+            means.append(number(geomean(values) if values else None, 0))
+    return table(header, [*rows, means])
 
 
 def latency(records: Sequence[Record]) -> str:
-    """Milliseconds and ratios of every model."""
-    head = ["model", "torch.onnx, ms", *_SHOWN, "A/A band"]
+    """Format milliseconds and ratios of every model."""
+    header = ["model", "torch.onnx, ms", *_REPORTED, "A/A band"]
     rows = []
     for record in records:
-        theirs = record["latency"].get(THEIRS)
-        cells = [record["name"], "-" if theirs is None else f"{1e3 * theirs:.3g}"]
-        cells += [number(record["ratio"].get(name), 3) for name in _SHOWN]
-        shown = RATIOS[1] if RATIOS[1] in record["ratio"] else RATIOS[2]
-        rows.append([*cells, percent(band(record, shown))])
-    others = [record for record in records if record["name"] != APART]
-    chosen: list[tuple[str, Callable[[Sequence[float]], float], Sequence[Record]]]
-    chosen = [("geometric mean", geomean, records), ("worst", max, records)]
+        torch_seconds = record["latency"].get(TORCH_ONNX)
+        cells = [record["name"], "-" if torch_seconds is None else f"{1e3 * torch_seconds:.3g}"]
+        cells += [number(record["ratio"].get(name), 3) for name in _REPORTED]
+        band_ratio = RATIOS[1] if RATIOS[1] in record["ratio"] else RATIOS[2]
+        rows.append([*cells, percent(band(record, band_ratio))])
+    others = [record for record in records if record["name"] != OUTLIER]
+    summaries: list[tuple[str, Callable[[Sequence[float]], float], Sequence[Record]]]
+    summaries = [("geometric mean", geomean, records), ("worst", max, records)]
     if len(others) < len(records):
-        chosen.insert(1, (f"geometric mean without {APART}", geomean, others))
-    for title, summary, some in chosen:
-        values = [[r["ratio"][name] for r in some if name in r["ratio"]] for name in _SHOWN]
-        means = [number(summary(each) if each else None, 3) for each in values]
+        summaries.insert(1, (f"geometric mean without {OUTLIER}", geomean, others))
+    for title, summary, subset in summaries:
+        values = [[r["ratio"][name] for r in subset if name in r["ratio"]] for name in _REPORTED]
+        means = [number(summary(column) if column else None, 3) for column in values]
         rows.append([title, "", *means, ""])
-    return table(head, rows)
+    return table(header, rows)
 
 
-def outside(records: Sequence[Record], ratio: str) -> tuple[list[str], list[str]]:
-    """The models whose ratio lies above 1, and those below, by more than the band."""
+def find_significant(records: Sequence[Record], ratio: str) -> tuple[list[str], list[str]]:
+    """List the models whose ratio is above 1, and below 1, by more than the noise band."""
     above, below = [], []
     for record in records:
         value = record["ratio"].get(ratio)
@@ -108,11 +108,11 @@ def outside(records: Sequence[Record], ratio: str) -> tuple[list[str], list[str]
     return above, below
 
 
-def verdicts(records: Sequence[Record]) -> str:
-    """Which models the bands leave no doubt about, and which results differ from eager."""
+def format_verdicts(records: Sequence[Record]) -> str:
+    """List the models with a significant ratio, and those whose results differ from eager."""
     lines = []
     for ratio in RATIOS[1:]:
-        above, below = outside(records, ratio)
+        above, below = find_significant(records, ratio)
         count = sum(ratio in record["ratio"] for record in records)
         if count:
             lines.append(
@@ -133,7 +133,7 @@ def verdicts(records: Sequence[Record]) -> str:
 
 
 def rules(records: Sequence[Record]) -> str:
-    """In how many models each rule fired, and how often."""
+    """Format the number of models in which each rule fired, and of its firings."""
     models: collections.Counter[str] = collections.Counter()
     firings: collections.Counter[str] = collections.Counter()
     for record in records:
@@ -145,8 +145,8 @@ def rules(records: Sequence[Record]) -> str:
 
 
 def conversions(records: Sequence[Record]) -> str:
-    """Milliseconds of conversion, and the share of the rules."""
-    head = ["model", "FX nodes", "without, ms", "with, ms", "rules, ms", "share of the rules"]
+    """Format milliseconds of conversion, and the share of the rules."""
+    header = ["model", "FX nodes", "without, ms", "with, ms", "rules, ms", "share of the rules"]
     rows = []
     for record in records:
         plain, full = record["conversion"][WITHOUT], record["conversion"][WITH]
@@ -157,26 +157,25 @@ def conversions(records: Sequence[Record]) -> str:
     if shares:
         mean = sum(shares) / len(shares)
         rows.append(["mean; most", "", "", "", "", f"{percent(mean)}; {percent(max(shares))}"])
-    return table(head, rows)
+    return table(header, rows)
 
 
 def merged(paths: list[Path]) -> dict[str, Any]:
-    """The records of several runs as one: what a later file has of a model replaces what an earlier
-    one has."""
+    """Merge the records of several runs; a later file overrides the values of earlier ones."""
     records: dict[str, dict[str, Any]] = {}
     depths: dict[tuple[int, bool], dict[str, Any]] = {}
-    found: dict[str, Any] = {}
+    run: dict[str, Any] = {}
     for path in paths:
-        part = json.loads(path.read_text())
-        for record in part["records"]:
-            known = records.setdefault(record["name"], {})
+        file_run = json.loads(path.read_text())
+        for record in file_run["records"]:
+            merged_record = records.setdefault(record["name"], {})
             if "failed" not in record:
-                known.pop("failed", None)
-            known.update(record)
-        for record in part["depths"]:
+                merged_record.pop("failed", None)
+            merged_record.update(record)
+        for record in file_run["depths"]:
             depths[record["layers"], record["dynamic"]] = record
-        found.update(part)
-    return {**found, "records": list(records.values()), "depths": list(depths.values())}
+        run.update(file_run)
+    return {**run, "records": list(records.values()), "depths": list(depths.values())}
 
 
 def _kind(record: Record) -> str:
@@ -184,39 +183,39 @@ def _kind(record: Record) -> str:
 
 
 def depths(records: Sequence[Record]) -> str:
-    """Nodes and milliseconds of deeper models, and how the deepest compares with the first."""
-    head = ["layers of BERT", "dimensions", "FX nodes", "nodes: without", WITH]
-    head += ["without, ms", "with, ms", "rules, ms"]
+    """Format nodes and milliseconds by depth, and the ratio of the deepest model to the first."""
+    header = ["layers of BERT", "dimensions", "FX nodes", "nodes: without", WITH]
+    header += ["without, ms", "with, ms", "rules, ms"]
     rows = []
     for dynamic in (False, True):
-        chosen = [record for record in records if record["dynamic"] == dynamic]
-        for record in chosen:
+        subset = [record for record in records if record["dynamic"] == dynamic]
+        for record in subset:
             cells = [str(record["layers"]), _kind(record), str(record["fx_nodes"])]
             cells += [str(record["nodes"][label]) for label in (WITHOUT, WITH)]
-            rows.append(cells + [f"{1e3 * seconds:.1f}" for seconds in _took(record)])
-        if len(chosen) > 1:
-            first, last = chosen[0], chosen[-1]
-            pairs = zip(_took(last), _took(first), strict=True)
-            grown = [f"{a / b:.2f}" if b else "-" for a, b in pairs]
+            rows.append(cells + [f"{1e3 * seconds:.1f}" for seconds in _get_times(record)])
+        if len(subset) > 1:
+            first, last = subset[0], subset[-1]
+            pairs = zip(_get_times(last), _get_times(first), strict=True)
+            growth = [f"{a / b:.2f}" if b else "-" for a, b in pairs]
             title = f"{last['layers']} / {first['layers']}"
             nodes = f"{last['fx_nodes'] / first['fx_nodes']:.2f}"
-            rows.append([title, _kind(last), nodes, "", "", *grown])
-    return table(head, rows)
+            rows.append([title, _kind(last), nodes, "", "", *growth])
+    return table(header, rows)
 
 
-def _took(record: Record) -> tuple[float, float, float]:
-    """Seconds without rewrites, with them, and of the rules."""
+def _get_times(record: Record) -> tuple[float, float, float]:
+    """Return the seconds without rewrites, with rewrites, and of the rules."""
     plain, full = record["conversion"][WITHOUT], record["conversion"][WITH]
     return plain["total"], full["total"], full["rules"]
 
 
 def ablation(records: Sequence[Record]) -> str:
-    """What single rules do to the latency, over the models in which they fire."""
-    found: dict[str, list[tuple[str, Record]]] = {}
+    """Format the effect of single rules on latency, over the models in which they fire."""
+    records_by_rule: dict[str, list[tuple[str, Record]]] = {}
     for record in records:
         for rule, measured in record.get("ablation", {}).items():
-            found.setdefault(rule, []).append((record["name"], measured))
-    head = [
+            records_by_rule.setdefault(rule, []).append((record["name"], measured))
+    header = [
         "rule",
         "models",
         "firings",
@@ -224,68 +223,70 @@ def ablation(records: Sequence[Record]) -> str:
         "without / with the rule",
         "A/A band, median",
     ]
-    head += ["faster with it", "slower with it"]
+    header += ["faster with it", "slower with it"]
     rows = []
-    for rule in sorted(found):
-        each = found[rule]
-        bands = sorted(m["band"] for _, m in each)
-        faster = [f"{n} {m['ratio']:.3f}" for n, m in each if m["ratio"] > 1 + m["band"]]
-        slower = [f"{n} {m['ratio']:.3f}" for n, m in each if m["ratio"] < 1 - m["band"]]
-        title = f"`{rule}`, off by default" if each[0][1]["added"] else f"`{rule}`"
-        cells = [title, str(len(each))]
-        cells += [str(sum(m[key] for _, m in each)) for key in ("fired", "nodes_saved")]
-        cells.append(number(geomean([m["ratio"] for _, m in each]), 3))
+    for rule in sorted(records_by_rule):
+        results = records_by_rule[rule]
+        bands = sorted(m["band"] for _, m in results)
+        faster = [f"{n} {m['ratio']:.3f}" for n, m in results if m["ratio"] > 1 + m["band"]]
+        slower = [f"{n} {m['ratio']:.3f}" for n, m in results if m["ratio"] < 1 - m["band"]]
+        title = f"`{rule}`, off by default" if results[0][1]["added"] else f"`{rule}`"
+        cells = [title, str(len(results))]
+        cells += [str(sum(m[key] for _, m in results)) for key in ("fired", "nodes_saved")]
+        cells.append(number(geomean([m["ratio"] for _, m in results]), 3))
         cells.append(percent(bands[len(bands) // 2]))
         rows.append([*cells, ", ".join(faster) or "-", ", ".join(slower) or "-"])
-    return table(head, rows)
+    return table(header, rows)
 
 
-def markdown(found: Mapping[str, Any]) -> str:
-    """The tables of the page, with what they mean."""
-    done = [record for record in found["records"] if "failed" not in record]
-    timed = [record for record in done if "ratio" in record]
-    names = ", ".join(found["set"])
-    parts = [made_of(found)] if "commit" in found else []
-    parts.append(f'{found["machine"]}. `target="onnxruntime"`, `rewrites={names}`.')
-    if timed:
+def markdown(run: Mapping[str, Any]) -> str:
+    """Format the page of a run: its tables, with explanations."""
+    measured = [record for record in run["records"] if "failed" not in record]
+    timed_records = [record for record in measured if "ratio" in record]
+    names = ", ".join(run["set"])
+    parts = [made_of(run)] if "commit" in run else []
+    parts.append(f'{run["machine"]}. `target="onnxruntime"`, `rewrites={names}`.')
+    if timed_records:
         parts.append(
             "Latency in ONNX Runtime. Below 1, the first of the two is faster; within the A/A "
             f"band nothing can be told. The band is that of {RATIOS[1]}."
         )
-        parts += [latency(timed), verdicts(timed)]
-    if any(record.get("ablation") for record in done):
+        parts += [latency(timed_records), format_verdicts(timed_records)]
+    if any(record.get("ablation") for record in measured):
         parts.append("Single rules: latency without the rule / with it. Above 1, the rule pays.")
-        parts.append(ablation(done))
-    lost = [f"`{r['name']}`: {r['failed']}" for r in found["records"] if "failed" in r]
-    lost += [f"{r['layers']} layers: {r['failed']}" for r in found["depths"] if "failed" in r]
-    lost += [f"`{r['name']}`, {who}: {why}" for r in done for who, why in r["errors"].items()]
-    if lost:
-        parts.append("Did not run:\n\n" + "\n".join(f"- {line}" for line in lost))
+        parts.append(ablation(measured))
+    failed = [f"`{r['name']}`: {r['failed']}" for r in run["records"] if "failed" in r]
+    failed += [f"{r['layers']} layers: {r['failed']}" for r in run["depths"] if "failed" in r]
+    failed += [
+        f"`{r['name']}`, {name}: {error}" for r in measured for name, error in r["errors"].items()
+    ]
+    if failed:
+        parts.append("Did not run:\n\n" + "\n".join(f"- {line}" for line in failed))
     return "\n\n".join(part for part in parts if part)
 
 
-def details(found: Mapping[str, Any]) -> str:
-    """Tables that no page has: nodes, firings of rules, seconds of conversions, deeper models."""
-    drawn = [record for record in found["records"] if "nodes" in record]
+def details(run: Mapping[str, Any]) -> str:
+    """Format the tables that are only printed: nodes, rules, conversions, deeper models."""
+    records = [record for record in run["records"] if "nodes" in record]
     parts = []
-    if drawn:
+    if records:
         parts = [
-            f"Nodes as they are written: {THEIRS} (opset {_opsets(drawn, THEIRS)}), ortable "
-            f"without and with rewrites (opset {_opsets(drawn, WITH)}); and as ONNX Runtime runs "
-            "them, after its own optimizer.",
-            graphs(drawn),
+            f"Nodes as they are written: {TORCH_ONNX} (opset {_opsets(records, TORCH_ONNX)}), "
+            f"ortable without and with rewrites (opset {_opsets(records, WITH)}); and as ONNX "
+            "Runtime runs them, after its own optimizer.",
+            graphs(records),
         ]
-        if any(record["rules"] for record in drawn):
-            parts += ["Which rules fired:", rules(drawn)]
-        parts += ["A second conversion, weights left in torch:", conversions(drawn)]
-    deep = [record for record in found["depths"] if "failed" not in record]
-    if deep:
+        if any(record["rules"] for record in records):
+            parts += ["Which rules fired:", rules(records)]
+        parts += ["A second conversion, weights left in torch:", conversions(records)]
+    depth_records = [record for record in run["depths"] if "failed" not in record]
+    if depth_records:
         parts.append("Deeper models: 96 / 12 is 8 for work that grows with the nodes.")
-        parts.append(depths(deep))
+        parts.append(depths(depth_records))
     return "\n\n".join(parts)
 
 
 def _opsets(records: Sequence[Record], label: str) -> str:
-    """The opsets of a kind of graph."""
+    """List the opsets of the graphs with this label."""
     versions = sorted({r["opset"][label] for r in records if label in r["opset"]})
     return ", ".join(map(str, versions)) or "-"

@@ -1,8 +1,8 @@
-"""Training steps: forward and backward of small models through ortable, next to eager's.
+"""Training steps: forward and backward of small models through ortable, next to eager.
 
-Each model is compiled by each compiler and steps in turn with eager on the same batch, in a process
-of its own; the tables hold medians. A step is the loss and its gradients; the optimizer, which is
-torch's in all, is left out. See benchmarks/README.md.
+Each model is measured in its own process, compiled by each compiler, in turns with eager and on the
+same batch; the tables hold medians. A step computes the loss and its gradients, without the
+optimizer, which is torch's for all. See benchmarks/README.md.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from .report import markdown, print_operators
 def print_rewrites(
     names: list[str], rounds: int, choices: list[str], clock: Callable[[], float]
 ) -> None:
-    """A table of models by choices of rewrites."""
+    """Print a table of models by sets of rewrites."""
     print(f"{'model':12}" + "".join(f"{'nodes':>8}{choice + ' ms':>14}" for choice in choices))
     for name in names:
-        found = measure_rewrites(name, rounds, choices, clock)
-        row = "".join(f"{nodes:8}{milliseconds:14.2f}" for nodes, milliseconds in found)
+        results = measure_rewrites(name, rounds, choices, clock)
+        row = "".join(f"{nodes:8}{milliseconds:14.2f}" for nodes, milliseconds in results)
         print(f"{name:12}{row}", flush=True)
 
 
@@ -42,7 +42,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--model", choices=tuple(TRAINABLES), action="append", help="default: all")
     parser.add_argument("--rounds", type=int, default=15, help="measured rounds")
     parser.add_argument(
-        "--threads", default=f"{torch.get_num_threads()},1", help="numbers of threads, as 2,1"
+        "--threads", default=f"{torch.get_num_threads()},1", help="numbers of threads, such as 2,1"
     )
     parser.add_argument(
         "--compilers",
@@ -50,38 +50,40 @@ def arguments() -> argparse.Namespace:
         help="compared with eager; + names an option",
     )
     parser.add_argument(
-        "--rewrites", help="choices to compare, as none,default; + joins names of one choice"
+        "--rewrites", help="sets to compare, such as none,default; + joins the names of one set"
     )
     parser.add_argument(
         "--cpu", action="store_true", help="with --rewrites: processor time, for a shared machine"
     )
-    parser.add_argument("--profile", action="store_true", help="operators of each session")
+    parser.add_argument("--profile", action="store_true", help="list the operators of each session")
     parser.add_argument("--top", type=int, default=12, help="operators that --profile lists")
-    parser.add_argument("--json", type=Path, help="where the records go")
-    parser.add_argument("--from-json", type=Path, help="tables of records that are there")
-    parser.add_argument("--docs", type=Path, help="a page that gets the tables")
+    parser.add_argument("--json", type=Path, help="file for the records")
+    parser.add_argument("--from-json", type=Path, help="make the tables from these records")
+    parser.add_argument("--docs", type=Path, help="page to write the tables to")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    options.threads = [int(each) for each in options.threads.split(",")]
+    options.threads = [int(count) for count in options.threads.split(",")]
     if options.rounds < 1 or min(options.threads) < 1:
         parser.error("--rounds and --threads are at least 1")
     return options
 
 
-def measured(options: argparse.Namespace, names: list[str]) -> dict[str, Any]:
-    """The records of a run; every model has a process of its own."""
+def measure_models(options: argparse.Namespace, names: list[str]) -> dict[str, Any]:
+    """Measure each model in a process of its own, and return the records of the run."""
     run: dict[str, Any] = {**origin(), "threads": {}}
-    passed = ["--rounds", str(options.rounds), "--compilers", options.compilers]
+    flags = ["--rounds", str(options.rounds), "--compilers", options.compilers]
     for threads in options.threads:
-        found = []
+        records = []
         for name in names:
-            job = [*passed, "--threads", str(threads)]
-            found.append({"model": name, **in_process("benchmarks.training", name, job, threads)})
-            print(threads, json.dumps(found[-1]), flush=True)
+            job_flags = [*flags, "--threads", str(threads)]
+            records.append(
+                {"model": name, **in_process("benchmarks.training", name, job_flags, threads)}
+            )
+            print(threads, json.dumps(records[-1]), flush=True)
         run["threads"][str(threads)] = {
             "machine": machine(threads),
-            "models": [each for each in found if "failed" not in each],
-            "failed": [each for each in found if "failed" in each],
+            "models": [record for record in records if "failed" not in record],
+            "failed": [record for record in records if "failed" in record],
         }
     return run
 
@@ -103,7 +105,7 @@ def main() -> None:
         print_rewrites(names, options.rounds, options.rewrites.split(","), clock)
     else:
         stored = options.from_json
-        run = json.loads(stored.read_text()) if stored else measured(options, names)
+        run = json.loads(stored.read_text()) if stored else measure_models(options, names)
         publish(run, markdown(run), "benchmarks.training", options.json, options.docs)
 
 

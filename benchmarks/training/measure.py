@@ -1,5 +1,4 @@
-"""What benchmarks.training measures of one model: seconds of a step, eager's and compiled in turns,
-with one choice of rewrites or several; and the profile of its sessions."""
+"""Measure training steps of one model, eager and compiled in turns, and profile its sessions."""
 
 from __future__ import annotations
 
@@ -19,21 +18,23 @@ from benchmarks.measure import band
 from benchmarks.models.training import TRAINABLES
 from ortable.backend.timing import SETTLE, median_ratio, time_interleaved
 
-_BLOCK = 0.1  # seconds of steps in a row: threads that wait after one are there in the next
-_MOST_STEPS = 1000
+_BLOCK = 0.1  # seconds of consecutive steps: threads that spin after one step still run in the next
+_MAX_STEPS = 1000
 
 
 def step(model: Any, arguments: tuple[torch.Tensor, ...], clock: Callable[[], float]) -> float:
-    """Seconds of one forward and backward, with fresh gradients."""
+    """Return the seconds of one forward and backward pass, with fresh gradients."""
     model.zero_grad(set_to_none=True)
-    started = clock()
+    start = clock()
     model(*arguments).backward()
-    return clock() - started
+    return clock() - start
 
 
-def _decide(model: Any, arguments: tuple[torch.Tensor, ...], storage: dict[str, Any]) -> None:
-    """Steps until everything that option `autotune` measures is decided, or for long enough."""
-    for _ in range(_MOST_STEPS):
+def _finish_tuning(
+    model: Any, arguments: tuple[torch.Tensor, ...], storage: dict[str, Any]
+) -> None:
+    """Run steps until option `autotune` has decided every graph, or for `_MAX_STEPS`."""
+    for _ in range(_MAX_STEPS):
         if not any(tuned.is_open for tuned in storage.get("autotune", ())):
             return
         step(model, arguments, time.perf_counter)
@@ -42,8 +43,7 @@ def _decide(model: Any, arguments: tuple[torch.Tensor, ...], storage: dict[str, 
 def measure_rewrites(
     name: str, rounds: int, choices: list[str], clock: Callable[[], float]
 ) -> list[tuple[int, float]]:
-    """For each choice of rewrites: nodes of all graphs, and median milliseconds of a step; the
-    compiled models step in turn."""
+    """Measure nodes of all graphs and milliseconds of a step, for each set of rewrites."""
     trainable, count = TRAINABLES[name]
     models, records = [], []
     torch._dynamo.reset()
@@ -57,23 +57,22 @@ def measure_rewrites(
         step(compiled, arguments, clock)
         models.append(compiled)
         records.append(storage["instance"])
-    taken: list[list[float]] = [[] for _ in choices]
-    for _ in range(rounds + 1):  # the first round is not counted
-        for model, times in zip(models, taken, strict=True):
+    times_by_choice: list[list[float]] = [[] for _ in choices]
+    for _ in range(rounds + 1):  # the first round is a warm-up
+        for model, times in zip(models, times_by_choice, strict=True):
             time.sleep(SETTLE)
             times.append(statistics.median([step(model, arguments, clock) for _ in range(4)][1:]))
-    graphs = [[record.onnx for record in each if record.onnx] for each in records]
-    nodes = [sum(len(model.graph.node) for model in each) for each in graphs]
-    medians = [statistics.median(times[1:]) * 1e3 for times in taken]
+    graphs = [[record.onnx for record in instances if record.onnx] for instances in records]
+    nodes = [sum(len(model.graph.node) for model in instances) for instances in graphs]
+    medians = [statistics.median(times[1:]) * 1e3 for times in times_by_choice]
     return list(zip(nodes, medians, strict=True))
 
 
 def measure(name: str, rounds: int, compilers: list[str]) -> dict[str, Any]:
-    """A record of one model: milliseconds of eager's step and of the step of each compiler, their
-    ratios to eager, the A/A band of eager with itself, and seconds of the first steps.
+    """Measure one model: milliseconds of a step, ratios to eager, noise band, first step.
 
-    In a round every candidate steps for about 100 ms; the first one changes from round to round.
-    "ortable+autotune" is ortable with option `autotune`, once that has decided.
+    In a round every candidate runs for about 100 ms; the first one changes from round to round.
+    "ortable+autotune" is ortable with option `autotune`, after its decision.
     """
     trainable, count = TRAINABLES[name]
     torch.manual_seed(0)
@@ -81,17 +80,17 @@ def measure(name: str, rounds: int, compilers: list[str]) -> dict[str, Any]:
     eager = trainable.build().train()
     arguments = trainable.batch(count)
     candidates: dict[str, Any] = {"eager": eager, "eager again": eager}
-    seconds, kept = {}, {}
+    first_seconds, choices = {}, {}
     for backend in compilers:
         model = trainable.build().train()
         compiler, _, option = backend.partition("+")
         storage: dict[str, Any] = {}
         options = {"options": {option: True, "storage": storage}} if option else {}
         candidates[backend] = torch.compile(model, backend=compiler, dynamic=False, **options)
-        seconds[backend] = step(candidates[backend], arguments, time.perf_counter)
-        _decide(candidates[backend], arguments, storage)
-        kept[backend] = [str(tuned) for tuned in storage.get("autotune", ())]
-    once = {
+        first_seconds[backend] = step(candidates[backend], arguments, time.perf_counter)
+        _finish_tuning(candidates[backend], arguments, storage)
+        choices[backend] = [str(tuned) for tuned in storage.get("autotune", ())]
+    step_seconds = {
         candidate: min(step(model, arguments, time.perf_counter) for _ in range(3))
         for candidate, model in candidates.items()
     }
@@ -99,19 +98,19 @@ def measure(name: str, rounds: int, compilers: list[str]) -> dict[str, Any]:
         candidate: functools.partial(step, model, arguments, time.perf_counter)
         for candidate, model in candidates.items()
     }
-    found = time_interleaved(calls, rounds, _BLOCK, once)
+    seconds = time_interleaved(calls, rounds, _BLOCK, step_seconds)
     return {
         "model": name,
-        "ms": {each: statistics.median(times) * 1e3 for each, times in found.items()},
-        "ratio": {each: median_ratio(found, each, "eager") for each in compilers},
-        "band": band(found, "eager", "eager again"),
-        "first_seconds": seconds,
-        "kept": {backend: decisions for backend, decisions in kept.items() if decisions},
+        "ms": {label: statistics.median(times) * 1e3 for label, times in seconds.items()},
+        "ratio": {label: median_ratio(seconds, label, "eager") for label in compilers},
+        "band": band(seconds, "eager", "eager again"),
+        "first_seconds": first_seconds,
+        "kept": {backend: decisions for backend, decisions in choices.items() if decisions},
     }
 
 
 def profile(name: str, rounds: int) -> Iterator[list[dict[str, Any]]]:
-    """The events of each session of the compiled step, as ONNX Runtime records them."""
+    """Yield the profiling events that ONNX Runtime records for each session of the step."""
     torch.manual_seed(0)
     trainable, count = TRAINABLES[name]
     model = trainable.build().train()

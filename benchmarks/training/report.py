@@ -1,5 +1,4 @@
-"""What benchmarks.training prints: tables of its records, and operators of the sessions that it
-profiled."""
+"""Reports of benchmarks.training: tables of its records, and operators of profiled sessions."""
 
 from __future__ import annotations
 
@@ -13,36 +12,41 @@ from benchmarks.report import made_of, number, percent, table
 
 
 def markdown(run: Mapping[str, Any]) -> str:
-    """The page of one run: a table for each number of threads."""
+    """Format the report of one run: a table for each number of threads."""
     parts = [made_of(run)]
     for threads, records in run["threads"].items():
         parts += [f"{records['machine']}.", _table(records["models"], threads)]
-        parts += [f"- `{each['model']}`: {each['failed']}" for each in records["failed"]]
+        parts += [f"- `{record['model']}`: {record['failed']}" for record in records["failed"]]
     return "\n\n".join(parts)
 
 
 def _table(records: Sequence[Mapping[str, Any]], threads: str) -> str:
     compilers = list(records[0]["ratio"]) if records else []
-    head = [f"threads: {threads}", "eager, ms", *compilers, "A/A band"]
+    header = [f"threads: {threads}", "eager, ms", *compilers, "A/A band"]
     rows = [
         [
-            each["model"],
-            number(each["ms"]["eager"], 2),
-            *(number(each["ratio"][name], 2) for name in compilers),
-            percent(each["band"]),
+            record["model"],
+            number(record["ms"]["eager"], 2),
+            *(number(record["ratio"][name], 2) for name in compilers),
+            percent(record["band"]),
         ]
-        for each in records
+        for record in records
     ]
-    without = [each for each in records if each["model"] != "dlrm"]
-    for title, chosen in (("geometric mean", records), ("without dlrm", without)):
-        means = [number(geomean([each["ratio"][c] for each in chosen]), 3) for c in compilers]
+    without_dlrm = [record for record in records if record["model"] != "dlrm"]
+    for title, subset in (("geometric mean", records), ("without dlrm", without_dlrm)):
+        means = [
+            number(geomean([record["ratio"][compiler] for record in subset]), 3)
+            for compiler in compilers
+        ]
         rows.append([title, "", *means, ""])
-    return table(head, rows)
+    return table(header, rows)
 
 
 def print_operators(name: str, events: list[dict[str, Any]], top: int) -> None:
-    """Milliseconds a step of each operator of one session, longest first: the sum of its nodes'
-    medians."""
+    """Print the milliseconds per step of each operator of one session, slowest first.
+
+    The time of an operator is the sum of the medians of its nodes.
+    """
     nodes: dict[tuple[str, str], list[int]] = collections.defaultdict(list)
     for event in events:
         if event.get("cat") == "Node" and event["name"].endswith("_kernel_time"):

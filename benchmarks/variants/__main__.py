@@ -1,7 +1,7 @@
 """One layer of each kind of sequence model, next to eager, torch.onnx and ONNX Runtime's operators.
 
-State spaces, mixtures of experts, forms of attention and of positions, with random weights and
-fixed sizes; every layer is measured by a process of its own, in which the candidates take turns.
+The layers are state space models, mixtures of experts, and kinds of attention and of positions,
+with random weights and static sizes. Each has its own process, in which the candidates take turns.
 See benchmarks/README.md.
 """
 
@@ -26,40 +26,40 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.variants", description=__doc__.splitlines()[0]
     )
-    parser.add_argument("--layers", help=f"some of: {'; '.join(LAYERS)} (with ; between)")
+    parser.add_argument("--layers", help=f"layers, separated by ;: {'; '.join(LAYERS)}")
     parser.add_argument("--rounds", type=int, default=11, help="measured rounds")
-    parser.add_argument("--candidates", default=",".join(CANDIDATES), help="who is measured")
+    parser.add_argument("--candidates", default=",".join(CANDIDATES), help="candidates to measure")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--json", type=Path, help="where the records go")
-    parser.add_argument("--from-json", type=Path, help="the table of records that are there")
-    parser.add_argument("--docs", type=Path, help="a page that gets the table")
+    parser.add_argument("--json", type=Path, help="file for the records")
+    parser.add_argument("--from-json", type=Path, help="make the table from these records")
+    parser.add_argument("--docs", type=Path, help="page to write the table to")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if min(options.rounds, options.threads) < 1:
-        parser.error("numbers are at least 1")
-    if not set(_named(options)) <= set(LAYERS):
+        parser.error("numbers must be at least 1")
+    if not set(_list_layers(options)) <= set(LAYERS):
         parser.error(f"layers are {'; '.join(LAYERS)}")
     return options
 
 
-def _named(options: argparse.Namespace) -> list[str]:
-    return [each.strip() for each in options.layers.split(";")] if options.layers else list(LAYERS)
+def _list_layers(options: argparse.Namespace) -> list[str]:
+    return [name.strip() for name in options.layers.split(";")] if options.layers else list(LAYERS)
 
 
-def measured(options: argparse.Namespace) -> dict[str, Any]:
-    """The records of a run; every layer has a process of its own."""
+def run_all(options: argparse.Namespace) -> dict[str, Any]:
+    """Measure each layer in a process of its own, and return the records of the run."""
     run: dict[str, Any] = {**origin(), "machine": machine(options.threads)}
-    given = ["--rounds", str(options.rounds), "--candidates", options.candidates]
-    given += ["--threads", str(options.threads)]
-    found = []
-    for name in _named(options):
-        record = in_process("benchmarks.variants", name, given, options.threads)
-        found.append({"layer": name, **record})
-        print(json.dumps(found[-1]), flush=True)
+    flags = ["--rounds", str(options.rounds), "--candidates", options.candidates]
+    flags += ["--threads", str(options.threads)]
+    records = []
+    for name in _list_layers(options):
+        record = in_process("benchmarks.variants", name, flags, options.threads)
+        records.append({"layer": name, **record})
+        print(json.dumps(records[-1]), flush=True)
     return {
         **run,
-        "layers": [each for each in found if isinstance(each["failed"], dict)],
-        "failed": [each for each in found if not isinstance(each["failed"], dict)],
+        "layers": [entry for entry in records if isinstance(entry["failed"], dict)],
+        "failed": [entry for entry in records if not isinstance(entry["failed"], dict)],
     }
 
 
@@ -73,7 +73,7 @@ def main() -> None:
         save(options.json, record)
         return
     stored = options.from_json
-    run = json.loads(stored.read_text()) if stored else measured(options)
+    run = json.loads(stored.read_text()) if stored else run_all(options)
     publish(run, markdown(run), "benchmarks.variants", options.json, options.docs)
 
 

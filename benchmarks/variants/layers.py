@@ -1,7 +1,7 @@
-"""One layer of each kind of sequence model, as transformers has it, with random weights.
+"""One layer of each kind of sequence model of transformers, with random weights.
 
-In comes a name, out go a module that takes and returns tensors and the arguments of a call. Called
-by `measure`; the report takes what a layer is."""
+Each is a module that takes and returns tensors, with the arguments of a call.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-WIDTH, INNER, HEADS, LENGTH = 512, 1024, 8, 128
+WIDTH, FFN_SIZE, HEADS, LENGTH = 512, 1024, 8, 128
 _TEXT = {
-    "vocab_size": 1000, "hidden_size": WIDTH, "intermediate_size": INNER, "num_hidden_layers": 1,
+    "vocab_size": 1000, "hidden_size": WIDTH, "intermediate_size": FFN_SIZE, "num_hidden_layers": 1,
     "num_attention_heads": HEADS, "max_position_embeddings": 4096,
 }  # fmt: skip
 _LLAMA = {**_TEXT, "num_key_value_heads": HEADS}
@@ -22,12 +22,13 @@ _EXPERTS = {"num_local_experts": 8, "num_experts_per_tok": 2}
 
 @dataclass(frozen=True)
 class Layer:
-    """``kind`` names the class of the model in transformers, ``config`` what its configuration
-    says; ``length`` is the number of places of a call, ``inputs`` how it is called (`_ARGUMENTS`).
+    """A layer: ``kind`` is a class of transformers, ``config`` the arguments of its configuration.
+
+    ``length`` is the sequence length, and ``inputs`` names the arguments of a call (`_ARGUMENTS`).
     """
 
     kind: str
-    what: str
+    description: str
     config: dict[str, Any] = field(default_factory=dict)
     length: int = LENGTH
     inputs: str = "ids"
@@ -87,7 +88,7 @@ LAYERS = {
     ),
     "relative": Layer(
         "T5EncoderModel", "relative positions added to scores", {
-            "vocab_size": 1000, "d_model": WIDTH, "d_kv": 64, "d_ff": INNER, "num_layers": 1,
+            "vocab_size": 1000, "d_model": WIDTH, "d_kv": 64, "d_ff": FFN_SIZE, "num_layers": 1,
             "num_heads": HEADS,
         },
     ),
@@ -115,7 +116,7 @@ LAYERS = {
     "cross attention": Layer(
         "WhisperDecoder", "a token; keys of 500 frames are kept", {
             "vocab_size": 1000, "d_model": WIDTH, "decoder_layers": 1, "encoder_layers": 1,
-            "decoder_attention_heads": HEADS, "decoder_ffn_dim": INNER, "pad_token_id": 0,
+            "decoder_attention_heads": HEADS, "decoder_ffn_dim": FFN_SIZE, "pad_token_id": 0,
             "max_target_positions": 448, "bos_token_id": 1, "eos_token_id": 2,
         },
         length=1, inputs="kept frames",
@@ -123,94 +124,94 @@ LAYERS = {
 }  # fmt: skip
 
 
-class First(torch.nn.Module):
-    """A model of ids, and what it returns first."""
+class FirstOutput(torch.nn.Module):
+    """A model of ids that returns only its first output."""
 
-    def __init__(self, model: torch.nn.Module, **given: Any) -> None:
+    def __init__(self, model: torch.nn.Module, **arguments: Any) -> None:
         super().__init__()
-        self.model, self.given = model, given
+        self.model, self.arguments = model, arguments
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = self.model(ids, **self.given)[0]
-        return found
+        output: torch.Tensor = self.model(ids, **self.arguments)[0]
+        return output
 
 
-class Positioned(torch.nn.Module):
-    """A model of embeddings and of three positions for each place."""
+class WithPositions(torch.nn.Module):
+    """A model of embeddings, with three positions for each token."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, rows: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = self.model(inputs_embeds=rows, position_ids=positions)[0]
-        return found
+        output: torch.Tensor = self.model(inputs_embeds=rows, position_ids=positions)[0]
+        return output
 
 
-class Windows(torch.nn.Module):
-    """Attention within windows, of rows none of which is hidden or seen from everywhere."""
+class WindowAttention(torch.nn.Module):
+    """Attention within windows, without masked rows and without global attention."""
 
     def __init__(self, attention: torch.nn.Module) -> None:
         super().__init__()
         self.attention = attention
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        none = torch.zeros(rows.shape[:2], dtype=torch.bool)
-        found: torch.Tensor = self.attention(
-            rows, attention_mask=none.float(), is_index_masked=none,
-            is_index_global_attn=none, is_global_attn=False,
+        false_mask = torch.zeros(rows.shape[:2], dtype=torch.bool)
+        output: torch.Tensor = self.attention(
+            rows, attention_mask=false_mask.float(), is_index_masked=false_mask,
+            is_index_global_attn=false_mask, is_global_attn=False,
         )[0]  # fmt: skip
-        return found
+        return output
 
 
-class Step(torch.nn.Module):
-    """A decoder's next token; keys and values of text and frames are arguments."""
+class DecoderStep(torch.nn.Module):
+    """A decoder step whose arguments include keys and values of the text and of the frames."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()
         self.model = model
 
     def forward(
-        self, ids: torch.Tensor, frames: torch.Tensor, *kept: torch.Tensor
+        self, ids: torch.Tensor, frames: torch.Tensor, *states: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         from transformers import DynamicCache, EncoderDecoderCache
 
-        own, cross = DynamicCache(), DynamicCache()
-        own.update(kept[0], kept[1], 0)
-        cross.update(kept[2], kept[3], 0)
-        cache = EncoderDecoderCache(own, cross)
-        found = self.model(ids, encoder_hidden_states=frames, past_key_values=cache)
+        self_cache, cross_cache = DynamicCache(), DynamicCache()
+        self_cache.update(states[0], states[1], 0)
+        cross_cache.update(states[2], states[3], 0)
+        cache = EncoderDecoderCache(self_cache, cross_cache)
+        output = self.model(ids, encoder_hidden_states=frames, past_key_values=cache)
         layer = cache.self_attention_cache.layers[0]
-        return found[0], layer.keys, layer.values
+        return output[0], layer.keys, layer.values
 
 
 def build(name: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
-    """The layer in eval mode, with random weights, and the arguments of a call."""
+    """Build the layer in eval mode with random weights, and the arguments of a call."""
     torch.manual_seed(0)
     layer = LAYERS[name]
-    module: Any = _experts(layer) if layer.kind == "mixtral" else _model(layer)
+    module: Any = _build_experts(layer) if layer.kind == "mixtral" else _build_model(layer)
     for parameter in module.parameters():
-        if parameter.ndim > 1:  # a router of zeros likes all experts
+        if parameter.ndim > 1:  # a router of zeros gives all experts the same score
             torch.nn.init.normal_(parameter, std=0.05)
     return module.eval().requires_grad_(False), _ARGUMENTS[layer.inputs](layer)
 
 
-def _experts(layer: Layer) -> torch.nn.Module:
+def _build_experts(layer: Layer) -> torch.nn.Module:
     from transformers import MixtralConfig
     from transformers.models.mixtral.modeling_mixtral import MixtralSparseMoeBlock
 
-    known = {key: value for key, value in layer.config.items() if key != "spelled"}
-    config = MixtralConfig(hidden_size=WIDTH, intermediate_size=INNER, **known)
+    settings = {key: value for key, value in layer.config.items() if key != "spelled"}
+    config = MixtralConfig(hidden_size=WIDTH, intermediate_size=FFN_SIZE, **settings)
     config._experts_implementation = layer.config.get("spelled", "grouped_mm")
     return MixtralSparseMoeBlock(config)
 
 
-def _model(layer: Layer) -> torch.nn.Module:
+def _build_model(layer: Layer) -> torch.nn.Module:
     import importlib
 
     import transformers
 
-    places = {
+    modules = {
         "Qwen2VLTextModel": "transformers.models.qwen2_vl.modeling_qwen2_vl",
         "WhisperDecoder": "transformers.models.whisper.modeling_whisper",
     }
@@ -218,35 +219,36 @@ def _model(layer: Layer) -> torch.nn.Module:
         from transformers.models.longformer import modeling_longformer as longformer
 
         config = transformers.LongformerConfig(**layer.config)
-        return Windows(longformer.LongformerSelfAttention(config, layer_id=0))
-    own = places.get(layer.kind)
-    kind = getattr(importlib.import_module(own) if own else transformers, layer.kind)
-    model = kind(kind.config_class(**layer.config))
+        return WindowAttention(longformer.LongformerSelfAttention(config, layer_id=0))
+    path = modules.get(layer.kind)
+    cls = getattr(importlib.import_module(path) if path else transformers, layer.kind)
+    model = cls(cls.config_class(**layer.config))
     if layer.inputs == "ids":
-        return First(model)
-    return Positioned(model) if layer.inputs == "three positions" else Step(model)
+        return FirstOutput(model)
+    return WithPositions(model) if layer.inputs == "three positions" else DecoderStep(model)
 
 
-def _ids(layer: Layer) -> tuple[torch.Tensor, ...]:
+def _make_ids(layer: Layer) -> tuple[torch.Tensor, ...]:
     return ((torch.arange(layer.length) * 7919 % 1000)[None],)
 
 
-def _rows(layer: Layer) -> tuple[torch.Tensor, ...]:
+def _make_rows(layer: Layer) -> tuple[torch.Tensor, ...]:
     return (torch.randn(1, layer.length, WIDTH),)
 
 
-def _three(layer: Layer) -> tuple[torch.Tensor, ...]:
+def _make_positions(layer: Layer) -> tuple[torch.Tensor, ...]:
     return torch.randn(1, layer.length, WIDTH), torch.arange(layer.length).expand(3, 1, -1).clone()
 
 
-def _kept(layer: Layer) -> tuple[torch.Tensor, ...]:
-    def heads(length: int) -> torch.Tensor:
+def _make_step_inputs(layer: Layer) -> tuple[torch.Tensor, ...]:
+    def rand(length: int) -> torch.Tensor:
         return torch.randn(1, HEADS, length, WIDTH // HEADS)
 
     frames = torch.randn(1, 500, WIDTH)
-    return *_ids(layer), frames, heads(LENGTH), heads(LENGTH), heads(500), heads(500)
+    return *_make_ids(layer), frames, rand(LENGTH), rand(LENGTH), rand(500), rand(500)
 
 
 _ARGUMENTS: dict[str, Callable[[Layer], tuple[torch.Tensor, ...]]] = {
-    "ids": _ids, "kept frames": _kept, "rows": _rows, "three positions": _three,
+    "ids": _make_ids, "kept frames": _make_step_inputs, "rows": _make_rows,
+    "three positions": _make_positions,
 }  # fmt: skip

@@ -1,5 +1,4 @@
-"""What benchmarks.variants measures of one layer: milliseconds of a call, for every candidate in
-turns; which operators of ONNX Runtime stand in our graph."""
+"""Measure one layer: milliseconds of every candidate in turns, and operators of ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -25,37 +24,36 @@ Call = Callable[[], Any]
 
 
 def measure(name: str, rounds: int, candidates: list[str], threads: int) -> dict[str, Any]:
-    """The record of one layer: medians in ms, ratios of our session to the others, operators,
-    differences to eager; and why a candidate has no figures."""
+    """Measure medians in ms, ratios, operators, errors against eager, and failures of one layer."""
     quiet()
     module, args = build(name)
     calls: dict[str, Call] = {}
     failed: dict[str, str] = {}
-    ours = _export(module, args)
+    exported = _export_layer(module, args)
     makers = {
         "eager": lambda: lambda: module(*args),
-        "ortable": lambda: _compiled(module, args),
-        "our session": lambda: _session(ours, args, threads),
-        "torch.onnx": lambda: _torch_onnx(module, args, threads),
+        "ortable": lambda: _make_compiled_call(module, args),
+        "our session": lambda: _make_session_call(exported, args, threads),
+        "torch.onnx": lambda: _make_peer_call(module, args, threads),
         "operator": lambda: OPERATORS[name](module, args, threads),
     }
-    wanted = module(*args)
+    expected = module(*args)
     differences = {}
     for candidate in candidates:
         if candidate == "operator" and name not in OPERATORS:
             continue
         try:
             call = makers[candidate]()
-            differences[candidate] = _difference(call(), wanted)
+            differences[candidate] = _compare_first(call(), expected)
         except Exception as error:
-            failed[candidate] = reason(_first(error))
+            failed[candidate] = reason(_get_cause(error))
         else:
             calls[candidate] = call
     if "our session" in calls:
         calls[_AGAIN] = calls["our session"]
     seconds = time_interleaved(calls, rounds)
-    nodes = Counter(node.op_type for node in ours.graph.node)
-    kernels = sorted({n.op_type for n in ours.graph.node if n.domain == "com.microsoft"})
+    nodes = Counter(node.op_type for node in exported.graph.node)
+    kernels = sorted({n.op_type for n in exported.graph.node if n.domain == "com.microsoft"})
     return {
         "layer": name,
         "ms": {key: float(np.median(value)) * 1e3 for key, value in seconds.items()},
@@ -72,35 +70,36 @@ def measure(name: str, rounds: int, candidates: list[str], threads: int) -> dict
     }
 
 
-def _export(module: torch.nn.Module, args: tuple[torch.Tensor, ...]) -> Any:
+def _export_layer(module: torch.nn.Module, args: tuple[torch.Tensor, ...]) -> Any:
     return ortable.to_onnx(module, args, target="onnxruntime")
 
 
-def _compiled(module: torch.nn.Module, args: tuple[torch.Tensor, ...]) -> Call:
+def _make_compiled_call(module: torch.nn.Module, args: tuple[torch.Tensor, ...]) -> Call:
     run = torch.compile(module, backend="ortable")
     return lambda: run(*args)
 
 
-def _session(model: Any, args: tuple[torch.Tensor, ...], threads: int) -> Call:
-    run = session(model, threads)
-    given = {each.name for each in run.get_inputs()}
-    names = [each.name for each in model.graph.input]
-    feeds = {name: arg.numpy() for name, arg in zip(names, args, strict=True) if name in given}
-    return lambda: run.run(None, feeds)
+def _make_session_call(model: Any, args: tuple[torch.Tensor, ...], threads: int) -> Call:
+    ort_session = session(model, threads)
+    inputs = {value.name for value in ort_session.get_inputs()}
+    names = [value.name for value in model.graph.input]
+    feeds = {name: arg.numpy() for name, arg in zip(names, args, strict=True) if name in inputs}
+    return lambda: ort_session.run(None, feeds)
 
 
-def _torch_onnx(module: torch.nn.Module, args: tuple[torch.Tensor, ...], threads: int) -> Call:
+def _make_peer_call(module: torch.nn.Module, args: tuple[torch.Tensor, ...], threads: int) -> Call:
+    """Return a call of a session of torch.onnx's graph."""
     program = torch_onnx(torch.export.export(module, args, strict=False))
-    return _session(program.model_proto, args, threads)
+    return _make_session_call(program.model_proto, args, threads)
 
 
-def _first(error: Exception) -> Exception:
-    """What an error came of: torch.onnx wraps it twice."""
+def _get_cause(error: Exception) -> Exception:
+    """Return the cause of an error, which torch.onnx wraps twice."""
     while isinstance(error.__cause__, Exception):
         error = error.__cause__
     return error
 
 
-def _difference(found: Any, wanted: Any) -> float:
-    first = found[0] if isinstance(found, (list, tuple)) else found
-    return difference(first, wanted[0] if isinstance(wanted, tuple) else wanted)
+def _compare_first(result: Any, expected: Any) -> float:
+    first = result[0] if isinstance(result, (list, tuple)) else result
+    return difference(first, expected[0] if isinstance(expected, tuple) else expected)

@@ -1,5 +1,4 @@
-"""Graphs by hand of ONNX Runtime's own operators, where our graphs do not have them. In come a
-module and arguments of a call, out goes a call of a bare session. Called by measure."""
+"""Handwritten graphs of ONNX Runtime operators that ortable's graphs do not use."""
 
 from __future__ import annotations
 
@@ -14,20 +13,19 @@ from benchmarks.sessions import session
 
 
 def mixture(module: Any, args: tuple[torch.Tensor, ...], threads: int) -> Callable[[], Any]:
-    """A layer of Mixtral as Gemm and ``com.microsoft.MoE``. The operator takes the scores of the
-    experts before their softmax, and gates that alternate with what they let through."""
+    """Make a session of a Mixtral layer as Gemm and ``com.microsoft.MoE``; return its call."""
     experts, rows = module.experts, args[0].reshape(-1, args[0].shape[-1])
-    both = experts.gate_up_proj.numpy()
-    inner = both.shape[1] // 2
-    alternating = np.empty_like(both)
-    alternating[:, 0::2], alternating[:, 1::2] = both[:, :inner], both[:, inner:]
-    stored = {
+    gate_up = experts.gate_up_proj.numpy()
+    half = gate_up.shape[1] // 2
+    interleaved = np.empty_like(gate_up)  # MoE takes interleaved gate and up projections
+    interleaved[:, 0::2], interleaved[:, 1::2] = gate_up[:, :half], gate_up[:, half:]
+    weights = {
         "router": module.gate.weight.numpy(),
-        "both": alternating,
+        "both": interleaved,
         "down": experts.down_proj.numpy(),
     }
-    chosen = helper.make_node("Gemm", ["rows", "router"], ["scores"], transB=1)
-    mixed = helper.make_node(
+    router_node = helper.make_node("Gemm", ["rows", "router"], ["scores"], transB=1)
+    experts_node = helper.make_node(
         "MoE", ["rows", "scores", "both", "", "down"], ["mixed"], domain="com.microsoft",
         k=module.top_k, activation_type="swiglu", swiglu_fusion=1, activation_alpha=1.0,
         activation_beta=0.0, normalize_routing_weights=1,
@@ -37,8 +35,8 @@ def mixture(module: Any, args: tuple[torch.Tensor, ...], threads: int) -> Callab
         for name in ("rows", "mixed")
     ]
     graph = helper.make_graph(
-        [chosen, mixed], "mixture", info[:1], info[1:],
-        [numpy_helper.from_array(value, name) for name, value in stored.items()],
+        [router_node, experts_node], "mixture", info[:1], info[1:],
+        [numpy_helper.from_array(value, name) for name, value in weights.items()],
     )  # fmt: skip
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)

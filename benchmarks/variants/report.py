@@ -1,4 +1,4 @@
-"""The table of benchmarks.variants, in Markdown."""
+"""Markdown report of benchmarks.variants."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from benchmarks.report import made_of, number, percent, table
 
 from .layers import LAYERS
 
-_OTHERS = {"eager": "of eager", "torch.onnx": "of torch.onnx", "operator": "of ONNX Runtime's"}
-_WRONG = 1e-3  # more than rounding
+_COMPARED = {"eager": "of eager", "torch.onnx": "of torch.onnx", "operator": "of ONNX Runtime's"}
+_MAX_DIFFERENCE = 1e-3  # more than rounding
 
 
 def markdown(run: Mapping[str, Any]) -> str:
-    """The page of one run: a row for each layer, what has no figures, and wrong results."""
-    head = [
-        "layer", "is", "eager, ms", "compiled, ms", "session, ms", *_OTHERS.values(), "band",
+    """Format the report of one run: a row for each layer, then failures and wrong results."""
+    header = [
+        "layer", "is", "eager, ms", "compiled, ms", "session, ms", *_COMPARED.values(), "band",
         "kernels of ONNX Runtime",
     ]  # fmt: skip
     rows = [
         [
-            each["layer"],
-            LAYERS[each["layer"]].what,
-            *(number(each["ms"].get(name), 2) for name in ("eager", "ortable", "our session")),
-            *(number(each["ratio"].get(name), 2) for name in _OTHERS),
-            "-" if each["band"] is None else percent(each["band"]),
-            ", ".join(each["kernels"]) or "-",
+            record["layer"],
+            LAYERS[record["layer"]].description,
+            *(number(record["ms"].get(name), 2) for name in ("eager", "ortable", "our session")),
+            *(number(record["ratio"].get(name), 2) for name in _COMPARED),
+            "-" if record["band"] is None else percent(record["band"]),
+            ", ".join(record["kernels"]) or "-",
         ]
-        for each in run["layers"]
+        for record in run["layers"]
     ]
     failed = [
-        f"- `{each['layer']}`, {name}: {why}"
-        for each in run["layers"]
-        for name, why in each["failed"].items()
+        f"- `{record['layer']}`, {name}: {error}"
+        for record in run["layers"]
+        for name, error in record["failed"].items()
     ]
-    failed += [f"- `{each['layer']}`: {each['failed']}" for each in run["failed"]]
+    failed += [f"- `{record['layer']}`: {record['failed']}" for record in run["failed"]]
     failed += [
-        f"- `{each['layer']}`, {name}: another result, off by {gap:.2g} of the largest value"
-        for each in run["layers"]
-        for name, gap in each["differences"].items()
-        if gap > _WRONG
+        f"- `{record['layer']}`, {name}: another result, off by {diff:.2g} of the largest value"
+        for record in run["layers"]
+        for name, diff in record["differences"].items()
+        if diff > _MAX_DIFFERENCE
     ]
-    parts = [made_of(run), f"{run['machine']}.", table(head, rows)]
+    parts = [made_of(run), f"{run['machine']}.", table(header, rows)]
     return "\n\n".join([*parts, "\n".join(failed)] if failed else parts)

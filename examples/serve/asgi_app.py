@@ -1,17 +1,17 @@
-"""A small server over HTTP in which requests that arrive together become one call of the model.
+"""Serve a model over HTTP, with concurrent requests joined into batches.
 
     python examples/serve/asgi_app.py --port 8000
     curl -d '{"features": [[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]]}' \\
         localhost:8000/predict
     python -m uvicorn --app-dir examples/serve --factory asgi_app:exported --workers 2
 
-You learn what stands between a model and its callers: a file whose batch is of free size, sessions
-that are warm before the first request, requests joined to batches, answers to those who ask for
-nonsense, and an end at which nobody is forgotten. `--engine compiled` serves what torch.compile
-made, in place of an exported file.
+You learn what a server needs besides the model: a file with a dynamic batch, a warm session before
+the first request, batches of requests, error responses to invalid requests, and a shutdown that
+answers all pending requests. `--engine compiled` serves a torch.compile model instead of a file.
 
-The application is plain ASGI, the protocol between Python's servers and what they serve; uvicorn
-runs it. Weights are random."""
+The application is plain ASGI, Python's protocol between web servers and applications; uvicorn runs
+it. Weights are random.
+"""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ import ortable
 
 FEATURES, CLASSES = 16, 4
 LARGEST_REQUEST, LARGEST_BATCH = 8, 32  # rows
-DELAY = 0.002  # seconds that a request waits for others
-WAITING = 256  # requests; more are sent away, rather than answered when nobody listens any more
+MAX_DELAY = 0.002  # seconds that a request waits for others to join its batch
+WAITING = 256  # pending requests; more get status 503, because they would time out
 LARGEST_BODY = 1 << 16  # bytes
 
 Engine = Callable[[np.ndarray], np.ndarray]
 
 
-# -- the model, as a function of rows
+# -- engines: functions from rows to results
 
 
 def classifier() -> nn.Module:
-    """A small network in place of yours. Rows of a batch do not see each other."""
+    """Build a small network in place of yours; the rows of a batch are independent."""
     torch.manual_seed(0)
     layers = (nn.Linear(FEATURES, 64), nn.GELU(), nn.LayerNorm(64), nn.Linear(64, CLASSES))
     return nn.Sequential(*layers, nn.Softmax(-1)).eval()
 
 
 def export(path: Path) -> None:
-    """Writes the model with a batch of free size: what is not declared free is fixed."""
+    """Export the model with a dynamic batch; all other sizes are static."""
     program = ortable.export(
         classifier(),
         (torch.randn(2, FEATURES),),
@@ -63,12 +63,12 @@ def export(path: Path) -> None:
         input_names=["features"],
         output_names=["probabilities"],
     )
-    program.validate().check()  # equal to eager, at other batch sizes too
+    program.validate().check()  # equal to eager, also at other batch sizes
     program.save(path)
 
 
 def onnxruntime_engine(path: Path, threads: int = 1) -> Engine:
-    """A session of a file. Workers that share a machine share its cores: each gets ``threads``."""
+    """Make a session of a file with ``threads`` threads, since workers share the cores."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -76,7 +76,7 @@ def onnxruntime_engine(path: Path, threads: int = 1) -> Engine:
 
 
 def compiled_engine() -> Engine:
-    """A model that torch.compile made; one graph serves every size."""
+    """Compile the model; one graph serves every batch size."""
     compiled = torch.compile(classifier(), backend="ortable", dynamic=True)
 
     def run(rows: np.ndarray) -> np.ndarray:
@@ -87,18 +87,18 @@ def compiled_engine() -> Engine:
 
 
 def exported_engine() -> Engine:
-    """Exports, and opens the file. Yours lies on the disk already."""
+    """Export the model and open the file; your application would open an existing file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         export(path)
         return onnxruntime_engine(path)
 
 
-# -- requests that become a batch
+# -- batches of requests
 
 
 class Refused(Exception):
-    """A request that is not answered: a status of HTTP, why, and headers that belong to it."""
+    """A rejected request, with its HTTP status, reason and headers."""
 
     def __init__(self, status: int, reason: str, **headers: str) -> None:
         super().__init__(reason)
@@ -106,8 +106,8 @@ class Refused(Exception):
 
 
 @dataclass
-class Waiting:
-    """Rows whose results somebody waits for."""
+class Pending:
+    """Rows of a request, and the future of their results."""
 
     rows: np.ndarray
     answer: asyncio.Future[np.ndarray]
@@ -115,122 +115,124 @@ class Waiting:
 
 @dataclass
 class Batcher:
-    """Calls an engine, one batch at a time, in a thread of its own: the loop goes on reading
-    requests meanwhile, and what compiles or keeps settings a thread meets one thread only."""
+    """Calls an engine with one batch at a time, in a separate thread.
+
+    The event loop can read requests meanwhile, and the engine always runs in the same thread.
+    """
 
     make: Callable[[], Engine]
     calls: int = 0
     rows: int = 0
     ending: bool = False
-    _queue: asyncio.Queue[Waiting | None] = field(default_factory=lambda: asyncio.Queue(WAITING))
+    _queue: asyncio.Queue[Pending | None] = field(default_factory=lambda: asyncio.Queue(WAITING))
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
-    _held: Waiting | None = None  # did not fit into the batch before
+    _next_request: Pending | None = None  # did not fit into the previous batch
 
     async def start(self) -> None:
-        """Makes the engine and calls it, so that no request waits for kernels or a compiler."""
+        """Make the engine and warm it up, so that no request waits for a compiler."""
 
-        def warm() -> Engine:
+        def make_warm_engine() -> Engine:
             engine = self.make()
             for size in (1, 2, LARGEST_BATCH):
                 engine(np.zeros((size, FEATURES), np.float32))
             return engine
 
-        engine = await asyncio.get_running_loop().run_in_executor(self._thread, warm)
+        engine = await asyncio.get_running_loop().run_in_executor(self._thread, make_warm_engine)
         self._work = asyncio.create_task(self._run(engine))
 
     async def stop(self) -> None:
-        """Answers whoever waits, and takes no more."""
+        """Answer pending requests, and reject new ones."""
         self.ending = True
         await self._queue.put(None)
         await self._work
         self._thread.shutdown()
 
     async def answer(self, rows: np.ndarray) -> np.ndarray:
-        """The results of these rows."""
-        one = Waiting(rows, asyncio.get_running_loop().create_future())
+        """Return the results of these rows."""
+        request = Pending(rows, asyncio.get_running_loop().create_future())
         if self.ending or self._queue.full():
             raise Refused(503, "too many requests wait, or the server ends", **{"retry-after": "1"})
-        self._queue.put_nowait(one)
-        return await one.answer
+        self._queue.put_nowait(request)
+        return await request.answer
 
     async def _run(self, engine: Engine) -> None:
-        while batch := await self._batch():
-            joined = np.concatenate([one.rows for one in batch])
-            self.calls, self.rows = self.calls + 1, self.rows + len(joined)
+        while batch := await self._collect_batch():
+            rows = np.concatenate([request.rows for request in batch])
+            self.calls, self.rows = self.calls + 1, self.rows + len(rows)
             loop = asyncio.get_running_loop()
             try:
-                found = await loop.run_in_executor(self._thread, engine, joined)
-                parts = np.split(found, np.cumsum([len(one.rows) for one in batch])[:-1])
-            except Exception as error:  # those who wait learn of it; the next batch is tried
-                for one in batch:
-                    if not one.answer.done():
-                        one.answer.set_exception(error)
+                results = await loop.run_in_executor(self._thread, engine, rows)
+                parts = np.split(results, np.cumsum([len(request.rows) for request in batch])[:-1])
+            except Exception as error:  # all requests of this batch fail; the next batch is tried
+                for request in batch:
+                    if not request.answer.done():
+                        request.answer.set_exception(error)
                 continue
-            for one, part in zip(batch, parts, strict=True):
-                if not one.answer.done():  # who went away has cancelled
-                    one.answer.set_result(part)
+            for request, part in zip(batch, parts, strict=True):
+                if not request.answer.done():  # a client that disconnects cancels its request
+                    request.answer.set_result(part)
 
-    async def _batch(self) -> list[Waiting]:
-        """Who is served next; nobody at the end."""
-        first = self._held or await self._queue.get()
-        self._held, batch = None, []
-        rows, until = 0, asyncio.get_running_loop().time() + DELAY
-        while first is not None:
-            if rows + len(first.rows) > LARGEST_BATCH:
-                self._held = first
+    async def _collect_batch(self) -> list[Pending]:
+        """Return the requests of the next batch; the list is empty at the end."""
+        request = self._next_request or await self._queue.get()
+        self._next_request, batch = None, []
+        rows, deadline = 0, asyncio.get_running_loop().time() + MAX_DELAY
+        while request is not None:
+            if rows + len(request.rows) > LARGEST_BATCH:
+                self._next_request = request
                 break
-            if not first.answer.done():
-                batch.append(first)
-                rows += len(first.rows)
+            if not request.answer.done():
+                batch.append(request)
+                rows += len(request.rows)
             try:
-                async with asyncio.timeout_at(until if batch else None):
-                    first = await self._queue.get()
+                async with asyncio.timeout_at(deadline if batch else None):
+                    request = await self._queue.get()
             except TimeoutError:
                 return batch
-        if first is None:
-            self._queue.put_nowait(None)  # the end is met again, with nobody before it
+        if request is None:
+            self._queue.put_nowait(None)  # the next call returns an empty batch
         return batch
 
 
-# -- what a request says
+# -- reading requests
 
 
 def read_rows(body: bytes) -> np.ndarray:
-    """``{"features": [[...], ...]}`` as a matrix of float32; refuses whatever is none."""
+    """Parse ``{"features": [[...], ...]}`` as a float32 matrix, or raise `Refused`."""
     try:
-        said = json.loads(body, parse_constant=_no_number)
-    except (ValueError, RecursionError) as error:  # of bytes that are no text, too
-        raise Refused(400, f"the body is no JSON: {error}") from None
-    if not isinstance(said, dict) or set(said) != {"features"}:
+        data = json.loads(body, parse_constant=_reject_number)
+    except (ValueError, RecursionError) as error:  # also raised for bytes that are not UTF-8
+        raise Refused(400, f"the body is not JSON: {error}") from None
+    if not isinstance(data, dict) or set(data) != {"features"}:
         raise Refused(400, 'the body must be an object with "features" and nothing else')
-    rows = said["features"]
+    rows = data["features"]
     if not isinstance(rows, list) or not 1 <= len(rows) <= LARGEST_REQUEST:
         raise Refused(422, f'"features" must be a list of 1 to {LARGEST_REQUEST} rows')
     for number, row in enumerate(rows):
         if not isinstance(row, list) or len(row) != FEATURES:
             raise Refused(422, f"row {number} must be a list of {FEATURES} numbers")
         for value in row:
-            if type(value) not in (int, float) or not abs(value) <= _LARGEST_NUMBER:
-                raise Refused(422, f"row {number} holds what is no number of float32")
+            if type(value) not in (int, float) or not abs(value) <= _MAX_NUMBER:
+                raise Refused(422, f"row {number} has a value that is not a float32 number")
     return np.array(rows, np.float32)
 
 
-_LARGEST_NUMBER = float(np.finfo(np.float32).max)
+_MAX_NUMBER = float(np.finfo(np.float32).max)
 
 
-def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is none of JSON's numbers")
+def _reject_number(name: str) -> float:
+    raise ValueError(f"{name} is not a JSON number")
 
 
 async def read_body(receive: Callable[[], Awaitable[Any]]) -> bytes:
-    """All of a body, unless it is too long."""
-    body, more = b"", True
-    while more:
+    """Read a whole body, or raise `Refused` if it is too long."""
+    body, has_more = b"", True
+    while has_more:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ConnectionResetError
         body += message.get("body", b"")
-        more = message.get("more_body", False)
+        has_more = message.get("more_body", False)
         if len(body) > LARGEST_BODY:
             raise Refused(413, f"the body has more than {LARGEST_BODY} bytes")
     return body
@@ -240,7 +242,7 @@ async def read_body(receive: Callable[[], Awaitable[Any]]) -> bytes:
 
 
 class Application:
-    """ASGI: `GET /health`, `POST /predict`, and the begin and the end of the process."""
+    """ASGI application with `GET /health`, `POST /predict`, startup and shutdown."""
 
     def __init__(self, make: Callable[[], Engine]) -> None:
         self._make = make
@@ -248,77 +250,81 @@ class Application:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._run_lifespan(receive, send)
         elif scope["type"] == "http":
-            with contextlib.suppress(ConnectionResetError):  # nobody is there to be answered
+            with contextlib.suppress(ConnectionResetError):  # the client has disconnected
                 try:
-                    said = await self._answer(scope["method"], scope["path"], receive)
-                    await _send(send, 200, said)
-                except Refused as refused:
-                    await _send(send, refused.status, {"error": str(refused)}, refused.headers)
+                    content = await self._answer(scope["method"], scope["path"], receive)
+                    await _send(send, 200, content)
+                except Refused as error:
+                    await _send(send, error.status, {"error": str(error)}, error.headers)
 
     async def _answer(self, method: str, path: str, receive: Any) -> dict[str, Any]:
         batcher = self._batcher
-        assert batcher is not None, "the server tells of its begin first"
+        assert batcher is not None, "the server sends lifespan.startup first"
         match method, path:
             case "GET", "/health":
                 if batcher.ending:
                     raise Refused(503, "the server ends")
                 return {"status": "ready", "calls": batcher.calls, "rows": batcher.rows}
             case "POST", "/predict":
-                found = await batcher.answer(read_rows(await read_body(receive)))
-                return {"probabilities": found.tolist()}
+                results = await batcher.answer(read_rows(await read_body(receive)))
+                return {"probabilities": results.tolist()}
             case _, "/health" | "/predict":
                 allowed = "GET" if path == "/health" else "POST"
                 raise Refused(405, f"{path} takes {allowed}", allow=allowed)
         raise Refused(404, "there are GET /health and POST /predict")
 
-    async def _live(self, receive: Any, send: Any) -> None:
+    async def _run_lifespan(self, receive: Any, send: Any) -> None:
         await receive()  # lifespan.startup
         try:
             self._batcher = Batcher(self._make)
             await self._batcher.start()
-        except Exception as error:  # the server ends with it
+        except Exception as error:  # the server exits with this error
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
         await send({"type": "lifespan.startup.complete"})
-        await receive()  # lifespan.shutdown: connections have been answered
+        await receive()  # lifespan.shutdown, after all connections are closed
         await self._batcher.stop()
         await send({"type": "lifespan.shutdown.complete"})
 
 
 async def _send(
-    send: Any, status: int, said: dict[str, Any], headers: Mapping[str, str] | None = None
+    send: Any, status: int, content: dict[str, Any], headers: Mapping[str, str] | None = None
 ) -> None:
-    body = json.dumps(said).encode()
-    told = {"content-type": "application/json", "content-length": str(len(body)), **(headers or {})}
-    lines = [(name.encode(), value.encode()) for name, value in told.items()]
+    body = json.dumps(content).encode()
+    all_headers = {
+        "content-type": "application/json",
+        "content-length": str(len(body)),
+        **(headers or {}),
+    }
+    lines = [(name.encode(), value.encode()) for name, value in all_headers.items()]
     await send({"type": "http.response.start", "status": status, "headers": lines})
     await send({"type": "http.response.body", "body": body})
 
 
 def exported() -> Application:
-    """For `uvicorn --factory asgi_app:exported`."""
+    """Make the application of `uvicorn --factory asgi_app:exported`."""
     return Application(exported_engine)
 
 
 def compiled() -> Application:
-    """For `uvicorn --factory asgi_app:compiled`."""
+    """Make the application of `uvicorn --factory asgi_app:compiled`."""
     return Application(compiled_engine)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serves until the process is told to end (SIGTERM, Ctrl-C)."""
+    """Serve until SIGTERM or Ctrl-C."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=8000, help="0: a free one, which is printed")
+    parser.add_argument("--port", type=int, default=8000, help="0 chooses and prints a free port")
     parser.add_argument("--engine", choices=("exported", "compiled"), default="exported")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    application = {"exported": exported, "compiled": compiled}[asked.engine]()
-    config = uvicorn.Config(application, asked.host, asked.port, log_level="warning")
+    application = {"exported": exported, "compiled": compiled}[options.engine]()
+    config = uvicorn.Config(application, options.host, options.port, log_level="warning")
     socket = config.bind_socket()
-    print(f"http://{asked.host}:{socket.getsockname()[1]}", flush=True)
+    print(f"http://{options.host}:{socket.getsockname()[1]}", flush=True)
     uvicorn.Server(config).run(sockets=[socket])
     return 0
 

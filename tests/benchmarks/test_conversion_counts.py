@@ -1,7 +1,7 @@
-"""Count what conversions of five models and a call cost: Python calls, nodes made, rules tried.
+"""Counts of Python calls, created nodes and tried rules in conversions stay near recorded counts.
 
-Seconds depend on the machine, counts do not. A feature that makes every conversion dearer shows
-here. `python -m tests.benchmarks.test_conversion_counts` prints the counts to record.
+Unlike seconds, counts do not depend on the machine, so a feature that slows down every conversion
+fails here. `python -m tests.benchmarks.test_conversion_counts` prints the counts to record.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import ortable_generated
 from benchmarks.models.inference import build
 from ortable.ir.node import Node
 
-OUR_FOLDERS = tuple(
+ORTABLE_FOLDERS = tuple(
     f"{Path(str(package.__file__)).parent}{os.sep}" for package in (ortable, ortable_generated)
 )
 RECORDED = {
@@ -32,7 +32,7 @@ RECORDED = {
     "lstm": {"calls": 10543, "nodes made": 177, "rules tried": 47},
 }
 MAX_GROWTH = 1.05
-MIN_SHARE = 0.9  # below it, record the counts anew: the bound would allow too much
+MIN_SHARE = 0.9  # below it, record new counts, because the old bound would allow too much growth
 SLOW_RULE = """
 - rewrite: planted_slow_rule
   stage: simplify
@@ -47,19 +47,19 @@ SLOW_RULE = """
 
 
 def count_conversion(name: str, rewrites: Sequence[str] = ("default",)) -> dict[str, int]:
-    """Count calls of our functions, nodes made and rules tried in one conversion of a model.
+    """Count calls of ortable's functions, created nodes and tried rules in one conversion.
 
-    Comprehensions are no calls: newer versions of Python inline them.
+    Comprehensions do not count, because newer versions of Python inline them.
     """
     model, arguments = build(name, small=True)
     program = torch.export.export(model.eval(), arguments)
-    ortable.to_onnx(program, rewrites=rewrites)  # fills the caches of a process
+    ortable.to_onnx(program, rewrites=rewrites)  # fills the caches of the process
     counts = Counter[str]()
     make_node = Node.__init__.__code__
 
     def count_call(frame: FrameType, event: str, argument: object) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(OUR_FOLDERS):
+        if event == "call" and code.co_filename.startswith(ORTABLE_FOLDERS):
             counts["calls"] += not code.co_name.startswith("<")
             counts["nodes made"] += code is make_node
 
@@ -73,11 +73,11 @@ def count_conversion(name: str, rewrites: Sequence[str] = ("default",)) -> dict[
 
 
 def find_growth(counts: dict[str, int], recorded: dict[str, int]) -> list[str]:
-    """Return a line for each count that is above the recorded one by more than 5 %."""
+    """Return a line for each count that exceeds the recorded one by more than 5 %."""
     return [
-        f"{what}: {counts[what]}, recorded {number}"
-        for what, number in recorded.items()
-        if counts[what] > MAX_GROWTH * number
+        f"{name}: {counts[name]}, recorded {expected}"
+        for name, expected in recorded.items()
+        if counts[name] > MAX_GROWTH * expected
     ]
 
 
@@ -85,7 +85,7 @@ def find_growth(counts: dict[str, int], recorded: dict[str, int]) -> list[str]:
 def test_a_conversion_costs_what_it_did(name: str) -> None:
     counts, recorded = count_conversion(name), RECORDED[name]
     assert not find_growth(counts, recorded)
-    assert all(counts[what] >= MIN_SHARE * number for what, number in recorded.items()), counts
+    assert all(counts[kind] >= MIN_SHARE * expected for kind, expected in recorded.items()), counts
 
 
 def test_a_planted_slow_rule_is_noticed(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_planted_slow_rule_is_noticed(tmp_path: Path) -> None:
 
 
 def test_a_call_of_a_program_takes_few_python_calls() -> None:
-    """Twenty microseconds above the session: 183 calls took a hundred."""
+    """A call costs 20 microseconds more than its session; with 183 Python calls it cost 100."""
     x = torch.randn(4, 16)
     program = ortable.export(torch.nn.Linear(16, 4).eval(), (x,), dynamic_shapes=({0: "batch"},))
     program(x)  # creates the session and checks the sizes

@@ -1,4 +1,4 @@
-"""The benchmarks are packages that run from the root of the repository, and own their models."""
+"""Benchmarks are packages that run from the root of the repository and do not import tests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_topics_are_those_of_the_makefile_and_the_readme() -> None:
     assert set(re.findall(r"\b(?:benchmarks\.|TOPIC=)(\w+)", makefile)) <= set(TOPICS)
 
 
-HELP = """
+PRINT_HELP = """
 import contextlib, runpy, sys
 for topic in sys.argv.pop(1).split():
     sys.argv[1:] = ["--help"]
@@ -39,36 +39,36 @@ for topic in sys.argv.pop(1).split():
 
 
 def test_topics_run_as_modules_from_the_root() -> None:
-    done = python("-c", HELP, " ".join(TOPICS))
-    assert done.returncode == 0, done.stderr[-3000:]
+    process = python("-c", PRINT_HELP, " ".join(TOPICS))
+    assert process.returncode == 0, process.stderr[-3000:]
     for topic in TOPICS:
-        assert f"python -m benchmarks.{topic} [-h]" in done.stdout
+        assert f"python -m benchmarks.{topic} [-h]" in process.stdout
 
 
 def test_benchmarks_import_no_tests_and_leave_the_path_alone() -> None:
     assert len(SOURCES) > 20
     for path in SOURCES:
         assert "sys.path" not in path.read_text(encoding="utf-8"), path
-        found = [each.module for each in imports(path, ROOT)]
-        assert not [name for name in found if name.split(".")[0] == "tests"], path
+        modules = [imported.module for imported in imports(path, ROOT)]
+        assert not [name for name in modules if name.split(".")[0] == "tests"], path
 
 
 def test_models_import_no_benchmark_and_topics_import_measures_alone() -> None:
-    """A topic may take times or programs as another one does; its `__main__` is its own."""
+    """A topic may import only module `measure` of another topic."""
     for path in SOURCES:
-        below = path.relative_to(FOLDER).parts[0]
-        for each in imports(path, ROOT):
-            parts = each.module.split(".")
+        package = path.relative_to(FOLDER).parts[0]
+        for imported in imports(path, ROOT):
+            parts = imported.module.split(".")
             if parts[0] != "benchmarks" or len(parts) < 2:
                 continue
-            if below == "models":
-                assert parts[1] == "models", (path, each)
-            elif parts[1] in TOPICS and parts[1] != below:
-                assert parts[2:3] == ["measure"], (path, each)
+            if package == "models":
+                assert parts[1] == "models", (path, imported)
+            elif parts[1] in TOPICS and parts[1] != package:
+                assert parts[2:3] == ["measure"], (path, imported)
 
 
 def test_the_sets_of_models_share_names() -> None:
-    """A model that two sets have is called the same in both."""
+    """A model in several sets has the same name in each of them."""
     assert list(TRAINABLES) == list(SMALL_TRAINABLES)
     shared = set(MODELS) & set(ARCHITECTURES)
     assert {"mlp", "resnet18", "densenet121", "vit", "bert", "gpt2", "llama", "dlrm"} <= shared

@@ -1,4 +1,4 @@
-"""What a run says of a candidate that has no figures."""
+"""Error messages of failed candidates become one line of a report."""
 
 from __future__ import annotations
 

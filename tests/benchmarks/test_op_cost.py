@@ -1,4 +1,4 @@
-"""Scaled sample calls, and the table of placements that measurements become."""
+"""Scaled sample calls, and the placement table that is computed from their measurements."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ ROOT = Path(__file__).parents[2]
 ENTRIES = {entry.key: entry for entry in read_entries()}
 
 
-def row(eager, session, elements=1_000_000, megabytes=(0, 0)):
+def row(eager_ms, session_ms, elements=1_000_000, megabytes=(0, 0)):
     return {
         "elements": elements,
-        "ms": {"eager": eager, "session": session},
+        "ms": {"eager": eager_ms, "session": session_ms},
         "mb": dict(zip(("eager", "session"), megabytes, strict=True)),
     }
 
@@ -46,7 +46,7 @@ def test_a_measured_call_has_times_and_memory_of_both_sides():
     [
         (row(1.0, 1.7), False),
         (row(1.0, 1.9), True),
-        (row(0.1, 0.3), False),  # a loss that a user cannot feel
+        (row(0.1, 0.3), False),  # the loss is too small to matter
         (row(1.0, 1.0, megabytes=(4, 200)), True),
         (row(1.0, 1.0, megabytes=(80, 200)), False),
     ],
@@ -64,18 +64,18 @@ def test_the_threshold_is_where_the_loss_pays_for_leaving_a_session():
 
 def test_a_row_with_a_reason_stays_as_it_is(tmp_path):
     path = tmp_path / "operator_cost.yaml"
-    kept = {"op": "aten::sign", "dtype": "float32", "ratio": 3, "why": "it joins its neighbors"}
-    path.write_text(yaml.safe_dump([kept]))
+    sign = {"op": "aten::sign", "dtype": "float32", "ratio": 3, "why": "it joins its neighbors"}
+    path.write_text(yaml.safe_dump([sign]))
     rows = {
         "aten::sign float32 large": row(1.0, 5.0),
         "aten::cummax float32 large": row(1.0, 31.0),
         "aten::t float32 large": row(0.0, 5.0),
     }
     write_placement(rows, path)
-    written = yaml.safe_load(path.read_text())
-    assert written == [
+    table = yaml.safe_load(path.read_text())
+    assert table == [
         {"op": "aten::cummax", "dtype": "float32", "from": 5_000, "ratio": 31},
-        kept,
+        sign,
     ]
 
 

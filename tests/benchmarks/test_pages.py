@@ -1,4 +1,4 @@
-"""Pages quote what a file of results holds, and nothing else."""
+"""Tables of the documentation equal the reports of the recorded results."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ PAGES = [DOCS / "performance.md", DOCS / "operator-cost.md"]
 TOPICS = sorted(path.stem for path in RESULTS.glob("*.json"))
 
 
-def part_of(package: str) -> str:
-    """What stands between the two marks of a package."""
+def read_part(package: str) -> str:
+    """Return the text between the two marks of a package."""
     pages = "\n".join(page.read_text() for page in PAGES)
-    _, begin, rest = pages.partition(f"<!-- {package}: begin -->")
-    inner, end, _ = rest.partition(f"<!-- {package}: end -->")
-    assert begin and end, f"no page has a part of {package}"
-    return inner.strip()
+    _, begin, tail = pages.partition(f"<!-- {package}: begin -->")
+    part, end, _ = tail.partition(f"<!-- {package}: end -->")
+    assert begin and end, f"no page has marks of {package}"
+    return part.strip()
 
 
 @pytest.mark.parametrize("topic", TOPICS)
@@ -29,7 +29,7 @@ def test_the_tables_of_a_page_are_those_of_the_file(topic):
     package = f"benchmarks.{topic}"
     run = json.loads((RESULTS / f"{topic}.json").read_text())
     tables = importlib.import_module(f"{package}.report").markdown(run)
-    assert part_of(package) == tables.strip(), f"make a page of {topic}.json anew"
+    assert read_part(package) == tables.strip(), f"update the page from {topic}.json"
 
 
 def test_every_part_of_the_page_has_a_file():

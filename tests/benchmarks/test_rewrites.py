@@ -1,4 +1,4 @@
-"""What benchmarks.rewrites computes from its series, and what its tables say."""
+"""Sizes, rounds, ratios and tables of benchmarks.rewrites."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ SERIES = {
 }
 
 
-def record(name: str, series: dict[str, list[float]], **more: Any) -> dict[str, Any]:
-    """A record of a model with these seconds."""
+def record(name: str, series: dict[str, list[float]], **overrides: Any) -> dict[str, Any]:
+    """Make the record of a model with these series of seconds."""
     nodes = {"torch.onnx": 10, "without": 9, "with": 5}
-    plain = {"total": 0.02, "rules": 0.0, "share": 0.0}
-    full = {"total": 0.02, "rules": 0.001, "share": 0.05}
-    found = {
+    without_rules = {"total": 0.02, "rules": 0.0, "share": 0.0}
+    with_rules = {"total": 0.02, "rules": 0.001, "share": 0.05}
+    values = {
         "name": name,
         "shape": [1, 128],
         "nodes": nodes,
@@ -40,19 +40,19 @@ def record(name: str, series: dict[str, list[float]], **more: Any) -> dict[str, 
         "errors": {},
         "wall": 1.0,
         "difference": {"without": 1e-7, "with": 1e-7},
-        "conversion": {"without": plain, "with": full},
+        "conversion": {"without": without_rules, "with": with_rules},
         **figures(series),
     }
-    return {**found, **more}
+    return {**values, **overrides}
 
 
-def run_of(records: list[dict[str, Any]]) -> dict[str, Any]:
+def make_run(records: list[dict[str, Any]]) -> dict[str, Any]:
     return {"machine": "a machine", "set": ["default"], "records": records, "depths": []}
 
 
-def page(records: list[dict[str, Any]]) -> str:
-    """The tables of these records."""
-    return report.markdown(run_of(records))
+def render(records: list[dict[str, Any]]) -> str:
+    """Format the tables of these records."""
+    return report.markdown(make_run(records))
 
 
 def test_sizes() -> None:
@@ -93,21 +93,21 @@ def test_rounds_fit_and_every_candidate_begins_equally_often(
     rounds = rounds_for([seconds] * candidates, count, budget=20.0, most=40)
     assert rounds % candidates == 0
     assert 5 <= rounds <= 40
-    least = candidates * -(-5 // candidates)
+    minimum = candidates * -(-5 // candidates)
     needed = rounds * candidates * (0.03 + (1 + count) * seconds)
-    assert needed <= 20.0 or rounds == least
+    assert needed <= 20.0 or rounds == minimum
 
 
 def test_ratios_are_those_of_means_inside_a_round() -> None:
-    found = figures(SERIES)
-    assert found["ratio"] == {
+    result = figures(SERIES)
+    assert result["ratio"] == {
         "without / torch.onnx": 1.0,
         "with / torch.onnx": 0.5,
         "with / without": 0.5,
     }
-    assert found["spread"]["with / torch.onnx"] == 0.0
-    assert found["band"] == {"with": 0.0, "torch.onnx": 0.0}
-    assert found["latency"]["with"] == 1.0
+    assert result["spread"]["with / torch.onnx"] == 0.0
+    assert result["band"] == {"with": 0.0, "torch.onnx": 0.0}
+    assert result["latency"]["with"] == 1.0
 
 
 def test_a_drifting_second_session_widens_the_band() -> None:
@@ -116,15 +116,15 @@ def test_a_drifting_second_session_widens_the_band() -> None:
 
 
 def test_series_without_torch() -> None:
-    found = figures({name: SERIES[name] for name in ("without", "with", "with, again")})
-    assert list(found["ratio"]) == ["with / without"]
-    assert found["ratio"]["with / without"] == 0.5
+    result = figures({name: SERIES[name] for name in ("without", "with", "with, again")})
+    assert list(result["ratio"]) == ["with / without"]
+    assert result["ratio"]["with / without"] == 0.5
 
 
 def test_the_summary_has_the_mean_without_dlrm_and_the_worst() -> None:
     slower = {**SERIES, "torch.onnx": SERIES["with"], "torch.onnx, again": SERIES["with"]}
     records = [record("bert", SERIES), record("gpt2", slower), record("dlrm", SERIES)]
-    rows = page(records)
+    rows = render(records)
     lines = [line for line in rows.splitlines() if line.startswith("|")]
 
     def ratios(title: str) -> list[str]:
@@ -133,44 +133,44 @@ def test_the_summary_has_the_mean_without_dlrm_and_the_worst() -> None:
 
     assert ratios("geometric mean without dlrm") == ["0.707", "0.500"]
     assert ratios("worst") == ["1.000", "0.500"]
-    assert "| `some_rule` | 3 | 9 |" in report.details(run_of(records))
+    assert "| `some_rule` | 3 | 9 |" in report.details(make_run(records))
 
 
 def test_models_outside_the_band_are_named() -> None:
     slower = {**SERIES, "with": SERIES["without"], "with, again": SERIES["without"]}
     slower["torch.onnx"] = slower["torch.onnx, again"] = SERIES["with"]
-    text = page([record("bert", SERIES), record("gpt2", slower)])
+    text = render([record("bert", SERIES), record("gpt2", slower)])
     assert "with / torch.onnx: below 1 by more than the band: 1 of 2; above: `gpt2` (2.000" in text
     assert "with / without: below 1 by more than the band: 1 of 2; above: none." in text
 
 
 def test_a_difference_from_eager_is_named() -> None:
-    assert "of the largest value: none." in page([record("bert", SERIES)])
+    assert "of the largest value: none." in render([record("bert", SERIES)])
     wrong = record("bert", SERIES, difference={"without": 1e-7, "with": 0.3})
-    assert "of the largest value: `bert` with rewrites (3e-01)." in page([wrong])
+    assert "of the largest value: `bert` with rewrites (3e-01)." in render([wrong])
 
 
 def test_a_model_that_failed_is_named() -> None:
-    text = page([record("bert", SERIES), {"name": "vit", "failed": "exit code 1: no memory"}])
+    text = render([record("bert", SERIES), {"name": "vit", "failed": "exit code 1: no memory"}])
     assert "- `vit`: exit code 1: no memory" in text
 
 
 def test_later_files_replace_what_earlier_ones_say(tmp_path: Path) -> None:
-    parts: list[dict[str, Any]] = [
+    runs: list[dict[str, Any]] = [
         {"machine": "a", "set": ["default"], "records": [{"name": "bert", "nodes": 1}]},
         {"machine": "b", "set": ["default"], "records": [{"name": "bert", "ablation": {"r": 2}}]},
     ]
-    paths = [tmp_path / f"{number}.json" for number in range(len(parts))]
-    for path, part in zip(paths, parts, strict=True):
-        path.write_text(json.dumps({**part, "depths": []}))
+    paths = [tmp_path / f"{number}.json" for number in range(len(runs))]
+    for path, run in zip(paths, runs, strict=True):
+        path.write_text(json.dumps({**run, "depths": []}))
     assert report.merged(paths)["records"] == [{"name": "bert", "nodes": 1, "ablation": {"r": 2}}]
 
 
 def test_differences_see_what_is_not_a_number() -> None:
-    wanted = torch.tensor([1.0, -2.0, float("inf"), float("nan")])
-    assert difference(wanted.numpy(), wanted) == 0.0
-    assert difference((wanted * torch.tensor([2.0, 1.0, 1.0, 1.0])).numpy(), wanted) == 0.5
-    for place in range(3):
-        wrong = wanted.clone()
-        wrong[place] = float("nan")
-        assert difference(wrong.numpy(), wanted) > 1e6
+    expected = torch.tensor([1.0, -2.0, float("inf"), float("nan")])
+    assert difference(expected.numpy(), expected) == 0.0
+    assert difference((expected * torch.tensor([2.0, 1.0, 1.0, 1.0])).numpy(), expected) == 0.5
+    for index in range(3):
+        wrong = expected.clone()
+        wrong[index] = float("nan")
+        assert difference(wrong.numpy(), expected) > 1e6
