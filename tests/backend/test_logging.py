@@ -49,9 +49,10 @@ def test_a_compiled_graph_is_one_line_with_place_nodes_sessions_and_seconds(get_
         compile_fn(model)(torch.ones(2, 8))
     line, weights, frozen = get_lines()
     assert re.fullmatch(
-        r"compiled the inference graph of SmallModel\.forward \(test_logging\.py:\d+\): 5 operators
-        -> " r"3 ONNX nodes in 1 session; converted, \d+\.\d{3} s " r"\(key .*, convert .*, optimize
-        .*, to_onnx .*, session .*\)", line,
+        r"compiled the inference graph of SmallModel\.forward \(test_logging\.py:\d+\): "
+        r"5 operators -> 3 ONNX nodes in 1 session; converted, \d+\.\d{3} s "
+        r"\(key .*, convert .*, optimize .*, to_onnx .*, session .*\)",
+        line,
     )
     assert weights == "4 weights of it become constants at the first call"
     assert re.fullmatch(

@@ -220,7 +220,7 @@ def test_damaged_and_foreign_bytes_are_refused(monkeypatch):
     content = serialize_exp()
     load = Precompiled.deserialize_compile_artifacts
     torch.testing.assert_close(load(content)(torch.ones(3))[0], torch.ones(3).exp())
-    with pytest.raises(PrecompileError, match="cut off"):  # as in test_cache_disk.py
+    with pytest.raises(PrecompileError, match="truncated"):  # as in test_cache_disk.py
         load(content[:-1])
     for foreign_bytes in (b"", b"PK\x03\x04", content[1:], "text"):
         with pytest.raises(PrecompileError, match="not a compiled graph of ortable"):
@@ -372,7 +372,7 @@ def call_package(tmp_path, monkeypatch):
     ("damage", "settings"),
     [
         ("damaged", {}),
-        ("cut off", {}),
+        ("truncated", {}),
         ("other versions", {}),
         ("", {"options": {"freeze": "off"}}),
         ("", {"backend": "aot_eager"}),
@@ -386,7 +386,7 @@ def test_a_damaged_package_is_compiled_again(tmp_path, monkeypatch, call_package
     if damage == "damaged":
         position = content.index(b"ortable precompiled") + 300
         path.write_bytes(content[:position] + b"#" + content[position + 1 :])
-    elif damage == "cut off":
+    elif damage == "truncated":
         path.write_bytes(content[: len(content) // 2])
     elif damage == "other versions":
         versions = {**envelope.dependency_versions(), "torch": "1.0"}

@@ -308,9 +308,8 @@ def test_conversions_on_disk_are_told_apart_by_their_rules(
     from ortable.backend.cache import keys
     from ortable.backend.cache.memory import conversions
 
-    monkeypatch.setattr(
-        keys, "LOADED_SPECS", []
-    )  # ignore specs with functions that another test loaded
+    # ignore specs with functions that another test loaded
+    monkeypatch.setattr(keys, "LOADED_SPECS", [])
     folder, path = tmp_path / "cache", str(rules_file)
     assert compile_graph(folder, rewrites=path)["cache"] == "miss"
     conversions.clear()
