@@ -18,8 +18,8 @@ from torch.fx import GraphModule, Node
 
 import ortable
 from ortable.compat.onnxruntime import bound_session, ort_value
-from ortable.debug.harness import entries as harness
 from ortable.interpreter.complex_numbers import real_tensor
+from ortable.testing import entries as harness
 from ortablegen.schemas.onnx import CEILING
 
 from .scaling import Entry, ScaledCall, scale_sample

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ortable.debug.harness.values import draw_tensor
+from ortable.testing.values import draw_tensor
 from ortablegen.aten.model import AliasEntry, OpEntry
 from ortablegen.aten.samples import parse_sample
 from ortablegen.language.samples import Expression, TensorSample

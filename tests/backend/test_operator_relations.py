@@ -17,8 +17,8 @@ import pytest
 import torch
 from torch._dynamo.exc import BackendCompilerFailed
 
-from ortable.debug.harness.entries import make_tensor
 from ortable.errors import FunctionNotFoundError, UnsupportedCase
+from ortable.testing.entries import make_tensor
 from tests.backend.relations import compare
 from tests.fuzz.catalog import CallSite, catalog
 from tests.rotation import turn

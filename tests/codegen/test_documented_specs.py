@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ortable.debug.harness.user_file import run_spec_file
+from ortable.testing.user_file import run_spec_file
 from ortable_generated.onnx.traits import BY_TRAIT
 from ortablegen.aten.check import check_specs
 from ortablegen.aten.read import read_text

@@ -14,8 +14,8 @@ from typing import Any
 import onnx
 import torch
 
-from ortable.debug.harness.entries import make_session, run_session
 from ortable.errors import FunctionNotFoundError, KernelError, OrtableError, UnsupportedCase
+from ortable.testing.entries import make_session, run_session
 from tests.conformance.compare import Mismatch, as_real, compare, eager_of
 from tests.conformance.drawn import Drawn, drawn_results
 from tests.conformance.rules import rule_differences

@@ -20,8 +20,8 @@ import torch.nn.functional as F
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from ortable.builder import GraphBuilder
-from ortable.debug.harness.entries import run_onnx
 from ortable.interpreter.interpreter import DynamoInterpreter
+from ortable.testing.entries import run_onnx
 
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 _SHOWN = (100, 10_000, 1_000_000)  # in the docs

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import ortable
-from ortable.debug.harness.entries import run_onnx
+from ortable.testing.entries import run_onnx
 from tests.conformance.reductions import REDUCTIONS, Measured, measure, row
 
 QUICK = [

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ortable.debug.harness.entries import call_arguments, fill_samples, make_tensors, overload_of
+from ortable.testing.entries import call_arguments, fill_samples, make_tensors, overload_of
 from ortablegen.aten.model import DataCheck, OpEntry
 from ortablegen.aten.read import read_folder
 from ortablegen.aten.samples import parse_sample

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import torch
 
-from ortable.debug.harness.entries import TOLERANCES
+from ortable.testing.entries import TOLERANCES
 
 Difference = tuple[str, str]
 

@@ -17,8 +17,8 @@ import onnxruntime
 import torch
 
 from ortable import dims
-from ortable.debug.harness import entries as harness
 from ortable.errors import UnsupportedCase
+from ortable.testing import entries as harness
 from ortablegen.aten.model import AliasEntry, OpEntry, OutRule, Sample
 from ortablegen.aten.samples import parse_sample
 from ortablegen.schemas.onnx import CEILING, FLOOR

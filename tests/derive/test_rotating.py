@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from ortable.debug.harness import entries as harness
+from ortable.testing import entries as harness
 from ortablegen.aten.model import Deviation, OpEntry
 from ortablegen.source.diagnostics import Span
 from tests.specs.test_cases import ENTRIES

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import ortable
-from ortable.debug.harness.entries import run_onnx
+from ortable.testing.entries import run_onnx
 from ortable_generated.aten import dispatch
 
 ROOT = Path(__file__).parents[2]

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import ortable
-from ortable.debug.harness.entries import run_onnx
-from ortable.debug.harness.trial import RewriteTrial, list_operators
 from ortable.debug.plot import to_dot
 from ortable.passes.rewrite.rule_selection import load_rules
+from ortable.testing.entries import run_onnx
+from ortable.testing.trial import RewriteTrial, list_operators
 from ortable_generated.onnx.traits import BY_TRAIT
 from ortablegen.rewrites.model import Rewrite, RewriteCase
 from ortablegen.rewrites.read import read_rewrites_text

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from ortable import ExportOptions, pretty_onnx, to_onnx
-from ortable.debug.harness.entries import run_onnx
 from ortable.exporter.capture.workarounds import bypass_export_some_errors
 from ortable.exporter.dispatchers.onnxscript_dispatcher import OxsDispatcher
 from ortable.exporter.frontend.fake_weights import match_input_parameters
+from ortable.testing.entries import run_onnx
 
 
 class Neuron(torch.nn.Module):

@@ -18,24 +18,24 @@ import yaml
 
 from ortable import dims, dtypes
 from ortable.builder import GraphBuilder
-from ortable.debug.harness import graphs
-from ortable.debug.harness import trial as harness
-from ortable.debug.harness.runs import (
+from ortable.ir.versions import ORT_MAX_OPSET
+from ortable.passes.rewrite.engine import rewrite_graph
+from ortable.testing import graphs
+from ortable.testing import trial as harness
+from ortable.testing.runs import (
     Declaration,
     ModelRunner,
     check_same_declarations,
     copy_declarations,
     make_checked_model,
 )
-from ortable.debug.harness.values import (
+from ortable.testing.values import (
     GROWTH,
     concrete_shape,
     draw_tensor,
     is_free,
     symbolic_shape,
 )
-from ortable.ir.versions import ORT_MAX_OPSET
-from ortable.passes.rewrite.engine import rewrite_graph
 from ortablegen.rewrites.model import Rewrite, RewriteCase
 from tests.passes.rewrite.harness import all_rewrites
 
@@ -364,7 +364,7 @@ import torch
 from ortable.builder import GraphBuilder
 from ortable.passes.rewrite.engine import rewrite_graph
 from ortable.passes.rewrite.rule_selection import select_rules
-from ortable.debug.harness.runs import ModelRunner, check_same_values
+from ortable.testing.runs import ModelRunner, check_same_values
 
 MODEL = base64.b64decode({base64.b64encode(model).decode()!r})
 

@@ -22,11 +22,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 import ortable
-from ortable.debug.harness.entries import run_onnx
 from ortable.errors import FunctionNotFoundError, KernelError, OrtableError, UnsupportedCase
 from ortable.exporter.capture import exported_program as capture
 from ortable.exporter.capture import functionalize
 from ortable.ir.versions import ORT_MAX_OPSET
+from ortable.testing.entries import run_onnx
 from tests.suites.model_check import causes_of
 
 from .deviations import deviation

@@ -14,7 +14,7 @@ from .catalog import catalog
 from .oracle import PLACES, Outcome
 from .program import Program
 
-_HARNESS = "from ortable.debug.harness.entries import run_onnx"
+_HARNESS = "from ortable.testing.entries import run_onnx"
 _HEAD = '''"""{title}
 
 {detail}
@@ -26,7 +26,7 @@ import warnings
 import torch
 
 import ortable
-from ortable.debug.harness.entries import run_onnx
+from ortable.testing.entries import run_onnx
 
 warnings.simplefilter("ignore")
 torch.manual_seed(1)

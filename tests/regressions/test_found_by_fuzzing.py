@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import ortable
-from ortable.debug.harness.entries import run_onnx
 from ortable.errors import UnsupportedCase
+from ortable.testing.entries import run_onnx
 from tests.regressions.test_silently_wrong import check
 
 

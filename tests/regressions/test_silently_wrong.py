@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 
 import ortable
 from ortable import GraphBuilder
-from ortable.debug.harness.entries import compare_tensor, run_onnx
+from ortable.testing.entries import compare_tensor, run_onnx
 from tests.modules import Function
 from tests.suites.isolation import Outcome, run_isolated
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ortable.debug.harness.values import parse_operand
+from ortable.testing.values import parse_operand
 from ortablegen.language.samples import ABBREVIATIONS
 from ortablegen.rewrites.model import Code, Rewrite, RewriteCase
 

@@ -25,8 +25,8 @@ from typing import Any
 
 import yaml
 
-from ortable.debug.harness import trial as harness
 from ortable.passes.rewrite.engine import rewrite_graph as run_engine
+from ortable.testing import trial as harness
 from ortablegen.rewrites.model import Rewrite
 from tests.passes.rewrite.harness import FOLDER, all_rewrites
 

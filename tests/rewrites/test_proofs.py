@@ -11,9 +11,9 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
-from ortable.debug.harness import trial as harness
-from ortable.debug.harness.runs import ModelRunner, make_checked_model
 from ortable.passes.rewrite.helpers import attention, convolution
+from ortable.testing import trial as harness
+from ortable.testing.runs import ModelRunner, make_checked_model
 from tests.passes.rewrite.harness import all_rewrites
 from tests.rotation import turn
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from ortable.debug.harness.user_file import is_file_of_rewrites
 from ortable.errors import SpecError
 from ortable.interpreter.user_specs import check_spec_file, compile_spec_file, load_specs
 from ortable.passes.rewrite import rule_selection
+from ortable.testing.user_file import is_file_of_rewrites
 from tests.rotation import turn
 
 from .fuzz.mutate import CODE, KINDS, MARK, WORDS, Input, entries, made

@@ -12,7 +12,7 @@ import itertools
 import sys
 from pathlib import Path
 
-from ortable.debug.harness import entries as harness
+from ortable.testing import entries as harness
 from ortablegen.aten.coverage import CASES, case_digest, load_cases
 from ortablegen.aten.model import OpEntry
 from ortablegen.aten.read import read_folder

@@ -14,11 +14,11 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
-from ortable.debug.harness import entries as harness
-from ortable.debug.harness.entries import run_onnx
 from ortable.errors import UnsupportedCase
 from ortable.interpreter.calls import qualified_name
 from ortable.interpreter.interpreter import DynamoInterpreter
+from ortable.testing import entries as harness
+from ortable.testing.entries import run_onnx
 from ortable_generated.aten.dispatch import CALLABLES, METHODS
 
 F = torch.nn.functional

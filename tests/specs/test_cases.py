@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ortable.debug.harness import entries as harness
+from ortable.testing import entries as harness
 from ortablegen.aten.model import AliasEntry, OpEntry, Sample, Targets
 from ortablegen.aten.read import read_folder
 from ortablegen.schemas.onnx import CEILING, FLOOR

@@ -11,10 +11,10 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
-from ortable.debug.harness.entries import run_onnx
 from ortable.errors import UnsupportedCase
 from ortable.interpreter.interpreter import DynamoInterpreter
 from ortable.lowerings.indexing import lower_getitem
+from ortable.testing.entries import run_onnx
 
 X = torch.arange(120, dtype=torch.float32).reshape(2, 3, 4, 5)
 ROWS = torch.tensor([0, -1])

@@ -12,10 +12,10 @@ import torch
 
 from ortable import load_specs, supported_ops
 from ortable.builder import GraphBuilder
-from ortable.debug.harness import entries as harness
 from ortable.errors import SpecError
 from ortable.interpreter.interpreter import DynamoInterpreter
 from ortable.interpreter.tables import LOADED_SPECS
+from ortable.testing import entries as harness
 from ortable_generated.aten import dispatch, traits
 from tests.faults.spots import interrupted_at
 

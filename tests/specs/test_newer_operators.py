@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ortable.debug.harness import entries as harness
+from ortable.testing import entries as harness
 from ortablegen.schemas.registry import installed_torch, registered_schema
 
 from .test_cases import ENDS, ENTRIES, naming

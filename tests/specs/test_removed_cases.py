@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ortable.debug.harness import entries as harness
+from ortable.testing import entries as harness
 from ortable_generated.aten import dispatch
 from ortablegen.aten.check import check_op, check_specs
 from ortablegen.aten.emit import family_text

@@ -21,9 +21,9 @@ import torch
 
 import ortable
 from ortable.compat.torch import pytree
-from ortable.debug.harness import entries as harness
 from ortable.errors import ConversionError, ExportError, InputError, UnsupportedCase
 from ortable.exporter.capture import guards
+from ortable.testing import entries as harness
 from ortable_generated.aten.traits import UNINITIALIZED
 from ortablegen.aten.model import OpEntry
 from ortablegen.aten.samples import parse_sample

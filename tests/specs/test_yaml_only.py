@@ -13,11 +13,11 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import ortable
 from ortable.builder import GraphBuilder
-from ortable.debug.harness import entries as harness
 from ortable.errors import OrtableError, SpecError
 from ortable.interpreter import tables
 from ortable.interpreter.assertions import run_time_checks
 from ortable.interpreter.interpreter import DynamoInterpreter
+from ortable.testing import entries as harness
 from ortable_generated.aten import dispatch, traits
 from tests.onnx_runs import run
 

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ortable.backend.aot.decompositions import get_decomposition_table
 from ortable.backend.aot.preserved_operators import preserve_operators
 from ortable.compat.torch import DispatchKey, clear_dispatch_cache
-from ortable.debug.harness import entries as harness
+from ortable.testing import entries as harness
 from ortable_generated.aten import traits
 from ortablegen.aten.samples import parse_sample
 from tests.conformance.samples import calls, name_of, op_infos, seed, takes

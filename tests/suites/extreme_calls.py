@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from ortable.debug.harness.entries import make_tensors
+from ortable.testing.entries import make_tensors
 from ortablegen.aten.model import Sample
 from ortablegen.aten.samples import parse_sample
 from ortablegen.language.samples import TensorSample

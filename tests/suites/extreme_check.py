@@ -14,8 +14,8 @@ import torch
 from onnxruntime.capi import onnxruntime_pybind11_state as runtime
 from torch.utils import _pytree as pytree
 
-from ortable.debug.harness import entries as harness
 from ortable.errors import FunctionNotFoundError, KernelError, UnsupportedCase
+from ortable.testing import entries as harness
 from ortablegen.schemas.onnx import CEILING, FLOOR
 from tests.derive.compare import difference
 from tests.derive.runner import is_backward

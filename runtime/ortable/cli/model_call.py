@@ -166,7 +166,7 @@ def _split_name(word: str) -> tuple[str, str]:
 
 def _make_value(word: str, text: str, sizes: dict[str, int], generator: Any) -> tuple[Any, Any]:
     """Make a tensor with its dynamic dimensions, or a literal."""
-    from ortable.debug.harness.values import draw_tensor
+    from ortable.testing.values import draw_tensor
     from ortablegen.language.samples import SampleProblem, tensor_sample
 
     try:

@@ -150,8 +150,8 @@ def _import_modules(modules: list[str]) -> None:
 
 
 def _run_check(args: argparse.Namespace) -> int:
-    from ortable.debug.harness.user_file import is_file_of_rewrites
     from ortable.interpreter.user_specs import check_spec_file
+    from ortable.testing.user_file import is_file_of_rewrites
 
     from .rewrites import check_rules
 
@@ -168,7 +168,7 @@ def _run_check(args: argparse.Namespace) -> int:
 
 
 def _run_test(args: argparse.Namespace) -> int:
-    from ortable.debug.harness.user_file import run_spec_file
+    from ortable.testing.user_file import run_spec_file
     from ortablegen.schemas.onnx import CEILING, FLOOR
 
     _import_modules(args.imports)

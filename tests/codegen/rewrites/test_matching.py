@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ortable.debug.harness.trial import RewriteTrial
 from ortable.ir.versions import ORT_MAX_OPSET
+from ortable.testing.trial import RewriteTrial
 from ortable_generated.onnx.traits import BY_TRAIT
 from ortablegen.rewrites.emit import rewrites_text
 from ortablegen.rewrites.model import Rewrite, RewriteCase

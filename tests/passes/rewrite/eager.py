@@ -10,7 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 import ortable
-from ortable.debug.harness.runs import ModelRunner, check_same_values
+from ortable.testing.runs import ModelRunner, check_same_values
 from tests.modules import Function
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from ortable.builder import GraphBuilder
-from ortable.debug.harness.runs import ModelRunner, make_checked_model
 from ortable.ir.node import Node
 from ortable.passes.rewrite.matcher import Matcher
 from ortable.passes.rewrite.rule import Match, Rule
+from ortable.testing.runs import ModelRunner, make_checked_model
 
 FLOATS = torch.tensor([-2.0, -0.5, 0.0, 3.0])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ortable.debug.harness.trial import (
+from ortable.testing.trial import (
     RewriteTrial,
     all_rules,
     check_case,

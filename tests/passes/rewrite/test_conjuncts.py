@@ -15,12 +15,12 @@ import pytest
 import yaml
 
 from ortable.builder import GraphBuilder
-from ortable.debug.harness.graphs import build_graph
-from ortable.debug.harness.trial import check_rules, list_targets, select_rules
 from ortable.passes.rewrite import rule_selection
 from ortable.passes.rewrite.engine import rewrite_graph as run_engine
 from ortable.passes.rewrite.rule import Rule
 from ortable.passes.weight_quantization import QuantizationRun, WeightOptions
+from ortable.testing.graphs import build_graph
+from ortable.testing.trial import check_rules, list_targets, select_rules
 from ortablegen.language.emit import split_conjuncts
 from ortablegen.language.parse import Code
 from ortablegen.rewrites.emit import rewrites_text

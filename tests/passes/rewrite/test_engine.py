@@ -11,15 +11,15 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
-from ortable.debug.harness.runs import (
+from ortable.errors import RewriteError
+from ortable.passes.rewrite.engine import rewrite_graph
+from ortable.passes.rewrite.rule import Match
+from ortable.testing.runs import (
     check_same_declarations,
     check_same_values,
     copy_declarations,
     make_checked_model,
 )
-from ortable.errors import RewriteError
-from ortable.passes.rewrite.engine import rewrite_graph
-from ortable.passes.rewrite.rule import Match
 
 from .hand_rules import (
     FLOATS,

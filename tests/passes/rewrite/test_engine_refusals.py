@@ -10,12 +10,12 @@ import torch
 
 from ortable import dims, dtypes
 from ortable.builder import GraphBuilder
-from ortable.debug.harness.runs import make_checked_model
 from ortable.errors import BuilderError, KernelError, UnsupportedCase
 from ortable.ir.editing import use_index
 from ortable.passes.rewrite.engine import rewrite_graph
 from ortable.passes.rewrite.matcher import Matcher
 from ortable.passes.rewrite.rule import Match, Rule
+from ortable.testing.runs import make_checked_model
 
 from .hand_rules import FLOATS, match_one, match_pair, replacement, rule, run, texts
 

@@ -11,9 +11,9 @@ import pytest
 from ortable.cli import rewrites
 from ortable.cli.main import main
 from ortable.debug.explain_records import fired_lines, lines_by_rule, refused_lines
-from ortable.debug.harness.trial import RewriteTrial, list_operators
 from ortable.passes.rewrite import rule_selection
 from ortable.passes.rewrite.rule import STAGES
+from ortable.testing.trial import RewriteTrial, list_operators
 from ortable_generated.onnx.traits import BY_TRAIT
 from ortablegen.rewrites.read import read_rewrites_text
 from ortablegen.source.diagnostics import Diagnostics

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import ortable
-from ortable.debug.harness.runs import ModelRunner, check_same_values
+from ortable.testing.runs import ModelRunner, check_same_values
 
 RULES = """
 - rewrite: cosine_of_negative

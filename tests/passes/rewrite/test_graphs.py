@@ -10,8 +10,8 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
-from ortable.debug.harness.graphs import CaseProblem, build_graph
-from ortable.debug.harness.values import (
+from ortable.testing.graphs import CaseProblem, build_graph
+from ortable.testing.values import (
     concrete_shape,
     draw_tensor,
     list_sizes,

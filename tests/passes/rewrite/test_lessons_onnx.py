@@ -15,14 +15,16 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
-from ortable.debug.harness.runs import (
+from ortable.passes.rewrite import rule_selection
+from ortable.passes.rewrite.engine import rewrite_graph
+from ortable.testing.runs import (
     ModelRunner,
     check_same_declarations,
     check_same_values,
     copy_declarations,
     make_checked_model,
 )
-from ortable.debug.harness.values import (
+from ortable.testing.values import (
     concrete_shape,
     draw_tensor,
     is_free,
@@ -30,8 +32,6 @@ from ortable.debug.harness.values import (
     parse_operand,
     symbolic_shape,
 )
-from ortable.passes.rewrite import rule_selection
-from ortable.passes.rewrite.engine import rewrite_graph
 
 from .lessons import F16, F32, GRAPHS, ROUNDED, W, X, f
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import ortable
-from ortable.debug.harness.runs import ModelRunner, check_same_values
+from ortable.testing.runs import ModelRunner, check_same_values
 
 
 class Block(nn.Module):

@@ -9,12 +9,12 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
-from ortable.debug.harness.runs import ModelRunner, check_same_values, make_checked_model
 from ortable.ir.node import Node
 from ortable.passes.rewrite.engine import rewrite_graph
 from ortable.passes.rewrite.index import GraphIndex
 from ortable.passes.rewrite.matcher import Matcher
 from ortable.passes.rewrite.rule import Match, Rule
+from ortable.testing.runs import ModelRunner, check_same_values, make_checked_model
 
 from .hand_rules import ops, rule
 

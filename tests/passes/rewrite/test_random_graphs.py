@@ -14,15 +14,15 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from ortable import dtypes
-from ortable.debug.harness.runs import (
+from ortable.passes.rewrite import rule_selection
+from ortable.passes.rewrite.engine import rewrite_graph
+from ortable.passes.rewrite.rule import Match, Rule
+from ortable.testing.runs import (
     ModelRunner,
     check_same_declarations,
     copy_declarations,
     make_checked_model,
 )
-from ortable.passes.rewrite import rule_selection
-from ortable.passes.rewrite.engine import rewrite_graph
-from ortable.passes.rewrite.rule import Match, Rule
 
 from .hand_rules import match_one, match_pair, rule
 from .random_chains import CHAINS

@@ -10,10 +10,10 @@ import torch
 
 from ortable import dims, dtypes
 from ortable.builder import GraphBuilder
-from ortable.debug.harness.runs import ModelRunner, check_same_values, make_checked_model
 from ortable.passes.rewrite import rule_selection
 from ortable.passes.rewrite.engine import rewrite_graph
 from ortable.passes.rewrite.helpers import attention, shapes, slices, views
+from ortable.testing.runs import ModelRunner, check_same_values, make_checked_model
 
 N, M = dims.make_symbol("n"), dims.make_symbol("m")
 SHAPES = ["none", "reshape", "transpose", "slice", "concat", "gather", "expand", "dims"]
