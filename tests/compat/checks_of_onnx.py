@@ -59,6 +59,12 @@ def _bound_session() -> bool:
     return bool(found.numpy().tolist() == fetched[0].numpy().tolist() == [-1, -1])
 
 
+def _tensor_at() -> bool:
+    values = compat.capi.OrtValueVector()
+    values.push_back(compat.ort_value(torch.ones(2)))
+    return bool(compat.tensor_at(values, 0).tolist() == [1, 1])
+
+
 def _ort_value() -> bool:
     kinds = (torch.bool, torch.uint8, torch.float32, torch.bfloat16, torch.int64)
     found = [compat.ort_value(torch.ones(2, dtype=dtype)).data_type() for dtype in kinds]
@@ -157,6 +163,16 @@ CHECKS_OF_ONNXRUNTIME: Checks = {
         ).tolist()
         == [1, 1],
     ),
+    "unwrap_ort_value": (
+        "the C object of a public OrtValue",
+        lambda: isinstance(
+            compat.unwrap_ort_value(
+                onnxruntime.OrtValue.ortvalue_from_numpy(np.ones(2, np.float32))
+            ),
+            compat.OrtValue,
+        ),
+    ),
+    "tensor_at": ("the memory of a value in a vector", _tensor_at),
     "as_complex": (
         "complex numbers of pairs, also of none without strides",
         lambda: compat.as_complex(torch.ones(2, 2)).tolist() == [1 + 1j, 1 + 1j]
