@@ -594,7 +594,8 @@ def test_a_fallback_finds_it() -> None:
     )
     assert builder.record.strategy == "rolled loops"
     assert any(
-        step.startswith("rolled: 1 loop at test_rolled_loops.py:") for step in builder.record.steps
+        step.startswith("rolled: 1 loop at test_loop_rerolling.py:")
+        for step in builder.record.steps
     )
     assert any("compared with the module at batch=3, length=8" in s for s in builder.record.steps)
 

@@ -16,9 +16,9 @@ from torchao.quantization.pt2e import quantize_pt2e  # noqa: F401 - registers qu
 import ortable
 from ortable.backend.roles import DATA_CHECKS
 
-from .arriving import Awq, Gptq, InGroups, Packed4, Packed8, PerChannel
 from .models import build as language_model
 from .models import distance, operators
+from .prequantized_weights import Awq, Gptq, InGroups, Packed4, Packed8, PerChannel
 
 INNER, OUTER = 128, 64
 ROUNDING_ERROR = 1e-5

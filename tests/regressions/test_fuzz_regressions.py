@@ -9,7 +9,7 @@ import torch
 import ortable
 from ortable.errors import UnsupportedCase
 from ortable.testing.entries import run_onnx
-from tests.regressions.test_silently_wrong import check
+from tests.regressions.test_wrong_results import check
 
 
 def test_a_write_into_a_complex_result() -> None:
