@@ -174,7 +174,7 @@ def test_strings_and_lost_files_are_refused(tmp_path) -> None:
         ("C:\\w.data", "not in the folder of the model"),
         ("", "not in the folder of the model"),
         ("link.data", "not in the folder of the model"),
-        ("missing.data", "is no file"),
+        ("missing.data", "is not a file"),
         ("short.data", r"has 4096 bytes, but its file 'short.data' has 7 of 4096 at 0"),
     ],
 )
