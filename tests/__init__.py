@@ -1,1 +1,1 @@
-"""Tests of ortable. The folders mirror those of the project."""
+"""Tests of ortable; the folders mirror those of the project."""

@@ -1,5 +1,4 @@
-"""Python in a process of its own that imports this working tree. In come its arguments, out comes
-what it wrote and how it ended; called by tests of what a fresh interpreter does."""
+"""Run Python in a child process that imports this working tree."""
 
 from __future__ import annotations
 
@@ -13,14 +12,14 @@ FOLDERS = (ROOT / "runtime", ROOT / "generated", ROOT / "codegen", ROOT)
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The environment of a process that imports this working tree."""
+    """Return the environment of a process that imports this working tree."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, FOLDERS)), **more}
 
 
 def python(
     *arguments: str | Path, cwd: Path = ROOT, timeout: float = 600, **more: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run Python to its end; ``more`` is added to its environment."""
+    """Run Python to its end with variables ``more`` added to its environment."""
     command = [sys.executable, *map(str, arguments)]
     return subprocess.run(
         command, cwd=cwd, env=environment(**more), capture_output=True, text=True, timeout=timeout

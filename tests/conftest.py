@@ -23,8 +23,8 @@ from tests.process_state import changes, process_state
 from tests.rotation import is_of_part, turn
 from tests.skips import Skips
 
-# Collections of the middle generation since the last full one: some 100,000 new objects each.
-_MANY = 3
+# Middle-generation collections since the last full collection: some 100,000 new objects each.
+_MIN_COLLECTIONS = 3
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,65 +32,68 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--opsets",
         choices=("few", "some", "all"),
         default="few",
-        help="what the samples of the specs run at: the ends (an opset for each target), all, or a "
-        "third of all, which the commit chooses",
+        help="opsets of the spec samples: few (one for each target), all, or some, a third that "
+        "the commit selects",
     )
 
     parser.addoption(
         "--sweeps",
         action="store_true",
-        help="collect tests/sweeps too: programs and models that others wrote (make sweeps)",
+        help="collect tests/sweeps, too: programs and models of other projects (make sweeps)",
     )
 
     parser.addoption(
         "--derived",
         type=int,
-        help="which part of the derived samples tests/derive runs; the commit chooses one",
+        help="part of the derived samples for tests/derive (default: by the commit)",
     )
 
     parser.addoption(
         "--files-of",
         type=int,
         default=1,
-        help="run the tests of one file out of so many, which the commit chooses",
+        help="run one file out of this number, selected by the commit",
     )
 
     parser.addoption(
         "--every-program",
         action="store_true",
-        help="run what takes turns as a whole, not the part that the commit chooses",
+        help="run all alternating tests, not the part that the commit selects",
     )
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """``tests/sweeps`` has a target of its own, so that ``make test`` stays short."""
+    """``tests/sweeps`` has its own target, so that ``make test`` stays short."""
     if collection_path.name == "sweeps" and not config.getoption("--sweeps"):
         return True
     return None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests marked as slow run with the sweeps, and with all opsets; both leave out what
-    `make test` runs in the same way. Of tests that alternate the sweeps run the next part. A test
-    that the command names runs in any case."""
+    """Deselect tests that another run covers.
+
+    Slow tests run with the sweeps and with all opsets; both omit tests that `make test` runs in the
+    same way. The sweeps run the next part of alternating tests. Tests named on the command line
+    always run.
+    """
     sweeps = config.getoption("--sweeps")
     if config.getoption("--opsets") != "few" and not sweeps:
-        left_out = {item for item in items if not _does_more_at_all_opsets(item)}
+        omitted = {item for item in items if not _depends_on_opsets(item)}
     else:
-        asked = {argument.partition("::")[2] for argument in config.args}
-        others = [i for i in items if asked.isdisjoint((i.name, getattr(i, "originalname", "")))]
-        turns = {} if config.getoption("--every-program") else _turns(others)
-        left_out = {item for item in others if not _has_its_turn(item, turns.get(item), sweeps)}
+        named = {argument.partition("::")[2] for argument in config.args}
+        unnamed = [i for i in items if named.isdisjoint((i.name, getattr(i, "originalname", "")))]
+        turns = {} if config.getoption("--every-program") else _compute_turns(unnamed)
+        omitted = {item for item in unnamed if not _is_selected(item, turns.get(item), sweeps)}
     if (files := config.getoption("--files-of")) > 1:
         number = turn()
-        left_out = {*left_out, *(i for i in items if not is_of_part(i.path.name, number, files))}
-    if left_out:
-        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
-        items[:] = [item for item in items if item not in left_out]
+        omitted = {*omitted, *(i for i in items if not is_of_part(i.path.name, number, files))}
+    if omitted:
+        config.hook.pytest_deselected(items=[item for item in items if item in omitted])
+        items[:] = [item for item in items if item not in omitted]
 
 
-def _has_its_turn(item: pytest.Item, number: int | None, sweeps: bool) -> bool:
-    """Whether a run takes a test: ``number`` is its turn among those that alternate."""
+def _is_selected(item: pytest.Item, number: int | None, sweeps: bool) -> bool:
+    """Return whether a run includes a test; ``number`` is its turn among alternating tests."""
     if "sweeps" in item.path.parts or item.get_closest_marker("slow") is not None:
         return sweeps and number in (None, 0)
     if number is not None:
@@ -98,42 +101,44 @@ def _has_its_turn(item: pytest.Item, number: int | None, sweeps: bool) -> bool:
     return not sweeps or item.get_closest_marker("sweep") is not None
 
 
-def _turns(items: list[pytest.Item]) -> dict[pytest.Item, int]:
-    """The turns of tests marked `alternates`: 0 with this commit, 1 with its sweeps, others with
-    other commits. Of the values of a parameter one is 0 with each combination of the others, or
-    each second, third... where the mark says so; of all cases where it names no parameter."""
+def _compute_turns(items: list[pytest.Item]) -> dict[pytest.Item, int]:
+    """Return the turns of tests marked `alternates`: 0 in this run, 1 in the sweeps of this code.
+
+    One value of the named parameter has turn 0 for each combination of the others, or every n-th
+    value where the mark has ``parts=n``. Without a named parameter all cases of a test alternate.
+    """
     groups: dict[tuple[Any, ...], list[pytest.Item]] = {}
     for item in items:
         mark = item.get_closest_marker("alternates")
         if mark is not None and isinstance(item, pytest.Function):
             name, parts = next(iter(mark.args), None), mark.kwargs.get("parts", 0)
-            given = item.callspec.params.items()
-            others = tuple(sorted((n, repr(v)) for n, v in given if name not in (None, n)))
+            params = item.callspec.params.items()
+            other_params = tuple(sorted((n, repr(v)) for n, v in params if name not in (None, n)))
             function = item.nodeid.partition("[")[0]
-            groups.setdefault((function, others, parts), []).append(item)
+            groups.setdefault((function, other_params, parts), []).append(item)
     turns: dict[pytest.Item, int] = {}
     number = turn() if groups else 0
-    for key, found in groups.items():
-        # begins elsewhere in each group, not with one mode in all, and in each process as here
+    for key, members in groups.items():
+        # starts elsewhere in each group, so that modes mix, and equally in every process
         name = re.sub(r" at 0x[0-9a-f]+", "", repr(key))
-        first, count = number + zlib.crc32(name.encode()), key[-1] or len(found)
-        turns |= {item: (first - index) % count for index, item in enumerate(found)}
+        first, count = number + zlib.crc32(name.encode()), key[-1] or len(members)
+        turns |= {item: (first - index) % count for index, item in enumerate(members)}
     return turns
 
 
-def _does_more_at_all_opsets(item: pytest.Item) -> bool:
+def _depends_on_opsets(item: pytest.Item) -> bool:
     return any(item.get_closest_marker(name) is not None for name in ("opsets", "slow"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Skips(), "skips-of-the-list")
-    # Modules, specs and test items stay until the end: the collector, and tests that call it, need
-    # not walk over them again and again (`pytest_collection_finish`). The process that only hands
-    # tests out to workers (`-n 2`) collects none.
+    # Modules, specs and test items live until the end, so the collector need not traverse them
+    # (`pytest_collection_finish`). The process that only distributes tests to workers (`-n 2`)
+    # collects none.
     if not getattr(config.option, "numprocesses", None):
         gc.disable()
-    # One thread in torch, and so in the sessions of the backend: the tests are many small graphs
-    # in parallel processes, and sums come out in the same order on every machine.
+    # One thread in torch, and so in the sessions of the backend: tests are small graphs in parallel
+    # processes, and sums have the same order on every machine.
     torch.set_num_threads(1)
     settings.register_profile("ortable", deadline=None, derandomize=True, print_blob=True)
     settings.load_profile("ortable")
@@ -142,13 +147,13 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
     gc.freeze()
-    # Little of a test's graphs is garbage before it ends: ten times fewer walks over all of them.
+    # Little of a test's graphs is garbage before its end: ten times fewer collections.
     gc.set_threshold(10_000, 10, 10)
     gc.enable()
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:
-    """Models that a file makes when it is imported have the same weights whatever else is run."""
+    """Seed before the import of a test file, so that its models always have the same weights."""
     if isinstance(collector, pytest.Module):
         _seed()
 
@@ -160,34 +165,35 @@ def _seed() -> None:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def frozen_after_each_file() -> Iterator[None]:
-    """What the tests of a file have left, caches of torch and imported libraries, is left until the
-    end: the walks of later tests do not go over it again. Without this a full collection takes two
-    seconds late in a run, and tests of what goes away ask for many."""
+def freeze_garbage() -> Iterator[None]:
+    """Exclude the objects that the tests of a file leave from later garbage collections.
+
+    Otherwise a full collection takes two seconds late in a run, and some tests need many.
+    """
     yield
-    if gc.get_count()[2] >= _MANY:
+    if gc.get_count()[2] >= _MIN_COLLECTIONS:
         gc.collect()
         gc.freeze()
 
 
 @pytest.fixture(autouse=True)
-def seeded() -> None:
-    """Each test draws the same numbers, whatever ran before it."""
+def seed_test() -> None:
+    """Seed every test, independently of the tests before it."""
     _seed()
 
 
 @pytest.fixture(autouse=True)
-def process_as_before() -> Iterator[None]:
-    """What belongs to the whole process is after each test as it was."""
+def check_process_state() -> Iterator[None]:
+    """Fail a test that changes the state of the process."""
     before = process_state()
     yield
-    left = changes(before)
-    assert not left, left
+    changed = changes(before)
+    assert not changed, changed
 
 
 @pytest.fixture
 def fresh_dynamo() -> Iterator[None]:
-    """torch.compile starts without compiled code or conversions, and leaves no code behind."""
+    """Start torch.compile without compiled code or conversions, and leave no code behind."""
     from ortable.backend.cache.memory import clear_caches
 
     torch._dynamo.reset()
@@ -198,7 +204,7 @@ def fresh_dynamo() -> Iterator[None]:
 
 @pytest.fixture
 def own_specs() -> Iterator[None]:
-    """Entries that a test loads are gone after it."""
+    """Remove the entries that a test loads."""
     from ortable.interpreter.tables import LOADED_SPECS
     from ortable_generated.aten import dispatch
 
@@ -208,9 +214,9 @@ def own_specs() -> Iterator[None]:
     saved, loaded = [dict(table) for table in tables], list(LOADED_SPECS)
     yield
     LOADED_SPECS[:] = loaded
-    for table, before in zip(tables, saved, strict=True):
+    for table, entries in zip(tables, saved, strict=True):
         table.clear()
-        table.update(before)
+        table.update(entries)
 
 
 def run_ort(

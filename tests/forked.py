@@ -1,5 +1,4 @@
-"""Tasks in forked processes: one that ends its process, or says nothing for too long, costs what it
-was at, not the run. Called by tests/conformance, tests/suites, tests/derive and tests/fuzz."""
+"""A pool of forked workers that survives crashes and hangs of single tasks."""
 
 from __future__ import annotations
 
@@ -16,13 +15,13 @@ from typing import Any, Generic, TypeVar
 
 Task = TypeVar("Task")
 Say = Callable[[Any], None]
-# fork: what the runs import and collect takes seconds, and nothing there starts threads before
+# fork: imports and collection take seconds, and no threads are started before
 _CONTEXT = multiprocessing.get_context("fork")
 
 
 @dataclass(frozen=True)
 class Died:
-    """A process ended before its task was done: ``crash`` or ``timeout``, and how."""
+    """A process ended before its task was done: ``crash`` or ``timeout``, with details."""
 
     outcome: str
     detail: str
@@ -39,13 +38,13 @@ class _Worker(Generic[Task]):
 
 @dataclass
 class Pool(Generic[Task]):
-    """Processes that take tasks in turn.
+    """A pool of worker processes.
 
     Attributes:
-        work: does one task in a worker, which is a fork of this process; it says what comes of it.
-        jobs: how many workers there are.
-        limit_s: seconds that a worker may say nothing.
-        each: tasks of one worker, before another takes its place.
+        work: does one task in a worker, a fork of this process, and sends results.
+        jobs: number of workers.
+        limit_s: seconds that a worker may send nothing.
+        each: number of tasks of one worker, before another replaces it.
         again: tasks that are added while the pool runs; they are next.
     """
 
@@ -57,14 +56,14 @@ class Pool(Generic[Task]):
     _workers: list[_Worker[Task]] = field(default_factory=list)
 
     def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Any]]:
-        """Yield a task with what is said of it, with a `Died`, and with None when it is done."""
+        """Yield each task with its results or a `Died`, and with None when the task is done."""
         fresh = iter(tasks)
         try:
             while self._fill(fresh):
                 ready = wait([worker.pipe for worker in self._workers], timeout=1.0)
                 for worker in list(self._workers):
                     if worker.pipe in ready:
-                        yield worker.task, self._heard(worker, fresh)
+                        yield worker.task, self._receive(worker, fresh)
                     elif time.monotonic() - worker.since > self.limit_s:
                         worker.process.kill()
                         self._end(worker)
@@ -74,25 +73,25 @@ class Pool(Generic[Task]):
                 worker.process.kill()
 
     def _fill(self, fresh: Iterator[Task]) -> bool:
-        """Start workers while there are tasks; whether any works."""
+        """Start workers while there are tasks, and return whether a worker is running."""
         while len(self._workers) < self.jobs and (task := self._next(fresh)) is not None:
-            ours, theirs = _CONTEXT.Pipe()
+            own_end, worker_end = _CONTEXT.Pipe()
             # other pipes that a fork inherits would stay open when their worker dies
-            inherited = [ours, *(worker.pipe for worker in self._workers)]
+            inherited = [own_end, *(worker.pipe for worker in self._workers)]
             process = _CONTEXT.Process(
-                target=self._serve, args=(task, theirs, inherited), daemon=True
+                target=self._serve, args=(task, worker_end, inherited), daemon=True
             )
             process.start()
-            theirs.close()
-            self._workers.append(_Worker(process, ours, task, time.monotonic()))
+            worker_end.close()
+            self._workers.append(_Worker(process, own_end, task, time.monotonic()))
         return bool(self._workers)
 
     def _next(self, fresh: Iterator[Task]) -> Task | None:
         return self.again.popleft() if self.again else next(fresh, None)
 
-    def _heard(self, worker: _Worker[Task], fresh: Iterator[Task]) -> Any:
+    def _receive(self, worker: _Worker[Task], fresh: Iterator[Task]) -> Any:
         try:
-            done, said = worker.pipe.recv()
+            done, message = worker.pipe.recv()
         except (EOFError, ConnectionResetError):
             self._end(worker)
             return Died("crash", f"the process ended: {worker.process.exitcode}")
@@ -104,7 +103,7 @@ class Pool(Generic[Task]):
                 self._end(worker)
             else:
                 worker.task, worker.tasks = task, worker.tasks + 1
-        return said
+        return message
 
     def _end(self, worker: _Worker[Task]) -> None:
         self._workers.remove(worker)
@@ -112,16 +111,16 @@ class Pool(Generic[Task]):
         worker.pipe.close()
 
     def _serve(self, task: Task | None, pipe: Connection, inherited: list[Connection]) -> None:
-        for each in inherited:
-            each.close()
+        for connection in inherited:
+            connection.close()
         logging.disable(logging.CRITICAL)
-        sink = os.open(os.devnull, os.O_WRONLY)
-        for stream in (1, 2):  # what libraries print of samples is noise under a progress bar
-            os.dup2(sink, stream)
+        null = os.open(os.devnull, os.O_WRONLY)
+        for stream in (1, 2):  # output of libraries would disturb the progress bar
+            os.dup2(null, stream)
         with tempfile.TemporaryDirectory() as folder:
-            os.chdir(folder)  # torch leaves graphs that it could not partition where it stands
+            os.chdir(folder)  # torch writes graphs that it cannot partition here
             while task is not None:
-                self.work(task, lambda said: pipe.send((False, said)))
+                self.work(task, lambda message: pipe.send((False, message)))
                 pipe.send((True, None))
                 task = pipe.recv()
             os.chdir(os.sep)

@@ -1,5 +1,4 @@
-"""A limit of time for a part of a test or of a worker. In come seconds and an error, which is
-raised in the block when they are over; called by tests/fuzz and tests/specs, on the main thread."""
+"""A time limit for a block of code on the main thread."""
 
 from __future__ import annotations
 
@@ -11,15 +10,15 @@ from typing import Any
 
 @contextlib.contextmanager
 def at_most(seconds: int, error: type[BaseException]) -> Iterator[None]:
-    """Raises ``error`` where the block takes longer."""
+    """Raise ``error`` where the block takes longer than ``seconds``."""
 
     def stop(*_: Any) -> None:
         raise error
 
-    before = signal.signal(signal.SIGALRM, stop)
+    previous = signal.signal(signal.SIGALRM, stop)
     signal.alarm(seconds)
     try:
         yield
     finally:
         signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, previous)

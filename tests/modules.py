@@ -1,5 +1,7 @@
-"""Modules that tests of several topics export. They have no docstrings, which would be those of the
-models. `FunctionOfX` has one input, whose name is x."""
+"""Modules for export in tests of several topics; `FunctionOfX` has one input named x.
+
+They have no docstrings, which would become docstrings of the exported models.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Models of ONNX, run in ONNX Runtime on the CPU. In come a model and tensors, out come tensors.
-Called by tests of every topic."""
+"""Run ONNX models in ONNX Runtime on the CPU."""
 
 from __future__ import annotations
 
@@ -11,10 +10,10 @@ import torch
 
 
 def run(model: Any, *args: torch.Tensor) -> list[torch.Tensor]:
-    """Return the results of a ModelProto, or of a program that holds one.
+    """Return the results of a ModelProto, or of a program that contains one.
 
     Args:
-        model: what is run, in a session of its own.
+        model: the model, which runs in a new session.
         args: a tensor for each input, in the order of the inputs.
     """
     proto = getattr(model, "model_proto", model)
@@ -23,4 +22,4 @@ def run(model: Any, *args: torch.Tensor) -> list[torch.Tensor]:
     )
     names = [value.name for value in session.get_inputs()]
     feeds = {name: arg.detach().numpy() for name, arg in zip(names, args, strict=True)}
-    return [torch.from_numpy(np.asarray(each)) for each in session.run(None, feeds)]
+    return [torch.from_numpy(np.asarray(result)) for result in session.run(None, feeds)]

@@ -1,7 +1,8 @@
-"""What belongs to the whole process, or what a caller finds again in its thread. Comes out by name;
-called by tests/conftest.py around each test, and by tests/faults around each interrupt. The
-environment is not among them: libraries write into it when they are first imported, and nothing of
-ours does."""
+"""The state of the process and the thread, which tests must leave unchanged.
+
+The environment is not included: libraries write into it at their first import, and ortable does
+not write into it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ import torch
 
 
 def process_state() -> dict[str, Any]:
-    """Each of them as it is now."""
+    """Return the current values by name."""
     umask = os.umask(0)
     os.umask(umask)
     return {
@@ -32,11 +33,11 @@ def process_state() -> dict[str, Any]:
     }
 
 
-def changes(before: dict[str, Any]) -> list[str]:
-    """What is not as it was, in words."""
-    now = process_state()
+def changes(old_state: dict[str, Any]) -> list[str]:
+    """Return a message for each value that changed."""
+    new_state = process_state()
     return [
-        f"{name}: {before[name]} before, {now[name]} now"
-        for name in before
-        if now[name] != before[name]
+        f"{name}: {old_state[name]} before, {new_state[name]} now"
+        for name in old_state
+        if new_state[name] != old_state[name]
     ]

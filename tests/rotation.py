@@ -1,5 +1,4 @@
-"""What bounded runs take of their samples: a number that follows from what is tested. Called by the
-command lines and tests that rotate (conformance, suites, derived samples, fuzzing)."""
+"""Select the samples of bounded runs by a number that depends on the tested code."""
 
 from __future__ import annotations
 
@@ -9,23 +8,25 @@ import zlib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-# Expectations and documents are left out: a commit that only corrects these tries the same again.
+# Expectations and documents are omitted: a commit that only corrects them selects the same samples.
 TESTED = ("specs", "codegen", "generated", "runtime")
 
 
 def turn() -> int:
-    """A number below 2**32 of the specs, the code generator and the runtime as they are committed:
-    another change of these gives another number. Without git it follows from the date."""
+    """Return a hash below 2**32 of the committed specs, generator and runtime.
+
+    Without git the number is today's date.
+    """
     names = [f"HEAD:{folder}" for folder in TESTED]
     try:
-        told = subprocess.run(
+        result = subprocess.run(
             ["git", "rev-parse", *names], cwd=ROOT, capture_output=True, text=True, check=True
         )
     except (OSError, subprocess.CalledProcessError):
         return datetime.date.today().toordinal()
-    return zlib.crc32(told.stdout.encode())
+    return zlib.crc32(result.stdout.encode())
 
 
 def is_of_part(text: str, number: int, parts: int) -> bool:
-    """Whether a test file, or whatever else has a name, is in the part that ``number`` chooses."""
+    """Return whether a named item, such as a test file, is in the part that ``number`` selects."""
     return (zlib.crc32(text.encode()) - number) % parts == 0

@@ -1,8 +1,8 @@
-"""Skips have a list. A test that is skipped, or is expected to fail, for a reason that skips.yaml
-does not have, or more of them than it allows, makes the run fail: a test that asks for something
-nobody has anywhere would otherwise be green for ever.
+"""A plugin that fails a run with skips or expected failures that skips.yaml does not allow.
 
-tests/conftest.py registers Skips; the list is read by tests/packaging, too."""
+Otherwise a test that needs something unavailable everywhere would always pass. tests/conftest.py
+registers the plugin.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIST = Path(__file__).with_suffix(".yaml")
 
 @dataclass(frozen=True)
 class Allowed:
-    """Tests of a file that may be skipped: those whose reason has a text in it."""
+    """Tests of a file that may be skipped, with a text that the reason must contain."""
 
     file: str
     reason: str
@@ -28,23 +28,22 @@ class Allowed:
     because: str
 
     def fits(self, nodeid: str, reason: str) -> bool:
-        """Whether a skipped test is one of these."""
+        """Return whether a skipped test matches this row."""
         return nodeid.partition("::")[0] == self.file and self.reason in reason
 
 
 @cache
 def allowed() -> tuple[Allowed, ...]:
-    """The list."""
+    """Return the rows of skips.yaml."""
     return tuple(Allowed(**row) for row in yaml.safe_load(LIST.read_text(encoding="utf-8")))
 
 
 def faulty(skipped: Iterable[tuple[str, str]], rows: Sequence[Allowed]) -> list[str]:
-    """What is wrong with skipped tests `(node id, reason)`: those of no row, and rows that have
-    more than they allow."""
+    """Return messages about skipped tests `(node id, reason)` without a row or above its limit."""
     counts = dict.fromkeys(rows, 0)
     lines = []
     for nodeid, reason in skipped:
-        row = next((each for each in rows if each.fits(nodeid, reason)), None)
+        row = next((item for item in rows if item.fits(nodeid, reason)), None)
         if row is None:
             lines.append(f"{nodeid} is skipped and not in {LIST.name}: {reason}")
         else:
@@ -59,18 +58,20 @@ def faulty(skipped: Iterable[tuple[str, str]], rows: Sequence[Allowed]) -> list[
 
 @dataclass(eq=False)
 class Skips:
-    """The plugin: it collects what was skipped, and fails the run at its end. With xdist the
-    process that hands tests out sees the reports of all."""
+    """A plugin that collects skips and fails the run at its end.
 
-    found: list[tuple[str, str]] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
+    With xdist the process that distributes the tests gets all reports.
+    """
+
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """A test that was skipped, or failed as expected."""
+        """Record a test that was skipped or failed as expected."""
         self._add(report)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """A file that was skipped as a whole."""
+        """Record a file that was skipped."""
         self._add(report)
 
     def _add(self, report: Any) -> None:
@@ -78,18 +79,18 @@ class Skips:
             reason = getattr(report, "wasxfail", None)
             if reason is None:
                 reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
-            self.found.append((report.nodeid, reason.removeprefix("Skipped: ")))
+            self.skipped.append((report.nodeid, reason.removeprefix("Skipped: ")))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Red, where the tests themselves were green."""
+        """Fail a run whose tests passed."""
         if hasattr(session.config, "workerinput"):
             return
-        self.wrong = faulty(self.found, allowed())
-        if self.wrong and session.exitstatus in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
+        self.messages = faulty(self.skipped, allowed())
+        if self.messages and session.exitstatus in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Says which."""
-        for line in self.wrong:
+        """Print the messages."""
+        for line in self.messages:
             terminalreporter.write_line(f"SKIPS {line}", red=True)

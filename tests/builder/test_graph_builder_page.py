@@ -1,5 +1,4 @@
-"""The GraphBuilder examples of the custom exporter's page, with the results, names and messages
-it shows."""
+"""The GraphBuilder examples of the custom exporter's page give its results, names and messages."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from ortable.errors import BuilderError
 ROW = np.array([[0.4, 0.5, 0.6]], dtype=np.float32)
 
 
-def start(name="N1"):
+def start_graph(name="N1"):
     gr = GraphBuilder(18, ir_version=9)
     gr.make_tensor_input("X", TensorProto.FLOAT, ("a", "b"), is_dimension=False)
     weight = gr.make_initializer("", ROW.T)
@@ -23,14 +22,14 @@ def start(name="N1"):
     return gr, mm, bias
 
 
-def finish(gr, out):
+def finish_graph(gr, out):
     with pytest.warns(UserWarning, match=r"declared with shape \('a',\), but the graph computes"):
         gr.make_tensor_output(out, TensorProto.FLOAT, ("a",), indexed=False, is_dimension=False)
     return gr.to_onnx()
 
 
-def text_of(onx):
-    """The graph in the form of the page: names of results, without values."""
+def describe(onx):
+    """Return the graph as on the page: names of results, without values."""
     nodes = [f"{n.op_type}({', '.join(n.input)}) -> {', '.join(n.output)}" for n in onx.graph.node]
     inits = [(i.name, tuple(i.dims)) for i in onx.graph.initializer]
     dims = [d.dim_param for d in onx.graph.output[0].type.tensor_type.shape.dim]
@@ -42,12 +41,12 @@ def run(onx, x):
 
 
 def test_first_example():
-    gr, mm, bias = start("n")
+    gr, mm, bias = start_graph("n")
     out = gr.make_node("Add", [mm, bias], ["Y"], name="n")
-    onx = finish(gr, out)
+    onx = finish_graph(gr, out)
     x = np.random.rand(5, 3).astype(np.float32)
     np.testing.assert_allclose(run(onx, x), x @ ROW.T + ROW, rtol=1e-6)
-    nodes, inits, output = text_of(onx)
+    nodes, inits, output = describe(onx)
     assert nodes == [
         "MatMul(X, init1_s3x1_) -> _onx_matmul0",
         "Add(_onx_matmul0, init1_s1x3_) -> Y",
@@ -62,8 +61,8 @@ def test_first_example():
 
 
 def test_first_example_views():
-    gr, mm, bias = start("n")
-    finish(gr, gr.make_node("Add", [mm, bias], ["Y"], name="n"))
+    gr, mm, bias = start_graph("n")
+    finish_graph(gr, gr.make_node("Add", [mm, bias], ["Y"], name="n"))
     assert gr._known_shapes == {
         "X": ("a", "b"),
         "init1_s3x1_": (3, 1),
@@ -78,20 +77,20 @@ def test_first_example_views():
     assert gr._known_ranks == {}
 
 
-def lines_of(error):
-    """Lines of a message, without the letters that tell builders apart."""
-    return [line.replace(error_tag(error), "XYZ") for line in str(error).split("\n")]
+def split_message(error):
+    """Return the lines of a message, with the tag of the builder replaced."""
+    return [line.replace(find_builder_tag(error), "XYZ") for line in str(error).split("\n")]
 
 
-def error_tag(error):
+def find_builder_tag(error):
     return str(error).split("[GraphBuilder-", 1)[1][:3]
 
 
 def test_missing_input_names_the_node_and_shows_the_graph():
-    gr, mm, _ = start()
+    gr, mm, _ = start_graph()
     with pytest.raises(BuilderError) as caught:
         gr.make_node("Add", [mm, "bias"], ["Y"], name="N2")
-    lines = lines_of(caught.value)
+    lines = split_message(caught.value)
     assert lines[0] == (
         "Input 'bias' does not exist for operator 'Add', inputs=['_onx_matmul0', 'bias'], "
         "outputs=['Y'], name='N2' (XYZ)"
@@ -113,7 +112,7 @@ def test_missing_input_names_the_node_and_shows_the_graph():
 
 
 def test_missing_input_after_set_type():
-    gr, mm, _ = start()
+    gr, mm, _ = start_graph()
     gr.set_type(mm, TensorProto.FLOAT)
     with pytest.raises(BuilderError, match=r"Input 'bias' does not exist for operator 'Add'"):
         gr.make_node("Add", [mm, "bias"], ["Y"], name="N2")
@@ -137,16 +136,16 @@ def test_simplified_api():
     gr.make_tensor_input("X", TensorProto.FLOAT, ("a", "b"), is_dimension=False)
     mm = gr.op.MatMul("X", ROW.T)
     out = gr.op.Add(mm, ROW[0], outputs=["Y"])
-    onx = finish(gr, out)
+    onx = finish_graph(gr, out)
     x = np.random.rand(5, 3).astype(np.float32)
     np.testing.assert_allclose(run(onx, x), x @ ROW.T + ROW, rtol=1e-6)
-    nodes, inits, _ = text_of(onx)
+    nodes, inits, _ = describe(onx)
     assert nodes == ["MatMul(X, init1_s3x1_) -> _onx_matmul0", "Add(_onx_matmul0, init1_s3_) -> Y"]
     assert inits == [("init1_s3x1_", (3, 1)), ("init1_s3_", (3,))]
 
 
 def test_a_converting_function_of_the_page():
-    """Gemm with given outputs and a name, as aten_addmm of the page writes it."""
+    """Gemm takes output names and a name, as aten_addmm on the page passes them."""
     gr = GraphBuilder(18)
     for name, shape in (("a", (3,)), ("b", ("n", 4)), ("c", (4, 3))):
         gr.make_tensor_input(name, TensorProto.FLOAT, shape)
@@ -171,7 +170,7 @@ def test_copy_of_the_page_is_removed_or_cast():
 
 
 def test_the_public_views_follow_the_api_of_the_page():
-    gr, mm, _ = start()
+    gr, mm, _ = start_graph()
     assert gr.get_opset("") == 18
     assert gr.has_type(mm) and gr.get_type(mm) == TensorProto.FLOAT
     assert gr.has_shape(mm) and gr.get_shape(mm)[1] == 1

@@ -1,4 +1,4 @@
-"""What users see of GraphBuilder: its help, its repr, and dimensions that equal their names."""
+"""The public interface of GraphBuilder: help, repr, and dimensions that equal their names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def gr() -> GraphBuilder:
 def test_help_is_about_the_builder_and_prints_no_table_of_kernels() -> None:
     text = pydoc.plain(pydoc.render_doc(GraphBuilder))
     assert len(text) < 24_000
-    assert max(map(len, text.splitlines())) < 600, "a table would be one long line of a signature"
+    assert max(map(len, text.splitlines())) < 600, "a signature contains a table"
     assert "kernel_table: casts.KernelTable | None = None" in text.replace("'", "")
     for name in ("uses", "replace_uses", "erase", "insert_before", "rename"):
         assert f" {name}(" in text
@@ -92,9 +92,9 @@ def test_dimensions_equal_one_another_as_polynomials_only() -> None:
 
 def test_the_algebra_takes_a_dimension_for_no_text() -> None:
     a, b = dims.make_symbol("a"), dims.make_symbol("b")
-    for known in (a + b, a * b, a // b, a % b, b // a, b % a):  # in the caches
-        assert known != a
-    for refused in (
+    for result in (a + b, a * b, a // b, a % b, b // a, b % a):  # fill the caches
+        assert result != a
+    for operation in (
         lambda: a + "b",
         lambda: a * "b",
         lambda: a // "b",
@@ -104,7 +104,7 @@ def test_the_algebra_takes_a_dimension_for_no_text() -> None:
         lambda: a - "b",
     ):
         with pytest.raises(TypeError):
-            refused()
+            operation()
     assert dims.floor_div(7, 2) == 3 and dims.floor_mod(7, 4) == 3
 
 
@@ -114,11 +114,11 @@ def test_a_result_that_has_the_name_of_a_dimension_is_another_thing() -> None:
     graph.make_tensor_input("n", TensorProto.INT64, (1,))
     graph.make_tensor_output(graph.make_node("Relu", ["x"]))
     size = graph.get_shape("x")[0]
-    of_dimension = graph.make_shape_from_results((size, 3))
-    of_result = graph.make_shape_from_results(("n", 3))
-    assert of_dimension != of_result
-    assert graph.make_shape_from_results(("n", 3)) == of_result
-    assert graph.value_shape(of_dimension) == ("n", 3)
-    assert graph.value_shape(of_result) is None
+    from_dimension = graph.make_shape_from_results((size, 3))
+    from_result = graph.make_shape_from_results(("n", 3))
+    assert from_dimension != from_result
+    assert graph.make_shape_from_results(("n", 3)) == from_result
+    assert graph.value_shape(from_dimension) == ("n", 3)
+    assert graph.value_shape(from_result) is None
     with pytest.raises(BuilderError, match="neither a result nor"):
         graph.make_shape_from_results(("zz", 3))

@@ -1,5 +1,4 @@
-"""The same as checks_of_torch of what torch.compile is made of: symbolic sizes, AOTAutograd,
-dynamo, guards, and torch's logging."""
+"""Checks of the private interfaces behind torch.compile, and of torch's logging."""
 
 from __future__ import annotations
 
@@ -22,13 +21,13 @@ from .registry_of_torch import Model, expect, expects, subclass_of, symbolic
 
 expect(
     "ShapeEnv",
-    "a size's environment is of it",
+    "is the class of the environment of a symbolic size",
     lambda: isinstance(symbolic()[1].node.shape_env, compat.ShapeEnv),
 )
-expect("symbol_of", "the symbol of a size", lambda: compat.symbol_of(symbolic()[1]).is_Symbol)
+expect("symbol_of", "is the symbol of a size", lambda: compat.symbol_of(symbolic()[1]).is_Symbol)
 
 
-@expects("marked_symbols", "the symbols of dimensions that the user marked as dynamic")
+@expects("marked_symbols", "returns the symbols of dimensions that the user marked as dynamic")
 def _marked_symbols() -> bool:
     free = []
 
@@ -44,31 +43,31 @@ def _marked_symbols() -> bool:
     return len(free) == 1
 
 
-@expects("exporting_state", "a context in which torch.compiler says that it exports")
+@expects("exporting_state", "is a context in which torch.compiler.is_compiling() is true")
 def _exporting_state() -> bool:
     with compat.exporting_state():
         inside = torch.compiler.is_compiling()
     return inside and not torch.compiler.is_compiling()
 
 
-@expects("is_alias_of", "true of a view and what it views, without memory, too")
+@expects("is_alias_of", "is true for a view and its base, also for fake tensors")
 def _is_alias_of() -> bool:
     with compat.FakeTensorMode():
         x = torch.ones(2)
         return compat.is_alias_of(x.view(1, 2), x) and not compat.is_alias_of(x + 0, x)
 
 
-@expects("DimDynamic", "DUCK and STATIC, which a context of sizes takes")
+@expects("DimDynamic", "has DUCK and STATIC, which a symbolic context takes")
 def _dim_dynamic() -> bool:
-    return isinstance(_traced(2, 3).shape[1], int)
+    return isinstance(_make_fake_tensor(2, 3).shape[1], int)
 
 
-@expects("StatelessSymbolicContext", "makes a size free that DUCK stands for")
-def _context() -> bool:
-    return isinstance(_traced(2, 3).shape[0], torch.SymInt)
+@expects("StatelessSymbolicContext", "makes a DUCK dimension symbolic")
+def _symbolic_context() -> bool:
+    return isinstance(_make_fake_tensor(2, 3).shape[0], torch.SymInt)
 
 
-@expects("GuardOnDataDependentSymNode", "what a size raises that nothing is known of")
+@expects("GuardOnDataDependentSymNode", "is raised by a condition on an unbacked size")
 def _data_dependent_size() -> bool:
     size = compat.ShapeEnv().create_unbacked_symint()
     try:
@@ -78,7 +77,7 @@ def _data_dependent_size() -> bool:
     return False
 
 
-def _traced(*shape: int) -> torch.Tensor:
+def _make_fake_tensor(*shape: int) -> torch.Tensor:
     mode = compat.FakeTensorMode(shape_env=compat.ShapeEnv())
     sizes = [compat.DimDynamic.DUCK, *[compat.DimDynamic.STATIC] * (len(shape) - 1)]
     context = compat.StatelessSymbolicContext(dynamic_sizes=sizes)
@@ -87,33 +86,33 @@ def _traced(*shape: int) -> torch.Tensor:
 
 expect(
     "SYMPY_INTERP",
-    "what the code of guards reads, by name",
+    "has the functions that the code of guards uses, by name",
     lambda: {"IsNonOverlappingAndDenseIndicator", "math"} <= set(compat.SYMPY_INTERP),
 )
 
 
-@expects("fx_config", "has backed_size_oblivious, and patch() for a block")
+@expects("fx_config", "has backed_size_oblivious, and patch() as a context manager")
 def _fx_config() -> bool:
-    before = compat.fx_config.backed_size_oblivious
+    initial = compat.fx_config.backed_size_oblivious
     with compat.fx_config.patch(backed_size_oblivious=True):
         inside = compat.fx_config.backed_size_oblivious
-    return inside is True and compat.fx_config.backed_size_oblivious == before
+    return inside is True and compat.fx_config.backed_size_oblivious == initial
 
 
-@expects("mark_dynamic", "(tensor, axis): one graph for the sizes of an axis that are above 1")
+@expects("mark_dynamic", "(tensor, axis): one graph serves all sizes of an axis above 1")
 def _mark_dynamic() -> bool:
-    made: list[torch.fx.GraphModule] = []
+    graphs: list[torch.fx.GraphModule] = []
 
-    def kept(graph: torch.fx.GraphModule, example: Any) -> Any:
-        made.append(graph)
+    def backend(graph: torch.fx.GraphModule, example: Any) -> Any:
+        graphs.append(graph)
         return graph
 
     first = torch.ones(3)
     compat.mark_dynamic(first, 0)
-    double = torch.compile(lambda x: x + x, backend=kept)
+    double = torch.compile(lambda x: x + x, backend=backend)
     double(first)
     double(torch.ones(5))
-    return len(made) == 1
+    return len(graphs) == 1
 
 
 @expects("sympy_interp", "(analysis, values, expression) evaluates an expression")
@@ -126,13 +125,13 @@ def _sympy_interp() -> bool:
 
 expect(
     "PythonReferenceAnalysis",
-    "has functions of Python by operator",
+    "has Python functions by operator",
     lambda: compat.PythonReferenceAnalysis.floordiv(7, 2) == 3,
 )
 
 
-@expects("PythonPrinter", "prints an expression, symbols by _print_Symbol")
-def _printer() -> bool:
+@expects("PythonPrinter", "prints an expression, and symbols with _print_Symbol")
+def _python_printer() -> bool:
     import sympy
 
     class Printer(compat.PythonPrinter):
@@ -142,41 +141,41 @@ def _printer() -> bool:
     return Printer().doprint(sympy.Symbol("n") + 1) in ("size + 1", "1 + size")
 
 
-@expects("ValueRanges", "made of two bounds, lower and upper")
-def _ranges() -> bool:
-    found = compat.ValueRanges(2, compat.int_oo)
-    return found.lower == 2 and found.upper == compat.int_oo
+@expects("ValueRanges", "is constructed from two bounds, lower and upper")
+def _value_ranges() -> bool:
+    ranges = compat.ValueRanges(2, compat.int_oo)
+    return ranges.lower == 2 and ranges.upper == compat.int_oo
 
 
-@expects("bound_sympy", "(expression, ranges by symbol) is a range")
-def _bound() -> bool:
+@expects("bound_sympy", "(expression, ranges by symbol) returns a range")
+def _bound_sympy() -> bool:
     import sympy
 
     n = sympy.Symbol("n", integer=True)
-    found = compat.bound_sympy(n + 1, {n: compat.ValueRanges(2, 4)})
-    return (found.lower, found.upper) == (3, 5)
+    ranges = compat.bound_sympy(n + 1, {n: compat.ValueRanges(2, 4)})
+    return (ranges.lower, ranges.upper) == (3, 5)
 
 
-expect("int_oo", "larger than ints", lambda: compat.int_oo > 10**9)
+expect("int_oo", "is larger than every int", lambda: compat.int_oo > 10**9)
 
 
 # torch.compile
-@expects("TracingContext", "try_get() is None outside a compilation; the fields of one")
+@expects("TracingContext", "try_get() is None outside a compilation, and instances have fields")
 def _tracing_context() -> bool:
     from torch._guards import TracingContext
 
-    found = TracingContext(None)
+    context = TracingContext(None)
     return compat.TracingContext.try_get() is None and all(
-        hasattr(found, name) for name in ("fw_metadata", "output_strides", "fakify_first_call")
+        hasattr(context, name) for name in ("fw_metadata", "output_strides", "fakify_first_call")
     )
 
 
-@expects("aot_autograd", "gives graphs of ATen to fw_compiler, with a partition_fn")
+@expects("aot_autograd", "passes ATen graphs to fw_compiler, and takes a partition_fn")
 def _aot_autograd() -> bool:
-    seen = []
+    targets = []
 
     def compiler(graph: Any, inputs: Any) -> Any:
-        seen.extend(node.target for node in graph.graph.nodes if node.op == "call_function")
+        targets.extend(node.target for node in graph.graph.nodes if node.op == "call_function")
         return make_boxed_func(graph.forward)
 
     backend = compat.aot_autograd(
@@ -186,12 +185,12 @@ def _aot_autograd() -> bool:
         torch.ones(2, requires_grad=True)
     ).backward()
     torch.compiler.reset()
-    return torch.ops.aten.mul.Tensor in seen
+    return torch.ops.aten.mul.Tensor in targets
 
 
 expect(
     "min_cut_partition",
-    "(joint graph, inputs, num_fwd_outputs=...) is two graphs",
+    "(joint graph, inputs, num_fwd_outputs=...) returns two graphs",
     lambda: _has_parameters(compat.min_cut_partition, "num_fwd_outputs"),
 )
 
@@ -202,21 +201,21 @@ def _has_parameters(function: Any, *names: str) -> bool:
     return set(names) <= set(inspect.signature(function).parameters)
 
 
-@expects("graph_break_reasons", "a list that grows by reason, user_stack and graph_break")
+@expects("graph_break_reasons", "is a list of records with reason, user_stack and graph_break")
 def _graph_break_reasons() -> bool:
     def function(x: Any) -> Any:
         torch._dynamo.graph_break()
         return x + 1
 
-    before = list(compat.graph_break_reasons)
+    previous = list(compat.graph_break_reasons)
     torch.compile(function, backend="eager")(torch.ones(1))
-    (found,) = [each for each in compat.graph_break_reasons if each not in before]
+    (record,) = [item for item in compat.graph_break_reasons if item not in previous]
     torch.compiler.reset()
-    named = found.reason.startswith("Call to") and found.user_stack[-1].name == "function"
-    return found.graph_break is True and named
+    is_complete = record.reason.startswith("Call to") and record.user_stack[-1].name == "function"
+    return record.graph_break is True and is_complete
 
 
-@expects("dynamo_profile", "get_code_state() is one dict, which fills as frames are compiled")
+@expects("dynamo_profile", "get_code_state() returns one dict that fills as frames compile")
 def _dynamo_profile() -> bool:
     torch.compiler.reset()
     state = compat.dynamo_profile.get_code_state()
@@ -226,16 +225,16 @@ def _dynamo_profile() -> bool:
     return filled
 
 
-@expects("compiler_bisector", "has a table of backends, and asks what is off")
+@expects("compiler_bisector", "has a table of backends, and asks which subsystem is disabled")
 def _compiler_bisector() -> bool:
     module = compat.compiler_bisector
     bisector = module.CompilerBisector
-    answers = bisector.bisection_enabled is False and bisector.get_backend() is None
-    off = bisector.disable_subsystem("ortable", "rewrites", lambda: "never asked")
+    is_idle = bisector.bisection_enabled is False and bisector.get_backend() is None
+    disabled = bisector.disable_subsystem("ortable", "rewrites", lambda: "never asked")
     subsystem = module.BisectSubsystem("rewrites")
     return (
-        answers
-        and off is False
+        is_idle
+        and disabled is False
         and bisector.get_subsystem() is None
         and subsystem.name == "rewrites"
         and isinstance(module.BACKENDS["inductor"], list)
@@ -250,29 +249,29 @@ expect(
 )
 
 
-@expects("compile_lock", "is held while dynamo compiles, and a thread may take it twice")
+@expects("compile_lock", "is held while dynamo compiles, and is reentrant")
 def _compile_lock() -> bool:
-    held = []
+    busy = []
 
     def backend(graph_module: Any, example_inputs: Any) -> Any:
-        thread = Thread(target=lambda: held.append(not compat.compile_lock.acquire(blocking=False)))
+        thread = Thread(target=lambda: busy.append(not compat.compile_lock.acquire(blocking=False)))
         thread.start()
         thread.join()
         with compat.compile_lock:
             return graph_module.forward
 
     torch.compile(lambda x: x + 1, backend=backend)(torch.ones(2))
-    return held == [True]
+    return busy == [True]
 
 
-@expects("dynamo_config", "has TORCH_CACHING_PRECOMPILE, what leaves out guards, and patch()")
+@expects("dynamo_config", "has TORCH_CACHING_PRECOMPILE, settings that omit guards, and patch()")
 def _dynamo_config() -> bool:
     with compat.dynamo_config.patch(install_free_tensors=True, skip_nnmodule_hook_guards=False):
         free = compat.dynamo_config.install_free_tensors
         return bool(free) and compat.dynamo_config.caching_precompile is False
 
 
-@expects("functorch_config", "has the two settings of torch's cache, and patch() for a block")
+@expects("functorch_config", "has the two settings of torch's cache, and patch()")
 def _functorch_config() -> bool:
     with compat.functorch_config.patch(
         {"bundled_autograd_cache": True, "force_non_lazy_backward_lowering": True}
@@ -288,12 +287,12 @@ expect(
 expect("FXGraphCacheMiss", "an exception", lambda: issubclass(compat.FXGraphCacheMiss, Exception))
 expect(
     "SerializableAOTDispatchCompiler",
-    "made of a class of results and a compiler",
+    "is constructed from a class of results and a compiler",
     lambda: compat.SerializableAOTDispatchCompiler(compat.OutputCode, lambda gm, inputs: gm),
 )
 expect(
     "SerializableCallable",
-    "has the methods that aot_compile saves and loads with",
+    "has the methods with which aot_compile saves and loads",
     subclass_of(
         "SerializableCallable",
         ("serialize_compile_artifacts", "deserialize_compile_artifacts", "__call__"),
@@ -306,23 +305,23 @@ expect(
 )
 
 
-@expects("PrecompileContext", "record_artifact() keeps an artifact under its key")
+@expects("PrecompileContext", "record_artifact() stores an artifact under its key")
 def _precompile_context() -> bool:
     context = compat.PrecompileContext
     artifact = compat.BackendCacheArtifact("ortable test", b"content")
     context.record_artifact(artifact)
-    found = context.serialize_artifact_by_key("ortable test")
+    stored = context.serialize_artifact_by_key("ortable test")
     compat.remove_from_dynamo_package("ortable test")
-    gone = context.serialize_artifact_by_key("ortable test") is None
-    return gone and bool(found.content == artifact.content)
+    is_removed = context.serialize_artifact_by_key("ortable test") is None
+    return is_removed and bool(stored.content == artifact.content)
 
 
-expect("remove_from_dynamo_package", "as PrecompileContext", _precompile_context)
+expect("remove_from_dynamo_package", "removes a recorded artifact", _precompile_context)
 
 
 expect(
     "BackendCacheArtifact",
-    "made of a key and a content; subclasses have after_deserialization",
+    "is constructed from a key and a content; subclasses have after_deserialization",
     lambda: (
         compat.BackendCacheArtifact("key", b"content").content == b"content"
         and hasattr(compat.BackendCacheArtifact, "after_deserialization")
@@ -330,53 +329,53 @@ expect(
 )
 
 
-@expects("precompile_mode", "None in a plain compilation, the name of what keeps it in others")
-def _precompiles() -> bool:
-    seen = []
+@expects("precompile_mode", "is None in a plain compilation, otherwise the name of the mode")
+def _precompile_mode() -> bool:
+    modes = []
 
     def backend(graph: Any, inputs: Any) -> Any:
-        seen.append(compat.precompile_mode())
+        modes.append(compat.precompile_mode())
         raise RuntimeError
 
-    fast = torch.compile(lambda x: x + 1, backend=backend, fullgraph=True)
+    compiled = torch.compile(lambda x: x + 1, backend=backend, fullgraph=True)
     patch = torch._dynamo.config.patch
-    for call in (fast, lambda x: fast.aot_compile(((x,), {}))):
+    for call in (compiled, lambda x: compiled.aot_compile(((x,), {}))):
         with contextlib.suppress(Exception):
             call(torch.ones(1))
     with contextlib.suppress(Exception), patch(caching_precompile=True):
-        fast(torch.ones(2))
-    # caches of torch that others asked for, and no files of one function
+        compiled(torch.ones(2))
+    # the user's own setting of torch's cache, which saves no single function
     with contextlib.suppress(Exception), torch._functorch.config.patch(bundled_autograd_cache=True):
-        fast(torch.ones(3))
+        compiled(torch.ones(3))
     torch.compiler.reset()
-    return seen == [None, "aot_compile", "caching_precompile", None]
+    return modes == [None, "aot_compile", "caching_precompile", None]
 
 
-@expects("package_name", "a text, where dynamo keeps packages")
+@expects("package_name", "is a text where dynamo stores packages")
 def _package_name() -> bool:
-    seen = []
+    names = []
 
     def backend(graph: Any, inputs: Any) -> Any:
-        seen.append(compat.package_name(graph))
+        names.append(compat.package_name(graph))
         raise RuntimeError
 
     with contextlib.suppress(Exception), torch._dynamo.config.patch(caching_precompile=True):
         torch.compile(lambda x: x + 1, backend=backend)(torch.ones(2))
     torch.compiler.reset()
-    return len(seen) == 1 and bool(seen[0]) and compat.package_name(torch.nn.Module()) is None
+    return len(names) == 1 and bool(names[0]) and compat.package_name(torch.nn.Module()) is None
 
 
-@expects("find_installing_backend", "names the backend for which a package is read")
+@expects("find_installing_backend", "returns the backend for which a package is loaded")
 def _backend_of_install() -> bool:
     from torch._dynamo.package import DynamoCache
 
-    seen = []
+    backends = []
 
     def backend(graph: Any, inputs: Any) -> Any:
         return graph.forward
 
     def load(function: Any) -> None:
-        seen.append(compat.find_installing_backend())
+        backends.append(compat.find_installing_backend())
 
     original, DynamoCache.load = DynamoCache.load, load
     try:
@@ -385,7 +384,9 @@ def _backend_of_install() -> bool:
     finally:
         DynamoCache.load = original
     torch.compiler.reset()
-    return seen == [(backend, {"options": {"a": 1}})] and compat.find_installing_backend() is None
+    return (
+        backends == [(backend, {"options": {"a": 1}})] and compat.find_installing_backend() is None
+    )
 
 
 expect(
@@ -398,7 +399,7 @@ expect(
 )
 
 
-@expects("record_cache_artifact", "its bytes come back in the folder of their name")
+@expects("record_cache_artifact", "stores bytes that loading puts in the folder of their name")
 def _record_cache_artifact() -> bool:
     import os
     import tempfile
@@ -417,20 +418,20 @@ def _record_cache_artifact() -> bool:
         return path.read_bytes() == b"content" and str(path).startswith(folder)
 
 
-expect("loaded_cache_artifacts", "as record_cache_artifact", _record_cache_artifact)
+expect("loaded_cache_artifacts", "is the folder of loaded artifacts", _record_cache_artifact)
 expect(
     "CacheArtifactManager",
-    "record_artifact(kind, key, bytes), and a block with none yet",
+    "has record_artifact(kind, key, bytes), and a context with no artifacts",
     lambda: _has_parameters(compat.CacheArtifactManager.record_artifact, "key", "content"),
 )
 expect(
     "AOTAutogradCache",
-    "knows the folder of a key",
+    "returns the folder of a key",
     lambda: callable(compat.AOTAutogradCache._get_tmp_dir_for_key),
 )
 expect(
     "AOTAutogradCacheArtifact",
-    "names its kind",
+    "has a type() that names its kind",
     lambda: compat.AOTAutogradCacheArtifact.type() == "aot_autograd",
 )
 expect(
@@ -442,31 +443,31 @@ expect(
 )
 
 
-@expects("CompileContext", "current_compile_id() is None outside; inside it counts the frame")
+@expects("CompileContext", "current_compile_id() is None outside, and counts frames inside")
 def _compile_context() -> bool:
-    seen = []
+    ids = []
 
     def backend(graph: Any, inputs: Any) -> Any:
-        seen.append(compat.CompileContext.current_compile_id().frame_compile_id)
+        ids.append(compat.CompileContext.current_compile_id().frame_compile_id)
         return graph.forward
 
     torch.compile(lambda x: x + 1, backend=backend)(torch.ones(1))
     torch.compiler.reset()
-    return compat.CompileContext.current_compile_id() is None and seen == [0]
+    return compat.CompileContext.current_compile_id() is None and ids == [0]
 
 
-@expects("dynamo_timed", "a block")
+@expects("dynamo_timed", "is a context manager")
 def _dynamo_timed() -> bool:
     with compat.dynamo_timed("ortable_check"):
         return True
 
 
 expect(
-    "dynamo_wrappers", "a file of wrappers", lambda: compat.dynamo_wrappers.__file__.endswith(".py")
+    "dynamo_wrappers", "has a source file", lambda: compat.dynamo_wrappers.__file__.endswith(".py")
 )
 expect(
     "trace_structured",
-    "(name, metadata_fn, payload_fn=..., expect_trace_id=...)",
+    "takes (name, metadata_fn, payload_fn=..., expect_trace_id=...)",
     lambda: _has_parameters(
         compat.trace_structured, "name", "metadata_fn", "payload_fn", "expect_trace_id"
     ),
@@ -474,37 +475,34 @@ expect(
 
 
 @functools.cache
-def _seen_while_compiling() -> list[Any]:
-    seen: list[Any] = []
+def _compile_once() -> list[Any]:
+    results: list[Any] = []
 
     def backend(graph: Any, inputs: Any) -> Any:
-        seen.extend([logging_compat.compiled_code(), logging_compat.frame_compilation()])
+        results.extend([logging_compat.compiled_code(), logging_compat.frame_compilation()])
         return graph.forward
 
     torch.compile(Model(), backend=backend)(torch.ones(1))
     torch.compiler.reset()
-    return seen
+    return results
 
 
-def _writes_nothing() -> bool:
+def _trace_nothing() -> bool:
     logging_compat.trace_artifact("ortable_check", "string", lambda: "nothing")
     return True
 
 
-def _timed() -> bool:
+def _record_event() -> bool:
     with logging_compat.timeline_event("ortable_check"):
         return True
 
 
 CHECKS_OF_LOGGING: dict[str, tuple[str, Callable[[], Any]]] = {
     "compiled_code": (
-        "the code of the frame that is compiled; None outside",
-        lambda: (
-            _seen_while_compiling()[0].co_name == "forward"
-            and logging_compat.compiled_code() is None
-        ),
+        "returns the code of the compiled frame, and None outside",
+        lambda: _compile_once()[0].co_name == "forward" and logging_compat.compiled_code() is None,
     ),
-    "frame_compilation": ("0 the first time", lambda: _seen_while_compiling()[1] == 0),
-    "timeline_event": ("a block", _timed),
-    "trace_artifact": ("nothing without TORCH_TRACE", _writes_nothing),
+    "frame_compilation": ("returns 0 for the first compilation", lambda: _compile_once()[1] == 0),
+    "timeline_event": ("is a context manager", _record_event),
+    "trace_artifact": ("writes nothing without TORCH_TRACE", _trace_nothing),
 }

@@ -1,6 +1,4 @@
-"""What ortable expects of each private interface of torch: one check a name or function of
-ortable.compat.torch, run with the installed version. In words of one sentence, so that a failure
-names the break."""
+"""Checks of the private interfaces of torch, one for each name of ortable.compat.torch."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ __all__ = ["CHECKS"]
 # Operators
 expect(
     "OpOverload",
-    "operators of torch.ops are of it, with name() and a schema of named arguments",
+    "is the class of overloads, with name() and a schema of named arguments",
     lambda: (
         isinstance(ADD, compat.OpOverload)
         and ADD.name() == "aten::add.Tensor"
@@ -30,12 +28,12 @@ expect(
 )
 expect(
     "OpOverloadPacket",
-    "operators of torch.ops without an overload are of it",
+    "is the class of operators without an overload",
     lambda: isinstance(torch.ops.aten.add, compat.OpOverloadPacket),
 )
 expect(
     "HigherOrderOperator",
-    "torch.ops.higher_order.cond is of it, with name()",
+    "is the class of torch.ops.higher_order.cond, with name()",
     lambda: (
         isinstance(torch.ops.higher_order.cond, compat.HigherOrderOperator)
         and torch.ops.higher_order.cond.name() == "cond"
@@ -43,7 +41,7 @@ expect(
 )
 expect(
     "OperatorBase",
-    "the base of overloads and higher-order operators",
+    "is the base of overloads and higher-order operators",
     lambda: (
         issubclass(compat.OpOverload, compat.OperatorBase)
         and issubclass(compat.HigherOrderOperator, compat.OperatorBase)
@@ -51,12 +49,12 @@ expect(
 )
 expect(
     "higher_order_operators",
-    "higher-order operators by name",
+    "has higher-order operators by name",
     lambda: "cond" in compat.higher_order_operators,
 )
 expect(
     "DispatchKey",
-    "keys of py_kernels, CompositeImplicitAutograd and Autograd among them",
+    "has CompositeImplicitAutograd and Autograd, and keys py_kernels",
     lambda: (
         compat.DispatchKey.CompositeImplicitAutograd != compat.DispatchKey.Autograd
         and isinstance(torch.ops.aten.lstm.input.py_kernels, dict)
@@ -64,17 +62,17 @@ expect(
 )
 expect(
     "TensorBase",
-    "the class in which torch.Tensor.relu is a method",
+    "is the class that defines torch.Tensor.relu",
     lambda: torch.Tensor.relu.__objclass__ is compat.TensorBase,
 )
 expect(
     "all_operator_names",
-    "full names of all operators, overload included",
+    "returns the full names of all operators, overload included",
     lambda: {"aten::add.Tensor", "aten::_foreach_add.List"} <= set(compat.all_operator_names()),
 )
 expect(
     "schemas_of_packet",
-    "the schemas of a name, each with its overload_name; none for an unknown name",
+    "returns the schemas of a name, each with its overload_name, or none",
     lambda: (
         {s.overload_name for s in compat.schemas_of_packet("aten::add")} >= {"Tensor", "Scalar"}
         and not compat.schemas_of_packet("aten::no_such")
@@ -82,7 +80,7 @@ expect(
 )
 expect(
     "resolve_packet",
-    "the overload that arguments call",
+    "returns the overload that the arguments select",
     lambda: (
         compat.resolve_packet("aten::add", torch.ones(1), 2.0) in ("Scalar", "Tensor")
         and compat.resolve_packet("aten::sum", torch.ones(1), [0]) == "dim_IntList"
@@ -90,17 +88,17 @@ expect(
 )
 expect(
     "find_builtin",
-    "the name of the operator that a function of torch is",
+    "returns the name of the operator behind a function of torch",
     lambda: compat.find_builtin(torch.relu) == "aten::relu",
 )
 expect(
     "decomposition_table",
-    "functions by overload",
+    "has functions by overload",
     lambda: callable(compat.decomposition_table[torch.ops.aten.addcmul.default]),
 )
 expect(
     "get_decompositions",
-    "a table of the functions for some operators",
+    "returns a table of functions for some operators",
     lambda: (
         torch.ops.aten.addcmul.default
         in compat.get_decompositions([torch.ops.aten.addcmul.default])
@@ -108,19 +106,19 @@ expect(
 )
 expect(
     "core_aten_decompositions",
-    "a table of functions by overload",
+    "returns a table of functions by overload",
     lambda: any(isinstance(key, compat.OpOverload) for key in compat.core_aten_decompositions()),
 )
 
 
 expect(
     "upsampled_sizes",
-    "the sizes of a result by (sizes, None, factors)",
+    "returns the sizes of a result for (sizes, None, factors)",
     lambda: list(compat.upsampled_sizes((2, 3, 4, 5), None, [2.0, 1.5])) == [8, 7],
 )
 
 
-@expects("math_attention", "results and log-sum-exp of (q, k, v, score, block mask, scale, ...)")
+@expects("math_attention", "takes (q, k, v, score, block mask, scale, options)")
 def _math_attention() -> bool:
     import inspect
 
@@ -130,7 +128,7 @@ def _math_attention() -> bool:
     ]  # fmt: skip
 
 
-expect("check", "raises RuntimeError where a condition does not hold", lambda: _raises_check())
+expect("check", "raises RuntimeError where a condition is false", lambda: _raises_check())
 
 
 def _raises_check() -> bool:
@@ -143,12 +141,12 @@ def _raises_check() -> bool:
 
 expect(
     "qualified_op_name",
-    "the name of a packet",
+    "returns the name of a packet",
     lambda: compat.qualified_op_name(torch.ops.aten.add) == "aten::add",
 )
 expect(
     "overload_name",
-    "the overload of an operator",
+    "returns the overload of an operator",
     lambda: (
         compat.overload_name(ADD) == "Tensor"
         and compat.overload_name(torch.ops.aten.relu.default) == "default"
@@ -156,12 +154,12 @@ expect(
 )
 expect(
     "can_decompose",
-    "true for a composite operator, false for add",
+    "is true for a composite operator and false for add",
     lambda: compat.can_decompose(torch.ops.aten.pad.default) and not compat.can_decompose(ADD),
 )
 expect(
     "is_composite",
-    "true for linear, false for add",
+    "is true for linear and false for add",
     lambda: compat.is_composite(torch.ops.aten.linear.default) and not compat.is_composite(ADD),
 )
 
@@ -169,11 +167,11 @@ expect(
 @expects("composite_kernel", "computes a composite operator of two arguments")
 def _composite_kernel() -> bool:
     x = torch.ones(2, 2)
-    found = compat.composite_kernel(torch.ops.aten.linear.default)(x, x)
-    return bool(found.equal(torch.full((2, 2), 2.0)))
+    result = compat.composite_kernel(torch.ops.aten.linear.default)(x, x)
+    return bool(result.equal(torch.full((2, 2), 2.0)))
 
 
-@expects("clear_dispatch_cache", "an operator looks for its kernels again")
+@expects("clear_dispatch_cache", "makes an operator look up its kernels again")
 def _forget_dispatch() -> bool:
     op = torch.ops.aten.relu.default
     compat.clear_dispatch_cache(op)
@@ -186,26 +184,28 @@ def _twice(x: torch.Tensor) -> torch.Tensor:
 
 
 expect(
-    "CustomOpDef", "what custom_op makes is of it", lambda: isinstance(_twice, compat.CustomOpDef)
+    "CustomOpDef",
+    "the class of results of custom_op",
+    lambda: isinstance(_twice, compat.CustomOpDef),
 )
 expect(
     "custom_op_definitions",
-    "the definitions of custom_op by name",
+    "has the definitions of custom_op by name",
     lambda: compat.custom_op_definitions.get("ortable_compat::twice") is _twice,
 )
 expect(
     "is_custom",
-    "true for what custom_op made, by its name",
+    "is true for the name of an operator of custom_op",
     lambda: compat.is_custom("ortable_compat::twice") and not compat.is_custom("aten::add"),
 )
 expect(
     "custom_op_overload",
-    "the overload of what custom_op made",
+    "returns the overload of a definition of custom_op",
     lambda: compat.custom_op_overload(_twice) is torch.ops.ortable_compat.twice.default,
 )
 expect(
     "custom_op_kernel",
-    "the function that custom_op decorates, None for another name",
+    "returns the function that custom_op decorates, or None for another name",
     lambda: (
         compat.custom_op_kernel("ortable_compat::twice")(torch.ones(1)).item() == 2
         and compat.custom_op_kernel("aten::add") is None
@@ -214,7 +214,7 @@ expect(
 
 
 # Memory
-@expects("to_dlpack", "a capsule of bools, floats and pairs over the memory")
+@expects("to_dlpack", "returns a capsule that shares memory, for bools and floats")
 def _to_dlpack() -> bool:
     return all(
         compat.from_dlpack(compat.to_dlpack(tensor)).data_ptr() == tensor.data_ptr()
@@ -222,20 +222,20 @@ def _to_dlpack() -> bool:
     )
 
 
-@expects("from_dlpack", "a tensor over the memory of a capsule, as strides say")
+@expects("from_dlpack", "returns a tensor over the memory of a capsule, with its strides")
 def _from_dlpack() -> bool:
-    given = torch.arange(6).reshape(2, 3).t()
-    return compat.from_dlpack(compat.to_dlpack(given)).stride() == given.stride()
+    transposed = torch.arange(6).reshape(2, 3).t()
+    return compat.from_dlpack(compat.to_dlpack(transposed)).stride() == transposed.stride()
 
 
-@expects("reinterpret_tensor", "(tensor, size, stride, offset further) is a tensor, no view")
+@expects("reinterpret_tensor", "(tensor, size, stride, offset) returns a tensor that is no view")
 def _reinterpret_tensor() -> bool:
     base = torch.arange(6.0)[2:]
-    found = compat.reinterpret_tensor(base, (2, 2), (2, 1), 0)
-    return found._base is None and found.tolist() == [[2, 3], [4, 5]]
+    result = compat.reinterpret_tensor(base, (2, 2), (2, 1), 0)
+    return result._base is None and result.tolist() == [[2, 3], [4, 5]]
 
 
-@expects("storage_identity", "equal for views of one storage, also without memory")
+@expects("storage_identity", "is equal for views of one storage, also on the meta device")
 def _storage_identity() -> bool:
     x, y = torch.ones(4), torch.ones(4, device="meta")
     return (
@@ -245,14 +245,14 @@ def _storage_identity() -> bool:
     )
 
 
-@expects("statically_known_true", "what holds for every size, without fixing one that is free")
+@expects("statically_known_true", "decides what holds for every size, without adding a guard")
 def _statically_known_true() -> bool:
     size = symbolic()[1]
-    known = compat.statically_known_true
-    return known(size >= 0) and not known(size == 2) and isinstance(size, torch.SymInt)
+    is_known = compat.statically_known_true
+    return is_known(size >= 0) and not is_known(size == 2) and isinstance(size, torch.SymInt)
 
 
-@expects("base_of", "what a view is of, None for others")
+@expects("base_of", "returns the base of a view, and None for other tensors")
 def _base_of() -> bool:
     x = torch.ones(4)
     return compat.base_of(x[1:]) is x and compat.base_of(x) is None
@@ -261,23 +261,23 @@ def _base_of() -> bool:
 # Fake tensors and tracing
 expect(
     "FakeTensorMode",
-    "tensors made under it, and those it takes, are without memory",
+    "makes tensors without memory, and converts others to them",
     lambda: isinstance(compat.FakeTensorMode().from_tensor(torch.ones(2)), compat.FakeTensor),
 )
 
 
-@expects("FakeTensor", "what torch.export shows of arguments is of it")
+@expects("FakeTensor", "is the class of tensors under FakeTensorMode")
 def _fake_tensor() -> bool:
     with compat.FakeTensorMode():
         return isinstance(torch.ones(2) + 1, compat.FakeTensor)
 
 
-@expects("DynamicOutputShapeException", "what nonzero raises without memory")
+@expects("DynamicOutputShapeException", "is raised by nonzero of a fake tensor")
 def _dynamic_output() -> bool:
     return _raises(compat.DynamicOutputShapeException, lambda: torch.nonzero(torch.ones(2)))
 
 
-@expects("DataDependentOutputException", "what item() raises without memory")
+@expects("DataDependentOutputException", "is raised by item() of a fake tensor")
 def _data_dependent() -> bool:
     return _raises(compat.DataDependentOutputException, lambda: torch.ones(2)[0].item())
 
@@ -291,20 +291,20 @@ def _raises(kind: type[Exception], call: Any) -> bool:
     return False
 
 
-@expects("unset_fake_temporarily", "inside, tensors have memory")
-def _unset() -> bool:
+@expects("unset_fake_temporarily", "is a context in which tensors have memory")
+def _unset_fake_temporarily() -> bool:
     with compat.FakeTensorMode(), compat.unset_fake_temporarily():
         return not isinstance(torch.ones(2), compat.FakeTensor)
 
 
 expect(
     "fake_rules",
-    "what finds shapes of dynamic size, by operator, in front of decompositions",
+    "returns the fake implementations by operator, which precede decompositions",
     lambda: callable(compat.fake_rules()[torch.ops.aten.add.Tensor]),
 )
 
 
-@expects("make_fx", "a graph of a function, with tracing_mode and a decomposition_table")
+@expects("make_fx", "traces a function, with tracing_mode and a decomposition_table")
 def _make_fx() -> bool:
     table = {torch.ops.aten.silu.default: lambda x: x * torch.sigmoid(x)}
     silu = torch.nn.SiLU()
@@ -312,93 +312,93 @@ def _make_fx() -> bool:
     return any(node.target is torch.ops.aten.sigmoid.default for node in traced.graph.nodes)
 
 
-@expects("get_proxy_mode", "None outside make_fx, something inside")
+@expects("get_proxy_mode", "is None outside make_fx only")
 def _get_proxy_mode() -> bool:
-    seen = []
+    modes = []
 
     def fn(x: torch.Tensor) -> torch.Tensor:
-        seen.append(compat.get_proxy_mode())
+        modes.append(compat.get_proxy_mode())
         return x + 1
 
     compat.make_fx(fn)(torch.ones(1))
-    return compat.get_proxy_mode() is None and seen[-1] is not None
+    return compat.get_proxy_mode() is None and modes[-1] is not None
 
 
 expect(
     "ModuleStackTracer",
-    "call_module(module, forward, args, kwargs) is asked at each call of a module",
+    "has call_module(module, forward, args, kwargs), called at each call of a module",
     lambda: callable(compat.ModuleStackTracer.call_module),
 )
 
 
-@expects("disable_current_modes", "inside, tensors have memory and nothing is traced")
+@expects("disable_current_modes", "is a context in which tensors have memory and nothing is traced")
 def _disable_current_modes() -> bool:
     with compat.FakeTensorMode(), compat.disable_current_modes():
         return not isinstance(torch.ones(2), compat.FakeTensor)
 
 
-@expects("TorchDispatchMode", "sees the operators that are called, with their tags")
-def _dispatch_mode() -> bool:
-    seen = []
+@expects("TorchDispatchMode", "intercepts the operators that are called, with their tags")
+def _torch_dispatch_mode() -> bool:
+    flags = []
 
-    class Seeing(compat.TorchDispatchMode):
+    class RecordingMode(compat.TorchDispatchMode):
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
-            seen.append(torch.Tag.nondeterministic_seeded in func.tags)
+            flags.append(torch.Tag.nondeterministic_seeded in func.tags)
             return func(*args, **(kwargs or {}))
 
-    with Seeing():
+    with RecordingMode():
         torch.rand(1)
-    return any(seen)
+    return any(flags)
 
 
-@expects("disable_torch_function", "inside, modes of torch functions are not asked")
+@expects("disable_torch_function", "is a context that bypasses torch function modes")
 def _disable_torch_function() -> bool:
-    class Refusing(torch.overrides.TorchFunctionMode):
+    class RefusingMode(torch.overrides.TorchFunctionMode):
         def __torch_function__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             raise AssertionError
 
-    with Refusing(), compat.disable_torch_function():
+    with RefusingMode(), compat.disable_torch_function():
         return torch.ones(2).tolist() == [1.0, 1.0]
 
 
 expect(
     "is_functional_tensor",
-    "false for tensors with values",
+    "is false for ordinary tensors",
     lambda: not compat.is_functional_tensor(torch.ones(1)),
 )
 expect(
     "is_traceable_wrapper_subclass",
-    "false for tensors and parameters",
+    "is false for tensors and parameters",
     lambda: not compat.is_traceable_wrapper_subclass(torch.nn.Parameter(torch.ones(1))),
 )
 
 
-@expects("BoxedCodeGen", "a graph with it takes one list of arguments, and empties it")
-def _boxed() -> bool:
+@expects("BoxedCodeGen", "makes a graph that takes one list of arguments and empties the list")
+def _boxed_codegen() -> bool:
     traced = torch.fx.symbolic_trace(lambda x, y: x + y)
     traced.graph.set_codegen(compat.BoxedCodeGen())
     traced.recompile()
-    given = [torch.ones(1), torch.ones(1)]
-    return traced(given).item() == 2 and given == []
+    arguments = [torch.ones(1), torch.ones(1)]
+    return traced(arguments).item() == 2 and arguments == []
 
 
 expect(
     "PyTreeCodeGen",
-    "made of a PyTreeInfo, which it keeps as pytree_info",
+    "is constructed from a PyTreeInfo, its attribute pytree_info",
     lambda: compat.PyTreeCodeGen(_exported_info()).pytree_info.orig_args == ["x"],
 )
 expect(
     "PyTreeInfo",
-    "a tuple of orig_args, in_spec and out_spec",
+    "is a tuple of orig_args, in_spec and out_spec",
     lambda: compat.PyTreeInfo._fields == ("orig_args", "in_spec", "out_spec"),
 )
 expect(
     "codegen_of",
-    "what writes the arguments of a graph of torch.export; pytree_info has their structure",
+    "returns the code generator of an exported graph, with pytree_info",
     lambda: _exported_info().out_spec.num_leaves == 1,
 )
 
@@ -407,7 +407,7 @@ def _exported_info() -> Any:
     return compat.codegen_of(exported_program().module().graph).pytree_info
 
 
-@expects("pytree", "flattens and rebuilds; tables of node types, built-in ones apart")
+@expects("pytree", "flattens and rebuilds, and has tables of node types and built-in types")
 def _pytree() -> bool:
     tree = {"a": [1, (2, 3)], "b": None}
     leaves, spec = compat.pytree.tree_flatten(tree)
@@ -429,7 +429,7 @@ class _Pair:
 
 expect(
     "fx_pytree",
-    "two tables of classes, which register_pytree_flatten_spec fills",
+    "has two tables of classes, which register_pytree_flatten_spec fills",
     lambda: (
         isinstance(compat.fx_pytree.SUPPORTED_NODES, dict)
         and isinstance(compat.fx_pytree.SUPPORTED_NODES_EXACT_MATCH, dict)
@@ -437,16 +437,16 @@ expect(
 )
 
 
-@expects("unregister_pytree", "a registered class is a leaf again")
-def _unregister() -> bool:
+@expects("unregister_pytree", "makes a registered class a leaf again")
+def _unregister_pytree() -> bool:
     compat.pytree.register_pytree_node(
         _Pair, lambda p: ([p.a, p.b], None), lambda items, _: _Pair(*items)
     )
     compat.fx_pytree.register_pytree_flatten_spec(_Pair, lambda p, spec: [p.a, p.b])
-    known = _Pair in compat.pytree.SUPPORTED_NODES
+    was_registered = _Pair in compat.pytree.SUPPORTED_NODES
     compat.unregister_pytree(_Pair)
     return (
-        known
+        was_registered
         and _Pair not in compat.pytree.SUPPORTED_NODES
         and _Pair not in compat.fx_pytree.SUPPORTED_NODES
         and len(compat.pytree.tree_leaves(_Pair(1, 2))) == 1
@@ -455,7 +455,7 @@ def _unregister() -> bool:
 
 expect(
     "node_type",
-    "list for a list; one type for all namedtuples",
+    "is list for a list, and one type for all namedtuples",
     lambda: (
         compat.node_type([]) is list
         and compat.node_type(sys.version_info) is not list
@@ -464,20 +464,20 @@ expect(
 )
 
 
-@expects("remove_pre_hook", "a hook, with what torch keeps of it, is gone")
+@expects("remove_pre_hook", "removes a hook and torch's records of the hook")
 def _forget_pre_hook() -> bool:
-    module, called = torch.nn.ReLU(), []
+    module, calls = torch.nn.ReLU(), []
 
-    def hook(*given: Any) -> None:
-        called.append(given)
+    def hook(*args: Any) -> None:
+        calls.append(args)
 
     module.register_forward_pre_hook(hook, with_kwargs=True)
     module.register_forward_pre_hook(print)
     compat.remove_pre_hook(module, hook)
-    left = [*module._forward_pre_hooks.values(), *module._forward_pre_hooks_with_kwargs]
+    remaining = [*module._forward_pre_hooks.values(), *module._forward_pre_hooks_with_kwargs]
     module._forward_pre_hooks.clear()
     module(torch.ones(1))
-    return left == [print] and not called
+    return remaining == [print] and not calls
 
 
 @expects("script_method", "runs the forward of a TorchScript module")
@@ -486,7 +486,7 @@ def _script_method() -> bool:
     return bool(compat.script_method(scripted, "forward")(torch.ones(1)) == 2)
 
 
-@expects("fsdp_parameters", "iterates, and finds nothing where nothing is sharded")
+@expects("fsdp_parameters", "iterates, and is empty where nothing is sharded")
 def _fsdp_parameters() -> bool:
     if not torch.distributed.is_available():
         return list(compat.fsdp_parameters()) == []
@@ -499,7 +499,7 @@ def _fsdp_parameters() -> bool:
 # torch.export and torch.onnx
 expect(
     "guards_code",
-    "texts of guards of an exported program; a list, also where there are none",
+    "returns the texts of guards of an exported program as a list, also without guards",
     lambda: (
         isinstance(compat.guards_code(symbolic()[0]), list)
         and hasattr(symbolic()[0], "_guards_code")
@@ -507,7 +507,7 @@ expect(
 )
 expect(
     "draft_report",
-    "the report of draft_export, with failures; None for another program",
+    "returns the report of draft_export, with failures, or None for another program",
     lambda: (
         compat.draft_report(torch.export.draft_export(Model(), (torch.ones(2),))).failures == []
         and compat.draft_report(exported_program()) is None
@@ -515,66 +515,66 @@ expect(
 )
 
 
-@expects("set_example_inputs", "changes what example_inputs tells")
+@expects("set_example_inputs", "sets example_inputs of a program")
 def _set_example_inputs() -> bool:
     program = exported_program()
     compat.set_example_inputs(program, None)
     return program.example_inputs is None
 
 
-@expects("set_constants", "changes what constants tells")
+@expects("set_constants", "sets constants of a program")
 def _set_constants() -> bool:
     program = exported_program()
     compat.set_constants(program, {"c": torch.ones(1)})
     return list(program.constants) == ["c"]
 
 
-@expects("wrap_constant_lifting", "retracing a program calls the wrapped function")
-def _lifted() -> bool:
+@expects("wrap_constant_lifting", "makes retracing call the wrapped function")
+def _constants_lifted_through() -> bool:
     calls = []
 
-    def wrapped(original: Callable[..., Any]) -> Callable[..., Any]:
-        def through(*args: Any, **kwargs: Any) -> Any:
+    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+        def count_call(*args: Any, **kwargs: Any) -> Any:
             calls.append(1)
             return original(*args, **kwargs)
 
-        return through
+        return count_call
 
     program = exported_program()
-    with compat.wrap_constant_lifting(wrapped):
+    with compat.wrap_constant_lifting(wrap):
         program.run_decompositions({})
     count = len(calls)
     exported_program().run_decompositions({})
     return count > 0 and len(calls) == count
 
 
-def _lifts(name: str) -> Callable[[], bool]:
+def _has_lift(name: str) -> Callable[[], bool]:
     return lambda: callable(getattr(compat, name)._materialize_and_lift_constants)
 
 
 expect(
-    "lift_constants_pass", "has the function that lifts constants", _lifts("lift_constants_pass")
+    "lift_constants_pass", "has the function that lifts constants", _has_lift("lift_constants_pass")
 )
 expect(
     "export_trace",
     "has the function that lifts constants, by the same name",
-    _lifts("export_trace"),
+    _has_lift("export_trace"),
 )
 
 
-@expects("set_onnx_export_results", "torch.onnx.is_in_onnx_export() tells what was set")
-def _set_answers() -> bool:
-    before = compat.get_onnx_export_results()
+@expects("set_onnx_export_results", "sets the result of torch.onnx.is_in_onnx_export()")
+def _set_onnx_export_answers() -> bool:
+    previous = compat.get_onnx_export_results()
     try:
         compat.set_onnx_export_results(True, True)
         return torch.onnx.is_in_onnx_export() is True
     finally:
-        compat.set_onnx_export_results(*before)
+        compat.set_onnx_export_results(*previous)
 
 
 expect(
     "get_onnx_export_results",
-    "false, and dynamo's answer",
+    "returns the result of torch.onnx.is_in_onnx_export() and dynamo's",
     lambda: compat.get_onnx_export_results() == (False, False),
 )
 expect(
@@ -584,14 +584,14 @@ expect(
 )
 expect(
     "dynamo_torch_functions",
-    "has dynamo's answers for questions about the state, torch.onnx among them",
+    "has dynamo's values of state queries, torch.onnx among them",
     lambda: operator.contains(
         compat.dynamo_torch_functions.tracing_state_functions(), torch.onnx.is_in_onnx_export
     ),
 )
 
 
-@expects("saved_tensors_hooks", "the pair of hooks that is active, else None")
+@expects("saved_tensors_hooks", "returns the active pair of hooks, or None")
 def _saved_tensors_hooks() -> bool:
     pair = (lambda x: x), (lambda x: x)
     with torch.autograd.graph.saved_tensors_hooks(*pair):

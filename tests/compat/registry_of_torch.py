@@ -1,5 +1,4 @@
-"""The checks of private interfaces of torch by name, and what several of them need. Filled by
-checks_of_torch and checks_of_compile, read by the tests."""
+"""A registry of checks of torch's private interfaces, with shared helpers."""
 
 from __future__ import annotations
 
@@ -14,19 +13,19 @@ CHECKS: dict[str, tuple[str, Callable[[], Any]]] = {}
 ADD = torch.ops.aten.add.Tensor
 
 
-def expects(name: str, what: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
-    """Registers the check of a name: it raises or returns False where torch is another."""
+def expects(name: str, claim: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
+    """Register a check of a name, which raises or returns False where torch has changed."""
 
     def register(check: Callable[[], Any]) -> Callable[[], Any]:
         assert name not in CHECKS, name
-        CHECKS[name] = what, check
+        CHECKS[name] = claim, check
         return check
 
     return register
 
 
-def expect(name: str, what: str, check: Callable[[], Any]) -> None:
-    expects(name, what)(check)
+def expect(name: str, claim: str, check: Callable[[], Any]) -> None:
+    expects(name, claim)(check)
 
 
 def subclass_of(name: str, methods: tuple[str, ...]) -> Callable[[], bool]:

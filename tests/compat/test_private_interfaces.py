@@ -1,5 +1,7 @@
-"""Private interfaces of torch, onnx and onnxruntime are used in ortable.compat alone, and each is
-what ortable expects of it in the installed version: a failure here names what a release broke."""
+"""Only ortable.compat uses private interfaces of torch, onnx and onnxruntime.
+
+Each interface has a check against the installed version; a failure names what a release changed.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ from .checks_of_compile import CHECKS_OF_LOGGING
 from .checks_of_onnx import CHECKS_OF_ONNX, CHECKS_OF_ONNXRUNTIME
 from .checks_of_torch import CHECKS as CHECKS_OF_TORCH
 
-# A module of ortable.compat, and what is expected of it; those of torch have one table of names.
+# Each module of ortable.compat and its checks; the modules for torch share one table of names.
 LIBRARIES = {
     "torch": (torch_compat, CHECKS_OF_TORCH),
     "torch_logging": (logging_compat, CHECKS_OF_LOGGING),
@@ -33,19 +35,19 @@ LIBRARIES = {
     "onnxruntime": (onnxruntime_compat, CHECKS_OF_ONNXRUNTIME),
 }
 COMPAT = "runtime/ortable/compat/"
-# Attributes of the libraries' objects that every package may read, and why.
+# Private attributes of third-party objects that every package may read, and why.
 ATTRIBUTES = {
     "_schema": "of an operator: read at every node of a graph, and in torch.library's own guides",
-    "_version": "a tensor's counter of writes: read at every call, by a line of its source",
-    "_parameters": "of a module: what its documented methods iterate over, to be replaced",
+    "_version": "a tensor's counter of writes: read at every call by the generated call line",
+    "_parameters": "of a module: what its documented methods iterate over, to replace entries",
     "_buffers": "of a module: as _parameters",
     "_orig_mod": "of a compiled module: its own, and the prefix that a state_dict has of it",
-    "_boxed_call": "a mark on a function of ours, which AOTAutograd looks for",
-    "_run": "the method that onnx.reference asks of an operator",
+    "_boxed_call": "a mark on functions of ortable, which AOTAutograd reads",
+    "_run": "the method of an operator that onnx.reference calls",
 }
-# Python's own names with an underscore.
+# Public names of Python that begin with an underscore.
 PYTHONS = {"_asdict", "_fields", "_getframe", "_replace"}
-# Where operators of ATen are; their names may begin with an underscore.
+# Namespaces of ATen operators, whose names may begin with an underscore.
 OPERATORS = re.compile(r"^(torch\.ops\.)?(aten|prims|torchvision)\._\w+(\.\w+)*$")
 PRIVATE = re.compile(
     r"^(torch|onnx|onnxruntime|onnxscript|functorch)\.(\w+\.)*(_[a-z]\w*|_[A-Z]\w*|capi)(\.|$)"
@@ -53,8 +55,8 @@ PRIVATE = re.compile(
 )
 
 
-def dotted(node: ast.expr) -> str:
-    """``a.b.c`` of an attribute; ``?.c`` where it is of something else."""
+def dotted_name(node: ast.expr) -> str:
+    """Return the dotted name of an attribute, with ``?`` for a base that is no name."""
     parts = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -63,25 +65,25 @@ def dotted(node: ast.expr) -> str:
     return ".".join(reversed(parts))
 
 
-def own_names(tree: ast.Module) -> set[str]:
-    """Private names that the module's own classes define."""
-    found = set()
+def collect_own_names(tree: ast.Module) -> set[str]:
+    """Return the private names that the classes of a module define."""
+    names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
-            found.add(node.name)
-        elif isinstance(node, ast.Attribute) and dotted(node.value) in ("self", "cls"):
-            found.add(node.attr)
+            names.add(node.name)
+        elif isinstance(node, ast.Attribute) and dotted_name(node.value) in ("self", "cls"):
+            names.add(node.attr)
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            found.add(node.target.id)
-        elif isinstance(node, ast.Assign) and "__slots__" in map(dotted, node.targets):
-            found |= {each.value for each in ast.walk(node.value) if isinstance(each, ast.Constant)}
-    return found
+            names.add(node.target.id)
+        elif isinstance(node, ast.Assign) and "__slots__" in map(dotted_name, node.targets):
+            names |= {item.value for item in ast.walk(node.value) if isinstance(item, ast.Constant)}
+    return names
 
 
-def private_uses(source: str) -> Iterator[tuple[int, str]]:
-    """Lines and names of the private interfaces that a module uses."""
+def find_private_uses(source: str) -> Iterator[tuple[int, str]]:
+    """Yield lines and names of the private interfaces that a module uses."""
     tree = ast.parse(source)
-    own = own_names(tree)
+    local = collect_own_names(tree)
     for node in ast.walk(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -89,24 +91,24 @@ def private_uses(source: str) -> Iterator[tuple[int, str]]:
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Attribute):
-            name = dotted(node)
+            name = dotted_name(node)
             if PRIVATE.search(name) and not OPERATORS.search(name):
                 yield node.lineno, name
-            elif _is_private(node.attr) and dotted(node.value) not in ("self", "cls"):
-                known = node.attr in own | ATTRIBUTES.keys() | PYTHONS or OPERATORS.search(name)
-                if not known:
+            elif _is_private(node.attr) and dotted_name(node.value) not in ("self", "cls"):
+                legal = node.attr in local | ATTRIBUTES.keys() | PYTHONS or OPERATORS.search(name)
+                if not legal:
                     yield node.lineno, name
         elif (
             isinstance(node, ast.Call)
             and node.args
             and isinstance(node.func, ast.Name | ast.Attribute)
         ):
-            called = dotted(node.func).rpartition(".")[2]
+            function = dotted_name(node.func).rpartition(".")[2]
             texts = [a.value for a in node.args if isinstance(a, ast.Constant)]
-            if called in ("getattr", "setattr", "hasattr", "delattr"):
+            if function in ("getattr", "setattr", "hasattr", "delattr"):
                 at = [text for text in texts if isinstance(text, str) and _is_private(text)]
                 names = [f"torch.{text}" for text in at if text not in ATTRIBUTES.keys() | PYTHONS]
-            elif called in ("import_module", "get"):
+            elif function in ("import_module", "get"):
                 names = [text for text in texts if isinstance(text, str)]
         yield from ((node.lineno, name) for name in names if PRIVATE.search(name))
 
@@ -117,19 +119,17 @@ def _is_private(name: str) -> bool:
 
 @pytest.mark.parametrize("root", ["runtime/ortable", "generated"])
 def test_private_interfaces_are_used_in_compat_alone(root: str) -> None:
-    wrong = []
+    lines = []
     for path in sorted((ROOT / root).rglob("*.py")):
-        place = path.relative_to(ROOT).as_posix()
-        if not place.startswith(COMPAT):
-            uses = private_uses(path.read_text(encoding="utf-8"))
-            wrong += [f"{place}:{line}: {name}" for line, name in sorted(set(uses))]
-    assert not wrong, "move these to ortable.compat, with a check beside this test:\n" + "\n".join(
-        wrong
-    )
+        file = path.relative_to(ROOT).as_posix()
+        if not file.startswith(COMPAT):
+            uses = find_private_uses(path.read_text(encoding="utf-8"))
+            lines += [f"{file}:{line}: {name}" for line, name in sorted(set(uses))]
+    assert not lines, "move these to ortable.compat and add a check of each:\n" + "\n".join(lines)
 
 
 @pytest.mark.parametrize(
-    ("source", "found"),
+    ("source", "expected"),
     [
         ("import torch._dynamo", ["torch._dynamo"]),
         ("from torch import _guards", ["torch._guards"]),
@@ -144,8 +144,8 @@ def test_private_interfaces_are_used_in_compat_alone(root: str) -> None:
         ("import torch.fx\nfrom torch.export import Dim", []),
     ],
 )
-def test_private_interfaces_are_found(source: str, found: list[str]) -> None:
-    assert [name for _, name in sorted(set(private_uses(source)))] == found
+def test_private_interfaces_are_found(source: str, expected: list[str]) -> None:
+    assert [name for _, name in sorted(set(find_private_uses(source)))] == expected
 
 
 def _private_names() -> list[tuple[str, str]]:
@@ -168,15 +168,15 @@ def _functions(module: ModuleType) -> list[str]:
     ]
 
 
-def _library(module: str) -> str:
+def _library_of(module: str) -> str:
     return module.partition("_")[0]
 
 
-def _broken(library: str, name: str, expected: str, serves: str, cause: object) -> str:
-    version = f"{_library(library)} {installed_version(_library(library))}"
+def _describe(library: str, name: str, claim: str, purpose: str, actual: object) -> str:
+    version = f"{_library_of(library)} {installed_version(_library_of(library))}"
     return (
-        f"{version} changed what ortable.compat.{library}.{name} is. "
-        f"Expected: {expected}. It serves to {serves}. Found: {cause!r}"
+        f"{version} changed ortable.compat.{library}.{name}. "
+        f"Expected: {claim}. ortable uses it to {purpose}. Actual: {actual!r}"
     )
 
 
@@ -190,31 +190,31 @@ def _broken(library: str, name: str, expected: str, serves: str, cause: object) 
 )
 def test_the_installed_version_has_what_ortable_expects(library: str, name: str) -> None:
     module, checks = LIBRARIES[library]
-    assert name in checks, f"write what is expected of ortable.compat.{library}.{name}"
-    expected, check = checks[name]
+    assert name in checks, f"add a check of ortable.compat.{library}.{name}"
+    claim, check = checks[name]
     entry = _names(module).get(name)
-    serves = entry.purpose if entry is not None else (getattr(module, name).__doc__ or "")
+    purpose = entry.purpose if entry is not None else (getattr(module, name).__doc__ or "")
     if entry is not None:
-        found = resolve_name(entry)
-        assert not isinstance(found, MissingName), _broken(
-            library, name, expected, serves, "nothing"
+        value = resolve_name(entry)
+        assert not isinstance(value, MissingName), _describe(
+            library, name, claim, purpose, "nothing"
         )
-        assert getattr(module, name, found) is found
-        assert _is_kind(found, entry.kind), _broken(library, name, entry.kind, serves, found)
+        assert getattr(module, name, value) is value
+        assert _is_kind(value, entry.kind), _describe(library, name, entry.kind, purpose, value)
     try:
-        right = check()
+        holds = check()
     except Exception as error:
-        pytest.fail(_broken(library, name, expected, serves, error))
-    assert right, _broken(library, name, expected, serves, "something else")
+        pytest.fail(_describe(library, name, claim, purpose, error))
+    assert holds, _describe(library, name, claim, purpose, "something else")
 
 
-def _is_kind(found: object, kind: str) -> bool:
-    kinds = {"class": type, "module": ModuleType}
+def _is_kind(value: object, kind: str) -> bool:
+    classes = {"class": type, "module": ModuleType}
     if kind == "function":
-        return callable(found) and not isinstance(found, ModuleType)
+        return callable(value) and not isinstance(value, ModuleType)
     if kind == "mapping":
-        return hasattr(found, "__getitem__") and hasattr(found, "keys")
-    return isinstance(found, kinds.get(kind, object))
+        return hasattr(value, "__getitem__") and hasattr(value, "keys")
+    return isinstance(value, classes.get(kind, object))
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -222,15 +222,15 @@ def test_every_function_and_name_is_explained(library: str) -> None:
     module, checks = LIBRARIES[library]
     assert not [name for name in _functions(module) if not getattr(module, name).__doc__]
     assert all(entry.purpose and entry.library == library for entry in _names(module).values())
-    assert not set(checks) - {*_names(module), *_functions(module)}, "checks of nothing"
+    assert not set(checks) - {*_names(module), *_functions(module)}, "checks of missing names"
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_type_checkers_read_the_names_of_the_table(library: str) -> None:
-    """An import for type checkers says where a name is; the table says it at run time."""
+    """The import for type checkers and the table for run time agree."""
     module, _ = LIBRARIES[library]
     for node in ast.parse(inspect.getsource(module)).body:
-        if not (isinstance(node, ast.If) and dotted(node.test) == "TYPE_CHECKING"):
+        if not (isinstance(node, ast.If) and dotted_name(node.test) == "TYPE_CHECKING"):
             continue
         for statement in node.body:
             if isinstance(statement, ast.ImportFrom):
@@ -243,8 +243,8 @@ def test_type_checkers_read_the_names_of_the_table(library: str) -> None:
 @pytest.mark.parametrize(("library", "name"), _private_names())
 def test_a_name_that_is_gone_is_named_by_the_error(library: str, name: str) -> None:
     entry = LIBRARIES[library][0].NAMES[name]
-    gone = PrivateName(f"{entry.path.partition(':')[0]}:no_such_name", entry.kind, entry.purpose)
-    stand_in = resolve_name(gone)
+    missing = PrivateName(f"{entry.path.partition(':')[0]}:no_such_name", entry.kind, entry.purpose)
+    stand_in = resolve_name(missing)
     with pytest.raises(VersionError) as raised:
         stand_in(1)
     text = str(raised.value)
@@ -254,14 +254,14 @@ def test_a_name_that_is_gone_is_named_by_the_error(library: str, name: str) -> N
 
 
 def test_a_name_that_was_missing_is_looked_for_again(monkeypatch) -> None:
-    """Another thread may have been importing the library."""
+    """A missing name is looked up again, as another thread may have been importing the library."""
     module = ModuleType("importing")
     monkeypatch.setitem(sys.modules, "importing", module)
-    path, table = "torch._being_imported", ModuleType("torch._being_imported")
+    path, being_imported = "torch._being_imported", ModuleType("torch._being_imported")
     find = module_getattr("importing", {"name": PrivateName(f"{path}:name", "value", "test this")})
-    monkeypatch.setitem(sys.modules, path, table)
+    monkeypatch.setitem(sys.modules, path, being_imported)
     assert isinstance(find("name"), MissingName) and not hasattr(module, "name")
-    table.name = 3
+    being_imported.name = 3
     assert find("name") == 3 and module.name == 3
 
 

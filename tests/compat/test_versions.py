@@ -1,5 +1,4 @@
-"""Versions of torch, onnx and onnxruntime: newer ones than those tested warn once, older ones are
-refused, at the first use and not when ortable is imported."""
+"""A version newer than the tested ones warns once at the first use, and an older one is refused."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ def nothing_checked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("library", TESTED)
 def test_the_installed_version_is_a_tested_one(library: str) -> None:
-    """These tests run with tested versions only: a new one is added to TESTED once they pass."""
+    """The tests run with tested versions only: a new version is added to TESTED once they pass."""
     version = importlib.import_module(library).__version__
     assert ".".join(version.split(".")[:2]) in TESTED[library]
 
@@ -57,9 +56,9 @@ def test_the_documents_name_the_tested_versions() -> None:
 @pytest.mark.parametrize("version", ["2.16.0", "2.16.0.dev20261101+cu132", "3.0.1", "2.100"])
 def test_a_newer_version_warns_once(version, monkeypatch, nothing_checked) -> None:
     monkeypatch.setattr(torch, "__version__", version)
-    with pytest.warns(UntestedVersionWarning, match=re.escape(f"torch {version} is newer")) as seen:
+    with pytest.warns(UntestedVersionWarning, match=re.escape(f"torch {version} is newer")) as log:
         check_versions("torch", "onnx")
-    assert len(seen) == 1
+    assert len(log) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_versions("torch", "onnx")
@@ -90,10 +89,10 @@ def test_the_backend_warns_at_the_line_that_compiles(library, monkeypatch, nothi
     torch.compiler.reset()
     compiled = torch.compile(torch.nn.ReLU(), backend=ortable.onnx_custom_backend)
     monkeypatch.setattr(module, "__version__", "9.0.0")
-    with pytest.warns(UntestedVersionWarning, match=f"{library} 9.0.0") as seen:
+    with pytest.warns(UntestedVersionWarning, match=f"{library} 9.0.0") as caught:
         compiled(torch.ones(3))
-    ours = [each for each in seen if issubclass(each.category, UntestedVersionWarning)]
-    assert [each.filename for each in ours] == [__file__]
+    version_warnings = [w for w in caught if issubclass(w.category, UntestedVersionWarning)]
+    assert [warning.filename for warning in version_warnings] == [__file__]
     torch.compiler.reset()
 
 
@@ -104,17 +103,17 @@ def test_an_export_looks_at_torch_and_onnx_alone(monkeypatch, nothing_checked) -
         ortable.to_onnx(torch.nn.ReLU(), (torch.ones(1),))
     monkeypatch.setattr(onnx, "__version__", "9.0.0")
     monkeypatch.setattr(versions, "_checked", set())
-    with pytest.warns(UntestedVersionWarning) as seen:
+    with pytest.warns(UntestedVersionWarning) as caught:
         ortable.to_onnx(torch.nn.ReLU(), (torch.ones(1),))
-    assert [each.filename for each in seen] == [__file__]
+    assert [warning.filename for warning in caught] == [__file__]
 
 
 def test_the_filter_that_the_warning_names_silences_it(monkeypatch, nothing_checked) -> None:
     assert FILTER is not None
     monkeypatch.setattr(torch, "__version__", "2.99.0")
-    with pytest.warns(UntestedVersionWarning) as seen:
+    with pytest.warns(UntestedVersionWarning) as caught:
         check_versions("torch")
-    assert FILTER.group() in str(seen[0].message)
+    assert FILTER.group() in str(caught[0].message)
     monkeypatch.setattr(versions, "_checked", set())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -136,5 +135,5 @@ def test_importing_ortable_neither_warns_nor_looks() -> None:
         except ortable.errors.UntestedVersionWarning as warning:
             print(warning)
     """
-    found = python("-c", textwrap.dedent(code))
-    assert "torch 2.99.0 is newer" in found.stdout, found.stderr
+    result = python("-c", textwrap.dedent(code))
+    assert "torch 2.99.0 is newer" in result.stdout, result.stderr

@@ -1,1 +1,1 @@
-"""The CUDA provider for real, where a GPU is present: `make gpu`."""
+"""Tests of the CUDA provider on a GPU: `make gpu`."""

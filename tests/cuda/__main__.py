@@ -1,5 +1,7 @@
-"""``python -m tests.cuda``: the CUDA provider for real, on the GPU of this machine. Arguments are
-those of pytest. Without a GPU, or without onnxruntime-gpu, it says so and exits with status 3."""
+"""Run the tests of the CUDA provider on the GPU of this machine, with arguments for pytest.
+
+Without a GPU or onnxruntime-gpu the exit status is 3.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,15 @@ import pytest
 
 from benchmarks.cuda.available import missing
 
-NOT_HERE = 3
+UNAVAILABLE = 3
 
 
 def main() -> int:
-    """Runs the tests of this folder; their exit status."""
-    lacking = missing()
-    if lacking is not None:
-        print(f"the tests of the CUDA provider cannot run here: {lacking}")
-        return NOT_HERE
+    """Run the tests of this folder and return their exit status."""
+    reason = missing()
+    if reason is not None:
+        print(f"the tests of the CUDA provider cannot run here: {reason}")
+        return UNAVAILABLE
     return int(pytest.main(["-q", "tests/cuda", *sys.argv[1:]]))
 
 

@@ -1,5 +1,4 @@
-"""Functions and modules on CUDA, compiled and in eager, side by side. In come a function and
-tensors of CUDA, out come the records of its graphs; the tests of this folder call it."""
+"""Compare compiled functions and modules with eager on CUDA."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 CUDA = "CUDAExecutionProvider"
-# Relative and absolute, by dtype: sums in another order.
+# Relative and absolute tolerances by dtype, for another order of summation.
 TOLERANCES = {
     torch.float16: (1e-2, 1e-2),
     torch.bfloat16: (5e-2, 5e-2),
@@ -22,34 +21,36 @@ TOLERANCES = {
 
 
 def compiled(function: Any, *, dynamic: bool | None = False, **options: Any) -> Any:
-    """The function compiled whole."""
+    """Compile a function without graph breaks."""
     return torch.compile(
         function, backend="ortable", fullgraph=True, dynamic=dynamic, options=options
     )
 
 
-def equal(got: Any, expected: Any) -> None:
-    """Same dtypes, shapes, strides and devices; values within the tolerance of the dtype."""
-    found, wanted = pytree.tree_leaves(got), pytree.tree_leaves(expected)
-    assert len(found) == len(wanted)
-    for one, other in zip(found, wanted, strict=True):
-        if not isinstance(other, torch.Tensor):
-            assert one == other
+def equal(actual: Any, expected: Any) -> None:
+    """Check dtypes, shapes, strides and devices, and values within the tolerance of the dtype."""
+    actual_leaves, expected_leaves = pytree.tree_leaves(actual), pytree.tree_leaves(expected)
+    assert len(actual_leaves) == len(expected_leaves)
+    for value, reference in zip(actual_leaves, expected_leaves, strict=True):
+        if not isinstance(reference, torch.Tensor):
+            assert value == reference
             continue
-        relative, absolute = TOLERANCES.get(other.dtype, (0, 0))
-        assert one.device == other.device and one.stride() == other.stride()
-        torch.testing.assert_close(one, other, rtol=relative, atol=absolute, equal_nan=True)
+        relative, absolute = TOLERANCES.get(reference.dtype, (0, 0))
+        assert value.device == reference.device and value.stride() == reference.stride()
+        torch.testing.assert_close(value, reference, rtol=relative, atol=absolute, equal_nan=True)
 
 
 def agree(function: Callable[..., Any], *calls: Sequence[Any], **options: Any) -> list[Any]:
-    """Calls of the compiled function equal eager's, arguments included; the records of its graphs,
-    each of which has run on CUDA."""
+    """Check that calls of the compiled function equal eager, including the arguments.
+
+    Returns the records of the graphs, each of which ran on CUDA.
+    """
     storage: dict[str, Any] = {}
     run = compiled(function, storage=storage, **options)
     for arguments in calls:
-        ours, theirs = copy.deepcopy(tuple(arguments)), copy.deepcopy(tuple(arguments))
-        equal(run(*ours), function(*theirs))
-        equal(ours, theirs)
+        copied, eager_copy = copy.deepcopy(tuple(arguments)), copy.deepcopy(tuple(arguments))
+        equal(run(*copied), function(*eager_copy))
+        equal(copied, eager_copy)
     records = storage["instance"]
     for record in records:
         if record["onnx"] is not None:
@@ -60,39 +61,43 @@ def agree(function: Callable[..., Any], *calls: Sequence[Any], **options: Any) -
 def gradients_agree(
     model: torch.nn.Module, arguments: Sequence[torch.Tensor], steps: int = 2
 ) -> None:
-    """Losses and gradients of a few steps of SGD are as near to those in float64 as eager's, and
-    buffers are eager's."""
+    """Check the losses and gradients of a few SGD steps, and the buffers.
+
+    The error against float64 must be close to eager's, and the buffers must equal eager's.
+    """
     models = {"ours": model, "eager": copy.deepcopy(model), "exact": copy.deepcopy(model).double()}
     runs = {**models, "ours": compiled(model)}
-    wide = [a.double() if a.is_floating_point() else a for a in arguments]
+    exact_arguments = [a.double() if a.is_floating_point() else a for a in arguments]
     dtype = next(model.parameters()).dtype
     relative = TOLERANCES[dtype][0]
     optimizers = [torch.optim.SGD(m.parameters(), lr=0.01) for m in models.values()]
     for _ in range(steps):
-        for each in optimizers:
-            each.zero_grad(set_to_none=True)
+        for optimizer in optimizers:
+            optimizer.zero_grad(set_to_none=True)
         losses = {
-            name: run(*(wide if name == "exact" else arguments)).double().pow(2).mean()
+            name: run(*(exact_arguments if name == "exact" else arguments)).double().pow(2).mean()
             for name, run in runs.items()
         }
         for loss in losses.values():
             loss.backward()
-        as_near(*losses.values(), relative, "loss")
+        check_error(*losses.values(), relative, "loss")
         parameters = zip(*(m.named_parameters() for m in models.values()), strict=True)
-        for (name, one), (_, other), (_, exact) in parameters:
-            assert (one.grad.device, one.grad.dtype) == (other.grad.device, other.grad.dtype), name
-            as_near(one.grad, other.grad, exact.grad, relative, name)
-        for each in optimizers:
-            each.step()
-    for one, other in zip(model.buffers(), models["eager"].buffers(), strict=True):
-        torch.testing.assert_close(one, other, rtol=relative, atol=relative)
+        for (name, one), (_, eager), (_, exact) in parameters:
+            assert (one.grad.device, one.grad.dtype) == (eager.grad.device, eager.grad.dtype), name
+            check_error(one.grad, eager.grad, exact.grad, relative, name)
+        for optimizer in optimizers:
+            optimizer.step()
+    for ours, eager in zip(model.buffers(), models["eager"].buffers(), strict=True):
+        torch.testing.assert_close(ours, eager, rtol=relative, atol=relative)
 
 
-def as_near(
-    got: torch.Tensor, eager: torch.Tensor, exact: torch.Tensor, relative: float, name: str
+def check_error(
+    actual: torch.Tensor, eager: torch.Tensor, exact: torch.Tensor, relative: float, name: str
 ) -> None:
-    """The norm of the error is at most twice eager's, and what an order of summation may change: an
-    activation near zero that rounding turns on or off changes single elements by more."""
+    """Check that the norm of the error is at most twice eager's, plus a summation tolerance.
+
+    Norms are compared, since rounding may switch an activation near zero on or off.
+    """
     scale = exact.norm().item()
-    ours, theirs = [(each.double() - exact).norm().item() for each in (got, eager)]
-    assert ours <= 2 * theirs + min(10 * relative, 0.1) * scale, (name, ours, theirs, scale)
+    error, reference = [(value.double() - exact).norm().item() for value in (actual, eager)]
+    assert error <= 2 * reference + min(10 * relative, 0.1) * scale, (name, error, reference, scale)

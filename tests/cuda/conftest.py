@@ -1,5 +1,4 @@
-"""These tests need a GPU, torch for CUDA and onnxruntime-gpu: `make gpu`. Elsewhere none is
-collected, and tests/backend/test_devices.py stands for them with simulated sessions."""
+"""Skip these tests without CUDA; tests/backend/test_devices.py simulates sessions instead."""
 
 from __future__ import annotations
 
@@ -13,8 +12,8 @@ collect_ignore_glob = ["test_*.py"] if missing() else []
 
 
 @pytest.fixture(autouse=True)
-def exact_products():
-    """Products and convolutions of float32 are those of float32; dynamo takes recurrent layers."""
+def disable_tf32():
+    """Disable TF32 for products and convolutions, and let dynamo trace recurrent layers."""
     with (
         torch.backends.cudnn.flags(allow_tf32=False),
         torch._dynamo.config.patch(allow_rnn=True),

@@ -1,5 +1,4 @@
-"""Single graphs on CUDA: where arguments and results lie, what is copied and what is not, dtypes
-and layouts."""
+"""Single graphs on CUDA: devices of arguments and results, copies, dtypes and layouts."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ def test_an_ort_value_lies_over_the_memory_of_the_tensor():
 
 
 def test_all_nodes_run_on_the_device(tmp_path):
-    """And none copies between devices: arguments and results are used where they are."""
+    """No node copies between devices, since arguments and results stay where they are."""
     settings = {"enable_profiling": True, "profile_file_prefix": str(tmp_path / "profile")}
     run = compiled(
         lambda x: torch.nn.functional.max_pool1d((x @ x).softmax(-1), 2), session_options=settings
@@ -44,10 +43,10 @@ def test_all_nodes_run_on_the_device(tmp_path):
     clear_caches()
     gc.collect()
     [path] = tmp_path.iterdir()
-    nodes = [e["args"] for e in json.loads(path.read_text()) if e.get("cat") == "Node"]
-    ran = {(n["op_name"], n["provider"]) for n in nodes if "provider" in n}
-    assert ran and {provider for _, provider in ran} == {CUDA}, ran
-    assert not {name for name, _ in ran} & {"MemcpyToHost", "MemcpyFromHost"}
+    nodes = [event["args"] for event in json.loads(path.read_text()) if event.get("cat") == "Node"]
+    executed = {(node["op_name"], node["provider"]) for node in nodes if "provider" in node}
+    assert executed and {provider for _, provider in executed} == {CUDA}, executed
+    assert not {name for name, _ in executed} & {"MemcpyToHost", "MemcpyFromHost"}
 
 
 @pytest.mark.parametrize(
@@ -113,7 +112,7 @@ def test_attention(dtype):
 
 
 def test_8_bit_floats_are_refused():
-    """dlpack does not know them there, and on the CPU they go by their bytes."""
+    """dlpack does not support 8-bit floats on CUDA; on the CPU their bytes are passed."""
     with pytest.raises(BackendCompilerFailed, match="8-bit floats to ONNX Runtime only on the CPU"):
         compiled(lambda x: x.float() * 2)(rand(3, 4).to(torch.float8_e4m3fn))
 
@@ -134,8 +133,8 @@ def test_views_and_aliases():
     agree(lambda a: (a.t(), a[1:], a.view(6), a + 1), (rand(2, 3),))
     run = compiled(lambda a: (a, a.t(), a + 1))
     x = rand(2, 3)
-    same, turned, _ = run(x)
-    assert same is x and turned.data_ptr() == x.data_ptr()
+    returned, transposed, _ = run(x)
+    assert returned is x and transposed.data_ptr() == x.data_ptr()
 
 
 def test_writes_into_arguments():
@@ -178,7 +177,7 @@ def test_results_whose_size_the_values_decide():
 
 
 def test_random_numbers_are_those_of_torch_s_generator():
-    """Dropout draws in torch, so that the same seed gives the same mask."""
+    """Dropout draws in torch, so the same seed gives the same mask."""
 
     def fn(a):
         return torch.nn.functional.dropout(a, 0.5) * 2
@@ -186,9 +185,9 @@ def test_random_numbers_are_those_of_torch_s_generator():
     run = compiled(fn)
     x = torch.ones(1000, device="cuda")
     torch.manual_seed(1)
-    got = run(x)
-    share = (got == 0).float().mean().item()
-    assert 0.4 < share < 0.6 and set(got.unique().tolist()) == {0.0, 4.0}
+    actual = run(x)
+    zero_share = (actual == 0).float().mean().item()
+    assert 0.4 < zero_share < 0.6 and set(actual.unique().tolist()) == {0.0, 4.0}
 
 
 def test_an_operator_that_ortable_has_not_runs_in_torch_on_the_device():
@@ -201,14 +200,14 @@ def test_an_operator_that_ortable_has_not_runs_in_torch_on_the_device():
 
 
 def test_an_option_of_the_provider_reaches_it():
-    asked = [(CUDA, {"gpu_mem_limit": str(1 << 30)}), "CPUExecutionProvider"]
-    agree(lambda a: a @ a, (rand(4, 4),), providers=asked)
+    providers = [(CUDA, {"gpu_mem_limit": str(1 << 30)}), "CPUExecutionProvider"]
+    agree(lambda a: a @ a, (rand(4, 4),), providers=providers)
     with pytest.raises(BackendCompilerFailed, match='Unknown provider option: "memory"'):
         compiled(lambda a: a @ a, providers=[(CUDA, {"memory": "1"})])(rand(4, 4))
 
 
 def test_the_session_takes_the_memory_of_torch_and_gives_its_own():
-    """The plain interface below: a result over dlpack, on the device, without a copy."""
+    """The session returns a result on the device through dlpack, without a copy."""
     storage = {}
     x = rand(4, 4)
     compiled(lambda a: a @ a, storage=storage)(x)
@@ -218,18 +217,18 @@ def test_the_session_takes_the_memory_of_torch_and_gives_its_own():
     )
     [name] = [value.name for value in model.graph.input]
     capi = onnxruntime.capi._pybind_state
-    feeds, fetched = capi.OrtValueVector(), capi.OrtValueVector()
+    feeds, results = capi.OrtValueVector(), capi.OrtValueVector()
     feeds.push_back(ort_value(x))
-    wanted = [value.name for value in model.graph.output]
+    output_names = [value.name for value in model.graph.output]
     torch.cuda.synchronize()
     bound_session(session).run_with_ortvaluevector(
-        onnxruntime.RunOptions(), [name], feeds, wanted, fetched, [ort_device("cuda:0")]
+        onnxruntime.RunOptions(), [name], feeds, output_names, results, [ort_device("cuda:0")]
     )
-    assert fetched[0].device_name().lower() == "cuda"
+    assert results[0].device_name().lower() == "cuda"
 
 
 def test_sessions_of_kernels_with_tables_of_pointers_are_destroyed():
-    """Split, and products with vectors: their pinned memory goes back before the session does."""
+    """Split and matrix-vector products: their pinned memory is freed before the session."""
     agree(lambda a: torch.split(a, [1, 3, 2]), (rand(6, 4),))
     agree(lambda a, b: torch.mv(a, b), (rand(6, 4), rand(4)))
     agree(lambda a: torch.fft.fftshift(a), (rand(6, 4),))

@@ -1,5 +1,4 @@
-"""PyTorch's own operator tests (OpInfo) with tensors of CUDA: a few samples of each operator and
-dtype, compiled, against eager on the device."""
+"""PyTorch's operator tests (OpInfo) on CUDA: a few samples per operator and dtype equal eager."""
 
 from __future__ import annotations
 
@@ -15,13 +14,13 @@ from tests.conformance.compare import TOLERANCES, WIDER, as_real
 from tests.conformance.samples import DTYPES, Call, op_infos, seed, spread
 
 SAMPLES = 2
-CHOSEN = ("f32", "f16", "bf16", "i64")
-# What is no wrong answer: a refusal by name, and what torch itself does not capture or compute.
-FINE = {"exact", "drawn", "refused", "uncaptured"}
+TESTED_DTYPES = ("f32", "f16", "bf16", "i64")
+# Outcomes that are no failure: a named refusal, and calls that torch cannot capture or run.
+PASSING = {"exact", "drawn", "refused", "uncaptured"}
 
 
-# Where results differ, and why that is so.
-_TIES = "which of equal elements is found is left open"
+# Operators whose results differ from eager, and why.
+_TIES = "the choice among equal elements is unspecified"
 _OVERFLOW = "powers of float16 overflow where torch sums in float32"
 _SIGNS = "vectors are unique up to their signs"
 DIFFERENT = {
@@ -42,7 +41,7 @@ def calls_on_cuda(name, dtype):
     seed()
     try:
         samples = list(info.sample_inputs("cuda", DTYPES[dtype], requires_grad=False))
-    except Exception:  # some want gradients, of dtypes that have none
+    except Exception:  # some need gradients of dtypes without gradients
         return
     for index in spread(len(samples), SAMPLES):
         sample = samples[index]
@@ -50,109 +49,110 @@ def calls_on_cuda(name, dtype):
         yield Call(name, dtype, index, info.op, args, dict(sample.kwargs), len(samples), sample)
 
 
-def results(function, tensors):
-    found = pytree.tree_leaves(function(*[t.clone() for t in tensors]))
-    return [value for value in found if value is not None]
+def run_all(function, tensors):
+    leaves = pytree.tree_leaves(function(*[t.clone() for t in tensors]))
+    return [value for value in leaves if value is not None]
 
 
-def causes(error):
+def iter_causes(error):
     while error is not None:
         yield error
         error = error.__cause__ or getattr(error, "inner_exception", None)
 
 
-def kind_of(tensor):
+def describe(tensor):
     return f"{tensor.dtype} {tuple(tensor.shape)} {tensor.device}"
 
 
-def close(got, wanted):
-    relative, absolute = TOLERANCES.get(wanted.dtype, (0, 0))
+def is_close(actual, expected):
+    relative, absolute = TOLERANCES.get(expected.dtype, (0, 0))
     return torch.isclose(
-        got.double(), wanted.double(), rtol=relative, atol=absolute, equal_nan=True
+        actual.double(), expected.double(), rtol=relative, atol=absolute, equal_nan=True
     ).all().item()  # fmt: skip
 
 
-def widened(tensor):
+def widen(tensor):
     return tensor.to(WIDER.get(tensor.dtype, tensor.dtype))
 
 
-def as_exact(call, place, got, wanted):
-    """Whether float64 shows a result to be about as exact as eager's."""
+def is_as_exact(call, index, actual, expected):
+    """Return whether a result is about as close to float64 as eager's."""
     try:
-        true = as_real(results(call.module(), [widened(t) for t in call.tensors()])[place]).double()
+        exact = as_real(run_all(call.module(), [widen(t) for t in call.tensors()])[index]).double()
     except Exception:
         return False
-    if true.shape != got.shape:
+    if exact.shape != actual.shape:
         return False
-    scale = true.abs().nan_to_num(0, 0, 0).max().item() if true.numel() else 0.0
-    ours, theirs = [
-        (each.double() - true).abs().nan_to_num(0, 0, 0).max().item() for each in (got, wanted)
+    scale = exact.abs().nan_to_num(0, 0, 0).max().item() if exact.numel() else 0.0
+    error, base = [
+        (v.double() - exact).abs().nan_to_num(0, 0, 0).max().item() for v in (actual, expected)
     ]
-    relative = TOLERANCES.get(wanted.dtype, (0, 0))[0]
+    relative = TOLERANCES.get(expected.dtype, (0, 0))[0]
     return (
-        bool((got.isfinite() | ~wanted.isfinite()).all()) and ours <= 2 * theirs + relative * scale
+        bool((actual.isfinite() | ~expected.isfinite()).all())
+        and error <= 2 * base + relative * scale
     )
 
 
-def outcome_of(call):
-    """What came of a call: a word and a detail."""
+def run_call(call):
+    """Run a call compiled and eagerly, and return the outcome and a detail."""
     tensors = call.tensors()
     module = call.module()
     try:
         seed(1)
-        expected = results(module, tensors)
+        expected = run_all(module, tensors)
         seed(2)
-        again = results(module, tensors)
+        repeated = run_all(module, tensors)
     except Exception as error:
         return "uncaptured", f"eager: {error}"
     if not expected or not all(
-        isinstance(e, torch.Tensor) and e.layout is torch.strided for e in expected
+        isinstance(item, torch.Tensor) and item.layout is torch.strided for item in expected
     ):
         return "uncaptured", "results are no dense tensors"
     try:
         seed(1)
         run = torch.compile(module, backend="ortable", fullgraph=True, dynamic=False)
-        found = results(run, tensors)
+        results = run_all(run, tensors)
         torch.cuda.synchronize()
     except Exception as error:
-        chain = list(causes(error))
-        ours = next((e for e in chain if isinstance(e, OrtableError)), None)
-        if ours is not None:
-            return "refused", f"{type(ours).__name__}: {str(ours)[:300]}"
+        chain = list(iter_causes(error))
+        own_error = next((item for item in chain if isinstance(item, OrtableError)), None)
+        if own_error is not None:
+            return "refused", f"{type(own_error).__name__}: {str(own_error)[:300]}"
         if not isinstance(error, BackendCompilerFailed) and type(error).__module__.startswith(
             "torch._dynamo"
         ):
             return "uncaptured", str(error)[:200]
         return "error", f"{type(chain[-1]).__name__}: {str(chain[-1])[:300]}"
-    if len(found) != len(expected):
-        return "mismatch", f"{len(found)} results, eager has {len(expected)}"
-    word = "exact"
-    for place, (got, wanted, other) in enumerate(zip(found, expected, again, strict=True)):
-        if kind_of(got) != kind_of(wanted):
-            return "mismatch", f"{kind_of(got)}, eager has {kind_of(wanted)}"
-        got, wanted, other = as_real(got), as_real(wanted), as_real(other)
-        if not torch.equal(wanted.nan_to_num(), other.nan_to_num()) and not close(wanted, other):
-            word = "drawn"
-        elif not close(got, wanted) and not as_exact(call, place, got, wanted):
-            difference = (got.double() - wanted.double()).abs().max().item()
-            return "mismatch", f"result {place}: largest difference {difference}"
-    return word, ""
+    if len(results) != len(expected):
+        return "mismatch", f"{len(results)} results, eager has {len(expected)}"
+    outcome = "exact"
+    for index, (actual, eager, repeat) in enumerate(zip(results, expected, repeated, strict=True)):
+        if describe(actual) != describe(eager):
+            return "mismatch", f"{describe(actual)}, eager has {describe(eager)}"
+        actual, eager, repeat = as_real(actual), as_real(eager), as_real(repeat)
+        if not torch.equal(eager.nan_to_num(), repeat.nan_to_num()) and not is_close(eager, repeat):
+            outcome = "drawn"
+        elif not is_close(actual, eager) and not is_as_exact(call, index, actual, eager):
+            difference = (actual.double() - eager.double()).abs().max().item()
+            return "mismatch", f"result {index}: largest difference {difference}"
+    return outcome, ""
 
 
-@pytest.mark.parametrize("dtype", CHOSEN)
+@pytest.mark.parametrize("dtype", TESTED_DTYPES)
 @pytest.mark.parametrize("name", op_infos())
 def test_operator(name, dtype, record_property):
     if DTYPES[dtype] not in op_infos()[name].supported_dtypes("cuda"):
         record_property("outcomes", "[]")
         return
     torch._dynamo.reset()
-    wrong, words = [], []
+    failures, outcomes = [], []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for call in calls_on_cuda(name, dtype):
-            word, detail = outcome_of(call)
-            words.append((word, detail))
-            if word not in FINE and not (word == "mismatch" and name in DIFFERENT):
-                wrong.append(f"{word}: {call.describe()[:200]}: {detail}")
-    record_property("outcomes", repr(words))
-    assert not wrong, "\n".join(wrong)
+            outcome, detail = run_call(call)
+            outcomes.append((outcome, detail))
+            if outcome not in PASSING and not (outcome == "mismatch" and name in DIFFERENT):
+                failures.append(f"{outcome}: {call.describe()[:200]}: {detail}")
+    record_property("outcomes", repr(outcomes))
+    assert not failures, "\n".join(failures)

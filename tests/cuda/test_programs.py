@@ -1,4 +1,4 @@
-"""Exported models on CUDA: `to_onnx` and `export` of modules that lie there, and the provider."""
+"""`to_onnx` and `export` of models on CUDA run with the CUDA provider."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.cuda.test_models import near, on_device
 
 @pytest.mark.parametrize("name", ["mlp", "resnet18", "bert", "llama", "vit", "lstm"])
 def test_a_plain_session_runs_the_model(name):
-    """With IOBinding: arguments are read where torch has them, results stay on the device."""
+    """IOBinding reads arguments from torch's memory and keeps results on the device."""
     case = MODELS[name]
     model = case.make(True).eval().cuda()
     arguments = on_device(case.inputs(True, case.batch), torch.float32)
@@ -26,15 +26,15 @@ def test_a_plain_session_runs_the_model(name):
     )
     assert session.get_providers()[0] == CUDA
     binding = session.io_binding()
-    kinds = {torch.float32: "float32", torch.int64: "int64"}
+    type_names = {torch.float32: "float32", torch.int64: "int64"}
     import numpy as np
 
-    kept = []
+    tensors = []
     for value, tensor in zip(session.get_inputs(), arguments, strict=True):
         tensor = tensor.contiguous()
-        kept.append(tensor)
+        tensors.append(tensor)
         binding.bind_input(
-            value.name, "cuda", 0, np.dtype(kinds[tensor.dtype]), tuple(tensor.shape),
+            value.name, "cuda", 0, np.dtype(type_names[tensor.dtype]), tuple(tensor.shape),
             tensor.data_ptr(),
         )  # fmt: skip
     result = torch.empty_like(expected, memory_format=torch.contiguous_format)
@@ -42,8 +42,8 @@ def test_a_plain_session_runs_the_model(name):
     binding.bind_output(
         outputs[0].name, "cuda", 0, np.dtype("float32"), tuple(result.shape), result.data_ptr()
     )
-    for other in outputs[1:]:
-        binding.bind_output(other.name, "cuda")
+    for output in outputs[1:]:
+        binding.bind_output(output.name, "cuda")
     torch.cuda.synchronize()
     session.run_with_iobinding(binding)
     near(result, expected)

@@ -1,5 +1,4 @@
-"""Dimensions: arithmetic equals Python's, equal polynomials are one object,
-and nothing is claimed that does not hold for every value of the symbols."""
+"""Arithmetic of dimensions equals Python's, and comparisons hold for all values of symbols."""
 
 from __future__ import annotations
 
@@ -55,21 +54,21 @@ def compute(expr, leaf):
     return dims.max_of(left, right) if op == "max" else dims.min_of(left, right)
 
 
-def symbolic(expr):
+def to_dim(expr):
     return compute(expr, lambda x: x if isinstance(x, int) else dims.make_symbol(x))
 
 
-def concrete(expr, values):
-    """The value, or None where Python divides by zero."""
+def evaluate(expr, values):
+    """Return the value, or None where Python divides by zero."""
     try:
         return compute(expr, lambda x: x if isinstance(x, int) else values[x])
     except ZeroDivisionError:
         return None
 
 
-def made(expr):
+def make_dim(expr):
     try:
-        return symbolic(expr)
+        return to_dim(expr)
     except (BuilderError, ZeroDivisionError):
         return None  # a division by a constant zero
 
@@ -77,7 +76,7 @@ def made(expr):
 @settings(max_examples=600, deadline=None)
 @given(expressions, assignments)
 def test_evaluation_equals_python_arithmetic(expr, values):
-    expected, dim = concrete(expr, values), made(expr)
+    expected, dim = evaluate(expr, values), make_dim(expr)
     if expected is None or dim is None:
         return
     assert dims.evaluate_dim(dim, values) == expected
@@ -86,11 +85,11 @@ def test_evaluation_equals_python_arithmetic(expr, values):
 @settings(max_examples=400, deadline=None)
 @given(expressions, expressions, st.lists(assignments, min_size=5, max_size=5))
 def test_comparisons_claim_only_what_always_holds(left, right, samples):
-    a, b = made(left), made(right)
+    a, b = make_dim(left), make_dim(right)
     if a is None or b is None:
         return
     for values in samples:
-        x, y = concrete(left, values), concrete(right, values)
+        x, y = evaluate(left, values), evaluate(right, values)
         if x is None or y is None:
             continue
         assert not (a < b) or x < y
@@ -111,7 +110,7 @@ polynomials = st.recursive(
 @settings(max_examples=300, deadline=None)
 @given(polynomials, polynomials, polynomials)
 def test_equal_polynomials_are_one_object(p, q, r):
-    p, q, r = symbolic(p), symbolic(q), symbolic(r)
+    p, q, r = to_dim(p), to_dim(q), to_dim(r)
     assert dims.always_equal((p + q) * r, r * q + r * p)
     assert dims.always_equal((p - q) * (p + q), p * p - q * q)
     assert dims.always_equal(p - p + q, q)
@@ -120,23 +119,23 @@ def test_equal_polynomials_are_one_object(p, q, r):
 @settings(max_examples=200, deadline=None)
 @given(expressions, expressions, assignments)
 def test_substitution_then_evaluation_equals_direct_evaluation(expr, inner, values):
-    dim, replacement = made(expr), made(inner)
-    x = concrete(inner, values)
+    dim, replacement = make_dim(expr), make_dim(inner)
+    x = evaluate(inner, values)
     if dim is None or replacement is None or x is None or x < 0:
-        return  # a symbol is at least 0, so what replaces it must be
-    if concrete(expr, {**values, "a": x}) is None:
+        return  # a symbol is at least 0, and its replacement must be, too
+    if evaluate(expr, {**values, "a": x}) is None:
         return
     try:
         replaced = dims.substitute_symbols(dim, {"a": replacement})
     except BuilderError:
         return  # the replacement makes a divisor the constant 0
-    assert dims.evaluate_dim(replaced, values) == concrete(expr, {**values, "a": x})
+    assert dims.evaluate_dim(replaced, values) == evaluate(expr, {**values, "a": x})
 
 
 @settings(max_examples=200, deadline=None)
 @given(expressions)
 def test_pickle_and_copy_keep_identity(expr):
-    dim = made(expr)
+    dim = make_dim(expr)
     if dim is None or isinstance(dim, int):
         return
     assert pickle.loads(pickle.dumps(dim)) is dim

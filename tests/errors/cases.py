@@ -1,5 +1,4 @@
-"""Ways to go wrong, as a user does, through each of the doors: to_onnx, torch.compile, load_specs,
-the shell. Each function raises; it has the name of its text in golden.txt."""
+"""User mistakes in each interface of ortable; golden.txt has the error messages."""
 
 from __future__ import annotations
 
@@ -20,14 +19,14 @@ CASES: dict[str, Callable[[], object]] = {}
 
 
 def case(function: Callable[[], object]) -> Callable[[], object]:
-    """Makes a function one of the cases."""
+    """Register a function as a case."""
     CASES[function.__name__] = function
     return function
 
 
 @contextlib.contextmanager
 def soft_step() -> Iterator[object]:
-    """An operator that nobody has a converter for."""
+    """Define an operator that has no converter."""
     with torch.library._scoped_library(LIBRARY, "DEF") as library:
         library.define("soft_step(Tensor x, float slope=1.) -> Tensor")
         library.impl("soft_step", lambda x, slope=1.0: torch.sigmoid(slope * x), "CPU")
@@ -50,7 +49,7 @@ X = torch.arange(12, dtype=torch.float32).reshape(4, 3)
 
 @functools.cache
 def bert() -> torch.nn.Module:
-    """BERT, smaller, but with as many kinds of nodes."""
+    """Return a small BERT with all kinds of nodes of the original."""
     from transformers import BertConfig, BertModel
 
     torch.manual_seed(0)
@@ -100,7 +99,7 @@ def compile_unsupported_dtype() -> None:
 
 
 class Table(torch.nn.Embedding):
-    """It promises that its indices are in range, so nothing checks them before ONNX Runtime."""
+    """An embedding without a check of its indices, so that ONNX Runtime gets invalid ones."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.ops.aten._unsafe_index(self.weight, [x])
@@ -239,7 +238,7 @@ def to_onnx_validates_a_wrong_converter() -> None:
     ortable.to_onnx(two, (X,), dispatcher={"aten::relu": my_relu}, validate=True)
 
 
-BAD = """\
+INVALID_SPECS = """\
 - op: aten::relu(Tensor self) -> Tensor
   out: {shape: same(x), dtype: same(self)}
   lower: return Relux(self)
@@ -254,36 +253,36 @@ BAD = """\
 def load_specs_with_mistakes() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "mine.yaml"
-        path.write_text(BAD)
+        path.write_text(INVALID_SPECS)
         ortable.load_specs(path)
 
 
 def shell(*arguments: str) -> None:
-    """Raises what a command prints."""
-    said = io.StringIO()
-    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+    """Run a command and raise its output as an error."""
+    output = io.StringIO()
+    with contextlib.redirect_stderr(output), contextlib.redirect_stdout(output):
         if main(arguments) != 0:
-            text = said.getvalue().rstrip("\n")
-            raise ShellError(text[text.index("error: ") :])  # torch and the progress come before
+            text = output.getvalue().rstrip("\n")
+            raise ShellError(text[text.index("error: ") :])  # skips torch's output
 
 
 class ShellError(Exception):
-    """A command ended with another status than 0."""
+    """A command ended with a nonzero status."""
 
 
 def bert_and_more() -> tuple[torch.nn.Module, tuple[torch.Tensor]]:
-    """For the shell."""
+    """Return a model with a missing operator and its arguments, for the shell."""
     return BertAndMore(), (IDS,)
 
 
 def branch() -> tuple[torch.nn.Module, tuple[torch.Tensor]]:
-    """For the shell."""
+    """Return a model with a branch and its arguments, for the shell."""
     return Branch(), (X,)
 
 
 def untouched() -> None:
-    """For the shell: what must not be called."""
-    raise AssertionError("the model was made")
+    """Fail if the shell builds the model."""
+    raise AssertionError("the model was built")
 
 
 @case

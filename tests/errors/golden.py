@@ -1,8 +1,7 @@
-"""The worst messages that a user can meet, as golden texts: one table, ``tests/errors/golden.txt``,
-in which each text stands below the name of its case.
+"""Golden texts of error messages in ``tests/errors/golden.txt``, each below the name of its case.
 
-``python -m tests.errors.golden`` rewrites it after a wanted change; read the diff before you
-commit it.
+``python -m tests.errors.golden`` rewrites the file after an intended change; review the diff
+before you commit it.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from .cases import CASES, ShellError
 
 TABLE = Path(__file__).with_suffix(".txt")
 _HEAD = re.compile(r"^== (\w+)\n", re.MULTILINE)
-_PLACES = (
-    (re.compile(r"(?<![\w.])/(?:[\w.+-]+/)+(?=[\w.+-]+\.py\b)"), ""),  # folders of files of Python
+_VARIABLE_TEXT = (
+    (re.compile(r"(?<![\w.])/(?:[\w.+-]+/)+(?=[\w.+-]+\.py\b)"), ""),  # folders of Python files
     (re.compile(re.escape(tempfile.gettempdir()) + r"/[\w/]+/"), "TMP/"),
     (re.compile(r"(\.py):\d+"), r"\1:N"),
     (re.compile(r"(ONNX Runtime|onnxruntime|torch) \d+\.\d+[\w.+]*"), r"\1 X.Y"),
@@ -31,25 +30,25 @@ _PLACES = (
 
 
 def error_of(name: str) -> Exception:
-    """What a case raises, taken out of what torch wraps it in."""
+    """Return the error that a case raises, without torch's wrapper."""
     torch.compiler.reset()
     try:
         CASES[name]()
-    except Exception as error:  # torch's own too, where a case leads there
+    except Exception as error:  # some cases raise an error of torch
         return getattr(error, "inner_exception", None) or error
     raise AssertionError(f"{name} raises nothing")
 
 
 def text_of(error: Exception) -> str:
-    """Class and message, without what differs from machine to machine."""
+    """Return the class and the message of an error, without text that depends on the machine."""
     text = str(error) if isinstance(error, ShellError) else f"{type(error).__name__}: {error}"
-    for pattern, word in _PLACES:
-        text = pattern.sub(word, text)
+    for pattern, replacement in _VARIABLE_TEXT:
+        text = pattern.sub(replacement, text)
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
 
 def read_table() -> dict[str, str]:
-    """The golden texts by case."""
+    """Return the golden texts by case."""
     _, *parts = _HEAD.split(TABLE.read_text(encoding="utf-8"))
     return dict(zip(parts[::2], parts[1::2], strict=True))
 

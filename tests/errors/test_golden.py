@@ -1,5 +1,4 @@
-"""The worst messages that a user can meet: each is exactly its golden text, and a person reads it
-at one look."""
+"""The longest error messages equal their golden texts and fit on one screen."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from ortable.errors import OrtableError
 from . import golden
 from .cases import CASES, ShellError
 
-MOST_LINES, COLUMNS = 15, 120
+MAX_LINES, COLUMNS = 15, 120
 
 
 @pytest.fixture(params=CASES)
@@ -26,9 +25,9 @@ def test_a_message_is_its_golden_text_and_short(name: str) -> None:
     text = golden.text_of(error)
     assert text == golden.read_table()[name]
     lines = text.splitlines()
-    assert len(lines) <= MOST_LINES
+    assert len(lines) <= MAX_LINES
     rows = sum(max(math.ceil(len(line) / COLUMNS), 1) for line in lines)
-    assert rows <= MOST_LINES + 3  # on a terminal of 120 columns
+    assert rows <= MAX_LINES + 3  # on a terminal of 120 columns
     assert len(lines[0]) <= 3 * COLUMNS and all(len(line) <= 2.5 * COLUMNS for line in lines[1:])
 
 
@@ -45,10 +44,10 @@ def test_what_stands_behind_bert_is_one_screen_and_everything_is_kept(tmp_path) 
 
 def test_advice_names_only_what_the_door_takes(name: str) -> None:
     text = golden.read_table()[name]
-    foreign = {
+    unavailable = {
         "compile": ("dispatcher", "ExportOptions", "to_onnx", "--"),
         "to": ('"fallback": "eager"', " --"),
         "shell": ("dispatcher", "ExportOptions", "options=", "to_onnx(", "error."),
         "load": ("dispatcher", "ExportOptions"),
     }[name.partition("_")[0]]
-    assert not [word for word in foreign if word in text]
+    assert not [word for word in unavailable if word in text]

@@ -144,7 +144,9 @@ def test_a_member_of_an_enumeration_is_a_constant_of_a_static_model() -> None:
 
     args = (torch.rand(3), Mode.PLUS)
     assert_same(to_onnx(AddsByMode(), args), AddsByMode(), args)
-    with pytest.raises(ExportError, match=r"'mode' is Mode.PLUS, and torch.export does not support"):
+    with pytest.raises(
+        ExportError, match=r"'mode' is Mode.PLUS, and torch.export does not support"
+    ):
         to_onnx(AddsByMode(), args, dynamic_shapes={"x": {0: "n"}})
 
 

@@ -1,4 +1,4 @@
-"""Short ways to convert a module and to run what came out."""
+"""Convert a module, and run the converted graph."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ def export(module: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.export.E
 
 
 def interpret(graph_module: Any, **kwargs: Any) -> DynamoInterpreter:
-    """The interpreter after its run over ``graph_module``, opset 18, with the tables of the
-    tests."""
+    """Run an interpreter over ``graph_module`` at opset 18 with the tables of the tests."""
     kwargs.setdefault("tables", TABLES)
     interpreter = DynamoInterpreter(GraphBuilder(18), **kwargs)
     interpreter.run(graph_module)
@@ -28,6 +27,6 @@ def interpret(graph_module: Any, **kwargs: Any) -> DynamoInterpreter:
 
 
 def run(interpreter: DynamoInterpreter, *inputs: Any) -> list[np.ndarray]:
-    """Outputs of the ONNX graph in ONNX Runtime."""
-    found = onnx_runs.run(interpreter.builder.to_onnx(), *map(torch.as_tensor, inputs))
-    return [each.numpy() for each in found]
+    """Run the ONNX graph in ONNX Runtime and return its outputs."""
+    outputs = onnx_runs.run(interpreter.builder.to_onnx(), *map(torch.as_tensor, inputs))
+    return [output.numpy() for output in outputs]

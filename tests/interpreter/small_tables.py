@@ -1,5 +1,4 @@
-"""A handful of converters written for the tests, so that they judge the interpreter and not the
-generated code. The keys and the calls are those of the generated tables."""
+"""Small converter tables, so that tests of the interpreter do not depend on generated code."""
 
 from __future__ import annotations
 
@@ -11,36 +10,36 @@ from ortable.interpreter.tables import ConverterTables
 
 
 class Call(NamedTuple):
-    """As the generated CallTarget."""
+    """A call target with the fields of the generated CallTarget."""
 
     packet: str
     fixed: dict[str, Any]
     pack: str | None
 
 
-def unary(op_type: str) -> Any:
+def make_unary(op_type: str) -> Any:
     def convert(graph: Any, res: Any, self: str) -> Any:
         return graph.make_node(op_type, [self], res.outputs)
 
     return convert
 
 
-def number(graph: Any, value: Any, like: str) -> str:
-    """A tensor argument that may be a number or a dimension, in the type of ``like``."""
+def convert_number(graph: Any, value: Any, like: str) -> str:
+    """Return a tensor of the type of ``like`` for a tensor, a number or a dimension."""
     if isinstance(value, str):
         return value
     dtype = graph.get_type(like)
     if isinstance(value, (int, float)):
-        kind = np.float32 if dtype == 1 else np.int64
-        return graph.make_initializer("", np.array(value, dtype=kind))
+        numpy_type = np.float32 if dtype == 1 else np.int64
+        return graph.make_initializer("", np.array(value, dtype=numpy_type))
     vector = graph.dim_as_vector(value)
     return graph.make_node("Cast", [vector], to=dtype) if dtype != 7 else vector
 
 
-def binary(op_type: str) -> Any:
+def make_binary(op_type: str) -> Any:
     def convert(graph: Any, res: Any, self: str, other: Any, *, alpha: int = 1) -> Any:
         assert alpha == 1
-        return graph.make_node(op_type, [self, number(graph, other, self)], res.outputs)
+        return graph.make_node(op_type, [self, convert_number(graph, other, self)], res.outputs)
 
     return convert
 
@@ -60,34 +59,34 @@ def sum_all(graph: Any, res: Any, self: str, *, dtype: int | None = None) -> Any
 
 def cond(graph: Any, res: Any, pred: str, true_fn: Any, false_fn: Any, operands: Any) -> Any:
     branches = [graph.convert_subgraph(g, list(operands)) for g in (true_fn, false_fn)]
-    found = graph.make_node(
+    result = graph.make_node(
         "If", [pred], len(res), then_branch=branches[0], else_branch=branches[1]
     )
-    return [found] if isinstance(found, str) else list(found)
+    return [result] if isinstance(result, str) else list(result)
 
 
-def same_as_self(graph: Any, self: str, *args: Any, **kwargs: Any) -> Any:
+def infer_same(graph: Any, self: str, *args: Any, **kwargs: Any) -> Any:
     info = graph.values[self]
     return ((info.dtype, info.shape),)
 
 
-def passes_through(graph: Any, res: Any, self: str, *args: Any, **kwargs: Any) -> str:
+def return_input(graph: Any, res: Any, self: str, *args: Any, **kwargs: Any) -> str:
     return self
 
 
 CONVERTERS: dict[str, Any] = {
-    "aten::add.Tensor": binary("Add"),
-    "aten::clone": passes_through,
-    "aten::cos": unary("Cos"),
-    "aten::detach": passes_through,
-    "aten::gt.Scalar": binary("Greater"),
-    "aten::item": passes_through,
-    "aten::lift_fresh_copy": passes_through,
+    "aten::add.Tensor": make_binary("Add"),
+    "aten::clone": return_input,
+    "aten::cos": make_unary("Cos"),
+    "aten::detach": return_input,
+    "aten::gt.Scalar": make_binary("Greater"),
+    "aten::item": return_input,
+    "aten::lift_fresh_copy": return_input,
     "aten::linear": linear,
-    "aten::mul.Tensor": binary("Mul"),
-    "aten::relu": unary("Relu"),
-    "aten::sigmoid": unary("Sigmoid"),
-    "aten::sin": unary("Sin"),
+    "aten::mul.Tensor": make_binary("Mul"),
+    "aten::relu": make_unary("Relu"),
+    "aten::sigmoid": make_unary("Sigmoid"),
+    "aten::sin": make_unary("Sin"),
     "aten::split.Tensor": split,
     "aten::sum": sum_all,
     "aten::zeros": lambda graph, res, size, **kwargs: graph.make_node(
@@ -97,7 +96,7 @@ CONVERTERS: dict[str, Any] = {
 
 TABLES = ConverterTables(
     converters=CONVERTERS,
-    rules={"aten::relu": same_as_self, "aten::sigmoid": same_as_self},
+    rules={"aten::relu": infer_same, "aten::sigmoid": infer_same},
     callables={
         "torch.nn.functional.linear": Call("aten::linear", {}, None),
         "torch.relu": Call("aten::relu", {}, None),

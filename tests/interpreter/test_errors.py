@@ -1,5 +1,4 @@
-"""What a failed conversion says: the node, the operator, the module, the line of the user's
-model."""
+"""A failed conversion reports the node, the operator, the module and the user's line."""
 
 from __future__ import annotations
 
@@ -18,8 +17,10 @@ from .helpers import export, interpret
 from .small_tables import TABLES
 
 
-def broken(**converters):
-    return TABLES.with_converters({name.replace("__", "::"): f for name, f in converters.items()})
+def replace_converters(**converters):
+    return TABLES.with_converters(
+        {key.replace("__", "::"): value for key, value in converters.items()}
+    )
 
 
 class Inner(torch.nn.Module):
@@ -42,7 +43,7 @@ def test_any_exception_of_a_converter_is_chained_to_a_conversion_error() -> None
 
     program = export(Wrapped(), torch.rand(2, 3))
     with pytest.raises(ConversionError) as caught:
-        interpret(program.graph_module, tables=broken(aten__relu=fail))
+        interpret(program.graph_module, tables=replace_converters(aten__relu=fail))
     text = str(caught.value)
     assert isinstance(caught.value.__cause__, KeyError)
     assert re.match(
@@ -58,18 +59,18 @@ def test_any_exception_of_a_converter_is_chained_to_a_conversion_error() -> None
 
 
 def test_a_shape_of_sizes_of_two_names_is_refused_by_name() -> None:
-    def asks(graph, res, self, vec2):
+    def read_shape(graph, res, self, vec2):
         return graph.get_shape(graph.make_node("Add", [self, vec2]))
 
-    class Apart(torch.nn.Module):
+    class Outer(torch.nn.Module):
         def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             return torch.outer(x, y)
 
     program = torch.export.export(
-        Apart(), (torch.rand(3), torch.rand(4)), dynamic_shapes=({0: torch.export.Dim.AUTO},) * 2
+        Outer(), (torch.rand(3), torch.rand(4)), dynamic_shapes=({0: torch.export.Dim.AUTO},) * 2
     )
     with pytest.raises(UnsupportedCase, match=r"dynamic sizes s\d+ and s\d+ are broadcast"):
-        interpret(program.graph_module, tables=broken(aten__outer=asks))
+        interpret(program.graph_module, tables=replace_converters(aten__outer=read_shape))
 
 
 def test_a_refusal_stays_an_unsupported_case() -> None:
@@ -78,7 +79,7 @@ def test_a_refusal_stays_an_unsupported_case() -> None:
 
     program = export(Wrapped(), torch.rand(2, 3))
     with pytest.raises(UnsupportedCase, match=r"aten::relu is not supported .*no relu of strings"):
-        interpret(program.graph_module, tables=broken(aten__relu=refuse))
+        interpret(program.graph_module, tables=replace_converters(aten__relu=refuse))
 
 
 def test_the_graph_so_far_appears_once() -> None:
@@ -87,14 +88,14 @@ def test_the_graph_so_far_appears_once() -> None:
 
     program = export(Wrapped(), torch.rand(2, 3))
     with pytest.raises(ConversionError) as caught:
-        interpret(program.graph_module, tables=broken(aten__relu=fail))
+        interpret(program.graph_module, tables=replace_converters(aten__relu=fail))
     assert "--DEBUG--" not in str(caught.value)
     assert caught.value.graph_text.count("--DEBUG--") == 1
     assert caught.value.graph_text in caught.value.full_text()
 
 
 @pytest.mark.parametrize(
-    ("converter", "words"),
+    ("converter", "message"),
     [
         (
             lambda g, r, x: g.make_node("Cast", [x], r.outputs, to=11),
@@ -105,10 +106,10 @@ def test_the_graph_so_far_appears_once() -> None:
         (lambda g, r, x: "unheard", "'unheard', which is not a result"),
     ],
 )
-def test_a_result_of_another_type_or_shape_than_torchs_is_an_error(converter, words) -> None:
+def test_a_result_of_another_type_or_shape_than_torchs_is_an_error(converter, message) -> None:
     program = export(Wrapped(), torch.rand(2, 3))
-    with pytest.raises(ConversionError, match=words) as caught:
-        interpret(program.graph_module, tables=broken(aten__relu=converter))
+    with pytest.raises(ConversionError, match=message) as caught:
+        interpret(program.graph_module, tables=replace_converters(aten__relu=converter))
     assert "specs/aten/activation.yaml" in str(caught.value)
 
 

@@ -1,4 +1,4 @@
-"""Whole graphs through the interpreter: names, weights, outputs of every kind, records."""
+"""The interpreter converts complete graphs: names, weights, outputs of every kind, records."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def test_get_attr_shares_the_memory_of_the_parameter_and_keeps_its_dotted_name()
     graph_module = export(model, torch.rand(5, 3)).module()
     builder = interpret(graph_module).builder
     assert list(builder.initializers_dict) == ["linear.weight", "linear.bias"]
-    kept = builder.initializers_dict["linear.weight"]
-    assert kept.data_ptr() == model.linear.weight.data_ptr()
+    weight = builder.initializers_dict["linear.weight"]
+    assert weight.data_ptr() == model.linear.weight.data_ptr()
 
 
 def test_every_kind_of_output_is_an_onnx_output_but_none() -> None:
@@ -82,8 +82,8 @@ def test_every_kind_of_output_is_an_onnx_output_but_none() -> None:
         "output_7",
     ]
     x = torch.randn(4, 3)
-    found = run(interpreter, x)
-    assert [value.dtype.name for value in found] == [
+    outputs = run(interpreter, x)
+    assert [value.dtype.name for value in outputs] == [
         "float32",
         "int64",
         "float64",
@@ -92,9 +92,9 @@ def test_every_kind_of_output_is_an_onnx_output_but_none() -> None:
         "float32",
         "int64",
     ]
-    np.testing.assert_array_equal(found[5], torch.relu(x).numpy())
-    np.testing.assert_array_equal(found[4], x.numpy())
-    assert found[6] == 8 and found[6].shape == ()
+    np.testing.assert_array_equal(outputs[5], torch.relu(x).numpy())
+    np.testing.assert_array_equal(outputs[4], x.numpy())
+    assert outputs[6] == 8 and outputs[6].shape == ()
 
 
 def test_bypassed_outputs_leave_only_new_tensors_in_the_graph() -> None:
@@ -140,8 +140,8 @@ def test_only_the_result_that_is_read_is_asked_for_by_the_name_of_its_node() -> 
     # outputs of Split are not optional, so the unread ones have automatic names
     assert ["." in name for name in split.outputs] == [True, False, True]
     x = torch.rand(6)
-    (found,) = run(interpreter, x)
-    assert found.tolist() == x[2:4].tolist()
+    (output,) = run(interpreter, x)
+    assert output.tolist() == x[2:4].tolist()
 
 
 def test_an_input_of_the_user_that_is_an_integer_is_a_dimension() -> None:
@@ -154,8 +154,8 @@ def test_an_input_of_the_user_that_is_an_integer_is_a_dimension() -> None:
     interpreter = interpret(program.graph_module)
     record = interpreter.inputs[1]
     assert record.role == "dimension" and isinstance(record.value, dims.SymDim)
-    (found,) = run(interpreter, torch.ones(3), np.array([7]))
-    assert found.tolist() == [7, 7, 7]
+    (output,) = run(interpreter, torch.ones(3), np.array([7]))
+    assert output.tolist() == [7, 7, 7]
 
 
 def test_an_input_without_metadata_is_refused_by_name() -> None:
@@ -167,7 +167,7 @@ def test_an_input_without_metadata_is_refused_by_name() -> None:
 
 
 def test_torch_functions_and_methods_go_through_the_alias_tables() -> None:
-    class Mixed(torch.nn.Module):
+    class LinearReLU(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.linear = torch.nn.Linear(3, 3)
@@ -176,7 +176,7 @@ def test_torch_functions_and_methods_go_through_the_alias_tables() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return operator.add(self.act(self.linear(x)), x).sigmoid()
 
-    model = Mixed()
+    model = LinearReLU()
     traced = torch.fx.symbolic_trace(model)
     x = torch.randn(2, 3)
     for node in traced.graph.nodes:
@@ -185,8 +185,8 @@ def test_torch_functions_and_methods_go_through_the_alias_tables() -> None:
     interpreter = interpret(traced)
     builder = interpreter.builder
     assert list(builder.initializers_dict) == ["linear.weight", "linear.bias"]
-    (found,) = run(interpreter, x)
-    np.testing.assert_allclose(found, model(x).detach().numpy(), rtol=1e-5)
+    (output,) = run(interpreter, x)
+    np.testing.assert_allclose(output, model(x).detach().numpy(), rtol=1e-5)
 
 
 def test_getitem_on_a_tensor_follows_python_indexing() -> None:
@@ -196,12 +196,12 @@ def test_getitem_on_a_tensor_follows_python_indexing() -> None:
     node.meta["val"] = x
     graph.output(graph.call_function(operator.getitem, (node, (slice(1, None, 2), None, -1))))
     interpreter = interpret(torch.fx.GraphModule({}, graph))
-    (found,) = run(interpreter, x)
-    assert found.tolist() == x[1::2, None, -1].tolist()
+    (output,) = run(interpreter, x)
+    assert output.tolist() == x[1::2, None, -1].tolist()
 
 
 def test_a_submodule_that_is_called_twice_is_converted_twice_with_one_copy_of_its_weights() -> None:
-    class Twice(torch.nn.Module):
+    class SharedLinear(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.linear = torch.nn.Linear(3, 3)
@@ -209,23 +209,23 @@ def test_a_submodule_that_is_called_twice_is_converted_twice_with_one_copy_of_it
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.linear(self.linear(x))
 
-    model = Twice()
+    model = SharedLinear()
     traced = torch.fx.symbolic_trace(model)
     x = torch.randn(2, 3)
     next(iter(traced.graph.nodes)).meta["val"] = x
     interpreter = interpret(traced)
     assert len(interpreter.builder.initializers_dict) == 2
-    (found,) = run(interpreter, x)
-    np.testing.assert_allclose(found, model(x).detach().numpy(), rtol=1e-5)
+    (output,) = run(interpreter, x)
+    np.testing.assert_allclose(output, model(x).detach().numpy(), rtol=1e-5)
 
 
 def test_converters_given_by_the_caller_come_before_the_tables() -> None:
-    def twice(graph, res, self):
+    def double(graph, res, self):
         return graph.make_node("Add", [self, self], res.outputs)
 
     program = export(Function(torch.relu), torch.rand(2))
     interpreter = DynamoInterpreter(
-        GraphBuilder(18), tables=TABLES, converters={"aten::relu": twice}
+        GraphBuilder(18), tables=TABLES, converters={"aten::relu": double}
     )
     interpreter.run(program.graph_module)
     assert run(interpreter, torch.full((2,), 3.0))[0].tolist() == [6, 6]
@@ -257,18 +257,18 @@ def test_a_region_of_autocast_whose_casts_are_not_written_is_refused() -> None:
         return y
 
     program = export(Function(forward), torch.rand(2, 2))
-    words = r"autocast casts operands .*; `run_decompositions\(\{\}\)` of the exported program"
-    with pytest.raises(UnsupportedCase, match=words):
+    message = r"autocast casts operands .*; `run_decompositions\(\{\}\)` of the exported program"
+    with pytest.raises(UnsupportedCase, match=message):
         interpret(program.graph_module)
 
 
 def test_sizes_of_a_graph_without_metadata_come_from_the_builder() -> None:
-    class Sizes(torch.nn.Module):
+    class ReturnSizes(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> tuple:
             y = torch.relu(x)
             return y, y.shape[0], y.size(1) + 1, y.dim(), y.ndim, y.numel()
 
-    traced = torch.fx.symbolic_trace(Sizes())
+    traced = torch.fx.symbolic_trace(ReturnSizes())
     next(iter(traced.graph.nodes)).meta["val"] = torch.rand(2, 3)
     interpreter = interpret(traced)
     assert [record.value for record in interpreter.outputs[1:]] == [2, 4, 2, 2, 6]
@@ -276,11 +276,11 @@ def test_sizes_of_a_graph_without_metadata_come_from_the_builder() -> None:
 
 
 def test_a_random_torch_function_is_not_run_at_conversion() -> None:
-    class Draws(torch.nn.Module):
+    class AddRandom(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x + torch.rand(3)
 
-    traced = torch.fx.symbolic_trace(Draws())
+    traced = torch.fx.symbolic_trace(AddRandom())
     assert [node.op for node in traced.graph.nodes].count("get_attr") == 1  # fx itself drew
     graph = torch.fx.Graph()
     graph.output(graph.call_function(torch.rand, (3,)))
@@ -298,15 +298,15 @@ def test_torch_chooses_the_overload_of_an_operator_without_one() -> None:
 
 
 def test_writes_are_judged_once_for_each_graph(monkeypatch) -> None:
-    """Looking for missing converters, for writes, and converting ask the same answer."""
-    seen: list[Any] = []
+    """The checks and the conversion share one analysis of the writes of a graph."""
+    analyzed: list[Any] = []
 
-    def judged(graph_module: Any, has_converter: Any) -> Any:
-        seen.append(graph_module)
+    def record_graph(graph_module: Any, has_converter: Any) -> Any:
+        analyzed.append(graph_module)
         return elidable_mutations(graph_module, has_converter)
 
-    monkeypatch.setattr("ortable.interpreter.interpreter.elidable_mutations", judged)
-    monkeypatch.setattr("ortable.interpreter.mutation.elidable_mutations", judged)
+    monkeypatch.setattr("ortable.interpreter.interpreter.elidable_mutations", record_graph)
+    monkeypatch.setattr("ortable.interpreter.mutation.elidable_mutations", record_graph)
 
     class Branches(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -314,7 +314,7 @@ def test_writes_are_judged_once_for_each_graph(monkeypatch) -> None:
 
     program = torch.export.export(Branches(), (torch.rand(2),))
     DynamoInterpreter(GraphBuilder(18), module=program.graph_module).run(program.graph_module)
-    assert len(seen) == len(set(map(id, seen))) == 3
+    assert len(analyzed) == len(set(map(id, analyzed))) == 3
 
 
 @pytest.mark.parametrize(
@@ -330,9 +330,9 @@ def test_several_results_without_elements_are_taken_apart_in_a_graph_of_dynamo(
         interpreter = DynamoInterpreter(GraphBuilder(18))
         interpreter.run(module)
         graph = interpreter.graph
-        shapes.extend(graph.get_shape(each.name) for each in graph.outputs)
+        shapes.extend(graph.get_shape(output.name) for output in graph.outputs)
         return module.forward
 
     x = torch.zeros(0, 3)
-    wanted = torch.compile(function, backend=backend, dynamic=False)(x)
-    assert shapes == [tuple(wanted.shape)]
+    expected = torch.compile(function, backend=backend, dynamic=False)(x)
+    assert shapes == [tuple(expected.shape)]

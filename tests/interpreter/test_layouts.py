@@ -1,5 +1,4 @@
-"""Inputs and weights that are not dense, or of a type that ONNX lacks: refused by name, since a
-dense input of their shape is another model."""
+"""Inputs and weights that are not dense, or of a type that ONNX lacks, are refused by name."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ import ortable
 from ortable.errors import UnsupportedCase
 
 _X = torch.rand(3, 3)
-_DENSE = r"an ONNX model only has dense tensors; convert it before \(`to_dense`"
+_MESSAGE = r"an ONNX model only has dense tensors; convert it before \(`to_dense`"
 _LAYOUTS = {
     "sparse_coo": lambda: torch.eye(3).to_sparse(),
     "sparse_csr": lambda: torch.eye(3).to_sparse_csr(),
@@ -24,12 +23,12 @@ _LAYOUTS = {
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # most layouts are "in beta state"
 
 
-class _Input(torch.nn.Module):
+class _Double(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x * 2
 
 
-class _Weight(torch.nn.Module):
+class _MatMul(torch.nn.Module):
     def __init__(self, weight: torch.Tensor) -> None:
         super().__init__()
         self.register_buffer("weight", weight)
@@ -40,55 +39,55 @@ class _Weight(torch.nn.Module):
 
 @pytest.mark.parametrize("layout", [name for name in _LAYOUTS if name != "_mkldnn"])
 def test_an_input_that_is_not_dense_is_refused(layout: str) -> None:
-    words = f"placeholder 'x' is not supported .* of the layout torch.{layout}: {_DENSE}"
-    with pytest.raises(UnsupportedCase, match=words):
-        ortable.to_onnx(_Input(), (_LAYOUTS[layout](),))
+    message = f"placeholder 'x' is not supported .* of the layout torch.{layout}: {_MESSAGE}"
+    with pytest.raises(UnsupportedCase, match=message):
+        ortable.to_onnx(_Double(), (_LAYOUTS[layout](),))
 
 
 @pytest.mark.parametrize("layout", [name for name in _LAYOUTS if name != "jagged"])
 def test_a_weight_that_is_not_dense_is_refused(layout: str) -> None:
-    words = f"placeholder 'b_weight' is not supported .* of the layout torch.{layout}: {_DENSE}"
-    with pytest.raises(UnsupportedCase, match=words):
-        ortable.to_onnx(_Weight(_LAYOUTS[layout]()), (_X,))
+    message = f"placeholder 'b_weight' is not supported .* of the layout torch.{layout}: {_MESSAGE}"
+    with pytest.raises(UnsupportedCase, match=message):
+        ortable.to_onnx(_MatMul(_LAYOUTS[layout]()), (_X,))
 
 
-def _reading(weight: torch.Tensor) -> torch.fx.GraphModule:
-    """A graph that returns a weight and was never traced by torch.export."""
+def _make_graph(weight: torch.Tensor) -> torch.fx.GraphModule:
+    """Return a graph that returns a weight, and that torch.export did not trace."""
     graph = torch.fx.Graph()
     x = graph.placeholder("x")
     x.meta["val"] = _X
     graph.output((x, graph.get_attr("weight")))
-    return torch.fx.GraphModule(_Weight(weight), graph)
+    return torch.fx.GraphModule(_MatMul(weight), graph)
 
 
-def _quantized() -> torch.Tensor:
+def _make_quantized() -> torch.Tensor:
     return torch.quantize_per_tensor(_X, 0.1, 0, torch.qint8)
 
 
 @pytest.mark.parametrize(
-    ("weight", "words"),
+    ("weight", "message"),
     [
-        (_LAYOUTS["sparse_coo"], f"of the layout torch.sparse_coo: {_DENSE}"),
+        (_LAYOUTS["sparse_coo"], f"of the layout torch.sparse_coo: {_MESSAGE}"),
         (
             lambda: torch.nested.nested_tensor([_X[0], _X[1]]),
-            f"of the layout torch.nested: {_DENSE}",
+            f"of the layout torch.nested: {_MESSAGE}",
         ),
-        (_quantized, r"a quantized tensor \(torch.qint8\) holds its scale inside"),
+        (_make_quantized, r"a quantized tensor \(torch.qint8\) holds its scale inside"),
         (lambda: torch.empty(3, dtype=torch.complex32), "torch.complex32 has no ONNX element type"),
         (lambda: torch.empty(3, dtype=torch.bits8), "torch.bits8 has no ONNX element type"),
     ],
     ids=["sparse", "nested", "quantized", "complex32", "bits"],
 )
 def test_a_weight_of_a_traced_graph_that_onnx_cannot_hold_is_refused(
-    weight: Callable[[], Any], words: str
+    weight: Callable[[], Any], message: str
 ) -> None:
-    with pytest.raises(UnsupportedCase, match=f"get_attr 'weight' is not supported .*{words}"):
-        ortable.to_onnx(_reading(weight()))
+    with pytest.raises(UnsupportedCase, match=f"get_attr 'weight' is not supported .*{message}"):
+        ortable.to_onnx(_make_graph(weight()))
 
 
 def test_a_quantized_input_of_a_traced_graph_is_refused() -> None:
-    traced = torch.fx.symbolic_trace(_Input())
-    next(iter(traced.graph.nodes)).meta["val"] = _quantized()
-    words = r"placeholder 'x' is not supported .*a quantized tensor \(torch.qint8\)"
-    with pytest.raises(UnsupportedCase, match=words):
+    traced = torch.fx.symbolic_trace(_Double())
+    next(iter(traced.graph.nodes)).meta["val"] = _make_quantized()
+    message = r"placeholder 'x' is not supported .*a quantized tensor \(torch.qint8\)"
+    with pytest.raises(UnsupportedCase, match=message):
         ortable.to_onnx(traced)

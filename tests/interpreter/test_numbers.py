@@ -1,5 +1,4 @@
-"""Python numbers that an exported graph computes from sizes and items, each used where a number may
-stand: the model equals eager at two sizes."""
+"""Python numbers that an exported graph computes from sizes and items equal eager at two sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ import torch
 import ortable
 from ortable.errors import OrtableError
 
-# x: float32[n, 3], n: its size, u: an integer read from a tensor
+# x: float32[n, 3], n: the first size of x, u: an integer read from a tensor
 INTEGERS: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda n, u: n + u,
     "sub": lambda n, u: n - u,
@@ -59,7 +58,7 @@ CALLS = [(torch.arange(12.0).reshape(4, 3) / 5, torch.tensor(3)),
          (torch.arange(21.0).reshape(7, 3) / 5, torch.tensor(6))]  # fmt: skip
 
 
-class Computed(torch.nn.Module):
+class FunctionOfNumbers(torch.nn.Module):
     def __init__(self, function: Callable[[torch.Tensor, Any, Any], Any]) -> None:
         super().__init__()
         self.function = function
@@ -72,21 +71,21 @@ class Computed(torch.nn.Module):
 
 
 def check(function: Callable[[torch.Tensor, Any, Any], Any]) -> None:
-    module = Computed(function)
-    sizes = ({0: torch.export.Dim("n", min=2, max=100)}, None)
-    program = torch.export.export(module, CALLS[0], dynamic_shapes=sizes)
+    module = FunctionOfNumbers(function)
+    dynamic = ({0: torch.export.Dim("n", min=2, max=100)}, None)
+    program = torch.export.export(module, CALLS[0], dynamic_shapes=dynamic)
     model = ortable.to_onnx(program)
     session = onnxruntime.InferenceSession(model.SerializeToString())
     for call in CALLS:
-        given = dict(zip(("x", "t"), call, strict=True))
-        feeds = {value.name: given[value.name].numpy() for value in session.get_inputs()}
+        tensors = dict(zip(("x", "t"), call, strict=True))
+        feeds = {value.name: tensors[value.name].numpy() for value in session.get_inputs()}
         expected = torch.utils._pytree.tree_leaves(module(*call))
-        for wanted, got in zip(expected, session.run(None, feeds), strict=True):
-            found = torch.from_numpy(got) if got.shape else torch.tensor(got)
-            if isinstance(wanted, torch.Tensor):
-                torch.testing.assert_close(found, wanted)
+        for leaf, array in zip(expected, session.run(None, feeds), strict=True):
+            actual = torch.from_numpy(array) if array.shape else torch.tensor(array)
+            if isinstance(leaf, torch.Tensor):
+                torch.testing.assert_close(actual, leaf)
             else:
-                assert found.item() == pytest.approx(wanted)
+                assert actual.item() == pytest.approx(leaf)
 
 
 @pytest.mark.parametrize("name", sorted(INTEGERS))
@@ -112,8 +111,8 @@ def test_a_condition_equals_pythons(name: str) -> None:
     function = CONDITIONS[name]
 
     def forward(x: torch.Tensor, n: Any, u: Any) -> Any:
-        chosen = torch.cond(function(n, u), lambda y: y + 1, lambda y: y - 1, (x,))
-        return chosen, function(n, u)
+        result = torch.cond(function(n, u), lambda y: y + 1, lambda y: y - 1, (x,))
+        return result, function(n, u)
 
     check(forward)
 
@@ -136,17 +135,17 @@ def test_a_length_that_no_node_computes_is_an_error_of_ours() -> None:
 
 
 def test_a_tensor_whose_number_is_read_stays_a_tensor() -> None:
-    """float64, where its number counts as a Python float."""
+    """A float64 tensor is an output, and its item counts as a Python float."""
 
-    class Both(torch.nn.Module):
+    class FullAndAbs(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
             return torch.full((1,), x.item()), x.abs()
 
     value = torch.tensor(-2.5, dtype=torch.float64)
-    model = ortable.to_onnx(Both(), (value,)).SerializeToString()
+    model = ortable.to_onnx(FullAndAbs(), (value,)).SerializeToString()
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    found = session.run(None, {session.get_inputs()[0].name: value.numpy()})
-    assert [(each.dtype.name, each.tolist()) for each in found] == [
+    outputs = session.run(None, {session.get_inputs()[0].name: value.numpy()})
+    assert [(output.dtype.name, output.tolist()) for output in outputs] == [
         ("float32", [-2.5]),
         ("float64", 2.5),
     ]

@@ -1,4 +1,4 @@
-"""metadata_props of the nodes: FX node, ATen target, module path, source line."""
+"""metadata_props of a node: the FX node, the ATen target, the module path, the source line."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class Outer(torch.nn.Module):
 def test_each_onnx_node_says_where_it_comes_from() -> None:
     program = export(Outer(), torch.rand(2, 3))
     model = interpret(program.graph_module).builder.to_onnx()
-    found = {
+    metadata = {
         node.op_type: {prop.key: prop.value for prop in node.metadata_props}
         for node in model.graph.node
     }
-    gemm = found["Gemm"]
+    gemm = metadata["Gemm"]
     assert gemm["fx_node"] == "linear"
     assert gemm["aten_target"] == "aten.linear.default"
     assert gemm["module_path"] == "inner.0"
     assert gemm["source"].startswith("test_provenance.py:")
     assert gemm["source"].endswith(": return torch.sigmoid(self.inner(x))")
-    assert "module_path" not in found["Sigmoid"]
+    assert "module_path" not in metadata["Sigmoid"]
 
 
 def test_the_innermost_line_outside_torch_is_the_users() -> None:

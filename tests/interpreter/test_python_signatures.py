@@ -1,5 +1,4 @@
-"""Graphs of Python functions: calls as torch's Python signatures say, which differ from the schemas
-of the operators, compute what eager computes, or are refused with what to do."""
+"""Calls in traced graphs follow torch's Python signatures, which differ from the schemas."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ def _rand(*shape: int) -> torch.Tensor:
 
 ROWS, LINES, IMAGES, CUBES = _rand(2, 3), _rand(2, 3, 8), _rand(2, 4, 8, 8), _rand(1, 2, 4, 4, 4)
 W1, W2, W3, B4 = _rand(4, 3, 3), _rand(4, 4, 3, 3), _rand(3, 2, 2, 2, 2), _rand(4)
-T1, T2, EACH = _rand(3, 4, 3), _rand(4, 4, 3, 3), _rand(4, 1, 3, 3)
+T1, T2, DEPTHWISE = _rand(3, 4, 3), _rand(4, 4, 3, 3), _rand(4, 1, 3, 3)
 
 CALLS: dict[str, tuple[Callable[[torch.Tensor], Any], torch.Tensor]] = {
     "conv1d": (lambda x: F.conv1d(x, W1, None, 1, 1), LINES),
@@ -33,7 +32,7 @@ CALLS: dict[str, tuple[Callable[[torch.Tensor], Any], torch.Tensor]] = {
     "conv2d": (lambda x: F.conv2d(x, W2, B4, 1, 1), IMAGES),
     "conv2d of a tuple": (lambda x: F.conv2d(x, W2, B4, (2, 1), 1, 1, 1), IMAGES),
     "conv2d by name": (lambda x: F.conv2d(input=x, weight=W2, stride=2, padding=1), IMAGES),
-    "conv2d of groups": (lambda x: F.conv2d(x, EACH, None, 1, 1, 1, 4), IMAGES),
+    "conv2d of groups": (lambda x: F.conv2d(x, DEPTHWISE, None, 1, 1, 1, 4), IMAGES),
     "conv3d": (lambda x: F.conv3d(x, W3, None, 1, 0), CUBES),
     "conv_transpose1d": (lambda x: F.conv_transpose1d(x, T1, None, 2, 1, 1), LINES),
     "conv_transpose2d": (lambda x: F.conv_transpose2d(x, T2, None, 2, 1, 1, 1, 1), IMAGES),
@@ -51,7 +50,7 @@ CALLS: dict[str, tuple[Callable[[torch.Tensor], Any], torch.Tensor]] = {
 }  # fmt: skip
 
 
-def _traced(function: Callable[..., Any], x: torch.Tensor) -> torch.fx.GraphModule:
+def _trace(function: Callable[..., Any], x: torch.Tensor) -> torch.fx.GraphModule:
     traced = torch.fx.symbolic_trace(function)
     next(iter(traced.graph.nodes)).meta["val"] = x
     return traced
@@ -60,26 +59,26 @@ def _traced(function: Callable[..., Any], x: torch.Tensor) -> torch.fx.GraphModu
 @pytest.mark.parametrize("name", CALLS)
 def test_numbers_stand_for_lists_as_in_python(name: str) -> None:
     function, x = CALLS[name]
-    model = ortable.to_onnx(_traced(function, x)).SerializeToString()
+    model = ortable.to_onnx(_trace(function, x)).SerializeToString()
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    (found,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
-    torch.testing.assert_close(torch.from_numpy(found), function(x))
+    (output,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+    torch.testing.assert_close(torch.from_numpy(output), function(x))
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
 def test_a_dtype_is_no_size(dtype: torch.dtype) -> None:
-    numbers = _rand(6).view(torch.int32)  # 6 is also what ONNX calls int32
-    words = "aten::view.dtype: the bits of .* read as another dtype"
+    numbers = _rand(6).view(torch.int32)  # 6 is also ONNX's code of int32
+    message = "aten::view.dtype: the bits of .* read as another dtype"
     for function in (
         lambda x: (x * 1.0).view(dtype),
         lambda x: (x * 1.0).view(x.dtype),
     ):
-        with pytest.raises(UnsupportedCase, match=words):
-            ortable.to_onnx(_traced(function, numbers))
+        with pytest.raises(UnsupportedCase, match=message):
+            ortable.to_onnx(_trace(function, numbers))
 
 
 @pytest.mark.parametrize(
-    ("function", "words"),
+    ("function", "message"),
     [
         (lambda x: torch.norm(x), "torch has no overload of aten::norm for these arguments, which"),
         (lambda x: torch.cdist(x, x, 2.0), "torch has no overload of aten::cdist for these"),
@@ -87,8 +86,8 @@ def test_a_dtype_is_no_size(dtype: torch.dtype) -> None:
     ],
 )
 def test_what_python_rewrites_is_refused_with_what_to_do(
-    function: Callable[..., Any], words: str
+    function: Callable[..., Any], message: str
 ) -> None:
-    with pytest.raises(UnsupportedCase, match=words) as caught:
-        ortable.to_onnx(_traced(function, ROWS))
+    with pytest.raises(UnsupportedCase, match=message) as caught:
+        ortable.to_onnx(_trace(function, ROWS))
     assert "give example inputs (args)" in str(caught.value)

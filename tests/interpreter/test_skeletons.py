@@ -1,5 +1,4 @@
-"""The entry that an error prints for an operator without a converter passes the check as it stands:
-a person changes a right file."""
+"""The draft entry that an error prints for an unsupported operator passes the check unchanged."""
 
 from __future__ import annotations
 
@@ -78,16 +77,16 @@ def test_an_entry_to_start_from_passes_the_check(name: str, tmp_path: Path) -> N
     class Call(torch.nn.Module):
         def forward(self, *tensors: torch.Tensor) -> Any:
             feed = iter(tensors)
-            return operator(*[_filled(each, feed) for each in arguments])
+            return operator(*[_fill_tensors(value, feed) for value in arguments])
 
     program = torch.export.export(Call(), tuple(_tensors(arguments)))
     (node,) = [node for node in program.graph.nodes if node.target is operator]
     path = tmp_path / "entry.yaml"
     path.write_text("\n".join(draft_entry(node)) + "\n")
     assert check_spec_file(path) == (f"ortable_test_skeletons::{name}",), path.read_text()
-    # and so does what the message shows of it: nothing is cut
-    shown = str(not_found_error(group_missing([node]), generated_tables(), ""))
-    draft = shown.partition("start from:\n")[2].partition("\nWhat to do")[0]
+    # the message shows the same draft without truncation
+    message = str(not_found_error(group_missing([node]), generated_tables(), ""))
+    draft = message.partition("start from:\n")[2].partition("\nWhat to do")[0]
     assert all(len(line) <= 120 for line in draft.splitlines())
     path.write_text(textwrap.dedent(draft) + "\n")
     assert check_spec_file(path) == (f"ortable_test_skeletons::{name}",), draft
@@ -96,10 +95,10 @@ def test_an_entry_to_start_from_passes_the_check(name: str, tmp_path: Path) -> N
 def _tensors(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
-    return [t for each in value for t in _tensors(each)] if isinstance(value, tuple | list) else []
+    return [t for item in value for t in _tensors(item)] if isinstance(value, tuple | list) else []
 
 
-def _filled(value: Any, feed: Any) -> Any:
+def _fill_tensors(value: Any, feed: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return next(feed)
-    return [_filled(each, feed) for each in value] if isinstance(value, list) else value
+    return [_fill_tensors(item, feed) for item in value] if isinstance(value, list) else value

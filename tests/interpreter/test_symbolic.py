@@ -1,4 +1,4 @@
-"""Sizes, conditions and numbers that torch keeps symbolic."""
+"""Conversion of sizes, conditions and numbers that torch represents symbolically."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def test_size_arithmetic_emits_nothing_until_a_result_needs_it() -> None:
     )
     interpreter = interpret(program.graph_module)
     x = torch.rand(5, 7)
-    (found,) = run(interpreter, x)
-    np.testing.assert_allclose(found, x.numpy() * 13, rtol=1e-6)
+    (output,) = run(interpreter, x)
+    np.testing.assert_allclose(output, x.numpy() * 13, rtol=1e-6)
     values = {str(v) for n, v in interpreter.values.items() if n.name.startswith("sym_size")}
     assert len(values) == 2
     ops = [node.op_type for node in interpreter.builder.nodes]
@@ -36,8 +36,8 @@ def test_a_condition_on_a_size_is_computed_by_the_graph() -> None:
     interpreter = interpret(program.graph_module)
     for size in (3, 6):
         x = torch.rand(size)
-        (found,) = run(interpreter, x)
-        np.testing.assert_allclose(found, forward(x).numpy(), rtol=1e-6)
+        (output,) = run(interpreter, x)
+        np.testing.assert_allclose(output, forward(x).numpy(), rtol=1e-6)
 
 
 def test_run_time_checks_of_torch_are_not_converted() -> None:
@@ -60,5 +60,5 @@ def test_an_integer_computed_by_the_graph_sizes_its_results() -> None:
 
     program = export(Function(forward), torch.tensor([3, 2]))
     interpreter = interpret(program.graph_module)
-    (found,) = run(interpreter, np.array([1, 6]))
-    assert found.shape == (7,)
+    (output,) = run(interpreter, np.array([1, 6]))
+    assert output.shape == (7,)

@@ -1,5 +1,4 @@
-"""Nodes that write into arguments: an operator whose flag says so does when it is given what it
-would write into."""
+"""An operator whose flag makes it write does so only where it has an argument to write into."""
 
 from __future__ import annotations
 
@@ -13,21 +12,21 @@ FLAGS = {"aten::batch_norm": "training"}
 
 
 @pytest.mark.parametrize(
-    ("running", "training", "told"),
+    ("running", "training", "writes"),
     [(True, True, True), (True, False, False), (False, True, False)],
 )
 def test_a_normalisation_writes_the_statistics_that_it_has(
-    running: bool, training: bool, told: bool
+    running: bool, training: bool, writes: bool
 ) -> None:
     graph = Graph()
     x, mean, var = (graph.placeholder(name) for name in ("x", "mean", "var"))
-    given = (mean, var) if running else (None, None)
-    arguments = (x, None, None, *given, training, 0.1, 1e-5, False)
+    statistics = (mean, var) if running else (None, None)
+    arguments = (x, None, None, *statistics, training, 0.1, 1e-5, False)
     node = graph.call_function(torch.ops.aten.batch_norm.default, arguments)
-    found = write_reason(node, FLAGS)
-    assert (found is not None) == told
-    if told:
-        assert found == "training=True makes it update its running statistics in place"
+    reason = write_reason(node, FLAGS)
+    assert (reason is not None) == writes
+    if writes:
+        assert reason == "training=True makes it update its running statistics in place"
 
 
 def test_an_operator_whose_schema_writes_writes() -> None:

@@ -1,1 +1,1 @@
-"""Tests of the Python lowerings and of spec cases that no single sample call reaches."""
+"""Tests of the Python lowerings, and of spec cases that no single sample call covers."""

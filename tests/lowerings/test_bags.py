@@ -1,5 +1,4 @@
-"""embedding_bag in an exported model, which runs it in ONNX Runtime: a table of rows where it has
-the room, else row by row; torch.compile leaves it to torch."""
+"""embedding_bag in an exported model runs in ONNX Runtime; under torch.compile it runs in torch."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from tests.onnx_runs import run
 SIZES = {
     "even": [3, 3, 3, 3],
     "uneven": [1, 4, 0, 2],
-    "skewed": [0, 5000, 0, 1],  # no room for four times 5,000 rows
+    "skewed": [0, 5000, 0, 1],  # a table of four times 5,000 rows is too large
     "empty": [0, 0],
 }
 WEIGHT = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
@@ -33,7 +32,7 @@ class _Bag(torch.nn.Module):
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 @pytest.mark.parametrize("name", SIZES)
 def test_offsets_of_any_sizes(mode: str, name: str) -> None:
-    """NaN and infinity of one bag stay out of the others."""
+    """NaN and infinity in one bag do not affect other bags."""
     sizes = SIZES[name]
     indices = torch.randint(2, 6, (sum(sizes),), generator=torch.Generator().manual_seed(1))
     if len(indices):
@@ -41,11 +40,11 @@ def test_offsets_of_any_sizes(mode: str, name: str) -> None:
     offsets = torch.tensor([0, *sizes[:-1]]).cumsum(0)
     args = (WEIGHT, indices, offsets)
     model = ortable.to_onnx(_Bag(mode), args)
-    wanted = _Bag(mode)(*args)
-    torch.testing.assert_close(run(model, *args)[0], wanted, atol=1e-3, rtol=1e-4, equal_nan=True)
-    kinds = [node.op_type for node in model.graph.node]
-    assert "Loop" not in kinds
-    assert ("If" in kinds) == (mode != "max")
+    expected = _Bag(mode)(*args)
+    torch.testing.assert_close(run(model, *args)[0], expected, atol=1e-3, rtol=1e-4, equal_nan=True)
+    operators = [node.op_type for node in model.graph.node]
+    assert "Loop" not in operators
+    assert ("If" in operators) == (mode != "max")
 
 
 @pytest.mark.parametrize("batch", [None, torch.export.Dim.DYNAMIC])
@@ -56,9 +55,9 @@ def test_two_axes_need_no_branch(batch: object) -> None:
     assert [node.op_type for node in model.graph.node] == [
         "Reshape", "Gather", "Reshape", "ReduceSum",
     ]  # fmt: skip
-    other = indices if batch is None else torch.randint(0, 6, (9, 3))
-    wanted = _Bag("sum")(WEIGHT, other)
-    torch.testing.assert_close(run(model, WEIGHT, other)[0], wanted, equal_nan=True)
+    new_indices = indices if batch is None else torch.randint(0, 6, (9, 3))
+    expected = _Bag("sum")(WEIGHT, new_indices)
+    torch.testing.assert_close(run(model, WEIGHT, new_indices)[0], expected, equal_nan=True)
 
 
 @pytest.mark.parametrize("offsets", [[0, 2], [0, 3, 5], [0, 0, 4], [0, 7]])

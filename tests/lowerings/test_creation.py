@@ -1,5 +1,4 @@
-"""Ranges of integers whose step is a float: torch 2.14 and newer count in double and cut the step
-off, older ones cut it off first. And numbers between bounds that only the call tells."""
+"""Integer ranges with a float step, and linspace between bounds known only at run time."""
 
 from __future__ import annotations
 
@@ -24,25 +23,26 @@ class Arange(torch.nn.Module):
     "bounds", [(5, 0, -0.5), (0, 5, 0.5), (0.5, 5.7, 1.5), (5, 0, -1.5), (-3, 4, 2.5)]
 )
 def test_the_step_of_an_integer_range_is_cut_off(bounds: tuple[float, float, float]) -> None:
+    """torch 2.14 and newer truncate a float step last, and older versions truncate it first."""
     model, x = Arange(*bounds), torch.tensor([10])
     try:
         expected = model(x)
-    except ValueError as error:  # torch 2.13: a step below 1 is 0
+    except ValueError as error:  # torch 2.13 truncates a step below 1 to 0
         assert str(error) == "step must be nonzero"
         return
-    (got,) = run(ortable.to_onnx(model, (x,)), x)
-    assert got.tolist() == expected.tolist()
+    (actual,) = run(ortable.to_onnx(model, (x,)), x)
+    assert actual.tolist() == expected.tolist()
 
 
 def test_a_step_of_zero_repeats_the_start() -> None:
-    """On every version of torch: Range itself refuses a step of 0."""
+    """On every version of torch, although Range itself refuses a step of 0."""
     builder = ortable.GraphBuilder(18)
     builder.make_tensor_output(int_range(builder, 5, 10, -0.5), indexed=False)
     assert run(builder.to_onnx())[0].tolist() == [5] * 10
 
 
-class _Between(torch.nn.Module):
-    """Numbers between bounds of the input: its size, and numbers that are read from it."""
+class _LinSpaces(torch.nn.Module):
+    """Compute linspace between bounds that depend on the size and the values of the input."""
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         size, total = x.shape[0], x.long().sum().item()
@@ -57,7 +57,7 @@ class _Between(torch.nn.Module):
 
 
 def test_linspace_between_sizes_and_numbers_of_the_call() -> None:
-    model = _Between()
+    model = _LinSpaces()
     program = torch.export.export(
         model, (torch.arange(3.0),), dynamic_shapes=({0: torch.export.Dim("n", min=2)},)
     )

@@ -1,5 +1,4 @@
-"""Numbers of a model that its dtypes do not hold: they are what they are in torch, infinities or
-numbers of float32, and nothing of it is said to the caller."""
+"""A constant that its dtype cannot represent is an infinity or a float32 value, as in torch."""
 
 from __future__ import annotations
 
@@ -20,15 +19,15 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "of a bfloat16": lambda x: x.bfloat16() * 1e39,
     "power": lambda x: x**1e39,
     "in place of NaN": lambda x: (x / 0).nan_to_num(posinf=1e39),
-    # torch reads the second operand of these in float32; 0 times an infinity would be NaN
+    # torch reads the second operand in float32; 0 times an infinity would be NaN
     "of half gradients": lambda x: torch.ops.aten.native_dropout_backward(
         x.relu().half(), x > 0, 1e5
     ),
-    # ... and the first term of this in float16
+    # torch reads the first term in float16
     "of no columns": lambda x: torch.addmm(
         x.relu().half(), x.half()[:, None][:, :0], x.half()[None][:0], beta=1e6
     ),
-    # a number of the lowering is compared with what float32 has
+    # a constant of the lowering is compared with the range of float32
     "of a rule": lambda x: torch.igamma(x.abs(), x.abs()),
 }
 

@@ -1,5 +1,4 @@
-"""Vectors of eigenvalues and singular values, whose signs no comparison with eager can settle: they
-are tested by what they are for. And batches, sizes and matrices that sample calls do not reach."""
+"""Eigenvectors and singular vectors satisfy their equations; their signs are free."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ def _matrix(*shape: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
     return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(0))
 
 
-def _unit(size: int) -> torch.Tensor:
+def _identity(size: int) -> torch.Tensor:
     return torch.eye(size, dtype=torch.float64)
 
 
@@ -37,14 +36,14 @@ def test_eigenvectors_of_symmetric_matrices(size: int) -> None:
     values, vectors = _run(torch.linalg.eigh, x)
     torch.testing.assert_close(values, torch.linalg.eigvalsh(x))
     torch.testing.assert_close(vectors @ torch.diag_embed(values) @ vectors.mT, x)
-    torch.testing.assert_close(vectors.mT @ vectors, _unit(size).expand(2, size, size))
+    torch.testing.assert_close(vectors.mT @ vectors, _identity(size).expand(2, size, size))
 
 
 def test_equal_eigenvalues_and_zeros() -> None:
-    for x in (_unit(4), torch.ones(4, 4, dtype=torch.float64), torch.zeros(3, 3).double()):
+    for x in (_identity(4), torch.ones(4, 4, dtype=torch.float64), torch.zeros(3, 3).double()):
         values, vectors = _run(torch.linalg.eigh, x)
         torch.testing.assert_close(vectors @ torch.diag(values) @ vectors.mT, x)
-        torch.testing.assert_close(vectors.mT @ vectors, _unit(len(x)))
+        torch.testing.assert_close(vectors.mT @ vectors, _identity(len(x)))
 
 
 @pytest.mark.parametrize("shape", [(4, 3), (3, 4), (5, 5), (2, 6, 3), (1, 1), (20, 31)])
@@ -52,27 +51,27 @@ def test_equal_eigenvalues_and_zeros() -> None:
 def test_singular_vectors(shape: tuple[int, ...], full: bool) -> None:
     x = _matrix(*shape)
     u, s, vh = _run(lambda x: torch.linalg.svd(x, full_matrices=full), x)
-    wanted = torch.linalg.svd(x, full_matrices=full)
-    assert [u.shape, s.shape, vh.shape] == [each.shape for each in wanted]
-    torch.testing.assert_close(s, wanted[1])
+    expected = torch.linalg.svd(x, full_matrices=full)
+    assert [u.shape, s.shape, vh.shape] == [part.shape for part in expected]
+    torch.testing.assert_close(s, expected[1])
     count = min(shape[-2:])
     torch.testing.assert_close(u[..., :count] @ torch.diag_embed(s) @ vh[..., :count, :], x)
-    torch.testing.assert_close(u.mT @ u, _unit(u.shape[-1]).expand(*shape[:-2], -1, -1))
-    torch.testing.assert_close(vh @ vh.mT, _unit(vh.shape[-2]).expand(*shape[:-2], -1, -1))
+    torch.testing.assert_close(u.mT @ u, _identity(u.shape[-1]).expand(*shape[:-2], -1, -1))
+    torch.testing.assert_close(vh @ vh.mT, _identity(vh.shape[-2]).expand(*shape[:-2], -1, -1))
 
 
 def test_singular_vectors_of_a_singular_matrix() -> None:
     x = torch.outer(torch.arange(4.0).double(), torch.ones(3).double())
     u, s, vh = _run(torch.linalg.svd, x)
     torch.testing.assert_close(u[:, :3] @ torch.diag(s) @ vh, x)
-    torch.testing.assert_close(u.mT @ u, _unit(4))
+    torch.testing.assert_close(u.mT @ u, _identity(4))
 
 
 def test_wide_matrices_of_dynamic_size() -> None:
     x = _matrix(3, 7)
     sizes = torch.export.Dim.DYNAMIC
-    (found,) = _run(torch.linalg.svdvals, x, dynamic=(({0: sizes, 1: sizes},),))
-    torch.testing.assert_close(found, torch.linalg.svdvals(x))
+    (values,) = _run(torch.linalg.svdvals, x, dynamic=(({0: sizes, 1: sizes},),))
+    torch.testing.assert_close(values, torch.linalg.svdvals(x))
 
 
 @pytest.mark.parametrize("function", [torch.linalg.eigh, torch.linalg.svd])
@@ -81,23 +80,22 @@ def test_nothing_of_a_dynamic_batch(
     function: Callable[..., object], shape: tuple[int, ...]
 ) -> None:
     batch = torch.export.Dim.DYNAMIC
-    given = (torch.zeros(2, *shape[1:]),)
-    program = torch.export.export(Function(function), given, dynamic_shapes=(({0: batch},),))
-    found = run(ortable.to_onnx(program), torch.zeros(shape))
-    assert [each.shape for each in found] == [each.shape for each in function(torch.zeros(shape))]
+    example = (torch.zeros(2, *shape[1:]),)
+    program = torch.export.export(Function(function), example, dynamic_shapes=(({0: batch},),))
+    results = run(ortable.to_onnx(program), torch.zeros(shape))
+    assert [t.shape for t in results] == [t.shape for t in function(torch.zeros(shape))]
 
 
 def test_pivots_of_a_larger_matrix() -> None:
     x = _matrix(3, 40, 40)
     factors, pivots = _run(torch.linalg.lu_factor, x)
-    wanted = torch.linalg.lu_factor(x)
-    torch.testing.assert_close(factors, wanted[0])
-    assert torch.equal(pivots, wanted[1])
+    expected = torch.linalg.lu_factor(x)
+    torch.testing.assert_close(factors, expected[0])
+    assert torch.equal(pivots, expected[1])
 
 
-def _integers(dtype: torch.dtype, size: int) -> torch.Tensor:
-    """Matrices that need exchanges and blocks of two rows, and singular ones, whose pivots become
-    zero exactly."""
+def _integer_matrices(dtype: torch.dtype, size: int) -> torch.Tensor:
+    """Return matrices that need exchanges and blocks of two rows, and some singular matrices."""
     generator = torch.Generator().manual_seed(0)
     parts = torch.randint(-1, 2, (2, 40, size, size), generator=generator).to(dtype)
     parts = parts * (torch.rand(40, size, size, generator=generator) < 0.6)
@@ -108,24 +106,24 @@ def _integers(dtype: torch.dtype, size: int) -> torch.Tensor:
 def test_symmetric_factors_are_those_of_lapack(dtype: torch.dtype, hermitian: bool) -> None:
     batch = torch.export.Dim.DYNAMIC
 
-    def factored(x: torch.Tensor) -> object:
+    def factorize(x: torch.Tensor) -> object:
         return torch.linalg.ldl_factor_ex(x, hermitian=hermitian)
 
-    x = _integers(dtype, 4)
-    wanted = factored(x)
-    given = torch.view_as_real(x) if dtype.is_complex else x
-    got = _run(lambda x: factored(_as_kind(x, dtype)), given, dynamic=(({0: batch},),))
-    assert torch.equal(got[1], wanted[1])
-    assert {len(set(row.sign().tolist())) for row in wanted[1]} == {1, 2}
-    assert torch.equal(got[2], wanted[2])
-    assert wanted[2].unique().numel() > 2
+    x = _integer_matrices(dtype, 4)
+    expected = factorize(x)
+    argument = torch.view_as_real(x) if dtype.is_complex else x
+    actual = _run(lambda x: factorize(_to_dtype(x, dtype)), argument, dynamic=(({0: batch},),))
+    assert torch.equal(actual[1], expected[1])
+    assert {len(set(row.sign().tolist())) for row in expected[1]} == {1, 2}
+    assert torch.equal(actual[2], expected[2])
+    assert expected[2].unique().numel() > 2
     if not dtype.is_complex:
-        assert torch.equal(got[0], wanted[0])
+        assert torch.equal(actual[0], expected[0])
         return
-    torch.testing.assert_close(_as_kind(got[0], dtype), wanted[0])
+    torch.testing.assert_close(_to_dtype(actual[0], dtype), expected[0])
 
 
-def _as_kind(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def _to_dtype(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return torch.view_as_complex(x) if dtype.is_complex else x
 
 
@@ -134,17 +132,17 @@ def test_symmetric_matrices_of_dynamic_size_are_solved(dtype: torch.dtype, hermi
     size = torch.export.Dim.DYNAMIC
     x, b = _matrix(2, 20, 20, dtype=dtype), _matrix(20, 3, dtype=dtype)
 
-    def solved(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        x, b = _as_kind(x, dtype), _as_kind(b, dtype)
+    def solve(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        x, b = _to_dtype(x, dtype), _to_dtype(b, dtype)
         factors, pivots = torch.linalg.ldl_factor(x, hermitian=hermitian)
         result = torch.linalg.ldl_solve(factors, pivots, b, hermitian=hermitian)
         return torch.view_as_real(result) if dtype.is_complex else result
 
-    given = [torch.view_as_real(each) if dtype.is_complex else each for each in (x, b)]
-    (got,) = _run(solved, *given, dynamic=(({1: size, 2: size}, {0: size}),))
-    other = x.tril(-1).mH if hermitian else x.tril(-1).mT
-    whole = x.tril() + other
+    arguments = [torch.view_as_real(tensor) if dtype.is_complex else tensor for tensor in (x, b)]
+    (actual,) = _run(solve, *arguments, dynamic=(({1: size, 2: size}, {0: size}),))
+    upper = x.tril(-1).mH if hermitian else x.tril(-1).mT
+    full = x.tril() + upper
     if hermitian and dtype.is_complex:
-        whole = whole - 1j * torch.diag_embed(x.diagonal(dim1=1, dim2=2).imag)
-    loose = {"rtol": 1e-3, "atol": 1e-3} if dtype is torch.float32 else {}
-    torch.testing.assert_close(whole @ _as_kind(got, dtype), b.expand(2, 20, 3), **loose)
+        full = full - 1j * torch.diag_embed(x.diagonal(dim1=1, dim2=2).imag)
+    tolerances = {"rtol": 1e-3, "atol": 1e-3} if dtype is torch.float32 else {}
+    torch.testing.assert_close(full @ _to_dtype(actual, dtype), b.expand(2, 20, 3), **tolerances)

@@ -1,5 +1,4 @@
-"""Chunked cross entropy of a linear layer whose target is probs of classes, which torch takes since
-2.15 (the sample calls of the spec have classes as target, as every version takes them)."""
+"""Chunked linear cross entropy with class probabilities as target, which torch has since 2.15."""
 
 from __future__ import annotations
 
@@ -14,10 +13,10 @@ import ortable
 from tests.onnx_runs import run
 
 CHUNKED = "_linear_cross_entropy_batch_chunked"
-SIZES = (2, "compact", torch.float32)  # of chunks, and how torch accumulates
+SIZES = (2, "compact", torch.float32)  # the number of chunks, and torch's accumulation
 
 
-class _Chunked(torch.nn.Module):
+class _ChunkedLoss(torch.nn.Module):
     def __init__(self, reduction: str) -> None:
         super().__init__()
         self.reduction = reduction
@@ -34,11 +33,11 @@ class _Chunked(torch.nn.Module):
         return op(*arguments, self.reduction, -100, 0.0, *SIZES, False, True, True, True)
 
 
-def _converted(module: torch.nn.Module, *args: torch.Tensor | None) -> list[torch.Tensor]:
-    return run(ortable.to_onnx(module, args), *(each for each in args if each is not None))
+def _convert_and_run(module: torch.nn.Module, *args: torch.Tensor | None) -> list[torch.Tensor]:
+    return run(ortable.to_onnx(module, args), *(arg for arg in args if arg is not None))
 
 
-# torch before 2.15 captures the reduced loss of probs, and refuses them when it runs
+# torch before 2.15 captures the reduced loss of probabilities, and refuses them at run time
 FROM_2_15 = pytest.mark.skipif(
     Version(torch.__version__) < Version("2.15.dev"), reason="torch takes no probs before 2.15"
 )
@@ -51,17 +50,17 @@ def test_probs_as_target(reduction: str, weighted: bool) -> None:
     x, matrix, bias = torch.randn(5, 3), torch.randn(4, 3), torch.randn(4)
     target = torch.rand(5, 4).softmax(1)
     weight = torch.rand(4) if weighted else None
-    leaves = [each.requires_grad_() for each in (x.clone(), matrix.clone(), bias.clone())]
+    leaves = [tensor.requires_grad_() for tensor in (x.clone(), matrix.clone(), bias.clone())]
     loss = cross_entropy(linear(*leaves), target, weight, reduction=reduction)
-    wanted = [loss.detach()]
+    expected = [loss.detach()]
     if reduction != "none":
-        wanted += torch.autograd.grad(loss, leaves)
-    got = _converted(_Chunked(reduction), x, matrix, target, bias, weight)
-    for result, reference in zip(got, wanted, strict=True):
+        expected += torch.autograd.grad(loss, leaves)
+    actual = _convert_and_run(_ChunkedLoss(reduction), x, matrix, target, bias, weight)
+    for result, reference in zip(actual, expected, strict=True):
         np.testing.assert_allclose(result, reference, rtol=2e-5, atol=2e-6)
 
 
 def test_the_mean_over_no_rows_of_probs_is_nan() -> None:
     arguments = (torch.randn(0, 3), torch.randn(4, 3), torch.rand(0, 4), torch.rand(4), None)
-    loss, *slopes = _converted(_Chunked("mean"), *arguments)
-    assert loss.isnan() and [each.shape for each in slopes] == [(0, 3), (4, 3), (4,)]
+    loss, *gradients = _convert_and_run(_ChunkedLoss("mean"), *arguments)
+    assert loss.isnan() and [gradient.shape for gradient in gradients] == [(0, 3), (4, 3), (4,)]

@@ -1,5 +1,4 @@
-"""Operators of networks where one sample call cannot tell: unused results, one opset only, dynamic
-sizes that torch specialises when it traces the operator alone, drawing operators."""
+"""Operators of networks: unused results, opsets, dynamic sizes and random numbers."""
 
 from __future__ import annotations
 
@@ -25,8 +24,8 @@ def _model_and_ops(
     return proto, [node.op_type for node in proto.graph.node]
 
 
-class _First(torch.nn.Module):
-    """Returns the first result of a function or module."""
+class _FirstResult(torch.nn.Module):
+    """Return the first result of a function or module."""
 
     def __init__(self, inner: object) -> None:
         super().__init__()
@@ -39,18 +38,18 @@ class _First(torch.nn.Module):
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
 def test_recurrent_networks_take_another_batch(kind: str) -> None:
     inner = getattr(torch.nn, kind)(3, 4, 2, batch_first=True, bidirectional=True)
-    module = _First(inner).eval()
+    module = _FirstResult(inner).eval()
     proto, _ = _model_and_ops(module, torch.randn(2, 5, 3), dynamic_shapes=({0: DYNAMIC},))
-    other = torch.randn(4, 5, 3)
-    np.testing.assert_allclose(run(proto, other)[0], module(other).detach(), rtol=1e-4, atol=1e-5)
+    x = torch.randn(4, 5, 3)
+    np.testing.assert_allclose(run(proto, x)[0], module(x).detach(), rtol=1e-4, atol=1e-5)
 
 
 def test_indices_that_nobody_reads_cost_no_node() -> None:
-    module = _First(lambda x: torch.ops.aten.max_pool2d_with_indices(x, [2, 2]))
+    module = _FirstResult(lambda x: torch.ops.aten.max_pool2d_with_indices(x, [2, 2]))
     proto, ops = _model_and_ops(module, torch.randn(1, 2, 6, 6))
-    # the second MaxPool looks for NaN, which the first would skip, and for nothing but -inf
-    marks = ["IsNaN", "Cast", "IsInf", "Cast", "Sub"]
-    assert ops == ["MaxPool", *marks, "MaxPool", "Less", "Where", "Greater", "Where"]
+    # the second MaxPool finds NaN, which the first would skip, and windows of -inf only
+    nan_mask = ["IsNaN", "Cast", "IsInf", "Cast", "Sub"]
+    assert ops == ["MaxPool", *nan_mask, "MaxPool", "Less", "Where", "Greater", "Where"]
     assert len(proto.graph.node[0].output) == 1
 
 
@@ -58,9 +57,9 @@ def test_indices_that_nobody_reads_cost_no_node() -> None:
 def test_shapes_of_pools_whose_last_window_would_start_in_the_padding_are_what_onnx_infers(
     opset: int,
 ) -> None:
-    """Before opset 22 ONNX counts such a window, and ONNX Runtime refused models for it."""
+    """Before opset 22 ONNX counts such a window, and ONNX Runtime rejected the inferred shape."""
     x = torch.rand(1, 2, 5, 6, 5)
-    module = _First(lambda x: torch.nn.functional.max_pool3d(x, 2, 3, 1, ceil_mode=True))
+    module = _FirstResult(lambda x: torch.nn.functional.max_pool3d(x, 2, 3, 1, ceil_mode=True))
     model, _ = _model_and_ops(module, x, target_opset=opset)
     onnx.shape_inference.infer_shapes(model, strict_mode=True)
     np.testing.assert_array_equal(run(model, x)[0], module(x).numpy())
@@ -68,23 +67,23 @@ def test_shapes_of_pools_whose_last_window_would_start_in_the_padding_are_what_o
 
 def test_gemm_reads_transposed_matrices_the_other_way_round() -> None:
     a, b, c = torch.randn(3, 2), torch.randn(4, 3), torch.randn(4)
-    module = _First(lambda a: (torch.addmm(c, a.t(), b.t()), torch.mm(a.t(), b.t())))
+    module = _FirstResult(lambda a: (torch.addmm(c, a.t(), b.t()), torch.mm(a.t(), b.t())))
     proto, ops = _model_and_ops(module, a)
     assert ops == ["Gemm"]
     assert np.allclose(run(proto, a)[0], module(a).numpy(), atol=1e-5)
 
 
 def test_values_alone_of_a_maximum_need_no_index() -> None:
-    maximum = _First(lambda x: x.max(dim=1))
+    maximum = _FirstResult(lambda x: x.max(dim=1))
     _, ops = _model_and_ops(maximum, torch.randint(0, 9, (3, 4), dtype=torch.int32))
     assert ops == ["ReduceMax"]
-    # ONNX Runtime's ReduceMax of int64 is wrong for numbers that no float64 holds
+    # ONNX Runtime's ReduceMax of int64 is wrong for numbers that float64 cannot represent
     _, ops = _model_and_ops(maximum, torch.randint(0, 9, (3, 4)))
     assert ops == ["TopK", "Squeeze"]
 
 
 def test_adaptive_maximum_without_indices_takes_uneven_regions() -> None:
-    module = _First(lambda x: torch.ops.aten.adaptive_max_pool2d(x, [3, 2]))
+    module = _FirstResult(lambda x: torch.ops.aten.adaptive_max_pool2d(x, [3, 2]))
     x = torch.randn(1, 2, 7, 5)
     proto, _ = _model_and_ops(module, x)
     assert np.array_equal(run(proto, x)[0], module(x).numpy())
@@ -124,22 +123,22 @@ def test_exported_alpha_dropout_keeps_or_drops_as_its_paper_says(p: float) -> No
     b = -a * p * dropped
     module = torch.nn.AlphaDropout(p).train()
     proto, _ = _model_and_ops(module, x)
-    for found in (module(x), run(proto, x)[0]):
-        kept = torch.isclose(found, a * x + b, atol=1e-5)
-        assert torch.isclose(found[~kept], torch.tensor(a * dropped + b), atol=1e-5).all()
-        assert abs(kept.float().mean() - (1 - p)) < 0.15
+    for result in (module(x), run(proto, x)[0]):
+        is_kept = torch.isclose(result, a * x + b, atol=1e-5)
+        assert torch.isclose(result[~is_kept], torch.tensor(a * dropped + b), atol=1e-5).all()
+        assert abs(is_kept.float().mean() - (1 - p)) < 0.15
 
 
 def test_batch_norm_in_training_returns_its_new_statistics() -> None:
     module = torch.nn.BatchNorm2d(3).train()
     x = torch.randn(4, 3, 5, 5)
     proto, _ = _model_and_ops(module, x)
-    found = run(proto, x)
+    results = run(proto, x)
     expected = module(x)
-    for wanted in (expected, module.running_mean, module.running_var):
-        assert wanted is not None
+    for statistic in (expected, module.running_mean, module.running_var):
+        assert statistic is not None
         assert any(
-            each.shape == tuple(wanted.shape)
-            and np.allclose(each, wanted.detach().numpy(), rtol=1e-4, atol=1e-5)
-            for each in found
+            result.shape == tuple(statistic.shape)
+            and np.allclose(result, statistic.detach().numpy(), rtol=1e-4, atol=1e-5)
+            for result in results
         )

@@ -1,5 +1,4 @@
-"""Additions to one place from several updates: ONNX Runtime's ScatterND runs in threads that lose
-some of them, so it stands only where no place is named twice."""
+"""Additions at repeated indices, some of which ONNX Runtime's parallel ScatterND would lose."""
 
 from __future__ import annotations
 
@@ -20,8 +19,8 @@ UPDATES = torch.ones(6000, 64)
 
 
 def _model(function: Callable[..., Any], *args: torch.Tensor) -> Any:
-    found = ortable.to_onnx(Function(function), args)
-    return getattr(found, "model_proto", found)
+    converted = ortable.to_onnx(Function(function), args)
+    return getattr(converted, "model_proto", converted)
 
 
 def _run(model: Any, args: tuple[torch.Tensor, ...]) -> np.ndarray:
@@ -30,15 +29,15 @@ def _run(model: Any, args: tuple[torch.Tensor, ...]) -> np.ndarray:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 4
     session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-    feeds = {known.name: arg.numpy() for known, arg in zip(session.get_inputs(), args, strict=True)}
+    feeds = {value.name: arg.numpy() for value, arg in zip(session.get_inputs(), args, strict=True)}
     return np.asarray(session.run(None, feeds)[0])
 
 
-def _adding(model: Any) -> list[str]:
+def _find_additions(model: Any) -> list[str]:
     return [
         node.op_type
         for node in model.graph.node
-        if any(each.name == "reduction" and each.s == b"add" for each in node.attribute)
+        if any(a.name == "reduction" and a.s == b"add" for a in node.attribute)
     ]
 
 
@@ -65,29 +64,29 @@ def _adding(model: Any) -> list[str]:
 def test_no_update_is_lost(function: Any, args: tuple[torch.Tensor, ...]) -> None:
     args = tuple(arg.contiguous() for arg in args)
     model = _model(function, *args)
-    assert _adding(model) == ["ScatterElements"]
+    assert _find_additions(model) == ["ScatterElements"]
     np.testing.assert_array_equal(_run(model, args), function(*args).numpy())
 
 
 def test_places_that_are_known_to_differ_are_written_at_once() -> None:
-    places = torch.tensor([3, 0, 2])
+    indices = torch.tensor([3, 0, 2])
 
     def function(x: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
         return x.index_put((torch.tensor([3, 0, 2]),), u, accumulate=True)
 
     args = (torch.randn(4, 5), torch.randn(3, 5))
     model = _model(function, *args)
-    assert _adding(model) == ["ScatterND"]
-    wanted = args[0].index_add(0, places, args[1])
-    np.testing.assert_allclose(_run(model, args), wanted.numpy(), rtol=1e-6)
+    assert _find_additions(model) == ["ScatterND"]
+    expected = args[0].index_add(0, indices, args[1])
+    np.testing.assert_allclose(_run(model, args), expected.numpy(), rtol=1e-6)
 
 
 def test_a_tuple_outside_of_its_axis_is_refused_and_not_taken_for_another_place() -> None:
     def function(x: torch.Tensor, i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
         return x.index_put((i, j), torch.ones(2), accumulate=True)
 
-    good = (torch.zeros(2, 3), torch.tensor([0, -1]), torch.tensor([2, -3]))
-    model = _model(function, *good)
-    np.testing.assert_array_equal(_run(model, good), function(*good).numpy())
+    valid = (torch.zeros(2, 3), torch.tensor([0, -1]), torch.tensor([2, -3]))
+    model = _model(function, *valid)
+    np.testing.assert_array_equal(_run(model, valid), function(*valid).numpy())
     with pytest.raises(Exception, match=r"(?i)scatter|indices"):
-        _run(model, (good[0], torch.tensor([0, 0]), torch.tensor([0, 4])))
+        _run(model, (valid[0], torch.tensor([0, 0]), torch.tensor([0, 4])))

@@ -1,4 +1,4 @@
-"""Interpolation of images whose size is not known while converting."""
+"""Interpolation of images whose size is unknown at conversion."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def test_one_model_serves_images_of_every_size(factor: float, mode: str) -> None
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 def test_antialiasing_copies_an_axis_that_happens_to_keep_its_size(mode: str) -> None:
-    class Resized(torch.nn.Module):
+    class Resize(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.nn.functional.interpolate(x, (6, 4), mode=mode, antialias=True)
 
     auto = torch.export.Dim.AUTO
     model = ortable.to_onnx(
-        Resized(), (torch.randn(1, 2, 5, 7),), dynamic_shapes=({2: auto, 3: auto},)
+        Resize(), (torch.randn(1, 2, 5, 7),), dynamic_shapes=({2: auto, 3: auto},)
     )
     for size in ((6, 4), (6, 8), (3, 4)):
         image = torch.arange(2.0 * size[0] * size[1]).reshape(1, 2, *size)
-        image[..., 1, 2] = float("inf")  # a weight of 0 would make NaN of it
-        torch.testing.assert_close(run(model, image), [Resized()(image)])
+        image[..., 1, 2] = float("inf")  # a weight of 0 would turn it into NaN
+        torch.testing.assert_close(run(model, image), [Resize()(image)])
 
 
 @pytest.mark.parametrize("pads", [(2, 1), (0, 3), (3, -1), (-1, 2), (-1, -2)])
@@ -65,6 +65,6 @@ def test_gradients_of_padding_with_edges_along_a_free_size(pads: tuple[int, int]
     size = torch.export.Dim("size", min=4, max=64)
     shapes = ({1: size + sum(pads) if sum(pads) else size}, {1: size})
     model = ortable.to_onnx(Gradient(), example(7), dynamic_shapes=shapes)
-    assert [each.name for each in model.graph.input] == ["grad", "x"]
+    assert [value.name for value in model.graph.input] == ["grad", "x"]
     for call in (example(4), example(7), example(12)):
         torch.testing.assert_close(run(model, *call), [Gradient()(*call)])

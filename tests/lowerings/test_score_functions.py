@@ -1,4 +1,4 @@
-"""Functions of single scores in flex_attention that cannot be written out for all scores."""
+"""Score functions of flex_attention that cannot be vectorized over all scores."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class _Noisy(torch.nn.Module):
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 def test_a_score_function_that_draws_numbers_is_refused_with_what_torch_says() -> None:
     torch._dynamo.reset()
-    words = (
+    message = (
         "the score or mask function of flex_attention cannot be traced over all scores: "
         "RuntimeError: vmap: called random operation"
     )
-    with pytest.raises(UnsupportedCase, match=words):
+    with pytest.raises(UnsupportedCase, match=message):
         ortable.to_onnx(_Noisy(), (torch.randn(1, 2, 4, 8),))

@@ -1,5 +1,4 @@
-"""Zeros have eager's sign where a lowering chooses between formulas: ONNX Runtime's Where loses the
-sign of a zero that is its first choice."""
+"""Zeros have eager's sign, although ONNX Runtime's Where loses the sign in its first operand."""
 
 from __future__ import annotations
 

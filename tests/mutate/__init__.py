@@ -1,2 +1,1 @@
-"""Small faults put into the code on purpose, and the tests that must notice each of them:
-``python -m tests.mutate``. The faults are the lines of mutants.yaml."""
+"""Mutation tests, run by ``python -m tests.mutate``; mutants.yaml lists the mutants."""

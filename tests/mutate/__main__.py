@@ -1,6 +1,7 @@
-"""``python -m tests.mutate``: puts each fault of mutants.yaml into a copy of the tree and runs the
-tests that must notice it. ``--bounded`` takes a handful, which the commit chooses. 0 when every
-fault is noticed, or is one of those that nobody can notice.
+"""Apply each mutant of mutants.yaml to a copy of the tree and run the tests that must notice it.
+
+``--bounded`` runs a few mutants, which the commit selects. The exit status is 0 when
+tests notice every mutant, except those listed as equivalent.
 """
 
 from __future__ import annotations
@@ -21,63 +22,63 @@ HANDFUL = 16
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run, report, and tell whether a fault went unnoticed."""
-    given = _arguments(argv)
-    every = read_mutants()
-    problems = [text for text in map(problem, every) if text]
-    chosen = _chosen(every, given)
-    if problems or not chosen:
-        print("\n".join(problems or ["no mutant has such a name"]))
+    """Run the mutants, print a report and return the exit status."""
+    options = _parse_arguments(argv)
+    mutants = read_mutants()
+    problems = [text for text in map(problem, mutants) if text]
+    selected = _select_mutants(mutants, options)
+    if problems or not selected:
+        print("\n".join(problems or ["no mutant matches --only"]))
         return 2
-    begun = time.monotonic()
-    with workers(given.jobs) as pool:
-        red, verdicts = _run(pool, chosen)
-    if red:
-        print("\n".join(["these fail without any fault:", *red]))
+    started = time.monotonic()
+    with workers(options.jobs) as pool:
+        failures, verdicts = _run(pool, selected)
+    if failures:
+        print("\n".join(["these fail without a mutant:", *failures]))
         return 1
-    lines = faulty(chosen, verdicts)
-    whole = survivors(chosen)
-    print("", table(counts(chosen, verdicts)), "", sep="\n")
-    print("\n".join([*(f"not noticed: {each}" for each in whole), *lines]))
-    print(f"{len(chosen)} of {len(every)} mutants, {time.monotonic() - begun:.0f} s")
-    if given.record and len(chosen) == len(every) and not lines:
-        RECORD.write_text(record(every, verdicts))
+    lines = faulty(selected, verdicts)
+    unnoticed = survivors(selected)
+    print("", table(counts(selected, verdicts)), "", sep="\n")
+    print("\n".join([*(f"not noticed: {line}" for line in unnoticed), *lines]))
+    print(f"{len(selected)} of {len(mutants)} mutants, {time.monotonic() - started:.0f} s")
+    if options.record and len(selected) == len(mutants) and not lines:
+        RECORD.write_text(record(mutants, verdicts))
     return int(bool(lines))
 
 
-def _run(pool: Workers, chosen: Sequence[Mutant]) -> tuple[list[str], dict[str, Verdict]]:
-    """What fails without a fault, and the verdict on each mutant (none when something does)."""
-    red = []
-    for verdict in baseline(pool, chosen):
-        shown = f"{verdict.name[:90]}..." if len(verdict.name) > 90 else verdict.name
-        print(f"{verdict.outcome} {verdict.seconds:5.1f} s  {shown}", flush=True)
+def _run(pool: Workers, selected: Sequence[Mutant]) -> tuple[list[str], dict[str, Verdict]]:
+    """Return the failures without a mutant, and the verdict on each mutant if there are none."""
+    failures = []
+    for verdict in baseline(pool, selected):
+        label = f"{verdict.name[:90]}..." if len(verdict.name) > 90 else verdict.name
+        print(f"{verdict.outcome} {verdict.seconds:5.1f} s  {label}", flush=True)
         if verdict.outcome != "passed":
-            red.append(f"{verdict.name}: {verdict.outcome} {verdict.test} {verdict.said}")
+            failures.append(f"{verdict.name}: {verdict.outcome} {verdict.test} {verdict.message}")
     verdicts: dict[str, Verdict] = {}
-    for verdict in faults(pool, chosen) if not red else ():
+    for verdict in faults(pool, selected) if not failures else ():
         verdicts[verdict.name] = verdict
-        word = "killed" if verdict.killed else "SURVIVES"
-        first = verdict.said.splitlines()[0][:90] if verdict.said else ""
-        print(f"{word} {verdict.seconds:5.1f} s  {verdict.name}  {verdict.outcome}: {first}")
+        status = "killed" if verdict.killed else "SURVIVES"
+        message = verdict.message.splitlines()[0][:90] if verdict.message else ""
+        print(f"{status} {verdict.seconds:5.1f} s  {verdict.name}  {verdict.outcome}: {message}")
         sys.stdout.flush()
-    return red, verdicts
+    return failures, verdicts
 
 
-def _chosen(every: Sequence[Mutant], given: argparse.Namespace) -> list[Mutant]:
-    if given.only:
-        return [each for each in every if any(part in each.name for part in given.only)]
-    if given.bounded:
-        drawn = random.Random(turn()).sample(range(len(every)), min(HANDFUL, len(every)))
-        return [every[number] for number in sorted(drawn)]
-    return list(every)
+def _select_mutants(mutants: Sequence[Mutant], options: argparse.Namespace) -> list[Mutant]:
+    if options.only:
+        return [mutant for mutant in mutants if any(part in mutant.name for part in options.only)]
+    if options.bounded:
+        indices = random.Random(turn()).sample(range(len(mutants)), min(HANDFUL, len(mutants)))
+        return [mutants[index] for index in sorted(indices)]
+    return list(mutants)
 
 
-def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutate", description=__doc__)
-    parser.add_argument("--bounded", action="store_true", help=f"{HANDFUL} of them, in rotation")
-    parser.add_argument("--only", action="append", metavar="NAME", help="part of a name; again")
-    parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
-    parser.add_argument("--record", action="store_true", help="write recorded.yaml after all")
+    parser.add_argument("--bounded", action="store_true", help=f"run {HANDFUL}, in rotation")
+    parser.add_argument("--only", action="append", metavar="NAME", help="part of a name")
+    parser.add_argument("--jobs", type=int, default=2, help="number of processes (2)")
+    parser.add_argument("--record", action="store_true", help="update recorded.yaml")
     return parser.parse_args(argv)
 
 

@@ -1,8 +1,4 @@
-"""A copy of the tree in which files are changed and put back.
-
-In come the repository and a folder, out comes an Overlay; called by `runner`, which has one for
-each of its processes.
-"""
+"""A copy of the source tree in which mutants are applied and restored; each worker has one."""
 
 from __future__ import annotations
 
@@ -12,32 +8,32 @@ from pathlib import Path
 
 from .mutants import Mutant, mutated
 
-_LEFT_OUT = (".git", ".venv", "build", "dist", "shared", ".*_cache", "*.egg-info")
+_IGNORED = (".git", ".venv", "build", "dist", "shared", ".*_cache", "*.egg-info")
 PACKAGES = ("", "runtime", "generated", "codegen")
 
 
 class Overlay:
-    """A copy of ``root`` in ``folder``."""
+    """A copy of the tree ``root`` in ``folder``."""
 
     def __init__(self, root: Path, folder: Path) -> None:
         self.root, self.folder = root, folder
-        shutil.copytree(root, folder, ignore=shutil.ignore_patterns(*_LEFT_OUT, ".hypothesis"))
+        shutil.copytree(root, folder, ignore=shutil.ignore_patterns(*_IGNORED, ".hypothesis"))
 
     def environment(self) -> dict[str, str]:
-        """Variables under which Python finds the packages of the copy, and one thread computes."""
-        paths = [str(self.folder / each) for each in PACKAGES]
-        # what faulty code puts into a cache is nothing that others should find
+        """Return variables that make Python import the copy, with one thread for computation."""
+        paths = [str(self.folder / name) for name in PACKAGES]
+        # a mutant must not write into a shared cache
         caches = {"XDG_CACHE_HOME": str(self.folder / "cache")}
-        found = {**os.environ, **caches, "OMP_NUM_THREADS": "1"}
-        return {**found, "PYTHONPATH": os.pathsep.join(paths)}
+        variables = {**os.environ, **caches, "OMP_NUM_THREADS": "1"}
+        return {**variables, "PYTHONPATH": os.pathsep.join(paths)}
 
     def apply(self, mutant: Mutant) -> None:
-        """Put the fault into the copy."""
+        """Apply a mutant to the copy."""
         path = self.folder / mutant.file
         path.write_text(mutated(mutant, path.read_text()))
 
     def restore(self, mutant: Mutant) -> None:
-        """Take it out, and all that was generated from it."""
+        """Restore the file of a mutant and all files that were generated from it."""
         self._copy(Path(mutant.file))
         if mutant.generates:
             for path in (self.root / "generated").rglob("*.py"):
@@ -48,4 +44,4 @@ class Overlay:
     def _copy(self, name: Path) -> None:
         source, target = self.root / name, self.folder / name
         if not target.is_file() or source.read_bytes() != target.read_bytes():
-            shutil.copy2(source, target)  # with its time: compiled files fit it again
+            shutil.copy2(source, target)  # with its time, so that bytecode stays valid

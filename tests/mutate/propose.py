@@ -1,7 +1,7 @@
-"""Proposes mutants of a Python file: ``python -m tests.mutate.propose FILE [--draw 5]``.
+"""Propose mutants of a Python file: ``python -m tests.mutate.propose FILE [--draw 5]``.
 
-In comes a path, out come lines for mutants.yaml, whose `breaks` and `run` somebody has to write:
-which fault would be silently wrong is a matter of judgement, so the list itself is fixed.
+The output is lines for mutants.yaml; a person adds `breaks` and `run`, because only a person can
+judge which mutants would be silently wrong.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import yaml
 
-_COMPARED: dict[type[ast.cmpop], str] = {
+_SWAPPED_COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Lt: "<=",
     ast.LtE: "<",
     ast.Gt: ">=",
@@ -26,82 +26,82 @@ _COMPARED: dict[type[ast.cmpop], str] = {
     ast.In: "not in",
     ast.NotIn: "in",
 }
-Change = tuple[int, int, str]  # from and to in the text, and what stands there instead
+Change = tuple[int, int, str]  # start, end, replacement
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print lines for the list."""
+    """Print lines for mutants.yaml."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutate.propose", description=__doc__)
     parser.add_argument("files", nargs="+", type=Path)
-    parser.add_argument("--draw", type=int, help="so many of each file, not all")
-    given = parser.parse_args(argv)
-    for path in given.files:
+    parser.add_argument("--draw", type=int, help="number of random mutants of each file")
+    options = parser.parse_args(argv)
+    for path in options.files:
         text = path.read_text()
-        found = list(proposals(text))
-        if given.draw is not None:
-            found = random.Random(str(path)).sample(found, min(given.draw, len(found)))
-        lines = [{"file": str(path), "text": old, "by": new} for old, new in found]
+        pairs = list(proposals(text))
+        if options.draw is not None:
+            pairs = random.Random(str(path)).sample(pairs, min(options.draw, len(pairs)))
+        lines = [{"file": str(path), "text": old, "by": new} for old, new in pairs]
         print(yaml.safe_dump(lines, sort_keys=False, width=1000))
     return 0
 
 
 def proposals(text: str) -> Iterator[tuple[str, str]]:
-    """A text that stands in ``text`` once, and what could stand there, for each proposal."""
+    """Yield a unique piece of ``text`` and its replacement for each proposal."""
     starts = [0]
     for line in text.encode().splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     raw = text.encode()
     for node in ast.walk(ast.parse(text)):
-        for begin, end, new in _changes(node, raw, starts):
-            found = _unique(raw, begin, end, new.encode())
-            if found is not None:
-                yield found
+        for start, end, new in _changes(node, raw, starts):
+            pair = _unique(raw, start, end, new.encode())
+            if pair is not None:
+                yield pair
 
 
 def _changes(node: ast.AST, raw: bytes, starts: list[int]) -> Iterator[Change]:
-    def place(each: ast.AST) -> tuple[int, int]:
-        assert isinstance(each, ast.expr | ast.stmt)
-        assert each.end_lineno is not None and each.end_col_offset is not None
-        first = starts[each.lineno - 1] + each.col_offset
-        return first, starts[each.end_lineno - 1] + each.end_col_offset
+    def span(item: ast.AST) -> tuple[int, int]:
+        assert isinstance(item, ast.expr | ast.stmt)
+        assert item.end_lineno is not None and item.end_col_offset is not None
+        first = starts[item.lineno - 1] + item.col_offset
+        return first, starts[item.end_lineno - 1] + item.end_col_offset
 
-    def code(each: ast.AST) -> str:
-        first, last = place(each)
+    def code(item: ast.AST) -> str:
+        first, last = span(item)
         return raw[first:last].decode()
 
-    if isinstance(node, ast.BoolOp):  # each part dropped
-        word = " and " if isinstance(node.op, ast.And) else " or "
-        for number in range(len(node.values)):
-            kept = [code(each) for place_, each in enumerate(node.values) if place_ != number]
-            yield (*place(node), word.join(kept))
+    if isinstance(node, ast.BoolOp):  # drop each operand in turn
+        operator = " and " if isinstance(node.op, ast.And) else " or "
+        for dropped in range(len(node.values)):
+            operands = [code(v) for number, v in enumerate(node.values) if number != dropped]
+            yield (*span(node), operator.join(operands))
     elif isinstance(node, ast.Compare) and len(node.ops) == 1:
-        sign = _COMPARED[type(node.ops[0])]
-        yield (*place(node), f"{code(node.left)} {sign} {code(node.comparators[0])}")
+        sign = _SWAPPED_COMPARISONS[type(node.ops[0])]
+        yield (*span(node), f"{code(node.left)} {sign} {code(node.comparators[0])}")
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub | ast.FloorDiv | ast.Div):
-        between = raw[place(node.left)[1] : place(node.right)[0]].decode()
-        yield (*place(node), code(node.right) + between + code(node.left))
+        between = raw[span(node.left)[1] : span(node.right)[0]].decode()
+        yield (*span(node), code(node.right) + between + code(node.left))
     elif isinstance(node, ast.Constant) and type(node.value) is int and 0 <= node.value < 100:
-        yield (*place(node), str(node.value + 1))
+        yield (*span(node), str(node.value + 1))
     elif isinstance(node, ast.Call) and node.keywords and node.keywords[-1].arg:
         last = node.keywords[-1]
-        before = [*node.args, *(each.value for each in node.keywords[:-1])]
-        if before:
-            yield (place(before[-1])[1], place(last.value)[1], "")
+        arguments = [*node.args, *(item.value for item in node.keywords[:-1])]
+        if arguments:
+            yield (span(arguments[-1])[1], span(last.value)[1], "")
     elif isinstance(node, ast.If) and not node.orelse and len(node.body) == 1:
         if isinstance(node.body[0], ast.Raise | ast.Return | ast.Continue):
-            yield (*place(node.test), "False")
+            yield (*span(node.test), "False")
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-        yield (*place(node), "pass")
+        yield (*span(node), "pass")
 
 
-def _unique(raw: bytes, begin: int, end: int, new: bytes) -> tuple[str, str] | None:
-    """The change as texts, with as much of the lines around it as makes it unique."""
-    first = raw.rfind(b"\n", 0, begin) + 1
+def _unique(raw: bytes, start: int, end: int, new: bytes) -> tuple[str, str] | None:
+    """Return the old and the new text, with enough surrounding lines to make the old one unique."""
+    first = raw.rfind(b"\n", 0, start) + 1
     last = raw.find(b"\n", end)
     for _ in range(3):
         old = raw[first:last]
         if raw.count(old) == 1:
-            return old.decode(), (raw[first:begin] + new + raw[end:last]).decode()
+            return old.decode(), (raw[first:start] + new + raw[end:last]).decode()
         first = raw.rfind(b"\n", 0, max(first - 1, 0)) + 1
     return None
 

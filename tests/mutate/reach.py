@@ -1,8 +1,7 @@
-"""Which tests run each line, for faults that are drawn (`drawn`): a plugin of pytest.
+"""A pytest plugin that records which tests run each line, for `drawn`.
 
-``make test ARGS='-p tests.mutate.reach'`` writes what coverage saw, one file for each process, and
-the seconds of each test, to ``build/reach``; `read_reach` puts them together. What a test does in
-other processes is not seen.
+``make test ARGS='-p tests.mutate.reach'`` writes the coverage of each process and the seconds of
+each test to ``build/reach``, and `read_reach` merges them. Child processes are not recorded.
 """
 
 from __future__ import annotations
@@ -25,32 +24,34 @@ MEASURED = ("runtime/ortable", "codegen/ortablegen")
 
 @dataclass(frozen=True)
 class Reach:
-    """What the tests ran.
+    """The lines that the tests ran.
 
     Attributes:
-        tests: of a file, relative to the repository, the tests that ran each of its lines; lines
-            that run at import alone have none.
-        seconds: how long each test took, with coverage.
+        tests: for each file, relative to the repository, the tests that ran each line; lines that
+            run only at import have none.
+        seconds: the duration of each test, with coverage.
     """
 
     tests: dict[str, dict[int, frozenset[str]]]
     seconds: dict[str, float]
 
     def of(self, file: str, line: int) -> list[str]:
-        """The tests of a line, the shortest of each test file first: faults are found by tests of
-        a topic, not by the hundred samples that also pass there."""
-        found = sorted(self.tests.get(file, {}).get(line, ()), key=self.seconds.__getitem__)
+        """Return the tests of a line: the shortest of every test file, then the second shortest.
+
+        A test of the topic finds a mutant sooner than the many sample tests that run the line.
+        """
+        tests = sorted(self.tests.get(file, {}).get(line, ()), key=self.seconds.__getitem__)
         ranks: dict[str, int] = {}
         ranked = []
-        for test in found:
-            where = test.partition("::")[0]
-            ranks[where] = ranks.get(where, -1) + 1
-            ranked.append((ranks[where], test))
-        return [test for _, test in sorted(ranked, key=lambda each: each[0])]
+        for test in tests:
+            module = test.partition("::")[0]
+            ranks[module] = ranks.get(module, -1) + 1
+            ranked.append((ranks[module], test))
+        return [test for _, test in sorted(ranked, key=lambda pair: pair[0])]
 
 
 def read_reach(folder: Path = FOLDER) -> Reach:
-    """What the processes wrote.
+    """Merge the files that the processes wrote.
 
     Raises:
         FileNotFoundError: nothing was recorded.
@@ -60,26 +61,26 @@ def read_reach(folder: Path = FOLDER) -> Reach:
         seconds.update(json.loads(path.read_text()))
     if not seconds:
         raise FileNotFoundError(f"nothing in {folder}: make test ARGS='-p tests.mutate.reach'")
-    found: dict[str, dict[int, frozenset[str]]] = {}
+    by_file: dict[str, dict[int, frozenset[str]]] = {}
     for path in sorted(folder.glob("*.coverage")):
         data = coverage.CoverageData(str(path))
         data.read()
         for name in data.measured_files():
-            lines = found.setdefault(Path(name).relative_to(ROOT).as_posix(), {})
+            lines = by_file.setdefault(Path(name).relative_to(ROOT).as_posix(), {})
             for line, tests in data.contexts_by_lineno(name).items():
                 lines[line] = lines.get(line, frozenset()) | (seconds.keys() & set(tests))
-    return Reach(found, seconds)
+    return Reach(by_file, seconds)
 
 
 class _Recorder:
-    """Coverage of one process that runs tests; its context is the test's name."""
+    """Coverage of one process that runs tests; the context is the name of the test."""
 
     def __init__(self, folder: Path) -> None:
         self._seconds: dict[str, float] = {}
-        self._place = folder / str(os.getpid())
+        self._path = folder / str(os.getpid())
         self._coverage = coverage.Coverage(
-            data_file=str(self._place.with_suffix(".coverage")),
-            source=[str(ROOT / each) for each in MEASURED],
+            data_file=str(self._path.with_suffix(".coverage")),
+            source=[str(ROOT / folder_name) for folder_name in MEASURED],
             branch=False,
             config_file=False,
         )
@@ -88,21 +89,21 @@ class _Recorder:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         self._coverage.switch_context(item.nodeid)
-        begun = time.perf_counter()
+        started = time.perf_counter()
         try:
             return (yield)
         finally:
-            self._seconds[item.nodeid] = time.perf_counter() - begun
+            self._seconds[item.nodeid] = time.perf_counter() - started
             self._coverage.switch_context("")
 
     def pytest_sessionfinish(self) -> None:
         self._coverage.stop()
         self._coverage.save()
-        self._place.with_suffix(".json").write_text(json.dumps(self._seconds))
+        self._path.with_suffix(".json").write_text(json.dumps(self._seconds))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--reach", type=Path, default=FOLDER, help="folder of what each test ran")
+    parser.addoption("--reach", type=Path, default=FOLDER, help="folder for the recorded coverage")
 
 
 @pytest.hookimpl(tryfirst=True)

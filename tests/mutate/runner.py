@@ -1,7 +1,4 @@
-"""Runs the tests of mutants, first without the fault and then with it.
-
-In come mutants and a number of processes, out come Verdicts; called by the command line.
-"""
+"""Run the tests of mutants in worker processes, first without a mutant and then with each."""
 
 from __future__ import annotations
 
@@ -21,29 +18,31 @@ from .mutants import ROOT, Mutant
 from .overlay import Overlay
 
 Item = TypeVar("Item")
-LIMIT = 120.0  # seconds for the tests of one fault, which take a few; then they hang
-MOST = 600.0  # for those of many without a fault
+LIMIT = 120.0  # seconds for the tests of one mutant, which take a few unless they hang
+BASELINE_LIMIT = 600.0  # seconds for many tests without a mutant
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one run; see `worker` for the outcomes. ``name``: of the mutant, or the
-    arguments of pytest for a run without a fault."""
+    """The outcome of one run; `worker` lists the outcomes.
+
+    ``name`` is the name of a mutant, or the arguments of pytest for a run without one.
+    """
 
     name: str
     outcome: str
     test: str
-    said: str
+    message: str
     seconds: float
 
     @property
     def killed(self) -> bool:
-        """Whether tests noticed the fault."""
+        """Return whether tests noticed the mutant."""
         return self.outcome in ("failed", "crashed", "late", "refused")
 
 
 class Worker:
-    """An overlay, and the process that runs tests in it."""
+    """An overlay and the process that runs tests in it."""
 
     def __init__(self, root: Path, folder: Path) -> None:
         self.overlay = Overlay(root, folder)
@@ -62,10 +61,10 @@ class Worker:
     def run(
         self, name: str, run: Sequence[str], generate: str, seconds: float, keep: bool
     ) -> Verdict:
-        """What pytest says; ``keep``: compiled files stay, since no fault is in them."""
-        asked = {"run": list(run), "generate": generate, "seconds": seconds, "keep": keep}
+        """Run pytest; ``keep`` writes bytecode, for runs without a mutant."""
+        request = {"run": list(run), "generate": generate, "seconds": seconds, "keep": keep}
         assert self.process.stdin is not None
-        print(json.dumps(asked), file=self.process.stdin, flush=True)
+        print(json.dumps(request), file=self.process.stdin, flush=True)
         return Verdict(name=name, **self._answer())
 
     def _answer(self) -> dict[str, Any]:
@@ -82,15 +81,15 @@ class Worker:
 
 
 class Workers:
-    """Several of them; each item of a list goes to the one that is free."""
+    """A pool of workers; each item of a list goes to a free worker."""
 
     def __init__(self, workers: Sequence[Worker]) -> None:
         self._workers = workers
 
-    def each(
+    def map(
         self, items: Sequence[Item], work: Callable[[Worker, Item], Verdict]
     ) -> Iterator[Verdict]:
-        """The verdict on each item, as they come.
+        """Yield the verdict on each item, in order of completion.
 
         Raises:
             AssertionError: a process has ended.
@@ -98,29 +97,29 @@ class Workers:
         waiting: queue.Queue[Item] = queue.Queue()
         for item in items:
             waiting.put(item)
-        done: queue.Queue[Verdict | BaseException] = queue.Queue()
+        results: queue.Queue[Verdict | BaseException] = queue.Queue()
 
         def serve(worker: Worker) -> None:
             try:
                 while True:
-                    done.put(work(worker, waiting.get_nowait()))
+                    results.put(work(worker, waiting.get_nowait()))
             except queue.Empty:
                 return
             except BaseException as error:
-                done.put(error)
+                results.put(error)
 
         for worker in self._workers:
             threading.Thread(target=serve, args=(worker,), daemon=True).start()
         for _ in items:
-            found = done.get()
-            if isinstance(found, BaseException):
-                raise found
-            yield found
+            result = results.get()
+            if isinstance(result, BaseException):
+                raise result
+            yield result
 
 
 @contextmanager
 def workers(jobs: int, root: Path = ROOT) -> Iterator[Workers]:
-    """Processes with an overlay each, while the block runs."""
+    """Run workers with an overlay each for the duration of a block."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         started = [Worker(root, Path(folder, str(number))) for number in range(jobs)]
         try:
@@ -131,27 +130,27 @@ def workers(jobs: int, root: Path = ROOT) -> Iterator[Workers]:
 
 
 def baseline(pool: Workers, mutants: Sequence[Mutant]) -> Iterator[Verdict]:
-    """Every test that mutants name, once, without any fault: those of a folder in one run."""
-    return pool.each(
-        together([each.run for each in mutants]),
-        lambda worker, run: worker.run(" ".join(run), run, "", MOST, True),
+    """Run every test of the mutants once without a mutant; tests of a folder share a run."""
+    return pool.map(
+        together([mutant.run for mutant in mutants]),
+        lambda worker, run: worker.run(" ".join(run), run, "", BASELINE_LIMIT, True),
     )
 
 
 def together(runs: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Fewer runs of the same tests: those of one folder, with the same options, are one."""
-    found: dict[tuple[str, ...], dict[str, None]] = {}
+    """Merge runs of tests in one folder with the same options."""
+    groups: dict[tuple[str, ...], dict[str, None]] = {}
     for run in runs:
-        tests = [each for each in run if each.startswith("tests/")]
-        options = tuple(each for each in run if not each.startswith("tests/"))
+        tests = [argument for argument in run if argument.startswith("tests/")]
+        options = tuple(argument for argument in run if not argument.startswith("tests/"))
         for test in tests:
             folder = test.partition("::")[0].rpartition("/")[0]
-            found.setdefault((folder, *options), {})[test] = None
-    return [(*sorted(tests), *key[1:]) for key, tests in sorted(found.items())]
+            groups.setdefault((folder, *options), {})[test] = None
+    return [(*sorted(tests), *key[1:]) for key, tests in sorted(groups.items())]
 
 
 def faults(pool: Workers, mutants: Sequence[Mutant]) -> Iterator[Verdict]:
-    """The tests of every mutant with its fault."""
+    """Run the tests of every mutant with the mutant applied."""
 
     def work(worker: Worker, mutant: Mutant) -> Verdict:
         worker.overlay.apply(mutant)
@@ -160,4 +159,4 @@ def faults(pool: Workers, mutants: Sequence[Mutant]) -> Iterator[Verdict]:
         finally:
             worker.overlay.restore(mutant)
 
-    return pool.each(mutants, work)
+    return pool.map(mutants, work)

@@ -1,4 +1,4 @@
-"""Faults that are drawn come with the tests that run their line; which those are is recorded."""
+"""Random mutants have the tests that run their line, as a recorded run lists them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SPREAD = """def spread(a, b):
 def test_a_fault_is_on_the_line_that_differs_or_on_the_one_that_ran_before_it() -> None:
     assert _line(SPREAD, "first > 0", "first >= 0", {6}) == 6
     assert _line(SPREAD, "a\n        - b", "b\n        - a", {2, 4}) == 2
-    # not a line of the statement before
+    # line 2 belongs to the previous statement
     assert _line(SPREAD, "first > 0", "first >= 0", {2}) == 6
 
 
@@ -46,9 +46,9 @@ def test_what_is_drawn_can_be_put_in_and_is_another_for_another_seed(tmp_path: P
     reach = Reach(tests, {"a.py::one": 1.0})
     first, second = draw(reach, 5, 1, tmp_path), draw(reach, 5, 2, tmp_path)
     assert first == draw(reach, 5, 1, tmp_path) != second
-    for each in (*first, *second):
-        assert each.run == ("a.py::one",)
-        changed = mutated(each, source.read_text())
+    for mutant in (*first, *second):
+        assert mutant.run == ("a.py::one",)
+        changed = mutated(mutant, source.read_text())
         differing = [
             number
             for number, (a, b) in enumerate(
@@ -56,7 +56,7 @@ def test_what_is_drawn_can_be_put_in_and_is_another_for_another_seed(tmp_path: P
             )
             if a != b
         ]
-        assert differing == [int(each.name.rpartition(":")[2])]
+        assert differing == [int(mutant.name.rpartition(":")[2])]
 
 
 def test_errors_that_no_test_meets_are_found(tmp_path: Path) -> None:
@@ -71,11 +71,11 @@ def test_errors_that_no_test_meets_are_found(tmp_path: Path) -> None:
         "    self.error(text)\n"
         "    print(text)\n"
     )
-    found = list(errors(tmp_path))
+    rows = list(errors(tmp_path))
     file = "codegen/ortablegen/rows.py"
-    assert [each[:3] for each in found] == [(file, 3, 5), (file, 6, 6)]
+    assert [row[:3] for row in rows] == [(file, 3, 5), (file, 6, 6)]
     reach = Reach({file: {4: frozenset({"a.py::one"}), 6: frozenset()}}, {"a.py::one": 1.0})
-    assert [is_reached(reach, *each[:3]) for each in found] == [True, False]
+    assert [is_reached(reach, *row[:3]) for row in rows] == [True, False]
 
 
 @pytest.mark.slow
@@ -84,6 +84,6 @@ def test_a_recorded_run_names_the_tests_of_a_line(tmp_path: Path) -> None:
     plugins = ["-p", "no:cacheprovider", "-p", "tests.mutate.reach", "--reach", tmp_path]
     assert python("-m", "pytest", "-q", *plugins, test).returncode == 0
     reach = read_reach(tmp_path)
-    assert reach.seconds and all(each.startswith(test) for each in reach.seconds)
+    assert reach.seconds and all(name.startswith(test) for name in reach.seconds)
     lines = reach.tests["runtime/ortable/dims/expression.py"]
     assert any(tests for tests in lines.values())

@@ -1,5 +1,4 @@
-"""The list of mutants is fresh, its record is of this list, and what runs it tells apart a fault
-that tests notice, one that they do not, and one that breaks more than it should."""
+"""mutants.yaml agrees with the sources and the record, and the runner classifies mutants."""
 
 from __future__ import annotations
 
@@ -48,20 +47,20 @@ def test_every_text_stands_once_where_the_list_says() -> None:
 
 def test_the_list_has_its_mutants_of_every_kind() -> None:
     assert len(MUTANTS) >= 240
-    assert {each.kind for each in MUTANTS} == set(KINDS)
-    names = Counter(each.name for each in MUTANTS)
+    assert {mutant.kind for mutant in MUTANTS} == set(KINDS)
+    names = Counter(mutant.name for mutant in MUTANTS)
     assert not [name for name, count in names.items() if count > 1]
-    places = Counter((each.file, each.text, each.by) for each in MUTANTS)
-    assert not [place for place, count in places.items() if count > 1]
+    edits = Counter((mutant.file, mutant.text, mutant.by) for mutant in MUTANTS)
+    assert not [edit for edit, count in edits.items() if count > 1]
 
 
 def test_the_record_is_of_this_list() -> None:
-    """After a change of the list: `make mutate ARGS=--record`."""
-    told = read_record()
-    assert told["list"] == digest(MUTANTS)
-    killed, tried = map(sum, zip(*told["kinds"].values(), strict=True))
+    """After a change of the list, run `make mutate ARGS=--record`."""
+    stored = read_record()
+    assert stored["list"] == digest(MUTANTS)
+    killed, tried = map(sum, zip(*stored["kinds"].values(), strict=True))
     assert tried == len(MUTANTS) and killed >= WANTED * tried
-    assert tried - killed == sum(bool(each.survives) for each in MUTANTS)
+    assert tried - killed == sum(bool(mutant.survives) for mutant in MUTANTS)
 
 
 def test_the_page_shows_the_record() -> None:
@@ -79,7 +78,7 @@ def test_a_changed_line_is_another_list_and_another_reason_is_not() -> None:
 def test_what_is_wrong_with_a_line_is_told() -> None:
     first = MUTANTS[0]
     assert "0 times" in problem(replace(first, text="nothing like that"))
-    assert "no kind" in problem(replace(first, kind="other"))
+    assert "unknown kind" in problem(replace(first, kind="other"))
     assert "there is no" in problem(replace(first, file="no/such/file"))
     assert "nothing is changed" in problem(replace(first, by=first.text))
     assert "there is no" in problem(replace(first, run=("tests/no_such_test.py",)))
@@ -104,8 +103,10 @@ def _mutant(name: str, text: str, by: str, run: str = "tests/test_code.py") -> M
 
 @pytest.mark.slow
 def test_faults_are_noticed_or_survive(tmp_path: Path) -> None:
-    """A tree of one module: a test that fails kills, one that passes does not, a hang and the end
-    of the process kill, and what cannot be imported is a fault of the list."""
+    """A failing test, a hang and the end of the process kill a mutant of a small tree.
+
+    A mutant with passing tests survives, and one that breaks the import is an error of the list.
+    """
     root = tmp_path / "root"
     (root / "runtime" / "package").mkdir(parents=True)
     (root / "runtime" / "package" / "__init__.py").touch()
@@ -121,10 +122,10 @@ def test_faults_are_noticed_or_survive(tmp_path: Path) -> None:
         _mutant("no name", "if a > b", "if c > b"),
     ]
     with workers(1, root) as pool:
-        (first,) = baseline(pool, mutants)
-        assert first.outcome == "passed"
-        found = {verdict.name: verdict for verdict in faults(pool, mutants)}
-    outcomes = {name: verdict.outcome for name, verdict in found.items()}
+        (unmodified,) = baseline(pool, mutants)
+        assert unmodified.outcome == "passed"
+        verdicts = {verdict.name: verdict for verdict in faults(pool, mutants)}
+    outcomes = {name: verdict.outcome for name, verdict in verdicts.items()}
     assert outcomes == {
         "noticed": "failed",
         "unnoticed": "passed",
@@ -133,28 +134,28 @@ def test_faults_are_noticed_or_survive(tmp_path: Path) -> None:
         "no name": "broken",
     }
     assert (root / "runtime" / "package" / "code.py").read_text() == SOURCE
-    wrong = faulty(mutants, found)
-    assert [line.split()[0] for line in wrong] == ["unnoticed", "broken", "no", "only"]
-    assert counts(mutants, found) == {"builder": [2, 5]}
+    lines = faulty(mutants, verdicts)
+    assert [line.split()[0] for line in lines] == ["unnoticed", "broken", "no", "only"]
+    assert counts(mutants, verdicts) == {"builder": [2, 5]}
 
 
 def test_a_survivor_needs_a_reason_and_a_reason_a_survivor() -> None:
     mutant = _mutant("m", "a > b", "a >= b")
     passed, failed = (Verdict("m", outcome, "t", "", 1.0) for outcome in ("passed", "failed"))
-    reasoned = replace(mutant, survives="they are equal")
-    many = [replace(mutant, name=f"other {n}") for n in range(30)]
-    others = {each.name: failed for each in many}
-    assert faulty([mutant, *many], {"m": failed, **others}) == []
-    assert faulty([reasoned, *many], {"m": passed, **others}) == []
-    assert "survives" in faulty([mutant, *many], {"m": passed, **others})[0]
-    assert "take out" in faulty([reasoned, *many], {"m": failed, **others})[0]
+    explained = replace(mutant, survives="they are equal")
+    killed = [replace(mutant, name=f"other {n}") for n in range(30)]
+    verdicts = {killed_mutant.name: failed for killed_mutant in killed}
+    assert faulty([mutant, *killed], {"m": failed, **verdicts}) == []
+    assert faulty([explained, *killed], {"m": passed, **verdicts}) == []
+    assert "survives" in faulty([mutant, *killed], {"m": passed, **verdicts})[0]
+    assert "take out" in faulty([explained, *killed], {"m": failed, **verdicts})[0]
 
 
 def test_proposals_stand_once_and_change_something() -> None:
     text = (ROOT / "runtime" / "ortable" / "passes" / "folding.py").read_text()
-    found = list(proposals(text))
-    assert len(found) > 50
-    for old, new in found:
+    pairs = list(proposals(text))
+    assert len(pairs) > 50
+    for old, new in pairs:
         assert text.count(old) == 1 and old != new
 
 

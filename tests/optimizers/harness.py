@@ -1,5 +1,4 @@
-"""Small graphs that an optimizer of ONNX Runtime looks for, run with all optimizers, with none, and
-with all but that one."""
+"""Run graphs that an optimizer rewrites: with all optimizers, with none, and without that one."""
 
 from __future__ import annotations
 
@@ -17,15 +16,15 @@ from onnx import numpy_helper, parser
 
 ROOT = Path(__file__).parents[2]
 TABLE = yaml.safe_load((ROOT / "specs/runtime/optimizers.yaml").read_text())
-# optimizers of two levels, which would do each other's work
+# optimizers that run at two levels and must be disabled together
 TWICE = {
     "TransposeOptimizer": "TransposeOptimizer_CPUExecutionProvider",
     "GeluFusionL1": "GeluFusionL2",
     "LayerNormFusionL1": "LayerNormFusionL2",
 }
-# Patterns that a newer ONNX Runtime leaves alone, or gets right, and since when.
+# Patterns that a newer ONNX Runtime ignores or handles correctly, with the version of the change.
 # Their rows stay in the table as long as an older version is supported.
-MENDED = {
+FIXED_PATTERNS = {
     ("LayerNormFusionL1", "double epsilon"): (1, 32),
     ("MatMulAddFusion", "no rows"): (1, 32),
     ("MatMulAddFusion", "over nothing"): (1, 32),
@@ -44,11 +43,11 @@ CORNERS = np.array([0.0, -0.0, 1, -1, NAN, INF, -INF, 1e-40, -1e-40, 3e38, -3e38
 
 @dataclass(frozen=True)
 class Pattern:
-    """A graph in ONNX's text form, ``(inputs) => (outputs) { nodes }``, and what it is fed.
+    """A graph in ONNX's text form, ``(inputs) => (outputs) { nodes }``, with its inputs.
 
-    ``outcome``: "equal" (within ``tolerance`` of the largest finite value; 0: to the bit, the sign
-    of zeros included); or what goes wrong with the optimizer, and not without: "wrong" numbers or
-    shape, "fails" when it runs, "no session". ``besides``: what else must be off to be without it.
+    ``outcome``: "equal" (within ``tolerance`` of the largest finite value; at 0 to the bit, with
+    the sign of zeros), or the failure that the optimizer causes: "wrong" numbers or shape, "fails"
+    at run time, "no session". ``besides``: other optimizers to disable for the same pattern.
     """
 
     optimizer: str
@@ -68,7 +67,7 @@ class Pattern:
 
 
 class Patterns(list[Pattern]):
-    """A list that is written row by row."""
+    """A list of patterns to which modules append row by row."""
 
     def row(
         self,
@@ -79,18 +78,18 @@ class Patterns(list[Pattern]):
         constants: dict[str, Any] | None = None,
         **settings: Any,
     ) -> None:
-        """Appends a pattern; one set of feeds may stand without its list."""
+        """Append a pattern; ``feeds`` is one set of inputs or a list of sets."""
         sets = tuple(feeds) if isinstance(feeds, list) else (feeds,)
         self.append(Pattern(optimizer, name, text, sets, constants or {}, **settings))
 
 
 def numbers(*shape: int, dtype: Any = np.float32, seed: int = 0) -> Any:
-    """Normally distributed numbers."""
+    """Return normally distributed numbers."""
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
 def model_of(pattern: Pattern) -> onnx.ModelProto:
-    """The pattern as a model."""
+    """Return a pattern as a model."""
     domains = f'"": {pattern.opset}, "com.microsoft": 1'
     model = parser.parse_model(f"<ir_version: 10, opset_import: [{domains}]>\ng {pattern.text}")
     for name, value in pattern.constants.items():
@@ -101,7 +100,7 @@ def model_of(pattern: Pattern) -> onnx.ModelProto:
 def session_of(
     model: onnx.ModelProto, level: str = "ENABLE_ALL", off: tuple[str, ...] = (), keep: str = ""
 ) -> Any:
-    """A session with one level of optimization; ``keep``: where its graph is written to."""
+    """Make a session at one optimization level; ``keep`` is a path for its optimized graph."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
@@ -117,66 +116,66 @@ def session_of(
 
 
 def check(pattern: Pattern) -> None:
-    """Fails when the outcome is another one, or the optimizer did not change the graph."""
-    if MENDED.get((pattern.optimizer, pattern.name), (99,)) <= INSTALLED:
+    """Check that a pattern has its outcome, and that the optimizer changes its graph."""
+    if FIXED_PATTERNS.get((pattern.optimizer, pattern.name), (99,)) <= INSTALLED:
         pattern = replace(pattern, outcome="equal", fires=False)
     model = model_of(pattern)
     names = (pattern.optimizer, TWICE.get(pattern.optimizer), *pattern.besides)
-    off = tuple(name for name in names if name)
-    plain, without = session_of(model, "DISABLE_ALL"), session_of(model, off=off)
+    disabled = tuple(name for name in names if name)
+    plain, without_optimizer = session_of(model, "DISABLE_ALL"), session_of(model, off=disabled)
     if pattern.fires and pattern.outcome != "no session":
-        assert _graph(model) != _graph(model, off), f"{pattern.label}: it changes nothing"
+        assert _optimize(model) != _optimize(model, disabled), f"{pattern.label}: no change"
     try:
         optimized = session_of(model)
     except Exception as error:
         assert pattern.outcome == "no session", f"{pattern.label}: {error}"
         return
-    found = {_compared(pattern, plain, optimized, feed) for feed in pattern.feeds}
-    worst = next((each for each in ("fails", "wrong") if each in found), "equal")
+    outcomes = {_compare(pattern, plain, optimized, feed) for feed in pattern.feeds}
+    worst = next((kind for kind in ("fails", "wrong") if kind in outcomes), "equal")
     assert worst == pattern.outcome, f"{pattern.label}: {worst}"
     if worst != "equal":
-        others = {_compared(pattern, plain, without, feed) for feed in pattern.feeds}
-        assert others == {"equal"}, f"{pattern.label}: {others} without it"
+        unoptimized = {_compare(pattern, plain, without_optimizer, feed) for feed in pattern.feeds}
+        assert unoptimized == {"equal"}, f"{pattern.label}: {unoptimized} without the optimizer"
 
 
-def _graph(model: onnx.ModelProto, off: tuple[str, ...] = ()) -> bytes:
-    """The graph that a session makes."""
+def _optimize(model: onnx.ModelProto, off: tuple[str, ...] = ()) -> bytes:
+    """Return the optimized graph of a session."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "optimized.onnx"
         session_of(model, off=off, keep=str(path))
         return onnx.load(path).graph.SerializeToString()
 
 
-def _compared(pattern: Pattern, plain: Any, optimized: Any, feed: dict[str, Any]) -> str:
+def _compare(pattern: Pattern, plain: Any, optimized: Any, feed: dict[str, Any]) -> str:
     feed = {name: np.asarray(value) for name, value in feed.items()}
     expected = plain.run(None, feed)
     try:
-        found = optimized.run(None, feed)
+        results = optimized.run(None, feed)
     except Exception:
         return "fails"
-    pairs = zip(expected, found, strict=True)
-    return "equal" if all(_same(a, b, pattern.tolerance) for a, b in pairs) else "wrong"
+    pairs = zip(expected, results, strict=True)
+    return "equal" if all(_is_equal(a, b, pattern.tolerance) for a, b in pairs) else "wrong"
 
 
-def _same(expected: Any, found: Any, tolerance: float) -> bool:
-    if expected.dtype != found.dtype or expected.shape != found.shape:
+def _is_equal(expected: Any, actual: Any, tolerance: float) -> bool:
+    if expected.dtype != actual.dtype or expected.shape != actual.shape:
         return False
     if expected.dtype.kind != "f":
-        return bool(np.array_equal(expected, found))
-    same = (expected == found) & (np.signbit(expected) == np.signbit(found))
-    same |= np.isnan(expected) & np.isnan(found)
+        return bool(np.array_equal(expected, actual))
+    same = (expected == actual) & (np.signbit(expected) == np.signbit(actual))
+    same |= np.isnan(expected) & np.isnan(actual)
     if tolerance:
-        wide, other = expected.astype(np.float64), found.astype(np.float64)
-        finite = np.isfinite(wide) & np.isfinite(other)
-        largest = np.abs(wide).max(where=finite, initial=0)
-        difference = np.abs(np.where(finite, wide, 0) - np.where(finite, other, 0))
+        expected64, actual64 = expected.astype(np.float64), actual.astype(np.float64)
+        finite = np.isfinite(expected64) & np.isfinite(actual64)
+        largest = np.abs(expected64).max(where=finite, initial=0)
+        difference = np.abs(np.where(finite, expected64, 0) - np.where(finite, actual64, 0))
         same |= finite & (difference <= tolerance * largest)
     return bool(np.all(same))
 
 
-_KINDS = "^(Eliminate|Fuse)|(Fusion|Elimination|Transformer|Optimizer|Remover|Folding|Sharing"
-_KINDS += "|Approximation|Quantization|DummyDq|NodeUnit)$"
-# base classes, and what runs in builds for training or for other providers only
+_NAMES = "^(Eliminate|Fuse)|(Fusion|Elimination|Transformer|Optimizer|Remover|Folding|Sharing"
+_NAMES += "|Approximation|Quantization|DummyDq|NodeUnit)$"
+# base classes, and optimizers of builds for training or for other providers
 _NO_OPTIMIZERS = {
     "ConstantFoldingDQ",
     "GraphTransformer",
@@ -186,14 +185,13 @@ _NO_OPTIMIZERS = {
 
 
 def installed() -> set[str]:
-    """The classes of optimizers that the installed ONNX Runtime was built with, read from the names
-    of types in its library."""
+    """Return the optimizer classes of ONNX Runtime, read from the type names in its library."""
     from onnxruntime.capi import onnxruntime_pybind11_state as library
 
     data = Path(library.__file__).read_bytes()
     names = set()
     for match in re.finditer(rb"N11onnxruntime(\d+)([A-Z]\w+)E\0", data):
         name = match[2].decode()
-        if len(name) == int(match[1]) and re.search(_KINDS, name):
+        if len(name) == int(match[1]) and re.search(_NAMES, name):
             names.add(name)
     return names - _NO_OPTIMIZERS

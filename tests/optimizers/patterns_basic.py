@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (tables: a row is read as one line)
-"""Patterns of the basic optimizers that look at one or two nodes."""
+"""Patterns of the basic optimizers, which match one or two nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PATTERNS = Patterns()
 row = PATTERNS.row
 F, D, H = np.float32, np.float64, np.float16
 EMPTY = CORNERS[:0]
-WHOLE = {"s": [0], "e": [2**63 - 1], "a": [0], "t": [1]}
+FULL_SLICE = {"s": [0], "e": [2**63 - 1], "a": [0], "t": [1]}
 LINE = "(float[n] x) => (float[n] y)"
 DOUBLES = "(double[n] x) => (double[n] y)"
 
@@ -34,7 +34,7 @@ for name, changed in (
     row(
         "EliminateSlice", name,
         "(float[n] x) => (float[k] y) { b = Abs(x) c = Slice(b, s, e, a, t) y = Neg(c) }",
-        {"x": CORNERS}, WHOLE | changed, fires=False,
+        {"x": CORNERS}, FULL_SLICE | changed, fires=False,
     )  # fmt: skip
 for axes in ([0], [-1], [0, -1], [-1, 0], [2, 0], [0, 3]):
     sizes = "p,q,r" if len(axes) == 1 else "p,q,r,t"

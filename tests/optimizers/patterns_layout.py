@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (tables: a row is read as one line)
-"""Patterns of the optimizers that move transpositions, and of those that look at convolutions."""
+"""Patterns of the optimizers that move transposes, and of those that fuse convolutions."""
 
 from __future__ import annotations
 
@@ -16,57 +16,60 @@ A = np.array
 IN, BACK = "t = Transpose<perm=[0,3,1,2]>(x)", "y = Transpose<perm=[0,2,3,1]>(v)"
 
 
-def moved(name: str, body: str, constants: Any = None, rank: int = 4, **settings: Any) -> None:
-    """``t`` is a transposed input of shape [2, 5, 3, 4], ``v`` of the same rank is turned back; a
-    result of another rank is ``y`` itself."""
+def add_case(name: str, body: str, constants: Any = None, rank: int = 4, **settings: Any) -> None:
+    """Add a pattern that moves a transpose behind ``body``.
+
+    ``t`` is a transposed input of shape [2, 5, 3, 4]. A result ``v`` of rank 4 is transposed back;
+    a result of another rank is ``y``.
+    """
     fed = settings.pop("fed", {})
-    more = "".join(f", {kind} {name}" for name, (kind, _) in fed.items())
+    declarations = "".join(f", {kind} {name}" for name, (kind, _) in fed.items())
     kind = settings.pop("kind", "float")
     names = ",".join("pqrsuw"[:rank])
     x = settings.pop("x", numbers(2, 3, 4, 5))
-    end = BACK if rank == 4 and " y = " not in f" {body}" else ""
+    back = BACK if rank == 4 and " y = " not in f" {body}" else ""
     row(
         "TransposeOptimizer", name,
-        f"(float[a,b,c,d] x{more}) => ({kind}[{names}] y) {{ {IN} {body} {end} }}",
+        f"(float[a,b,c,d] x{declarations}) => ({kind}[{names}] y) {{ {IN} {body} {back} }}",
         {"x": x, **{k: v for k, (_, v) in fed.items()}}, constants, tolerance=1e-5, **settings,
     )  # fmt: skip
 
 
 PADS = A([0, 1, 2, 0, 0, 0, 1, 3])
-moved("Pad", "v = Pad(t, p)", {"p": PADS})
-moved("Pad cuts", "v = Pad(t, p)", {"p": A([0, -1, 2, 0, 0, 0, -1, 3])})
-moved("Pad reflects", 'v = Pad<mode="reflect">(t, p)', {"p": PADS})
-moved("Pad, unknown amounts", "v = Pad(t, p)", fed={"p": ("int64[8]", PADS)})
-moved(
+add_case("Pad", "v = Pad(t, p)", {"p": PADS})
+add_case("Pad cuts", "v = Pad(t, p)", {"p": A([0, -1, 2, 0, 0, 0, -1, 3])})
+add_case("Pad reflects", 'v = Pad<mode="reflect">(t, p)', {"p": PADS})
+add_case("Pad, unknown amounts", "v = Pad(t, p)", fed={"p": ("int64[8]", PADS)})
+add_case(
     "Pad with axes",
     "v = Pad(t, p, z, a)",
     {"p": A([1, 1, 1, 1]), "z": F(0), "a": A([2, 3])},
     outcome="fails",
 )
-moved(
+add_case(
     "Pad with all axes",
     "v = Pad(t, p, z, a)",
     {"p": PADS, "z": F(0), "a": A([3, 1, 2, 0])},
     outcome="wrong",
 )
-moved("Pad with unknown axes", "v = Pad(t, p, z, a)", {"p": A([1, 2, 1, 0]), "z": F(0)}, fed={"a": ("int64[2]", A([2, 3]))}, outcome="fails")  # fmt: skip
-moved(
+add_case("Pad with unknown axes", "v = Pad(t, p, z, a)", {"p": A([1, 2, 1, 0]), "z": F(0)}, fed={"a": ("int64[2]", A([2, 3]))}, outcome="fails")  # fmt: skip
+add_case(
     "CenterCropPad",
     "v = CenterCropPad<axes=[2,3]>(t, s)",
     {"s": A([5, 2])},
     opset=18,
     outcome="fails",
 )
-moved(
+add_case(
     "Resize with axes",
     'v = Resize<mode="nearest",axes=[2,3]>(t, , s)',
     {"s": A([2, 3], F)},
     outcome="fails",
 )
-moved("Resize to sizes with axes", 'v = Resize<mode="linear",axes=[2,3]>(t, , , s)', {"s": A([7, 3])}, outcome="no session")  # fmt: skip
-moved("Resize", 'v = Resize<mode="nearest">(t, , s)', {"s": A([1, 1, 2, 2], F)})
-moved("Resize to sizes", 'v = Resize<mode="linear">(t, , , s)', {"s": A([2, 5, 7, 3])})
-moved(
+add_case("Resize to sizes with axes", 'v = Resize<mode="linear",axes=[2,3]>(t, , , s)', {"s": A([7, 3])}, outcome="no session")  # fmt: skip
+add_case("Resize", 'v = Resize<mode="nearest">(t, , s)', {"s": A([1, 1, 2, 2], F)})
+add_case("Resize to sizes", 'v = Resize<mode="linear">(t, , , s)', {"s": A([2, 5, 7, 3])})
+add_case(
     "Resize, unknown scales",
     'v = Resize<mode="nearest">(t, , s)',
     fed={"s": ("float[4]", A([1, 1, 2, 2], F))},
@@ -80,43 +83,43 @@ for name, constants in (
         {"s": A([1, 1], "i4"), "e": A([9, 4], "i4"), "a": A([3, 1], "i4"), "d": A([1, 1], "i4")},
     ),
 ):
-    moved(f"Slice, {name}", "v = Slice(t, s, e, a, d)", constants)
-moved("Slice without axes", "v = Slice(t, s, e)", {"s": A([0, 1]), "e": A([9, -1])})
-moved("Slice, unknown start", "v = Slice(t, s, e, a)", {"e": A([9, 4]), "a": A([1, 3])}, fed={"s": ("int64[2]", A([1, 1]))})  # fmt: skip
-moved("Slice, unknown axes", "v = Slice(t, s, e, a)", {"s": A([1, 1]), "e": A([9, 4])}, fed={"a": ("int64[2]", A([3, 1]))}, fires=False)  # fmt: skip
+    add_case(f"Slice, {name}", "v = Slice(t, s, e, a, d)", constants)
+add_case("Slice without axes", "v = Slice(t, s, e)", {"s": A([0, 1]), "e": A([9, -1])})
+add_case("Slice, unknown start", "v = Slice(t, s, e, a)", {"e": A([9, 4]), "a": A([1, 3])}, fed={"s": ("int64[2]", A([1, 1]))})  # fmt: skip
+add_case("Slice, unknown axes", "v = Slice(t, s, e, a)", {"s": A([1, 1]), "e": A([9, 4])}, fed={"a": ("int64[2]", A([3, 1]))}, fires=False)  # fmt: skip
 POSITIVE = np.abs(numbers(2, 3, 4, 5)) + F(0.1)
 for reduce in (
     "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
     "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare",
 ):  # fmt: skip
     for axes in ([1], [-1, 1], [2, 1]):
-        moved(f"{reduce} {axes}", f"v = {reduce}<keepdims=1>(t, a)", {"a": A(axes)}, x=POSITIVE)
-        moved(f"{reduce} {axes}, fewer axes", f"y = {reduce}<keepdims=0>(t, a)", {"a": A(axes)}, 4 - len(axes), x=POSITIVE)  # fmt: skip
-    moved(f"{reduce} of all", f"v = {reduce}<keepdims=1>(t)", x=POSITIVE)
-    moved(f"{reduce} of none", f"v = {reduce}<keepdims=1,noop_with_empty_axes=1>(t, a)", {"a": np.zeros(0, np.int64)}, x=POSITIVE)  # fmt: skip
-    moved(f"{reduce}, unknown axes", f"v = {reduce}<keepdims=1>(t, a)", x=POSITIVE, fed={"a": ("int64[m]", A([3, 1]))}, fires=False)  # fmt: skip
+        add_case(f"{reduce} {axes}", f"v = {reduce}<keepdims=1>(t, a)", {"a": A(axes)}, x=POSITIVE)
+        add_case(f"{reduce} {axes}, fewer axes", f"y = {reduce}<keepdims=0>(t, a)", {"a": A(axes)}, 4 - len(axes), x=POSITIVE)  # fmt: skip
+    add_case(f"{reduce} of all", f"v = {reduce}<keepdims=1>(t)", x=POSITIVE)
+    add_case(f"{reduce} of none", f"v = {reduce}<keepdims=1,noop_with_empty_axes=1>(t, a)", {"a": np.zeros(0, np.int64)}, x=POSITIVE)  # fmt: skip
+    add_case(f"{reduce}, unknown axes", f"v = {reduce}<keepdims=1>(t, a)", x=POSITIVE, fed={"a": ("int64[m]", A([3, 1]))}, fires=False)  # fmt: skip
 for axis in (1, -1, 2):
     for op in ("Softmax", "LogSoftmax", "Hardmax"):
-        moved(f"{op} {axis}", f"v = {op}<axis={axis}>(t)")
+        add_case(f"{op} {axis}", f"v = {op}<axis={axis}>(t)")
     for keep in (0, 1):
-        moved(f"ArgMax {axis} {keep}", f"y = ArgMax<axis={axis},keepdims={keep}>(t)", rank=3 + keep, kind="int64")  # fmt: skip
-    moved(f"Concat {axis}", f"v = Concat<axis={axis}>(t, t)")
-    moved(f"Gather {axis}", f"v = Gather<axis={axis}>(t, i)", {"i": A([1, -1, 0])}, fires=False)
-    moved(f"Unsqueeze {axis}", "y = Unsqueeze(t, a)", {"a": A([axis])}, 5, fires=False)
-    moved(f"Split {axis}", f"v, w = Split<axis={axis},num_outputs=2>(t)")
-    moved(f"CumSum {axis}", "v = CumSum(t, a)", {"a": A(axis)}, fires=False)
-    moved(f"TopK {axis}", f"v, w = TopK<axis={axis}>(t, k)", {"k": A([2])}, fires=False)
+        add_case(f"ArgMax {axis} {keep}", f"y = ArgMax<axis={axis},keepdims={keep}>(t)", rank=3 + keep, kind="int64")  # fmt: skip
+    add_case(f"Concat {axis}", f"v = Concat<axis={axis}>(t, t)")
+    add_case(f"Gather {axis}", f"v = Gather<axis={axis}>(t, i)", {"i": A([1, -1, 0])}, fires=False)
+    add_case(f"Unsqueeze {axis}", "y = Unsqueeze(t, a)", {"a": A([axis])}, 5, fires=False)
+    add_case(f"Split {axis}", f"v, w = Split<axis={axis},num_outputs=2>(t)")
+    add_case(f"CumSum {axis}", "v = CumSum(t, a)", {"a": A(axis)}, fires=False)
+    add_case(f"TopK {axis}", f"v, w = TopK<axis={axis}>(t, k)", {"k": A([2])}, fires=False)
     sizes = [5, 3, 4][axis - 1 :] if axis > 0 else [4]
-    moved(f"LayerNormalization {axis}", f"v = LayerNormalization<axis={axis}>(t, s)", {"s": np.ones(sizes, F)}, fires=False)  # fmt: skip
+    add_case(f"LayerNormalization {axis}", f"v = LayerNormalization<axis={axis}>(t, s)", {"s": np.ones(sizes, F)}, fires=False)  # fmt: skip
 for axes in ([3], [1, 3], [-3, 3]):
-    moved(
+    add_case(
         f"Squeeze {axes}", "y = Squeeze(t, a)", {"a": A(axes)}, 4 - len(axes), x=numbers(2, 1, 1, 1)
     )
-moved("Tile", "v = Tile(t, k)", {"k": A([1, 2, 3, 1])})
-moved("Expand", "v = Expand(t, k)", {"k": A([1, 5, 3, 4])}, fires=False)
-moved("Add, three axes", "v = Add(z, t)", {"z": numbers(5, 1, 4)})
-moved("Where", "v = Where(c, t, z)", {"c": A([1, 0, 1, 0], bool), "z": numbers(5, 1, 1)})
-moved("quantized by channel", "q = QuantizeLinear<axis=-3>(t, s, z) v = DequantizeLinear<axis=-3>(q, s, z)", {"s": np.abs(numbers(5)) + F(0.01), "z": np.zeros(5, np.int8)})  # fmt: skip
+add_case("Tile", "v = Tile(t, k)", {"k": A([1, 2, 3, 1])})
+add_case("Expand", "v = Expand(t, k)", {"k": A([1, 5, 3, 4])}, fires=False)
+add_case("Add, three axes", "v = Add(z, t)", {"z": numbers(5, 1, 4)})
+add_case("Where", "v = Where(c, t, z)", {"c": A([1, 0, 1, 0], bool), "z": numbers(5, 1, 1)})
+add_case("quantized by channel", "q = QuantizeLinear<axis=-3>(t, s, z) v = DequantizeLinear<axis=-3>(q, s, z)", {"s": np.abs(numbers(5)) + F(0.01), "z": np.zeros(5, np.int8)})  # fmt: skip
 
 # -- convolutions
 X, X8, W, W8 = numbers(2, 3, 6, 6), numbers(2, 8, 6, 6), numbers(4, 3, 3, 3), numbers(8, 8, 3, 3)
@@ -132,12 +135,12 @@ for sizes, adds, scales in (
             f"Conv{op}Fusion", str(sizes), CONV.format(op), [{"x": X}, {"x": X[:0]}],
             {"w": W, "k": numbers(*sizes)}, tolerance=5e-6, fires=fires,
         )  # fmt: skip
-HOLES = W.copy()
-HOLES[:, 0] = 0
+ZERO_WEIGHTS = W.copy()
+ZERO_WEIGHTS[:, 0] = 0
 for factor, outcome in ((0.0, "equal"), (NAN, "equal"), (INF, "wrong"), (1e38, "wrong")):
     row(
         "ConvMulFusion", f"factor {factor}", CONV.format("Mul"), {"x": X},
-        {"w": HOLES, "k": F(factor)}, tolerance=5e-6, outcome=outcome,
+        {"w": ZERO_WEIGHTS, "k": F(factor)}, tolerance=5e-6, outcome=outcome,
     )  # fmt: skip
 for epsilon in ("1e-5", "1e-12"):
     for variance in (numbers(4) ** 2, A([1, 0, 2, 3], F)):
@@ -152,30 +155,30 @@ for epsilon in ("1e-5", "1e-12"):
 PADDED = "(float[n,3,h,w_] x) => (float[p,q,t,u] y) {{ p_ = Pad{0} v = {1}(p_{2}) y = Neg(v) }}"
 
 
-def padded(name: str, pool: str, amounts: list[int], value: float = 0.0, more: str = "", mode: str = "", **settings: Any) -> None:  # fmt: skip
+def add_pad(name: str, pool: str, amounts: list[int], value: float = 0.0, operands: str = "", mode: str = "", **settings: Any) -> None:  # fmt: skip
     pad = f'<mode="{mode}">(x, d)' if mode else "(x, d, z)"
     constants: dict[str, Any] = {"d": A(amounts)} | ({} if mode else {"z": F(value)})
-    if more:
+    if operands:
         constants["w"] = W
     row(
-        "Pad_Fusion", name, PADDED.format(pad, pool, more), {"x": -np.abs(X) - F(1)}, constants,
+        "Pad_Fusion", name, PADDED.format(pad, pool, operands), {"x": -np.abs(X) - F(1)}, constants,
         tolerance=5e-6, **settings,
     )  # fmt: skip
 
 
-AROUND = [0, 0, 1, 2, 0, 0, 0, 1]
-padded("convolution", "Conv", AROUND, more=", w")
-padded("convolution that pads", "Conv<pads=[1,1,1,1]>", AROUND, more=", w")
+PADDING = [0, 0, 1, 2, 0, 0, 0, 1]
+add_pad("convolution", "Conv", PADDING, operands=", w")
+add_pad("convolution that pads", "Conv<pads=[1,1,1,1]>", PADDING, operands=", w")
 for name, amounts, value, mode in (
-    ("ones", AROUND, 1.0, ""), ("NaN", AROUND, NAN, ""), ("cut", [0, 0, -1, 1, 0, 0, 0, 0], 0.0, ""),
-    ("batch", [1, 0, 1, 1, 0, 0, 1, 1], 0.0, ""), ("reflected", AROUND, 0.0, "reflect"), ("edges", AROUND, 0.0, "edge"),
+    ("ones", PADDING, 1.0, ""), ("NaN", PADDING, NAN, ""), ("cut", [0, 0, -1, 1, 0, 0, 0, 0], 0.0, ""),
+    ("batch", [1, 0, 1, 1, 0, 0, 1, 1], 0.0, ""), ("reflected", PADDING, 0.0, "reflect"), ("edges", PADDING, 0.0, "edge"),
 ):  # fmt: skip
-    padded(f"convolution, {name}", "Conv", amounts, value, ", w", mode, fires=False)
-padded("maximum", "MaxPool<kernel_shape=[3,3]>", AROUND, outcome="wrong")
-padded("maximum over -inf", "MaxPool<kernel_shape=[3,3]>", AROUND, -INF, fires=False)
-padded("mean", "AveragePool<kernel_shape=[3,3]>", AROUND)
-padded("mean that counts", "AveragePool<kernel_shape=[3,3],count_include_pad=1>", AROUND)
-padded("mean, more than a window", "AveragePool<kernel_shape=[2,2],count_include_pad=1>", [0, 0, 4, 4, 0, 0, 4, 4], outcome="no session")  # fmt: skip
+    add_pad(f"convolution, {name}", "Conv", amounts, value, ", w", mode, fires=False)
+add_pad("maximum", "MaxPool<kernel_shape=[3,3]>", PADDING, outcome="wrong")
+add_pad("maximum over -inf", "MaxPool<kernel_shape=[3,3]>", PADDING, -INF, fires=False)
+add_pad("mean", "AveragePool<kernel_shape=[3,3]>", PADDING)
+add_pad("mean that counts", "AveragePool<kernel_shape=[3,3],count_include_pad=1>", PADDING)
+add_pad("mean, more than a window", "AveragePool<kernel_shape=[2,2],count_include_pad=1>", [0, 0, 4, 4, 0, 0, 4, 4], outcome="no session")  # fmt: skip
 ACTIVE = "(float[n,8,h,w_] x) => (float[p,q,t,u] y) {{ v = Conv(x, w) y = {} }}"
 for text in (
     "Relu(v)", "Sigmoid(v)", "Tanh(v)", "LeakyRelu<alpha=0.3>(v)", "LeakyRelu<alpha=-2.0>(v)",
@@ -189,10 +192,11 @@ for text in (
         )  # fmt: skip
 
 
-def blocked(name: str, body: str, constants: Any = None, **settings: Any) -> None:
-    """What follows a convolution of eight channels, ``v``.
+def add_nchwc(name: str, body: str, constants: Any = None, **settings: Any) -> None:
+    """Add a pattern after a convolution of eight channels with the result ``v``.
 
-    No NaN for a MaxPool: what it makes of the numbers beside one depends on the processor."""
+    A MaxPool gets no NaN, because its result beside a NaN depends on the processor.
+    """
     feeds = [{"x": X8}, *([] if "MaxPool" in body else [{"x": NANS}]), {"x": X8[:0]}]
     row(
         "NchwcTransformer", name,
@@ -207,17 +211,17 @@ for pool in (
     "AveragePool<kernel_shape=[3,3],pads=[1,1,1,1]>", "AveragePool<kernel_shape=[3,3],pads=[1,1,1,1],count_include_pad=1>",
     "AveragePool<kernel_shape=[3,3],ceil_mode=1,strides=[2,2]>", "GlobalMaxPool", "GlobalAveragePool",
 ):  # fmt: skip
-    blocked(pool, f"y = {pool}(v)")
-blocked("Add", "y = Add(v, z)", {"z": numbers(8, 1, 1)})
-blocked("Sum and Relu", "u = Conv<pads=[1,1,1,1]>(x, w) s = Sum(v, u) y = Relu(s)")
-blocked(
+    add_nchwc(pool, f"y = {pool}(v)")
+add_nchwc("Add", "y = Add(v, z)", {"z": numbers(8, 1, 1)})
+add_nchwc("Sum and Relu", "u = Conv<pads=[1,1,1,1]>(x, w) s = Sum(v, u) y = Relu(s)")
+add_nchwc(
     "gate",
     "g = GlobalAveragePool(v) c = Conv(g, k) s = Sigmoid(c) y = Mul(v, s)",
     {"k": numbers(8, 8, 1, 1)},
 )
-blocked("Concat", "u = Conv<pads=[1,1,1,1]>(x, w) y = Concat<axis=1>(v, u)")
-blocked("Concat of heights", "u = Conv<pads=[1,1,1,1]>(x, w) y = Concat<axis=2>(v, u)")
-blocked("BatchNormalization", "m = MaxPool<kernel_shape=[2,2]>(v) y = BatchNormalization(m, s, s, s, k)", {"s": numbers(8), "k": numbers(8) ** 2})  # fmt: skip
+add_nchwc("Concat", "u = Conv<pads=[1,1,1,1]>(x, w) y = Concat<axis=1>(v, u)")
+add_nchwc("Concat of heights", "u = Conv<pads=[1,1,1,1]>(x, w) y = Concat<axis=2>(v, u)")
+add_nchwc("BatchNormalization", "m = MaxPool<kernel_shape=[2,2]>(v) y = BatchNormalization(m, s, s, s, k)", {"s": numbers(8), "k": numbers(8) ** 2})  # fmt: skip
 row(
     "NchwcTransformer", "a stretched sum of nothing",
     "(float[n,8,h,w_] x) => (float[p,q,t,u] y) { v = Conv<pads=[1,1,1,1]>(x, w) "

@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (tables: a row is read as one line)
-"""Patterns of the optimizers that look for layers written out: Gelu and normalisations."""
+"""Patterns of the optimizers that match decomposed layers: Gelu and normalization."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ row = PATTERNS.row
 F, D, H = np.float32, np.float64, np.float16
 LINE = "({0}[n] x) => ({0}[n] y)"
 A = np.array
-# without the largest numbers, whose product with 2 overflows before it is halved
+# without the largest numbers, which overflow when doubled
 CURVE = np.concatenate([CORNERS[np.abs(CORNERS) != F(3e38)], np.linspace(-9, 9, 99, dtype=F)])
 FEEDS = [{"x": CURVE}, {"x": CURVE[:0]}]
 
@@ -62,7 +62,7 @@ LAYER = (
 )
 
 
-def layer(name: str, dtype: Any, power: float, small: float, scale: float = 1.0, shift: float = 0.0, **settings: Any) -> None:  # fmt: skip
+def add_layer_norm(name: str, dtype: Any, power: float, small: float, scale: float = 1.0, shift: float = 0.0, **settings: Any) -> None:  # fmt: skip
     kind = {F: "float", D: "double", H: "float16"}[dtype]
     x = (numbers(3, 8).astype(D) * scale + shift).astype(dtype)
     row(
@@ -72,13 +72,13 @@ def layer(name: str, dtype: Any, power: float, small: float, scale: float = 1.0,
     )  # fmt: skip
 
 
-layer("plain", F, 2, 1e-5, tolerance=1e-6)
-layer("large epsilon", F, 2, 0.1, tolerance=1e-6)
-layer("small numbers", F, 2, 1e-12, 1e-6, tolerance=1e-5)
-layer("far from zero", F, 2, 1e-5, 1, 1e3, tolerance=2e-4)
-layer("plain", H, 2, 1e-5, tolerance=5e-3)
-layer("fourth power", F, 4, 1e-5, outcome="wrong", tolerance=1e-3)
-layer(
+add_layer_norm("plain", F, 2, 1e-5, tolerance=1e-6)
+add_layer_norm("large epsilon", F, 2, 0.1, tolerance=1e-6)
+add_layer_norm("small numbers", F, 2, 1e-12, 1e-6, tolerance=1e-5)
+add_layer_norm("far from zero", F, 2, 1e-5, 1, 1e3, tolerance=2e-4)
+add_layer_norm("plain", H, 2, 1e-5, tolerance=5e-3)
+add_layer_norm("fourth power", F, 4, 1e-5, outcome="wrong", tolerance=1e-3)
+add_layer_norm(
     "epsilon", D, 2, 1e-5, outcome="wrong", tolerance=1e-13, besides=("SimplifiedLayerNormFusion",)
 )
 row(

@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (tables: a row is read as one line)
-"""Patterns of the optimizers that look at products of matrices and at sizes."""
+"""Patterns of the optimizers that match matrix products and sizes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PRODUCT = "({0}[m,k] a, {0}[k,n] b) => ({0}[p,q] y) {{ {1} }}"
 BEFORE, AFTER = "c = Mul(a, z) y = MatMul(c, b)", "c = MatMul(a, b) y = {}(c, z)"
 
 
-def product(name: str, body: str, z: Any, a: Any, b: Any, **settings: Any) -> None:
+def add_scale(name: str, body: str, z: Any, a: Any, b: Any, **settings: Any) -> None:
     kind = "double" if a.dtype == D else "float"
     row(
         "MatMulScaleFusion",
@@ -57,19 +57,21 @@ def product(name: str, body: str, z: Any, a: Any, b: Any, **settings: Any) -> No
 
 
 A, B = numbers(2, 3), numbers(3, 4, seed=1)
-product("before", BEFORE, F(0.1), A, B, tolerance=1e-6)
-product("after", AFTER.format("Mul"), F(0.1), A, B, tolerance=1e-6)
-product("quotient", AFTER.format("Div"), F(3), A, B, tolerance=1e-6)
-product("infinity", AFTER.format("Mul"), F(INF), A, B)
-product("over zero", AFTER.format("Div"), F(0), A, B)
-product("zero", AFTER.format("Mul"), F(0), F([[INF, 1, 1]]), B)
-product("NaN", AFTER.format("Mul"), F(NAN), A, B)
+add_scale("before", BEFORE, F(0.1), A, B, tolerance=1e-6)
+add_scale("after", AFTER.format("Mul"), F(0.1), A, B, tolerance=1e-6)
+add_scale("quotient", AFTER.format("Div"), F(3), A, B, tolerance=1e-6)
+add_scale("infinity", AFTER.format("Mul"), F(INF), A, B)
+add_scale("over zero", AFTER.format("Div"), F(0), A, B)
+add_scale("zero", AFTER.format("Mul"), F(0), F([[INF, 1, 1]]), B)
+add_scale("NaN", AFTER.format("Mul"), F(NAN), A, B)
 for name, body in (("before", BEFORE), ("after", AFTER.format("Div"))):
-    product(
+    add_scale(
         f"float64 {name}", body, D(0.3), A.astype(D), B.astype(D), tolerance=1e-14, outcome="wrong"
     )
-    product(f"float64 power of two {name}", body, D(0.5), A.astype(D), B.astype(D), tolerance=1e-14)
-product(
+    add_scale(
+        f"float64 power of two {name}", body, D(0.5), A.astype(D), B.astype(D), tolerance=1e-14
+    )
+add_scale(
     "two large factors", "c = Mul(a, z) d = Mul(b, z) y = MatMul(c, d)", F(1e30),
     A * F(1e-30), B * F(1e-30), tolerance=1e-6, outcome="wrong",
 )  # fmt: skip
@@ -130,15 +132,17 @@ for kind, dtype in (("float", F), ("float16", H)):
                 tolerance=2e-6,
             )  # fmt: skip
 
-# sizes: the first ones taken by Shape and Gather, as older exporters do; with tensors of no elements
+# sizes: the leading sizes come from Shape and Gather, as in older exporters; some tensors are empty
 SIZES = "s = Shape(x) g0 = Gather(s, i0) u0 = Unsqueeze(g0, z) s1 = Shape(x) g1 = Gather(s1, i1) u1 = Unsqueeze(g1, z) "
-KNOWN = {"i0": 0, "i1": 1, "z": [0], "c2": [2], "c3": [3], "c6": [6]}
+SIZE_CONSTANTS = {"i0": 0, "i1": 1, "z": [0], "c2": [2], "c3": [3], "c6": [6]}
 SHAPES = [(2, 3, 6), (0, 3, 6), (2, 0, 6), (1, 1, 6)]
 
 
-def reshaped(name: str, body: str, rank: int, **settings: Any) -> None:
+def add_reshape(name: str, body: str, rank: int, **settings: Any) -> None:
     constants = {
-        k: np.array(v) for k, v in KNOWN.items() if any(f"{k}{end}" in body for end in ",)")
+        k: np.array(v)
+        for k, v in SIZE_CONSTANTS.items()
+        if any(f"{k}{end}" in body for end in ",)")
     }
     names = ",".join("pqrt"[:rank])
     row(
@@ -147,13 +151,13 @@ def reshaped(name: str, body: str, rank: int, **settings: Any) -> None:
     )  # fmt: skip
 
 
-reshaped("heads", SIZES + "h = Concat<axis=0>(u0, u1, c2, c3) y = Reshape(x, h)", 4)
-reshaped("first two joined", SIZES + "k = Mul(u0, u1) h = Concat<axis=0>(k, c6) y = Reshape(x, h)", 2, shapes=[(2, 3, 6), (1, 1, 6)])  # fmt: skip
-reshaped("last two joined", SIZES + "k = Mul(u1, c6) h = Concat<axis=0>(u0, k) y = Reshape(x, h)", 2, outcome="fails", shapes=[(2, 3, 6), (0, 3, 6)])  # fmt: skip
+add_reshape("heads", SIZES + "h = Concat<axis=0>(u0, u1, c2, c3) y = Reshape(x, h)", 4)
+add_reshape("first two joined", SIZES + "k = Mul(u0, u1) h = Concat<axis=0>(k, c6) y = Reshape(x, h)", 2, shapes=[(2, 3, 6), (1, 1, 6)])  # fmt: skip
+add_reshape("last two joined", SIZES + "k = Mul(u1, c6) h = Concat<axis=0>(u0, k) y = Reshape(x, h)", 2, outcome="fails", shapes=[(2, 3, 6), (0, 3, 6)])  # fmt: skip
 START = "s = Shape<start=0,end=1>(x) t = Shape<start=1,end=2>(x) "
-reshaped("sizes from Shape", START + "k = Mul(t, c3) h = Concat<axis=0>(s, k, c2) y = Reshape<allowzero=1>(x, h)", 3, fires=False)  # fmt: skip
-reshaped("joined from Shape", START + "k = Mul(s, t) h = Concat<axis=0>(k, c2, c3) y = Reshape<allowzero=1>(x, h)", 3, fires=False)  # fmt: skip
-reshaped("joined from Shape, without zeros", START + "k = Mul(s, t) h = Concat<axis=0>(k, c2, c3) y = Reshape(x, h)", 3, shapes=[(2, 3, 6)])  # fmt: skip
+add_reshape("sizes from Shape", START + "k = Mul(t, c3) h = Concat<axis=0>(s, k, c2) y = Reshape<allowzero=1>(x, h)", 3, fires=False)  # fmt: skip
+add_reshape("joined from Shape", START + "k = Mul(s, t) h = Concat<axis=0>(k, c2, c3) y = Reshape<allowzero=1>(x, h)", 3, fires=False)  # fmt: skip
+add_reshape("joined from Shape, without zeros", START + "k = Mul(s, t) h = Concat<axis=0>(k, c2, c3) y = Reshape(x, h)", 3, shapes=[(2, 3, 6)])  # fmt: skip
 
 for name, start, limit, step, outcome in (
     ("up", 0, 5, 1, "equal"), ("down to 1", 4, 1, -1, "equal"), ("empty", 3, 3, 1, "equal"),

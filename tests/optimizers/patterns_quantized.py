@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (tables: a row is read as one line)
-"""Patterns of the optimizers that look for quantized numbers."""
+"""Patterns of the optimizers that match quantized tensors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 # ruff: noqa: E501  (tables: a row is read as one line)
-"""Programs whose graphs would hold a pattern that an optimizer of ONNX Runtime does not get right, if
-ortable wrote them another way: exported, run with all optimizers and with none, against eager."""
+"""Programs whose graphs could contain a pattern that an optimizer of ONNX Runtime breaks.
+
+Each is exported and compared with eager, with all optimizers and without any.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,10 @@ from tests.optimizers.harness import session_of
 
 @dataclass(frozen=True)
 class Program:
-    """A function of tensors, the arguments of its export, and those of further calls.
+    """A function of tensors, its arguments for export, and arguments for further calls.
 
     ``dynamic``: names of dimensions for each argument; ``tolerance`` is relative to the largest
-    value, 0 means equal to the bit.
+    value, and 0 means equal to the bit.
     """
 
     name: str
@@ -36,30 +38,30 @@ class Program:
     absent: tuple[str, ...] = field(default=())
 
 
-class _Called(nn.Module):
+class _FunctionModule(nn.Module):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
         self.function = function
 
 
-class _One(_Called):
+class _OneInput(_FunctionModule):
     def forward(self, x: Any) -> Any:
         return self.function(x)
 
 
-class _Two(_Called):
+class _TwoInputs(_FunctionModule):
     def forward(self, x: Any, z: Any) -> Any:
         return self.function(x, z)
 
 
 def exported(program: Program) -> onnx.ModelProto:
-    """The program as a model."""
-    module = (_One, _Two)[len(program.args) - 1](program.function)
+    """Export a program."""
+    module = (_OneInput, _TwoInputs)[len(program.args) - 1](program.function)
     return ortable.to_onnx(module, program.args, dynamic_shapes=program.dynamic)
 
 
 def check_program(program: Program) -> None:
-    """Fails when a session with or without optimizers differs from eager."""
+    """Check that sessions with and without optimizers equal eager."""
     model = exported(program)
     ops = {node.op_type for node in model.graph.node}
     assert not ops & set(program.absent), ops
@@ -68,25 +70,25 @@ def check_program(program: Program) -> None:
         with torch.no_grad():
             expected = program.function(*args).numpy()
         for session in sessions:
-            names = [each.name for each in session.get_inputs()]
+            names = [value.name for value in session.get_inputs()]
             feeds = {name: arg.numpy() for name, arg in zip(names, args, strict=True)}
             _assert_equal(session.run(None, feeds)[0], expected, program)
 
 
-def _assert_equal(found: Any, expected: Any, program: Program) -> None:
-    assert found.dtype == expected.dtype and found.shape == expected.shape, program.name
+def _assert_equal(actual: Any, expected: Any, program: Program) -> None:
+    assert actual.dtype == expected.dtype and actual.shape == expected.shape, program.name
     finite = np.isfinite(expected)
-    np.testing.assert_array_equal(found[~finite], expected[~finite], program.name)
+    np.testing.assert_array_equal(actual[~finite], expected[~finite], program.name)
     scale = np.abs(expected[finite]).max(initial=0)
     np.testing.assert_allclose(
-        found[finite], expected[finite], 0, program.tolerance * scale, err_msg=program.name
+        actual[finite], expected[finite], 0, program.tolerance * scale, err_msg=program.name
     )
     if expected.dtype.kind == "f":
         zeros = expected == 0
-        np.testing.assert_array_equal(np.signbit(found[zeros]), np.signbit(expected[zeros]))
+        np.testing.assert_array_equal(np.signbit(actual[zeros]), np.signbit(expected[zeros]))
 
 
-# a generator of its own: other modules draw while they are imported, too
+# a separate generator, because other modules draw numbers while they are imported, too
 r = functools.partial(torch.randn, generator=torch.Generator().manual_seed(0))
 DOUBLE = torch.float64
 X, IMAGE = r(5, 3), -r(1, 3, 6, 6).abs() - 1
@@ -108,21 +110,21 @@ ORDERS = (
 )  # fmt: skip
 
 
-def _turned(x: Any) -> Any:
+def _to_channels_first(x: Any) -> Any:
     return x.permute(0, 3, 1, 2)
 
 
 PADS = tuple(
     Program(name, function, (CHANNELS_LAST,), absent=("CenterCropPad",), **SIDES)
     for name, function in (
-        ("pad", lambda x: F.pad(_turned(x), (1, 2, 3, 1))),
-        ("pad one axis", lambda x: F.pad(_turned(x), (1, 1), value=2.0)),
-        ("reflect", lambda x: F.pad(_turned(x), (1, 2, 3, 1), mode="reflect")),
-        ("replicate", lambda x: F.pad(_turned(x), (1, 2, 3, 1), mode="replicate")),
-        ("circular", lambda x: F.pad(_turned(x), (1, 2, 3, 1), mode="circular")),
-        ("unfold", lambda x: F.unfold(_turned(x), (3, 3), padding=1)),
-        ("unknown amount", lambda x: F.pad(_turned(x), (0, x.shape[1]))),
-        ("interpolate", lambda x: F.interpolate(_turned(x), scale_factor=2)),
+        ("pad", lambda x: F.pad(_to_channels_first(x), (1, 2, 3, 1))),
+        ("pad one axis", lambda x: F.pad(_to_channels_first(x), (1, 1), value=2.0)),
+        ("reflect", lambda x: F.pad(_to_channels_first(x), (1, 2, 3, 1), mode="reflect")),
+        ("replicate", lambda x: F.pad(_to_channels_first(x), (1, 2, 3, 1), mode="replicate")),
+        ("circular", lambda x: F.pad(_to_channels_first(x), (1, 2, 3, 1), mode="circular")),
+        ("unfold", lambda x: F.unfold(_to_channels_first(x), (3, 3), padding=1)),
+        ("unknown amount", lambda x: F.pad(_to_channels_first(x), (0, x.shape[1]))),
+        ("interpolate", lambda x: F.interpolate(_to_channels_first(x), scale_factor=2)),
     )
 )  # fmt: skip
 POOLS = (
@@ -155,10 +157,10 @@ WIDE = r(1, 2, 3, 5, dtype=DOUBLE)
 SCALE = torch.arange(1.0, 5)
 
 
-def _layer(x: Any, power: int = 2) -> Any:
-    distance = x - x.mean(-1, keepdim=True)
-    spread = torch.sqrt((distance**power).mean(-1, keepdim=True) + 1e-6)
-    return distance / spread * SCALE.to(x.dtype) + torch.ones(4, dtype=x.dtype)
+def _normalize(x: Any, power: int = 2) -> Any:
+    centered = x - x.mean(-1, keepdim=True)
+    deviation = torch.sqrt((centered**power).mean(-1, keepdim=True) + 1e-6)
+    return centered / deviation * SCALE.to(x.dtype) + torch.ones(4, dtype=x.dtype)
 
 
 PRODUCTS = (
@@ -170,9 +172,9 @@ PRODUCTS = (
     Program("mv", lambda x, z: torch.mv(x.t(), z), (r(3, 4), r(3)), tolerance=1e-6),
     Program("over nothing", lambda x: F.linear(x, torch.ones(4, 0), torch.ones(4)), (r(2, 5, 0),)),
     Program("nothing times bias", lambda x: x @ torch.ones(0, 4) + torch.ones(4), (r(2, 5, 0),)),
-    Program("norm of float64", _layer, (r(3, 4, dtype=DOUBLE),), tolerance=1e-14),
+    Program("norm of float64", _normalize, (r(3, 4, dtype=DOUBLE),), tolerance=1e-14),
     Program("root of squares", lambda x: x / torch.sqrt((x**2).mean(-1, keepdim=True) + 1e-6) * SCALE, (r(3, 4, dtype=DOUBLE),), tolerance=1e-14),
-    Program("fourth power", lambda x: _layer(x, 4), (r(3, 4),), tolerance=1e-6),
+    Program("fourth power", lambda x: _normalize(x, 4), (r(3, 4),), tolerance=1e-6),
 )  # fmt: skip
 FREE = {"dynamic": ({0: "n", 1: "m"},), "calls": ((r(0, 3, 6),), (r(2, 0, 6),), (r(1, 1, 6),))}
 SIZES = (

@@ -1,4 +1,4 @@
-"""What ortable writes means the same with and without ONNX Runtime's optimizers."""
+"""Exported programs compute the same results with and without ONNX Runtime's optimizers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUICK = (
 )
 
 
-@pytest.mark.parametrize("program", QUICK, ids=lambda each: each.name)
+@pytest.mark.parametrize("program", QUICK, ids=lambda item: item.name)
 def test_exported_programs_equal_eager(program: Program):
     check_program(program)
 
@@ -28,14 +28,14 @@ def test_exported_programs_equal_eager(program: Program):
 def test_a_range_is_read_by_gather_only_where_it_goes_up():
     for program in programs.ORDERS[:4]:
         model = exported(program)
-        made = {name: node for node in model.graph.node for name in node.output}
-        indices = [made.get(n.input[1]) for n in model.graph.node if n.op_type == "Gather"]
+        producers = {name: node for node in model.graph.node for name in node.output}
+        indices = [producers.get(n.input[1]) for n in model.graph.node if n.op_type == "Gather"]
         direct = [node for node in indices if node is not None and node.op_type == "Range"]
         assert bool(direct) == (program.name == "up")
 
 
 class _Positions(nn.Module):
-    """Positions from the last to the first, embedded."""
+    """Embed the positions from the last to the first."""
 
     def __init__(self):
         super().__init__()
@@ -43,8 +43,8 @@ class _Positions(nn.Module):
 
     def forward(self, x):
         n = x.shape[0]
-        places = torch.arange(n - 1, -1, -1)
-        return self.embedding(places) * x + x[torch.arange(-n, 0)]
+        positions = torch.arange(n - 1, -1, -1)
+        return self.embedding(positions) * x + x[torch.arange(-n, 0)]
 
 
 def test_reversed_positions_train_at_any_length():
@@ -53,10 +53,10 @@ def test_reversed_positions_train_at_any_length():
     compiled = torch.compile(model, backend="ortable", fullgraph=True, dynamic=True)
     for length in (5, 7, 3):
         x = torch.randn(length, 3)
-        expected, found = model(x), compiled(x)
-        torch.testing.assert_close(found, expected)
+        expected, actual = model(x), compiled(x)
+        torch.testing.assert_close(actual, expected)
         weight = model.embedding.weight
-        gradients = [torch.autograd.grad(y.pow(2).sum(), weight)[0] for y in (expected, found)]
+        gradients = [torch.autograd.grad(y.pow(2).sum(), weight)[0] for y in (expected, actual)]
         torch.testing.assert_close(gradients[1], gradients[0])
 
 

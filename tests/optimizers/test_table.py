@@ -1,5 +1,4 @@
-"""specs/runtime/optimizers.yaml against the installed ONNX Runtime: every optimizer has a row, a
-row is what its optimizer does, and the backend's sessions run without what is disabled."""
+"""specs/runtime/optimizers.yaml agrees with the installed ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ PATTERNS = sorted(
     ],
     key=lambda pattern: pattern.optimizer,
 )
-GROUPS = {name: list(rows) for name, rows in groupby(PATTERNS, lambda each: each.optimizer)}
+GROUPS = {name: list(rows) for name, rows in groupby(PATTERNS, lambda pattern: pattern.optimizer)}
 
 
 def _neg(kind):
@@ -52,7 +51,7 @@ def test_an_optimizer_does_what_its_row_says(name):
 
 def test_what_is_built_in_has_a_row():
     listed = {row.get("class", row["name"]) for row in TABLE}
-    assert installed() <= listed, "try them (tests/optimizers), and add rows to the table"
+    assert installed() <= listed, "test the new optimizers here, and add rows to the table"
 
 
 def test_what_a_session_runs_has_a_row_of_its_level(capfd):
@@ -60,45 +59,45 @@ def test_what_a_session_runs_has_a_row_of_its_level(capfd):
     options.log_severity_level = 0
     model = _neg("float").SerializeToString()
     onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    written = capfd.readouterr()
-    log = written.out + written.err
+    captured = capfd.readouterr()
+    log = captured.out + captured.err
     rows = {(row["name"], row["level"]) for row in TABLE}
     level = 0
-    found = set()
+    applied = set()
     for line in log.splitlines():
-        if start := re.search(r"Graph transformer step \d+ of \d+ for level (\d) started", line):
-            level = int(start[1])
+        if started := re.search(r"Graph transformer step \d+ of \d+ for level (\d) started", line):
+            level = int(started[1])
         if name := re.search(r"Applying graph transformer (\w+) on step", line):
-            found.add((name[1], level))
+            applied.add((name[1], level))
         elif name := re.search(r"GraphTransformer (\w+) modified:", line):
             assert name[1] in {row["name"] for row in TABLE} | {
                 f"Level{level}_RuleBasedTransformer"
             }
-    assert len(found) > 40, "the messages of the log are other ones"
-    late = {(name, kind) for name, kind in found if name != f"Level{kind}_RuleBasedTransformer"}
-    assert late - rows <= {("EnsureUniqueDQForNodeUnit", 1)}
+    assert len(applied) > 40, "the format of the log has changed"
+    single = {(name, n) for name, n in applied if name != f"Level{n}_RuleBasedTransformer"}
+    assert single - rows <= {("EnsureUniqueDQForNodeUnit", 1)}
 
 
 def test_rows_and_patterns_belong_together():
     names = {row["name"] for row in TABLE}
     assert set(GROUPS) <= names
-    shared = set(TWICE.values())
+    twice = set(TWICE.values())
     for row in TABLE:
         name = row["name"]
-        if name in shared or row["verdict"] == "idle" or name == "FreeDimensionOverrideTransformer":
+        if name in twice or row["verdict"] == "idle" or name == "FreeDimensionOverrideTransformer":
             continue
         outcomes = {pattern.outcome for pattern in GROUPS.get(name, ())}
-        assert outcomes, f"{name}: no pattern was tried"
+        assert outcomes, f"{name}: there is no pattern"
         assert (outcomes != {"equal"}) == ("wrong" in row), f"{name}: {outcomes}"
 
 
-def _signed():
+def _int8():
     name = "int8 at opset 21"
     return model_of(next(pattern for pattern in PATTERNS if pattern.name == name))
 
 
-def _quantized(codes):
-    """A model whose codes have the dtype that the text says."""
+def _make_quantized_model(codes):
+    """Return a model whose quantized tensor has the dtype that the text defines."""
     text = f"""<ir_version: 10, opset_import: ["": 21]>
     g (float[n,m] x) => (float[m,n] y) <float s = {{0.05}}>
     {{ {codes} d = DequantizeLinear(q, s) y = Transpose<perm=[1,0]>(d) }}"""
@@ -117,41 +116,41 @@ def _quantized(codes):
     ],
 )
 def test_signed_codes_are_known_however_they_are_said(codes, signed, monkeypatch):
-    seen = []
-    made = onnxruntime.InferenceSession
+    disabled = []
+    make_original = onnxruntime.InferenceSession
 
-    def recording(*args, **kwargs):
-        seen.extend(kwargs["disabled_optimizers"])
-        return made(*args, **kwargs)
+    def record_optimizers(*args, **kwargs):
+        disabled.extend(kwargs["disabled_optimizers"])
+        return make_original(*args, **kwargs)
 
-    monkeypatch.setattr(onnxruntime, "InferenceSession", recording)
-    make_session(_quantized(codes), ["CPUExecutionProvider"], None, training=False)
-    assert ("QDQPropagationTransformer" in seen) == signed
+    monkeypatch.setattr(onnxruntime, "InferenceSession", record_optimizers)
+    make_session(_make_quantized_model(codes), ["CPUExecutionProvider"], None, training=False)
+    assert ("QDQPropagationTransformer" in disabled) == signed
 
 
 @pytest.mark.parametrize(
     ("model", "graphs"),
-    [(_neg("float"), None), (_neg("double"), "float64"), (_signed(), "int8 activations")],
+    [(_neg("float"), None), (_neg("double"), "float64"), (_int8(), "int8 activations")],
     ids=["float32", "float64", "int8"],
 )
 def test_sessions_of_the_backend_run_without_what_is_disabled(model, graphs, monkeypatch):
-    seen = []
-    made = onnxruntime.InferenceSession
+    disabled_sets = []
+    make_original = onnxruntime.InferenceSession
 
-    def recording(*args, **kwargs):
-        seen.append(set(kwargs["disabled_optimizers"]))
-        return made(*args, **kwargs)
+    def record_optimizers(*args, **kwargs):
+        disabled_sets.append(set(kwargs["disabled_optimizers"]))
+        return make_original(*args, **kwargs)
 
-    monkeypatch.setattr(onnxruntime, "InferenceSession", recording)
+    monkeypatch.setattr(onnxruntime, "InferenceSession", record_optimizers)
     for options in (None, onnxruntime.SessionOptions(), {"log_severity_level": 4}):
         make_session(model, ["CPUExecutionProvider"], options, training=False)
     disabled = [row for row in TABLE if row["verdict"] == "disabled"]
     expected = {row["name"] for row in disabled if row.get("graphs", graphs) == graphs}
-    assert seen == [expected] * 3 and "GatherToSliceFusion" in expected
+    assert disabled_sets == [expected] * 3 and "GatherToSliceFusion" in expected
 
 
 def test_sessions_of_the_backend_do_not_round_activations():
-    pattern = next(each for each in PATTERNS if each.name == "four bits")
+    pattern = next(p for p in PATTERNS if p.name == "four bits")
     model, feed = model_of(pattern), pattern.feeds[0]
     expected = session_of(model, "DISABLE_ALL").run(None, feed)[0]
     session = make_session(model, ["CPUExecutionProvider"], None, training=False)

@@ -1,1 +1,1 @@
-"""Tests of the frame: packaging, layers, house rules."""
+"""Tests of packaging, layers and the rules of the repository."""

@@ -1,4 +1,4 @@
-"""Finding and parsing the files of this repository, for the tests of its frame."""
+"""Find and parse the files of this repository."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ SUFFIXES = {".cfg", ".err", ".jinja", ".md", ".py", ".toml", ".txt", ".yaml", ".
 
 
 def text_files() -> Iterator[Path]:
-    """Text files of the repository, relative to its root. Caches and environments are not in it."""
-    found = [path for path in ROOT.iterdir() if path.is_file()]
+    """Yield the text files of the repository by relative path, except caches and environments."""
+    paths = [path for path in ROOT.iterdir() if path.is_file()]
     for top in TOP:
-        found += (path for path in (ROOT / top).rglob("*") if path.is_file())
-    for path in sorted(found):
+        paths += (path for path in (ROOT / top).rglob("*") if path.is_file())
+    for path in sorted(paths):
         relative = path.relative_to(ROOT)
         skipped = any(
             part == "__pycache__" or part.endswith(".egg-info") for part in relative.parts
@@ -32,7 +32,7 @@ def text_files() -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class Import:
-    """One imported module: absolute dotted name, line, and whether only type checkers read it."""
+    """One import: absolute dotted name, line, and whether only type checkers execute it."""
 
     module: str
     line: int
@@ -40,13 +40,13 @@ class Import:
 
 
 def module_name(path: Path, package_root: Path) -> str:
-    """``runtime/ortable/builder/__init__.py`` under ``runtime`` -> ``ortable.builder``."""
+    """Return the dotted name: ``runtime/ortable/ir/__init__.py`` -> ``ortable.ir``."""
     parts = list(path.relative_to(package_root).with_suffix("").parts)
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def is_type_checking(test: ast.expr) -> bool:
-    """``TYPE_CHECKING`` or ``typing.TYPE_CHECKING``."""
+    """Return whether a condition is ``TYPE_CHECKING`` or ``typing.TYPE_CHECKING``."""
     return (isinstance(test, ast.Name) and test.id == "TYPE_CHECKING") or (
         isinstance(test, ast.Attribute) and test.attr == "TYPE_CHECKING"
     )
@@ -54,23 +54,22 @@ def is_type_checking(test: ast.expr) -> bool:
 
 @functools.cache
 def imports(path: Path, package_root: Path) -> tuple[Import, ...]:
-    """Every import of a file, those inside functions too.
+    """Return every import of a file, including those inside functions.
 
-    ``from package import name`` counts as ``package.name``: the name may be a submodule, and for
-    a class of ``package`` the longer name still begins with the room that it comes from.
+    ``from package import name`` counts as ``package.name``, because the name may be a submodule.
     """
     name = module_name(path, package_root)
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
-    found: list[Import] = []
+    result: list[Import] = []
 
     def visit(node: ast.AST, typing_only: bool) -> None:
         if isinstance(node, ast.Import):
-            found.extend(Import(alias.name, node.lineno, typing_only) for alias in node.names)
+            result.extend(Import(alias.name, node.lineno, typing_only) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else []
-            start = ".".join(base + ([node.module] if node.module else []))
-            found.extend(
-                Import(f"{start}.{alias.name}", node.lineno, typing_only) for alias in node.names
+            prefix = ".".join(base + ([node.module] if node.module else []))
+            result.extend(
+                Import(f"{prefix}.{alias.name}", node.lineno, typing_only) for alias in node.names
             )
         if isinstance(node, ast.If) and is_type_checking(node.test):
             for child in node.body:
@@ -83,4 +82,4 @@ def imports(path: Path, package_root: Path) -> tuple[Import, ...]:
                 visit(child, typing_only)
 
     visit(ast.parse(path.read_text(encoding="utf-8"), str(path)), False)
-    return tuple(found)
+    return tuple(result)

@@ -1,4 +1,4 @@
-"""docs/errors.md has a section for each error class, with a text that is really said."""
+"""docs/errors.md has a section for each error class, with a text that ortable really prints."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLASSES = {
     for name, value in vars(errors).items()
     if inspect.isclass(value) and issubclass(value, Exception)
 }
-X = torch.ones(2, 3)
+INPUT = torch.ones(2, 3)
 
 
 class Model(torch.nn.Module):
@@ -44,96 +44,96 @@ class Eigenvalues(torch.nn.Module):
         return torch.linalg.eigvals(x)
 
 
-class S(torch.nn.Module):
+class Subtract(torch.nn.Module):
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return x - y
 
 
-def outside_of_torch_compile() -> None:
-    ortable.onnx_custom_backend(torch.fx.symbolic_trace(Model()), [X])
+def call_backend() -> None:
+    ortable.onnx_custom_backend(torch.fx.symbolic_trace(Model()), [INPUT])
 
 
-def unknown_argument() -> None:
-    ortable.to_onnx(Model(), (X,), dynamic_axis={})  # type: ignore[call-overload]
+def pass_unknown_argument() -> None:
+    ortable.to_onnx(Model(), (INPUT,), dynamic_axis={})  # type: ignore[call-overload]
 
 
-def unknown_input() -> None:
+def use_unknown_input() -> None:
     builder = ortable.GraphBuilder(18)
     builder.make_tensor_input("x", 1, (2, 3))
     builder.make_node("Add", ["x", "y"])
 
 
-def wrong_dtype() -> None:
+def return_wrong_dtype() -> None:
     def cosh(graph: Any, res: Any, x: str) -> Any:
         return graph.make_node("Cast", [x], res.name, to=7)
 
-    ortable.to_onnx(Model(), (X,), dispatcher={"aten::cosh": cosh})
+    ortable.to_onnx(Model(), (INPUT,), dispatcher={"aten::cosh": cosh})
 
 
-def branch() -> None:
-    ortable.to_onnx(Branch(), (X,))
+def export_branch() -> None:
+    ortable.to_onnx(Branch(), (INPUT,))
 
 
-def gradients_on() -> None:
+def compile_with_gradients() -> None:
     warnings.simplefilter("error", errors.GradientsOnWarning)
-    hints._grad_warned = False  # once in a process
+    hints._grad_warned = False  # the warning appears once in a process
     model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()).eval()
-    torch.compile(model, backend="ortable")(X)
+    torch.compile(model, backend="ortable")(INPUT)
 
 
-class Twice(torch.nn.Module):
+class DoubleInput(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.ops.shop.twice(x)
 
 
-def no_converter() -> None:
+def export_without_converter() -> None:
     with torch.library._scoped_library("shop", "FRAGMENT") as library:
         library.define("twice(Tensor x) -> Tensor")
         library.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")
-        ortable.to_onnx(Twice(), (X,))
+        ortable.to_onnx(DoubleInput(), (INPUT,))
 
 
-def runs_in_torch() -> None:
+def compile_fallback() -> None:
     warnings.simplefilter("error", errors.FallbackWarning)
     with torch.library._scoped_library("shop", "FRAGMENT") as library:
         library.define("twice(Tensor x) -> Tensor")
         library.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")
         torch.library.register_fake("shop::twice", torch.empty_like, lib=library)
-        torch.compile(Twice(), backend="ortable")(X)
+        torch.compile(DoubleInput(), backend="ortable")(INPUT)
 
 
-def missing_input() -> None:
+def omit_input() -> None:
     ortable.match_input_parameters(torch.nn.Linear(3, 4), ["weight", "x"], [])
 
 
-def no_kernel() -> None:
+def build_without_kernel() -> None:
     builder = ortable.GraphBuilder(18, target="onnxruntime")
     builder.make_tensor_input("x", 14, (2, 3))
     builder.make_node("Reshape", ["x", builder.make_initializer("", [3, 2])])
 
 
-def differs() -> None:
-    def wrong(proto: Any) -> None:
+def compile_wrong_model() -> None:
+    def to_sub(proto: Any) -> None:
         for node in proto.graph.node:
             if node.op_type == "Add":
                 node.op_type = "Sub"
 
     backend = partial(
-        ortable.onnx_debug_backend, compare=True, optimize=False, pre_ort_model_transforms=wrong
+        ortable.onnx_debug_backend, compare=True, optimize=False, pre_ort_model_transforms=to_sub
     )
-    torch.compile(Model(), backend=backend)(X)
+    torch.compile(Model(), backend=backend)(INPUT)
 
 
-def wrong_option() -> None:
+def pass_wrong_option() -> None:
     ortable.ExportOptions(guards="never")  # type: ignore[arg-type]
 
 
-def no_provider() -> None:
+def request_missing_provider() -> None:
     options: Any = {"providers": ["NoSuchExecutionProvider"]}
-    torch.compile(Model(), backend="ortable", options=options)(X)
+    torch.compile(Model(), backend="ortable", options=options)(INPUT)
 
 
-def not_ours() -> None:
+def load_foreign_artifact() -> None:
     from ortable.backend.precompile.artifact import Precompiled
 
     Precompiled.deserialize_compile_artifacts(b"of another backend")
@@ -151,68 +151,67 @@ RULE = """- rewrite: {name}
 """
 
 
-def endless() -> None:
+def apply_endless_rules() -> None:
     sub, add = "Sub(x, y)", "Add(x, Neg(y))"
     Path("there.yaml").write_text(RULE.format(name="there", before=sub, after=add, nodes="Neg Add"))
     Path("back.yaml").write_text(RULE.format(name="back", before=add, after=sub, nodes="Sub"))
-    ortable.to_onnx(S(), (X, X), rewrites=["there.yaml", "back.yaml"])
+    ortable.to_onnx(Subtract(), (INPUT, INPUT), rewrites=["there.yaml", "back.yaml"])
 
 
-def wrong_spec() -> None:
+def load_wrong_spec() -> None:
     rows = ["- op: aten::cosh(Tensor self) -> Tensor"]
     rows += ["  out: {shape: same(self), dtype: same(self)}", "  lower: return Kosh(self)"]
     Path("bad.yaml").write_text("\n".join([*rows, '  samples: [{self: "f32[2]"}]', ""]))
     ortable.load_specs("bad.yaml", override=True)
 
 
-def refused() -> None:
+def export_unsupported_case() -> None:
     ortable.to_onnx(Eigenvalues(), (torch.ones(2, 2),))
 
 
-def no_dtype() -> None:
+def use_unsupported_dtype() -> None:
     ortable.GraphBuilder(18).make_initializer("w", torch.zeros(2, dtype=torch.complex32))
 
 
-def with_torch(version: str) -> None:
+def export_with_torch(version: str) -> None:
     checked = patch.object(versions, "_checked", set())
     with checked, patch.object(torch, "__version__", version), warnings.catch_warnings():
         warnings.simplefilter("error", errors.UntestedVersionWarning)
-        ortable.to_onnx(Model(), (X,))
+        ortable.to_onnx(Model(), (INPUT,))
 
 
 RAISERS: dict[str, Callable[[], None]] = {
-    "ArgumentError": unknown_argument,
-    "BuilderError": unknown_input,
-    "ConversionError": wrong_dtype,
-    "ExportError": branch,
-    "FallbackWarning": runs_in_torch,
-    "FunctionNotFoundError": no_converter,
-    "GradientsOnWarning": gradients_on,
-    "InputError": missing_input,
-    "KernelError": no_kernel,
-    "MismatchError": differs,
-    "OptionError": wrong_option,
-    "OrtableError": outside_of_torch_compile,
-    "PrecompileError": not_ours,
-    "ProviderError": no_provider,
-    "RewriteError": endless,
-    "SpecError": wrong_spec,
-    "UnsupportedCase": refused,
-    "UnsupportedDtype": no_dtype,
-    "UntestedVersionWarning": partial(with_torch, "2.99.0"),
-    "VersionError": partial(with_torch, "2.12.1"),
+    "ArgumentError": pass_unknown_argument,
+    "BuilderError": use_unknown_input,
+    "ConversionError": return_wrong_dtype,
+    "ExportError": export_branch,
+    "FallbackWarning": compile_fallback,
+    "FunctionNotFoundError": export_without_converter,
+    "GradientsOnWarning": compile_with_gradients,
+    "InputError": omit_input,
+    "KernelError": build_without_kernel,
+    "MismatchError": compile_wrong_model,
+    "OptionError": pass_wrong_option,
+    "OrtableError": call_backend,
+    "PrecompileError": load_foreign_artifact,
+    "ProviderError": request_missing_provider,
+    "RewriteError": apply_endless_rules,
+    "SpecError": load_wrong_spec,
+    "UnsupportedCase": export_unsupported_case,
+    "UnsupportedDtype": use_unsupported_dtype,
+    "UntestedVersionWarning": partial(export_with_torch, "2.99.0"),
+    "VersionError": partial(export_with_torch, "2.12.1"),
 }
 
 
 def sections() -> dict[str, str]:
-    """Heading -> text of its section."""
+    """Return the text of each section by its heading."""
     parts = re.split(r"^## (.+)$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-def plain(line: str) -> str:
-    """A line without what differs from one run to the next: places, names of builders, modules,
-    versions; the page's may end in dots."""
+def normalize_line(line: str) -> str:
+    """Return a line without locations, builder and module names, versions and a final "..."."""
     line = re.sub(r"\S*\.py:\d+", "FILE", line)
     line = re.sub(r" \([A-Z]{3}\)|\s\(module \w+\)|(?<=onnxruntime )[\w.+]+", "", line)
     return line.removesuffix(" ...").rstrip()
@@ -232,7 +231,7 @@ def test_a_section_says_when_what_and_what_to_do(name: str) -> None:
     assert name == "OrtableError" or "When: " in text
     for base in CLASSES[name].__bases__:
         if base not in (errors.OrtableError, Exception):
-            assert f"`{base.__name__}`" in text, "which exceptions it is, too"
+            assert f"`{base.__name__}`" in text, "the section does not name a base class"
 
 
 @pytest.mark.parametrize("name", sorted(CLASSES))
@@ -246,7 +245,7 @@ def test_the_text_of_a_section_is_what_one_reads(
     error = getattr(caught.value, "inner_exception", caught.value)
     assert isinstance(error, CLASSES[name])
     (shown,) = re.findall(r"^```\n(.*?)^```$", sections()[name], re.MULTILINE | re.DOTALL)
-    said = [plain(line) for line in str(error).splitlines()]
+    lines = [normalize_line(line) for line in str(error).splitlines()]
     for line in shown.splitlines():
-        if plain(line.strip()) not in ("...", ""):
-            assert any(each.startswith(plain(line)) for each in said), (line, said)
+        if normalize_line(line.strip()) not in ("...", ""):
+            assert any(text.startswith(normalize_line(line)) for text in lines), (line, lines)

@@ -1,5 +1,4 @@
-"""Names and docstrings are in the field's words: no bare participles, no everyday variables, no
-pointers to what does not exist. The rules are those of docs/contributing.md."""
+"""Names and docstrings follow the rules of docs/contributing.md."""
 
 from __future__ import annotations
 
@@ -14,8 +13,8 @@ from pathlib import Path
 
 from tests.packaging.files import ROOT, TOP, text_files
 
-CODE = ("runtime", "codegen")
-# Neither says what a function does or what a class or file holds.
+CODE_FOLDERS = ("runtime", "codegen")
+# These words do not say what a function does or what a class or file contains.
 BARE = frozenset(
     {
         "agreed", "allowed", "answered", "answering", "arriving", "asked", "built", "changed",
@@ -28,20 +27,20 @@ BARE = frozenset(
         "wanted", "whole", "written",
     }
 )  # fmt: skip
-EVERYDAY = frozenset(
+VAGUE = frozenset(
     {
         "asked", "chosen", "each", "found", "given", "gone", "held", "kept", "known", "made",
         "mended", "place", "said", "shown", "taken", "told", "wanted",
     }
 )  # fmt: skip
-# Names that an interface of others or of ours dictates, or that are nouns of the field.
-NAMED_EXCEPTIONS = frozenset(
+# Names that a public or third-party interface fixes, or that are nouns of the field.
+ALLOWED = frozenset(
     ("allowed", "frozen", "held", "kept", "own", "read", "rounded")
 )  # public or stored fields, files that read YAML, frozen weights
 MAX_ONE_WORD_FUNCTIONS = 265
-MAX_EVERYDAY_STORES = 10
-# Base names that several packages use: the package says whose they are. The front ends of codegen
-# have the same files on purpose; a new pair needs a reason.
+MAX_VAGUE_VARIABLES = 10
+# Base names that several packages share on purpose; a new repeated name needs a reason. The front
+# ends of codegen have parallel sets of files.
 REPEATED_FILES = frozenset(
     {
         "__main__", "arguments", "attention", "caches", "call", "calls", "check", "compile",
@@ -54,9 +53,9 @@ REPEATED_FILES = frozenset(
         "values", "versions", "view", "views", "weights",
     }
 )  # fmt: skip
-POINTER = re.compile(r"`{1,2}((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|jinja))`{1,2}")
-IDENTIFIER = re.compile(r"`{1,2}(?:[\w.]+\.)?(_?[a-z]\w*_\w+)(?:\([^`]*\))?`{1,2}")
-# In docstrings: what other projects call so, and names that are examples.
+IN_TICKS = re.compile(r"`{1,2}((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|jinja))`{1,2}")
+NAME_PATTERN = re.compile(r"`{1,2}(?:[\w.]+\.)?(_?[a-z]\w*_\w+)(?:\([^`]*\))?`{1,2}")
+# Names in docstrings that belong to other projects, and names used as examples.
 FOREIGN = frozenset(
     {
         "_create_runtime_wrapper", "compile_times", "graph_builder", "node_data_builder",
@@ -68,17 +67,17 @@ FOREIGN = frozenset(
 
 
 @cache
-def trees() -> dict[str, ast.Module]:
-    """The modules of the runtime and of the generator by path."""
+def modules() -> dict[str, ast.Module]:
+    """Return the modules of the runtime and of the generator by path."""
     return {
         path.as_posix(): ast.parse((ROOT / path).read_text(encoding="utf-8"))
         for path in text_files()
-        if path.suffix == ".py" and path.parts[0] in CODE
+        if path.suffix == ".py" and path.parts[0] in CODE_FOLDERS
     }
 
 
-def definitions(*kinds: type[ast.AST]) -> Iterator[tuple[str, str]]:
-    for path, tree in trees().items():
+def iter_definitions(*kinds: type[ast.AST]) -> Iterator[tuple[str, str]]:
+    for path, tree in modules().items():
         for node in ast.walk(tree):
             if isinstance(node, kinds):
                 yield node.name, f"{path}:{node.lineno}"  # type: ignore[attr-defined]
@@ -91,20 +90,20 @@ def is_one_word(name: str) -> bool:
 def test_no_bare_participle_names_a_function_or_class() -> None:
     bare = [
         f"{location} {name}"
-        for name, location in definitions(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-        if name.strip("_").lower() in BARE - NAMED_EXCEPTIONS
+        for name, location in iter_definitions(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        if name.strip("_").lower() in BARE - ALLOWED
     ]
     assert not bare, "\n".join(bare)
 
 
 def test_no_bare_participle_names_a_file() -> None:
-    assert [path for path in trees() if Path(path).stem in BARE - NAMED_EXCEPTIONS] == []
+    assert [path for path in modules() if Path(path).stem in BARE - ALLOWED] == []
 
 
 def test_few_functions_are_one_word() -> None:
     names = {
         name
-        for name, _ in definitions(ast.FunctionDef, ast.AsyncFunctionDef)
+        for name, _ in iter_definitions(ast.FunctionDef, ast.AsyncFunctionDef)
         if is_one_word(name) and not name.startswith("__")
     }
     assert len(names) <= MAX_ONE_WORD_FUNCTIONS, sorted(names)
@@ -113,17 +112,17 @@ def test_few_functions_are_one_word() -> None:
 def test_variables_say_what_they_hold() -> None:
     stores = [
         f"{path}:{node.lineno} {node.id}"
-        for path, tree in trees().items()
+        for path, tree in modules().items()
         for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in EVERYDAY
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in VAGUE
     ]
-    assert len(stores) <= MAX_EVERYDAY_STORES, "\n".join(stores)
+    assert len(stores) <= MAX_VAGUE_VARIABLES, "\n".join(stores)
 
 
 def test_limits_are_called_maxima_and_minima() -> None:
     limits = [
         f"{path}:{node.lineno} {node.id}"
-        for path, tree in trees().items()
+        for path, tree in modules().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Name)
         and isinstance(node.ctx, ast.Store)
@@ -134,26 +133,26 @@ def test_limits_are_called_maxima_and_minima() -> None:
 
 def test_no_docstring_of_a_module_follows_the_formula() -> None:
     formula = re.compile(r"\bIn (?:comes|come|goes)\b|\bout (?:comes|goes|come|go)\b")
-    wrong = [p for p, tree in trees().items() if formula.search(ast.get_docstring(tree) or "")]
-    assert not wrong
+    paths = [p for p, tree in modules().items() if formula.search(ast.get_docstring(tree) or "")]
+    assert not paths
 
 
 def test_base_names_of_files_are_used_once() -> None:
-    stems = Counter(Path(path).stem for path in trees())
+    stems = Counter(Path(path).stem for path in modules())
     repeated = {stem for stem, count in stems.items() if count > 1 and stem != "__init__"}
     assert repeated == REPEATED_FILES
 
 
-def docstrings() -> Iterator[tuple[str, str]]:
-    for path, tree in trees().items():
+def iter_docstrings() -> Iterator[tuple[str, str]]:
+    for path, tree in modules().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef):
                 yield path, ast.get_docstring(node) or ""
 
 
 @cache
-def paths() -> frozenset[str]:
-    """Every part of a path of the repository that consists of whole names."""
+def subpaths() -> frozenset[str]:
+    """Return every run of consecutive names in a path of the repository."""
     parts = set()
     for path in text_files():
         names = path.parts
@@ -163,54 +162,54 @@ def paths() -> frozenset[str]:
 
 
 def is_path(text: str) -> bool:
-    return text.rstrip("/") in paths() or (ROOT / text).exists()
+    return text.rstrip("/") in subpaths() or (ROOT / text).exists()
 
 
 def test_files_in_backticks_exist() -> None:
-    """In docstrings every file; in documents those below a folder of the repository."""
-    wrong = [f"{path}: {m[1]}" for path, text in docstrings() for m in POINTER.finditer(text)
+    """Docstrings name only files that exist; documents may also name generated files."""
+    errors = [f"{path}: {m[1]}" for path, text in iter_docstrings() for m in IN_TICKS.finditer(text)
              if not is_path(m[1]) and m[1].split(".")[0] not in FOREIGN]  # fmt: skip
     for document in text_files():
         if document.suffix == ".md":
             text = (ROOT / document).read_text(encoding="utf-8")
-            wrong += [
+            errors += [
                 f"{document}: {m[1]}"
-                for m in POINTER.finditer(text)
+                for m in IN_TICKS.finditer(text)
                 if m[1].split("/")[0] in TOP
                 and not is_path(m[1])
                 and not re.search(r"[A-Z]{1,}\b|generated", m[1])
             ]
-    assert not wrong, "\n".join(wrong)
+    assert not errors, "\n".join(errors)
 
 
 @cache
-def words() -> frozenset[str]:
-    """Names of the code, and words of strings and tables."""
-    known: set[str] = set()
+def code_names() -> frozenset[str]:
+    """Return the names used in code and the words of strings and tables."""
+    names: set[str] = set()
     for path in text_files():
-        if path.name == Path(__file__).name:  # it lists the exceptions
+        if path.name == Path(__file__).name:  # this file lists the exceptions
             continue
         text = (ROOT / path).read_text(encoding="utf-8")
         if path.suffix in (".yaml", ".jinja", ".toml"):
-            known |= set(re.findall(r"\w+", text))
+            names |= set(re.findall(r"\w+", text))
         elif path.suffix == ".py":
             for token in tokenize.generate_tokens(io.StringIO(text).readline):
                 if token.type == tokenize.NAME:
-                    known.add(token.string)
+                    names.add(token.string)
                 elif token.type == tokenize.STRING and not token.string.startswith(('"""', 'r"""')):
-                    known |= set(re.findall(r"\w+", token.string))
-    return frozenset(known)
+                    names |= set(re.findall(r"\w+", token.string))
+    return frozenset(names)
 
 
 def test_names_in_backticks_of_docstrings_exist() -> None:
-    wrong = defaultdict(set)
-    for path, text in docstrings():
-        for match in IDENTIFIER.finditer(text):
-            if match[1] not in words() and match[1] not in FOREIGN:
-                wrong[match[1]].add(path)
-    assert not wrong
+    unknown_names = defaultdict(set)
+    for path, text in iter_docstrings():
+        for match in NAME_PATTERN.finditer(text):
+            if match[1] not in code_names() and match[1] not in FOREIGN:
+                unknown_names[match[1]].add(path)
+    assert not unknown_names
 
 
 def test_each_exception_is_used() -> None:
-    names = {name.strip("_") for name, _ in definitions(ast.FunctionDef, ast.ClassDef)}
-    assert names | {Path(path).stem for path in trees()} >= NAMED_EXCEPTIONS
+    names = {name.strip("_") for name, _ in iter_definitions(ast.FunctionDef, ast.ClassDef)}
+    assert names | {Path(path).stem for path in modules()} >= ALLOWED

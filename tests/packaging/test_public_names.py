@@ -1,4 +1,4 @@
-"""What `import ortable` promises: names that exist, and a cheap import."""
+"""`import ortable` is cheap, and every public name exists."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ DOCUMENTED = (
 )
 
 
-def entry_points(group: str) -> dict[str, str]:
-    """Names and values of ortable's entry points in a group; skips where it is not installed."""
+def find_entry_points(group: str) -> dict[str, str]:
+    """Return ortable's entry points in a group by name; skip where ortable is not installed."""
     try:
         distribution = importlib.metadata.distribution("ortable")
     except importlib.metadata.PackageNotFoundError:
@@ -63,29 +63,29 @@ def test_documented_names_are_public(name: str) -> None:
     assert getattr(ortable, name) is not None
 
 
-def imported_for_type_checkers() -> dict[str, str]:
-    """Name -> module of the re-exports that type checkers see in ortable/__init__.py."""
+def parse_typed_imports() -> dict[str, str]:
+    """Map each name that type checkers see in ortable/__init__.py to its module."""
     tree = ast.parse((ROOT / "runtime" / "ortable" / "__init__.py").read_text(encoding="utf-8"))
     (block,) = (
         node for node in tree.body if isinstance(node, ast.If) and is_type_checking(node.test)
     )
-    found = {}
+    modules = {}
     for node in block.body:
         assert isinstance(node, ast.ImportFrom) and node.level == 1, ast.unparse(node)
         for alias in node.names:
-            # `import x as x` is what makes a name of a typed package public
+            # `import x as x` makes a name of a typed package public
             assert alias.asname == alias.name, ast.unparse(node)
-            found[alias.name] = ".".join(filter(None, ("ortable", node.module)))
-    return found
+            modules[alias.name] = ".".join(filter(None, ("ortable", node.module)))
+    return modules
 
 
 def test_type_checkers_see_the_names_that_exist_and_where_they_come_from() -> None:
-    assert imported_for_type_checkers() == ortable._PUBLIC
+    assert parse_typed_imports() == ortable._PUBLIC
 
 
 def test_the_docstring_of_the_package_has_a_line_for_each_name() -> None:
     lines = (ortable.__doc__ or "").splitlines()
-    listed = [found[1] for line in lines if (found := re.fullmatch(r"    (\w+): .+", line))]
+    listed = [match[1] for line in lines if (match := re.fullmatch(r"    (\w+): .+", line))]
     assert sorted(listed) == ortable.__all__
 
 
@@ -107,7 +107,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_the_version_is_written_in_one_place() -> None:
-    """The wheel's is the package's: setuptools reads it there."""
+    """setuptools reads the version of the wheel from the package."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert "version" not in project["project"]
     assert "version" in project["project"]["dynamic"]
@@ -137,7 +137,7 @@ def test_to_onnx_imports_no_compiler_and_no_model_library() -> None:
 
 
 def test_the_backend_is_registered_by_name() -> None:
-    installed = entry_points("torch_dynamo_backends")
+    installed = find_entry_points("torch_dynamo_backends")
     assert installed == {
         name: f"ortable.backend.aot.entry:{name}" for name in ("ortable", "onnxrt")
     }
@@ -152,7 +152,7 @@ def test_the_backend_is_registered_by_name() -> None:
 
 
 def test_the_shell_command_is_declared_and_callable() -> None:
-    assert entry_points("console_scripts") == {"ortable": "ortable.cli.main:main"}
+    assert find_entry_points("console_scripts") == {"ortable": "ortable.cli.main:main"}
     run = python("-c", "from ortable.cli.main import main\nprint(callable(main))")
     assert run.stdout.strip() == "True", run.stderr
 
@@ -160,6 +160,6 @@ def test_the_shell_command_is_declared_and_callable() -> None:
 def test_the_types_of_options_are_those_of_the_options() -> None:
     names = {field.name for field in dataclasses.fields(ortable.OrtOptions)}
     assert set(ortable.OrtOptionsDict.__annotations__) == names
-    besides = {"mod", "args", "kwargs"}
-    asked = set(inspect.signature(ortable.to_onnx).parameters) - besides
-    assert set(ToOnnxKeywords.__annotations__) == asked
+    positional = {"mod", "args", "kwargs"}
+    keywords = set(inspect.signature(ortable.to_onnx).parameters) - positional
+    assert set(ToOnnxKeywords.__annotations__) == keywords

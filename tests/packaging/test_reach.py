@@ -1,5 +1,4 @@
-"""What there is of torch: the overloads that torch tags core, and those that torch.onnx's own
-library registers. Each has an entry, or stands here with the reason."""
+"""Each operator that torch tags core or torch.onnx registers has an entry or a listed reason."""
 
 from __future__ import annotations
 
@@ -11,8 +10,8 @@ from ortable_generated.aten.dispatch import CALLABLES, CONVERTERS, HOPS
 from ortable_generated.decompositions import DECOMPOSE
 from tests.onnx_runs import run
 
-# Core overloads without an entry of their own: they are in-place or `out=` forms, or torch replaces
-# them before a graph is converted.
+# Core overloads without an entry: in-place or `out=` forms, and overloads that torch replaces
+# before conversion.
 CORE_WITHOUT_ENTRY = {
     "aten::_native_batch_norm_legit": "writes its statistics: functionalised to "
     "_native_batch_norm_legit_functional, which has an entry",
@@ -21,8 +20,8 @@ CORE_WITHOUT_ENTRY = {
     "aten::native_group_norm_backward": "decomposed by torch, in reductions ONNX has",
 }
 
-# Python functions over sizes and numbers of a graph, and graphs inside it: the interpreter itself
-# computes them (ortable.interpreter.numbers, control_flow; tests/interpreter).
+# Python functions on sizes and numbers of a graph, and subgraphs: the interpreter evaluates them
+# (ortable.interpreter.numbers, control_flow; tests/interpreter).
 INTERPRETED = {
     "invoke_subgraph", "math.ceil", "math.floor", "math.trunc", "operator.getitem",
     "torch.sym_float", "torch.sym_ite", "torch.sym_max", "torch.sym_min", "torch.sym_not",
@@ -36,61 +35,63 @@ TORCHLIB_WITHOUT_ENTRY = {
 }
 
 
-def core_overloads() -> set[str]:
-    """Names of the overloads tagged core: 193 in torch 2.13."""
-    found = set()
+def list_core_overloads() -> set[str]:
+    """Return the names of the overloads tagged core: 193 in torch 2.13."""
+    names = set()
     for name in torch._C._dispatch_get_all_op_names():
         if not name.startswith("aten::"):
             continue
         packet, _, overload = name.removeprefix("aten::").partition(".")
         op = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
         if op is not None and torch.Tag.core in op.tags:
-            found.add(name)
-    return found
+            names.add(name)
+    return names
 
 
 def test_every_core_overload_is_converted_or_named_with_a_reason() -> None:
-    core = core_overloads()
+    core = list_core_overloads()
     assert len(core) >= 193
-    known = set(CONVERTERS)
-    assert core - known - set(CORE_WITHOUT_ENTRY) == set()
+    converted = set(CONVERTERS)
+    assert core - converted - set(CORE_WITHOUT_ENTRY) == set()
     assert len(CORE_WITHOUT_ENTRY) <= 5
-    assert set(CORE_WITHOUT_ENTRY) & known == set(), "has an entry now: take it out of this list"
+    assert set(CORE_WITHOUT_ENTRY) & converted == set(), (
+        "has an entry now: remove it from this list"
+    )
 
 
-class _Out(torch.nn.Module):
+class _OutArgument(torch.nn.Module):
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        found = torch.zeros_like(x)
-        torch.atan2(x, y, out=found)
-        return found + x
+        result = torch.zeros_like(x)
+        torch.atan2(x, y, out=result)
+        return result + x
 
 
-class _Resized(torch.nn.Module):
+class _Resize(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = x + 1
         y.resize_(2, 2)
         return y * 2
 
 
-class _Normalized(torch.nn.Module):
+class _BatchNorm(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("mean", torch.zeros(3))
         self.register_buffer("variance", torch.ones(3))
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        found = torch.ops.aten._native_batch_norm_legit(
+        result = torch.ops.aten._native_batch_norm_legit(
             x, None, None, self.mean, self.variance, True, 0.1, 1e-5
         )
-        return found[0], self.mean + 0, self.variance + 0
+        return result[0], self.mean + 0, self.variance + 0
 
 
 @pytest.mark.parametrize(
     ("module", "shapes", "name"),
     [
-        (_Out, [(2, 3), (2, 3)], "aten::atan2.out"),
-        (_Resized, [(3, 2)], "aten::resize_"),
-        (_Normalized, [(4, 3, 5)], "aten::_native_batch_norm_legit"),
+        (_OutArgument, [(2, 3), (2, 3)], "aten::atan2.out"),
+        (_Resize, [(3, 2)], "aten::resize_"),
+        (_BatchNorm, [(4, 3, 5)], "aten::_native_batch_norm_legit"),
     ],
 )
 def test_what_functionalisation_makes_of_them_is_converted(
@@ -100,19 +101,19 @@ def test_what_functionalisation_makes_of_them_is_converted(
     args = tuple(torch.randn(shape) for shape in shapes)
     traced = torch.export.export(module(), args).graph
     targets = {node.target.name() for node in traced.nodes if hasattr(node.target, "_schema")}
-    assert name in targets, "torch's graph no longer holds it: name another reason above"
+    assert name in targets, "torch's graph no longer contains it: change the reason above"
     model = ortable.to_onnx(module(), args)
     eager = module()
     results = eager(*args)
-    wanted = list(results) if isinstance(results, tuple) else [results]
-    wanted += list(eager.buffers())  # what is written comes out, too
-    found = run(model, *args)
-    torch.testing.assert_close(found[: len(wanted)], wanted, atol=1e-5, rtol=1e-5)
+    expected = list(results) if isinstance(results, tuple) else [results]
+    expected += list(eager.buffers())  # written buffers are results, too
+    actual = run(model, *args)
+    torch.testing.assert_close(actual[: len(expected)], expected, atol=1e-5, rtol=1e-5)
 
 
 def test_what_torch_decomposes_is_listed() -> None:
-    named = CORE_WITHOUT_ENTRY | TORCHLIB_WITHOUT_ENTRY
-    decomposed = {name for name, why in named.items() if why.startswith("decomposed")}
+    reasons = CORE_WITHOUT_ENTRY | TORCHLIB_WITHOUT_ENTRY
+    decomposed = {name for name, reason in reasons.items() if reason.startswith("decomposed")}
     assert decomposed <= set(DECOMPOSE)
 
 

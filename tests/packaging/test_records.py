@@ -1,5 +1,4 @@
-"""A recorded number that is older than the code it speaks of gives a warning: tests/records.yaml
-says which numbers there are, which code each is about, and by how many days it may be older."""
+"""A recorded measurement that is older than the code it measures gives a warning."""
 
 from __future__ import annotations
 
@@ -16,56 +15,58 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
-LIST = ROOT / "tests" / "records.yaml"
-# How a record says its day: JSON, YAML, or the row of a table.
-DAY = re.compile(r'(?:"?date"?: "|^\| |[Mm]easured on )(\d{4}-\d{2}-\d{2})', re.MULTILINE)
+RECORD_LIST = ROOT / "tests" / "records.yaml"
+# The forms of a date in a record: JSON, YAML, the row of a table, or prose.
+DATE_PATTERN = re.compile(r'(?:"?date"?: "|^\| |[Mm]easured on )(\d{4}-\d{2}-\d{2})', re.MULTILINE)
 
 
 class StaleRecordWarning(UserWarning):
-    """Numbers that should be measured again."""
+    """A record should be measured again."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """A file of numbers, how to make it anew, and the folders it speaks of."""
+    """A file of measurements, the command that renews it, and the code that it measures."""
 
     record: str
     days: int
     by: str
     code: Sequence[str]
 
-    def day(self) -> datetime.date:
-        """The day of the oldest number in it, since that one may be wrong first."""
-        found = DAY.findall((ROOT / self.record).read_text(encoding="utf-8"))
-        assert found, f"{self.record} does not say when it was measured"
-        return min(map(datetime.date.fromisoformat, found))
+    def oldest_date(self) -> datetime.date:
+        """Return the date of the oldest measurement in the file."""
+        dates = DATE_PATTERN.findall((ROOT / self.record).read_text(encoding="utf-8"))
+        assert dates, f"{self.record} has no date of its measurement"
+        return min(map(datetime.date.fromisoformat, dates))
 
 
-RECORDS = {row["record"]: Record(**row) for row in yaml.safe_load(LIST.read_text(encoding="utf-8"))}
+RECORDS = {
+    row["record"]: Record(**row) for row in yaml.safe_load(RECORD_LIST.read_text(encoding="utf-8"))
+}
 
 
 @cache
-def _changed(*folders: str) -> datetime.date | None:
-    """The day of the newest commit of some folders; None outside of a whole checkout of git."""
+def _last_change(*folders: str) -> datetime.date | None:
+    """Return the date of the newest commit to some folders, or None without a full git history."""
     command = ["git", "-C", str(ROOT)]
     try:
         shallow = subprocess.run(
             [*command, "rev-parse", "--is-shallow-repository"],
             capture_output=True, text=True, check=True,
         )  # fmt: skip
-        told = subprocess.run(
+        log = subprocess.run(
             [*command, "log", "-1", "--format=%cs", "--", *folders],
             capture_output=True, text=True, check=True,
         )  # fmt: skip
     except (OSError, subprocess.CalledProcessError):
         return None
-    if shallow.stdout.strip() != "false" or not told.stdout.strip():
+    if shallow.stdout.strip() != "false" or not log.stdout.strip():
         return None
-    return datetime.date.fromisoformat(told.stdout.strip())
+    return datetime.date.fromisoformat(log.stdout.strip())
 
 
-def stale(measured: datetime.date, changed: datetime.date, days: int) -> bool:
-    """Whether code has changed too long after it was measured."""
+def is_stale(measured: datetime.date, changed: datetime.date, days: int) -> bool:
+    """Return whether code changed more than `days` days after the measurement."""
     return (changed - measured).days > days
 
 
@@ -74,11 +75,11 @@ def stale(measured: datetime.date, changed: datetime.date, days: int) -> bool:
 def test_a_record_that_is_older_than_its_code_gives_a_warning(name: str) -> None:
     row = RECORDS[name]
     assert row.code and all((ROOT / folder).exists() for folder in row.code), row
-    changed = _changed(*row.code)
+    changed = _last_change(*row.code)
     if changed is None:
-        pytest.skip("no whole checkout of git: days of changes are not there")
-    if stale(row.day(), changed, row.days):
-        message = f"{name} is of {row.day()}, {', '.join(row.code)} of {changed}: {row.by}"
+        pytest.skip("no whole checkout of git: the dates of changes are unknown")
+    if is_stale(row.oldest_date(), changed, row.days):
+        message = f"{name} is of {row.oldest_date()}, {', '.join(row.code)} of {changed}: {row.by}"
         warnings.warn(message, StaleRecordWarning, stacklevel=1)
 
 
@@ -88,10 +89,10 @@ def test_records_without_a_row() -> None:
 
 
 def test_a_day_too_old_is_stale() -> None:
-    day = datetime.date(2026, 11, 20)
-    assert not stale(day, datetime.date(2026, 11, 19), 0)
-    assert not stale(day, datetime.date(2026, 11, 27), 7)
-    assert stale(day, datetime.date(2026, 11, 28), 7)
+    measured = datetime.date(2026, 11, 20)
+    assert not is_stale(measured, datetime.date(2026, 11, 19), 0)
+    assert not is_stale(measured, datetime.date(2026, 11, 27), 7)
+    assert is_stale(measured, datetime.date(2026, 11, 28), 7)
 
 
 @pytest.mark.parametrize(
@@ -99,4 +100,4 @@ def test_a_day_too_old_is_stale() -> None:
              "x\nwas measured on 2026-11-20, on two cores"]
 )  # fmt: skip
 def test_how_a_record_says_its_day(text: str) -> None:
-    assert DAY.findall(text) == ["2026-11-20"]
+    assert DATE_PATTERN.findall(text) == ["2026-11-20"]

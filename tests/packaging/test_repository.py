@@ -1,4 +1,4 @@
-"""House rules that a machine can check: function bodies, first lines, what no file may name."""
+"""Rules of the repository: function length, module docstrings, forbidden text, links and pins."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import yaml
 
 from tests.packaging.files import ROOT, text_files
 
-BODY_LINES = 60  # of a function; files are as long as their topic
-HERE = "tests/packaging/test_repository.py"  # spells out what it forbids
+MAX_BODY_LINES = 60  # of a function; a file may be longer
+HERE = "tests/packaging/test_repository.py"  # contains the forbidden patterns
 FORBIDDEN = {
     "a path outside the repository": r"(?<![\w.$}~)])/(?:work|root|tmp|home|opt|Users)/\w",
     "an issue number": r"\b(?:[Ii]ssue|PR) ?#?\d+\b",
@@ -21,70 +21,72 @@ FORBIDDEN = {
 # `ortable.from_seed_style` is public; "random seed" is not a working note.
 
 
-def files(*suffixes: str) -> list[str]:
+def list_files(*suffixes: str) -> list[str]:
     return [path.as_posix() for path in text_files() if path.suffix in suffixes]
 
 
 def test_the_walk_finds_the_project() -> None:
-    found = {path.as_posix() for path in text_files()}
-    assert {"README.md", "Makefile", "pyproject.toml", ".ci/run", HERE} <= found
-    assert not any(".venv" in name for name in found)
+    names = {path.as_posix() for path in text_files()}
+    assert {"README.md", "Makefile", "pyproject.toml", ".ci/run", HERE} <= names
+    assert not any(".venv" in name for name in names)
 
 
 def test_function_bodies_fit_a_screen() -> None:
     long = [
         f"{name}:{node.lineno} {node.name}: {lines} lines"
-        for name in files(".py")
+        for name in list_files(".py")
         if name.startswith(("runtime/", "codegen/", "benchmarks/", "tests/", "examples/"))
         for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8")))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (lines := body_lines(node)) > BODY_LINES
+        and (lines := count_body_lines(node)) > MAX_BODY_LINES
     ]
     assert not long, "\n".join(long)
 
 
-def body_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Lines of a function without its signature and docstring."""
+def count_body_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Return the number of lines of a function without its signature and docstring."""
     body = node.body[1:] if ast.get_docstring(node) is not None else node.body
     return body[-1].end_lineno - body[0].lineno + 1 if body else 0  # type: ignore[operator]
 
 
 def test_the_plan_names_files_that_exist() -> None:
-    """Paths in the text of docs/architecture.md, relative to the root or to runtime/ortable."""
+    """Paths in docs/architecture.md are relative to the root or to runtime/ortable."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    named = re.findall(r"`([\w.]+(?:/[\w.]+)+/?)`", text)
-    assert len(named) > 20
+    paths = re.findall(r"`([\w.]+(?:/[\w.]+)+/?)`", text)
+    assert len(paths) > 20
     roots = (ROOT, ROOT / "runtime" / "ortable")
-    assert [name for name in named if not any((root / name).exists() for root in roots)] == []
+    assert [name for name in paths if not any((root / name).exists() for root in roots)] == []
 
 
 def test_every_python_file_says_what_it_is_for() -> None:
-    silent = [
+    undocumented = [
         name
-        for name in files(".py")
+        for name in list_files(".py")
         if not name.startswith("generated/")
         and (text := (ROOT / name).read_text(encoding="utf-8")).strip()
         and len(ast.get_docstring(ast.parse(text)) or "") < 12
     ]
-    assert not silent
+    assert not undocumented
 
 
-@pytest.mark.parametrize("what", FORBIDDEN)
-def test_no_file_names(what: str) -> None:
-    pattern = re.compile(FORBIDDEN[what])
-    wrong = []
+@pytest.mark.parametrize("kind", FORBIDDEN)
+def test_no_file_names(kind: str) -> None:
+    pattern = re.compile(FORBIDDEN[kind])
+    lines = []
     for path in text_files():
         if path.as_posix() == HERE:
             continue
-        for number, line in enumerate((ROOT / path).read_text(encoding="utf-8").splitlines(), 1):
+        for line_number, line in enumerate(
+            (ROOT / path).read_text(encoding="utf-8").splitlines(), 1
+        ):
             if pattern.search(line):
-                wrong.append(f"{path.as_posix()}:{number}: {line.strip()[:120]}")
-    assert not wrong, f"{what} is named in\n" + "\n".join(wrong)
+                lines.append(f"{path.as_posix()}:{line_number}: {line.strip()[:120]}")
+    assert not lines, f"these lines contain {kind}:\n" + "\n".join(lines)
 
 
 def test_links_between_documents_exist() -> None:
     broken = []
-    for name in files(".md"):
+    for name in list_files(".md"):
         document = ROOT / name
         for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", document.read_text(encoding="utf-8")):
             if "://" not in target and not (document.parent / target).exists():
@@ -92,8 +94,8 @@ def test_links_between_documents_exist() -> None:
     assert not broken, "\n".join(broken)
 
 
-def requirement_name(requirement: str) -> str:
-    """``"coverage[toml]>=7.6"`` -> ``"coverage"``, with PyPI's normalisation."""
+def parse_requirement_name(requirement: str) -> str:
+    """Return the normalized name: ``"coverage[toml]>=7.6"`` -> ``"coverage"``."""
     match = re.match(r"[A-Za-z0-9._-]+", requirement)
     assert match is not None
     return re.sub(r"[-_.]+", "-", match.group()).lower()
@@ -101,17 +103,17 @@ def requirement_name(requirement: str) -> str:
 
 def test_every_direct_requirement_is_pinned() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = {
-        requirement_name(requirement)
+    required = {
+        parse_requirement_name(requirement)
         for group in (project["dependencies"], *project["optional-dependencies"].values())
         for requirement in group
     } - {"ortable"}
     pinned = {
-        requirement_name(line)
+        parse_requirement_name(line)
         for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
         if line and not line.startswith("#")
     }
-    assert wanted <= pinned, f"missing from constraints.txt: {sorted(wanted - pinned)}"
+    assert required <= pinned, f"missing from constraints.txt: {sorted(required - pinned)}"
 
 
 def test_every_pin_is_exact() -> None:
@@ -132,29 +134,31 @@ def test_makefile_targets_are_the_documented_ones() -> None:
 def test_workflows_call_targets_that_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z-]+):", makefile, flags=re.MULTILINE))
-    called = []
+    used_targets = []
     for path in (ROOT / ".github" / "workflows").glob("*.yml"):
         jobs = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"]
         commands = [step.get("run", "") for job in jobs.values() for step in job["steps"]]
-        called += re.findall(r"\bmake ([a-z-]+)", "\n".join(commands))
+        used_targets += re.findall(r"\bmake ([a-z-]+)", "\n".join(commands))
         assert all(
             (ROOT / name).exists()
             for command in commands
             for name in re.findall(r"(?:\.ci|examples)/[\w.]+", command)
         )
-    assert called
-    assert set(called) <= targets
+    assert used_targets
+    assert set(used_targets) <= targets
 
 
 def test_each_decision_has_a_number_a_date_and_a_status() -> None:
     text = (ROOT / "docs" / "decisions.md").read_text()
     titles = re.findall(r"^\*\*.*", text, re.MULTILINE)
-    found = [
+    matches = [
         re.match(r"\*\*D(\d+)\. .+?\*\* \(\d{4}-\d\d-\d\d, (accepted|superseded by D\d+)\)", title)
         for title in titles
     ]
-    assert None not in found, [t for t, match in zip(titles, found, strict=True) if match is None]
-    numbers = [int(match[1]) for match in found if match is not None]
+    assert None not in matches, [
+        t for t, match in zip(titles, matches, strict=True) if match is None
+    ]
+    numbers = [int(match[1]) for match in matches if match is not None]
     assert len(set(numbers)) == len(numbers)
     replacing = {int(n) for n in re.findall(r"superseded by D(\d+)", text)}
     assert replacing <= set(numbers)

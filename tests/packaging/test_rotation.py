@@ -1,4 +1,4 @@
-"""What bounded runs take follows from what is tested."""
+"""A bounded run selects its tests by the commit."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def _commit(root: Path, name: str, text: str) -> None:
     path = root / name
     path.parent.mkdir(exist_ok=True)
     path.write_text(text)
-    who = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
-    for command in (["add", "-A"], [*who, "commit", "-qm", name]):
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+    for command in (["add", "-A"], [*identity, "commit", "-qm", name]):
         subprocess.run(["git", *command], cwd=root, check=True)
 
 
@@ -28,11 +28,11 @@ def test_a_change_of_what_is_tested_takes_others(
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     for folder in rotation.TESTED:
         _commit(tmp_path, f"{folder}/x", "1")
-    before = rotation.turn()
+    turn = rotation.turn()
     _commit(tmp_path, "tests/expected.yaml", "a reason")
-    assert rotation.turn() == before
+    assert rotation.turn() == turn
     _commit(tmp_path, "specs/x", "2")
-    assert rotation.turn() != before
+    assert rotation.turn() != turn
 
 
 def test_without_git_the_date_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,22 +48,22 @@ def test_the_parts_are_every_file_once() -> None:
     assert all(len(part) > 0.2 * len(names) for part in parts)
 
 
-def _collected(*options: str) -> list[str]:
-    path, before = "tests/backend/test_autocast.py", "tests/sweeps/test_reductions.py"
-    paths = (before, path)  # the sweeps collect others first
+def _collect_tests(*options: str) -> list[str]:
+    path, sweep = "tests/backend/test_autocast.py", "tests/sweeps/test_reductions.py"
+    paths = (sweep, path)  # the sweeps are collected first
     run = python("-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *paths, *options)
     return [line for line in run.stdout.splitlines() if line.startswith(path)]
 
 
 def test_the_sweeps_run_what_alternating_tests_leave_out() -> None:
-    first, others = _collected(), _collected("--sweeps")
-    assert others and set(first).isdisjoint(others)
-    assert sorted(first + others) == sorted(_collected("--every-program"))
+    first, rest = _collect_tests(), _collect_tests("--sweeps")
+    assert rest and set(first).isdisjoint(rest)
+    assert sorted(first + rest) == sorted(_collect_tests("--every-program"))
 
 
 def test_the_sweeps_collect_what_make_test_leaves_out() -> None:
     makefile = (rotation.ROOT / "Makefile").read_text().replace("\\\n", "")
-    (places,) = re.findall(r"\nSWEEPS := (.*)", makefile)
+    (swept,) = re.findall(r"\nSWEEPS := (.*)", makefile)
     paths = [*(rotation.ROOT / "tests").rglob("*.py")]
     marks_of = {
         p: set(re.findall(r"mark\.(alternates\(|slow\b|sweep\b)", p.read_text())) for p in paths
@@ -71,6 +71,6 @@ def test_the_sweeps_collect_what_make_test_leaves_out() -> None:
     del marks_of[Path(__file__)]
     assert sum(map(bool, marks_of.values())) > 50
     for path, marks in marks_of.items():
-        if marks - {"slow"} or (marks and "specs" not in path.parts):  # make opsets runs those
+        if marks - {"slow"} or (marks and "specs" not in path.parts):  # make opsets runs specs/
             name = path.relative_to(rotation.ROOT).as_posix()
-            assert any(f"{name}/".startswith(f"{place}/") for place in places.split()), name
+            assert any(f"{name}/".startswith(f"{folder}/") for folder in swept.split()), name

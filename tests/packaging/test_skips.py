@@ -1,4 +1,4 @@
-"""The list of skips is of tests that are there, and a skip outside of it makes a run red."""
+"""The list of skips names tests that exist, and a skip outside the list fails the run."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import pytest
 from tests.skips import Allowed, allowed, faulty
 
 ROOT = Path(__file__).parents[2]
-SKIPPING = re.compile(
+SKIP_PATTERN = re.compile(
     r"\b(pytest\.skip|mark\.skip|mark\.skipif|mark\.xfail|importorskip)\(|\bneeds_gloo\b"
 )
 ROW = Allowed("tests/a.py", "needs dot", 1, "comes with the system")
 
 
-def _sources() -> dict[str, str]:
+def _read_test_files() -> dict[str, str]:
     return {
         str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
         for path in (ROOT / "tests").rglob("test_*.py")
@@ -27,25 +27,25 @@ def _sources() -> dict[str, str]:
 
 
 def test_each_row_is_of_a_file_that_skips() -> None:
-    sources = _sources()
+    sources = _read_test_files()
     for row in allowed():
         assert row.most > 0 and row.because, row
         assert re.search(r"skip|xfail|needs_", sources[row.file]), f"{row.file} skips nothing"
 
 
 def test_each_file_that_skips_has_a_row() -> None:
-    files = {name for name, text in _sources().items() if SKIPPING.search(text)}
+    files = {name for name, text in _read_test_files().items() if SKIP_PATTERN.search(text)}
     assert files - {row.file for row in allowed()} <= {"tests/packaging/test_skips.py"}
 
 
 def test_libraries_of_the_tests_are_imported_and_not_asked_for() -> None:
-    """The dev extra brings them: a test that waits for one is a test that never runs."""
-    asking = [name for name, text in _sources().items() if "importorskip(" in text]
-    assert asking == ["tests/packaging/test_skips.py"]
+    """The dev extra installs every library: a test that may skip for one would never run."""
+    skipping_files = [name for name, text in _read_test_files().items() if "importorskip(" in text]
+    assert skipping_files == ["tests/packaging/test_skips.py"]
 
 
 @pytest.mark.parametrize(
-    ("skipped", "said"),
+    ("skipped", "messages"),
     [([], []),
      ([("tests/a.py::test_x", "needs dot, which is absent")], []),
      ([("tests/a.py::test_x", "needs dot")] * 2, ["2 are skipped"]),
@@ -53,10 +53,10 @@ def test_libraries_of_the_tests_are_imported_and_not_asked_for() -> None:
      ([("tests/b.py::test_x", "needs dot")], ["tests/b.py::test_x is skipped and not in"]),
      ([("tests/a.py", "could not import 'x'")], ["tests/a.py is skipped and not in"])],
 )  # fmt: skip
-def test_what_is_wrong_with_skips(skipped: list[tuple[str, str]], said: list[str]) -> None:
+def test_what_is_wrong_with_skips(skipped: list[tuple[str, str]], messages: list[str]) -> None:
     lines = faulty(skipped, [ROW])
-    assert len(lines) == len(said)
-    assert all(text in line for text, line in zip(said, lines, strict=True))
+    assert len(lines) == len(messages)
+    assert all(text in line for text, line in zip(messages, lines, strict=True))
 
 
 @pytest.mark.alternates(parts=2)
@@ -73,10 +73,10 @@ def test_a_run_is_red(tmp_path: Path, body: str, options: tuple[str, ...], statu
         "def pytest_configure(config):\n    config.pluginmanager.register(Skips(), 'skips')\n"
     )
     (tmp_path / "test_made.py").write_text(f"import pytest\n\n\n{body}\n")
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *options], cwd=tmp_path, capture_output=True,
         text=True, check=False, env=dict(os.environ, PYTHONPATH=str(ROOT)),
     )  # fmt: skip
-    assert done.returncode == status, done.stdout
-    said = re.search(r"^SKIPS .* is skipped and not in skips\.yaml", done.stdout, re.MULTILINE)
-    assert (said is not None) == bool(status), done.stdout
+    assert result.returncode == status, result.stdout
+    report = re.search(r"^SKIPS .* is skipped and not in skips\.yaml", result.stdout, re.MULTILINE)
+    assert (report is not None) == bool(status), result.stdout

@@ -1,4 +1,4 @@
-"""docs/support.md is written from docs/support.json, and the rows say what pyproject.toml says."""
+"""docs/support.md is generated from docs/support.json, and its rows agree with pyproject.toml."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def test_the_page_is_written_from_the_records() -> None:
 def test_every_row_ran_every_suite_without_a_failure() -> None:
     rows = page.load()
     assert {"pinned", "newest"} <= {row.name for row in rows}
-    wanted = {suite.name for suite in suites(jobs=1)}
+    expected = {suite.name for suite in suites(jobs=1)}
     for row in rows:
-        assert {outcome.suite for outcome in row.outcomes} == wanted, row.name
+        assert {outcome.suite for outcome in row.outcomes} == expected, row.name
         assert [o for o in row.outcomes if o.failed or not o.passed] == [], row.name
 
 
 def test_the_classifiers_name_the_pythons_that_ran() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     prefix = "Programming Language :: Python :: 3."
-    named = {each.rpartition(" ")[2] for each in project["classifiers"] if each.startswith(prefix)}
-    assert named == {row.versions["python"] for row in page.load()}
+    listed = {text.rpartition(" ")[2] for text in project["classifiers"] if text.startswith(prefix)}
+    assert listed == {row.versions["python"] for row in page.load()}
 
 
 def test_the_pinned_row_has_the_pinned_versions() -> None:
@@ -45,9 +45,9 @@ def test_the_pinned_row_has_the_pinned_versions() -> None:
 
 
 def test_a_bounded_run_takes_a_part_of_the_core_tests_and_is_not_recorded(capsys) -> None:
-    whole, part = ({s.name: s.command for s in suites(2, bounded)} for bounded in (False, True))
-    assert {name for name in whole if whole[name] != part[name]} == {"core"}
-    assert set(part["core"]) - set(whole["core"]) == {"--files-of", "5"}
+    full, short = ({s.name: s.command for s in suites(2, bounded)} for bounded in (False, True))
+    assert {name for name in full if full[name] != short[name]} == {"core"}
+    assert set(short["core"]) - set(full["core"]) == {"--files-of", "5"}
     with pytest.raises(SystemExit):
         main(["--bounded", "--record"])
     assert "leave out --bounded" in capsys.readouterr().err

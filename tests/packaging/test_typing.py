@@ -1,5 +1,4 @@
-"""mypy --strict and pyright on a user's script, with ortable installed as a user has it: in the
-site-packages of an environment, found by its py.typed, without any setting that looks away."""
+"""mypy --strict and pyright check a user's script against an installed ortable."""
 
 from __future__ import annotations
 
@@ -19,28 +18,28 @@ import ortable
 from tests.packaging.files import ROOT
 
 SCRIPTS = ROOT / "tests" / "packaging" / "typing"
-GOOD, BAD = SCRIPTS / "user_script.py", SCRIPTS / "mistakes.py"
-# mypy keeps what it knows of torch there; without it a run takes a minute more.
+USER_SCRIPT, MISTAKES = SCRIPTS / "user_script.py", SCRIPTS / "mistakes.py"
+# mypy caches its analysis of torch here; without the cache a run takes a minute more.
 CACHE = ROOT / ".mypy_cache" / "users"
-WRONG = "wrong_uses.py"
-# The first error of each line with one, by the name of the script.
-Found = dict[str, dict[int, str]]
+WRONG_USES = "wrong_uses.py"
+# The first error of each line that has an error, by the name of the script.
+CheckerErrors = dict[str, dict[int, str]]
 
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment whose packages are those of this one, and ortable."""
-    place = tmp_path_factory.mktemp("user") / "venv"
-    venv.create(place, symlinks=True, with_pip=False)
-    (site,) = (place / "lib").glob("python*/site-packages")
+    """Create an environment with the packages of this environment and ortable."""
+    root = tmp_path_factory.mktemp("user") / "venv"
+    venv.create(root, symlinks=True, with_pip=False)
+    (site,) = (root / "lib").glob("python*/site-packages")
     packages = [ROOT / name for name in ("runtime", "generated", "codegen")]
     paths = [*packages, sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
     (site / "user.pth").write_text("\n".join(dict.fromkeys(map(str, paths))) + "\n")
-    return place / "bin" / "python"
+    return root / "bin" / "python"
 
 
-def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """A checker in a folder that knows nothing of this repository."""
+def run_checker(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a checker in a folder outside this repository."""
     hidden = {"PYTHONPATH", "MYPYPATH"}
     environment = {key: value for key, value in os.environ.items() if key not in hidden}
     return subprocess.run(
@@ -48,86 +47,86 @@ def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def mypy(python: Path, folder: Path, scripts: list[Path]) -> Found:
-    """The first error of mypy --strict in each line of each script."""
+def check_with_mypy(python: Path, folder: Path, scripts: list[Path]) -> CheckerErrors:
+    """Return the first error of mypy --strict in each line of each script."""
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--config-file="]
     command += ["--python-executable", str(python), "--cache-dir", str(CACHE)]
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another test process may be at it
-        made = run([*command, *map(str, scripts)], folder)
-    assert made.returncode in (0, 1), made.stdout + made.stderr
-    found: Found = {script.name: {} for script in scripts}
-    for line in made.stdout.splitlines():
-        match = re.match(r"(?:.*/)?([^/:]+):(\d+): error: (.*)", line)
-        if match is None or match[1] not in found:
-            assert ": note: " in line, line  # an error in another file is one of ours
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another test process may be using the cache
+        result = run_checker([*command, *map(str, scripts)], folder)
+    assert result.returncode in (0, 1), result.stdout + result.stderr
+    errors: CheckerErrors = {script.name: {} for script in scripts}
+    for line in result.stdout.splitlines():
+        parsed = re.match(r"(?:.*/)?([^/:]+):(\d+): error: (.*)", line)
+        if parsed is None or parsed[1] not in errors:
+            assert ": note: " in line, line  # an error in another file is an error in ortable
         else:
-            found[match[1]].setdefault(int(match[2]), match[3])
-    return found
+            errors[parsed[1]].setdefault(int(parsed[2]), parsed[3])
+    return errors
 
 
-def pyright(python: Path, folder: Path, scripts: list[Path]) -> Found:
-    """The first error of pyright, in its strict mode, in each line of each script."""
+def check_with_pyright(python: Path, folder: Path, scripts: list[Path]) -> CheckerErrors:
+    """Return the first error of pyright's strict mode in each line of each script."""
     for script in scripts:
         (folder / script.name).write_text(script.read_text(encoding="utf-8"), encoding="utf-8")
     names = [script.name for script in scripts]
     settings: dict[str, object] = {"typeCheckingMode": "strict", "include": names}
-    # what torch, onnx and onnxruntime leave unsaid is theirs
-    unsaid = ("MemberType", "VariableType", "ArgumentType", "ParameterType", "LambdaType")
-    settings |= {f"reportUnknown{name}": False for name in unsaid}
+    # torch, onnx and onnxruntime have incomplete annotations
+    unknown_types = ("MemberType", "VariableType", "ArgumentType", "ParameterType", "LambdaType")
+    settings |= {f"reportUnknown{name}": False for name in unknown_types}
     settings |= {"reportUnusedExpression": False, "reportPrivateImportUsage": True}
     settings |= {"reportMissingTypeStubs": False}
     (folder / "pyrightconfig.json").write_text(json.dumps(settings))
     command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", str(python)]
-    made = run([*command, "--project", str(folder)], folder)
-    assert made.returncode in (0, 1), made.stdout + made.stderr
-    found: Found = {name: {} for name in names}
-    answer = json.loads(made.stdout)
-    assert answer["summary"]["filesAnalyzed"] == len(scripts)
-    for each in answer["generalDiagnostics"]:
-        if each["severity"] == "error":
-            lines = found[Path(each["file"]).name]
-            lines.setdefault(each["range"]["start"]["line"] + 1, each["message"])
-    return found
+    result = run_checker([*command, "--project", str(folder)], folder)
+    assert result.returncode in (0, 1), result.stdout + result.stderr
+    errors: CheckerErrors = {name: {} for name in names}
+    report = json.loads(result.stdout)
+    assert report["summary"]["filesAnalyzed"] == len(scripts)
+    for diagnostic in report["generalDiagnostics"]:
+        if diagnostic["severity"] == "error":
+            lines = errors[Path(diagnostic["file"]).name]
+            lines.setdefault(diagnostic["range"]["start"]["line"] + 1, diagnostic["message"])
+    return errors
 
 
-CHECKERS = {"mypy": mypy, "pyright": pyright}
+CHECKERS = {"mypy": check_with_mypy, "pyright": check_with_pyright}
 
 
 @pytest.fixture(scope="module", params=CHECKERS)
-def found(
+def checker_errors(
     request: pytest.FixtureRequest, python: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Found:
-    """What a checker says of all scripts: it reads torch and ortable once for the three."""
-    wrong = tmp_path_factory.mktemp("scripts") / WRONG
-    wrong.write_text("\n".join(["import ortable", *_wrong_uses()]) + "\n")
+) -> CheckerErrors:
+    """Run one checker on all three scripts at once, so that it reads torch and ortable once."""
+    wrong_uses = tmp_path_factory.mktemp("scripts") / WRONG_USES
+    wrong_uses.write_text("\n".join(["import ortable", *_list_wrong_uses()]) + "\n")
     folder = tmp_path_factory.mktemp(request.param)
-    return CHECKERS[request.param](python, folder, [GOOD, BAD, wrong])
+    return CHECKERS[request.param](python, folder, [USER_SCRIPT, MISTAKES, wrong_uses])
 
 
-def _wrong_uses() -> list[str]:
+def _list_wrong_uses() -> list[str]:
     return [f"ortable.{name}.no_such_attribute_of_it" for name in ortable.__all__]
 
 
 @pytest.mark.slow
-def test_a_users_script_passes(found: Found) -> None:
-    assert found[GOOD.name] == {}
+def test_a_users_script_passes(checker_errors: CheckerErrors) -> None:
+    assert checker_errors[USER_SCRIPT.name] == {}
 
 
-def test_mistakes_are_refused(found: Found) -> None:
-    lines = BAD.read_text(encoding="utf-8").splitlines()
-    wanted = {number for number, line in enumerate(lines, 1) if line.endswith("# refused")}
-    assert set(found[BAD.name]) == wanted, found[BAD.name]
+def test_mistakes_are_refused(checker_errors: CheckerErrors) -> None:
+    lines = MISTAKES.read_text(encoding="utf-8").splitlines()
+    expected = {number for number, line in enumerate(lines, 1) if line.endswith("# refused")}
+    assert set(checker_errors[MISTAKES.name]) == expected, checker_errors[MISTAKES.name]
 
 
-def test_no_public_name_is_any(found: Found) -> None:
-    """A name of type Any lets every mistake pass: a wrong use of each must be refused."""
-    uses = list(enumerate(_wrong_uses(), 2))
-    assert [use for number, use in uses if number not in found[WRONG]] == []
+def test_no_public_name_is_any(checker_errors: CheckerErrors) -> None:
+    """A wrong use of each public name is refused; a name of type Any would let it pass."""
+    uses = list(enumerate(_list_wrong_uses(), 2))
+    assert [use for number, use in uses if number not in checker_errors[WRONG_USES]] == []
 
 
 def test_the_script_uses_every_public_name() -> None:
-    text = GOOD.read_text(encoding="utf-8")
+    text = USER_SCRIPT.read_text(encoding="utf-8")
     missing = [name for name in ortable.__all__ if not re.search(rf"\b{name}\b", text)]
     assert missing == []

@@ -1,1 +1,1 @@
-"""The reference pages that are written from the sources: docs/options.md and docs/api.md."""
+"""Generators of the reference pages docs/options.md and docs/api.md."""

@@ -1,4 +1,4 @@
-"""python -m tests.reference  # writes docs/options.md and docs/api.md"""
+"""Write docs/options.md and docs/api.md: python -m tests.reference."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from . import api, options
 
 
 def main() -> int:
-    """Writes the pages."""
+    """Write the pages and return the exit status."""
     options.PAGE.write_text(options.page(), encoding="utf-8")
     api.PAGE.write_text(api.page(), encoding="utf-8")
     return 0

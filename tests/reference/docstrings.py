@@ -1,5 +1,4 @@
-"""Docstrings as Markdown. In comes a docstring in Google's style, out come its parts: what it says,
-and its sections by name. Called by the pages of this folder."""
+"""Convert docstrings in Google's style to Markdown: the description and the sections by name."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ _HEAD = re.compile(rf"^({'|'.join(HEADS)}):$")
 
 @dataclass(frozen=True)
 class Row:
-    """What a section says of one thing: its name (``args, kwargs`` are one row), and the text."""
+    """One entry of a section: its name (``args, kwargs`` are one entry) and its text."""
 
     name: str
     text: str
@@ -21,13 +20,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Parts:
-    """A docstring: what stands outside of its sections, and the sections' rows."""
+    """A docstring: the text outside of its sections, and the entries of the sections."""
 
     text: str
     sections: dict[str, tuple[Row, ...]] = field(default_factory=dict)
 
-    def said(self) -> dict[str, str]:
-        """Texts of the arguments, by name."""
+    def list_arguments(self) -> dict[str, str]:
+        """Return the texts of the arguments by name."""
         return {
             name.strip().lstrip("*"): row.text
             for head in ("Args", "Attributes")
@@ -37,8 +36,7 @@ class Parts:
 
 
 def markdown(text: str) -> str:
-    """Paragraphs of a docstring: code in Markdown's marks, a line for each paragraph, indented
-    blocks as code."""
+    """Convert paragraphs: one line each, code in Markdown, indented blocks as code blocks."""
     blocks = []
     for block in re.split(r"\n\s*\n", inspect.cleandoc(text)):
         if not block.strip():
@@ -54,14 +52,14 @@ def markdown(text: str) -> str:
 
 
 def _marks(text: str) -> str:
-    """Marks of reStructuredText as those of Markdown."""
+    """Convert reStructuredText markup to Markdown."""
     text = re.sub(r"(?<=[.:])  (?=\S)", " ", text)
     text = re.sub(r"::$", ":", text.replace("``", "`"))
     return re.sub(r"(?<![\w`])docs/([\w-]+)\.md", r"[\1.md](\1.md)", text)
 
 
 def parts(doc: str) -> Parts:
-    """The parts of a docstring."""
+    """Split a docstring into its parts."""
     outside: list[str] = []
     sections: dict[str, list[str]] = {}
     current: list[str] = outside
@@ -83,21 +81,21 @@ def parts(doc: str) -> Parts:
 
 
 def _prose(lines: list[str]) -> tuple[Row, ...]:
-    """A section that says one thing, in one row without a name."""
+    """Return a section of prose as one entry without a name."""
     return (Row("", _marks(" ".join(line.strip() for line in lines).strip())),)
 
 
 def _rows(lines: list[str]) -> tuple[Row, ...]:
-    """Rows of a section: a line less indented than the others begins one."""
+    """Split a section into entries: a line with the least indentation begins an entry."""
     rows: list[list[str]] = []
     for line in inspect.cleandoc("\n".join(["", *lines])).split("\n"):
         if line and not line.startswith(" "):
             rows.append([line])
         elif rows:
             rows[-1].append(line.strip())
-    found = []
+    result = []
     for row in rows:
         text = " ".join(row).strip()
         match = re.match(r"([*\w., ]+?): (.*)", text, re.DOTALL)
-        found.append(Row(match[1], _marks(match[2])) if match else Row("", _marks(text)))
-    return tuple(found)
+        result.append(Row(match[1], _marks(match[2])) if match else Row("", _marks(text)))
+    return tuple(result)

@@ -1,5 +1,4 @@
-"""docs/options.md: every option, from the records that hold them, their docstrings, the errors that
-their checks raise, and the examples of examples.yaml. Called by `python -m tests.reference`."""
+"""docs/options.md: every option, from records, docstrings, errors of checks and examples.yaml."""
 
 from __future__ import annotations
 
@@ -24,8 +23,10 @@ EXAMPLES = ROOT / "tests" / "reference" / "examples.yaml"
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """One option: the type that a caller may give, its default as source, what it means, and what
-    its check accepts, in the words of its error."""
+    """An option: its accepted type, its default as source, its meaning, and its accepted values.
+
+    The accepted values are in the words of the error of the check.
+    """
 
     name: str
     type: str
@@ -36,7 +37,7 @@ class Option:
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """Options that are given in one place: who has them, and how their headings begin."""
+    """Options of one callable: the callable, and a prefix for their headings."""
 
     key: str
     owner: Callable[..., Any]
@@ -46,26 +47,26 @@ class Group:
 
 
 def _error(call: Callable[[], object]) -> str:
-    """What an option's check says about a value that nothing accepts, without that value."""
+    """Return what the error of an option's check says is accepted, or an empty text."""
     try:
         call()
     except ortable.OptionError as error:
-        said = str(error)
+        message = str(error)
     else:
         return ""
-    found = re.search(r"(?:must be|\bis|\btakes) (.*?)(?:, got|, not| of type)\b", said)
-    return found[1].replace("\n", " ") if found else ""
+    match = re.search(r"(?:must be|\bis|\btakes) (.*?)(?:, got|, not| of type)\b", message)
+    return match[1].replace("\n", " ") if match else ""
 
 
-class _Nothing:
+class _Invalid:
     """A value that no option accepts."""
 
     def __repr__(self) -> str:
         return "?"
 
 
-def _refused_by(kind: Callable[..., Any]) -> Callable[[str], str]:
-    return lambda name: _error(lambda: kind(**{name: _Nothing()}))
+def _checked_by(kind: Callable[..., Any]) -> Callable[[str], str]:
+    return lambda name: _error(lambda: kind(**{name: _Invalid()}))
 
 
 def _not_checked(name: str) -> str:
@@ -76,39 +77,39 @@ _ORT, _EXPORT = ortable.OrtOptions, ortable.ExportOptions
 _KEYWORDS = arguments.ToOnnxKeywords.__annotations__
 _WEIGHTS, _CACHE = ortable.WeightOptions, ortable.CacheOptions
 GROUPS = (
-    Group("backend", _ORT, "", ortable.OrtOptionsDict.__annotations__, _refused_by(_ORT)),
+    Group("backend", _ORT, "", ortable.OrtOptionsDict.__annotations__, _checked_by(_ORT)),
     Group("to_onnx", ortable.to_onnx, "to_onnx: ", _KEYWORDS, _not_checked),
-    Group("ExportOptions", _EXPORT, "ExportOptions: ", {}, _refused_by(_EXPORT)),
-    Group("WeightOptions", _WEIGHTS, "WeightOptions: ", {}, _refused_by(_WEIGHTS)),
-    Group("CacheOptions", _CACHE, "CacheOptions: ", {}, _refused_by(_CACHE)),
+    Group("ExportOptions", _EXPORT, "ExportOptions: ", {}, _checked_by(_EXPORT)),
+    Group("WeightOptions", _WEIGHTS, "WeightOptions: ", {}, _checked_by(_WEIGHTS)),
+    Group("CacheOptions", _CACHE, "CacheOptions: ", {}, _checked_by(_CACHE)),
 )
-# Arguments of to_onnx that are no options: what is converted, and the example call.
+# Arguments of to_onnx that are not options: the model and the example call.
 _CALL = ("mod", "args", "kwargs")
 
 
 def options(group: Group) -> Iterator[Option]:
-    """The options of a group, in the order of its record."""
-    said = parts(inspect.getdoc(group.owner) or "").said()
+    """Yield the options of a group in the order of its record."""
+    descriptions = parts(inspect.getdoc(group.owner) or "").list_arguments()
     if dataclasses.is_dataclass(group.owner):
-        given = [(each.name, each.type, each.default) for each in dataclasses.fields(group.owner)]
+        fields = [(f.name, f.type, f.default) for f in dataclasses.fields(group.owner)]
     else:
-        found = inspect.signature(inspect.unwrap(group.owner)).parameters.values()
-        given = [(p.name, p.annotation, p.default) for p in found if p.name not in _CALL]
-    for name, annotation, default in given:
+        all_parameters = inspect.signature(inspect.unwrap(group.owner)).parameters.values()
+        fields = [(p.name, p.annotation, p.default) for p in all_parameters if p.name not in _CALL]
+    for name, annotation, default in fields:
         kind = shown(group.types.get(name, annotation))
-        yield Option(name, kind, repr(default), said[name], group.refused(name))
+        yield Option(name, kind, repr(default), descriptions[name], group.refused(name))
 
 
 def examples() -> dict[str, Any]:
-    """What no source holds: what a group is for, and an example for each option."""
+    """Load the texts that no source contains: descriptions of groups and examples of options."""
     return yaml.safe_load(EXAMPLES.read_text(encoding="utf-8"))
 
 
-def _shown(option: Option, example: Mapping[str, Any], group: Group) -> str:
-    """The section of an option."""
+def _section(option: Option, example: Mapping[str, Any], group: Group) -> str:
+    """Return the section of an option."""
     lines = [f"### {group.prefix}{option.name}", "", _sentence(option.text), ""]
-    numbers = re.search(r"\b(int|float)\b", option.type)  # of others the type says what is accepted
-    accepted = f": {option.accepts}" if option.accepts and numbers else ""
+    is_number = re.search(r"\b(int|float)\b", option.type)  # other types state the accepted values
+    accepted = f": {option.accepts}" if option.accepts and is_number else ""
     lines.append(f"- `{option.type}`{accepted}; default `{option.default}`")
     if "limits" in example:
         lines.append(f"- limits: {example['limits']}")
@@ -119,7 +120,7 @@ def _shown(option: Option, example: Mapping[str, Any], group: Group) -> str:
 
 
 def _sentence(text: str) -> str:
-    """A text that begins with a capital and ends with a stop."""
+    """Return a text with an initial capital and a final period."""
     text = text[:1].upper() + text[1:] if text[:1].isalpha() else text
     return text if text.endswith((".", ":")) else text + "."
 
@@ -128,29 +129,29 @@ def _anchor(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading).replace(" ", "-").lower()
 
 
-def _overview(group: Group, found: list[Option], told: Mapping[str, Any]) -> str:
+def _overview(group: Group, options_: list[Option], texts: Mapping[str, Any]) -> str:
     rows = []
-    for option in found:
+    for option in options_:
         link = _anchor(group.prefix + option.name)
-        rows.append(f"- [`{option.name}`](#{link}): {told[option.name]['short']}")
+        rows.append(f"- [`{option.name}`](#{link}): {texts[option.name]['short']}")
     return "\n".join(rows)
 
 
 def page() -> str:
-    """The page."""
-    told = examples()
+    """Return the text of the page."""
+    texts = examples()
     text = ["# Options", "", "<!-- Written by `python -m tests.reference`. Do not edit. -->", ""]
-    text += [told["introduction"], ""]
+    text += [texts["introduction"], ""]
     for group in GROUPS:
-        about = told[group.key]
-        found = list(options(group))
+        about = texts[group.key]
+        listed = list(options(group))
         text += [
             f"## {about['title']}",
             "",
             about["text"],
             "",
-            _overview(group, found, about["options"]),
+            _overview(group, listed, about["options"]),
             "",
         ]
-        text += [_shown(each, about["options"][each.name], group) for each in found]
+        text += [_section(option, about["options"][option.name], group) for option in listed]
     return "\n".join(text).rstrip() + "\n"

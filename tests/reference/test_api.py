@@ -1,4 +1,4 @@
-"""docs/api.md is what the sources say, and has every public name."""
+"""docs/api.md agrees with the sources and contains every public name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TEXT = api.PAGE.read_text(encoding="utf-8")
 
 
 def test_the_page_is_that_of_the_sources() -> None:
-    assert api.page() == TEXT, "write the pages anew: python -m tests.reference"
+    assert api.page() == TEXT, "generate the pages: python -m tests.reference"
 
 
 def test_every_public_name_has_a_section_of_its_own() -> None:
@@ -22,7 +22,7 @@ def test_every_public_name_has_a_section_of_its_own() -> None:
 
 
 def test_every_public_member_is_there() -> None:
-    """Methods have a heading or a row in the section of their class, properties a row."""
+    """Methods have a heading or a row in the section of their class, and properties have a row."""
     sections = dict(
         re.findall(r"^### ortable\.(\w+)\n(.*?)(?=^### |\Z)", TEXT, re.MULTILINE | re.DOTALL)
     )
@@ -34,8 +34,8 @@ def test_every_public_member_is_there() -> None:
 
 
 def test_nothing_of_the_sources_shines_through() -> None:
-    """No file of ours, no default without a text, no mark of another language of documentation."""
-    ours = {path.name for path in (ROOT / "runtime" / "ortable").rglob("*.py")}
-    assert not ours & set(re.findall(r"\b\w+\.py\b", TEXT))
+    """The page contains no file of ortable, no memory address and no reStructuredText markup."""
+    file_names = {path.name for path in (ROOT / "runtime" / "ortable").rglob("*.py")}
+    assert not file_names & set(re.findall(r"\b\w+\.py\b", TEXT))
     marks = re.findall(r"<[\w.]+ (?:object )?at |:(?:func|class|meth):|``", TEXT.replace("```", ""))
     assert not marks

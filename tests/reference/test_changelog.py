@@ -1,4 +1,4 @@
-"""docs/changelog.md has the form of keepachangelog.com, this version, and names that exist."""
+"""docs/changelog.md follows keepachangelog.com, and its versions and names exist."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def test_it_has_the_version_that_is_here() -> None:
 
 
 def test_the_kinds_of_changes_stand_in_one_order() -> None:
-    for part in re.split(r"^## ", TEXT, flags=re.MULTILINE)[1:]:
-        kinds = re.findall(r"^### (.+)$", part, re.MULTILINE)
+    for section in re.split(r"^## ", TEXT, flags=re.MULTILINE)[1:]:
+        kinds = re.findall(r"^### (.+)$", section, re.MULTILINE)
         assert kinds and kinds == [kind for kind in KINDS if kind in kinds]
 
 

@@ -1,4 +1,4 @@
-"""Types as one reads them, without modules and with aliases spelled out. Called by the pages."""
+"""Format type annotations for the pages, without modules and with aliases expanded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, ForwardRef
 
 from ortable.exporter import arguments
 
-# Names of types that a reader does not know.
+# Aliases that a reader cannot look up.
 _ALIASES = {
     "Arguments": "tuple[Any, ...] | list[Any] | Tensor",
     "Cache": "Literal['keep', 'int8'] | Mapping[str, Any] | CacheOptions",
@@ -32,7 +32,7 @@ _MODULES = re.compile(r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z])")
 
 
 def shown(annotation: Any) -> str:
-    """An annotation, or its text, as one reads it."""
+    """Format an annotation, which may be a text, for a reader."""
     if isinstance(annotation, ForwardRef):
         annotation = annotation.__forward_arg__
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
@@ -40,5 +40,5 @@ def shown(annotation: Any) -> str:
     text = _MODULES.sub("", text).replace('"', "'")
     if "DynamicShapes" in text:
         text = text.replace("DynamicShapes", shown(arguments.DynamicShapes))
-    text = re.sub(r"\b(?<!')\w+\b", lambda found: _ALIASES.get(found[0], found[0]), text)
+    text = re.sub(r"\b(?<!')\w+\b", lambda match: _ALIASES.get(match[0], match[0]), text)
     return text.replace("| None | None", "| None")

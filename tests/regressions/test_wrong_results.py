@@ -1,5 +1,4 @@
-"""What other converters get wrong without a word: one test a fault, through the exporter (static
-and dynamic) and through the torch.compile backend, each against eager in value, dtype and shape."""
+"""Faults that other converters have silently: exporter and backend results equal eager."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from tests.suites.isolation import Outcome, run_isolated
 def run_exported(
     module: torch.nn.Module, args: tuple[Any, ...], dynamic: bool, opset: int = 18
 ) -> list[torch.Tensor]:
-    """Outputs of the exported model in ONNX Runtime."""
+    """Run the exported model in ONNX Runtime and return its outputs."""
     tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
     shapes = tuple(
         tuple(torch.export.Dim.AUTO for _ in arg.shape) if isinstance(arg, torch.Tensor) else None
@@ -31,12 +30,12 @@ def run_exported(
     program = torch.export.export(module, args, dynamic_shapes=(shapes,) if dynamic else None)
     model = ortable.to_onnx(program, target_opset=opset)
     names = [value.name for value in model.graph.input]
-    assert len(names) == len(tensors), "every input stays an input"
+    assert len(names) == len(tensors), "an input was removed"
     return run_onnx(model, dict(zip(names, [t.clone() for t in tensors], strict=True)))
 
 
 def check(function: Callable[..., Any], *args: Any, tolerance: float | None = None) -> None:
-    """Eager against export (static, dynamic) and against the compiled function."""
+    """Compare eager with the exported model (static and dynamic) and the compiled function."""
     module = function if isinstance(function, torch.nn.Module) else Function(function)
 
     def copies() -> tuple[Any, ...]:
@@ -44,16 +43,16 @@ def check(function: Callable[..., Any], *args: Any, tolerance: float | None = No
 
     expected = pytree.tree_leaves(module(*copies()))
     for dynamic in (False, True):
-        found = run_exported(module, copies(), dynamic)
-        assert len(found) == len(expected)
-        for got, wanted in zip(found, expected, strict=True):
-            compare_tensor(got, wanted, tolerance)
+        outputs = run_exported(module, copies(), dynamic)
+        assert len(outputs) == len(expected)
+        for actual, reference in zip(outputs, expected, strict=True):
+            compare_tensor(actual, reference, tolerance)
     for dynamic in (False, True):
         torch._dynamo.reset()
         compiled = torch.compile(module, backend="ortable", fullgraph=True, dynamic=dynamic)
         results = pytree.tree_leaves(compiled(*copies()))
-        for got, wanted in zip(results, expected, strict=True):
-            compare_tensor(got, wanted, tolerance)
+        for actual, reference in zip(results, expected, strict=True):
+            compare_tensor(actual, reference, tolerance)
     torch._dynamo.reset()
 
 
@@ -62,21 +61,21 @@ def check(function: Callable[..., Any], *args: Any, tolerance: float | None = No
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
 def test_the_smallest_int_by_minus_one(dtype: torch.dtype) -> None:
-    least = torch.iinfo(dtype).min
-    x, y = torch.tensor([[least], [5]], dtype=dtype), torch.tensor([-1, 2], dtype=dtype)
+    smallest = torch.iinfo(dtype).min
+    x, y = torch.tensor([[smallest], [5]], dtype=dtype), torch.tensor([-1, 2], dtype=dtype)
     calls = [
-        partial(function, x, by) for function in (_floor_and_rest, torch.fmod) for by in (y, -1)
+        partial(function, x, by) for function in (_divide_and_mod, torch.fmod) for by in (y, -1)
     ]
-    compiled = [partial(_both_ways, call) for call in calls]
-    for outcome in run_isolated(compiled):  # torch's own truncating division ends the process
+    compiled = [partial(_check_call, call) for call in calls]
+    for outcome in run_isolated(compiled):  # torch's truncating division crashes the process
         assert outcome == Outcome(), outcome
 
 
-def _floor_and_rest(x: torch.Tensor, y: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def _divide_and_mod(x: torch.Tensor, y: Any) -> tuple[torch.Tensor, torch.Tensor]:
     return x // y, x % y
 
 
-def _both_ways(call: partial[Any]) -> None:
+def _check_call(call: partial[Any]) -> None:
     function, (x, y) = call.func, call.args
     if isinstance(y, torch.Tensor):
         check(function, x, y)
@@ -85,16 +84,16 @@ def _both_ways(call: partial[Any]) -> None:
 
 
 def test_truncating_division_of_the_smallest_int_leaves_the_process_alive() -> None:
-    """Which eager does not: the number is the one of its rounding down."""
-    least = torch.iinfo(torch.int64).min
-    x, y = torch.tensor([least, 7]), torch.tensor([-1, -2])
+    """Eager crashes here; the result equals the floor division."""
+    smallest = torch.iinfo(torch.int64).min
+    x, y = torch.tensor([smallest, 7]), torch.tensor([-1, -2])
 
     def divide() -> list[int]:
         torch._dynamo.reset()
         compiled = torch.compile(partial(torch.div, rounding_mode="trunc"), backend="ortable")
         return list(compiled(x, y).tolist())
 
-    assert run_isolated([divide]) == [Outcome([least, -3])]
+    assert run_isolated([divide]) == [Outcome([smallest, -3])]
 
 
 def test_a_division_by_zero_raises() -> None:
@@ -140,24 +139,24 @@ def test_the_sign_of_zero(function: Callable[[torch.Tensor], torch.Tensor]) -> N
 
 
 def test_integer_floor_division_and_remainder_of_negatives() -> None:
-    """ONNX Div truncates, torch floors."""
+    """ONNX Div truncates, and torch floors."""
     x = torch.tensor([-7, -6, -1, 0, 1, 6, 7])
     y = torch.tensor([2, -2, 3, -3, -2, 4, -4])
     check(lambda x, y: (x // y, x % y, x // -2, x % -3, torch.fmod(x, y)), x, y)
 
 
 def test_integer_tensor_times_a_float_scalar() -> None:
-    """The scalar is not cast to int64: the result is float."""
+    """The scalar is not cast to int64, and the result is float."""
     check(lambda x: (x * 2.5, x + 0.5, 1.5 - x), torch.arange(-3, 4))
 
 
 def test_slice_that_ends_at_zero() -> None:
-    """``end or MAX`` would return everything."""
+    """The expression ``end or MAX`` would return all rows."""
     check(lambda x: (x[:0], x[0:0, 1:], x[1:0]), torch.randn(4, 3))
 
 
 def test_int64_floor_division_above_2_to_the_24() -> None:
-    """Through float32 the last digits are lost."""
+    """A computation in float32 would lose the last digits."""
     x = torch.tensor([2**24 + 1, 2**53 + 1, -(2**40) - 3, 2**62 + 7])
     check(lambda x: (x // 3, x % 3, torch.floor_divide(x, 7)), x)
 
@@ -168,7 +167,7 @@ def test_negative_indices_in_a_broadcast_pair() -> None:
 
 
 def test_an_int_argument_whose_value_is_zero() -> None:
-    """0 is a value, not the absence of one."""
+    """A zero is not treated as a missing argument."""
     x = torch.randn(3, 4)
     check(
         lambda x: (
@@ -246,7 +245,7 @@ def test_empty_tensors() -> None:
 
 
 def test_even_part_of_a_symbolic_length() -> None:
-    """``2*(x//2)`` is not ``x``: a length of 7 gives 6."""
+    """``2*(x//2)`` differs from ``x``: a length of 7 gives 6."""
 
     def function(x: torch.Tensor) -> torch.Tensor:
         return x[: 2 * (x.shape[0] // 2)]
@@ -267,8 +266,8 @@ def test_bool_mask_indexing_has_no_static_shape() -> None:
     declared = model.graph.output[0].type.tensor_type.shape.dim[0]
     assert not declared.HasField("dim_value")
     names = [value.name for value in model.graph.input]
-    for chosen in (mask, torch.tensor([False] * 4), torch.tensor([True] * 4)):
-        compare_tensor(run_onnx(model, dict(zip(names, (x, chosen), strict=True)))[0], x[chosen])
+    for rows in (mask, torch.tensor([False] * 4), torch.tensor([True] * 4)):
+        compare_tensor(run_onnx(model, dict(zip(names, (x, rows), strict=True)))[0], x[rows])
 
 
 # -- types --------------------------------------------------------------------------------------
@@ -296,26 +295,26 @@ def test_addmm_with_beta_zero_does_not_read_self() -> None:
 
 
 def test_casts_through_bfloat16_are_not_collapsed() -> None:
-    """``Cast(bf16) -> Mul -> Cast(f32)`` rounds; an optimizer that takes the casts out does not."""
+    """``Cast(bf16) -> Mul -> Cast(f32)`` rounds; removing the casts would change the result."""
 
     def function(x: torch.Tensor) -> torch.Tensor:
         return (x.bfloat16() * x.bfloat16()).float() + x.half().float()
 
     x = torch.tensor([1.00390625, 3.14159274, 1e-3])
-    wanted = function(x)
-    assert not torch.equal(wanted, x * x + x)
+    expected = function(x)
+    assert not torch.equal(expected, x * x + x)
     check(function, x, tolerance=0.0)
 
 
 def test_bool_outputs_are_bool() -> None:
-    """dlpack hands bools over as uint8."""
+    """dlpack represents bools as uint8."""
     check(lambda x: (x > 0, torch.isnan(x), ~(x > 0), (x > 0).any()), torch.randn(5))
 
 
 # -- names and inputs ---------------------------------------------------------------------------
 
 
-class _Tied(torch.nn.Module):
+class _TiedWeights(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embedding = torch.nn.Embedding(7, 4)
@@ -327,24 +326,24 @@ class _Tied(torch.nn.Module):
 
 
 def test_tied_weights_stay_one() -> None:
-    """One initializer in the model; one step of training moves both uses."""
+    """The model has one initializer, and the gradient contains both uses."""
     x = torch.tensor([[1, 2, 6]])
-    model = ortable.to_onnx(_Tied(), (x,))
+    model = ortable.to_onnx(_TiedWeights(), (x,))
     sizes = [len(i.raw_data) for i in model.graph.initializer if len(i.dims) == 2]
     assert sizes.count(7 * 4 * 4) == 1
     torch._dynamo.reset()
     torch.manual_seed(0)
-    eager = _Tied()
-    module = _Tied()
+    eager = _TiedWeights()
+    module = _TiedWeights()
     module.load_state_dict(eager.state_dict())
     assert module.head.weight is module.embedding.weight
     compiled = torch.compile(module, backend="ortable")
-    for one in (eager, compiled):
-        one(x).square().mean().backward()
+    for model_ in (eager, compiled):
+        model_(x).square().mean().backward()
     compare_tensor(module.head.weight.grad, eager.head.weight.grad)
 
 
-class _Names(torch.nn.Module):
+class _SimilarNames(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.layer = torch.nn.Module()
@@ -358,7 +357,7 @@ class _Names(torch.nn.Module):
 
 
 def test_parameter_names_with_dots_and_case_collisions() -> None:
-    module = _Names().eval()
+    module = _SimilarNames().eval()
     check(module, torch.tensor([2.0, 3.0]))
     model = ortable.to_onnx(module, (torch.tensor([2.0, 3.0]),), optimize=False)
     values = {float(onnx.numpy_helper.to_array(i)) for i in model.graph.initializer if not i.dims}
@@ -377,7 +376,7 @@ def test_unused_inputs_stay_inputs() -> None:
 
 @pytest.mark.parametrize("opset", [18, 26])
 def test_an_optimizer_keeps_casts_that_round(opset: int) -> None:
-    """The passes of the builder are not allowed to see float16 casts as identities either."""
+    """The passes of the builder do not treat float16 casts as identities either."""
     builder = GraphBuilder(opset)
     builder.make_tensor_input("x", 1, (3,))
     half = builder.make_node("Cast", ["x"], to=10)

@@ -1,2 +1,1 @@
-"""Files of strangers at every door: models, weights, specs, rules, programs, caches, names in
-pages. A file a door; docs/security.md says for users what is trusted."""
+"""Tests of untrusted models, weights, specs, rules, programs, caches and names in pages."""

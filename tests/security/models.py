@@ -1,5 +1,4 @@
-"""Models that nobody means well with, small enough to be made in a moment. In comes nothing, out
-goes a table of them by name; called by the tests of the doors through which models come."""
+"""Hostile ONNX models by name, each built in a moment."""
 
 from __future__ import annotations
 
@@ -18,23 +17,23 @@ SCRIPT = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'`${al
 def model(
     nodes: list[NodeProto], inits: tuple[TensorProto, ...] = (), **changes: object
 ) -> ModelProto:
-    """A model of opset 18 with an input x of two floats and an output y."""
+    """Return a model of opset 18 with an input x of two floats and an output y."""
     inputs = changes.get("inputs", [h.make_tensor_value_info("x", FLOAT, [2])])
     outputs = [h.make_tensor_value_info("y", FLOAT, None)]
     graph = h.make_graph(nodes, "g", inputs, outputs, list(inits))
     opsets = [h.make_opsetid("", 18), h.make_opsetid("f", 1)]
-    made = h.make_model(graph, opset_imports=opsets, functions=changes.get("functions", []))
-    made.ir_version = 9
-    return made
+    proto = h.make_model(graph, opset_imports=opsets, functions=changes.get("functions", []))
+    proto.ir_version = 9
+    return proto
 
 
 def node(op: str, inputs: list[str], **attributes: object) -> NodeProto:
-    """A node whose output is y."""
+    """Return a node whose output is y."""
     return h.make_node(op, inputs, ["y"], **attributes)
 
 
 def with_tensor(**fields: object) -> ModelProto:
-    """A model that adds a tensor w of these fields."""
+    """Return a model that adds a tensor w with the given fields."""
     return model([node("Add", ["x", "w"])], (TensorProto(name="w", **fields),))
 
 
@@ -43,7 +42,7 @@ def with_input(shape: list[int | str]) -> ModelProto:
 
 
 def external(location: str | None, offset: object = 0, length: object = 16) -> ModelProto:
-    """A model whose four floats w are in another file."""
+    """Return a model whose four floats w are in another file."""
     tensor = TensorProto(name="w", data_type=1, dims=[4], data_location=TensorProto.EXTERNAL)
     for key, value in (("location", location), ("offset", offset), ("length", length)):
         if value is not None:
@@ -54,8 +53,8 @@ def external(location: str | None, offset: object = 0, length: object = 16) -> M
 
 
 def of_constants(op: str, *values: object, **attributes: object) -> ModelProto:
-    """A model of one operator on constants, which folding may be tempted to compute."""
-    names = [f"c{place}" for place in range(len(values))]
+    """Return a model of one operator on constants, which constant folding might evaluate."""
+    names = [f"c{index}" for index in range(len(values))]
     tensors = tuple(
         numpy_helper.from_array(np.asarray(value), name)
         for name, value in zip(names, values, strict=True)
@@ -64,10 +63,10 @@ def of_constants(op: str, *values: object, **attributes: object) -> ModelProto:
 
 
 def deep(levels: int) -> ModelProto:
-    """Ifs in one another."""
-    made = model([])
-    made.graph.input.append(h.make_tensor_value_info("c", TensorProto.BOOL, []))
-    graph = made.graph
+    """Return a model of nested Ifs."""
+    proto = model([])
+    proto.graph.input.append(h.make_tensor_value_info("c", TensorProto.BOOL, []))
+    graph = proto.graph
     for level in range(levels):
         name = f"y{level}" if level else "y"
         inner = graph.node.add(op_type="If", input=["c"], output=[name])
@@ -79,67 +78,67 @@ def deep(levels: int) -> ModelProto:
         inner.attribute[0].g.output.append(h.make_tensor_value_info("x", FLOAT, None))
         graph = inner.attribute[1].g
     graph.output.append(h.make_tensor_value_info("x", FLOAT, None))
-    return made
+    return proto
 
 
 def functions(count: int, calls: int = 2) -> ModelProto:
-    """Functions that each call the next one so many times: calls ** count nodes."""
-    made: list[FunctionProto] = []
+    """Return a model of functions that each call the next: calls ** count nodes when inlined."""
+    definitions: list[FunctionProto] = []
     for number in range(count):
         last = number == count - 1
         op, domain = ("Relu", "") if last else (f"F{number + 1}", "f")
-        names = ["a", *(f"t{place}" for place in range(calls - 1)), "b"]
+        names = ["a", *(f"t{index}" for index in range(calls - 1)), "b"]
         body = [
-            h.make_node(op, [names[place]], [names[place + 1]], domain=domain)
-            for place in range(calls)
+            h.make_node(op, [names[index]], [names[index + 1]], domain=domain)
+            for index in range(calls)
         ]
         opsets = [h.make_opsetid("", 18), h.make_opsetid("f", 1)]
-        made.append(h.make_function("f", f"F{number}", ["a"], ["b"], body, opsets))
-    return model([node("F0", ["x"], domain="f")], functions=made)
+        definitions.append(h.make_function("f", f"F{number}", ["a"], ["b"], body, opsets))
+    return model([node("F0", ["x"], domain="f")], functions=definitions)
 
 
 def recursive() -> ModelProto:
-    """A function that calls itself."""
+    """Return a model of a function that calls itself."""
     opsets = [h.make_opsetid("", 18), h.make_opsetid("f", 1)]
     body = [h.make_node("F", ["a"], ["b"], domain="f")]
-    made = h.make_function("f", "F", ["a"], ["b"], body, opsets)
-    return model([node("F", ["x"], domain="f")], functions=[made])
+    definition = h.make_function("f", "F", ["a"], ["b"], body, opsets)
+    return model([node("F", ["x"], domain="f")], functions=[definition])
 
 
-def doubled(times: int) -> ModelProto:
-    """A constant joined with itself again and again."""
-    rows = [h.make_node("Concat", [f"a{n}", f"a{n}"], [f"a{n + 1}"], axis=0) for n in range(times)]
+def concat_chain(times: int) -> ModelProto:
+    """Return a model that concatenates a constant with itself repeatedly."""
+    nodes = [h.make_node("Concat", [f"a{n}", f"a{n}"], [f"a{n + 1}"], axis=0) for n in range(times)]
     first = numpy_helper.from_array(np.ones(1, np.float32), "a0")
-    return model([*rows, node("Identity", [f"a{times}"])], (first,))
+    return model([*nodes, node("Identity", [f"a{times}"])], (first,))
 
 
 def with_opset(version: int, domain: str = "") -> ModelProto:
-    made = model([node("Relu", ["x"])])
-    del made.opset_import[:]
-    made.opset_import.append(h.make_opsetid(domain, version))
-    return made
+    proto = model([node("Relu", ["x"])])
+    del proto.opset_import[:]
+    proto.opset_import.append(h.make_opsetid(domain, version))
+    return proto
 
 
 def with_ir(version: int) -> ModelProto:
-    made = model([node("Relu", ["x"])])
-    made.ir_version = version
-    return made
+    proto = model([node("Relu", ["x"])])
+    proto.ir_version = version
+    return proto
 
 
-def not_utf8() -> ModelProto:
-    """Names of bytes that are no UTF-8, as protobuf lets them through."""
-    made = model([h.make_node("Relu", ["x"], ["QQQQ"], name="RRRR"), node("Relu", ["QQQQ"])])
-    written = (
-        made.SerializeToString()
+def non_utf8_names() -> ModelProto:
+    """Return a model with names that are not UTF-8, which protobuf accepts."""
+    proto = model([h.make_node("Relu", ["x"], ["QQQQ"], name="RRRR"), node("Relu", ["QQQQ"])])
+    content = (
+        proto.SerializeToString()
         .replace(b"QQQQ", b"\xff\xfe\x80Q")
         .replace(b"RRRR", b"\xff\xfe\x80R")
     )
-    return ModelProto.FromString(written)
+    return ModelProto.FromString(content)
 
 
 def scripted() -> ModelProto:
-    """A model all of whose names end scripts and begin others."""
-    made = h.make_graph(
+    """Return a model whose names close and open HTML scripts."""
+    graph = h.make_graph(
         [
             h.make_node(
                 "Relu", [f"x{SCRIPT}"], [f"y{SCRIPT}"], name=f"/a{SCRIPT}/b/Relu", doc_string=SCRIPT
@@ -150,10 +149,10 @@ def scripted() -> ModelProto:
         [h.make_tensor_value_info(f"y{SCRIPT}", FLOAT, [SCRIPT])],
     )
     for key in ("module_path", "module_type", "pkg.torch.onnx.name_scopes", "line", SCRIPT):
-        entry = made.node[0].metadata_props.add()
+        entry = graph.node[0].metadata_props.add()
         entry.key, entry.value = key, f"['', '{SCRIPT}']" if "scopes" in key else SCRIPT
-    made.node[0].attribute.append(h.make_attribute(SCRIPT, SCRIPT))
-    return h.make_model(made, opset_imports=[h.make_opsetid("", 18)], ir_version=9)
+    graph.node[0].attribute.append(h.make_attribute(SCRIPT, SCRIPT))
+    return h.make_model(graph, opset_imports=[h.make_opsetid("", 18)], ir_version=9)
 
 
 _BIG = 1 << 40
@@ -191,7 +190,7 @@ HOSTILE: dict[str, Callable[[], ModelProto]] = {
     "Reshape to two unknown sizes": lambda: of_constants(
         "Reshape", np.ones(2, np.float32), np.array([-1, -1])
     ),
-    "doubled 45 times": lambda: doubled(45),
+    "doubled 45 times": lambda: concat_chain(45),
     "Split of an axis that is not": lambda: model([node("Split", ["x"], axis=7)]),
     "Split of nothing": lambda: model([node("Split", [])]),
     "Split of an axis of text": lambda: model([node("Split", ["x"], axis="a")]),
@@ -234,7 +233,7 @@ HOSTILE: dict[str, Callable[[], ModelProto]] = {
     "10000 levels": lambda: deep(10000),
     "a function that calls itself": recursive,
     "functions of 2**40 nodes": lambda: functions(40),
-    "names that are not UTF-8": not_utf8,
+    "names that are not UTF-8": non_utf8_names,
     "names of scripts": scripted,
 }
 EXTERNAL: dict[str, Callable[[], ModelProto]] = {
@@ -260,23 +259,22 @@ EXTERNAL: dict[str, Callable[[], ModelProto]] = {
 }  # fmt: skip
 
 
-def damaged(seed: int, written: bytes) -> ModelProto | None:
-    """The model of bytes of which a few were changed, moved or left out; None when protobuf itself
-    refuses them."""
-    draw = random.Random(seed)
-    content = bytearray(written)
-    for _ in range(draw.choice((1, 2, 4, 8))):
-        at = draw.randrange(len(content))
-        kind = draw.random()
+def damaged(seed: int, original: bytes) -> ModelProto | None:
+    """Change, insert or delete a few bytes; return None where protobuf rejects the result."""
+    rng = random.Random(seed)
+    content = bytearray(original)
+    for _ in range(rng.choice((1, 2, 4, 8))):
+        position = rng.randrange(len(content))
+        kind = rng.random()
         if kind < 0.5:
-            content[at] = draw.choice((0, 1, 127, 128, 255, draw.randrange(256)))
+            content[position] = rng.choice((0, 1, 127, 128, 255, rng.randrange(256)))
         elif kind < 0.7:
-            del content[at : at + draw.randrange(1, 9)]
+            del content[position : position + rng.randrange(1, 9)]
         elif kind < 0.85:
-            content[at:at] = draw.randbytes(draw.randrange(1, 9))
+            content[position:position] = rng.randbytes(rng.randrange(1, 9))
         else:
-            begin = draw.randrange(len(content))
-            content[at:at] = content[begin : begin + draw.randrange(64)]
+            start = rng.randrange(len(content))
+            content[position:position] = content[start : start + rng.randrange(64)]
     try:
         return ModelProto.FromString(bytes(content))
     except DecodeError:

@@ -1,5 +1,4 @@
-"""Folders and files that processes share, written by others: conversions, decisions, settings, and
-what a compiled graph was packed as. What does not fit is a miss, never code."""
+"""Forged cache files are cache misses and never run code."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ CODE = "0 if __import__('os').system('false') else 0"
 KEY = "a" * 64
 
 
-def _graph() -> CompiledGraph:
+def _make_graph() -> CompiledGraph:
     role = InputRole(0, InputRoleKind.TENSOR, "x", 1, (2, make_symbol("n")), permutation=(0, 1))
     out = OutputRole(0, OutputRoleKind.TENSOR, "y", 0, elem_type=1, shape=(2,))
     model = models.model([models.node("Relu", ["x"])])
@@ -50,11 +49,11 @@ def _graph() -> CompiledGraph:
     )  # fmt: skip
 
 
-def _written(
+def _write_entry(
     folder: Path, change: Callable[[Any], object], model: ModelProto | None = None
 ) -> Path:
-    """An entry as ortable writes it, with a checksum that fits, but for a change of its header."""
-    graph = _graph()
+    """Write an entry with a valid checksum and a changed header."""
+    graph = _make_graph()
     header = {"key": KEY, "versions": dependency_versions(), "graph": codec.encode_graph(graph)}
     change(header)
     path = conversions.path(str(folder), KEY)
@@ -63,39 +62,39 @@ def _written(
 
 
 def test_an_entry_that_is_sound_is_read(tmp_path: Path) -> None:
-    _written(tmp_path, lambda header: None)
-    found = conversions.load(str(tmp_path), KEY)
-    assert found is not None
-    assert found.inputs == _graph().inputs
-    assert found.fetches == _graph().fetches
+    _write_entry(tmp_path, lambda header: None)
+    entry = conversions.load(str(tmp_path), KEY)
+    assert entry is not None
+    assert entry.inputs == _make_graph().inputs
+    assert entry.fetches == _make_graph().fetches
 
 
-def _numbers() -> list[tuple[str, str]]:
-    """Every field of the roles that is a number, whole or in a tuple: they become source text."""
+def _list_number_fields() -> list[tuple[str, str]]:
+    """Return every field of the roles that contains numbers: they become source text."""
     records = {"inputs": InputRole, "outputs": OutputRole, "fetches": Fetch}
     return [
-        (place, field.name)
-        for place, record in records.items()
+        (section, field.name)
+        for section, record in records.items()
         for field in dataclasses.fields(record)
         if "int" in str(field.type) or "Dim" in str(field.type)
     ]
 
 
-@pytest.mark.parametrize(("place", "name"), _numbers())
+@pytest.mark.parametrize(("section", "name"), _list_number_fields())
 @pytest.mark.parametrize(
     "value", [CODE, [CODE], {"list": [CODE]}, {"dict": []}, {"view": "getitem"}]
 )
-def test_text_is_no_number(place: str, name: str, value: Any, tmp_path: Path) -> None:
+def test_text_is_no_number(section: str, name: str, value: Any, tmp_path: Path) -> None:
     def change(header: Any) -> None:
-        ((_, record),) = header["graph"][place][0].items()
+        ((_, record),) = header["graph"][section][0].items()
         record[name] = value
 
-    _written(tmp_path, change)
+    _write_entry(tmp_path, change)
     with pytest.warns(RuntimeWarning, match="is not used"):
         assert conversions.load(str(tmp_path), KEY) is None
 
 
-CHANGES: dict[str, Callable[[Any], object]] = {
+HEADER_CHANGES: dict[str, Callable[[Any], object]] = {
     "number of results": lambda header: header["graph"].update(n_results=CODE),
     "unknown field": lambda header: header["graph"].update(evil=1),
     "a field that was left out": lambda header: header["graph"].update(model=1),
@@ -107,7 +106,7 @@ CHANGES: dict[str, Callable[[Any], object]] = {
     "a list for a graph": lambda header: header.update(graph=[]),
     "another key": lambda header: header.update(key="b"),
     "other versions": lambda header: header.update(versions={}),
-    "deep": lambda header: header.update(graph=_nested(400)),
+    "deep": lambda header: header.update(graph=_nest_lists(400)),
     "a dimension that is a number": lambda header: header["graph"].update(n_results={"dim": 3}),
     "a dimension without end": lambda header: header["graph"].update(
         n_results={"dim": [[1, [["evil", "x", []]]]]}
@@ -115,22 +114,22 @@ CHANGES: dict[str, Callable[[Any], object]] = {
 }
 
 
-def _nested(levels: int) -> Any:
+def _nest_lists(levels: int) -> Any:
     value: Any = 0
     for _ in range(levels):
         value = {"list": [value]}
     return value
 
 
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("name", HEADER_CHANGES)
 def test_forged_entries(name: str, tmp_path: Path) -> None:
-    _written(tmp_path, CHANGES[name])
+    _write_entry(tmp_path, HEADER_CHANGES[name])
     with pytest.warns(RuntimeWarning, match="is not used"):
         assert conversions.load(str(tmp_path), KEY) is None
 
 
 def test_an_entry_reads_no_other_file(tmp_path: Path) -> None:
-    _written(tmp_path, lambda header: None, models.external("../secret"))
+    _write_entry(tmp_path, lambda header: None, models.external("../secret"))
     with pytest.warns(RuntimeWarning, match="its model reads other files"):
         assert conversions.load(str(tmp_path), KEY) is None
 
@@ -142,7 +141,7 @@ def test_entries_of_other_bytes(content: bytes, tmp_path: Path) -> None:
         assert conversions.load(str(tmp_path), KEY) is None
 
 
-# -- folders that others may write
+# -- folders that other users may write
 
 
 def _decision_path(decisions: Decisions, folder: Path) -> Path:
@@ -153,23 +152,23 @@ def _decision_path(decisions: Decisions, folder: Path) -> Path:
 def test_a_folder_that_everybody_may_write_is_not_read(tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
-    _written(shared, lambda header: None)
-    shared.chmod(0o1777)  # also with the bit that keeps others from removing files
+    _write_entry(shared, lambda header: None)
+    shared.chmod(0o1777)  # also with the sticky bit, which keeps others from removing files
     with pytest.warns(RuntimeWarning, match="it is world-writable"):
         assert conversions.load(str(shared), KEY) is None
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # said once
+        warnings.simplefilter("error")  # the warning appears once
         assert conversions.load(str(shared), KEY) is None
         assert tune.STORE.load(str(shared), KEY) is None
         decisions = Decisions(["part"], str(shared))
         path = _decision_path(decisions, shared)
-        told = {"kept": "torch", "onnxruntime": 1, "torch": 1}
-        path.write_text(json.dumps(told))
+        stored = {"kept": "torch", "onnxruntime": 1, "torch": 1}
+        path.write_text(json.dumps(stored))
         assert decisions.find_decision((1,)) is None
         shared.chmod(0o755)
-        found = decisions.find_decision((1,))
-        assert found is not None
-        assert found.kept == "torch"
+        decision = decisions.find_decision((1,))
+        assert decision is not None
+        assert decision.kept == "torch"
     assert conversions.load(str(shared), KEY) is not None
 
 
@@ -178,7 +177,7 @@ def test_a_folder_of_another_user_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
-    if tmp_path.stat().st_uid == 0:  # root's folders are everybody's to read
+    if tmp_path.stat().st_uid == 0:  # folders of root are trusted
         assert folders.is_trusted_folder(tmp_path)
         os.chown(tmp_path, 12345, -1)
     with pytest.warns(RuntimeWarning, match="belongs to another user"):
@@ -186,11 +185,11 @@ def test_a_folder_of_another_user_is_not_read(
 
 
 def test_a_folder_that_is_made_is_read(tmp_path: Path) -> None:
-    before = os.umask(0)
+    mask = os.umask(0)
     try:
         folders.write_atomically(tmp_path / "new" / "x.ortable", b"x")
     finally:
-        os.umask(before)
+        os.umask(mask)
     assert folders.is_trusted_folder(tmp_path / "new")
     assert folders.is_trusted_folder(tmp_path / "absent")
 
@@ -244,15 +243,14 @@ def test_packed_bytes_of_others(content: bytes) -> None:
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"{}", b"{", b"\xff", b"[" * 100_000])
 def test_packed_headers_of_others(text: bytes) -> None:
-    rest = len(text).to_bytes(8, "big") + text
-    sealed = b"ortable precompiled 1\n" + hashlib.sha256(rest).digest() + rest
+    payload = len(text).to_bytes(8, "big") + text
+    sealed = b"ortable precompiled 1\n" + hashlib.sha256(payload).digest() + payload
     with pytest.raises(PrecompileError, match="damaged"):
         unseal_bytes(None, sealed)
 
 
 def test_source_text_of_a_sound_graph_names_no_text() -> None:
-    """What is decoded and what is compiled here have the same types, so that the check of a type is
-    the check of the source."""
-    encoded = json.loads(json.dumps(codec.encode_graph(_graph())))
-    assert codec.decode_graph(encoded, model=_graph().model).outputs == _graph().outputs
+    """Decoded and compiled roles have the same types, so the check of types protects the source."""
+    encoded = json.loads(json.dumps(codec.encode_graph(_make_graph())))
+    assert codec.decode_graph(encoded, model=_make_graph().model).outputs == _make_graph().outputs
     assert torch.ops.aten.view.default == codec.decode_value({"view": "aten::view"})

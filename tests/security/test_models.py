@@ -1,6 +1,4 @@
-"""Models of strangers at the doors through which models come: the builder, the text, the pictures,
-files. Each takes them, or refuses them with an error of ortable; none allocates what sizes
-promise."""
+"""Hostile models raise only errors of ortable, and nothing allocates what their sizes claim."""
 
 from __future__ import annotations
 
@@ -23,62 +21,62 @@ from tests.rotation import turn
 
 from . import models
 
-_ROOM = 2 << 30  # bytes that a door may take beyond what the process has
+_EXTRA_BYTES = 2 << 30  # bytes that a test may allocate beyond the current size of the process
 
 
 @pytest.fixture(autouse=True)
-def bounded() -> Iterator[None]:
-    """An allocation of what a size promises fails instead of bringing the machine down."""
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    found = re.search(r"VmSize:\s+(\d+)", Path("/proc/self/status").read_text())
-    assert found is not None
-    resource.setrlimit(resource.RLIMIT_AS, ((int(found[1]) << 10) + _ROOM, before[1]))
+def limit_memory() -> Iterator[None]:
+    """Limit the address space, so that a giant allocation fails instead of exhausting memory."""
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    match = re.search(r"VmSize:\s+(\d+)", Path("/proc/self/status").read_text())
+    assert match is not None
+    resource.setrlimit(resource.RLIMIT_AS, ((int(match[1]) << 10) + _EXTRA_BYTES, limits[1]))
     yield
-    resource.setrlimit(resource.RLIMIT_AS, before)
+    resource.setrlimit(resource.RLIMIT_AS, limits)
 
 
-def _optimized(model: ModelProto) -> None:
+def _optimize(model: ModelProto) -> None:
     builder = ortable.GraphBuilder(model)
     builder.optimize()
     builder.to_onnx()
 
 
-_explorer, _dot = partial(render_model, format="json"), partial(render_model, format="dot")
+_to_json, _to_dot = partial(render_model, format="json"), partial(render_model, format="dot")
 
-DOORS: dict[str, Callable[[ModelProto], object]] = {
+ENTRY_POINTS: dict[str, Callable[[ModelProto], object]] = {
     "builder": ortable.GraphBuilder,
-    "passes": _optimized,
+    "passes": _optimize,
     "text": ortable.pretty_onnx,
     "whole text": lambda model: ortable.pretty_onnx(model, shorten=False),
-    "explorer": _explorer,
-    "dot": _dot,
+    "explorer": _to_json,
+    "dot": _to_dot,
 }
 
 
-def _tried(model: ModelProto) -> set[str]:
-    """The doors that took the model; another error than ortable's fails the test."""
-    taken = set()
-    for name, door in DOORS.items():
+def _find_accepting(model: ModelProto) -> set[str]:
+    """Return the entry points that accept a model; only errors of ortable are caught."""
+    accepted = set()
+    for name, call in ENTRY_POINTS.items():
         try:
-            door(model)
+            call(model)
         except OrtableError as error:
             assert error.message
             continue
-        taken.add(name)
-    return taken
+        accepted.add(name)
+    return accepted
 
 
 @pytest.mark.parametrize("name", models.HOSTILE)
 def test_doors(name: str) -> None:
-    """No error of another library, no memory for sizes without data, no end of the stack."""
-    _tried(models.HOSTILE[name]())
+    """No hostile model causes another library's error, a giant allocation or a stack overflow."""
+    _find_accepting(models.HOSTILE[name]())
 
 
 def test_a_harmless_model_passes_every_door() -> None:
-    assert _tried(models.model([models.node("Relu", ["x"])])) == set(DOORS)
+    assert _find_accepting(models.model([models.node("Relu", ["x"])])) == set(ENTRY_POINTS)
 
 
-REFUSED = {
+EXPECTED_ERRORS = {
     "negative size": "negative size",
     "short data": "does not fit",
     "result twice": "two results called 'y'",
@@ -88,9 +86,9 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", EXPECTED_ERRORS)
 def test_the_builder_says_what_is_wrong(name: str) -> None:
-    with pytest.raises(BuilderError, match=REFUSED[name]):
+    with pytest.raises(BuilderError, match=EXPECTED_ERRORS[name]):
         ortable.GraphBuilder(models.HOSTILE[name]())
 
 
@@ -110,15 +108,15 @@ def test_the_text_holds_nothing_that_a_terminal_obeys() -> None:
 
 
 def test_functions_without_end_are_drawn_and_not_inlined() -> None:
-    assert b'"F"' in _explorer(models.recursive())  # the call inside is a node
+    assert b'"F"' in _to_json(models.recursive())  # the call inside is a node
     for model in (models.recursive(), models.functions(40)):
         with pytest.raises(BuilderError, match="functions of the model expand to more than"):
             ortable.GraphBuilder(model).to_onnx(inline=True)
     assert ortable.GraphBuilder(models.functions(5)).to_onnx(inline=True).graph.node
 
 
-def _sound() -> bytes:
-    rows = [
+def _make_valid_model() -> bytes:
+    nodes = [
         models.h.make_node("Gemm", ["x", "w"], ["a"], name="/lin/Gemm", transB=1),
         models.h.make_node("Split", ["a", "s"], ["b", "c"], axis=1),
         models.h.make_node("Concat", ["c", "b"], ["d"], axis=-1),
@@ -131,32 +129,32 @@ def _sound() -> bytes:
         "t": np.array([-1]),
     }
     tensors = tuple(models.numpy_helper.from_array(value, name) for name, value in arrays.items())
-    made = models.model(rows, tensors, inputs=[models.h.make_tensor_value_info("x", 1, ["n", 2])])
-    made.graph.node[0].metadata_props.add(key="pkg.torch.onnx.name_scopes", value="['', 'lin']")
-    return made.SerializeToString()
+    model = models.model(nodes, tensors, inputs=[models.h.make_tensor_value_info("x", 1, ["n", 2])])
+    model.graph.node[0].metadata_props.add(key="pkg.torch.onnx.name_scopes", value="['', 'lin']")
+    return model.SerializeToString()
 
 
 def test_damaged_bytes() -> None:
-    """A few bytes of sound models are others; which ones follows from what is tested."""
+    """A few changed bytes raise only errors of ortable; the commit selects the bytes."""
     sources = [
-        _sound(),
+        _make_valid_model(),
         models.functions(4).SerializeToString(),
         models.deep(4).SerializeToString(),
     ]
-    first, read = turn(), 0
+    first, parsed = turn(), 0
     for number in range(1500):
         model = models.damaged(first + number, sources[number % len(sources)])
         if model is not None:
-            read += 1
-            _tried(model)
-    assert read > 40
+            parsed += 1
+            _find_accepting(model)
+    assert parsed > 40
 
 
 # -- files
 
 
-def _folder(path: Path) -> Path:
-    """A folder for a model, with a secret beside it and links to it."""
+def _make_folder(path: Path) -> Path:
+    """Create a folder for a model, with a secret beside it and links to the secret."""
     (path / "secret.bin").write_bytes(b"\0" * 16)
     folder = path / "model"
     folder.mkdir()
@@ -171,34 +169,34 @@ def _folder(path: Path) -> Path:
 
 @pytest.mark.parametrize("name", models.EXTERNAL)
 def test_external_data(name: str, tmp_path: Path) -> None:
-    folder = _folder(tmp_path)
+    folder = _make_folder(tmp_path)
     (folder / "m.onnx").write_bytes(models.EXTERNAL[name]().SerializeToString())
     with pytest.raises(BuilderError, match="'w'"):
         LargeModel.load(folder / "m.onnx")
-    # who looks at the graph only reads no weights
+    # printing the graph reads no weights
     assert "external" in ortable.pretty_onnx(folder / "m.onnx")
 
 
 def test_external_data_that_overlaps_is_read(tmp_path: Path) -> None:
-    """Tensors of the same bytes are views of the file, which is mapped read-only."""
-    folder = _folder(tmp_path)
+    """Tensors over the same bytes are views of the file, which is mapped read-only."""
+    folder = _make_folder(tmp_path)
     model = models.external("w.bin")
     twin = model.graph.initializer.add()
     twin.CopyFrom(model.graph.initializer[0])
     twin.name, twin.dims[0], twin.external_data[2].value = "v", 2, "8"
     (folder / "m.onnx").write_bytes(model.SerializeToString())
-    found = LargeModel.load(folder / "m.onnx").numpy_tensors()
-    np.testing.assert_array_equal(found["w"], np.arange(4, dtype=np.float32))
-    np.testing.assert_array_equal(found["v"], np.arange(2, dtype=np.float32))
-    assert not found["w"].flags.writeable
+    tensors = LargeModel.load(folder / "m.onnx").numpy_tensors()
+    np.testing.assert_array_equal(tensors["w"], np.arange(4, dtype=np.float32))
+    np.testing.assert_array_equal(tensors["v"], np.arange(2, dtype=np.float32))
+    assert not tensors["w"].flags.writeable
 
 
 @pytest.mark.parametrize("name", ["up", "absolute", "a link out of the folder"])
 def test_onnxruntime_stays_in_the_folder(name: str, tmp_path: Path) -> None:
-    """The profile of a file, and folders of language models, leave reading to ONNX Runtime."""
+    """ortable.profile and language models leave reading external data to ONNX Runtime."""
     from ortable.errors import ProviderError
 
-    folder = _folder(tmp_path)
+    folder = _make_folder(tmp_path)
     (folder / "m.onnx").write_bytes(models.EXTERNAL[name]().SerializeToString())
     feeds = {"x": np.zeros(4, np.float32)}
     with pytest.raises((ProviderError, InputError)):
@@ -210,27 +208,27 @@ def test_files_that_are_no_model(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"m{ending}"
     for content in (b"", b"\xff" * 100, b"{" * 2000, b"\0", b"ir_version: x", "é".encode() * 9):
         path.write_bytes(content)
-        for door in (ortable.pretty_onnx, lambda p: ortable.draw(p, tmp_path / "o.dot")):
+        for load in (ortable.pretty_onnx, lambda p: ortable.draw(p, tmp_path / "o.dot")):
             with pytest.raises(InputError, match=re.escape(str(path))):
-                door(path)
-    for content, why in ((b"\xff\xff", "Error parsing"), (b"", "it has no graph")):
-        with pytest.raises(InputError, match=f"'bytes' is not an ONNX model: {why}"):
+                load(path)
+    for content, reason in ((b"\xff\xff", "Error parsing"), (b"", "it has no graph")):
+        with pytest.raises(InputError, match=f"'bytes' is not an ONNX model: {reason}"):
             ortable.pretty_onnx(content)
 
 
 def test_paths_that_are_no_file(tmp_path: Path) -> None:
-    for door in (ortable.pretty_onnx, lambda p: ortable.draw(p, tmp_path / "o.dot")):
+    for load in (ortable.pretty_onnx, lambda p: ortable.draw(p, tmp_path / "o.dot")):
         with pytest.raises(InputError, match="is a folder; give the path of a model"):
-            door(tmp_path)
+            load(tmp_path)
         with pytest.raises(FileNotFoundError, match=r"nothing\.onnx"):
-            door(tmp_path / "nothing.onnx")
+            load(tmp_path / "nothing.onnx")
 
 
 # -- names in pictures
 
 
 def test_names_are_data_of_a_graph_of_model_explorer() -> None:
-    (graph,) = json.loads(_explorer(models.scripted()))["graphs"]
+    (graph,) = json.loads(_to_json(models.scripted()))["graphs"]
     inputs, node, outputs = graph["nodes"]
     assert inputs["label"] == f"x{models.SCRIPT}" and outputs["label"] == f"y{models.SCRIPT}"
     assert {"key": models.SCRIPT, "value": models.SCRIPT} in node["attrs"]
@@ -242,6 +240,6 @@ def test_dot_text_quotes_names(tmp_path: Path) -> None:
     name = 'a" ]; evil [label="x\\'
     model = models.model([models.h.make_node("Relu", ["x"], ["y"], name=name)])
     model.graph.name = name
-    text = _dot(model).decode()
+    text = _to_dot(model).decode()
     outside = re.sub(r'"(?:[^"\\]|\\.)*"', "", re.sub(r"<<.*?>>", "", text, flags=re.DOTALL))
     assert "evil" not in outside

@@ -1,5 +1,4 @@
-"""Saved programs of strangers: torch unpickles, evaluates and looks up what stands in them, so that
-ortable looks first."""
+"""Hostile .pt2 files: torch unpickles and evaluates their content, so ortable checks first."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from ortable.exporter.capture.pt2 import load_program
 from ortable.exporter.capture.pt2_validation import is_arithmetic
 
 
-class Small(torch.nn.Module):
+class Linear(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.linear = torch.nn.Linear(4, 4)
@@ -32,15 +31,15 @@ class Small(torch.nn.Module):
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def pt2_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("programs") / "m.pt2"
-    program = torch.export.export(Small(), (torch.rand(6, 4),), dynamic_shapes=({0: Dim("n")},))
+    program = torch.export.export(Linear(), (torch.rand(6, 4),), dynamic_shapes=({0: Dim("n")},))
     torch.export.save(program, path)
     return path
 
 
-class Evil:
-    """Pickled, it is a call of the file's choice."""
+class EvilPickle:
+    """Unpickling this object creates a file."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -49,19 +48,19 @@ class Evil:
         return Path.touch, (self.mark,)
 
 
-def _changed(
-    sound: Path, to: Path, change: Callable[[str, bytes], bytes], more: dict[str, bytes]
+def _copy_archive(
+    pt2_file: Path, target: Path, change: Callable[[str, bytes], bytes], added: dict[str, bytes]
 ) -> Path:
-    """A copy of the archive with other parts; torch needs them stored, not compressed."""
-    with zipfile.ZipFile(sound) as old, zipfile.ZipFile(to, "w") as new:
+    """Copy an archive with changed parts, stored uncompressed as torch requires."""
+    with zipfile.ZipFile(pt2_file) as old, zipfile.ZipFile(target, "w") as new:
         for info in old.infolist():
             new.writestr(info.filename, change(info.filename, old.read(info)))
-        for name, content in more.items():
+        for name, content in added.items():
             new.writestr(name, content)
-    return to
+    return target
 
 
-def _in_model(edit: Callable[[Any], None]) -> Callable[[str, bytes], bytes]:
+def _edit_model(edit: Callable[[Any], None]) -> Callable[[str, bytes], bytes]:
     def change(name: str, content: bytes) -> bytes:
         if not name.endswith("models/model.json"):
             return content
@@ -72,30 +71,30 @@ def _in_model(edit: Callable[[Any], None]) -> Callable[[str, bytes], bytes]:
     return change
 
 
-def _expressions(model: Any, text: str) -> None:
-    """Every size that is an expression becomes the text."""
+def _replace_sizes(model: Any, text: str) -> None:
+    """Replace every symbolic size of a model by a text."""
     stack = [model]
     while stack:
-        node = stack.pop()
-        if isinstance(node, dict):
-            if "expr_str" in node:
-                node["expr_str"] = text
-            stack += node.values()
-        elif isinstance(node, list):
-            stack += node
+        value = stack.pop()
+        if isinstance(value, dict):
+            if "expr_str" in value:
+                value["expr_str"] = text
+            stack += value.values()
+        elif isinstance(value, list):
+            stack += value
 
 
-def _first_node(model: Any) -> Any:
+def _get_first_node(model: Any) -> Any:
     return model["graph_module"]["graph"]["nodes"][0]
 
 
-def test_a_sound_program_is_read(sound: Path) -> None:
-    model = ortable.to_onnx(load_program(sound))
+def test_a_sound_program_is_read(pt2_file: Path) -> None:
+    model = ortable.to_onnx(load_program(pt2_file))
     assert [node.op_type for node in model.graph.node][-1:] == ["Reshape"]
 
 
 CODE = "__import__('pathlib').Path('MARK').touch()"
-TEXTS = (
+EVALUATED_TEXTS = (
     CODE, "().__class__.__bases__", "exec('x')", "sympify('x')", "S('().__class__')", "9**9**9",
     "2 ** 99999999999", "1 << 99999999999", "lambda: 0", "[x for x in y]", "open('x')",
     "x.__class__", "math.__loader__", "f'{x}'", "(" * 300 + "x" + ")" * 300, "x\nimport os",
@@ -103,17 +102,17 @@ TEXTS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("text", TEXTS)
-def test_texts_that_torch_would_evaluate(text: str, sound: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", EVALUATED_TEXTS)
+def test_texts_that_torch_would_evaluate(text: str, pt2_file: Path, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     text = text.replace("MARK", str(mark))
-    edit = _in_model(lambda model: _expressions(model, text))
-    path = _changed(sound, tmp_path / "evil.pt2", edit, {})
+    edit = _edit_model(lambda model: _replace_sizes(model, text))
+    path = _copy_archive(pt2_file, tmp_path / "evil.pt2", edit, {})
     with pytest.raises(ExportError, match="not arithmetic on sizes"):
         load_program(path)
-    guarded = _in_model(lambda model: model.update(guards_code=[text]))
+    guarded = _edit_model(lambda model: model.update(guards_code=[text]))
     with pytest.raises(ExportError, match="not arithmetic on sizes"):
-        load_program(_changed(sound, tmp_path / "guard.pt2", guarded, {}))
+        load_program(_copy_archive(pt2_file, tmp_path / "guard.pt2", guarded, {}))
     assert not mark.exists()
 
 
@@ -142,13 +141,13 @@ def test_texts_that_torch_writes(text: str) -> None:
         "math",
     ],
 )
-def test_functions_that_are_no_operators(target: str, sound: Path, tmp_path: Path) -> None:
-    edit = _in_model(lambda model: _first_node(model).update(target=target))
+def test_functions_that_are_no_operators(target: str, pt2_file: Path, tmp_path: Path) -> None:
+    edit = _edit_model(lambda model: _get_first_node(model).update(target=target))
     with pytest.raises(ExportError, match="is not an operator"):
-        load_program(_changed(sound, tmp_path / "evil.pt2", edit, {}))
+        load_program(_copy_archive(pt2_file, tmp_path / "evil.pt2", edit, {}))
 
 
-def _saved(value: Any) -> bytes:
+def _save_to_bytes(value: Any) -> bytes:
     stream = io.BytesIO()
     torch.save(value, stream)
     return stream.getvalue()
@@ -156,39 +155,39 @@ def _saved(value: Any) -> bytes:
 
 @pytest.mark.parametrize("kind", ["torch.save", "pickle", "old pickle"])
 @pytest.mark.parametrize("part", ["sample_inputs/model.pt", "weights/weight_0", "constants/more"])
-def test_pickles(part: str, kind: str, sound: Path, tmp_path: Path) -> None:
-    """Every part that torch would unpickle, where torch itself falls back to doing so."""
+def test_pickles(part: str, kind: str, pt2_file: Path, tmp_path: Path) -> None:
+    """No part that torch would unpickle, also as a fallback, runs code."""
     mark = tmp_path / "mark"
-    evil = {
-        "torch.save": lambda: _saved((Evil(mark),)),
-        "pickle": lambda: pickle.dumps(Evil(mark)),
-        "old pickle": lambda: pickle.dumps(Evil(mark), protocol=0),
+    payload = {
+        "torch.save": lambda: _save_to_bytes((EvilPickle(mark),)),
+        "pickle": lambda: pickle.dumps(EvilPickle(mark)),
+        "old pickle": lambda: pickle.dumps(EvilPickle(mark), protocol=0),
     }[kind]()
 
     def change(name: str, content: bytes) -> bytes:
         if name.endswith(part):
-            return evil
+            return payload
         if name.endswith("model_weights_config.json"):
             return content.replace(b'"use_pickle": false', b'"use_pickle": true')
         return content
 
-    more = {"m/data/constants/more": evil} if part.endswith("more") else {}
-    path = _changed(sound, tmp_path / "evil.pt2", change, more)
+    added = {"m/data/constants/more": payload} if part.endswith("more") else {}
+    path = _copy_archive(pt2_file, tmp_path / "evil.pt2", change, added)
     with pytest.raises(ExportError, match="could run code"):
         load_program(path)
     assert not mark.exists()
 
 
-def test_objects_that_only_unpickling_makes(sound: Path, tmp_path: Path) -> None:
-    more = {"m/data/constants/custom_obj_0": b"x"}
-    path = _changed(sound, tmp_path / "evil.pt2", lambda name, content: content, more)
+def test_objects_that_only_unpickling_makes(pt2_file: Path, tmp_path: Path) -> None:
+    added = {"m/data/constants/custom_obj_0": b"x"}
+    path = _copy_archive(pt2_file, tmp_path / "evil.pt2", lambda name, content: content, added)
     with pytest.raises(ExportError, match="only unpickling can create"):
         load_program(path)
 
 
-def test_an_archive_that_unpacks_without_end(sound: Path, tmp_path: Path) -> None:
+def test_an_archive_that_unpacks_without_end(pt2_file: Path, tmp_path: Path) -> None:
     path = tmp_path / "bomb.pt2"
-    with zipfile.ZipFile(sound) as old, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
+    with zipfile.ZipFile(pt2_file) as old, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
         for info in old.infolist():
             new.writestr(info.filename, old.read(info))
         new.writestr("m/data/weights/weight_9", bytes(70 << 20))
@@ -197,19 +196,19 @@ def test_an_archive_that_unpacks_without_end(sound: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_two_parts_of_one_name(sound: Path, tmp_path: Path) -> None:
-    with zipfile.ZipFile(sound) as archive:
+def test_two_parts_of_one_name(pt2_file: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(pt2_file) as archive:
         root = archive.namelist()[0].partition("/")[0]
-    path, kept = tmp_path / "twice.pt2", lambda name, content: content
-    _changed(sound, path, kept, {f"{root}/models/model.json": b"{}"})
+    path, unchanged = tmp_path / "twice.pt2", lambda name, content: content
+    _copy_archive(pt2_file, path, unchanged, {f"{root}/models/model.json": b"{}"})
     with pytest.raises(ExportError, match="have the same name"):
         load_program(path)
 
 
 @pytest.mark.parametrize("at", [0.1, 0.4, 0.7, 0.99])
-def test_damaged_files(at: float, sound: Path, tmp_path: Path) -> None:
-    """Bytes that are cut off, or not those of the checksum, are an error that names the file."""
-    content = sound.read_bytes()
+def test_damaged_files(at: float, pt2_file: Path, tmp_path: Path) -> None:
+    """A truncated or corrupted file raises an error that names the file."""
+    content = pt2_file.read_bytes()
     path = tmp_path / "cut.pt2"
     path.write_bytes(content[: int(len(content) * at)])
     with pytest.raises(ExportError, match=re.escape(str(path))):
@@ -224,10 +223,10 @@ def test_damaged_files(at: float, sound: Path, tmp_path: Path) -> None:
 
 
 def test_guards_of_a_program_in_memory_are_not_run(tmp_path: Path) -> None:
-    """A program that the caller read has texts of guards, too."""
+    """A program that the caller loaded may have hostile guard texts, too."""
     from ortable.exporter.capture.guards import _from_code
 
     mark = tmp_path / "mark"
-    guard = _from_code(CODE.replace("MARK", str(mark)), {"flat_args[0]": "x"}, [])
-    assert guard is not None
+    compiled = _from_code(CODE.replace("MARK", str(mark)), {"flat_args[0]": "x"}, [])
+    assert compiled is not None
     assert not mark.exists()

@@ -1,5 +1,4 @@
-"""What the sources call: nothing that turns input into code, starts programs or reaches the
-network, but for the places listed here with their reasons."""
+"""The sources run no input as code, start no program and use no network, except where listed."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ import pytest
 from tests.rotation import ROOT
 
 FOLDERS = ("runtime", "codegen", "generated")
-# Modules whose import already says what a file can do.
+# Modules whose import shows what a file can do.
 MODULES = {
     "pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "subprocess", "socket", "ssl",
     "http", "urllib", "requests", "ftplib", "smtplib", "telnetlib", "asyncio", "multiprocessing",
@@ -25,9 +24,9 @@ CALLS = {
     "numpy.load", "yaml.load", "yaml.unsafe_load", "yaml.full_load", "sympy.sympify", "sympify",
     "import_module", "importlib.import_module",
 }  # fmt: skip
-# (file, what): why
+# (file, module or call): reason
 ALLOWED = {
-    ("runtime/ortable/interpreter/user_specs.py", "exec"): "text that the compiler of specs made; "
+    ("runtime/ortable/interpreter/user_specs.py", "exec"): "text that the compiler of specs wrote; "
     "test_spec_files.py looks for text of the file in it",
     ("runtime/ortable/interpreter/user_specs.py", "compile"): "as exec",
     ("runtime/ortable/passes/rewrite/rule_selection.py", "exec"): "as for specs",
@@ -53,11 +52,11 @@ ALLOWED = {
     (
         "runtime/ortable/exporter/observation/subprocess_runner.py",
         "np.load",
-    ): "what the process wrote",
+    ): "files that the process wrote",
     (
         "runtime/ortable/exporter/observation/subprocess_main.py",
         "np.load",
-    ): "what the process wrote",
+    ): "files that the process wrote",
     ("runtime/ortable/cli/target.py", "importlib.import_module"): "the module that the command "
     "line names",
     (
@@ -83,8 +82,8 @@ ALLOWED = {
         )
     },
 }
-# Names of modules are constants or entries of tables of this repository.
-OF_OURS = ("import_module", "importlib.import_module")
+# Module names passed to these calls are constants or entries of tables of this repository.
+IMPORT_CALLS = ("import_module", "importlib.import_module")
 LAZY = {
     "runtime/ortable/__init__.py": "names of __all__",
     "runtime/ortable/dispatch.py": "generated tables",
@@ -98,17 +97,17 @@ LAZY = {
 }
 
 
-def _dotted(node: ast.AST) -> str:
+def _dotted_name(node: ast.AST) -> str:
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):
-        inner = _dotted(node.value)
+        inner = _dotted_name(node.value)
         return f"{inner}.{node.attr}" if inner else ""
     return ""
 
 
-def _used(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
-    """Modules and calls of the lists."""
+def _iter_uses(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    """Yield the listed modules and calls that a file uses."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -118,49 +117,49 @@ def _used(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
             name = (node.module or "").partition(".")[0]
             if name in MODULES:
                 yield name, node
-        elif isinstance(node, ast.Call) and _dotted(node.func) in CALLS:
-            yield _dotted(node.func), node
+        elif isinstance(node, ast.Call) and _dotted_name(node.func) in CALLS:
+            yield _dotted_name(node.func), node
 
 
-def _found() -> dict[tuple[str, str], list[ast.AST]]:
-    found: dict[tuple[str, str], list[ast.AST]] = {}
+def _collect_uses() -> dict[tuple[str, str], list[ast.AST]]:
+    uses: dict[tuple[str, str], list[ast.AST]] = {}
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
             name = path.relative_to(ROOT).as_posix()
-            for what, node in _used(ast.parse(path.read_text(encoding="utf-8"))):
-                if what not in OF_OURS or name not in LAZY:
-                    found.setdefault((name, what), []).append(node)
-    return found
+            for use, node in _iter_uses(ast.parse(path.read_text(encoding="utf-8"))):
+                if use not in IMPORT_CALLS or name not in LAZY:
+                    uses.setdefault((name, use), []).append(node)
+    return uses
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[tuple[str, str], list[ast.AST]]:
-    return _found()
+def uses() -> dict[tuple[str, str], list[ast.AST]]:
+    return _collect_uses()
 
 
-def test_what_is_called_is_listed(found: dict[tuple[str, str], list[ast.AST]]) -> None:
-    assert sorted(set(found) - set(ALLOWED)) == []
+def test_what_is_called_is_listed(uses: dict[tuple[str, str], list[ast.AST]]) -> None:
+    assert sorted(set(uses) - set(ALLOWED)) == []
 
 
-def test_what_is_listed_is_called(found: dict[tuple[str, str], list[ast.AST]]) -> None:
-    assert sorted(set(ALLOWED) - set(found)) == []
+def test_what_is_listed_is_called(uses: dict[tuple[str, str], list[ast.AST]]) -> None:
+    assert sorted(set(ALLOWED) - set(uses)) == []
     assert [name for name in LAZY if not Path(ROOT, name).exists()] == []
 
 
-def test_torch_loads_weights_only(found: dict[tuple[str, str], list[ast.AST]]) -> None:
-    loads = [node for (_, what), nodes in found.items() if what == "torch.load" for node in nodes]
+def test_torch_loads_weights_only(uses: dict[tuple[str, str], list[ast.AST]]) -> None:
+    loads = [node for (_, use), nodes in uses.items() if use == "torch.load" for node in nodes]
     assert loads
     for node in loads:
         assert isinstance(node, ast.Call)
-        given = {word.arg: word.value for word in node.keywords}
-        only = given.get("weights_only")
-        assert isinstance(only, ast.Constant)
-        assert only.value is True
+        keywords = {keyword.arg: keyword.value for keyword in node.keywords}
+        weights_only = keywords.get("weights_only")
+        assert isinstance(weights_only, ast.Constant)
+        assert weights_only.value is True
 
 
-def test_numpy_unpickles_nothing(found: dict[tuple[str, str], list[ast.AST]]) -> None:
-    for (_, what), nodes in found.items():
-        if what == "np.load":
+def test_numpy_unpickles_nothing(uses: dict[tuple[str, str], list[ast.AST]]) -> None:
+    for (_, use), nodes in uses.items():
+        if use == "np.load":
             for node in nodes:
                 assert isinstance(node, ast.Call)
-                assert "allow_pickle" not in {word.arg for word in node.keywords}
+                assert "allow_pickle" not in {keyword.arg for keyword in node.keywords}

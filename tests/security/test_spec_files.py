@@ -1,5 +1,4 @@
-"""Spec files and files of rewrites of strangers: every one is taken, or refused with the line that
-is wrong; nothing that stands in one is run."""
+"""Hostile spec and rewrite files: each is accepted or refused at a line, and none runs code."""
 
 from __future__ import annotations
 
@@ -19,19 +18,19 @@ from tests.rotation import turn
 from .fuzz.mutate import CODE, KINDS, MARK, WORDS, Input, entries, made
 from .fuzz.worker import marked, problem
 
-COUNT = 150  # files of a run, of a number that follows from what is tested
+FILE_COUNT = 150  # files in a run; the commit selects them
 LOADERS: tuple[Callable[[Path], object], ...] = (check_spec_file, rule_selection.load_rules)
 
 
-def _laughs(levels: int) -> str:
-    rows = ["- &a0 [x, x, x, x, x, x, x, x, x]"]
+def _nest_aliases(levels: int) -> str:
+    lines = ["- &a0 [x, x, x, x, x, x, x, x, x]"]
     for level in range(1, levels):
-        rows.append(f"- &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]")
-    return "\n".join(rows)
+        lines.append(f"- &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]")
+    return "\n".join(lines)
 
 
-YAML = {
-    "a billion of one list": (_laughs(9), "more than 50000 values"),
+YAML_ERRORS = {
+    "a billion of one list": (_nest_aliases(9), "more than 50000 values"),
     "an alias in what it names": ("- &a [*a]", "is inside the value that it refers to"),
     "an alias of nothing": ("- *a", "undefined alias 'a'"),
     "deep lists": ("[" * 5000 + "]" * 5000, "more than 40 levels"),
@@ -49,23 +48,23 @@ YAML = {
 
 
 @pytest.mark.parametrize("loader", LOADERS, ids=["specs", "rewrites"])
-@pytest.mark.parametrize("name", YAML)
+@pytest.mark.parametrize("name", YAML_ERRORS)
 def test_yaml(name: str, loader: Callable[[Path], object], tmp_path: Path) -> None:
-    text, words = YAML[name]
+    text, message = YAML_ERRORS[name]
     path = tmp_path / "given.yaml"
     path.write_text(text)
     with pytest.raises(SpecError, match=r"given\.yaml:\d+:\d+: error: ") as caught:
         loader(path)
-    assert words in str(caught.value.message)
+    assert message in str(caught.value.message)
     assert is_file_of_rewrites(path) is False
 
 
 @pytest.mark.parametrize("loader", [*LOADERS, is_file_of_rewrites])
 def test_files_that_cannot_be_read(loader: Callable[[Path], object], tmp_path: Path) -> None:
     path = tmp_path / "given.yaml"
-    for content, words in ((b"\xff\xfe- x", "can't decode"), (b"- x\n" * 300_000, "more than")):
+    for content, message in ((b"\xff\xfe- x", "can't decode"), (b"- x\n" * 300_000, "more than")):
         path.write_bytes(content)
-        with pytest.raises(SpecError, match=words):
+        with pytest.raises(SpecError, match=message):
             loader(path)
     with pytest.raises(SpecError, match="directory"):
         loader(tmp_path)
@@ -74,33 +73,33 @@ def test_files_that_cannot_be_read(loader: Callable[[Path], object], tmp_path: P
 
 
 def test_the_name_of_a_file_is_no_code(tmp_path: Path) -> None:
-    """The name stands in the head of the compiled text, in a comment of one line."""
+    """The name of a file appears in a one-line comment of the compiled text."""
     text = (
         "- op: aten::relu(Tensor self) -> Tensor\n  out: {shape: same(self), dtype: same(self)}\n"
     )
     text += "  lower: return Relu(self)\n  samples: [{self: 'f32[2]'}]\n"
-    for end in ("\n", "\r", "\x0c", "\u2028"):
-        path = tmp_path / f"x{end}{MARK}(){end}.yaml"
+    for separator in ("\n", "\r", "\x0c", "\u2028"):
+        path = tmp_path / f"x{separator}{MARK}(){separator}.yaml"
         path.write_text(text)
         assert marked(compile_spec_file(path)) is None
-        rules = tmp_path / f"r{end}{MARK}(){end}.yaml"
-        rules.write_text(json.dumps([_sound_rule()], indent=1))
+        rules = tmp_path / f"r{separator}{MARK}(){separator}.yaml"
+        rules.write_text(json.dumps([_make_valid_rule()], indent=1))
         assert marked(rule_selection.compile_rules_to_source(rules)) is None
 
 
 def test_a_note_is_no_code(tmp_path: Path) -> None:
-    """What is said of a case is a comment in the compiled text, which holds no NUL."""
-    for end in ("\0", "\n", "\r", "\x85", "\u2028", "\x1b"):
+    """The note of a case is a comment in the compiled text, which contains no NUL."""
+    for separator in ("\0", "\n", "\r", "\x85", "\u2028", "\x1b"):
         entry = {
             "op": "aten::relu(Tensor self) -> Tensor",
             "out": {"shape": "same(self)", "dtype": "same(self)"},
-            "lower": [{"note": f"a{end}{MARK}(){end}b", "do": "return Relu(self)"}],
+            "lower": [{"note": f"a{separator}{MARK}(){separator}b", "do": "return Relu(self)"}],
             "samples": [{"self": "f32[2]"}],
         }
         assert problem(Input("aten", json.dumps([entry], indent=1)), tmp_path) is None
 
 
-def _sound_rule() -> Any:
+def _make_valid_rule() -> Any:
     return {
         "rewrite": "relu_of_relu",
         "stage": "simplify",
@@ -149,55 +148,55 @@ def test_schemas_that_end_the_parser_of_torch(schema: str, tmp_path: Path) -> No
         check_spec_file(path)
 
 
-def _fields(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    rows = (
+def _list_paths(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    items = (
         node.items()
         if isinstance(node, dict)
         else enumerate(node)
         if isinstance(node, list)
         else ()
     )
-    found = [path] if path else []
-    for key, value in rows:
-        found += _fields(value, (*path, key))
-    return found
+    paths = [path] if path else []
+    for key, value in items:
+        paths += _list_paths(value, (*path, key))
+    return paths
 
 
-def _put(node: Any, path: tuple[Any, ...], word: Any, as_key: bool) -> Any:
-    """The node with a field replaced by a word, or renamed."""
+def _replace_field(node: Any, path: tuple[Any, ...], word: Any, as_key: bool) -> Any:
+    """Return a copy of a node with one field replaced by a word or renamed to it."""
     copy = json.loads(json.dumps(node))
-    at = copy
+    target = copy
     for key in path[:-1]:
-        at = at[key]
+        target = target[key]
     if as_key:
-        rows = [(word if key == path[-1] else key, value) for key, value in at.items()]
-        at.clear()
-        at.update(rows)
+        renamed = [(word if key == path[-1] else key, value) for key, value in target.items()]
+        target.clear()
+        target.update(renamed)
     else:
-        at[path[-1]] = word
+        target[path[-1]] = word
     return copy
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_code_in_every_field(kind: str, tmp_path: Path) -> None:
-    """Every field and every key of an entry that has many kinds of them becomes a piece of code."""
-    widest = max(entries(kind), key=lambda entry: (len(entry), -len(json.dumps(entry))))
+    """Every field and every key of the entry with the most fields becomes a piece of code."""
+    largest = max(entries(kind), key=lambda entry: (len(entry), -len(json.dumps(entry))))
     first = turn()
-    for number, path in enumerate(_fields(widest)):
+    for number, path in enumerate(_list_paths(largest)):
         for as_key in (False, True) if isinstance(path[-1], str) else (False,):
             word = CODE[(first + number) % len(CODE)]
-            text = json.dumps([_put(widest, path, word, as_key)], indent=1)
+            text = json.dumps([_replace_field(largest, path, word, as_key)], indent=1)
             assert problem(Input(kind, text), tmp_path) is None, (path, word)
 
 
 def test_files_that_are_nearly_right(tmp_path: Path) -> None:
-    """A few of what ``python -m tests.security.fuzz`` tries."""
+    """A few of the files of ``python -m tests.security.fuzz`` are accepted or refused."""
     first = turn()
-    for number in range(first, first + COUNT):
+    for number in range(first, first + FILE_COUNT):
         assert problem(made(number), tmp_path) is None, f"--show {number}"
 
 
 def test_the_words_have_every_kind() -> None:
-    """The fuzzer is not emptied by accident."""
+    """The fuzzer has words and entries of every kind."""
     assert len(WORDS) == len(set(WORDS)) > 100
     assert all(len(entries(kind)) > 100 for kind in KINDS)

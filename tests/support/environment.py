@@ -1,5 +1,4 @@
-"""A virtual environment as a user makes one: the wheel of this checkout, and whatever versions pip
-takes for it. It is kept between runs, because torch brings gigabytes of CUDA libraries."""
+"""A virtual environment, reused between runs, with the wheel of this checkout."""
 
 from __future__ import annotations
 
@@ -13,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# The newest first; the first that starts on this machine is taken.
+# The newest first; the first that starts on this machine is used.
 PYTHONS = ("python3.14", "python3.13", "python3.12", "python3.11")
-# What a row of the table names.
+# The libraries named in a row of the table.
 VERSIONS = ("torch", "onnx", "onnxruntime", "numpy")
 
-_ASK = """
+_QUERY = """
 import json, sys
 from importlib.metadata import version
 import ortable
@@ -33,20 +32,22 @@ print(json.dumps({
 
 @dataclass(frozen=True)
 class Environment:
-    """An interpreter with ortable installed: its path, and versions by name (``python`` too)."""
+    """An interpreter with ortable installed: its path, and versions by name, with ``python``."""
 
     python: Path
     versions: dict[str, str]
 
 
 def cache_folder() -> Path:
-    """Where environments are kept between runs: below ``XDG_CACHE_HOME``, or ``~/.cache``."""
+    """Return the folder for environments, below ``XDG_CACHE_HOME`` or ``~/.cache``."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ortable"
 
 
 def newest_python() -> str:
-    """The newest supported interpreter of this machine that starts: on the path, or of pyenv, whose
-    names on the path start only the versions that are switched on."""
+    """Return the newest supported interpreter of this machine that starts.
+
+    Interpreters of pyenv are searched too, since its shims start only the selected versions.
+    """
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     for name in PYTHONS:
         for path in (shutil.which(name), *map(str, sorted(pyenv.glob(f"*/bin/{name}")))):
@@ -61,7 +62,7 @@ def _run(command: Sequence[str | Path], **options: object) -> None:
 
 
 def build_wheel(target: Path) -> Path:
-    """The wheel, built from an sdist that is built from this checkout."""
+    """Build the wheel from an sdist of this checkout."""
     shutil.rmtree(target, ignore_errors=True)
     _run([sys.executable, "-m", "build", "--outdir", target, ROOT], stdout=subprocess.DEVNULL)
     (wheel,) = target.glob("*.whl")
@@ -69,13 +70,13 @@ def build_wheel(target: Path) -> Path:
 
 
 def install(folder: Path, interpreter: str, wheel: Path, pins: Sequence[str] = ()) -> Environment:
-    """Installs the wheel with its dev extra, everything else as new as pip finds it.
+    """Install the wheel with its dev extra and the newest other packages.
 
     Args:
-        folder: the environment; made when it is not there, brought up to date when it is.
-        interpreter: the Python that makes it.
+        folder: the environment, created where it is missing and upgraded otherwise.
+        interpreter: the Python that creates the environment.
         wheel: a wheel of ortable.
-        pins: requirements that hold a library back, such as ``torch==2.14.*``.
+        pins: requirements that limit a library, such as ``torch==2.14.*``.
     """
     python = folder / "bin" / "python"
     stamp = folder / ".installed"
@@ -84,27 +85,27 @@ def install(folder: Path, interpreter: str, wheel: Path, pins: Sequence[str] = (
         _run([interpreter, "-m", "venv", folder])
     pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
     _run([*pip, "--upgrade", "--upgrade-strategy", "eager", f"{wheel}[dev]", *pins])
-    # the version stays 0.1.0 while the code changes, so pip would keep the wheel that is there
+    # the version stays 0.1.0 while the code changes, so pip would not replace an installed wheel
     _run([*pip, "--force-reinstall", "--no-deps", wheel])
     stamp.touch()
     return inspect(python)
 
 
 def inspect(python: Path) -> Environment:
-    """Versions in an environment.
+    """Return the versions in an environment.
 
     Raises:
-        RuntimeError: ortable comes from somewhere else than this environment's site-packages.
+        RuntimeError: ortable is imported from outside the environment's site-packages.
     """
-    asked = subprocess.run(
-        [python, "-c", _ASK, json.dumps(VERSIONS)],
+    result = subprocess.run(
+        [python, "-c", _QUERY, json.dumps(VERSIONS)],
         check=True,
         capture_output=True,
         text=True,
         cwd=python.parent,
         env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
     )
-    versions = json.loads(asked.stdout.splitlines()[-1])
+    versions = json.loads(result.stdout.splitlines()[-1])
     file = Path(versions.pop("file"))
     if not file.is_relative_to(python.parent.parent) and not file.is_relative_to(ROOT):
         raise RuntimeError(f"ortable is imported from {file}, not from {python.parent.parent}")

@@ -1,4 +1,4 @@
-"""docs/support.json, where runs are recorded, and docs/support.md, the page written from it."""
+"""docs/support.json, the records of runs, and docs/support.md, the page generated from them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ environment, keeps it below `~/.cache/ortable`, and runs its row.
 
 @dataclass(frozen=True)
 class Row:
-    """One environment: its name, the versions in it, when and on which commit, and the outcomes."""
+    """One environment: its name, its versions, the commit and date of the run, and the outcomes."""
 
     name: str
     versions: dict[str, str]
@@ -70,7 +70,7 @@ class Row:
 
 
 def load(path: Path = RECORDS) -> list[Row]:
-    """The recorded rows, oldest versions first."""
+    """Return the recorded rows, oldest versions first."""
     rows = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     return [
         Row(**{**row, "outcomes": tuple(Outcome(**o) for o in row["outcomes"])}) for row in rows
@@ -78,10 +78,10 @@ def load(path: Path = RECORDS) -> list[Row]:
 
 
 def record(row: Row, path: Path = RECORDS) -> None:
-    """Replaces the row of that name, or adds it."""
-    rows = [each for each in load(path) if each.name != row.name] + [row]
-    rows.sort(key=lambda each: [_number(each.versions[name]) for name in ("torch", "onnxruntime")])
-    path.write_text(json.dumps([asdict(each) for each in rows], indent=1) + "\n", encoding="utf-8")
+    """Replace the row of the same name, or add a row."""
+    rows = [item for item in load(path) if item.name != row.name] + [row]
+    rows.sort(key=lambda item: [_number(item.versions[name]) for name in ("torch", "onnxruntime")])
+    path.write_text(json.dumps([asdict(item) for item in rows], indent=1) + "\n", encoding="utf-8")
 
 
 def _number(version: str) -> tuple[int, ...]:
@@ -95,15 +95,15 @@ def _cell(outcome: Outcome | None) -> str:
         return "passed" if outcome.passed else "failed"
     parts = [f"{outcome.passed:,} passed"]
     parts += [
-        f"{n:,} {what}"
-        for n, what in ((outcome.failed, "failed"), (outcome.skipped, "skipped"))
+        f"{n:,} {label}"
+        for n, label in ((outcome.failed, "failed"), (outcome.skipped, "skipped"))
         if n
     ]
     return ", ".join(parts)
 
 
 def text(rows: Sequence[Row]) -> str:
-    """The page."""
+    """Return the text of the page."""
     columns = suites(jobs=1)
     heads = ["", "Python", "torch", "onnx", "onnxruntime", *(s.title for s in columns), "commit"]
     lines = [heads, ["---"] * len(heads)]
@@ -117,7 +117,7 @@ def text(rows: Sequence[Row]) -> str:
 
 
 def _tested() -> str:
-    """The versions that ortable takes for tested."""
+    """Return a table of the tested versions."""
     rows = [["library", "tested versions"], ["---", "---"]]
     rows += [[library, ", ".join(versions)] for library, versions in TESTED.items()]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)

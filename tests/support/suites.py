@@ -1,5 +1,4 @@
-"""What runs in an environment, and how it went. The tests are those of this checkout; the ortable
-that they import is the one that is installed there."""
+"""The suites that run in an environment: tests of this checkout against the installed ortable."""
 
 from __future__ import annotations
 
@@ -14,20 +13,19 @@ from pathlib import Path
 
 from .environment import ROOT, Environment
 
-# The parts of the tests that a version of torch or ONNX Runtime can break: what is captured, how it
-# is converted, how it runs. The tables themselves are tested with the pinned set, but for operators
-# that it does not have.
+# The tests that a version of torch or ONNX Runtime can break: capture, conversion, execution. The
+# spec tables are tested with the pinned set, except operators that only newer versions have.
 CORE = (
     "tests/backend", "tests/builder", "tests/cli", "tests/compat", "tests/debug", "tests/examples",
     "tests/exporter", "tests/interpreter", "tests/lowerings", "tests/optimizers",
     "tests/specs/test_control_flow.py", "tests/specs/test_newer_operators.py",
 )  # fmt: skip
-MINUTES = 20  # what a suite may take, so that a hang fails by its name
+MAX_MINUTES = 20  # limit for a suite, so that a hang fails with its name
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One suite in one environment: counts of tests, or 1 passed for a script that ended well."""
+    """The outcome of a suite: counts of tests, or 1 passed for a script with exit status 0."""
 
     suite: str
     passed: int
@@ -38,7 +36,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Suite:
-    """A column of the table: its title, and the command behind the interpreter."""
+    """A column of the table: its title, and the arguments of the interpreter."""
 
     name: str
     title: str
@@ -46,14 +44,16 @@ class Suite:
 
 
 def _pytest(*paths: str) -> tuple[str, ...]:
-    # the checkout's own packages are left off the path: the installed ones are under test
+    # the checkout's packages are not on the path, so that the installed ones are tested
     return ("-m", "pytest", "-q", "-o", "pythonpath=.", "-p", "no:cacheprovider", *paths)
 
 
 def suites(jobs: int, bounded: bool = False) -> tuple[Suite, ...]:
-    """The suites in the order in which they run, the shortest first; ``bounded``: of the core tests
-    the fifth that the commit chooses."""
-    part = ("--files-of", "5") if bounded else ()
+    """Return the suites in the order of their duration.
+
+    ``bounded`` selects a fifth of the core tests by the commit.
+    """
+    selection = ("--files-of", "5") if bounded else ()
     parallel = ("-n", str(jobs), "--dist", "worksteal")
     pages = "tests/examples/test_documentation.py"
     short = ("--bounded", "--parts", "8", "--jobs", str(jobs))
@@ -62,13 +62,13 @@ def suites(jobs: int, bounded: bool = False) -> tuple[Suite, ...]:
         Suite(
             "documents", "blocks of the documents", (*_pytest(pages), *parallel, "--every-program")
         ),
-        Suite("core", "core tests", (*_pytest(*CORE), *parallel, *part, "--deselect", pages)),
+        Suite("core", "core tests", (*_pytest(*CORE), *parallel, *selection, "--deselect", pages)),
         Suite("conformance", "short conformance", ("-m", "tests.conformance", *short)),
     )
 
 
 def run(suite: Suite, environment: Environment) -> Outcome:
-    """Runs one suite; its output goes to the terminal as it comes."""
+    """Run one suite with its output on the terminal."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         is_pytest = "pytest" in suite.command
@@ -81,24 +81,24 @@ def run(suite: Suite, environment: Environment) -> Outcome:
         if not report.exists():
             return Outcome(suite.name, int(status == 0), int(status != 0), 0, seconds)
         passed, failed, skipped = _counts(report)
-    # a run that broke off has a report of what came before; it failed all the same
+    # an interrupted run has a report of the completed tests, and is a failure nevertheless
     failed = max(failed, int(status != 0))
     return Outcome(suite.name, passed, failed, skipped, seconds)
 
 
 def _status(command: list[str]) -> int:
-    # `tests` and `benchmarks` are found; the packages are not: they lie in folders below
+    # the root makes `tests` and `benchmarks` importable, but not the packages in its folders
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
     print("$", " ".join(command), flush=True)
     try:
-        return subprocess.run(command, cwd=ROOT, env=env, timeout=60 * MINUTES).returncode
+        return subprocess.run(command, cwd=ROOT, env=env, timeout=60 * MAX_MINUTES).returncode
     except subprocess.TimeoutExpired:
-        print(f"stopped after {MINUTES} minutes", flush=True)
+        print(f"stopped after {MAX_MINUTES} minutes", flush=True)
         return 124
 
 
 def _counts(report: Path) -> tuple[int, int, int]:
-    """(passed, failed, skipped) of a report in JUnit's format."""
+    """Return (passed, failed, skipped) of a JUnit report."""
     counts = [0, 0, 0, 0]
     for suite in _testsuites(report):
         for index, name in enumerate(("tests", "failures", "errors", "skipped")):

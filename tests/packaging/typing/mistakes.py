@@ -1,4 +1,4 @@
-"""What type checkers must refuse: each line that is marked, and no other one. Never run."""
+"""Mistakes that type checkers must refuse: each marked line and no other; nothing runs this."""
 
 # ruff: noqa: B018
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""A user's script: every public name of ortable, in a natural way. It is never run: mypy --strict
-and pyright read it (tests/packaging/test_typing.py), and `assert_type` says what they must find."""
+"""A user's script that uses every public name of ortable, for type checkers only."""
 
 from __future__ import annotations
 
@@ -70,25 +69,25 @@ class Model(torch.nn.Module):
         return torch.relu(self.linear(x)) * scale
 
 
-def to_model(model: Model, x: torch.Tensor, folder: Path, large: bool) -> None:
+def export_model(model: Model, x: torch.Tensor, folder: Path, large: bool) -> None:
     proto = to_onnx(model, (x,), dynamic_shapes={"x": {0: "batch"}}, target_opset=20)
     assert_type(proto, ModelProto)
     print(len(proto.graph.node))
     assert_type(to_onnx(model, x, {"scale": 2.0}, optimize=False, rewrites="none"), ModelProto)
     assert_type(to_onnx(torch.export.export(model, (x,)), target_opset={"": 20}), ModelProto)
     assert_type(to_onnx(folder / "model.pt2", target="onnxruntime"), ModelProto)
-    written = to_onnx(model, (x,), filename=folder / "model.onnx", validate=True, report="r.md")
-    assert_type(written, ModelProto | Any)
-    big = to_onnx(model, (x,), large_model=True, external_threshold=0)
-    assert_type(big, LargeModel)
-    big.save(folder / "big.onnx", max_shard_bytes=2**30)
+    saved = to_onnx(model, (x,), filename=folder / "model.onnx", validate=True, report="r.md")
+    assert_type(saved, ModelProto | Any)
+    loaded = to_onnx(model, (x,), large_model=True, external_threshold=0)
+    assert_type(loaded, LargeModel)
+    loaded.save(folder / "big.onnx", max_shard_bytes=2**30)
     proto, builder = to_onnx(model, (x,), return_builder=True)
     assert_type(builder, GraphBuilder)
-    both = to_onnx(model, (x,), large_model=True, return_builder=True)
-    assert_type(both, tuple[Any, GraphBuilder])
-    either = to_onnx(model, (x,), large_model=large)
-    if isinstance(either, LargeModel):
-        either = either.to_proto()
+    pair = to_onnx(model, (x,), large_model=True, return_builder=True)
+    assert_type(pair, tuple[Any, GraphBuilder])
+    result = to_onnx(model, (x,), large_model=large)
+    if isinstance(result, LargeModel):
+        result = result.to_proto()
     assert_type(to_onnx(model, (x,), input_names=["a"], output_names={"output_0": "y"}), ModelProto)
     options = ExportOptions(strict=True, decomposition_table="default", functions=["subgraphs"])
     to_onnx(model, (x,), export_options=options, export_modules_as_functions={torch.nn.Linear})
@@ -97,21 +96,26 @@ def to_model(model: Model, x: torch.Tensor, folder: Path, large: bool) -> None:
         assert_type(patches, tuple[str, ...])
 
 
-def observed(model: Model) -> tuple[OnnxProgram, Any]:
-    with observe(model, keep=2) as seen:
+def observe_model(model: Model) -> tuple[OnnxProgram, Any]:
+    with observe(model, keep=2) as observed:
         model(torch.rand(2, 3))
         model(torch.rand(5, 3))
-    assert_type(seen, Observation)
-    print(seen, [each.sizes for each in seen.dimensions], seen.dynamic_shapes, len(seen.apart()))
-    program = seen.export(target_opset=20, maximum={"batch": 64})
+    assert_type(observed, Observation)
+    print(
+        observed,
+        [d.sizes for d in observed.dimensions],
+        observed.dynamic_shapes,
+        len(observed.apart()),
+    )
+    program = observed.export(target_opset=20, maximum={"batch": 64})
     assert_type(program, OnnxProgram)
-    report = seen.prove(program)
+    report = observed.prove(program)
     assert_type(report, ProofReport)
-    print([trial.reason for trial in report.of("refused")], report.check().ok, seen.proof)
-    return program, seen.compile(options={"freeze": "off"}, prove=False)
+    print([trial.reason for trial in report.of("refused")], report.check().ok, observed.proof)
+    return program, observed.compile(options={"freeze": "off"}, prove=False)
 
 
-def to_program(model: Model, x: torch.Tensor, folder: Path) -> OnnxProgram:
+def export_program(model: Model, x: torch.Tensor, folder: Path) -> OnnxProgram:
     program = export(model, (x,), dynamic_shapes={"x": {0: "batch"}}, optimize=False)
     assert_type(program, OnnxProgram)
     assert_type(program.model_proto, ModelProto)
@@ -121,16 +125,16 @@ def to_program(model: Model, x: torch.Tensor, folder: Path) -> OnnxProgram:
     program.save(folder / "model.onnx", external_data=True)
     report: ExportReport = program.optimize(rewrites=["default"]).report
     assert_type(report.seconds, dict[str, float])
-    found: Validation = program.validate(x)
-    assert_type(found.largest, float)
-    assert_type(found.check().ok, bool)
+    validation: Validation = program.validate(x)
+    assert_type(validation.largest, float)
+    assert_type(validation.check().ok, bool)
     assert_type(program.compute_values(["y"], (x,)), tuple[torch.Tensor, ...])
     program.draw(folder / "graph.svg")
     program.apply_weights(model.state_dict())
     return program
 
 
-def weights(model: Model, path: str) -> None:
+def load_weights(model: Model, path: str) -> None:
     loaded = LargeModel.load(path)
     assert_type(loaded, LargeModel)
     assert_type(loaded.proto, ModelProto)
@@ -141,24 +145,24 @@ def weights(model: Model, path: str) -> None:
     print(sorted(feeds))
 
 
-def conversations(model: torch.nn.Module) -> None:
-    """A language model and its folder."""
+def export_chat_model(model: torch.nn.Module) -> None:
+    """Export a language model and load it from its folder."""
     cache = CacheOptions(scales="tensor", texts=[[1, 2, 3]])
-    made = export_language_model(model, "model", loop="greedy", weights="float32", cache=cache)
-    assert_type(made, OnnxLanguageModel)
+    chat = export_language_model(model, "model", loop="greedy", weights="float32", cache=cache)
+    assert_type(chat, OnnxLanguageModel)
     assert_type(OnnxLanguageModel.load("model").generate(torch.tensor([[1, 2]])), torch.Tensor)
-    print(made.folder, made.files, made.input_names)
+    print(chat.folder, chat.files, chat.input_names)
 
 
 def celu(graph: GraphBuilder, res: ResultSpec, x: str, alpha: float = 1.0) -> str:
-    """A converter of the user."""
+    """Convert aten::celu, as a user's converter does."""
     print(res.name, res.dtype, res.shape, graph.get_opset(), graph.has_shape(x))
     return graph.make_node("Celu", [x], res.name, alpha=alpha)
 
 
-def converters(model: Model, x: torch.Tensor, path: Path) -> None:
-    own: dict[str, Converter] = {"aten::celu": celu}
-    to_onnx(model, (x,), dispatcher=own)
+def pass_converters(model: Model, x: torch.Tensor, path: Path) -> None:
+    custom: dict[str, Converter] = {"aten::celu": celu}
+    to_onnx(model, (x,), dispatcher=custom)
     to_onnx(model, (x,), dispatcher=Dispatcher({torch.ops.aten.celu.default: celu}, verbose=1))
     to_onnx(model, (x,), dispatcher=OxsDispatcher(custom_domains={"mine": ("my.domain", 2)}))
 
@@ -169,12 +173,12 @@ def converters(model: Model, x: torch.Tensor, path: Path) -> None:
     specs = load_specs(path, lowerings={"mine": celu}, override=True)
     assert_type(specs, LoadedSpecs)
     assert_type(specs.operators, tuple[str, ...])
-    for each in supported_ops():
-        assert_type(each, SupportedOp)
-        print(each.name, each.spec_file)
+    for operator in supported_ops():
+        assert_type(operator, SupportedOp)
+        print(operator.name, operator.spec_file)
 
 
-def graphs(module: torch.fx.GraphModule) -> None:
+def build_graph(module: torch.fx.GraphModule) -> None:
     builder = GraphBuilder(18, ir_version=9, target="onnxruntime")
     x = builder.make_tensor_input("x", 1, ("batch", 3))
     one = builder.make_initializer("one", torch.ones(3))
@@ -197,9 +201,9 @@ def graphs(module: torch.fx.GraphModule) -> None:
         print(record)
 
 
-def compiled(model: Model, x: torch.Tensor) -> None:
-    fast = torch.compile(model, backend="ortable", options={"fallback": "eager", "verbose": 1})
-    print(fast(x))
+def compile_model(model: Model, x: torch.Tensor) -> None:
+    call = torch.compile(model, backend="ortable", options={"fallback": "eager", "verbose": 1})
+    print(call(x))
     storage: dict[str, Any] = {}
     backend = partial(
         onnx_custom_backend,
@@ -212,17 +216,17 @@ def compiled(model: Model, x: torch.Tensor) -> None:
         cache_dir=Path("cache"),
     )
     print(torch.compile(model, backend=backend)(x))
-    slow = partial(onnx_debug_backend, compare=True, atol=1e-3, verbose=1)
-    print(torch.compile(model, backend=slow)(x))
+    debug = partial(onnx_debug_backend, compare=True, atol=1e-3, verbose=1)
+    print(torch.compile(model, backend=debug)(x))
     for record in storage["instance"]:
         instance: OrtBackend = record
         assert_type(instance.source, str)
     refresh(model)
     refresh()
-    rounded = export(model, (x,), weights=WeightOptions("int8"), max_error=0.1)
-    certificate: WeightReport | None = rounded.report.weights
-    assert certificate is not None
-    assert_type(certificate.error, float | None)
+    quantized = export(model, (x,), weights=WeightOptions("int8"), max_error=0.1)
+    report: WeightReport | None = quantized.report.weights
+    assert report is not None
+    assert_type(report.error, float | None)
     settings: OrtOptionsDict = {"providers": "CPUExecutionProvider", "fallback": None}
     options = OrtOptions(**settings)
     assert_type(options.rewrites, tuple[str, ...])
@@ -233,71 +237,71 @@ def compiled(model: Model, x: torch.Tensor) -> None:
     assert_type(filtered, dict[Any, Callable[..., Any]])
 
 
-def look(proto: ModelProto, feeds: Mapping[str, Any]) -> str:
+def inspect_model(proto: ModelProto, feeds: Mapping[str, Any]) -> str:
     plot_dot(proto, rankdir="LR", figsize=(8, 8))
     draw(proto, "model.svg", module="encoder.layer.0", depth=2, fold=False)
     draw(proto, "model.json", overlays=["dtype", profile(proto)])
     evaluator = ExtendedReferenceEvaluator(proto, verbose=1)
-    for node, known in evaluator.steps(feeds):
-        print(node.op_type, sorted(known))
+    for node, values in evaluator.steps(feeds):
+        print(node.op_type, sorted(values))
     assert_type(pretty_onnx(proto.graph, with_attributes=False), str)
     return pretty_onnx(proto) + pretty_onnx("model.onnx", shorten=False)
 
 
-def bisected(model: Model, x: torch.Tensor) -> str:
-    found = ortable.bisect(model, (x,), train=True, options={"freeze": "off"}, atol=1e-4)
-    assert_type(found, ortable.Bisection)
-    fault = found.fault
+def bisect_model(model: Model, x: torch.Tensor) -> str:
+    bisection = ortable.bisect(model, (x,), train=True, options={"freeze": "off"}, atol=1e-4)
+    assert_type(bisection, ortable.Bisection)
+    fault = bisection.fault
     assert_type(fault, ortable.Fault | None)
-    return found.to_json() if fault is None else f"{fault.place}: {fault.advice}"
+    return bisection.to_json() if fault is None else f"{fault.place}: {fault.advice}"
 
 
-def explained(model: Model, x: torch.Tensor) -> str:
-    told = ortable.explain(model, x, options={"verbose": 0}, train=True)
-    assert_type(told, ortable.Explanation)
-    print(told.graph_count, [operator for graph in told.graphs for operator in graph.torch])
-    return told.to_markdown() + told.to_json(indent=None)
+def explain_model(model: Model, x: torch.Tensor) -> str:
+    report = ortable.explain(model, x, options={"verbose": 0}, train=True)
+    assert_type(report, ortable.Explanation)
+    print(report.graph_count, [operator for graph in report.graphs for operator in graph.torch])
+    return report.to_markdown() + report.to_json(indent=None)
 
 
-def differing(model: Model, x: torch.Tensor, path: Path) -> str:
-    found = ortable.first_difference(model, (x,), train=True, options={"freeze": "off"}, atol=1e-5)
-    assert_type(found, ortable.Comparison)
-    first = found.difference
-    if first is not None:
-        assert_type(first, ortable.Difference)
-        print(first.save(path), first.culprit, first.spec_file, first.spec_line, first.case)
-    print(found.ok, found.compared, [each.why for each in found.unreached])
+def compare_with_eager(model: Model, x: torch.Tensor, path: Path) -> str:
+    result = ortable.first_difference(model, (x,), train=True, options={"freeze": "off"}, atol=1e-5)
+    assert_type(result, ortable.Comparison)
+    fault = result.difference
+    if fault is not None:
+        assert_type(fault, ortable.Difference)
+        print(fault.save(path), fault.culprit, fault.spec_file, fault.spec_line, fault.case)
+    print(result.ok, result.compared, [node.why for node in result.unreached])
     return str(ortable.first_difference(ortable.export(model, (x,)), rtol=0.0))
 
 
-def profiled(model: Model, x: torch.Tensor, path: Path) -> float:
-    found = ortable.profile(model, x, calls=5, options={"freeze": "off"}, train=True)
-    assert_type(found, ortable.Profile)
-    print(found.text(rows=5), found.json(indent=None), [row.path for row in found.modules])
-    found.save_html(path)
-    return sum(row.us for row in (*found.lines, *found.rest))
+def profile_model(model: Model, x: torch.Tensor, path: Path) -> float:
+    result = ortable.profile(model, x, calls=5, options={"freeze": "off"}, train=True)
+    assert_type(result, ortable.Profile)
+    print(result.text(rows=5), result.json(indent=None), [row.path for row in result.modules])
+    result.save_html(path)
+    return sum(row.us for row in (*result.lines, *result.rest))
 
 
-def silence() -> None:
+def silence_warnings() -> None:
     warnings.simplefilter("ignore", ortable.FallbackWarning)
     warnings.simplefilter("ignore", ortable.GradientsOnWarning)
     warnings.simplefilter("ignore", ortable.UntestedVersionWarning)
 
 
-def mistakes(model: Model, x: torch.Tensor) -> str | None:
+def handle_errors(model: Model, x: torch.Tensor) -> str | None:
     try:
         to_onnx(model, (x,))
-    except ortable.FunctionNotFoundError as missing:
-        assert_type(missing.fx_node, str | None)
-        return missing.fx_node
-    except (ortable.UnsupportedCase, ortable.UnsupportedDtype, ortable.ConversionError) as refused:
-        print(refused.sizes)
-    except ortable.VersionError as old:
-        print(old.message)
-    except ortable.ArgumentError as unknown:
-        print(unknown.advice, unknown.graph_text)
-    except (ortable.ExportError, ortable.InputError, ortable.OptionError) as wrong:
-        print(wrong)
+    except ortable.FunctionNotFoundError as no_converter:
+        assert_type(no_converter.fx_node, str | None)
+        return no_converter.fx_node
+    except (ortable.UnsupportedCase, ortable.UnsupportedDtype, ortable.ConversionError) as refusal:
+        print(refusal.sizes)
+    except ortable.VersionError as bad_version:
+        print(bad_version.message)
+    except ortable.ArgumentError as bad_argument:
+        print(bad_argument.advice, bad_argument.graph_text)
+    except (ortable.ExportError, ortable.InputError, ortable.OptionError) as bad_input:
+        print(bad_input)
     except (ortable.BuilderError, ortable.KernelError, ortable.RewriteError, ortable.SpecError):
         raise
     except (ortable.PrecompileError, ortable.ProviderError, ortable.MismatchError):

@@ -1,3 +1,4 @@
-"""Spec files and files of rewrites that are nearly right: entries of this repository with one or a
-few fields changed to what an attacker, a typist or a broken editor would write. `python -m
-tests.security.fuzz`; tests/security/test_spec_files.py runs a few."""
+"""A fuzzer of spec and rewrite files: entries of this repository with a few changed fields.
+
+Run `python -m tests.security.fuzz`; tests/security/test_spec_files.py runs a few files.
+"""

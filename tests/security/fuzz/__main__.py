@@ -1,5 +1,4 @@
-"""``python -m tests.security.fuzz --count 100000``: that many files, in processes of their own, and
-a summary of those that were neither accepted nor refused as they should be."""
+"""Fuzz the loaders of spec and rewrite files in child processes and summarize the failures."""
 
 from __future__ import annotations
 
@@ -22,50 +21,50 @@ _STEP = 4000  # files of one process
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.security.fuzz", description=__doc__)
-    parser.add_argument("--count", type=int, default=2000, help="how many files")
-    parser.add_argument("--first", type=int, default=0, help="number of the first one")
-    parser.add_argument("--show", type=int, metavar="N", help="print the file of a number and end")
+    parser.add_argument("--count", type=int, default=2000, help="number of files")
+    parser.add_argument("--first", type=int, default=0, help="number of the first file")
+    parser.add_argument("--show", type=int, metavar="N", help="print the file of a number and exit")
     args = parser.parse_args()
     if args.show is not None:
         print(made(args.show).text)
         return 0
-    began = time.monotonic()
-    finds: list[tuple[int, str]] = []
+    started = time.monotonic()
+    failures: list[tuple[int, str]] = []
     end = args.first + args.count
     with tempfile.TemporaryDirectory() as folder, contextlib.suppress(KeyboardInterrupt):
-        for done in _run(Path(folder), args.first, end, finds):
-            print(f"up to {done}: {len(finds)} finds", flush=True)
-            args.count = done - args.first
+        for reached in _run(Path(folder), args.first, end, failures):
+            print(f"up to {reached}: {len(failures)} failures", flush=True)
+            args.count = reached - args.first
     groups = defaultdict(list)
-    for number, what in finds:
-        groups[re.sub(r"\d+ bytes|'[^']*'", "_", what)[:110]].append((number, what))
-    for rows in sorted(groups.values(), key=len, reverse=True):
-        print(f"{len(rows):6} times, first {rows[0][0]}: {rows[0][1]}")
-    seconds = time.monotonic() - began
-    print(f"{args.count} files from number {args.first}, {len(finds)} finds, {seconds:.0f} s")
-    return 1 if finds else 0
+    for number, problem in failures:
+        groups[re.sub(r"\d+ bytes|'[^']*'", "_", problem)[:110]].append((number, problem))
+    for group in sorted(groups.values(), key=len, reverse=True):
+        print(f"{len(group):6} times, first {group[0][0]}: {group[0][1]}")
+    seconds = time.monotonic() - started
+    print(f"{args.count} files from number {args.first}, {len(failures)} failures, {seconds:.0f} s")
+    return 1 if failures else 0
 
 
-def _run(folder: Path, first: int, end: int, finds: list[tuple[int, str]]) -> Iterator[int]:
-    """Where a process has ended, again and again; what it found is added."""
+def _run(folder: Path, first: int, end: int, failures: list[tuple[int, str]]) -> Iterator[int]:
+    """Fuzz a range of files; extend `failures` and yield the end of each process."""
     while first < end:
-        until = min(end, first + _STEP)
+        stop = min(end, first + _STEP)
         command = [
             sys.executable,
             "-m",
             "tests.security.fuzz.worker",
             str(folder),
             str(first),
-            str(until),
+            str(stop),
         ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
-        finds += [(int(number), str(what)) for number, what in rows]
-        if done.returncode:
-            at = int((folder / "at").read_text())
-            finds.append((at, f"the process ended with {done.returncode}: {done.stderr[-600:]}"))
-            until = at + 1
-        first = until
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        rows = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("[")]
+        failures += [(int(number), str(problem)) for number, problem in rows]
+        if result.returncode:
+            crashed = int((folder / "at").read_text())
+            failures.append((crashed, f"exit status {result.returncode}: {result.stderr[-600:]}"))
+            stop = crashed + 1
+        first = stop
         yield first
 
 

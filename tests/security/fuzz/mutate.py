@@ -1,5 +1,4 @@
-"""Makes the text of a file out of a number: an entry of specs/aten or specs/rewrites with some of
-it changed. In comes the number, out go the kind of file and its text; called by `worker`."""
+"""Generate the text of a fuzzed file from its number: a changed entry of specs/aten or rewrites."""
 
 from __future__ import annotations
 
@@ -14,9 +13,9 @@ import yaml
 from tests.rotation import ROOT
 
 KINDS = ("aten", "rewrites")
-# What would be called if any of it were run; `worker` looks for it in what is compiled.
+# A name that hostile text calls; `worker` looks for it in the compiled code.
 MARK = "pwned_by_a_file"
-PATH = tuple[Any, ...]
+NodePath = tuple[Any, ...]
 
 CODE = (
     f"__import__('os').system('touch {MARK}')",
@@ -146,7 +145,7 @@ WORDS = CODE + NUMBERS + TENSORS + TEXTS
 
 @dataclass(frozen=True)
 class Input:
-    """A file: its kind, and its text."""
+    """The kind and text of a generated file."""
 
     kind: str
     text: str
@@ -154,30 +153,30 @@ class Input:
 
 @cache
 def entries(kind: str) -> tuple[Any, ...]:
-    """The entries of a folder of specs, as lists, mappings and text."""
-    found: list[Any] = []
+    """Return the entries of a folder of specs as lists, mappings and text."""
+    result: list[Any] = []
     for path in sorted((ROOT / "specs" / kind).glob("*.yaml")):
         rows = yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)
-        # what only the house's own files may hold would be refused before anything else is read
-        found += [row for row in rows if not {"callable", "method", "hop"} & {*row}]
-    return tuple(found)
+        # only built-in files may contain these keys; a user file with them is refused at once
+        result += [row for row in rows if not {"callable", "method", "hop"} & {*row}]
+    return tuple(result)
 
 
 @cache
-def _pieces(kind: str) -> tuple[str, ...]:
-    """Every text of a folder's entries once, to be put where another stands."""
-    return tuple(sorted({_at(entry, path) for entry in entries(kind) for path in _scalars(entry)}))
+def _list_texts(kind: str) -> tuple[str, ...]:
+    """Return every distinct text of the entries of a folder."""
+    return tuple(sorted({_get(entry, path) for entry in entries(kind) for path in _leaves(entry)}))
 
 
 class _Loader(yaml.BaseLoader):
-    """Text stays text."""
+    """A loader that keeps scalars as text."""
 
 
 _LOADER = getattr(yaml, "CBaseLoader", _Loader)
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """Blocks of several lines as people write them; nothing is an alias."""
+    """A dumper that writes block scalars and no aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -192,138 +191,136 @@ _Dumper.add_representer(str, _text_node)
 
 
 def made(number: int) -> Input:
-    """The file of a number."""
-    draw = random.Random(number)
+    """Generate the file of a number."""
+    rng = random.Random(number)
     kind = KINDS[number % len(KINDS)]
-    entry = _copy(draw.choice(entries(kind)))
-    for _ in range(draw.choice((1, 1, 1, 2, 3))):
-        entry = draw.choice(_CHANGES)(draw, kind, entry)
-    rows = [entry]
-    if draw.random() < 0.05:
-        rows.append(_copy(draw.choice((entry, *entries(kind)))))
+    entry = _copy(rng.choice(entries(kind)))
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        entry = rng.choice(_CHANGES)(rng, kind, entry)
+    listing = [entry]
+    if rng.random() < 0.05:
+        listing.append(_copy(rng.choice((entry, *entries(kind)))))
     try:
-        text = yaml.dump(rows, Dumper=_Dumper, sort_keys=False, width=100000, allow_unicode=True)
-    except (yaml.YAMLError, UnicodeEncodeError):  # what YAML cannot write is written as it is
-        text = repr(rows)
-    if draw.random() < 0.25:
-        text = _torn(draw, text)
+        text = yaml.dump(listing, Dumper=_Dumper, sort_keys=False, width=100000, allow_unicode=True)
+    except (yaml.YAMLError, UnicodeEncodeError):  # YAML cannot represent the text
+        text = repr(listing)
+    if rng.random() < 0.25:
+        text = _damage_text(rng, text)
     return Input(kind, text)
 
 
 def _copy(node: Any) -> Any:
     if isinstance(node, dict):
         return {key: _copy(value) for key, value in node.items()}
-    return [_copy(each) for each in node] if isinstance(node, list) else node
+    return [_copy(item) for item in node] if isinstance(node, list) else node
 
 
-def _paths(node: Any, here: PATH = ()) -> list[PATH]:
-    found = [here]
-    rows = (
+def _paths(node: Any, prefix: NodePath = ()) -> list[NodePath]:
+    paths = [prefix]
+    items = (
         node.items()
         if isinstance(node, dict)
         else enumerate(node)
         if isinstance(node, list)
         else ()
     )
-    for key, value in rows:
-        found += _paths(value, (*here, key))
-    return found
+    for key, value in items:
+        paths += _paths(value, (*prefix, key))
+    return paths
 
 
-def _scalars(node: Any) -> list[PATH]:
-    return [path for path in _paths(node) if isinstance(_at(node, path), str)]
+def _leaves(node: Any) -> list[NodePath]:
+    return [path for path in _paths(node) if isinstance(_get(node, path), str)]
 
 
-def _at(node: Any, path: PATH) -> Any:
+def _get(node: Any, path: NodePath) -> Any:
     for key in path:
         node = node[key]
     return node
 
 
-def _set(node: Any, path: PATH, value: Any) -> Any:
+def _set(node: Any, path: NodePath, value: Any) -> Any:
     if not path:
         return value
-    _at(node, path[:-1])[path[-1]] = value
+    _get(node, path[:-1])[path[-1]] = value
     return node
 
 
-def _word(draw: random.Random, kind: str, entry: Any) -> Any:
-    """A text becomes another."""
-    paths = _scalars(entry)
-    word = draw.choice(WORDS if draw.random() < 0.7 else _pieces(kind))
-    return _set(entry, draw.choice(paths), word) if paths else entry
+def _replace_text(rng: random.Random, kind: str, entry: Any) -> Any:
+    """Replace a text by another."""
+    paths = _leaves(entry)
+    word = rng.choice(WORDS if rng.random() < 0.7 else _list_texts(kind))
+    return _set(entry, rng.choice(paths), word) if paths else entry
 
 
-def _inside(draw: random.Random, kind: str, entry: Any) -> Any:
-    """A word, or a few characters, come into a text, or go."""
-    paths = _scalars(entry)
+def _edit_text(rng: random.Random, kind: str, entry: Any) -> Any:
+    """Insert, replace or delete characters in a text."""
+    paths = _leaves(entry)
     if not paths:
         return entry
-    path = draw.choice(paths)
-    text = _at(entry, path)
-    start = draw.randint(0, len(text))
-    end = min(len(text), start + draw.choice((0, 0, 1, 2, 5, 20)))
+    path = rng.choice(paths)
+    text = _get(entry, path)
+    start = rng.randint(0, len(text))
+    end = min(len(text), start + rng.choice((0, 0, 1, 2, 5, 20)))
     middle = (
-        draw.choice(WORDS)
-        if draw.random() < 0.5
-        else draw.choice(" ()[]{},.:=+-*/'\"\\\n$#%@!&|<>0x")
+        rng.choice(WORDS) if rng.random() < 0.5 else rng.choice(" ()[]{},.:=+-*/'\"\\\n$#%@!&|<>0x")
     )
     return _set(entry, path, text[:start] + middle + text[end:])
 
 
-def _kind_of_node(draw: random.Random, kind: str, entry: Any) -> Any:
-    """A field becomes of another kind: text, a list, a mapping, deep, or nothing."""
-    path = draw.choice(_paths(entry))
-    value = _at(entry, path)
+def _change_kind(rng: random.Random, kind: str, entry: Any) -> Any:
+    """Replace a field by a value of another kind."""
+    path = rng.choice(_paths(entry))
+    value = _get(entry, path)
     deep: Any = value
-    for _ in range(draw.choice((5, 30, 60))):
+    for _ in range(rng.choice((5, 30, 60))):
         deep = [deep]
-    others = ([value], {"x": value}, [], {}, "", None, deep, [value] * 50, {str(value)[:40]: value})
-    return _set(entry, path, draw.choice(others))
+    values = ([value], {"x": value}, [], {}, "", None, deep, [value] * 50, {str(value)[:40]: value})
+    return _set(entry, path, rng.choice(values))
 
 
-def _key(draw: random.Random, kind: str, entry: Any) -> Any:
-    """A key is renamed, copied from another entry, or goes."""
-    maps = [
-        path for path in _paths(entry) if isinstance(_at(entry, path), dict) and _at(entry, path)
+def _change_key(rng: random.Random, kind: str, entry: Any) -> Any:
+    """Rename a key, delete it, or copy a key from another entry."""
+    mappings = [
+        path for path in _paths(entry) if isinstance(_get(entry, path), dict) and _get(entry, path)
     ]
-    if not maps:
+    if not mappings:
         return entry
-    node = _at(entry, draw.choice(maps))
-    name = draw.choice(list(node))
-    what = draw.random()
-    if what < 0.3:
+    node = _get(entry, rng.choice(mappings))
+    name = rng.choice(list(node))
+    choice = rng.random()
+    if choice < 0.3:
         del node[name]
-    elif what < 0.7:
-        rows = [(draw.choice(WORDS) if key == name else key, value) for key, value in node.items()]
+    elif choice < 0.7:
+        rows = [(rng.choice(WORDS) if key == name else key, value) for key, value in node.items()]
         node.clear()
         node.update(rows)
     else:
-        other = draw.choice(entries(kind))
-        if isinstance(other, dict):
-            key = draw.choice(list(other))
-            node[key] = _copy(other[key])
+        source = rng.choice(entries(kind))
+        if isinstance(source, dict):
+            key = rng.choice(list(source))
+            node[key] = _copy(source[key])
     return entry
 
 
-def _crossed(draw: random.Random, kind: str, entry: Any) -> Any:
-    """A field has the value that one has in another entry."""
-    other = draw.choice(entries(kind))
-    return _set(entry, draw.choice(_paths(entry)), _copy(_at(other, draw.choice(_paths(other)))))
+def _copy_field(rng: random.Random, kind: str, entry: Any) -> Any:
+    """Replace a field by a field of another entry."""
+    source = rng.choice(entries(kind))
+    return _set(entry, rng.choice(_paths(entry)), _copy(_get(source, rng.choice(_paths(source)))))
 
 
 _Change = Callable[[random.Random, str, Any], Any]
 _CHANGES: tuple[_Change, ...] = (
-    _word,
-    _word,
-    _inside,
-    _inside,
-    _inside,
-    _kind_of_node,
-    _key,
-    _crossed,
+    _replace_text,
+    _replace_text,
+    _edit_text,
+    _edit_text,
+    _edit_text,
+    _change_kind,
+    _change_key,
+    _copy_field,
 )
-_TORN = (
+_YAML_PIECES = (
     "\t",
     "&a ",
     "*a",
@@ -353,12 +350,12 @@ _TORN = (
 )
 
 
-def _torn(draw: random.Random, text: str) -> str:
-    """The text with some of it cut out, doubled or put in by no rule of YAML."""
-    for _ in range(draw.choice((1, 2, 5))):
-        start = draw.randint(0, len(text))
-        end = min(len(text), start + draw.choice((0, 1, 3, 30)))
-        text = text[:start] + draw.choice((*_TORN, text[start:end] * 3)) + text[end:]
-    if draw.random() < 0.1:
-        text = text[: draw.randint(0, len(text))]
+def _damage_text(rng: random.Random, text: str) -> str:
+    """Cut, duplicate or insert pieces of the text without regard to YAML."""
+    for _ in range(rng.choice((1, 2, 5))):
+        start = rng.randint(0, len(text))
+        end = min(len(text), start + rng.choice((0, 1, 3, 30)))
+        text = text[:start] + rng.choice((*_YAML_PIECES, text[start:end] * 3)) + text[end:]
+    if rng.random() < 0.1:
+        text = text[: rng.randint(0, len(text))]
     return text

@@ -1,6 +1,7 @@
-"""Gives files to the loaders of users' files, in a process with bounds on time and memory. In come
-numbers of files, out go lines about those that were neither accepted nor refused by an error of
-ortable at a line of the file; called by `__main__`, which starts the process, and by the tests."""
+"""Give fuzzed files to the loaders in a process with bounds on time and memory.
+
+A file must be accepted or refused by an error of ortable at a line of the file; others are printed.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import torch  # noqa: F401  # a loader imports it, and that opens libraries
+import torch  # noqa: F401  # a loader imports torch, which opens libraries
 
 from ortable.errors import SpecError
 from ortable.interpreter.user_specs import compile_spec_file
@@ -23,10 +24,10 @@ from ortable.passes.rewrite import rule_selection
 
 from .mutate import MARK, Input
 
-SECONDS = 10  # of the process's own time: a busy machine makes no finds
-WAITED = 300  # seconds on the clock, for what waits and computes nothing
-# What no loader of a file does.
-_EVENTS = (
+CPU_LIMIT = 10  # CPU time of the process, so that a busy machine causes no failure
+WALL_LIMIT = 300  # seconds of wall time, for a loader that waits
+# Audit events that no loader may cause.
+_FORBIDDEN_EVENTS = (
     "os.system",
     "os.exec",
     "os.posix_spawn",
@@ -35,44 +36,46 @@ _EVENTS = (
     "os.rename",
     "os.mkdir",
 )
-_EVENT_PREFIXES = ("subprocess.", "socket.", "shutil.", "ctypes.dlopen", "pickle.", "urllib.")
-_PLACE = re.compile(r"^[^\n]*:\d+:\d+: error: ", re.MULTILINE)
+_FORBIDDEN_PREFIXES = ("subprocess.", "socket.", "shutil.", "ctypes.dlopen", "pickle.", "urllib.")
+_LOCATION = re.compile(r"^[^\n]*:\d+:\d+: error: ", re.MULTILINE)
 _watching = False
 
 
-class Executed(BaseException):
-    """Reading a file did something."""
+class SideEffect(BaseException):
+    """Loading a file had a side effect."""
 
 
-class _TooLong(BaseException):
-    """A file took more than its time."""
+class _TimeLimitError(BaseException):
+    """Loading a file exceeded its time limit."""
 
 
-def problem(given: Input, folder: Path) -> str | None:
-    """What is wrong with how a file was taken; None when it was accepted, or refused by an error of
-    ours that says where."""
+def problem(file: Input, folder: Path) -> str | None:
+    """Return the problem with how a file was loaded, or None.
+
+    A file that is accepted, or refused by an error of ortable that has a line, has no problem.
+    """
     path = folder / "given.yaml"
-    path.write_bytes(given.text.encode("utf-8", "surrogatepass"))
+    path.write_bytes(file.text.encode("utf-8", "surrogatepass"))
     try:
-        with _bounded():
-            if given.kind == "aten":
+        with _limit_time():
+            if file.kind == "aten":
                 source = compile_spec_file(path)
             else:
                 source = rule_selection.compile_rules_to_source(path)
     except SpecError as error:
         text = error.message
-        if not _PLACE.search(text) and "cannot read" not in text:
+        if not _LOCATION.search(text) and "cannot read" not in text:
             return f"no line: {text[:200]!r}"
         return None
-    except (_TooLong, Executed) as error:
-        return f"{type(error).__name__}: {error} {_frame(error)}"
+    except (_TimeLimitError, SideEffect) as error:
+        return f"{type(error).__name__}: {error} {_format_frame(error)}"
     except Exception as error:
-        return f"{type(error).__name__} {_frame(error)}: {str(error)[:150]!r}"
+        return f"{type(error).__name__} {_format_frame(error)}: {str(error)[:150]!r}"
     return marked(source)
 
 
 def marked(source: str) -> str | None:
-    """Where compiled text names the mark other than inside a string."""
+    """Return where compiled text uses the mark outside a string, or None."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -84,20 +87,20 @@ def marked(source: str) -> str | None:
     return None
 
 
-def _frame(error: BaseException) -> str:
-    """The last line of ours that an error went through."""
+def _format_frame(error: BaseException) -> str:
+    """Return the last line of ortable in the traceback of an error."""
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [each for each in frames if "ortable" in each.filename] or list(frames)
-    return f"{Path(ours[-1].filename).name}:{ours[-1].lineno} in {ours[-1].name}"
+    own_frames = [frame for frame in frames if "ortable" in frame.filename] or list(frames)
+    return f"{Path(own_frames[-1].filename).name}:{own_frames[-1].lineno} in {own_frames[-1].name}"
 
 
 @contextmanager
-def _bounded() -> Iterator[None]:
-    """Ends what takes too long, and what does more than read."""
+def _limit_time() -> Iterator[None]:
+    """Stop a loader that takes too long or does more than read."""
     global _watching
-    before = [(each, signal.signal(each, _ring)) for each in (signal.SIGPROF, signal.SIGALRM)]
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
-    signal.setitimer(signal.ITIMER_REAL, WAITED)
+    handlers = [(s, signal.signal(s, _raise_timeout)) for s in (signal.SIGPROF, signal.SIGALRM)]
+    signal.setitimer(signal.ITIMER_PROF, CPU_LIMIT)
+    signal.setitimer(signal.ITIMER_REAL, WALL_LIMIT)
     _watching = True
     try:
         yield
@@ -105,27 +108,27 @@ def _bounded() -> Iterator[None]:
         _watching = False
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.setitimer(signal.ITIMER_PROF, 0)
-        for number, handler in before:
+        for number, handler in handlers:
             signal.signal(number, handler)
 
 
-def _ring(number: int, frame: Any) -> None:
-    bound = f"{SECONDS} s of work" if number == signal.SIGPROF else f"{WAITED} s on the clock"
-    raise _TooLong(f"more than {bound}")
+def _raise_timeout(number: int, frame: Any) -> None:
+    bound = f"{CPU_LIMIT} s of work" if number == signal.SIGPROF else f"{WALL_LIMIT} s on the clock"
+    raise _TimeLimitError(f"more than {bound}")
 
 
 def watch() -> None:
-    """From now on what a loader does to the system ends it. Stays for the life of the process."""
-    sys.addaudithook(_hook)
+    """Make forbidden audit events raise, for the rest of the life of the process."""
+    sys.addaudithook(_audit_event)
 
 
-def _hook(event: str, arguments: tuple[Any, ...]) -> None:
-    if _watching and (event in _EVENTS or event.startswith(_EVENT_PREFIXES)):
-        raise Executed(f"{event} {arguments!r}"[:300])
+def _audit_event(event: str, arguments: tuple[Any, ...]) -> None:
+    if _watching and (event in _FORBIDDEN_EVENTS or event.startswith(_FORBIDDEN_PREFIXES)):
+        raise SideEffect(f"{event} {arguments!r}"[:300])
 
 
 def main() -> None:
-    """``worker FOLDER FIRST END``: a line of JSON for each find; the number is in a file."""
+    """Run ``worker FOLDER FIRST END``: print a JSON line per failure; keep the number in a file."""
     import difflib
     import faulthandler
     import resource
@@ -134,18 +137,18 @@ def main() -> None:
 
     folder, first, end = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     used = int(re.search(r"VmSize:\s+(\d+)", Path("/proc/self/status").read_text())[1])  # type: ignore[index]
-    most = (used << 10) + (2 << 30)
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    # hints at a similar name are a third of the time; the tests run with them
+    limit = (used << 10) + (2 << 30)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    # suggestions of similar names take a third of the time; the tests run with them
     difflib.get_close_matches = lambda *_, **__: []
-    problem(made(first), folder)  # reads tables: not on the clock of the first file
+    problem(made(first), folder)  # reads tables outside the time limit of the first file
     watch()
     for number in range(first, end):
         (folder / "at").write_text(str(number))
-        faulthandler.dump_traceback_later(WAITED + 30, exit=True)  # what no signal stops
-        found = problem(made(number), folder)
-        if found is not None:
-            print(json.dumps([number, found]), flush=True)
+        faulthandler.dump_traceback_later(WALL_LIMIT + 30, exit=True)  # where signals do not help
+        failure = problem(made(number), folder)
+        if failure is not None:
+            print(json.dumps([number, failure]), flush=True)
     faulthandler.cancel_dump_traceback_later()
 
 
