@@ -1,7 +1,7 @@
-"""One sample call through export, conversion, the checker and ONNX Runtime, against eager: in comes
-a Call, out comes a Record with a word for what came of it. workers.py calls it.
+"""Run one sample call through export, conversion, the checker and ONNX Runtime, against eager.
 
-A dynamic program runs at the sizes that it was traced at, and at smaller and larger ones."""
+A dynamic program runs at the sizes that it was traced at, and at smaller and larger sizes.
+"""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from tests.conformance.rules import rule_differences
 from tests.conformance.samples import Call, seed
 from tests.conformance.sizes import free_dimensions, other_sizes
 
-# From best to worst; a sample is as good as its worst (opset, static or dynamic) run.
+# From best to worst: the outcome of a sample is that of its worst run.
 OUTCOMES = (
     "exact", "uncaptured", "refused", "missing", "error", "rule", "mismatch", "invalid",
     "not_implemented", "timeout", "crash",
 )  # fmt: skip
-# What must never happen: a wrong answer, or an error that is not ours.
+# Defects of the converter; expected.yaml can not list them.
 FAULTS = ("error", "rule", "mismatch", "invalid", "not_implemented", "timeout", "crash")
 
 
 @dataclass
 class Record:
-    """What came of a sample: machine-readable, one JSON line each.
+    """The outcome of one sample, written as one line of JSON.
 
-    ``runs`` has an entry for each run that was not exact: mode, opset (None where it is no matter
-    of the opset), outcome, detail, and torch's reason class where it captured nothing. ``total``
-    is the number of samples that torch yields, ``sizes`` how many other sizes a dynamic model ran
-    at.
+    ``runs`` has an entry for each run that was not exact: mode, opset (None where the outcome does
+    not depend on the opset), outcome, detail, and the reason class where torch captured nothing.
+    ``total`` is the number of samples that torch yields, ``sizes`` the number of other sizes that a
+    dynamic model ran at.
     """
 
     op: str
@@ -59,18 +59,18 @@ class Record:
     dynamic: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """The record as a dictionary of plain values."""
+        """Return the record as a dictionary of plain values."""
         return asdict(self)
 
     def note(
-        self, outcome: str, detail: str, mode: str, opset: int | None = None, why: str = ""
+        self, outcome: str, detail: str, mode: str, opset: int | None = None, reason: str = ""
     ) -> None:
-        """Add a run that was not exact; the sample is as good as its worst run."""
+        """Add a run that was not exact, and lower the outcome of the sample to that of the run."""
         self.runs.append(
-            {"mode": mode, "opset": opset, "outcome": outcome, "class": why, "detail": detail}
+            {"mode": mode, "opset": opset, "outcome": outcome, "class": reason, "detail": detail}
         )
         if outcome == "uncaptured" and mode == "dynamic" and self.modes != ["dynamic"]:
-            return  # a graph that is only static is tested as such
+            return  # a sample that is captured only with static shapes is tested with these
         if OUTCOMES.index(outcome) > OUTCOMES.index(self.outcome):
             self.outcome, self.detail = outcome, detail
             self.where = mode if opset is None else f"opset {opset}, {mode}"
@@ -87,10 +87,10 @@ def check_call(call: Call, opsets: Sequence[int], modes: Sequence[str]) -> Recor
             expected = eager_of(call)
         except Exception as error:
             expected = []
-            record.note("uncaptured", f"eager: {_first_line(error)}", modes[0], why="eager")
+            record.note("uncaptured", f"eager: {_first_line(error)}", modes[0], reason="eager")
         else:
             if not expected:
-                record.note("uncaptured", "there is no result", modes[0], why="nothing")
+                record.note("uncaptured", "there is no result", modes[0], reason="nothing")
         for mode in modes if expected else ():
             _check_mode(call, mode, opsets, expected, record)
             if record.outcome == "uncaptured":
@@ -114,35 +114,35 @@ def _check_mode(
             call.module(), tuple(tensors), dynamic_shapes=(shapes,) if shapes else None
         )
     except Exception as error:
-        why = reason_class_of(f"{type(error).__name__}: {error}")
-        record.note("uncaptured", f"export: {_first_line(error)}", mode, why=why)
+        reason = reason_class_of(f"{type(error).__name__}: {error}")
+        record.note("uncaptured", f"export: {_first_line(error)}", mode, reason=reason)
         return
     record.overloads = sorted({*record.overloads, *_overloads(program)})
-    wrong = rule_differences(program.graph) if mode == "static" else []
-    if wrong:
-        record.note("rule", "; ".join(wrong), mode)
-    drawn = drawn_results(program.graph)
-    others: list[Call] = []
+    violations = rule_differences(program.graph) if mode == "static" else []
+    if violations:
+        record.note("rule", "; ".join(violations), mode)
+    draws = drawn_results(program.graph)
+    resized: list[Call] = []
     if mode == "dynamic":
-        others = other_sizes(program, call, lambda *given: _is_same(*given, drawn=drawn))
+        resized = other_sizes(program, call, lambda *results: _is_same(*results, draws=draws))
         record.dynamic = bool(free_dimensions(program, tensors).traced)
-        record.sizes = len(others)
+        record.sizes = len(resized)
     for opset in opsets:
-        outcome, detail = _check_program(call, program, opset, expected, drawn, others)
+        outcome, detail = _check_program(call, program, opset, expected, draws, resized)
         if outcome != "exact":
             record.note(outcome, detail, mode, opset)
 
 
 def reason_class_of(text: str) -> str:
-    """In a word, why torch captures nothing, by what it says: what expectations hold it to.
+    """Return the class of reasons why torch captures nothing, from the text of its error.
 
-    ``eager``: eager fails; ``torch``: torch's own compiled graphs are not eager's; ``data``: sizes
-    or branches that only the data know; ``operator``: no rule for fake tensors; ``dynamo``: Python
-    that dynamo does not enter; ``export``: anything else.
+    ``eager``: eager fails; ``torch``: the graphs that torch compiles differ from eager; ``data``:
+    sizes or branches depend on the data; ``operator``: no rule for fake tensors; ``dynamo``: Python
+    that dynamo does not support; ``export``: anything else.
     """
-    for word, signs in _CLASSES.items():
-        if any(sign in text for sign in signs):
-            return word
+    for reason_class, patterns in _CLASSES.items():
+        if any(pattern in text for pattern in patterns):
+            return reason_class
     return "export"
 
 
@@ -155,20 +155,20 @@ _CLASSES = {
 }
 
 
-def _is_same(call: Call, expected: list[Any], given: list[Any], drawn: Drawn) -> bool:
-    found = [as_real(each if isinstance(each, torch.Tensor) else torch.tensor(each))
-             for each in given]  # fmt: skip
+def _is_same(call: Call, expected: list[Any], results: list[Any], draws: Drawn) -> bool:
+    tensors = [as_real(result if isinstance(result, torch.Tensor) else torch.tensor(result))
+             for result in results]  # fmt: skip
     try:
-        compare(call, expected, found, drawn=drawn.outputs)
+        compare(call, expected, tensors, draws=draws.outputs)
     except Mismatch:
         return False
     return True
 
 
 def _check_program(
-    call: Call, program: Any, opset: int, expected: list[Any], drawn: Drawn, others: Sequence[Call]
+    call: Call, program: Any, opset: int, expected: list[Any], draws: Drawn, resized: Sequence[Call]
 ) -> tuple[str, str]:
-    """What came of an exported program at an opset: a word and a detail."""
+    """Return the outcome and a detail of an exported program at one opset."""
     import ortable
 
     try:
@@ -185,48 +185,48 @@ def _check_program(
         onnx.checker.check_model(model)
         session = make_session(model.SerializeToString())
     except Exception as error:
-        return _of_session(error)
-    for each in (call, *others):
+        return _format_session_error(error)
+    for sample in (call, *resized):
         outcome, detail = _run(
-            each, program, model, session, expected if each is call else eager_of(each), drawn
+            sample, program, model, session, expected if sample is call else eager_of(sample), draws
         )
         if outcome != "exact":
-            place = "" if each is call else f"at other sizes, {each.describe()[:150]}: "
-            return outcome, place + detail
+            prefix = "" if sample is call else f"at other sizes, {sample.describe()[:150]}: "
+            return outcome, prefix + detail
     return "exact", ""
 
 
 def _run(
-    call: Call, program: Any, model: Any, session: Any, expected: list[Any], drawn: Drawn
+    call: Call, program: Any, model: Any, session: Any, expected: list[Any], draws: Drawn
 ) -> tuple[str, str]:
     try:
         tensors = [tensor.clone() for tensor in call.tensors()]
-        found = run_session(session, _feeds(model, program, tensors))
+        results = run_session(session, _feeds(model, program, tensors))
     except Exception as error:
-        return _of_session(error)
-    places = dict(drawn.outputs)
-    names = _mutated_names(model)
-    for place, name in enumerate(names, len(expected)):
-        if name in drawn.inputs:
-            places[place] = "memory"  # nothing draws it a second time: shape and dtype alone
+        return _format_session_error(error)
+    reasons = dict(draws.outputs)
+    written = _mutated_names(model)
+    for index, name in enumerate(written, len(expected)):
+        if name in draws.inputs:
+            reasons[index] = "memory"  # only shape and dtype: the draw is not reproducible
     try:
-        compare(call, [*expected, *_mutated(call, program, names)], found, drawn=places)
+        compare(call, [*expected, *_run_mutated(call, program, written)], results, draws=reasons)
     except Mismatch as error:
         return "mismatch", str(error)
     return "exact", ""
 
 
-def _of_session(error: Exception) -> tuple[str, str]:
+def _format_session_error(error: Exception) -> tuple[str, str]:
     kind = "not_implemented" if "NOT_IMPLEMENTED" in str(error) else "invalid"
     return kind, f"{type(error).__name__}: {_first_line(error)}"
 
 
 def _feeds(model: Any, program: Any, tensors: list[torch.Tensor]) -> dict[str, torch.Tensor]:
     signature = program.graph_signature
-    given = dict(zip(signature.user_inputs, tensors, strict=True))
+    tensors_by_name = dict(zip(signature.user_inputs, tensors, strict=True))
     feeds = {}
     for value in model.graph.input:
-        tensor = given[value.name]
+        tensor = tensors_by_name[value.name]
         tensor = tensor.resolve_conj().resolve_neg()
         feeds[value.name] = torch.view_as_real(tensor) if tensor.is_complex() else tensor
     return feeds
@@ -237,8 +237,8 @@ def _mutated_names(model: Any) -> list[str]:
     return [name.removesuffix("_mutated") for name in names]
 
 
-def _mutated(call: Call, program: Any, names: Sequence[str]) -> list[torch.Tensor]:
-    """Inputs that the call writes into, as eager leaves them: the last outputs of the model."""
+def _run_mutated(call: Call, program: Any, names: Sequence[str]) -> list[torch.Tensor]:
+    """Return the inputs that the call writes into, as eager leaves them."""
     if not names:
         return []
     seed(1)
@@ -249,12 +249,12 @@ def _mutated(call: Call, program: Any, names: Sequence[str]) -> list[torch.Tenso
 
 
 def _overloads(program: Any) -> set[str]:
-    found = set()
+    names = set()
     for node in program.graph.nodes:
         if node.op == "call_function":
-            name = getattr(node.target, "name", None)
-            found.add(name() if callable(name) else str(getattr(node.target, "__name__", "")))
-    return found
+            method = getattr(node.target, "name", None)
+            names.add(method() if callable(method) else str(getattr(node.target, "__name__", "")))
+    return names
 
 
 def _reason(error: BaseException) -> str:

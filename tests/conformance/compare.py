@@ -1,12 +1,11 @@
-"""Results against eager's, element by element: in come a sample call, what eager gives and what
-was found, out comes nothing or a Mismatch. check.py, compiled runs and gradients call it.
+"""Compare the results of a sample call with eager's, element by element.
 
-An element is right when it is within the tolerance of its dtype, or, failing that, when float64
-shows it to be as exact as eager's: its error is at most twice the largest error that eager makes
+An element is correct when it is within the tolerance of its dtype, or, failing that, when float64
+shows that it is as exact as eager's: its error is at most twice the largest error that eager makes
 *at this element*, over the call itself and a few calls whose inputs differ by one unit in the last
-place. Eager's error at one input may be small by luck; over its neighbours it shows how many
-digits the computation costs eager there. Another order of summation stays within that bound;
-a wrong element does not, however inexact the elements beside it are.
+place. Eager's error at a single input may be small by luck; over its neighbours it shows how many
+digits the computation costs eager there. Another order of summation stays within that bound; a
+wrong element does not, however inexact the elements beside it are.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from torch.utils import _pytree as pytree
 from tests.conformance.drawn import implausible
 from tests.conformance.samples import Call, seed
 
-# relative and absolute, by dtype of the result
+# (relative, absolute), by dtype of the result
 TOLERANCES = {
     torch.float16: (5e-3, 5e-3),
     torch.bfloat16: (3e-2, 3e-2),
@@ -44,207 +43,207 @@ class Mismatch(AssertionError):
 def compare(
     call: Call,
     expected: Sequence[Any],
-    found: Sequence[torch.Tensor],
+    results: Sequence[torch.Tensor],
     *,
-    drawn: Mapping[int, str] | None = None,
+    draws: Mapping[int, str] | None = None,
 ) -> None:
-    """Raise Mismatch unless ``found`` equals eager in number, dtype, shape and value.
+    """Raise Mismatch unless ``results`` equal eager's in number, dtype, shape and value.
 
-    ``drawn``: places of outputs that depend on random numbers (``random``) or on memory as it was
-    found (``memory``). The first are compared in dtype, shape and range, the others without values.
+    ``draws`` maps nondeterministic outputs to the reason: values are not compared for ``memory``
+    (uninitialised), and only their range is compared for ``random``.
     """
-    if len(expected) != len(found):
-        raise Mismatch(f"{len(found)} outputs, eager has {len(expected)}")
-    for place, (wanted, got) in enumerate(zip(expected, found, strict=True)):
-        is_tensor = isinstance(wanted, torch.Tensor)
-        is_complex = is_tensor and wanted.is_complex()
-        wanted = as_real(wanted if is_tensor else torch.tensor(wanted))
-        if is_tensor and wanted.dtype != got.dtype:
-            raise Mismatch(f"output {place}: dtype {got.dtype}, eager has {wanted.dtype}")
-        if is_tensor and wanted.shape != got.shape:
-            shapes = f"shape {tuple(got.shape)}, eager has {tuple(wanted.shape)}"
-            raise Mismatch(f"output {place}: {shapes}")
+    if len(expected) != len(results):
+        raise Mismatch(f"{len(results)} outputs, eager has {len(expected)}")
+    for index, (eager, result) in enumerate(zip(expected, results, strict=True)):
+        is_tensor = isinstance(eager, torch.Tensor)
+        is_complex = is_tensor and eager.is_complex()
+        eager = as_real(eager if is_tensor else torch.tensor(eager))
+        if is_tensor and eager.dtype != result.dtype:
+            raise Mismatch(f"output {index}: dtype {result.dtype}, eager has {eager.dtype}")
+        if is_tensor and eager.shape != result.shape:
+            shapes = f"shape {tuple(result.shape)}, eager has {tuple(eager.shape)}"
+            raise Mismatch(f"output {index}: {shapes}")
         if not is_tensor:
-            got = got.reshape(wanted.shape).to(wanted.dtype)
-        reason = (drawn or {}).get(place)
+            result = result.reshape(eager.shape).to(eager.dtype)
+        reason = (draws or {}).get(index)
         if reason == "random":
-            wrong = implausible(_draw, call, place, got)
-            if wrong:
-                raise Mismatch(f"output {place}: {wrong}")
+            problem = implausible(_draw_result, call, index, result)
+            if problem:
+                raise Mismatch(f"output {index}: {problem}")
         elif reason is None:
-            _compare_values(call, place, wanted, got, is_complex)
+            _compare_values(call, index, eager, result, is_complex)
 
 
 def _compare_values(
-    call: Call, place: int, wanted: torch.Tensor, got: torch.Tensor, is_complex: bool
+    call: Call, index: int, expected: torch.Tensor, result: torch.Tensor, is_complex: bool
 ) -> None:
-    right = within_tolerance(got, wanted)
-    if bool(right.all()) or points_to_the_same(call, place, wanted, got):
+    correct = within_tolerance(result, expected)
+    if bool(correct.all()) or points_to_the_same(call, index, expected, result):
         return
-    if wanted.dtype in WIDER:
-        right = right | as_exact(got, wanted, _errors_of_call(call, place), is_complex)
-    if not bool(right.all()):
-        raise Mismatch(f"output {place}: {difference(got, wanted, right)}")
+    if expected.dtype in WIDER:
+        correct = correct | as_exact(result, expected, _run_neighbours(call, index), is_complex)
+    if not bool(correct.all()):
+        raise Mismatch(f"output {index}: {difference(result, expected, correct)}")
 
 
 def as_real(tensor: torch.Tensor) -> torch.Tensor:
-    """The real and imaginary parts of a complex tensor; any other as it is."""
+    """Return the real and imaginary parts of a complex tensor, and any other tensor unchanged."""
     return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
-def within_tolerance(got: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
-    """For each element, whether it is eager's within the tolerance of the dtype."""
-    if wanted.dtype not in TOLERANCES:
-        return got == wanted
-    relative, absolute = TOLERANCES[wanted.dtype]
+def within_tolerance(result: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+    """Return for each element whether it equals eager's within the tolerance of the dtype."""
+    if expected.dtype not in TOLERANCES:
+        return result == expected
+    relative, absolute = TOLERANCES[expected.dtype]
     return torch.isclose(
-        got.double(), wanted.double(), rtol=relative, atol=absolute, equal_nan=True
+        result.double(), expected.double(), rtol=relative, atol=absolute, equal_nan=True
     )
 
 
 # -- as exact as eager ----------------------------------------------------------------------------
 
-# What eager gives, and the same in float64, for a call and its neighbours: the call itself first.
+# Eager's result and the float64 result, for the call itself and then for its neighbours.
 Runs = Sequence[tuple[torch.Tensor, torch.Tensor]]
 
 
 def as_exact(
-    got: torch.Tensor, wanted: torch.Tensor, runs: Runs, is_complex: bool = False
+    result: torch.Tensor, expected: torch.Tensor, runs: Runs, is_complex: bool = False
 ) -> torch.Tensor:
-    """For each element, whether float64 shows it to be as exact as eager's.
+    """Return for each element whether float64 shows that it is as exact as eager's.
 
-    Where eager overflows (or is NaN) in its narrow dtype only, the true value counts; where eager
-    is finite, something that is not is wrong. The parts of a complex number (``is_complex``: the
-    last axis) share the larger error of the two.
+    Where eager overflows (or is NaN) only in its narrow dtype, the float64 value is expected. Both
+    parts of a complex number (``is_complex``: the last axis) may have the larger error of the two.
     """
-    runs = [(as_real(eager).double(), as_real(true)) for eager, true in runs]
-    runs = [run for run in runs if all(each.shape == wanted.shape for each in run)]
+    runs = [(as_real(eager).double(), as_real(reference)) for eager, reference in runs]
+    runs = [run for run in runs if all(tensor.shape == expected.shape for tensor in run)]
     if not runs or runs[0][1].dtype != torch.float64:
-        return torch.zeros_like(wanted, dtype=torch.bool)
-    true = runs[0][1]
-    allowed = torch.zeros_like(true)
+        return torch.zeros_like(expected, dtype=torch.bool)
+    reference = runs[0][1]
+    allowed = torch.zeros_like(reference)
     for eager, exact in runs:
         error = (eager - exact).abs()
         allowed = torch.maximum(allowed, torch.where(torch.isfinite(error), error, 0.0))
     if is_complex and allowed.numel():
         allowed = allowed.amax(-1, keepdim=True)
-    ours = (got.double() - true).abs()
-    near = torch.isfinite(true) & torch.isfinite(wanted.double()) & (ours <= 2 * allowed)
-    overflowed = torch.isfinite(true) & ~torch.isfinite(wanted.double())
-    return near | (overflowed & within_tolerance(got, true.to(got.dtype)))
+    distance = (result.double() - reference).abs()
+    near = torch.isfinite(reference) & torch.isfinite(expected.double()) & (distance <= 2 * allowed)
+    overflowed = torch.isfinite(reference) & ~torch.isfinite(expected.double())
+    return near | (overflowed & within_tolerance(result, reference.to(result.dtype)))
 
 
-def _errors_of_call(call: Call, place: int) -> Runs:
-    """Eager's result ``place`` beside the one in float64, for the call and its neighbours."""
+def _run_neighbours(call: Call, index: int) -> Runs:
+    """Return eager's result ``index`` and its float64 result, for the call and its neighbours."""
     runs = []
     for number in range(NEIGHBOURS + 1):
         near = call if number == 0 else neighbour(call, number)
         try:
-            runs.append((eager_of(near)[place], eager_of(widened(near), wide=True)[place]))
-        except Exception:  # torch refuses float64, or a neighbour: there is no evidence
+            runs.append((eager_of(near)[index], eager_of(widened(near), wide=True)[index]))
+        except Exception:  # torch refuses float64, or refuses a neighbour
             if number == 0:
                 return []
-    return [run for run in runs if all(isinstance(each, torch.Tensor) for each in run)]
+    return [run for run in runs if all(isinstance(tensor, torch.Tensor) for tensor in run)]
 
 
 def neighbour(call: Call, number: int) -> Call:
-    """The call with every floating-point number moved by one unit in the last place, or not."""
+    """Return the call with floating-point numbers moved by at most one unit in the last place."""
     generator = torch.Generator().manual_seed(number)
-    return _mapped(call, lambda tensor: nudged(tensor, generator))
+    return _map_arguments(call, lambda tensor: nudged(tensor, generator))
 
 
 def nudged(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """A copy whose numbers moved by at most one unit in the last place; zeros stay."""
+    """Return a copy with numbers moved by at most one unit in the last place; zeros stay."""
     if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.layout != torch.strided:
         return tensor
     eps = torch.finfo(tensor.dtype).eps
     signs = torch.randint(-1, 2, tensor.shape, generator=generator).double()
     wide = tensor.detach().to(torch.complex128 if tensor.is_complex() else torch.float64)
     moved = torch.where(torch.isfinite(wide), wide * (1 + eps * signs), wide)
-    fresh = tensor.detach().clone()
-    fresh.copy_(moved.to(tensor.dtype))
-    return fresh.requires_grad_(tensor.requires_grad)
+    copy = tensor.detach().clone()
+    copy.copy_(moved.to(tensor.dtype))
+    return copy.requires_grad_(tensor.requires_grad)
 
 
 def widened(call: Call) -> Call:
-    """The call in float64 (complex128), dtypes among its arguments included."""
-    return _mapped(
+    """Return the call in float64 (complex128), dtypes among its arguments included."""
+    return _map_arguments(
         call,
         lambda tensor: tensor.to(WIDER.get(tensor.dtype, tensor.dtype)),
         lambda leaf: WIDER.get(leaf, leaf) if isinstance(leaf, torch.dtype) else leaf,
     )
 
 
-def _mapped(
+def _map_arguments(
     call: Call,
-    of_tensor: Callable[[torch.Tensor], torch.Tensor],
-    of_other: Callable[[Any], Any] = lambda leaf: leaf,
+    map_tensor: Callable[[torch.Tensor], torch.Tensor],
+    map_other: Callable[[Any], Any] = lambda leaf: leaf,
 ) -> Call:
     args, kwargs = pytree.tree_map(
-        lambda leaf: of_tensor(leaf) if isinstance(leaf, torch.Tensor) else of_other(leaf),
+        lambda leaf: map_tensor(leaf) if isinstance(leaf, torch.Tensor) else map_other(leaf),
         (call.args, call.kwargs),
     )
     return replace(call, args=args, kwargs=kwargs)
 
 
-def eager_of(call: Call, number: int = 1, *, wide: bool = False) -> list[Any]:
-    """The results of eager, seeded; ``wide``: what it makes of ints is float64, too."""
-    before = torch.get_default_dtype()
+def eager_of(call: Call, seed_number: int = 1, *, wide: bool = False) -> list[Any]:
+    """Return the results of eager, seeded; ``wide`` makes float64 the default dtype."""
+    default_dtype = torch.get_default_dtype()
     if wide:
         torch.set_default_dtype(torch.float64)
     try:
-        seed(number)
+        seed(seed_number)
         result = call.module()(*[tensor.clone() for tensor in call.tensors()])
     finally:
-        torch.set_default_dtype(before)
+        torch.set_default_dtype(default_dtype)
     return [leaf for leaf in pytree.tree_leaves(result) if leaf is not None]
 
 
-def _draw(call: Call, place: int, number: int) -> torch.Tensor:
-    return as_real(eager_of(call, number)[place])
+def _draw_result(call: Call, index: int, number: int) -> torch.Tensor:
+    return as_real(eager_of(call, number)[index])
 
 
 # -- indices --------------------------------------------------------------------------------------
 
-# Their indices are any of those that equal values have, says torch's documentation.
+# torch documents that these operators may return the index of any of several equal values.
 ANY_OF_EQUAL = ("argsort", "kthvalue", "median", "mode", "nanmedian", "sort", "topk")
-# Of these, no two indices along the axis are the same.
+# These operators return distinct indices along the axis.
 _DISTINCT = ("argsort", "sort", "topk")
 
 
-def points_to_the_same(call: Call, place: int, wanted: torch.Tensor, got: torch.Tensor) -> bool:
-    """Whether two results of indices pick equal values, where torch leaves the choice open: equal
-    to the last bit, and each index once where the operator sorts. ``place``: which of the
-    operator's results they are; values come before indices."""
-    if call.op not in ANY_OF_EQUAL or place != (0 if call.op == "argsort" else 1):
+def points_to_the_same(call: Call, index: int, eager: torch.Tensor, result: torch.Tensor) -> bool:
+    """Return whether index results select equal values, where torch leaves the choice open.
+
+    The values are equal to the last bit, and each index occurs once where the operator sorts.
+    """
+    if call.op not in ANY_OF_EQUAL or index != (0 if call.op == "argsort" else 1):
         return False
-    if wanted.dtype != torch.int64 or call.kwargs.get("stable"):
+    if eager.dtype != torch.int64 or call.kwargs.get("stable"):
         return False
     source = call.args[0]
-    others = [arg for arg in call.args[1:] if isinstance(arg, int) and not isinstance(arg, bool)]
+    integers = [arg for arg in call.args[1:] if isinstance(arg, int) and not isinstance(arg, bool)]
     skipped = 1 if call.op in ("topk", "kthvalue") and "k" not in call.kwargs else 0
-    dim = call.kwargs.get("dim", others[skipped] if len(others) > skipped else -1)
-    if source.dim() == 0 or got.numel() == 0:
-        return bool((got == wanted).all())
-    if not bool(((got >= 0) & (got < source.shape[dim])).all()):
+    dim = call.kwargs.get("dim", integers[skipped] if len(integers) > skipped else -1)
+    if source.dim() == 0 or result.numel() == 0:
+        return bool((result == eager).all())
+    if not bool(((result >= 0) & (result < source.shape[dim])).all()):
         return False
-    if got.dim() < source.dim():
-        wanted, got = wanted.unsqueeze(dim), got.unsqueeze(dim)
-    if call.op in _DISTINCT and bool((got.sort(dim).values.diff(dim=dim) == 0).any()):
+    if result.dim() < source.dim():
+        eager, result = eager.unsqueeze(dim), result.unsqueeze(dim)
+    if call.op in _DISTINCT and bool((result.sort(dim).values.diff(dim=dim) == 0).any()):
         return False
-    ours, eagers = (source.gather(dim, index) for index in (got, wanted))
-    return bool(((ours == eagers) | ((ours != ours) & (eagers != eagers))).all())
+    ours, theirs = (source.gather(dim, indices) for indices in (result, eager))
+    return bool(((ours == theirs) | ((ours != ours) & (theirs != theirs))).all())
 
 
-# -- words ----------------------------------------------------------------------------------------
+# -- messages -------------------------------------------------------------------------------------
 
 
-def difference(got: torch.Tensor, wanted: torch.Tensor, right: torch.Tensor) -> str:
-    """The worst of the elements that are not ``right``, and how many there are."""
-    left, other = got[~right], wanted[~right]
-    gap = (left.double() - other.double()).abs().nan_to_num(nan=float("inf"))
+def difference(result: torch.Tensor, expected: torch.Tensor, is_correct: torch.Tensor) -> str:
+    """Describe the worst of the elements that are not correct, and count them."""
+    wrong, expected_values = result[~is_correct], expected[~is_correct]
+    gap = (wrong.double() - expected_values.double()).abs().nan_to_num(nan=float("inf"))
     worst = int(gap.argmax())
     return (
-        f"{left[worst].item()} where eager has {other[worst].item()} "
-        f"({left.numel()} of {wanted.numel()} differ)"
+        f"{wrong[worst].item()} where eager has {expected_values[worst].item()} "
+        f"({wrong.numel()} of {expected.numel()} differ)"
     )

@@ -1,15 +1,14 @@
-"""Which outcomes other than ``exact`` are known. In come the records of a run, out comes a verdict:
-what was not expected, and what was expected and is not so any more. __main__.py calls it.
+"""Compare the records of a run with the outcomes other than ``exact`` that are known.
 
-Two files say what is expected. A person keeps ``expected.yaml``: the reasons, each with the
-operators that it holds for and words that the refusal must say. The run writes ``recorded-V.yaml``
-for a version of torch (``--record-expected``): for each kind, OpInfo and dtype (a *group*) how many
-samples torch yields, and which of them fail, in which mode and at which opsets. A sample that fails
-without being recorded is unexpected, a recorded one that does not is stale; a refusal needs a
-reason, recorded or not, and a fault can not be recorded.
+Two files contain these. ``expected.yaml`` is edited by hand: the reasons, each with the operators
+that it holds for and texts of which the refusal contains one. A run writes ``recorded-V.yaml`` for
+a version of torch (``--record-expected``): for each kind, OpInfo and dtype (a *group*) the number
+of samples that torch yields, and those that fail, with modes and opsets. A sample that fails
+without a record is unexpected, a recorded failure that passes is stale; a refusal needs a reason,
+recorded or not, and a fault can not be recorded.
 
-A group that is not recorded is judged by the reasons alone, and by floors: so much of a dtype and
-of an OpInfo must be captured.
+A group that is not recorded is judged by the reasons alone, and by floors: minimal shares of
+captured samples of a dtype and of an OpInfo.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ from tests.conformance.plan import FULL, chosen_samples
 
 FOLDER = Path(__file__).parent
 FILE = FOLDER / "expected.yaml"
-# Of samples in groups that are not recorded, by kind and dtype, from so many on.
-ENOUGH = 20
-ENOUGH_OF_ONE = 4  # samples of an OpInfo
-CAPTURED_SHARE = 0.85
-DYNAMIC_SHARE = 0.5
-RESIZED_SHARE = 0.5
+# The floors hold for kinds and dtypes with at least this many samples that are not recorded.
+MIN_SAMPLES = 20
+MIN_SAMPLES_OF_OP = 4  # samples of an OpInfo
+MIN_CAPTURED_SHARE = 0.85
+MIN_DYNAMIC_SHARE = 0.5
+MIN_RESIZED_SHARE = 0.5
 Group = tuple[str, str, str]  # kind, OpInfo, dtype
-Place = tuple[str, int | None]  # mode, opset (None: whatever the opset)
+Place = tuple[str, int | None]  # mode, opset (None: every opset)
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why an outcome is known: the OpInfos, and words of which the refusal has one."""
+    """The reason of a known outcome: the OpInfos, and texts of which the refusal contains one."""
 
     outcome: str
     reason: str
@@ -48,26 +47,26 @@ class Reason:
     says: tuple[str, ...] = ()
 
     def explains(self, op: str, outcome: str, detail: str) -> bool:
-        """Whether it is the reason of a run's outcome."""
+        """Return whether this is the reason of a run's outcome."""
         if outcome != self.outcome or op not in self.ops:
             return False
         return not self.says or any(words in detail for words in self.says)
 
 
 def load(path: Path = FILE) -> list[Reason]:
-    """Read the reasons; ValueError when one lacks something or names a fault."""
-    found = []
+    """Read the reasons; raise ValueError where a field is missing or the outcome is a fault."""
+    reasons = []
     for entry in yaml.safe_load(path.read_text()) or []:
         outcome, ops = entry.get("outcome"), entry.get("ops")
         if not entry.get("reason") or not ops or outcome not in OUTCOMES or outcome in FAULTS:
             raise ValueError(f"{path.name}: a group needs outcome, reason and ops: {entry}")
         says = entry.get("says", ())
-        words = (says,) if isinstance(says, str) else tuple(says)
-        found.append(Reason(outcome, entry["reason"], frozenset(map(str, ops)), words))
-    return found
+        texts = (says,) if isinstance(says, str) else tuple(says)
+        reasons.append(Reason(outcome, entry["reason"], frozenset(map(str, ops)), texts))
+    return reasons
 
 
-# -- what is recorded -----------------------------------------------------------------------------
+# -- records --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -75,21 +74,21 @@ class Clause:
     """Samples (None: all) with an outcome, in a mode (None: all) and at some opsets (None: all)."""
 
     outcome: str
-    why: str = ""
+    reason: str = ""
     mode: str | None = None
     opsets: tuple[int, ...] | None = None
     samples: tuple[int, ...] | None = None
 
     def __str__(self) -> str:
-        word = f"{self.outcome}:{self.why}" if self.why else self.outcome
-        at = "@" + "+".join(map(str, self.opsets)) if self.opsets is not None else ""
-        which = "all" if self.samples is None else " ".join(map(str, self.samples))
-        return f"{self.mode + ' ' if self.mode else ''}{word}{at} {which}"
+        name = f"{self.outcome}:{self.reason}" if self.reason else self.outcome
+        opsets = "@" + "+".join(map(str, self.opsets)) if self.opsets is not None else ""
+        samples = "all" if self.samples is None else " ".join(map(str, self.samples))
+        return f"{self.mode + ' ' if self.mode else ''}{name}{opsets} {samples}"
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What is recorded of a group: the samples that torch yields, and those that are not exact."""
+    """The record of a group: the number of samples that torch yields, and the failures."""
 
     total: int
     clauses: tuple[Clause, ...] = ()
@@ -98,59 +97,59 @@ class Recorded:
         return ", ".join([str(self.total), *map(str, self.clauses)])
 
     def at(self, index: int, mode: str, opset: int | None) -> str | None:
-        """The outcome recorded of a run (with torch's reason class), None for an exact one."""
+        """Return the recorded outcome of a run (with its reason class), None for an exact run."""
         for clause in self.clauses:
             if (
                 (clause.samples is None or index in clause.samples)
                 and clause.mode in (None, mode)
                 and (clause.opsets is None or opset in clause.opsets)
             ):
-                return f"{clause.outcome}:{clause.why}" if clause.why else clause.outcome
+                return f"{clause.outcome}:{clause.reason}" if clause.reason else clause.outcome
         return None
 
 
 def parse(text: str) -> Recorded:
-    """Read ``33, refused@26 all, dynamic uncaptured:data 3 5``; ValueError when it is no such."""
+    """Parse ``33, refused@26 all, dynamic uncaptured:data 3 5``; raise ValueError at an error."""
     first, *rest = [part.strip() for part in str(text).split(",")]
     clauses = []
     for part in rest:
         words = part.split()
         mode = words.pop(0) if words[0] in ("static", "dynamic") else None
-        head, *which = words
-        head, _, at = head.partition("@")
-        outcome, _, why = head.partition(":")
-        if not which or outcome not in OUTCOMES or outcome in FAULTS:
+        head, *indices = words
+        head, _, opset_text = head.partition("@")
+        outcome, _, reason_class = head.partition(":")
+        if not indices or outcome not in OUTCOMES or outcome in FAULTS:
             raise ValueError(f"no outcome that can be recorded: {part!r}")
-        samples = None if which == ["all"] else tuple(int(each) for each in which)
-        opsets = tuple(int(each) for each in at.split("+")) if at else None
-        clauses.append(Clause(outcome, why, mode, opsets, samples))
+        samples = None if indices == ["all"] else tuple(int(number) for number in indices)
+        opsets = tuple(int(number) for number in opset_text.split("+")) if opset_text else None
+        clauses.append(Clause(outcome, reason_class, mode, opsets, samples))
     return Recorded(int(first), tuple(clauses))
 
 
 def recorded_file(version: str = "") -> Path:
-    """The file for a version of torch (default: the installed one)."""
+    """Return the file for a version of torch (default: the installed version)."""
     major, minor = (version or torch.__version__).split(".")[:2]
     return FOLDER / f"recorded-{major}.{minor}.yaml"
 
 
 def read_recorded(path: Path | None = None) -> tuple[dict[Group, Recorded], int]:
-    """What is recorded, and how many groups of the full run are not; nothing where no file is."""
+    """Return the records and the number of groups without; nothing if the file is missing."""
     path = path or recorded_file()
     if not path.exists():
         return {}, 0
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     content = yaml.load(path.read_text(), Loader=loader)
-    found = {
+    recorded = {
         (kind, op, dtype): parse(text)
         for op, kinds in content["groups"].items()
         for kind, dtypes in kinds.items()
         for dtype, text in dtypes.items()
     }
-    return found, int(content["unrecorded"])
+    return recorded, int(content["unrecorded"])
 
 
 def write_recorded(path: Path, recorded: Mapping[Group, Recorded], unrecorded: int) -> None:
-    """Write what is recorded, a line for each kind of an OpInfo."""
+    """Write the records, one line for each kind of an OpInfo."""
     lines = [
         "# What the conformance run found, by OpInfo, kind, dtype: how many samples torch yields",
         "# and which of them are not exact. Written by `python -m tests.conformance",
@@ -160,7 +159,7 @@ def write_recorded(path: Path, recorded: Mapping[Group, Recorded], unrecorded: i
         "groups:" if recorded else "groups: {}",
     ]
     by_op: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    order = {key: place for place, key in enumerate(FULL)}
+    order = {key: index for index, key in enumerate(FULL)}
     for kind, op, dtype in sorted(recorded, key=lambda g: (g[1], order.get((g[0], g[2]), 99))):
         text = str(recorded[kind, op, dtype])
         by_op[op][kind].append(f"{dtype}: " + (text if text.isdigit() else f'"{text}"'))
@@ -171,25 +170,25 @@ def write_recorded(path: Path, recorded: Mapping[Group, Recorded], unrecorded: i
 
 
 def to_record(group: Group, records: Iterable[Mapping[str, Any]]) -> Recorded | None:
-    """What the records of a group say; None when they are not those of a full run, or faulty."""
+    """Return the record of a group; None for a fault, or for records that are not of a full run."""
     records = list(records)
     run = FULL[group[0], group[2]]
     total = max((record["total"] for record in records), default=0)
-    chosen = chosen_samples(*group, total) or ([-1] if records else [])
+    selected = chosen_samples(*group, total) or ([-1] if records else [])
     samples: dict[tuple[str, str, str | None, tuple[int, ...] | None], list[int]] = {}
     for record in records:
-        full = record["modes"] == list(run.modes) and record["opsets"] == list(run.opsets)
-        if not full or any(each["outcome"] in FAULTS for each in record["runs"]):
+        is_full = record["modes"] == list(run.modes) and record["opsets"] == list(run.opsets)
+        if not is_full or any(r["outcome"] in FAULTS for r in record["runs"]):
             return None
         for key in _clauses_of(record):
             samples.setdefault(key, []).append(record["index"])
-    if sorted(record["index"] for record in records) != list(chosen):
+    if sorted(record["index"] for record in records) != list(selected):
         return None
     return Recorded(
         total,
         tuple(
-            Clause(*key, None if sorted(places) == list(chosen) else tuple(sorted(places)))
-            for key, places in sorted(samples.items(), key=lambda item: str(item[0]))
+            Clause(*key, None if sorted(indices) == list(selected) else tuple(sorted(indices)))
+            for key, indices in sorted(samples.items(), key=lambda item: str(item[0]))
         ),
     )
 
@@ -197,32 +196,33 @@ def to_record(group: Group, records: Iterable[Mapping[str, Any]]) -> Recorded | 
 def _clauses_of(
     record: Mapping[str, Any],
 ) -> Iterator[tuple[str, str, str | None, tuple[int, ...] | None]]:
-    """(outcome, class, mode, opsets) of what failed, in the shortest form."""
+    """Yield (outcome, class, mode, opsets) of the failures, in the shortest form."""
     opsets: dict[tuple[str, str], dict[str, list[int | None]]] = {}
     for run in record["runs"]:
         modes = opsets.setdefault((run["outcome"], run["class"]), {})
         modes.setdefault(run["mode"], []).append(run["opset"])
-    for (outcome, why), modes in opsets.items():
-        short = {
-            mode: None if None in at or at == record["opsets"] else tuple(o for o in at if o)
-            for mode, at in modes.items()
+    for (outcome, reason), modes in opsets.items():
+        by_mode = {
+            mode: None
+            if None in listed or listed == record["opsets"]
+            else tuple(o for o in listed if o)
+            for mode, listed in modes.items()
         }
-        everywhere = set(short) == set(record["modes"]) and len(set(short.values())) == 1
-        ended = outcome == "uncaptured" and record["modes"][0] in short
-        if everywhere or ended:
-            yield outcome, why, None, short[record["modes"][0]]
+        everywhere = set(by_mode) == set(record["modes"]) and len(set(by_mode.values())) == 1
+        is_uncaptured = outcome == "uncaptured" and record["modes"][0] in by_mode
+        if everywhere or is_uncaptured:
+            yield outcome, reason, None, by_mode[record["modes"][0]]
             continue
-        for mode, at in short.items():
-            yield outcome, why, mode, at
+        for mode, listed in by_mode.items():
+            yield outcome, reason, mode, listed
 
 
-# -- the verdict ----------------------------------------------------------------------------------
+# -- judging a run --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the run says: runs of samples that fail without being expected, what is expected and is
-    not so, floors that were not reached; and how many samples no record holds to anything."""
+    """The result of judging a run: failures, stale records, floors not reached, and counts."""
 
     unexpected: tuple[Mapping[str, Any], ...] = ()
     stale: tuple[str, ...] = ()
@@ -232,7 +232,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """True when every failure was expected, and every expectation still holds."""
+        """Return whether every failure was expected, and every expectation still holds."""
         return not (self.unexpected or self.stale or self.low)
 
 
@@ -240,7 +240,7 @@ class Verdict:
 class _Findings:
     unexpected: list[Mapping[str, Any]] = field(default_factory=list)
     stale: list[str] = field(default_factory=list)
-    loose: list[Mapping[str, Any]] = field(default_factory=list)
+    unrecorded: list[Mapping[str, Any]] = field(default_factory=list)
 
 
 def judge(
@@ -249,98 +249,100 @@ def judge(
     recorded: Mapping[Group, Recorded],
     complete: bool = False,
 ) -> Verdict:
-    """Compare a run with what is expected.
+    """Compare a run with the expectations.
 
-    ``complete``: all samples of each group that occurs were run, so that one fewer is stale.
+    ``complete``: all samples of each group were run, so that a missing sample is stale.
     """
-    records, reasons, found = list(records), list(reasons), _Findings()
+    records, reasons, findings = list(records), list(reasons), _Findings()
     indices: dict[Group, set[int]] = defaultdict(set)
     for record in records:
         group = (record["kind"], record["op"], record["dtype"])
         indices[group].add(record["index"])
-        known = recorded.get(group)
-        if known is not None and _is_recorded(group, known, record):
-            _exactly(record, known, reasons, found)
-        elif known is not None and known.total != record["total"]:
-            found.stale.append(f"{_words(group)}: {record['total']} samples, not {known.total}")
+        entry = recorded.get(group)
+        if entry is not None and _is_in_full_run(group, entry, record):
+            _compare_with_record(record, entry, reasons, findings)
+        elif entry is not None and entry.total != record["total"]:
+            findings.stale.append(
+                f"{_name_of(group)}: {record['total']} samples, not {entry.total}"
+            )
         else:
-            found.loose.append(record)
-            found.unexpected += [
+            findings.unrecorded.append(record)
+            findings.unexpected += [
                 {**record, **run}
                 for run in record["runs"]
-                if run["outcome"] != "uncaptured" and not _explained(record, run, reasons)
+                if run["outcome"] != "uncaptured" and not _is_explained(record, run, reasons)
             ]
-    for group, seen in indices.items() if complete else ():
-        known = recorded.get(group)
-        if known is not None and (missing := set(chosen_samples(*group, known.total)) - seen):
-            found.stale.append(f"{_words(group)}: samples {sorted(missing)} did not run")
+    for group, sampled in indices.items() if complete else ():
+        entry = recorded.get(group)
+        if entry is not None and (missing := set(chosen_samples(*group, entry.total)) - sampled):
+            findings.stale.append(f"{_name_of(group)}: samples {sorted(missing)} did not run")
     return Verdict(
-        tuple(found.unexpected), tuple(dict.fromkeys(found.stale)),
-        tuple(_floors(found.loose, reasons)),
-        sum(record["outcome"] in FAULTS for record in records), len(found.loose),
+        tuple(findings.unexpected), tuple(dict.fromkeys(findings.stale)),
+        tuple(_floors(findings.unrecorded, reasons)),
+        sum(record["outcome"] in FAULTS for record in records), len(findings.unrecorded),
     )  # fmt: skip
 
 
-def _is_recorded(group: Group, known: Recorded, record: Mapping[str, Any]) -> bool:
-    """Whether the record is of a run that the full run takes, too."""
+def _is_in_full_run(group: Group, entry: Recorded, record: Mapping[str, Any]) -> bool:
+    """Return whether the record is of a run that the full run includes."""
     run = FULL.get((group[0], group[2]))
-    chosen = chosen_samples(*group, known.total) or [-1]
+    selected = chosen_samples(*group, entry.total) or [-1]
     return (
         run is not None
-        and record["total"] == known.total
-        and record["index"] in chosen
+        and record["total"] == entry.total
+        and record["index"] in selected
         and set(record["modes"]) <= set(run.modes)
         and set(record["opsets"]) <= set(run.opsets)
     )
 
 
-def _exactly(
-    record: Mapping[str, Any], known: Recorded, reasons: list[Reason], found: _Findings
+def _compare_with_record(
+    record: Mapping[str, Any], entry: Recorded, reasons: list[Reason], findings: _Findings
 ) -> None:
     runs = {(run["mode"], run["opset"]): run for run in record["runs"]}
     first = runs.get((record["modes"][0], None))
-    ended = first is not None and first["outcome"] == "uncaptured"
+    is_uncaptured = first is not None and first["outcome"] == "uncaptured"
     wrong: dict[int, Mapping[str, Any]] = {
         id(run): run
         for run in record["runs"]
-        if run["outcome"] != "uncaptured" and not _explained(record, run, reasons)
+        if run["outcome"] != "uncaptured" and not _is_explained(record, run, reasons)
     }
-    for mode, opset in _places(record, ended):
+    for mode, opset in _run_places(record, is_uncaptured):
         run = runs.get((mode, opset)) or runs.get((mode, None))
-        wanted = known.at(record["index"], mode, opset)
-        if run is not None and _word(run) != wanted:
+        expected = entry.at(record["index"], mode, opset)
+        if run is not None and _outcome_name(run) != expected:
             wrong[id(run)] = run
-        elif run is None and wanted is not None:
+        elif run is None and expected is not None:
             where = mode if opset is None else f"{mode}, opset {opset}"
-            text = f"{_words((record['kind'], record['op'], record['dtype']))}, sample"
-            found.stale.append(f"{text} {record['index']} ({where}) is recorded as {wanted}")
-    found.unexpected += [{**record, **run} for run in wrong.values()]
+            text = f"{_name_of((record['kind'], record['op'], record['dtype']))}, sample"
+            findings.stale.append(f"{text} {record['index']} ({where}) is recorded as {expected}")
+    findings.unexpected += [{**record, **run} for run in wrong.values()]
 
 
-def _places(record: Mapping[str, Any], ended: bool) -> Iterator[Place]:
-    """Where the sample ran; a sample that torch does not capture ends in its first mode."""
-    for mode in record["modes"][: 1 if ended else None]:
+def _run_places(record: Mapping[str, Any], is_uncaptured: bool) -> Iterator[Place]:
+    """Yield the modes and opsets of a sample; an uncaptured sample ends in its first mode."""
+    for mode in record["modes"][: 1 if is_uncaptured else None]:
         for opset in record["opsets"] or [None]:
             yield mode, opset
 
 
-def _word(run: Mapping[str, Any]) -> str:
+def _outcome_name(run: Mapping[str, Any]) -> str:
     return f"{run['outcome']}:{run['class']}" if run["class"] else str(run["outcome"])
 
 
-def _words(group: Group) -> str:
+def _name_of(group: Group) -> str:
     return f"{group[1]} ({group[0]}, {group[2]})"
 
 
-def _explained(
+def _is_explained(
     record: Mapping[str, Any], run: Mapping[str, Any], reasons: Iterable[Reason]
 ) -> bool:
-    return any(each.explains(record["op"], run["outcome"], run["detail"]) for each in reasons)
+    return any(reason.explains(record["op"], run["outcome"], run["detail"]) for reason in reasons)
 
 
 def _floors(records: Sequence[Mapping[str, Any]], reasons: list[Reason]) -> Iterator[str]:
-    """What is captured too seldom, of samples that no record holds to anything."""
-    exempt = {op for each in reasons if each.outcome == "uncaptured" for op in each.ops}
+    """Describe the shares that are too low among samples without a record."""
+    exempt = {op for reason in reasons if reason.outcome == "uncaptured" for op in reason.ops}
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for record in records:
         captured = record["outcome"] != "uncaptured"
@@ -357,19 +359,19 @@ def _floors(records: Sequence[Mapping[str, Any]], reasons: list[Reason]) -> Iter
             if record["dynamic"] and record["outcome"] == "exact":
                 counts[kind]["resized" if record["sizes"] else "not resized"] += 1
     for name, count in counts.items():
-        for good, bad, share, words in (
-            ("True", "False", CAPTURED_SHARE, "captured"),
-            ("dynamic", "only static", DYNAMIC_SHARE, "captured with dynamic sizes"),
-            ("resized", "not resized", RESIZED_SHARE, "run at other sizes"),
+        for good_key, bad_key, minimum, label in (
+            ("True", "False", MIN_CAPTURED_SHARE, "captured"),
+            ("dynamic", "only static", MIN_DYNAMIC_SHARE, "captured with dynamic sizes"),
+            ("resized", "not resized", MIN_RESIZED_SHARE, "run at other sizes"),
         ):
-            total = count[good] + count[bad]
-            if total >= ENOUGH and count[good] < share * total:
-                yield f"{name}: {count[good]} of {total} samples {words}, under {share:.0%}"
-        if count["none"] >= ENOUGH_OF_ONE and not count["any"]:
+            total = count[good_key] + count[bad_key]
+            if total >= MIN_SAMPLES and count[good_key] < minimum * total:
+                yield f"{name}: {count[good_key]} of {total} samples {label}, under {minimum:.0%}"
+        if count["none"] >= MIN_SAMPLES_OF_OP and not count["any"]:
             yield f"{name}: none of {count['none']} samples captured"
-    sides = [record["outcome"] != "uncaptured" for record in records if record["op"] not in exempt]
-    if sides and not any(sides):
-        yield f"none of {len(sides)} samples captured"
+    captures = [row["outcome"] != "uncaptured" for row in records if row["op"] not in exempt]
+    if captures and not any(captures):
+        yield f"none of {len(captures)} samples captured"
 
 
 def updated(
@@ -377,17 +379,16 @@ def updated(
     records: Iterable[Mapping[str, Any]],
     finished: Iterable[Group],
 ) -> tuple[dict[Group, Recorded], list[Group]]:
-    """What is recorded after a run, and the finished groups that can not be (a fault, or a choice
-    of samples that is not the full run's); those lose what was recorded of them."""
+    """Return the records after a run, without those of finished groups that can not be recorded."""
     by_group: dict[Group, list[Mapping[str, Any]]] = defaultdict(list)
     for record in records:
         by_group[record["kind"], record["op"], record["dtype"]].append(record)
-    fresh, left = dict(recorded), []
+    new_recorded, failed = dict(recorded), []
     for group in finished:
-        found = to_record(group, by_group[group])
-        if found is None:
-            fresh.pop(group, None)
-            left.append(group)
+        entry = to_record(group, by_group[group])
+        if entry is None:
+            new_recorded.pop(group, None)
+            failed.append(group)
         else:
-            fresh[group] = found
-    return fresh, left
+            new_recorded[group] = entry
+    return new_recorded, failed

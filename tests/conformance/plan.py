@@ -1,9 +1,8 @@
-"""What a run takes: in come the options of the command line, out come the tasks, one for each kind,
-OpInfo and dtype. __main__.py calls it; expected.py asks which samples the full run consists of.
+"""Select the tasks of a run from its options, one task for each kind, OpInfo and dtype.
 
-The full run is the table below. The short run of CI takes one sample of a share of its groups:
-which ones follows from a number, the *part*, that is read from the commit, so that every commit
-tries others and a failure can be run again (``--bounded --part N``).
+FULL defines the full run. The short run of CI takes one sample of a share of its groups, selected
+by a number, the *part*, that is read from the commit, so that every commit runs other samples and a
+failure can be repeated (``--bounded --part N``).
 """
 
 from __future__ import annotations
@@ -24,8 +23,7 @@ KINDS = ("forward", "compiled", "gradient")
 
 @dataclass(frozen=True)
 class Run:
-    """How the full run takes a kind and dtype. The short run takes one OpInfo out of ``every``, and
-    one out of four of these with dynamic sizes, too."""
+    """A kind and dtype of the full run; the short run takes one OpInfo out of ``every``."""
 
     samples: int
     opsets: tuple[int, ...]
@@ -60,13 +58,12 @@ FULL: dict[tuple[str, str], Run] = {
     ("gradient", "f64"): Run(1, (), ("static",), 80),
     ("gradient", "c64"): Run(1, (), ("static",), 80),
 }
-DTYPES_OF_ALL = tuple(dict.fromkeys(dtype for _, dtype in FULL))
+ALL_DTYPES = tuple(dict.fromkeys(dtype for _, dtype in FULL))
 
 
 @dataclass(frozen=True)
 class Task:
-    """The samples of one OpInfo in one dtype, from the ``start``-th on; ``pick`` chooses one of
-    them, by its remainder."""
+    """Samples of one OpInfo in one dtype, from ``start`` on; ``pick`` selects a single sample."""
 
     op: str
     dtype: str
@@ -79,13 +76,13 @@ class Task:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What a resumed run skips when it is done."""
+        """Return the key by which a resumed run skips a finished task."""
         return self.op, self.dtype, self.kind
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What the command line chooses of the full run; None: as in the table."""
+    """The part of the full run that the command line selects; None selects all."""
 
     names: Sequence[str] = ("*",)
     kinds: Sequence[str] = KINDS
@@ -100,9 +97,9 @@ class Choice:
 
 
 def groups(names: Sequence[str] = ("*",)) -> Iterator[tuple[str, str, str]]:
-    """Every (kind, OpInfo, dtype) of the full run."""
+    """Yield every (kind, OpInfo, dtype) of the full run."""
     for name, info in op_infos().items():
-        if not any(fnmatch.fnmatch(name, each) for each in names):
+        if not any(fnmatch.fnmatch(name, pattern) for pattern in names):
             continue
         for kind, dtype in FULL:
             if takes_gradients(info, dtype) if kind == "gradient" else takes(info, dtype):
@@ -110,55 +107,55 @@ def groups(names: Sequence[str] = ("*",)) -> Iterator[tuple[str, str, str]]:
 
 
 def tasks(choice: Choice) -> list[Task]:
-    """One task for each group that is asked for, in the order of the OpInfos' names."""
-    found = []
+    """Return one task for each selected group, in the order of the OpInfos' names."""
+    selected = []
     for kind, name, dtype in groups(choice.names):
-        if kind not in choice.kinds or dtype not in (choice.dtypes or DTYPES_OF_ALL):
+        if kind not in choice.kinds or dtype not in (choice.dtypes or ALL_DTYPES):
             continue
         if _hash(name) % choice.slices != choice.slice % choice.slices:
             continue
         run = FULL[kind, dtype]
         task = Task(
             name, dtype, kind, choice.samples or run.samples,
-            run.opsets and (choice.opsets or run.opsets), _modes(run, choice.modes),
+            run.opsets and (choice.opsets or run.opsets), _select_modes(run, choice.modes),
         )  # fmt: skip
         if not choice.bounded:
-            found.append(task)
-        elif (short := _shortened(task, run, choice.part)) is not None:
-            found.append(short)
-    return found
+            selected.append(task)
+        elif (short := _shorten(task, run, choice.part)) is not None:
+            selected.append(short)
+    return selected
 
 
 def chosen_samples(kind: str, op: str, dtype: str, total: int) -> list[int]:
-    """Which of an OpInfo's samples the full run takes."""
+    """Return the indices of the samples of an OpInfo that the full run takes."""
     count = FULL[kind, dtype].samples
     if kind != "gradient":
         return list(spread(total, count))
     return list(range(total))[:: max(total // count, 1)][:count]
 
 
-def _modes(run: Run, asked: tuple[str, ...] | None) -> tuple[str, ...]:
-    return tuple(mode for mode in run.modes if mode in asked) if asked else run.modes
+def _select_modes(run: Run, selected: tuple[str, ...] | None) -> tuple[str, ...]:
+    return tuple(mode for mode in run.modes if mode in selected) if selected else run.modes
 
 
-def _shortened(task: Task, run: Run, part: int) -> Task | None:
-    """One sample of the task, where it is this part's turn."""
-    drawn = _hash(f"{part} {task.kind} {task.op} {task.dtype}")
-    if drawn % run.every:
+def _shorten(task: Task, run: Run, part: int) -> Task | None:
+    """Return the task with a single sample, None where the part does not contain the task."""
+    number = _hash(f"{part} {task.kind} {task.op} {task.dtype}")
+    if number % run.every:
         return None
-    dynamic = (drawn >> 8) % 4 == 0
+    dynamic = (number >> 8) % 4 == 0
     modes = task.modes if dynamic else task.modes[:1]
     opsets = tuple(opset for opset in task.opsets if opset in ENDS)
-    return Task(task.op, task.dtype, task.kind, task.samples, opsets, modes, pick=drawn >> 12)
+    return Task(task.op, task.dtype, task.kind, task.samples, opsets, modes, pick=number >> 12)
 
 
 def _hash(text: str) -> int:
-    """The same number on every machine."""
+    """Return a number that is the same on every machine."""
     return zlib.crc32(text.encode())
 
 
 def commit() -> str:
-    """The commit that is checked out, with a plus where files were changed; empty without git."""
+    """Return the checked-out commit, with a plus if files changed; empty without git."""
     try:
         head = _git("rev-parse", "HEAD")
         return head + ("+" if _git("status", "--porcelain", "--untracked-files=no") else "")
@@ -167,7 +164,7 @@ def commit() -> str:
 
 
 def _git(*arguments: str) -> str:
-    found: Any = subprocess.run(
+    process: Any = subprocess.run(
         ["git", *arguments], capture_output=True, text=True, check=True, timeout=20
     )
-    return str(found.stdout).strip()
+    return str(process.stdout).strip()

@@ -1,9 +1,9 @@
-"""The errors of reductions, in ONNX Runtime and in eager, against float64.
+"""Measure the errors of reductions against float64, in ONNX Runtime and in eager.
 
 Every reduction is one small function. It is traced once for a shape and run on values around
-several means; an error is in units in the last place of the largest result.
-``python -m tests.conformance.reductions`` prints the table, with ``--record`` it writes it to
-``docs/conformance.md``. The tests of ``tests/conformance`` and ``tests/sweeps`` ask for faults.
+several means; an error is in units in the last place of the largest result. ``python -m
+tests.conformance.reductions`` prints the table, with ``--record`` it writes it to
+``docs/conformance.md``. The tests of ``tests/conformance`` and ``tests/sweeps`` check for faults.
 """
 
 from __future__ import annotations
@@ -24,37 +24,36 @@ from ortable.interpreter.interpreter import DynamoInterpreter
 from ortable.testing.entries import run_onnx
 
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000)
-_SHOWN = (100, 10_000, 1_000_000)  # in the docs
+_TABLE_SIZES = (100, 10_000, 1_000_000)
 MEANS = (0.0, 1.0, 1e3, 1e5)
-TIMES_EAGER, MORE_ULPS = 4.0, 1.0
-_MOST = 10_000_000  # elements of a tensor
+MAX_RATIO, MAX_ULPS = 4.0, 1.0
+_MAX_ELEMENTS = 10_000_000
 _DOCS = Path(__file__).resolve().parents[2] / "docs" / "conformance.md"
-_MARKS = ("<!-- reductions -->", "<!-- end of reductions -->")
+_MARKERS = ("<!-- reductions -->", "<!-- end of reductions -->")
 
 Function = Callable[..., Any]
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """One row of the table: ``function`` takes a tensor for each entry of ``values``, which are
-    ``normal`` (around the mean), ``chance`` (0 to 1) or ``near one``."""
+    """A row of the table; an argument is normal (around the mean), chance (0 to 1) or near one."""
 
     name: str
     function: Function
     layout: str  # row: [rows, n]; column: [n, 3]; full: [n]; image: [b, 4, h, w]
     values: tuple[str, ...] = ("normal",)
     dtype: torch.dtype = torch.float32
-    most: int = _MOST  # the largest size that is tried
+    most: int = _MAX_ELEMENTS  # the largest size
     means: tuple[float, ...] = MEANS
 
 
 def _batch_norm(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     mean, variance = x.new_zeros(x.shape[1]), x.new_ones(x.shape[1])
-    found = torch.ops.aten._native_batch_norm_legit_functional(
+    results = torch.ops.aten._native_batch_norm_legit_functional(
         x, None, None, mean, variance, True, 0.1, 1e-5
     )
-    # a mean of nearly nothing is measured by the deviation
-    return torch.stack([found[3], found[4]]), found[4]
+    # an error of a mean near zero is relative to the deviation
+    return torch.stack([results[3], results[4]]), results[4]
 
 
 REDUCTIONS = (
@@ -146,7 +145,7 @@ class Measured:
 
     @property
     def is_fault(self) -> bool:
-        return not self.ours <= TIMES_EAGER * self.eager + MORE_ULPS
+        return not self.ours <= MAX_RATIO * self.eager + MAX_ULPS
 
     def __str__(self) -> str:
         where = f"{self.reduction.name}, {self.size:,} elements around {self.mean:g}"
@@ -154,7 +153,7 @@ class Measured:
 
 
 def shape_of(layout: str, size: int) -> tuple[int, ...]:
-    """The shape of a tensor in which ``size`` elements, or nearly, go into a result."""
+    """Return a tensor shape of which about ``size`` elements are reduced to one result."""
     if layout == "full":
         return (size,)
     if layout == "square":
@@ -162,27 +161,27 @@ def shape_of(layout: str, size: int) -> tuple[int, ...]:
     if layout == "column":
         return (size, 3)
     if layout == "row":
-        return (max(1, min(16, _MOST // (10 * size))), size)
+        return (max(1, min(16, _MAX_ELEMENTS // (10 * size))), size)
     side = max(2, int((size / 8) ** 0.5))
     return (8 if size <= 1_000_000 else 2, 4, side, side)
 
 
 def tensors_of(reduction: Reduction, size: int, mean: float) -> list[torch.Tensor]:
-    """The arguments of one call: the same at every run."""
+    """Return the arguments of one call, the same at every run."""
     generator = torch.Generator().manual_seed(size)
-    shape, found = shape_of(reduction.layout, size), []
+    shape, tensors = shape_of(reduction.layout, size), []
     for kind in reduction.values:
         if kind == "chance":
-            made = torch.rand(shape, generator=generator) * 0.98 + 0.01
+            tensor = torch.rand(shape, generator=generator) * 0.98 + 0.01
         else:
-            made = torch.randn(shape, generator=generator)
-            made = 1 + made * 1e-4 if kind == "near one" else made + mean
-        found.append(made.to(reduction.dtype))
-    return found
+            tensor = torch.randn(shape, generator=generator)
+            tensor = 1 + tensor * 1e-4 if kind == "near one" else tensor + mean
+        tensors.append(tensor.to(reduction.dtype))
+    return tensors
 
 
-def converted(function: Function, args: list[torch.Tensor]) -> Any:
-    """The ONNX model of a function, for ONNX Runtime, without rewrites."""
+def convert(function: Function, args: list[torch.Tensor]) -> Any:
+    """Return the ONNX model of a function, for ONNX Runtime, without rewrites."""
     module = make_fx(function, tracing_mode="fake")(*args)
     builder = GraphBuilder(18, target="onnxruntime")
     DynamoInterpreter(builder).run(module)
@@ -191,8 +190,8 @@ def converted(function: Function, args: list[torch.Tensor]) -> Any:
 
 
 def measure(reduction: Reduction, size: int) -> Iterator[Measured]:
-    """The errors of one reduction at one size, for each of its means."""
-    model = converted(reduction.function, tensors_of(reduction, size, 0.0))
+    """Yield the errors of one reduction at one size, for each of its means."""
+    model = convert(reduction.function, tensors_of(reduction, size, 0.0))
     names = [value.name for value in model.graph.input]
     for mean in reduction.means:
         args = tensors_of(reduction, size, mean)
@@ -202,42 +201,41 @@ def measure(reduction: Reduction, size: int) -> Iterator[Measured]:
         pairs = list(zip(ours, eager, exact, strict=True))
         yield Measured(
             reduction, size, mean,
-            max(_ulps(got, true) for got, _, true in pairs),
-            max(_ulps(got, true) for _, got, true in pairs),
+            max(_ulps(result, reference) for result, _, reference in pairs),
+            max(_ulps(result, reference) for _, result, reference in pairs),
         )  # fmt: skip
 
 
-def _results(found: Any) -> list[torch.Tensor]:
-    return [found] if isinstance(found, torch.Tensor) else list(found)
+def _results(results: Any) -> list[torch.Tensor]:
+    return [results] if isinstance(results, torch.Tensor) else list(results)
 
 
-def _ulps(found: torch.Tensor, exact: torch.Tensor) -> float:
-    """The largest error, in units in the last place of the largest result; 0 where a result is not
-    finite and both say so."""
-    largest = exact.abs().max().to(found.dtype)
+def _ulps(ours: torch.Tensor, exact: torch.Tensor) -> float:
+    """Return the largest error in ulps of the largest result, 0 for equal infinities."""
+    largest = exact.abs().max().to(ours.dtype)
     if not largest.isfinite():
-        return 0.0 if torch.equal(found.double(), exact.to(found.dtype).double()) else float("inf")
+        return 0.0 if torch.equal(ours.double(), exact.to(ours.dtype).double()) else float("inf")
     unit = (
         2.0 ** (largest.double().clamp(min=1e-37).log2().floor().item())
-        * torch.finfo(found.dtype).eps
+        * torch.finfo(ours.dtype).eps
     )
-    error = (found.double() - exact).abs().max().item() / unit
+    error = (ours.double() - exact).abs().max().item() / unit
     return error if error == error else float("inf")
 
 
-def row(reduction: Reduction, found: list[Measured]) -> str:
-    """A row of the table: for each size the errors at the worst mean, ours and eager's."""
+def row(reduction: Reduction, measurements: list[Measured]) -> str:
+    """Return a row of the table: for each size the errors at the worst mean, ours and eager's."""
     cells = []
-    for size in _SHOWN:
-        here = [m for m in found if m.reduction is reduction and m.size == size]
-        worst = max(here, key=lambda m: m.ours / (TIMES_EAGER * m.eager + MORE_ULPS), default=None)
+    for size in _TABLE_SIZES:
+        at_size = [m for m in measurements if m.reduction is reduction and m.size == size]
+        worst = max(at_size, key=lambda m: m.ours / (MAX_RATIO * m.eager + MAX_ULPS), default=None)
         cells.append("" if worst is None else f"{worst.ours:.2g} ({worst.eager:.2g})")
     return f"| {reduction.name} | " + " | ".join(cells) + " |"
 
 
 def _recorded_rows() -> dict[str, list[str]]:
-    """The rows of the table in the docs, by reduction."""
-    table = _DOCS.read_text().partition(_MARKS[0])[2].partition(_MARKS[1])[0]
+    """Return the rows of the table in the docs, by reduction."""
+    table = _DOCS.read_text().partition(_MARKERS[0])[2].partition(_MARKERS[1])[0]
     lines = [line for line in table.splitlines() if line.startswith("| ")]
     return {line.split("|")[1].strip(): [line] for line in lines}
 
@@ -245,26 +243,28 @@ def _recorded_rows() -> dict[str, list[str]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--record", action="store_true", help="write the table to the docs")
-    parser.add_argument("names", nargs="*", help="only reductions whose name has one of these")
+    parser.add_argument("names", nargs="*", help="only reductions whose name contains one of these")
     options = parser.parse_args()
-    lines = ["| reduction | " + " | ".join(f"{size:,}" for size in _SHOWN) + " |"]
-    lines.append("|---|" + "---|" * len(_SHOWN))
+    lines = ["| reduction | " + " | ".join(f"{size:,}" for size in _TABLE_SIZES) + " |"]
+    lines.append("|---|" + "---|" * len(_TABLE_SIZES))
     recorded = _recorded_rows()
     for reduction in REDUCTIONS:
         if options.names and not any(name in reduction.name for name in options.names):
             lines += recorded.get(reduction.name, [])
             continue
-        found = [m for size in SIZES if size <= reduction.most for m in measure(reduction, size)]
-        for each in found:
-            if each.is_fault:
-                print(f"fault: {each}", flush=True)
-        lines.append(row(reduction, found))
+        measurements = [
+            m for size in SIZES if size <= reduction.most for m in measure(reduction, size)
+        ]
+        for measured in measurements:
+            if measured.is_fault:
+                print(f"fault: {measured}", flush=True)
+        lines.append(row(reduction, measurements))
         print(lines[-1], flush=True)
     if options.record:
         text = _DOCS.read_text()
-        first, last = (re.escape(mark) for mark in _MARKS)
-        made = "\n".join([_MARKS[0], *lines, _MARKS[1]])
-        _DOCS.write_text(re.sub(f"{first}.*{last}", lambda _: made, text, flags=re.DOTALL))
+        first, last = (re.escape(mark) for mark in _MARKERS)
+        table = "\n".join([_MARKERS[0], *lines, _MARKERS[1]])
+        _DOCS.write_text(re.sub(f"{first}.*{last}", lambda _: table, text, flags=re.DOTALL))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,4 @@
-"""Results of a run: in come records, out come JSON lines, a summary table, the published numbers
-and the words for what was not expected. __main__.py calls it."""
+"""Read and write the records of a run, and print its summary table and its verdict."""
 
 from __future__ import annotations
 
@@ -19,8 +18,7 @@ from tests.conformance.expected import Verdict
 
 
 def read(path: Path) -> tuple[list[dict[str, Any]], set[tuple[str, str, str]]]:
-    """Records of an earlier run, and the (op, dtype, kind) that it finished; a line that was cut
-    off and records of unfinished ones are dropped."""
+    """Return the records of the groups that an earlier run finished, and these groups."""
     records: list[dict[str, Any]] = []
     done: set[tuple[str, str, str]] = set()
     if not path.exists():
@@ -42,69 +40,66 @@ def read(path: Path) -> tuple[list[dict[str, Any]], set[tuple[str, str, str]]]:
 
 
 def heading(commit: str) -> dict[str, Any]:
-    """What a run was made with: the first line of its results, and of each time it went on."""
+    """Return the commit, date and versions of a run; a resumed run writes another heading."""
     names = ("torch", "onnx", "onnxruntime")
     return {"commit": commit, "date": datetime.now(UTC).date().isoformat(),
             "versions": {name: version(name) for name in names}}  # fmt: skip
 
 
 def commits(path: Path) -> list[dict[str, Any]]:
-    """The headings of a file of results."""
+    """Return the headings of a file of results."""
     lines = (line for line in path.read_text().splitlines() if line.startswith('{"commit"'))
     return [json.loads(line) for line in lines]
 
 
 def write(stream: TextIO, entry: Mapping[str, Any]) -> None:
-    """Append one line; flushed, so that an interrupted run loses nothing."""
+    """Append one line and flush it, so that an interrupted run loses nothing."""
     stream.write(json.dumps(entry) + "\n")
     stream.flush()
 
 
 def summary(records: Iterable[Mapping[str, Any]]) -> Table:
-    """Outcomes by kind and dtype; the share is of the samples that torch captures."""
+    """Return a table of outcomes by kind and dtype, with shares of the captured samples."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     for record in records:
         counts.setdefault((record["kind"], record["dtype"]), Counter())[record["outcome"]] += 1
     table = Table(title="samples of PyTorch's operator tests")
     table.add_column("kind")
     table.add_column("dtype")
-    shown = [word for word in OUTCOMES if any(count[word] for count in counts.values())]
-    for word in shown:
-        table.add_column(word, justify="right")
+    outcomes = [outcome for outcome in OUTCOMES if any(count[outcome] for count in counts.values())]
+    for outcome in outcomes:
+        table.add_column(outcome, justify="right")
     table.add_column("captured", justify="right")
     table.add_column("exact, %", justify="right")
     total: Counter[str] = Counter()
     for (kind, dtype), count in sorted(counts.items()):
         total.update(count)
-        table.add_row(kind, dtype, *_row(count, shown))
+        table.add_row(kind, dtype, *_row(count, outcomes))
     table.add_section()
-    table.add_row("all", "", *_row(total, shown))
+    table.add_row("all", "", *_row(total, outcomes))
     return table
 
 
-def _row(count: Counter[str], shown: list[str]) -> list[str]:
+def _row(count: Counter[str], outcomes: list[str]) -> list[str]:
     captured = count.total() - count["uncaptured"]
     share = f"{100 * count['exact'] / captured:.1f}" if captured else "-"
-    return [*(str(count[word]) for word in shown), str(captured), share]
+    return [*(str(count[outcome]) for outcome in outcomes), str(captured), share]
 
 
 def measured(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """Operator -> exact samples of those captured, forward and gradient, of graphs that hold it.
-
-    A gradient sample counts for the operators of the forward graphs of its OpInfo.
-    """
+    """Count exact and captured samples by operator, gradients for the operators of the forward."""
     records = list(records)
     counts: dict[str, dict[str, Counter[str]]] = {}
-    holders: dict[str, set[str]] = {}
+    names_by_op: dict[str, set[str]] = {}
     for record in records:
         if record["kind"] == "forward":
             for name in record["overloads"]:
-                holders.setdefault(record["op"], set()).add(name)
+                names_by_op.setdefault(record["op"], set()).add(name)
     for record in records:
         if record["outcome"] == "uncaptured":
             continue
         forward = record["kind"] == "forward"
-        for name in record["overloads"] if forward else holders.get(record["op"], ()):
+        for name in record["overloads"] if forward else names_by_op.get(record["op"], ()):
             count = counts.setdefault(name, {}).setdefault(record["kind"], Counter())
             count[record["outcome"]] += 1
     return {
@@ -116,14 +111,13 @@ def measured(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
 def write_measured(
     path: Path, records: Iterable[Mapping[str, Any]], headings: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Write the numbers of :func:`measured` as YAML, one line an operator, under what they were
-    measured with: commits and dates of the run, versions, and the command that repeats it."""
+    """Write :func:`measured` as YAML, below commits, date, versions and command of the run."""
     records = list(records)
-    revisions = list(dict.fromkeys(each["commit"][:12] + "+" * each["commit"].endswith("+")
-                                   for each in headings))  # fmt: skip
+    revisions = list(dict.fromkeys(heading["commit"][:12] + "+" * heading["commit"].endswith("+")
+                                   for heading in headings))  # fmt: skip
     run = {
         "commit": " ".join(revisions),
-        "date": max((each["date"] for each in headings), default=""),
+        "date": max((heading["date"] for heading in headings), default=""),
         **(headings[-1]["versions"] if headings else {}),
         "samples": str(len(records)),
         "command": "make conformance ARGS=--record",
@@ -140,18 +134,18 @@ def write_measured(
     path.write_text("\n".join(lines) + "\n")
 
 
-def print_verdict(console: Console, verdict: Verdict, most: int = 60) -> None:
-    """The unexpected samples and stale expectations, a line or two each."""
-    for record in verdict.unexpected[:most]:
-        place = f" [{record['where']}]" if record["where"] else ""
+def print_verdict(console: Console, verdict: Verdict, max_records: int = 60) -> None:
+    """Print the unexpected samples and stale expectations, a line or two each."""
+    for record in verdict.unexpected[:max_records]:
+        location = f" [{record['where']}]" if record["where"] else ""
         console.print(
             f"{record['outcome']}: {record['call'] or record['op']} ({record['kind']}, "
-            f"{record['dtype']}, sample {record['index']}){place}",
+            f"{record['dtype']}, sample {record['index']}){location}",
             style="bold", markup=False, highlight=False,
         )  # fmt: skip
         console.print(f"    {record['detail']}", markup=False, highlight=False)
-    if len(verdict.unexpected) > most:
-        console.print(f"and {len(verdict.unexpected) - most} more unexpected outcomes")
+    if len(verdict.unexpected) > max_records:
+        console.print(f"and {len(verdict.unexpected) - max_records} more unexpected outcomes")
     for line in verdict.stale:
         console.print(f"stale: {line}; run its OpInfo with --record-expected", markup=False)
     for line in verdict.low:

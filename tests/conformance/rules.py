@@ -1,5 +1,4 @@
-"""The shape and dtype rules of the specs on every node of an exported graph: what a rule says must
-be what torch says of the node."""
+"""Compare the shape and dtype rules of the specs with torch's metadata on an exported graph."""
 
 from __future__ import annotations
 
@@ -16,66 +15,68 @@ from ortable_generated.aten.dispatch import COMPLEX_CONVERTERS, RULES
 
 
 def rule_differences(graph: torch.fx.Graph) -> list[str]:
-    """One line for each rule that says another dtype or shape than the metadata of its node.
-
-    The graph has static shapes. A rule that leaves a shape or dtype open says nothing wrong.
-    """
+    """Return a line for each rule that contradicts its node's metadata; the shapes are static."""
     builder = GraphBuilder(18)
     values: dict[Node, Any] = {}
-    found = []
+    differences = []
     for node in graph.nodes:
         value = node.meta.get("val")
         if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
             rule = RULES.get(node.target.name())
-            if rule is not None and _expressible(node, values) and not _refused(node):
-                found += _compare(builder, node, rule, values)
+            if (
+                rule is not None
+                and _has_known_inputs(node, values)
+                and not _is_refused_complex(node)
+            ):
+                differences += _compare_rule(builder, node, rule, values)
         if value is not None and node.op != "output":
-            values[node] = _declare(builder, node.name, value)
-    return found
+            values[node] = _declare_inputs(builder, node.name, value)
+    return differences
 
 
-def _declare(builder: GraphBuilder, name: str, value: Any) -> Any:
-    """An input of the builder for each tensor of ``value``; other values as they are."""
+def _declare_inputs(builder: GraphBuilder, name: str, value: Any) -> Any:
+    """Make an input of the builder for each tensor of ``value``; return other values unchanged."""
     if isinstance(value, torch.Tensor):
         if value.dtype not in ELEMENT_TYPES:
-            return None  # complex32 has no ONNX type: the conversion refuses it
+            return None  # complex32 has no ONNX type; the conversion refuses it
         dtype = dtypes.from_torch(value.dtype)
         return builder.make_tensor_input(name, dtype, tuple(value.shape))
     if isinstance(value, list | tuple):
-        return [_declare(builder, f"{name}_{place}", each) for place, each in enumerate(value)]
+        return [_declare_inputs(builder, f"{name}_{i}", item) for i, item in enumerate(value)]
     return value
 
 
-def _refused(node: Node) -> bool:
-    """A complex tensor where the operator has no form for it: whatever the rule says, it is not
-    asked."""
-    near = [node.meta.get("val"), *(each.meta.get("val") for each in node.all_input_nodes)]
-    has_complex = any(isinstance(each, torch.Tensor) and each.is_complex() for each in near)
+def _is_refused_complex(node: Node) -> bool:
+    """Return whether the node has a complex tensor that its operator can not convert."""
+    values = [node.meta.get("val"), *(value.meta.get("val") for value in node.all_input_nodes)]
+    has_complex = any(isinstance(value, torch.Tensor) and value.is_complex() for value in values)
     assert isinstance(node.target, torch._ops.OpOverload)
     return has_complex and node.target.name() not in COMPLEX_CONVERTERS
 
 
-def _expressible(node: Node, values: dict[Node, Any]) -> bool:
-    return all(each in values for each in node.all_input_nodes)
+def _has_known_inputs(node: Node, values: dict[Node, Any]) -> bool:
+    return all(source in values for source in node.all_input_nodes)
 
 
-def _compare(builder: GraphBuilder, node: Node, rule: Any, values: dict[Node, Any]) -> list[str]:
+def _compare_rule(
+    builder: GraphBuilder, node: Node, rule: Any, values: dict[Node, Any]
+) -> list[str]:
     args, kwargs = convert_arguments(node, values, None)
     name = node.target.name()  # type: ignore[union-attr]
     try:
-        answers = rule(builder, *args, **kwargs)
+        rule_results = rule(builder, *args, **kwargs)
     except UnsupportedCase:
         return []
     except Exception as error:
         return [f"the rule of {name} failed: {type(error).__name__}: {error}"]
     value = node.meta["val"]
     results = list(value) if isinstance(value, list | tuple) else [value]
-    found = []
-    for (dtype, shape), result in zip(answers, results, strict=False):
+    wrong = []
+    for (dtype, shape), result in zip(rule_results, results, strict=False):
         if not isinstance(result, torch.Tensor):
             continue
         if dtype is not None and dtypes.to_torch(dtype) != result.dtype:
-            found.append(f"the rule of {name} says {dtypes.name(dtype)}, torch {result.dtype}")
+            wrong.append(f"the rule of {name} says {dtypes.name(dtype)}, torch {result.dtype}")
         if shape is not None and tuple(shape) != tuple(result.shape):
-            found.append(f"the rule of {name} says {tuple(shape)}, torch {tuple(result.shape)}")
-    return found
+            wrong.append(f"the rule of {name} says {tuple(shape)}, torch {tuple(result.shape)}")
+    return wrong

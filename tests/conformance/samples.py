@@ -1,5 +1,7 @@
-"""The operator tests of PyTorch as samples: in comes the name of an OpInfo and a dtype, out comes a
-reproducible choice of its sample calls. plan.py and workers.py call it."""
+"""Sample calls from PyTorch's operator tests: a reproducible choice for an OpInfo and a dtype.
+
+plan.py and workers.py call it.
+"""
 
 from __future__ import annotations
 
@@ -40,19 +42,19 @@ class Call:
     args: tuple[Any, ...]
     kwargs: dict[str, Any] = field(default_factory=dict)
     total: int = 0  # the samples that torch yields
-    sample: Any = None  # torch's own, where the OpInfo's result is looked at through it
+    sample: Any = None  # torch's SampleInput, whose output_process_fn_grad gradients need
 
     def tensors(self) -> list[torch.Tensor]:
-        """The tensors among the arguments, lists and dictionaries included, in order."""
+        """Return the tensors among the arguments, lists and dictionaries included, in order."""
         leaves = pytree.tree_leaves((self.args, self.kwargs))
         return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
     def module(self) -> torch.nn.Module:
-        """A module whose inputs are the tensors; every other argument is part of the module."""
+        """Return a module whose inputs are the tensors; other arguments are constants."""
         return _CallModule(self)
 
     def describe(self) -> str:
-        """The call as a person would write it, tensors as dtype and shape."""
+        """Return the call as source code, with tensors as dtype and shape."""
         parts = [_text(value) for value in self.args]
         parts += [f"{name}={_text(value)}" for name, value in self.kwargs.items()]
         return f"{self.op}({', '.join(parts)})"
@@ -63,13 +65,13 @@ class _CallModule(torch.nn.Module):
         super().__init__()
         leaves, self.structure = pytree.tree_flatten((call.args, call.kwargs))
         self.others = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-        self.places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        self.indices = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
         self.function = call.function
 
     def forward(self, *tensors: torch.Tensor) -> Any:
         leaves = list(self.others)
-        for place, tensor in zip(self.places, tensors, strict=True):
-            leaves[place] = tensor
+        for index, tensor in zip(self.indices, tensors, strict=True):
+            leaves[index] = tensor
         args, kwargs = pytree.tree_unflatten(leaves, self.structure)
         return self.function(*args, **kwargs)
 
@@ -82,73 +84,73 @@ def _text(value: Any) -> str:
             return f"{short}[{sizes}] {value.layout}"
         return f"{short}[{sizes}]" + ("" if value.is_contiguous() else " strided")
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(_text(each) for each in value) + "]"
+        return "[" + ", ".join(_text(item) for item in value) + "]"
     return repr(value)
 
 
 def name_of(info: Any) -> str:
-    """The OpInfo's name, with its variant where it has one."""
+    """Return the OpInfo's name, with its variant where it has one."""
     return info.name + (f".{info.variant_test_name}" if info.variant_test_name else "")
 
 
 @cache
 def op_infos() -> dict[str, Any]:
-    """Every OpInfo by name (``name.variant`` where a variant has its own), in name order."""
+    """Return every OpInfo by name (``name.variant`` for a named variant), in name order."""
     from torch.testing._internal.common_methods_invocations import op_db
     from torch.testing._internal.hop_db import hop_db
 
-    found: dict[str, Any] = {}
+    infos: dict[str, Any] = {}
     for info in [*op_db, *hop_db]:
-        found.setdefault(name_of(info), info)
-    return dict(sorted(found.items()))
+        infos.setdefault(name_of(info), info)
+    return dict(sorted(infos.items()))
 
 
 def takes(info: Any, dtype: str) -> bool:
-    """Whether torch's CPU kernels take this dtype."""
+    """Return whether torch's CPU kernels support this dtype."""
     return DTYPES[dtype] in info.supported_dtypes("cpu")
 
 
 def takes_gradients(info: Any, dtype: str) -> bool:
-    """Whether torch differentiates this dtype on the CPU."""
+    """Return whether torch differentiates this dtype on the CPU."""
     return info.supports_autograd and DTYPES[dtype] in info.supported_backward_dtypes("cpu")
 
 
 def seed(number: int = 0) -> None:
-    """Every random generator that samples may draw from starts again."""
+    """Seed every random generator that samples may use."""
     random.seed(number)
     np.random.seed(number)
     torch.manual_seed(number)
 
 
-def spread(total: int, wanted: int) -> Sequence[int]:
-    """``wanted`` indices out of ``total``, evenly spread, first and last included."""
-    if total <= wanted:
+def spread(total: int, count: int) -> Sequence[int]:
+    """Return ``count`` indices out of ``total``, evenly spread, first and last included."""
+    if total <= count:
         return range(total)
-    if wanted == 1:
+    if count == 1:
         return [0]
-    return sorted({round(i * (total - 1) / (wanted - 1)) for i in range(wanted)})
+    return sorted({round(i * (total - 1) / (count - 1)) for i in range(count)})
 
 
-def calls(name: str, dtype: str, wanted: int, requires_grad: bool = False) -> list[Call]:
-    """At most ``wanted`` sample calls of an OpInfo, spread over all that it yields."""
+def calls(name: str, dtype: str, count: int, requires_grad: bool = False) -> list[Call]:
+    """Return at most ``count`` sample calls of an OpInfo, spread over all that it yields."""
     info = op_infos()[name]
     seed()
     samples = list(info.sample_inputs("cpu", DTYPES[dtype], requires_grad=requires_grad))
-    chosen = []
-    for index in spread(len(samples), wanted):
+    selected = []
+    for index in spread(len(samples), count):
         sample = samples[index]
         function = info.op
-        if name.startswith(GAUGED):
+        if name.startswith(AMBIGUOUS):
             function = _Composed(info.op, sample.output_process_fn_grad)
         args = (sample.input, *sample.args)
         kwargs = dict(sample.kwargs)
-        chosen.append(Call(name, dtype, index, function, args, kwargs, len(samples), sample))
-    return chosen
+        selected.append(Call(name, dtype, index, function, args, kwargs, len(samples), sample))
+    return selected
 
 
-# Factorisations are unique up to signs or phases of vectors; their samples bring a function that
-# takes the freedom out (the absolute value of an eigenvector, a product).
-GAUGED = ("linalg.eig", "linalg.svd", "svd", "pca_lowrank", "linalg.lstsq")
+# Factorisations are unique up to signs or phases of vectors; a function of their samples removes
+# this ambiguity (the absolute value of an eigenvector, a product).
+AMBIGUOUS = ("linalg.eig", "linalg.svd", "svd", "pca_lowrank", "linalg.lstsq")
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,8 @@
-"""Sample calls at other sizes than those that a dynamic program was traced at: in come the
-exported program and its call, out come calls with one smaller and one larger set of sizes that
-torch accepts. check.py runs the converted model on them; a size that was baked in shows there.
+"""Make sample calls at other sizes than those that a dynamic program was traced at.
 
-The free dimensions are those that torch says are free. A set of sizes is taken when eager runs, the
-program's own guards let it pass and torch's program gives what eager gives: then the converted
-model has no excuse.
+check.py runs the converted model on them, which fails for a size that the model has as a constant.
+A set of sizes is used when eager runs, the program's guards pass and torch's program agrees with
+eager: then a different result is a defect of the converted model.
 """
 
 from __future__ import annotations
@@ -19,14 +17,14 @@ from torch.utils import _pytree as pytree
 from tests.conformance.compare import eager_of
 from tests.conformance.samples import Call
 
-MOST_ELEMENTS = 200_000
-# What their inputs must fulfil goes with the values, which other sizes need more of.
+MAX_ELEMENTS = 200_000
+# Operators whose inputs must fulfil a condition that resized values may violate, and the condition.
 INVARIANTS = {
-    "_segment_reduce.lengths": "lengths add up to the size; torch's kernel does not look",
-    "_segment_reduce.offsets": "offsets end at the size; torch's kernel does not look",
-    "linalg.pinv.singular": "factors have full rank; a singular value at the bound is kept or not",
+    "_segment_reduce.lengths": "lengths add up to the size; torch's kernel does not check",
+    "_segment_reduce.offsets": "offsets end at the size; torch's kernel does not check",
+    "linalg.pinv.singular": "factors have full rank; a singular value near the bound is ambiguous",
 }
-# A dimension of one tensor: the number of a symbol, or a function of the symbols.
+# The size of each symbol.
 Sizes = Mapping[Any, int]
 
 
@@ -41,11 +39,11 @@ class Free:
 
 
 def other_sizes(
-    program: Any, call: Call, same: Callable[[Call, list[Any], list[Any]], bool]
+    program: Any, call: Call, is_same: Callable[[Call, list[Any], list[Any]], bool]
 ) -> list[Call]:
-    """At most one call with smaller sizes and one with larger ones.
+    """Return at most one call with smaller sizes and one with larger sizes.
 
-    ``same(call, eager's, the program's)`` says whether torch's own program is right there.
+    ``is_same(call, eager's results, the program's results)`` compares torch's program with eager.
     """
     if call.op in INVARIANTS:
         return []
@@ -56,19 +54,19 @@ def other_sizes(
         module = program.module()
     except Exception:
         return []
-    found = []
-    for assignments in (_smaller(free), _larger(free)):
+    resized_calls = []
+    for assignments in (_smaller_sizes(free), _larger_sizes(free)):
         for sizes in assignments:
             resized = at_sizes(call, free, sizes)
             resized = resized and fulfilling(resized)
-            if resized is not None and _accepted(module, resized, same):
-                found.append(resized)
+            if resized is not None and _is_accepted(module, resized, is_same):
+                resized_calls.append(resized)
                 break
-    return found
+    return resized_calls
 
 
 def free_dimensions(program: Any, tensors: Sequence[torch.Tensor]) -> Free:
-    """What torch left free of the shapes of a program's inputs."""
+    """Return the dimensions of a program's inputs that torch left free."""
     values = {n.name: n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"}
     names = program.graph_signature.user_inputs
     shapes: list[tuple[Any, ...]] = []
@@ -87,59 +85,59 @@ def free_dimensions(program: Any, tensors: Sequence[torch.Tensor]) -> Free:
     lowest, highest = {}, {}
     for symbol in traced:
         bounds = ranges.get(symbol)
-        lowest[symbol] = _integer(getattr(bounds, "lower", 0), 0)
-        highest[symbol] = _integer(getattr(bounds, "upper", None), MOST_ELEMENTS)
+        lowest[symbol] = _to_integer(getattr(bounds, "lower", 0), 0)
+        highest[symbol] = _to_integer(getattr(bounds, "upper", None), MAX_ELEMENTS)
     return Free(tuple(shapes), traced, lowest, highest)
 
 
-def _integer(bound: Any, otherwise: int) -> int:
-    """A bound as an int; ``otherwise`` where it is infinite or not there."""
-    return int(bound) if getattr(bound, "is_Integer", isinstance(bound, int)) else otherwise
+def _to_integer(bound: Any, default: int) -> int:
+    """Return a bound as an int, ``default`` where it is infinite or missing."""
+    return int(bound) if getattr(bound, "is_Integer", isinstance(bound, int)) else default
 
 
-def _smaller(free: Free) -> Iterator[Sizes]:
-    """The smallest of everything, one less of everything, one less of one dimension."""
-    yield from _changed(free, lambda symbol, size: free.lowest[symbol])
-    yield from _changed(free, lambda symbol, size: max(size - 1, free.lowest[symbol]))
-    yield from _one_by_one(free, -1)
+def _smaller_sizes(free: Free) -> Iterator[Sizes]:
+    """Yield the smallest sizes, all sizes minus one, and single sizes minus one."""
+    yield from _map_sizes(free, lambda symbol, size: free.lowest[symbol])
+    yield from _map_sizes(free, lambda symbol, size: max(size - 1, free.lowest[symbol]))
+    yield from _change_one_size(free, -1)
 
 
-def _larger(free: Free) -> Iterator[Sizes]:
-    """Twice and one more of everything, one more of everything, one more of one dimension."""
-    yield from _changed(free, lambda symbol, size: min(2 * size + 1, free.highest[symbol]))
-    yield from _changed(free, lambda symbol, size: min(size + 1, free.highest[symbol]))
-    yield from _one_by_one(free, 1)
+def _larger_sizes(free: Free) -> Iterator[Sizes]:
+    """Yield twice the sizes plus one, all sizes plus one, and single sizes plus one."""
+    yield from _map_sizes(free, lambda symbol, size: min(2 * size + 1, free.highest[symbol]))
+    yield from _map_sizes(free, lambda symbol, size: min(size + 1, free.highest[symbol]))
+    yield from _change_one_size(free, 1)
 
 
-def _changed(free: Free, rule: Callable[[Any, int], int]) -> Iterator[Sizes]:
-    sizes = {symbol: rule(symbol, size) for symbol, size in free.traced.items()}
+def _map_sizes(free: Free, change: Callable[[Any, int], int]) -> Iterator[Sizes]:
+    sizes = {symbol: change(symbol, size) for symbol, size in free.traced.items()}
     if sizes != free.traced:
         yield sizes
 
 
-def _one_by_one(free: Free, step: int, most: int = 4) -> Iterator[Sizes]:
-    for symbol, size in list(free.traced.items())[:most]:
+def _change_one_size(free: Free, step: int, max_symbols: int = 4) -> Iterator[Sizes]:
+    for symbol, size in list(free.traced.items())[:max_symbols]:
         if free.lowest[symbol] <= size + step <= free.highest[symbol]:
             yield {**free.traced, symbol: size + step}
 
 
 def at_sizes(call: Call, free: Free, sizes: Sizes) -> Call | None:
-    """The call with its tensors cut or grown; None where a shape does not come out."""
-    fresh = []
+    """Return the call with its tensors resized, None where a shape is no number."""
+    tensors = []
     for tensor, shape in zip(call.tensors(), free.shapes, strict=True):
-        wanted = [_evaluated(each, sizes) for each in shape]
-        known = [
-            size if new is None else new for new, size in zip(wanted, tensor.shape, strict=True)
+        new_sizes = [_evaluate(expression, sizes) for expression in shape]
+        new_shape = [
+            size if new is None else new for new, size in zip(new_sizes, tensor.shape, strict=True)
         ]
-        resized = resize(tensor, known)
+        resized = resize(tensor, new_shape)
         if resized is None:
             return None
-        fresh.append(resized)
-    return with_tensors(call, fresh)
+        tensors.append(resized)
+    return with_tensors(call, tensors)
 
 
 def with_tensors(call: Call, tensors: Sequence[torch.Tensor]) -> Call:
-    """The call with others in the place of its tensors, in order."""
+    """Return the call with its tensors replaced, in order."""
     remaining = iter(tensors)
     args, kwargs = pytree.tree_map(
         lambda leaf: next(remaining) if isinstance(leaf, torch.Tensor) else leaf,
@@ -149,27 +147,27 @@ def with_tensors(call: Call, tensors: Sequence[torch.Tensor]) -> Call:
 
 
 def fulfilling(call: Call) -> Call | None:
-    """The call with values that fulfil what its operator asks of them; None where none do."""
+    """Return the call with values that its operator accepts, None where there are none."""
     repair = _REPAIRS.get(call.op)
     return call if repair is None else repair(call)
 
 
-def _sorted_boundaries(call: Call) -> Call:
-    """Boundaries are sorted."""
+def _sort_boundaries(call: Call) -> Call:
+    """Sort the boundaries."""
     values, boundaries, *rest = call.args
     return replace(call, args=(values, boundaries.sort(-1).values, *rest))
 
 
-def _sorted_sequence(call: Call) -> Call | None:
-    """The sequence is sorted, by the sorter where one is given."""
+def _sort_sequence(call: Call) -> Call | None:
+    """Sort the sequence, or replace its sorter where it has one."""
     if call.kwargs.get("sorter") is not None:
         order = call.args[0].argsort(-1)
         return replace(call, kwargs={**call.kwargs, "sorter": order})
     return replace(call, args=(call.args[0].sort(-1).values, *call.args[1:]))
 
 
-def _ascending_offsets(call: Call) -> Call:
-    """Offsets ascend from 0, and none is beyond the indices."""
+def _sort_offsets(call: Call) -> Call:
+    """Make the offsets ascend from 0 to at most the number of indices."""
     offsets = call.kwargs.get("offsets")
     if offsets is None:
         return call
@@ -177,42 +175,42 @@ def _ascending_offsets(call: Call) -> Call:
     return replace(call, kwargs={**call.kwargs, "offsets": ascending})
 
 
-def _positive_definite(call: Call) -> Call:
-    """Matrices are positive definite; of others LAPACK leaves no factor."""
+def _make_positive_definite(call: Call) -> Call:
+    """Make the matrices positive definite; LAPACK leaves no factor of others."""
     matrix, *rest = call.args
     size = matrix.shape[-1]
     product = matrix @ matrix.mH + size * torch.eye(size, dtype=matrix.dtype)
     return replace(call, args=(product, *rest))
 
 
-def _of_full_rank(call: Call) -> Call:
-    """The factors of a singular matrix are far from losing rank themselves."""
+def _make_full_rank(call: Call) -> Call:
+    """Keep the factors of a singular matrix far from a loss of rank."""
     factors = [
-        each + each.shape[-1] * torch.eye(*each.shape[-2:], dtype=each.dtype)
-        for each in call.args[:2]
+        factor + factor.shape[-1] * torch.eye(*factor.shape[-2:], dtype=factor.dtype)
+        for factor in call.args[:2]
     ]
     return replace(call, args=(*factors, *call.args[2:]))
 
 
-def _rows_as_pivots(call: Call) -> Call:
-    """Pivots are rows of the matrix, counted from 1; neither torch nor ONNX Runtime looks."""
+def _clamp_pivots(call: Call) -> Call:
+    """Limit pivots to rows of the matrix, counted from 1; torch and ONNX Runtime do not check."""
     matrix, pivots, *rest = call.args
     return replace(call, args=(matrix, pivots.clamp(1, max(matrix.shape[-2], 1)), *rest))
 
 
-# What makes the values of other sizes fulfil what an operator asks of them.
+# Functions that make resized values fulfil the conditions of an operator.
 _REPAIRS: dict[str, Callable[[Call], Call | None]] = {
-    "bucketize": _sorted_boundaries,
-    "linalg.cholesky_ex": _positive_definite,
-    "linalg.matrix_sqrth": _positive_definite,
-    "linalg.pinv.singular": _of_full_rank,
-    "lu_unpack": _rows_as_pivots,
-    "nn.functional.embedding_bag": _ascending_offsets,
-    "searchsorted": _sorted_sequence,
+    "bucketize": _sort_boundaries,
+    "linalg.cholesky_ex": _make_positive_definite,
+    "linalg.matrix_sqrth": _make_positive_definite,
+    "linalg.pinv.singular": _make_full_rank,
+    "lu_unpack": _clamp_pivots,
+    "nn.functional.embedding_bag": _sort_offsets,
+    "searchsorted": _sort_sequence,
 }
 
 
-def _evaluated(expression: Any, sizes: Sizes) -> int | None:
+def _evaluate(expression: Any, sizes: Sizes) -> int | None:
     if isinstance(expression, int):
         return expression
     value = expression.xreplace(dict(sizes))
@@ -220,40 +218,42 @@ def _evaluated(expression: Any, sizes: Sizes) -> int | None:
 
 
 def resize(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor | None:
-    """A tensor of that shape whose values come from ``tensor``: cut at the end, or repeated from
-    the start, floating-point numbers then a little smaller, so that no row comes twice."""
+    """Return a tensor of ``shape`` with the values of ``tensor``, cut at the end or repeated.
+
+    Repeated floating-point numbers are a little smaller, so that no two rows are equal.
+    """
     total = 1
-    for new, size in zip(shape, tensor.shape, strict=True):
-        total *= new
-        if new < 0 or (new > 0 and size == 0):
+    for new_size, size in zip(shape, tensor.shape, strict=True):
+        total *= new_size
+        if new_size < 0 or (new_size > 0 and size == 0):
             return None
-    if total > MOST_ELEMENTS or tensor.layout != torch.strided:
+    if total > MAX_ELEMENTS or tensor.layout != torch.strided:
         return None
     if tuple(shape) == tuple(tensor.shape):
         return tensor
-    fresh = tensor.detach()
-    is_float = fresh.is_floating_point() or fresh.is_complex()
+    resized = tensor.detach()
+    is_float = resized.is_floating_point() or resized.is_complex()
     generator = torch.Generator().manual_seed(0)
-    for axis, new in enumerate(shape):
-        size = fresh.shape[axis]
-        if new == size:
+    for axis, new_size in enumerate(shape):
+        size = resized.shape[axis]
+        if new_size == size:
             continue
-        fresh = fresh.index_select(axis, torch.arange(new) % max(size, 1))
-        if new > size and is_float:
-            factors = torch.ones(fresh.shape, dtype=torch.float32)
-            grown = factors.narrow(axis, size, new - size)
-            grown.mul_(1 - 0.25 * torch.rand(grown.shape, generator=generator))
-            fresh = fresh * factors.to(fresh.dtype)
-    return fresh.requires_grad_(tensor.requires_grad)
+        resized = resized.index_select(axis, torch.arange(new_size) % max(size, 1))
+        if new_size > size and is_float:
+            factors = torch.ones(resized.shape, dtype=torch.float32)
+            added = factors.narrow(axis, size, new_size - size)
+            added.mul_(1 - 0.25 * torch.rand(added.shape, generator=generator))
+            resized = resized * factors.to(resized.dtype)
+    return resized.requires_grad_(tensor.requires_grad)
 
 
-def _accepted(
-    module: torch.nn.Module, call: Call, same: Callable[[Call, list[Any], list[Any]], bool]
+def _is_accepted(
+    module: torch.nn.Module, call: Call, is_same: Callable[[Call, list[Any], list[Any]], bool]
 ) -> bool:
     try:
-        wanted = eager_of(call)
+        expected = eager_of(call)
         result = module(*[tensor.clone() for tensor in call.tensors()])
     except Exception:
         return False
-    given = [leaf for leaf in pytree.tree_leaves(result) if leaf is not None]
-    return same(call, wanted, given)
+    results = [leaf for leaf in pytree.tree_leaves(result) if leaf is not None]
+    return is_same(call, expected, results)

@@ -1,5 +1,4 @@
-"""The comparison of the conformance run sees planted wrong elements, and excuses what float64 puts
-on eager, what is drawn, and sizes that torch does not accept."""
+"""The comparison of the conformance run finds wrong elements and accepts inexact eager results."""
 
 from __future__ import annotations
 
@@ -27,8 +26,8 @@ def _call(function: Any, *args: Any, op: str = "f", **kwargs: Any) -> Call:
 
 def test_a_wrong_answer_is_a_mismatch() -> None:
     call = _call(lambda x: x + 1, torch.ones(2))
-    wanted = [torch.full((2,), 2.0)]
-    compare(call, wanted, [torch.full((2,), 2.0)])
+    expected = [torch.full((2,), 2.0)]
+    compare(call, expected, [torch.full((2,), 2.0)])
     for wrong in (
         torch.full((2,), 2.1),
         torch.full((2,), 2.0, dtype=torch.float64),
@@ -36,65 +35,65 @@ def test_a_wrong_answer_is_a_mismatch() -> None:
         torch.tensor([2.0, float("nan")]),
     ):
         with pytest.raises(Mismatch):
-            compare(call, wanted, [wrong])
+            compare(call, expected, [wrong])
     with pytest.raises(Mismatch, match="0 outputs"):
-        compare(call, wanted, [])
+        compare(call, expected, [])
 
 
 # -- element by element ---------------------------------------------------------------------------
 
 
 def test_a_difference_that_float64_puts_on_eager_is_none() -> None:
-    """Eager cancels 1e8 + 1 - 1e8 in float32; the exact answer is accepted, a third one is not."""
+    """Eager cancels 1e8 + 1 - 1e8 in float32; the exact answer is accepted, others are not."""
     call = _call(lambda x: x + 1e8 - 1e8, torch.ones(1))
-    wanted = [torch.ones(1) + 1e8 - 1e8]
-    assert wanted[0].item() != 1.0
-    compare(call, wanted, [torch.ones(1)])
+    expected = [torch.ones(1) + 1e8 - 1e8]
+    assert expected[0].item() != 1.0
+    compare(call, expected, [torch.ones(1)])
     with pytest.raises(Mismatch):
-        compare(call, wanted, [torch.full((1,), 9.0)])
+        compare(call, expected, [torch.full((1,), 9.0)])
 
 
 def test_an_inexact_element_excuses_no_other() -> None:
-    """Eager is off by one at the first element, exact at the second: an error of a hundredth is
-    none at the first and one at the second, though it is far below the largest error of eager."""
+    """Eager is inexact only at the first element, where an error of a hundredth is accepted."""
     offsets = torch.tensor([1e8, 0.0])
     call = _call(lambda x, y: x + y - y, torch.ones(2), offsets)
-    wanted = [torch.ones(2) + offsets - offsets]
-    assert wanted[0][0].item() != 1.0
-    compare(call, wanted, [torch.tensor([1.0, 1.0])])
+    expected = [torch.ones(2) + offsets - offsets]
+    assert expected[0][0].item() != 1.0
+    compare(call, expected, [torch.tensor([1.0, 1.0])])
     with pytest.raises(Mismatch, match="1 of 2"):
-        compare(call, wanted, [torch.tensor([1.0, 1.01])])
+        compare(call, expected, [torch.tensor([1.0, 1.01])])
 
 
 def test_another_order_of_summation_is_as_exact() -> None:
-    """Long sums that cancel: backwards, in blocks and in halves they stay within the bound, and a
-    sum that leaves out one element of average size does not."""
+    """Long sums that cancel stay within the bound backwards, in blocks and in halves.
+
+    A sum that leaves out one element of average size does not.
+    """
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(64, 3000, generator=generator)
     x = torch.cat([x, 1e-3 - x.flip(1)], 1)
     call = _call(lambda x: x.sum(1), x)
-    wanted = [x.sum(1)]
-    for other in (x.flip(1).sum(1), x.view(64, 60, 100).sum(1).sum(1), x.cumsum(1)[:, -1]):
-        compare(call, wanted, [other])
+    expected = [x.sum(1)]
+    for result in (x.flip(1).sum(1), x.view(64, 60, 100).sum(1).sum(1), x.cumsum(1)[:, -1]):
+        compare(call, expected, [result])
     with pytest.raises(Mismatch, match="1 of 64"):
-        compare(call, wanted, [torch.cat([wanted[0][:-1], x[-1:, 1:].sum(1)])])
+        compare(call, expected, [torch.cat([expected[0][:-1], x[-1:, 1:].sum(1)])])
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("-inf"), -1.0])
 def test_what_overflows_in_eager_alone_is_the_true_value_or_eagers(wrong: float) -> None:
     x = torch.full((2,), 300.0, dtype=torch.float16)
     call = _call(lambda x: (x * x) / 300, x)
-    wanted = [(x * x) / 300]
-    assert bool(torch.isinf(wanted[0]).all())
-    compare(call, wanted, [torch.full((2,), 300.0, dtype=torch.float16)])
-    compare(call, wanted, [torch.tensor([300.0, float("inf")], dtype=torch.float16)])
+    expected = [(x * x) / 300]
+    assert bool(torch.isinf(expected[0]).all())
+    compare(call, expected, [torch.full((2,), 300.0, dtype=torch.float16)])
+    compare(call, expected, [torch.tensor([300.0, float("inf")], dtype=torch.float16)])
     with pytest.raises(Mismatch):
-        compare(call, wanted, [torch.tensor([300.0, wrong], dtype=torch.float16)])
+        compare(call, expected, [torch.tensor([300.0, wrong], dtype=torch.float16)])
 
 
 def test_a_wrong_element_of_a_gradient_is_a_mismatch() -> None:
-    """The first element's gradient is inexact in eager, the second's is exact; a backend that is a
-    hundredth off at the second is wrong."""
+    """Only the first gradient of eager is inexact; a hundredth at the second is a mismatch."""
     offsets = torch.tensor([1e8, 0.0])
 
     class Info:
@@ -109,12 +108,12 @@ def test_a_wrong_element_of_a_gradient_is_a_mismatch() -> None:
         output_process_fn_grad = staticmethod(lambda value: value)
 
     def backend(error: torch.Tensor) -> Any:
-        return lambda graph, _: lambda *given: [graph(*given)[0] + error]
+        return lambda graph, _: lambda *inputs: [graph(*inputs)[0] + error]
 
-    exact, off = torch.tensor([1.0, 0.0]), torch.tensor([1.0, 0.01])
-    for error, stage in ((exact, "exact"), (off, "mismatch")):
-        found = check_gradients(Info, Sample, torch.float32, backend=backend(error))
-        assert found.stage == stage, found
+    exact, inexact = torch.tensor([1.0, 0.0]), torch.tensor([1.0, 0.01])
+    for error, stage in ((exact, "exact"), (inexact, "mismatch")):
+        outcome = check_gradients(Info, Sample, torch.float32, backend=backend(error))
+        assert outcome.stage == stage, outcome
 
 
 # -- indices --------------------------------------------------------------------------------------
@@ -123,16 +122,16 @@ def test_a_wrong_element_of_a_gradient_is_a_mismatch() -> None:
 def test_indices_of_equal_values_are_free_and_each_comes_once() -> None:
     x = torch.tensor([1.0, 1.0, 0.0, 0.0])
     sort = _call(torch.argsort, x, op="argsort")
-    wanted = [torch.tensor([2, 3, 0, 1])]
-    compare(sort, wanted, [torch.tensor([3, 2, 1, 0])])
+    expected = [torch.tensor([2, 3, 0, 1])]
+    compare(sort, expected, [torch.tensor([3, 2, 1, 0])])
     for wrong in ([2, 2, 0, 0], [3, 2, 0, 0], [0, 1, 2, 3], [2, 3, 0, 4], [2, 3, 0, -3]):
         with pytest.raises(Mismatch):
-            compare(sort, wanted, [torch.tensor(wrong)])
+            compare(sort, expected, [torch.tensor(wrong)])
     topk = _call(torch.topk, x, 2, op="topk")
-    best = [torch.ones(2), torch.tensor([0, 1])]
-    compare(topk, best, [torch.ones(2), torch.tensor([1, 0])])
+    top_results = [torch.ones(2), torch.tensor([0, 1])]
+    compare(topk, top_results, [torch.ones(2), torch.tensor([1, 0])])
     with pytest.raises(Mismatch):
-        compare(topk, best, [torch.ones(2), torch.tensor([1, 1])])
+        compare(topk, top_results, [torch.ones(2), torch.tensor([1, 1])])
 
 
 def test_indices_of_nearly_equal_values_are_not_free() -> None:
@@ -151,11 +150,11 @@ def test_values_that_are_ints_are_not_taken_for_indices() -> None:
         compare(kth, [torch.tensor(1), torch.tensor(1)], [torch.tensor(2), torch.tensor(1)])
 
 
-# -- what is drawn --------------------------------------------------------------------------------
+# -- random values --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("function", "drawn"),
+    ("function", "reason"),
     [
         (lambda x: aten.native_dropout(x, 0.5, True)[0], "random"),
         (lambda x: aten.native_dropout(x, 0.5, False)[0], None),
@@ -175,9 +174,9 @@ def test_values_that_are_ints_are_not_taken_for_indices() -> None:
         (lambda x: x + 1, None),
     ],
 )
-def test_only_what_draws_is_compared_without_its_values(function: Any, drawn: str | None) -> None:
+def test_only_what_draws_is_compared_without_its_values(function: Any, reason: str | None) -> None:
     graph = make_fx(function, tracing_mode="fake")(torch.rand(4)).graph
-    assert drawn_results(graph).outputs.get(0) == drawn
+    assert drawn_results(graph).outputs.get(0) == reason
 
 
 def test_an_output_beside_a_drawn_one_keeps_its_values() -> None:
@@ -192,23 +191,23 @@ def test_an_output_beside_a_drawn_one_keeps_its_values() -> None:
 
 def test_drawn_numbers_have_a_range() -> None:
     call = _call(lambda x: torch.rand_like(x), torch.ones(8))
-    wanted, drawn = [torch.rand(8)], {0: "random"}
-    compare(call, wanted, [torch.rand(8)], drawn=drawn)
+    expected, draws = [torch.rand(8)], {0: "random"}
+    compare(call, expected, [torch.rand(8)], draws=draws)
     for wrong in (torch.full((8,), 3.0), torch.full((8,), -2.0), torch.full((8,), float("nan"))):
         with pytest.raises(Mismatch):
-            compare(call, wanted, [wrong], drawn=drawn)
+            compare(call, expected, [wrong], draws=draws)
     with pytest.raises(Mismatch, match="shape"):
-        compare(call, wanted, [torch.zeros(3)], drawn=drawn)
-    compare(call, wanted, [torch.full((8,), 3.0)], drawn={0: "memory"})
+        compare(call, expected, [torch.zeros(3)], draws=draws)
+    compare(call, expected, [torch.full((8,), 3.0)], draws={0: "memory"})
 
 
 def test_dropout_gives_one_of_two_values() -> None:
     call = _call(lambda x: torch.dropout(x, 0.25, True), torch.arange(1.0, 9.0))
-    right = torch.arange(1.0, 9.0) / 0.75
-    right[3] = 0
-    compare(call, [right], [right], drawn={0: "random"})
+    expected = torch.arange(1.0, 9.0) / 0.75
+    expected[3] = 0
+    compare(call, [expected], [expected], draws={0: "random"})
     with pytest.raises(Mismatch, match="two values"):
-        compare(call, [right], [right * 0.75], drawn={0: "random"})
+        compare(call, [expected], [expected * 0.75], draws={0: "random"})
 
 
 def test_numbers_that_eager_does_not_repeat_are_compared_unless_the_graph_draws() -> None:
@@ -229,9 +228,11 @@ def test_a_size_that_is_baked_in_is_a_mismatch(monkeypatch: pytest.MonkeyPatch) 
     x = torch.rand(3, 4)
     call = _call(lambda x: x * x.shape[0], x)
     assert check.check_call(call, (18,), ("dynamic",)).outcome == "exact"
-    baked = _export(lambda x: x * 3, x)
+    static_program = _export(lambda x: x * 3, x)
     convert = ortable.to_onnx
-    monkeypatch.setattr(ortable, "to_onnx", lambda program, **more: convert(baked, **more))
+    monkeypatch.setattr(
+        ortable, "to_onnx", lambda program, **options: convert(static_program, **options)
+    )
     record = check.check_call(call, (18,), ("dynamic",))
     assert record.outcome == "mismatch"
     assert "at other sizes" in record.detail

@@ -1,6 +1,4 @@
-"""The gate is red when it must be: a converter that refuses everything, an export that always
-fails, wrong numbers, one failing sample more or fewer than recorded. Runs take made-up OpInfos, so
-that they are short; the files of what is expected are read as they stand."""
+"""The gate fails for refusals, failed exports, wrong numbers and stale records."""
 
 from __future__ import annotations
 
@@ -24,10 +22,10 @@ BITS = "the bits of floats read as another dtype"
 # -- runs of the gate -----------------------------------------------------------------------------
 
 
-def _info(name: str, function: Any, count: int) -> SimpleNamespace:
+def _info(name: str, function: Any, sample_count: int) -> SimpleNamespace:
     inputs = [SimpleNamespace(input=torch.rand(3, 4 + i) * 0.8 + 0.1, args=(), kwargs={},
                               output_process_fn_grad=lambda value: value)
-              for i in range(count)]  # fmt: skip
+              for i in range(sample_count)]  # fmt: skip
     dtypes = lambda _: {torch.float32}  # noqa: E731
     return SimpleNamespace(
         name=name, op=function, sample_inputs=lambda *_, **__: iter(inputs),
@@ -38,7 +36,7 @@ def _info(name: str, function: Any, count: int) -> SimpleNamespace:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two made-up OpInfos, one exact, one refused at the oldest opset, and nothing recorded."""
+    """Provide two OpInfos, one exact, one refused at the oldest opset, with nothing recorded."""
     infos = {"even": _info("even", lambda x: x + 1, 2),
              "bits": _info("bits", lambda x: x.view(torch.int32), 2)}  # fmt: skip
     monkeypatch.setitem(FULL, ("forward", "f32"), plan.Run(2, plan.ENDS, ("static",), 1))
@@ -50,9 +48,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def _run(folder: Path, *more: str) -> int:
+def _run(folder: Path, *options: str) -> int:
     results = ("--results", str(folder / "results.jsonl"))
-    return gate.main(["--kinds", "forward", "--jobs", "1", *results, *more])
+    return gate.main(["--kinds", "forward", "--jobs", "1", *results, *options])
 
 
 def _refuse(*_: Any, **__: Any) -> Any:
@@ -74,24 +72,24 @@ def test_the_gate_is_red_when_something_is_broken(
     with monkeypatch.context() as patch:
         patch.setattr(ortable, "to_onnx", _refuse)
         assert _run(folder) == 1
-        # with the very reason that the operator is refused for at other opsets
+        # the message is that of the expected refusal at other opsets
         assert _run(folder, "bits") == (1 if is_recorded else 0)
     with monkeypatch.context() as patch:
         patch.setattr(torch.export, "export", _fail)
         assert _run(folder) == 1
     with monkeypatch.context() as patch:
-        patch.setattr(check, "run_session", lambda *given: [each + 1 for each in run(*given)])
+        patch.setattr(check, "run_session", lambda *args: [result + 1 for result in run(*args)])
         assert _run(folder, "even") == 1
 
 
 def test_a_recorded_run_names_modes_opsets_and_samples(folder: Path) -> None:
     _run(folder, "--record-expected")
     recorded, unrecorded = expected.read_recorded(folder / "recorded.yaml")
-    assert {group: str(what) for group, what in recorded.items()} == {
+    assert {group: str(entry) for group, entry in recorded.items()} == {
         ("forward", "even", "f32"): "2",
         ("forward", "bits", "f32"): "2, refused@18 all",
     }
-    assert unrecorded == 2, "the compiled ones"
+    assert unrecorded == 2, "the compiled groups"
     assert "unrecorded: 2" in (folder / "recorded.yaml").read_text()
 
 
@@ -108,17 +106,17 @@ def test_a_run_of_other_opsets_is_not_recorded(folder: Path) -> None:
     assert expected.read_recorded(folder / "recorded.yaml") == ({}, 4)
 
 
-# -- one more, one fewer --------------------------------------------------------------------------
+# -- changed outcomes -----------------------------------------------------------------------------
 
 
-def _record(index: int, *runs: tuple[str, str, int | None], **more: Any) -> dict[str, Any]:
-    """A sample of three, static and dynamic at three opsets; runs: outcome, mode, opset."""
-    found = check.Record("f", "f32", index, "exact", call="f(...)", total=3)
-    found.modes, found.opsets = ["static", "dynamic"], list(plan.ALL)
+def _record(index: int, *runs: tuple[str, str, int | None], **fields: Any) -> dict[str, Any]:
+    """Return a sample of three, at three opsets in both modes; runs: outcome, mode, opset."""
+    record = check.Record("f", "f32", index, "exact", call="f(...)", total=3)
+    record.modes, record.opsets = ["static", "dynamic"], list(plan.ALL)
     for outcome, mode, opset in runs:
-        word, _, why = outcome.partition(":")
-        found.note(word, "a reason", mode, opset, why)
-    return {**found.as_json(), **more}
+        name, _, reason_class = outcome.partition(":")
+        record.note(name, "a reason", mode, opset, reason_class)
+    return {**record.as_json(), **fields}
 
 
 REASONS = [Reason("refused", "a reason", frozenset({"f"}))]
@@ -134,7 +132,7 @@ def test_one_refused_sample_more_is_unexpected_and_one_fewer_is_stale() -> None:
     rows = [_record(0, *NEWEST), _record(1), _record(2, *NEWEST)]
     assert _judge("3, refused@26 0 2", *rows).passed
     more = _judge("3, refused@26 0", *rows)
-    assert [each["index"] for each in more.unexpected] == [2, 2]
+    assert [run["index"] for run in more.unexpected] == [2, 2]
     assert not more.stale
     fewer = _judge("3, refused@26 all", *rows)
     assert len(fewer.stale) == 2
@@ -191,8 +189,8 @@ def test_what_is_not_recorded_has_floors() -> None:
     uncaptured = [_record(i, ("uncaptured:data", "static", None)) for i in range(30)]
     verdict = expected.judge(uncaptured, REASONS, {})
     assert "none of 30 samples captured" in " ".join(verdict.low)
-    some = [{**row, "op": f"f{i}"} for i, row in enumerate(uncaptured)]
-    verdict = expected.judge(some, REASONS, {})
+    rows = [{**row, "op": f"f{i}"} for i, row in enumerate(uncaptured)]
+    verdict = expected.judge(rows, REASONS, {})
     assert "0 of 30 samples captured, under 85%" in verdict.low[0]
     static = [_record(i, ("uncaptured:data", "dynamic", None), dynamic=True) for i in range(30)]
     assert "dynamic sizes" in expected.judge(static, REASONS, {}).low[0]
@@ -201,7 +199,7 @@ def test_what_is_not_recorded_has_floors() -> None:
     assert expected.judge([{**row, "sizes": 2} for row in fixed], REASONS, {}).passed
 
 
-# -- the form of what is recorded -----------------------------------------------------------------
+# -- the format of records ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -243,60 +241,60 @@ def test_a_group_is_recorded_in_its_shortest_form() -> None:
 
 
 def test_the_short_run_follows_the_commit_and_takes_of_all_that_there_is() -> None:
-    first, again, other = (plan.tasks(Choice(bounded=True, part=part)) for part in (1, 1, 2))
-    assert first == again
+    first, repeated, other = (plan.tasks(Choice(bounded=True, part=part)) for part in (1, 1, 2))
+    assert first == repeated
     assert first != other
     assert {(task.kind, task.dtype) for task in first} == set(FULL)
     assert 1050 <= len(first) <= 1250
     floats = {task.op for task in first if (task.kind, task.dtype) == ("forward", "f32")}
-    every = {op for kind, op, dtype in plan.groups() if (kind, dtype) == ("forward", "f32")}
-    assert floats == every, "float32 of every OpInfo, each time another sample"
+    all_ops = {op for kind, op, dtype in plan.groups() if (kind, dtype) == ("forward", "f32")}
+    assert floats == all_ops, "every OpInfo runs in float32"
     assert sum("dynamic" in task.modes for task in first) > 200
-    taken = {(t.kind, t.op, t.dtype) for part in range(90)
+    selected = {(t.kind, t.op, t.dtype) for part in range(90)
              for t in plan.tasks(Choice(bounded=True, part=part, names=["a*"]))}  # fmt: skip
-    everything = set(plan.groups(["a*"]))
-    assert len(taken) > 0.85 * len(everything), "ninety commits see most of it"
+    groups = set(plan.groups(["a*"]))
+    assert len(selected) > 0.85 * len(groups), "ninety commits run most groups"
 
 
 def test_a_part_is_whose_turn_it_is_or_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate, "turn", lambda: 0xABCDEF)
-    given = gate.arguments().parse_args(["--bounded", "--part", "5", "--parts", "2/4"])
-    choice = gate.choice_of(given)
+    options = gate.arguments().parse_args(["--bounded", "--part", "5", "--parts", "2/4"])
+    choice = gate.choice_of(options)
     assert (choice.part, choice.slice, choice.slices) == (5, 2, 4)
-    given = gate.arguments().parse_args(["--bounded", "--parts", "4"])
-    assert gate.choice_of(given).part == 0xABCDEF
+    options = gate.arguments().parse_args(["--bounded", "--parts", "4"])
+    assert gate.choice_of(options).part == 0xABCDEF
 
 
 def test_parts_are_all_of_it_once() -> None:
-    whole = plan.tasks(Choice(names=["a*"]))
-    parts = [plan.tasks(Choice(names=["a*"], slices=3, slice=each)) for each in range(3)]
-    assert sorted(map(str, whole)) == sorted(str(task) for part in parts for task in part)
+    tasks = plan.tasks(Choice(names=["a*"]))
+    parts = [plan.tasks(Choice(names=["a*"], slices=3, slice=index)) for index in range(3)]
+    assert sorted(map(str, tasks)) == sorted(str(task) for part in parts for task in part)
 
 
-# -- the files as they stand ----------------------------------------------------------------------
+# -- the expectation files ------------------------------------------------------------------------
 
 
 def test_the_reasons_are_well_formed() -> None:
     reasons = expected.load()
     flash = "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu"
-    newer = {"linalg.matrix_sqrth", flash}  # of torch 2.15 on
+    newer = {"linalg.matrix_sqrth", flash}  # from torch 2.15 on
     older = {"cholesky", "qr"}  # before torch 2.15
-    known = set(samples.op_infos()) | newer | older
-    assert {op for each in reasons for op in each.ops} <= known
+    op_names = set(samples.op_infos()) | newer | older
+    assert {op for reason in reasons for op in reason.ops} <= op_names
 
 
 def test_what_is_recorded_grows_and_has_reasons() -> None:
     file = expected.recorded_file()
     if not file.exists():
-        return  # another torch: its samples are judged by the reasons and floors
+        return  # without a file for this torch, reasons and floors apply
     recorded, unrecorded = expected.read_recorded(file)
     groups = set(plan.groups())
-    assert set(recorded) <= groups, "of OpInfos that this torch has"
-    assert len(groups - set(recorded)) <= unrecorded, "what was recorded is not taken out again"
+    assert set(recorded) <= groups, "a record is of an OpInfo of this torch"
+    assert len(groups - set(recorded)) <= unrecorded, "a recorded group was removed"
     reasons = expected.load()
-    for (_, op, _), what in recorded.items():
-        for outcome in {clause.outcome for clause in what.clauses} - {"uncaptured"}:
-            assert any(each.outcome == outcome and op in each.ops for each in reasons), (op, what)
+    for (_, op, _), entry in recorded.items():
+        for outcome in {clause.outcome for clause in entry.clauses} - {"uncaptured"}:
+            assert any(r.outcome == outcome and op in r.ops for r in reasons), (op, entry)
 
 
 def test_published_numbers_say_what_they_were_measured_with(tmp_path: Path) -> None:

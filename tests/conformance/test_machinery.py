@@ -1,5 +1,4 @@
-"""The conformance run itself: crashes and slow samples cost one sample, a run can be resumed, wrong
-answers are seen, and so is whatever is no longer as expected. test_gate.py breaks the gate."""
+"""A run survives crashes and slow samples, can be resumed, and finds wrong answers."""
 
 from __future__ import annotations
 
@@ -25,28 +24,28 @@ def _info(function: Any, count: int = 3) -> SimpleNamespace:
     return SimpleNamespace(op=function, sample_inputs=lambda *_, **__: iter(inputs))
 
 
-def _dies(x: torch.Tensor) -> torch.Tensor:
+def _kill_process(x: torch.Tensor) -> torch.Tensor:
     if not isinstance(x, torch._subclasses.FakeTensor) and x[0] == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     return x + 1
 
 
-def _sleeps(x: torch.Tensor) -> torch.Tensor:
+def _sleep(x: torch.Tensor) -> torch.Tensor:
     if not isinstance(x, torch._subclasses.FakeTensor) and x[0] == 1:
         time.sleep(60)
     return x + 1
 
 
-@pytest.mark.parametrize(("function", "outcome"), [(_dies, "crash"), (_sleeps, "timeout")])
+@pytest.mark.parametrize(("function", "outcome"), [(_kill_process, "crash"), (_sleep, "timeout")])
 def test_a_crash_or_a_slow_sample_costs_that_sample(
     function: Any, outcome: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (samples, workers):
         monkeypatch.setattr(module, "op_infos", lambda: {"f": _info(function)})
     task = plan.Task("f", "f32", **FORWARD)
-    found = list(workers.run([task], jobs=1, limit_s=8.0))
-    assert found[-1][1] is None, "the task ends with its marker"
-    outcomes = {record["index"]: record["outcome"] for _, record in found if record is not None}
+    records = list(workers.run([task], jobs=1, limit_s=8.0))
+    assert records[-1][1] is None, "a task ends with None"
+    outcomes = {record["index"]: record["outcome"] for _, record in records if record is not None}
     assert outcomes == {0: "exact", 1: outcome, 2: "exact"}
 
 
@@ -67,12 +66,12 @@ def test_operators_without_a_converter_are_named() -> None:
 def test_samples_are_spread_and_the_same_each_time() -> None:
     assert list(samples.spread(3, 10)) == [0, 1, 2]
     assert list(samples.spread(100, 3)) == [0, 50, 99]
-    first, again = (samples.calls("add", "f32", 4) for _ in range(2))
-    assert [call.index for call in first] == [call.index for call in again]
-    for one, other in zip(first, again, strict=True):
-        assert one.describe() == other.describe()
-        for left, right in zip(one.tensors(), other.tensors(), strict=True):
-            torch.testing.assert_close(left, right, rtol=0, atol=0, equal_nan=True)
+    first, second = (samples.calls("add", "f32", 4) for _ in range(2))
+    assert [call.index for call in first] == [call.index for call in second]
+    for sample, repeated in zip(first, second, strict=True):
+        assert sample.describe() == repeated.describe()
+        for tensor, repeated_tensor in zip(sample.tensors(), repeated.tensors(), strict=True):
+            torch.testing.assert_close(tensor, repeated_tensor, rtol=0, atol=0, equal_nan=True)
 
 
 def _record(op: str, outcome: str, **more: Any) -> dict[str, Any]:

@@ -9,10 +9,10 @@ import ortable
 from ortable.testing.entries import run_onnx
 from tests.conformance.reductions import REDUCTIONS, Measured, measure, row
 
-QUICK = [
-    each
-    for each in REDUCTIONS
-    if each.name
+QUICK_REDUCTIONS = [
+    reduction
+    for reduction in REDUCTIONS
+    if reduction.name
     in (
         "sum of columns", "sum of all", "var of rows", "norm 2", "cumsum", "mse_loss",
         "batch_norm's running statistics", "group_norm", "layer_norm", "nll_loss",
@@ -20,15 +20,15 @@ QUICK = [
 ]  # fmt: skip
 
 
-def compiled(function: object, dynamic: bool = False) -> object:
+def _compile(function: object, dynamic: bool = False) -> object:
     torch._dynamo.reset()
     return torch.compile(function, backend="ortable", fullgraph=True, dynamic=dynamic)
 
 
 def test_errors_of_a_few_reductions_are_those_of_eager() -> None:
-    assert len(QUICK) == 10
-    found = [m for each in QUICK for size in (100, 20_000) for m in measure(each, size)]
-    assert not [str(each) for each in found if each.is_fault]
+    assert len(QUICK_REDUCTIONS) == 10
+    errors = [m for r in QUICK_REDUCTIONS for size in (100, 20_000) for m in measure(r, size)]
+    assert not [str(measured) for measured in errors if measured.is_fault]
 
 
 def test_the_table_shows_the_worst_mean() -> None:
@@ -50,10 +50,10 @@ def test_batch_norm_in_training_has_the_statistics_of_eager(dynamic: bool) -> No
     x = torch.rand(32, 4, 112, 112) * 3 + 5
     eager, ours = torch.nn.BatchNorm2d(4), torch.nn.BatchNorm2d(4)
     expected = eager(x)
-    found = compiled(ours, dynamic)(x)
+    result = _compile(ours, dynamic)(x)
     torch.testing.assert_close(ours.running_var, eager.running_var, rtol=3e-7, atol=0)
     torch.testing.assert_close(ours.running_mean, eager.running_mean, rtol=3e-7, atol=0)
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=2e-6)
+    torch.testing.assert_close(result, expected, rtol=1e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
@@ -67,9 +67,9 @@ def test_sums_and_products_of_ints_wrap_around_as_in_eager(dynamic: bool) -> Non
 
     x = torch.randint(2**53, 2**61, (5, 5), generator=torch.Generator().manual_seed(0))
     y = torch.randint(2**30, 2**40, (3, 5, 5), generator=torch.Generator().manual_seed(1))
-    for got, wanted in zip(compiled(program, dynamic)(x, y), program(x, y), strict=True):
-        assert got.dtype == wanted.dtype
-        assert torch.equal(got, wanted)
+    for ours, eager in zip(_compile(program, dynamic)(x, y), program(x, y), strict=True):
+        assert ours.dtype == eager.dtype
+        assert torch.equal(ours, eager)
 
 
 def test_deviations_of_huge_and_tiny_values() -> None:
@@ -78,8 +78,8 @@ def test_deviations_of_huge_and_tiny_values() -> None:
 
     x = torch.rand(7, 9, generator=torch.Generator().manual_seed(0))
     for scale in (1e20, 1e-25):
-        for got, wanted in zip(compiled(program)(x * scale), program(x * scale), strict=True):
-            torch.testing.assert_close(got, wanted, rtol=1e-6, atol=0)
+        for ours, eager in zip(_compile(program)(x * scale), program(x * scale), strict=True):
+            torch.testing.assert_close(ours, eager, rtol=1e-6, atol=0)
 
 
 def test_an_export_with_a_free_batch_adds_up_as_exactly() -> None:
@@ -92,6 +92,6 @@ def test_an_export_with_a_free_batch_adds_up_as_exactly() -> None:
     program = ortable.to_onnx(Loss(), (x, y), dynamic_shapes=({0: batch}, {0: batch}))
     x, y = torch.rand(9, 3, 200, 200) + 1, torch.rand(9, 3, 200, 200)
     names = [value.name for value in program.graph.input]
-    (found,) = run_onnx(program, dict(zip(names, (x, y), strict=True)))
+    (result,) = run_onnx(program, dict(zip(names, (x, y), strict=True)))
     exact = torch.nn.functional.mse_loss(x.double(), y.double()).item()
-    assert abs(float(found) - exact) < 2e-7 * exact
+    assert abs(float(result) - exact) < 2e-7 * exact

@@ -1,1 +1,1 @@
-"""What torch refuses for the data of a call, and whether torch.compile with ortable refuses it."""
+"""Calls that torch refuses for their data must fail in the same way under torch.compile."""

@@ -1,5 +1,4 @@
-"""Verdicts on calls that eager refuses: what the compiled call raised, compared with eager and
-with the differences that expected.yaml explains. Called by the command line and by tests."""
+"""Compare the errors of compiled calls with eager's, and with expected.yaml."""
 
 from __future__ import annotations
 
@@ -17,15 +16,18 @@ from .op_errors import bad_calls, operators, run_call
 from .rows import Outcome, all_rows, run_row
 
 FOLDER = Path(__file__).parent
-PARTS = 10  # of the operators, of which a bounded run takes one
-# torch.compile raises these itself, whatever the backend
+PARTS = 10  # a bounded run tests one part of the operators
+# torch.compile raises these with every backend
 _TRACING = ("TorchRuntimeError", "Unsupported", "UserError", "BackendCompilerFailed")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a compiled call compares with eager: `same` error, `words` differ, refused while
-    `tracing`, `other` error, `none`, or none and torch.compile loses it (`torch`)."""
+    """How the error of a compiled call compares with eager's.
+
+    ``kind`` is `same`, `words` (another message), `tracing`, `other` (another class), `none` (no
+    error), or `torch` (torch's own backend raises no error, either).
+    """
 
     name: str
     kind: str
@@ -40,25 +42,25 @@ class Verdict:
 
 
 def judge_rows() -> Iterator[Verdict]:
-    """A verdict on the sample of every row of the tables."""
+    """Yield a verdict on the sample of every row of the tables."""
     for row in all_rows():
-        yield _verdict(f"row {row.name}", run_row(row, None), run_row(row, "ortable"))
+        yield _make_verdict(f"row {row.name}", run_row(row, None), run_row(row, "ortable"))
 
 
 def judge_calls(bounded: bool) -> Iterator[Verdict]:
-    """A verdict on every call of the operator database that eager refuses, or on a part of them."""
+    """Yield verdicts on calls of the operator database that eager refuses, or on a part."""
     first = turn() % PARTS
     for name in sorted(operators())[first::PARTS] if bounded else sorted(operators()):
         for call in bad_calls(name):
             eager = run_call(call, None)
             if eager.error:
-                verdict = _verdict(call.name, eager, run_call(call, "ortable"))
+                verdict = _make_verdict(call.name, eager, run_call(call, "ortable"))
                 if verdict.kind == "none" and not run_call(call, "aot_eager").error:
                     verdict = replace(verdict, kind="torch")
                 yield verdict
 
 
-def _verdict(name: str, eager: Outcome, compiled: Outcome) -> Verdict:
+def _make_verdict(name: str, eager: Outcome, compiled: Outcome) -> Verdict:
     if not compiled.error:
         kind = "none"
     elif compiled.error in _TRACING:
@@ -71,34 +73,35 @@ def _verdict(name: str, eager: Outcome, compiled: Outcome) -> Verdict:
 
 
 def expected() -> dict[str, dict[str, str]]:
-    """Calls whose error differs from eager's, with the kind of the difference and the reason."""
+    """Return calls whose error differs from eager's, with the kind and the reason."""
     text = (FOLDER / "expected.yaml").read_text(encoding="utf-8")
     rows: list[dict[str, str]] = yaml.safe_load(text)
     return {row["call"]: row for row in rows}
 
 
-def unexpected(verdicts: Iterable[Verdict], whole: bool) -> list[str]:
-    """Lines on differences that expected.yaml does not explain, and, of a whole run, on rows of
-    it that explain nothing any more."""
-    known, lines, met = expected(), [], set()
+def unexpected(verdicts: Iterable[Verdict], is_complete: bool) -> list[str]:
+    """Return lines on unexplained differences, and on unused rows of expected.yaml."""
+    rows, lines, used = expected(), [], set()
     for verdict in verdicts:
-        row = known.get(verdict.name)
+        row = rows.get(verdict.name)
         if row is not None and row["kind"] == verdict.kind:
-            met.add(verdict.name)
+            used.add(verdict.name)
         elif verdict.kind in ("none", "other") or (
             verdict.kind == "words" and verdict.name.startswith("row ")
         ):
             lines.append(str(verdict))
-    left = sorted(set(known) - met) if whole else []
-    return lines + [f"{name}: expected.yaml explains a difference that is gone" for name in left]
+    unused = sorted(set(rows) - used) if is_complete else []
+    return lines + [
+        f"{name}: expected.yaml explains a difference that does not occur" for name in unused
+    ]
 
 
 def write_results(verdicts: Iterable[Verdict]) -> None:
-    """Writes how many calls there are of each kind."""
+    """Write the number of calls of each kind."""
     counts: Any = {"rows": Counter(), "operator database": Counter()}
     for verdict in verdicts:
         part = "rows" if verdict.name.startswith("row ") else "operator database"
         counts[part][verdict.kind] += 1
     head = "# Calls that eager refuses, by verdict: python -m tests.data_checks --record\n"
-    text = yaml.safe_dump({part: dict(found) for part, found in counts.items()})
+    text = yaml.safe_dump({part: dict(counter) for part, counter in counts.items()})
     (FOLDER / "results.yaml").write_text(head + text, encoding="utf-8")

@@ -1,5 +1,4 @@
-"""The rows of `checks:` in specs/aten, each called in eager and through the backend with the sample
-call that torch refuses, and what a call raises. Called by the command line and by tests."""
+"""Run the samples of the rows of `checks:` in specs/aten in eager and with the backend."""
 
 from __future__ import annotations
 
@@ -23,19 +22,20 @@ _NUMBER = re.compile(r"-?\d+")
 
 @dataclass(frozen=True)
 class Outcome:
-    """The class of the exception that a call raised, and the first line of its text; or ""."""
+    """The class of the exception of a call, and the first line of its message; or empty."""
 
     error: str = ""
     text: str = ""
 
     def is_like(self, other: Outcome) -> bool:
-        """Whether both raised the same class with the same words; numbers may differ, because torch
-        names the first element out of range, and the backend the one furthest out."""
-        return self.error == other.error and _words(self.text) == _words(other.text)
+        """Return whether class and message are equal, except for the number of the bad element."""
+        return self.error == other.error and _without_numbers(self.text) == _without_numbers(
+            other.text
+        )
 
 
 def outcome_of(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Outcome:
-    """Calls a function, and says what it raised."""
+    """Call a function, and return its outcome."""
     try:
         function(*args, **kwargs)
     except Exception as error:
@@ -43,13 +43,13 @@ def outcome_of(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Outco
     return Outcome()
 
 
-def _words(text: str) -> str:
+def _without_numbers(text: str) -> str:
     return _NUMBER.sub("#", text)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One demand of an operator: its entry, and its position among the demands of that entry."""
+    """A check of an operator: its entry, and its position among the checks of that entry."""
 
     entry: OpEntry
     check: DataCheck
@@ -57,12 +57,12 @@ class Row:
 
     @property
     def name(self) -> str:
-        """`aten::gather/1` for the first demand."""
+        """Return `aten::gather/1` for the first check."""
         return f"{self.entry.key}/{self.position}"
 
 
 def all_rows() -> Iterator[Row]:
-    """Every row of the tables, in their order."""
+    """Yield every row of the tables, in order."""
     specs = read_folder(ROOT / "specs" / "aten", ROOT, Diagnostics())
     for entry in specs.ops:
         for position, check in enumerate(entry.checks, 1):
@@ -70,7 +70,7 @@ def all_rows() -> Iterator[Row]:
 
 
 def run_row(row: Row, backend: str | None) -> Outcome:
-    """What the sample call of a row raises: in eager (None), or compiled by a backend."""
+    """Return the error of a row's sample call: in eager (None), or compiled by a backend."""
     schema = row.entry.schema
     parsed = parse_sample(row.check.repro, schema)
     tensors = iter(make_tensors(parsed))
@@ -80,18 +80,18 @@ def run_row(row: Row, backend: str | None) -> Outcome:
 
 
 def compiled(
-    function: Callable[..., Any], backend: str | None, whole: bool = True
+    function: Callable[..., Any], backend: str | None, fullgraph: bool = True
 ) -> Callable[..., Any]:
-    """A function as it is (None), or compiled, sizes that data say included."""
+    """Return a function unchanged (None), or compiled with data-dependent sizes."""
     if backend is None:
         return function
     torch.compiler.reset()
-    compile_it = torch.compile(function, backend=backend, fullgraph=whole)
+    compiled_function = torch.compile(function, backend=backend, fullgraph=fullgraph)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         with torch._dynamo.config.patch(
             capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True
         ):
-            return compile_it(*args, **kwargs)
+            return compiled_function(*args, **kwargs)
 
     return call

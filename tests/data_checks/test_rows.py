@@ -1,5 +1,4 @@
-"""Every row of the tables has a sample that eager refuses with the error of the row, and a
-difference from eager is found."""
+"""Eager refuses the sample of every row with its error, and a difference from eager is found."""
 
 from __future__ import annotations
 
@@ -24,13 +23,13 @@ def test_numbers_may_differ_and_words_may_not() -> None:
 
 def test_the_first_line_of_an_error_counts() -> None:
     assert outcome_of(torch.ones, 2) == Outcome()
-    found = outcome_of(lambda: torch.ones(2)[torch.tensor([3])])
-    assert found == Outcome("IndexError", "index 3 is out of bounds for dimension 0 with size 2")
+    outcome = outcome_of(lambda: torch.ones(2)[torch.tensor([3])])
+    assert outcome == Outcome("IndexError", "index 3 is out of bounds for dimension 0 with size 2")
 
 
 def test_what_nothing_explains_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    eager, nothing = Outcome("IndexError", "out of range"), Outcome()
-    lost = Verdict("row aten::relu/1", "none", eager, nothing)
-    assert len(unexpected([lost], whole=False)) == 1
+    eager, no_error = Outcome("IndexError", "out of range"), Outcome()
+    missing_error = Verdict("row aten::relu/1", "none", eager, no_error)
+    assert len(unexpected([missing_error], is_complete=False)) == 1
     name = next(iter(expected()))
-    assert any(name in line for line in unexpected([], whole=True))
+    assert any(name in line for line in unexpected([], is_complete=True))

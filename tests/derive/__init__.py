@@ -1,5 +1,4 @@
-"""Samples derived by rule from the hand-written samples of specs/aten, judged by eager.
+"""Samples that are derived by rules from the samples of specs/aten, compared with eager.
 
-In: the entries of specs/aten. Out: a report by entry, derived sample and outcome. Run with
-``python -m tests.derive``; ``make test`` runs a rotating part (test_rotating.py).
+``python -m tests.derive`` runs all; ``make test`` runs a rotating part (test_rotating.py).
 """

@@ -1,9 +1,7 @@
-"""Strict comparison with eager, element by element, and the kind of a difference.
+"""Compare results with eager strictly, element by element, and classify the difference.
 
-In: what a session gave and what eager gives. Out: None, or (kind, text). Called by `runner`.
-
-The sign of a zero counts everywhere. Where torch and ONNX promise none (the larger one of 0.0 and
--0.0, a sum that begins at 0.0, a power) `known.yaml` lists the entry with that reason.
+The sign of a zero counts. Where torch and ONNX do not define it (the larger of 0.0 and -0.0, a sum
+that begins at 0.0, a power), `known.yaml` lists the entry with that reason.
 """
 
 from __future__ import annotations
@@ -14,57 +12,61 @@ from ortable.testing.entries import TOLERANCES
 
 Difference = tuple[str, str]
 
-# within so many times the tolerance a difference is one of precision
+# a difference within this multiple of the tolerance is imprecise
 IMPRECISE = 50.0
 
 
 def bound_of(dtype: torch.dtype, scale: float) -> float:
-    """The tolerance of floats of a dtype, relative and absolute."""
+    """Return the tolerance of floats of a dtype, relative and absolute."""
     return TOLERANCES[dtype] * scale
 
 
 def difference(
-    got: torch.Tensor, want: torch.Tensor, scale: float = 1.0, norm: bool = False
+    result: torch.Tensor, eager: torch.Tensor, scale: float = 1.0, norm: bool = False
 ) -> Difference | None:
-    """How ``got`` differs from eager's ``want``: in dtype, shape, NaN, infinity, value, precision
-    or the sign of a zero. ``scale`` multiplies the tolerance of the dtype; with ``norm`` it is
-    relative to the largest finite number of ``want``."""
-    if got.dtype != want.dtype:
-        return "dtype", f"{got.dtype}, eager has {want.dtype}"
-    if tuple(got.shape) != tuple(want.shape):
-        return "shape", f"{tuple(got.shape)}, eager has {tuple(want.shape)}"
-    if want.dtype not in TOLERANCES:
-        wrong = got != want
-        return ("value", _at(wrong, got, want)) if bool(wrong.any()) else None
-    return _of_floats(got.detach(), want.detach(), bound_of(want.dtype, scale), norm)
+    """Return the kind and the text of a difference: dtype, shape, nan, inf, value, sign...
+
+    ``scale`` multiplies the tolerance; ``norm`` makes it relative to the largest finite number.
+    """
+    if result.dtype != eager.dtype:
+        return "dtype", f"{result.dtype}, eager has {eager.dtype}"
+    if tuple(result.shape) != tuple(eager.shape):
+        return "shape", f"{tuple(result.shape)}, eager has {tuple(eager.shape)}"
+    if eager.dtype not in TOLERANCES:
+        wrong = result != eager
+        return ("value", _describe_first(wrong, result, eager)) if bool(wrong.any()) else None
+    return _compare_floats(result.detach(), eager.detach(), bound_of(eager.dtype, scale), norm)
 
 
-def _of_floats(
-    got: torch.Tensor, want: torch.Tensor, bound: float, norm: bool
+def _compare_floats(
+    result: torch.Tensor, eager: torch.Tensor, bound: float, norm: bool
 ) -> Difference | None:
-    g, w = got.double(), want.double()
+    ours, theirs = result.double(), eager.double()
     for kind, wrong in (
-        ("nan", g.isnan() != w.isnan()),
-        ("inf", (g != w) & (g.isinf() | w.isinf()) & ~g.isnan() & ~w.isnan()),
+        ("nan", ours.isnan() != theirs.isnan()),
+        (
+            "inf",
+            (ours != theirs) & (ours.isinf() | theirs.isinf()) & ~ours.isnan() & ~theirs.isnan(),
+        ),
     ):
         if bool(wrong.any()):
-            return kind, _at(wrong, got, want)
-    finite = g.isfinite() & w.isfinite()
-    gap = torch.where(finite, (g - w).abs(), 0.0)
-    size = torch.where(finite, w.abs(), 0.0)
+            return kind, _describe_first(wrong, result, eager)
+    finite = ours.isfinite() & theirs.isfinite()
+    gap = torch.where(finite, (ours - theirs).abs(), 0.0)
+    size = torch.where(finite, theirs.abs(), 0.0)
     if norm and size.numel():
         size = size.max().expand_as(size)
-    allowed = bound + bound * size
-    wrong = gap > allowed
+    limit = bound + bound * size
+    wrong = gap > limit
     if bool(wrong.any()):
-        kind = "imprecise" if bool((gap <= allowed * IMPRECISE).all()) else "value"
-        return kind, _at(wrong, got, want)
-    wrong = (g == 0) & (w == 0) & (g.signbit() != w.signbit())
-    return ("sign", _at(wrong, got, want)) if bool(wrong.any()) else None
+        kind = "imprecise" if bool((gap <= limit * IMPRECISE).all()) else "value"
+        return kind, _describe_first(wrong, result, eager)
+    wrong = (ours == 0) & (theirs == 0) & (ours.signbit() != theirs.signbit())
+    return ("sign", _describe_first(wrong, result, eager)) if bool(wrong.any()) else None
 
 
-def _at(wrong: torch.Tensor, got: torch.Tensor, want: torch.Tensor) -> str:
-    place = tuple(int(i) for i in wrong.nonzero()[0].tolist())
+def _describe_first(wrong: torch.Tensor, result: torch.Tensor, eager: torch.Tensor) -> str:
+    index = tuple(int(i) for i in wrong.nonzero()[0].tolist())
     count = int(wrong.sum())
-    here, there = got[place].item(), want[place].item()
-    return f"{here} at {place}, eager has {there}; {count} of {wrong.numel()}"
+    value, eager_value = result[index].item(), eager[index].item()
+    return f"{value} at {index}, eager has {eager_value}; {count} of {wrong.numel()}"

@@ -1,9 +1,4 @@
-"""The forms of a sample: the same call with other dtypes, sizes, ranks, layouts, or with dynamic
-dimensions. One graph is converted for each form.
-
-In: the parsed values of a sample. Out: forms; whether eager accepts one is not known here. Every
-mutation is one pure function of the parsed values.
-"""
+"""Forms of a sample: the call with other dtypes, sizes, ranks, layouts, or dynamic dimensions."""
 
 from __future__ import annotations
 
@@ -26,39 +21,39 @@ LAYOUTS = ("transposed", "strided", "expanded")
 
 @dataclass(frozen=True)
 class Form:
-    """A call to convert: its values, and how its tensors lie in memory."""
+    """A call to convert: its values, and the layout of its tensors."""
 
     name: str
     values: Values = field(hash=False)
     layout: str | None = None
-    # the dtypes of the written sample that were replaced, and by which
+    # (old, new) dtype, where a dtype of the sample is replaced
     dtypes: tuple[str, str] | None = None
 
     @property
     def dynamic(self) -> bool:
-        """True when a dimension has a name."""
+        """Return whether a dimension has a name."""
         return any(name for leaf in leaves(self.values) for _, name in leaf.dims)
 
 
 def leaves(value: Any) -> list[TensorSample]:
-    """The tensors of parsed values, in order."""
+    """Return the tensors of parsed values, in order."""
     if isinstance(value, TensorSample):
         return [value]
     if isinstance(value, dict):
-        return [leaf for each in value.values() for leaf in leaves(each)]
-    return [leaf for each in value for leaf in leaves(each)] if isinstance(value, list) else []
+        return [leaf for item in value.values() for leaf in leaves(item)]
+    return [leaf for item in value for leaf in leaves(item)] if isinstance(value, list) else []
 
 
 def map_tensors(value: Any, change: Callable[[TensorSample], TensorSample]) -> Any:
     if isinstance(value, TensorSample):
         return change(value)
     if isinstance(value, dict):
-        return {name: map_tensors(each, change) for name, each in value.items()}
-    return [map_tensors(each, change) for each in value] if isinstance(value, list) else value
+        return {name: map_tensors(item, change) for name, item in value.items()}
+    return [map_tensors(item, change) for item in value] if isinstance(value, list) else value
 
 
 def static(values: Values) -> Values:
-    """The values without names of dimensions, but where an argument mentions one."""
+    """Return the values without names of dimensions, unless an argument refers to one."""
     if _mentions_dims(values):
         return values
     return map_tensors(
@@ -75,31 +70,33 @@ def _mentions_dims(value: Any) -> bool:
 
 
 def forms(values: Values, tied: bool = False, broadcasts: bool = True) -> Iterator[Form]:
-    """Every form of a call: as written first. ``tied``: the sizes of the tensors follow from each
-    other and from numbers of the call, as autograd has it, although eager does not look.
-    ``broadcasts``: a tensor may have a shape that the others do not have."""
+    """Yield every form of a call, the original first.
+
+    ``tied``: the call requires sizes that eager does not check, as autograd's calls do.
+    ``broadcasts``: the tensors may have different shapes.
+    """
     yield Form("as written", values)
-    plain = static(values)
-    yield from dtypes(plain)
+    static_values = static(values)
+    yield from dtypes(static_values)
     if not tied:
-        yield from sizes(plain, broadcasts)
-        yield from scalars(plain, broadcasts)
+        yield from sizes(static_values, broadcasts)
+        yield from scalars(static_values, broadcasts)
     if not tied:
-        yield from layouts(plain)
+        yield from layouts(static_values)
     yield from dynamic(values)
 
 
 def dtypes(values: Values, among: Sequence[str] = DTYPES) -> Iterator[Form]:
-    """Each dtype of the call replaced by every other one of ``among``."""
-    found = dict.fromkeys(leaf.dtype for leaf in leaves(values))
-    for old in found:
+    """Yield forms in which each dtype of the call is replaced by every other one of ``among``."""
+    present = dict.fromkeys(leaf.dtype for leaf in leaves(values))
+    for old in present:
         for new in among:
-            if new in found and (len(found) > 1 or new == old):
+            if new in present and (len(present) > 1 or new == old):
                 continue
             changed = map_tensors(values, lambda leaf, old=old, new=new: _as_dtype(leaf, old, new))
-            if changed.get("input_dtype") == old:  # what autograd knows of the forward's argument
+            if changed.get("input_dtype") == old:  # the dtype of the forward's argument
                 changed["input_dtype"] = new
-            name = new if len(found) == 1 else f"{old}={new}"
+            name = new if len(present) == 1 else f"{old}={new}"
             yield Form(name, changed, dtypes=(old, new))
 
 
@@ -112,76 +109,81 @@ def _as_dtype(leaf: TensorSample, old: str, new: str) -> TensorSample:
     return replace(leaf, dtype=new, low=low, high=high)
 
 
-def sizes(values: Values, each: bool = True) -> Iterator[Form]:
-    """Each size that occurs, set to 0 and to 1 wherever it occurs; then ``each`` dimension to 1."""
+def sizes(values: Values, one_by_one: bool = True) -> Iterator[Form]:
+    """Yield forms with each size replaced by 0 and by 1; then single dimensions by 1."""
     tensors = leaves(values)
-    found = sorted({size for leaf in tensors for size in leaf.shape} - {0, 1})
-    for size in found:
+    present = sorted({size for leaf in tensors for size in leaf.shape} - {0, 1})
+    for size in present:
         for new in (0, 1):
-            changed = map_tensors(values, lambda leaf, old=size, new=new: _sized(leaf, old, new))
+            changed = map_tensors(values, lambda leaf, old=size, new=new: _resize(leaf, old, new))
             yield Form(f"size {size}={new}", changed)
-    places = [
+    dimensions = [
         (number, axis)
         for number, leaf in enumerate(tensors)
         for axis, size in enumerate(leaf.shape)
         if size > 1
     ]
-    for number, axis in places[:6] if each and len(tensors) > 1 else ():
-        yield Form(f"x{number} axis {axis}=1", _with(values, number, lambda x, a=axis: _cut(x, a)))
+    for number, axis in dimensions[:6] if one_by_one and len(tensors) > 1 else ():
+        yield Form(
+            f"x{number} axis {axis}=1",
+            _change_tensor(values, number, lambda x, a=axis: _shrink_axis(x, a)),
+        )
 
 
-def _sized(leaf: TensorSample, old: int, new: int) -> TensorSample:
+def _resize(leaf: TensorSample, old: int, new: int) -> TensorSample:
     dims = tuple((new if size == old else size, name) for size, name in leaf.dims)
     if leaf.high == old and not leaf.dtype.startswith(("float", "bfloat", "complex")):
         leaf = replace(leaf, high=max(new, int(leaf.low or 0) + 1))  # indices into that dimension
-    return _reshaped(leaf, dims)
+    return _reshape(leaf, dims)
 
 
-def _cut(leaf: TensorSample, axis: int) -> TensorSample:
+def _shrink_axis(leaf: TensorSample, axis: int) -> TensorSample:
     dims = tuple((1 if i == axis else size, name) for i, (size, name) in enumerate(leaf.dims))
-    return _reshaped(leaf, dims)
+    return _reshape(leaf, dims)
 
 
-def _reshaped(leaf: TensorSample, dims: tuple[tuple[int, str | None], ...]) -> TensorSample:
+def _reshape(leaf: TensorSample, dims: tuple[tuple[int, str | None], ...]) -> TensorSample:
     if leaf.values is None or dims == leaf.dims:
         return replace(leaf, dims=dims)
-    wanted = 1
+    count = 1
     for size, _ in dims:
-        wanted *= size
-    return replace(leaf, dims=dims, values=_flat(leaf.values)[:wanted])
+        count *= size
+    return replace(leaf, dims=dims, values=_flatten(leaf.values)[:count])
 
 
-def _flat(values: Any) -> list[Any]:
-    return [x for each in values for x in _flat(each)] if isinstance(values, list) else [values]
+def _flatten(values: Any) -> list[Any]:
+    return [x for item in values for x in _flatten(item)] if isinstance(values, list) else [values]
 
 
-def _with(values: Values, number: int, change: Callable[[TensorSample], TensorSample]) -> Values:
-    """The values with one tensor changed, counted from 0."""
+def _change_tensor(
+    values: Values, number: int, change: Callable[[TensorSample], TensorSample]
+) -> Values:
+    """Return the values with tensor ``number`` changed, counted from 0."""
     counter = iter(range(len(leaves(values))))
     return map_tensors(values, lambda leaf: change(leaf) if next(counter) == number else leaf)
 
 
-def scalars(values: Values, each: bool = True) -> Iterator[Form]:
-    """Every tensor 0-d; then ``each`` alone."""
+def scalars(values: Values, one_by_one: bool = True) -> Iterator[Form]:
+    """Yield the form with all tensors 0-d; then with single tensors 0-d."""
     tensors = leaves(values)
     if all(not leaf.dims for leaf in tensors):
         return
-    yield Form("0-d", map_tensors(values, lambda leaf: _reshaped(leaf, ())))
-    for number, leaf in enumerate(tensors[:4] if each and len(tensors) > 1 else ()):
+    yield Form("0-d", map_tensors(values, lambda leaf: _reshape(leaf, ())))
+    for number, leaf in enumerate(tensors[:4] if one_by_one and len(tensors) > 1 else ()):
         if leaf.dims:
-            yield Form(f"x{number} 0-d", _with(values, number, lambda x: _reshaped(x, ())))
+            yield Form(f"x{number} 0-d", _change_tensor(values, number, lambda x: _reshape(x, ())))
 
 
 def layouts(values: Values) -> Iterator[Form]:
-    """The same call on tensors that are not contiguous."""
-    most = max((len(leaf.dims) for leaf in leaves(values)), default=0)
+    """Yield the call on tensors that are not contiguous."""
+    max_rank = max((len(leaf.dims) for leaf in leaves(values)), default=0)
     for layout in LAYOUTS:
-        if most >= (2 if layout == "transposed" else 1):
+        if max_rank >= (2 if layout == "transposed" else 1):
             yield Form(layout, values, layout)
 
 
 def laid_out(tensor: torch.Tensor, layout: str | None) -> torch.Tensor:
-    """The tensor in another layout; an expanded one repeats its first row."""
+    """Return the tensor in another layout; an expanded tensor repeats its first row."""
     if layout is None or tensor.dim() == 0 or tensor.numel() == 0:
         return tensor
     if layout == "transposed":
@@ -194,28 +196,27 @@ def laid_out(tensor: torch.Tensor, layout: str | None) -> torch.Tensor:
 
 
 def dynamic(values: Values) -> Iterator[Form]:
-    """Every dimension over 1 dynamic; equal sizes are one dimension. Tensors whose numbers are
-    given keep their sizes."""
+    """Yield the form with dimensions over 1 dynamic, without those of tensors with fixed values."""
     if _mentions_dims(values):
         return
 
-    def named(leaf: TensorSample) -> TensorSample:
+    def name_dims(leaf: TensorSample) -> TensorSample:
         if leaf.values is not None:
             return replace(leaf, dims=tuple((size, None) for size in leaf.shape))
         return replace(leaf, dims=tuple((s, f"s{s}" if s > 1 else None) for s in leaf.shape))
 
-    form = Form("dynamic", map_tensors(values, named))
+    form = Form("dynamic", map_tensors(values, name_dims))
     if form.dynamic:
         yield form
 
 
 def growths(form: Form) -> Iterator[tuple[str, dict[str, int]]]:
-    """Further sizes of a dynamic form, as what is added to each dimension."""
-    named = {name: size for leaf in leaves(form.values) for size, name in leaf.dims if name}
-    if not named:
+    """Yield other sizes of a dynamic form, as increments of each dimension."""
+    sizes_by_name = {name: size for leaf in leaves(form.values) for size, name in leaf.dims if name}
+    if not sizes_by_name:
         return
-    yield "larger", dict.fromkeys(named, 3)
-    if len(named) > 1:
-        yield "uneven", {name: 2 + 3 * i for i, name in enumerate(sorted(named))}
-    if all(leaf.high is None for leaf in leaves(form.values)):  # indices stay inside
-        yield "smallest", {name: min(0, 2 - size) for name, size in named.items()}
+    yield "larger", dict.fromkeys(sizes_by_name, 3)
+    if len(sizes_by_name) > 1:
+        yield "uneven", {name: 2 + 3 * i for i, name in enumerate(sorted(sizes_by_name))}
+    if all(leaf.high is None for leaf in leaves(form.values)):  # indices stay in range
+        yield "smallest", {name: min(0, 2 - size) for name, size in sizes_by_name.items()}

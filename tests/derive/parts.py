@@ -1,8 +1,4 @@
-"""Which entries and which forms a run takes.
-
-In: names, parts, the commit. Out: entries, and a `Part` of the forms. Called by ``__main__`` and
-test_rotating.py.
-"""
+"""Select the entries and the part of their forms that a run tests."""
 
 from __future__ import annotations
 
@@ -28,44 +24,44 @@ class Part:
     count: int = 1
 
     def has(self, job: Job) -> bool:
-        """Whether a form is of the part; forms are spread evenly, always in the same way."""
+        """Return whether a form belongs to the part; forms are spread evenly and reproducibly."""
         text = f"{job.entry.key} {job.number} {job.form.name}"
         return zlib.crc32(text.encode()) % self.count == self.number
 
 
 def rotating(count: int, seed: int | None = None) -> Part:
-    """The part whose turn it is, or the one that ``seed`` says."""
+    """Return the part that the commit selects, or part ``seed``."""
     return Part((turn() if seed is None else seed) % count, count)
 
 
 def key_of(entry: Entry) -> str:
-    """``aten::add.Tensor``, with the range of versions where an operator has several entries."""
+    """Return ``aten::add.Tensor``, with a version range where an operator has several entries."""
     return entry.key + entry.schema.suffix
 
 
-def chosen(words: str = "", part: str = "1/1") -> list[Entry]:
-    """The entries of a part, of those that the installed torch has and that ``words`` name."""
+def chosen(selection: str = "", part: str = "1/1") -> list[Entry]:
+    """Return the entries of a part that the installed torch has and that ``selection`` names."""
     number, _, count = part.partition("/")
     entries = [ENTRIES[key] for key in sorted(ENTRIES)[int(number) - 1 :: int(count)]]
-    return [each for each in entries if _is_here(each) and (not words or _named(each, words))]
+    return [e for e in entries if _is_available(e) and (not selection or _matches(e, selection))]
 
 
-def _is_here(entry: Entry) -> bool:
+def _is_available(entry: Entry) -> bool:
     if not entry.versions.has(installed_torch()):
         return False
     return entry.requires is None or import_problem(entry.requires) is None
 
 
-def _named(entry: Entry, words: str) -> bool:
+def _matches(entry: Entry, selection: str) -> bool:
     name = entry.key.partition("::")[2]
     names = (name, name.partition(".")[0], Path(entry.file).stem)
-    return any(word in names for word in words.split())
+    return any(item in names for item in selection.split())
 
 
 def deviations(entries: Iterable[Entry]) -> dict[str, Sequence[str]]:
-    """What entries declare as deviations of ONNX Runtime, as patterns of derived samples."""
+    """Return the declared deviations of entries, as patterns of derived samples."""
     return {
-        key_of(entry): [pattern for each in entry.deviates for pattern in each.derived]
+        key_of(entry): [pattern for row in entry.deviates for pattern in row.derived]
         for entry in entries
         if getattr(entry, "deviates", ())
     }

@@ -1,4 +1,4 @@
-"""The mutations, the fills and the comparison say what they should."""
+"""Forms of samples, fills and the strict comparison give the expected results."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from tests.derive.fills import fills
 from tests.derive.forms import Form, forms, growths, laid_out, leaves
 
 
-def _sample(text: str) -> TensorSample:
-    found = tensor_sample(text)
-    assert found is not None
-    return found
+def _parse(text: str) -> TensorSample:
+    sample = tensor_sample(text)
+    assert sample is not None
+    return sample
 
 
-def _forms(*texts: str) -> dict[str, Form]:
-    values = {f"x{i}": _sample(text) for i, text in enumerate(texts)}
+def _forms_by_name(*texts: str) -> dict[str, Form]:
+    values = {f"x{i}": _parse(text) for i, text in enumerate(texts)}
     return {form.name: form for form in forms(values)}
 
 
 def test_forms_of_two_tensors() -> None:
-    found = _forms("f32[2,3]", "f32[3]")
-    assert {"as written", "float64", "int64", "bool", "size 3=0", "size 3=1", "0-d"} <= set(found)
-    assert [leaf.shape for leaf in leaves(found["size 3=0"].values)] == [(2, 0), (0,)]
-    assert [leaf.shape for leaf in leaves(found["x0 axis 0=1"].values)] == [(1, 3), (3,)]
-    assert [leaf.dtype for leaf in leaves(found["float16"].values)] == ["float16"] * 2
-    dynamic = found["dynamic"]
+    by_name = _forms_by_name("f32[2,3]", "f32[3]")
+    assert {"as written", "float64", "int64", "bool", "size 3=0", "size 3=1", "0-d"} <= set(by_name)
+    assert [leaf.shape for leaf in leaves(by_name["size 3=0"].values)] == [(2, 0), (0,)]
+    assert [leaf.shape for leaf in leaves(by_name["x0 axis 0=1"].values)] == [(1, 3), (3,)]
+    assert [leaf.dtype for leaf in leaves(by_name["float16"].values)] == ["float16"] * 2
+    dynamic = by_name["dynamic"]
     assert leaves(dynamic.values)[0].dims == ((2, "s2"), (3, "s3"))
     assert dict(growths(dynamic)) == {
         "larger": {"s2": 3, "s3": 3},
@@ -38,9 +38,9 @@ def test_forms_of_two_tensors() -> None:
 
 
 def test_a_tensor_with_numbers_keeps_them() -> None:
-    found = _forms("i64[3] = [5, 6, 7]")
-    assert leaves(found["size 3=1"].values)[0].values == [5]
-    assert "dynamic" not in found
+    by_name = _forms_by_name("i64[3] = [5, 6, 7]")
+    assert leaves(by_name["size 3=1"].values)[0].values == [5]
+    assert "dynamic" not in by_name
 
 
 @pytest.mark.parametrize("layout", ["transposed", "strided"])
@@ -51,7 +51,7 @@ def test_layouts_keep_the_numbers(layout: str) -> None:
 
 
 def test_fills_do_not_touch_indices() -> None:
-    samples = [_sample("f32[2,3]"), _sample("i64[4] in 0..2")]
+    samples = [_parse("f32[2,3]"), _parse("i64[4] in 0..2")]
     tensors = [torch.zeros(2, 3), torch.zeros(4, dtype=torch.int64)]
     for name, filled in fills(samples, tensors):
         assert torch.equal(filled[1], tensors[1]), name
@@ -61,7 +61,7 @@ INF, NAN = float("inf"), float("nan")
 
 
 @pytest.mark.parametrize(
-    ("got", "want", "kind"),
+    ("result", "eager", "kind"),
     [
         ([1.0, NAN], [1.0, NAN], None),
         ([1.0, 0.0], [1.0, NAN], "nan"),
@@ -74,9 +74,9 @@ INF, NAN = float("inf"), float("nan")
         ([2.0, 1.0], [1.0, 2.0], "value"),
     ],
 )
-def test_differences_have_kinds(got: list[float], want: list[float], kind: str | None) -> None:
-    found = difference(torch.tensor(got), torch.tensor(want))
-    assert (found[0] if found else None) == kind
+def test_differences_have_kinds(result: list[float], eager: list[float], kind: str | None) -> None:
+    gap = difference(torch.tensor(result), torch.tensor(eager))
+    assert (gap[0] if gap else None) == kind
 
 
 def test_whole_numbers_are_equal_or_not() -> None:

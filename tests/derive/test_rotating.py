@@ -1,7 +1,7 @@
-"""A rotating part of the derived samples, and the deviations that entries declare.
+"""A rotating part of the derived samples equals eager, and declared deviations still exist.
 
-`make test` runs one part of the families that have been looked at, some 90 forms; the commit says
-which. ``--derived 7`` runs that part again. ``python -m tests.derive`` runs all of all families.
+`make test` runs one part of the reviewed families, some 90 forms, which the commit selects.
+``--derived 7`` repeats part 7. ``python -m tests.derive`` runs all families.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ def test_a_part_of_the_derived_samples_equals_eager(request: pytest.FixtureReque
     entries = chosen(" ".join(families()))
     count = max(1, sum(1 for entry in entries for _ in jobs_of(entry)) // FORMS)
     part = rotating(count, request.config.getoption("--derived"))
-    print(f"part {part.number} of {count}: --derived {part.number} runs it again")
+    print(f"part {part.number} of {count}: --derived {part.number} repeats it")
     known = read_known(deviations(entries))
-    outcomes = [each for _, found in run(entries, 1, part) for each in found]
+    outcomes = [outcome for _, results in run(entries, 1, part) for outcome in results]
     assert len(outcomes) > 180
-    failed = [each.line() for each in known.unknown(outcomes)]
-    assert not failed, "\n".join(failed[:40])
+    failures = [failure.line() for failure in known.unknown(outcomes)]
+    assert not failures, "\n".join(failures[:40])
 
 
 def test_deviations_are_still_there() -> None:
-    here = [entry for entry in chosen() if isinstance(entry, OpEntry)]
-    gone = [
-        f"{entry.key}: {each.what}"
-        for entry in here
-        for each in entry.deviates
-        if not still_deviates(entry, each)
+    entries = [entry for entry in chosen() if isinstance(entry, OpEntry)]
+    fixed = [
+        f"{entry.key}: {deviation.what}"
+        for entry in entries
+        for deviation in entry.deviates
+        if not still_deviates(entry, deviation)
     ]
-    assert not gone, f"exact now: take the deviation out, make its sample a case: {gone}"
+    assert not fixed, f"these deviations are exact now; make cases of their samples: {fixed}"
 
 
 def still_deviates(entry: OpEntry, deviation: Deviation) -> bool:
-    """Whether the sample call that shows a deviation differs from eager."""
+    """Return whether the sample call of a deviation differs from eager."""
     try:
         for target in (None, "onnxruntime"):
             harness.check_sample_at(entry.schema, deviation.repro, 18, target)
@@ -57,9 +57,9 @@ def still_deviates(entry: OpEntry, deviation: Deviation) -> bool:
 def test_a_deviation_that_is_gone_is_found() -> None:
     entry = ENTRIES["aten::relu"]
     assert isinstance(entry, OpEntry)
-    nowhere = Span("", 0, 0)
-    right = Deviation("", "", "", entry.samples[0], (), nowhere)
-    assert not still_deviates(entry, right)
+    span = Span("", 0, 0)
+    exact = Deviation("", "", "", entry.samples[0], (), span)
+    assert not still_deviates(entry, exact)
 
 
 def test_known_failures_only_shrink() -> None:
@@ -76,5 +76,5 @@ def test_known_failures_name_entries_that_there_are() -> None:
 
 def test_the_parts_are_all_forms_once() -> None:
     jobs = list(jobs_of(ENTRIES["aten::relu"]))
-    taken = [job for n in range(7) for job in jobs if Part(n, 7).has(job)]
-    assert sorted(map(id, taken)) == sorted(map(id, jobs))
+    selected = [job for n in range(7) for job in jobs if Part(n, 7).has(job)]
+    assert sorted(map(id, selected)) == sorted(map(id, jobs))

@@ -1,8 +1,4 @@
-"""Runs the jobs of entries in processes: a crash, or a job that takes too long, costs that form.
-
-In: entries. Out: outcomes, entry by entry. Called by ``__main__`` and
-test_rotating.py.
-"""
+"""Run the jobs of entries in processes: a crash or a timeout costs only that form."""
 
 from __future__ import annotations
 
@@ -19,15 +15,15 @@ from .parts import Part, key_of
 from .runner import Entry, Outcome, jobs_of, run_job
 
 LIMIT_S = 120.0
-AT_MOST = 40  # entries of one process: it ends with what their sessions have left
-MEMORY = 12 << 30  # a sample that asks for more than this is refused by eager: it does not exist
+ENTRIES_PER_PROCESS = 40  # sessions leak memory, so that processes are replaced
+MEMORY = 12 << 30  # eager refuses larger samples
 
 
 @dataclass
 class _State:
-    """The job of an entry that runs, and what earlier ones gave."""
+    """The current job of an entry, and the outcomes of earlier jobs."""
 
-    at: int = 0
+    position: int = 0
     sample: int = 0
     name: str = ""
     phase: str = "eager"
@@ -35,38 +31,38 @@ class _State:
 
 
 def run(entries: Sequence[Entry], jobs: int, part: Part) -> Iterator[tuple[str, list[Outcome]]]:
-    """The outcomes of each entry, as they come."""
-    named = {key_of(entry): entry for entry in entries}
-    states = {key: _State() for key in named}
+    """Yield the outcomes of each entry when it is finished."""
+    entries_by_key = {key_of(entry): entry for entry in entries}
+    states = {key: _State() for key in entries_by_key}
 
-    def work(todo: tuple[str, int], say: Say) -> None:
-        key, start = todo
-        _bound()
-        for place, job in enumerate(jobs_of(named[key])):
-            if place >= start and part.has(job):
-                say((place, job.number, job.form.name))
-                say(run_job(job, say))
+    def work(item: tuple[str, int], send: Say) -> None:
+        key, start = item
+        _limit_resources()
+        for position, job in enumerate(jobs_of(entries_by_key[key])):
+            if position >= start and part.has(job):
+                send((position, job.number, job.form.name))
+                send(run_job(job, send))
 
-    pool = Pool(work, jobs, LIMIT_S, each=AT_MOST)
-    for (key, _), said in pool.run((key, 0) for key in named):
+    pool = Pool(work, jobs, LIMIT_S, each=ENTRIES_PER_PROCESS)
+    for (key, _), message in pool.run((key, 0) for key in entries_by_key):
         state = states[key]
-        if said is None:
+        if message is None:
             yield key, state.outcomes
-        elif isinstance(said, Died):  # eager may end a process, we may not
+        elif isinstance(message, Died):  # a crash in eager or while tracing is torch's
             if state.phase not in ("eager", "trace"):
-                text = f"{said.detail} in {state.phase}"
+                text = f"{message.detail} in {state.phase}"
                 name = f"{state.name}/drawn"
                 state.outcomes.append(Outcome(key, state.sample, name, "died", text))
-            pool.again.appendleft((key, state.at + 1))
-        elif isinstance(said, str):
-            state.phase = said
-        elif isinstance(said, tuple):
-            (state.at, state.sample, state.name), state.phase = said, "eager"
+            pool.again.appendleft((key, state.position + 1))
+        elif isinstance(message, str):
+            state.phase = message
+        elif isinstance(message, tuple):
+            (state.position, state.sample, state.name), state.phase = message, "eager"
         else:
-            state.outcomes += said
+            state.outcomes += message
 
 
-def _bound() -> None:
+def _limit_resources() -> None:
     os.setpriority(os.PRIO_PROCESS, 0, 5)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,7 +1,7 @@
-"""The calls that programs are made of: the samples of the specs' entries, with the arguments as
-they are written in Python. In come the entries as codegen reads them, out goes a `Catalog` of
-`CallSite`, which `strategies` picks from. Reading takes seconds, so the result is kept in
-build/fuzz."""
+"""Calls for programs: the samples of the specs' entries as Python source.
+
+Reading takes seconds, so that the catalog is cached in build/fuzz.
+"""
 
 from __future__ import annotations
 
@@ -27,29 +27,26 @@ from ortablegen.source.diagnostics import Diagnostics
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "fuzz"
-# what a call may return that is no tensor, and is read through one
+# types of results that a call converts to a tensor
 NUMBERS = (["bool"], ["int"], ["float"], ["SymInt"], ["SymBool"], ["Scalar"], ["number"])
 TORCH_OBJECTS = ("ScalarType", "MemoryFormat", "Layout")
 
 
 @dataclass(frozen=True)
 class CallSite:
-    """One sample: ``text`` is the call with ``{0}``, ``{1}``... for its tensors, which ``leaves``
-    describe. ``tolerance`` and ``random`` are those of the sample, ``unread`` its results that
-    nothing may read."""
+    """A sample as a call, with ``{0}``, ``{1}``... for the tensors that ``leaves`` describe."""
 
     key: str
     text: str
     leaves: tuple[TensorSample, ...]
     tolerance: float = 0.0
     random: bool = False
-    unread: tuple[int, ...] = ()
+    unread: tuple[int, ...] = ()  # results that no step may read
 
 
 @dataclass(frozen=True)
 class Catalog:
-    """Sites by the key of their entry; ``absent`` are keys that no program can call here, and why.
-    ``modules`` are imported for the operators that they register."""
+    """Call sites by key, keys without a site with reasons, and modules that register operators."""
 
     sites: dict[str, tuple[CallSite, ...]] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
@@ -57,84 +54,84 @@ class Catalog:
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """Keys of the entries that a program can reach, sorted."""
+        """Return the keys of the entries that a program can reach, sorted."""
         return tuple(sorted(set(self.sites) - set(unreachable())))
 
 
 @cache
 def unreachable() -> dict[str, str]:
-    """The reason by key, of entries that no program reaches."""
-    found = yaml.safe_load((Path(__file__).parent / "unreachable.yaml").read_text())
-    return {key: reason for reason, keys in found.items() for key in keys}
+    """Return the keys of the entries that no program reaches, with reasons."""
+    keys_by_reason = yaml.safe_load((Path(__file__).parent / "unreachable.yaml").read_text())
+    return {key: reason for reason, keys in keys_by_reason.items() for key in keys}
 
 
 @cache
 def catalog() -> Catalog:
-    """The catalog of the working tree's specs, read once for each of their states."""
+    """Return the catalog of the working tree's specs, read once for each of their states."""
     folder = ROOT / "specs" / "aten"
     digest = hashlib.sha256(repr((torch.__version__, CallSite.__annotations__)).encode())
     for path in (*sorted(folder.glob("*.yaml")), Path(__file__)):
         digest.update(path.read_bytes())
-    kept = BUILD / f"catalog-{digest.hexdigest()[:16]}.pickle"
-    if kept.exists():
-        found = pickle.loads(kept.read_bytes())
-        assert isinstance(found, Catalog)
-        for module in found.modules:
+    cache_file = BUILD / f"catalog-{digest.hexdigest()[:16]}.pickle"
+    if cache_file.exists():
+        cached = pickle.loads(cache_file.read_bytes())
+        assert isinstance(cached, Catalog)
+        for module in cached.modules:
             importlib.import_module(module)
-        return found
-    made = _read(folder)
+        return cached
+    result = _read(folder)
     BUILD.mkdir(parents=True, exist_ok=True)
-    own = kept.with_suffix(f".{id(made)}")
-    own.write_bytes(pickle.dumps(made))
-    own.replace(kept)
-    return made
+    temporary = cache_file.with_suffix(f".{id(result)}")
+    temporary.write_bytes(pickle.dumps(result))
+    temporary.replace(cache_file)
+    return result
 
 
 def _read(folder: Path) -> Catalog:
     diagnostics = Diagnostics()
     specs = read_folder(folder, ROOT, diagnostics)
     diagnostics.raise_if_any()
-    made = Catalog()
+    result = Catalog()
     for entry in specs.operator_entries():
         if not entry.versions.has(installed_torch()):
             continue
         problem = import_problem(entry.requires) if entry.requires is not None else None
         if entry.requires is not None and not problem:
-            made.modules.add(entry.requires)
-        sites = () if problem else tuple(_sites(entry))
+            result.modules.add(entry.requires)
+        sites = () if problem else tuple(_make_sites(entry))
         if sites:
-            made.sites[entry.key] = (*made.sites.get(entry.key, ()), *sites)
+            result.sites[entry.key] = (*result.sites.get(entry.key, ()), *sites)
         else:
-            made.absent[entry.key] = problem or "every sample is refused"
-    return made
+            result.absent[entry.key] = problem or "every sample is refused"
+    return result
 
 
-def _sites(entry: OpEntry | AliasEntry) -> list[CallSite]:
-    found = []
+def _make_sites(entry: OpEntry | AliasEntry) -> list[CallSite]:
+    sites = []
     for sample in entry.samples:
         if sample.raises is not None:
             continue
         try:
-            found.append(_site(entry.schema, sample))
+            sites.append(_make_site(entry.schema, sample))
         except SampleProblem:
             continue
-    return found
+    return sites
 
 
-def _site(schema: OpSchema, sample: Sample) -> CallSite:
+def _make_site(schema: OpSchema, sample: Sample) -> CallSite:
     values = parse_sample(sample, schema)
-    sizes = {name: size for value in values.values() for name, size in _dynamic(value)}
+    sizes = {name: size for value in values.values() for name, size in _named_sizes(value)}
     leaves: list[TensorSample] = []
     positional: list[str] = []
     named: list[str] = []
-    gap = False
+    has_gap = False
     for argument in schema.arguments:
         if argument.name not in values:
-            gap = True
+            has_gap = True
             continue
         value = evaluate_value(values[argument.name], sizes)
-        text = _python(value, argument.type.rstrip("?").rstrip("[]"), leaves)
-        if argument.kwarg_only or gap:
+        text = _to_source(value, argument.type.rstrip("?").rstrip("[]"), leaves)
+        if argument.kwarg_only or has_gap:
             named.append(f"{argument.torch_name}={text}")
         else:
             positional.append(text)
@@ -153,19 +150,21 @@ def _site(schema: OpSchema, sample: Sample) -> CallSite:
     )
 
 
-def _dynamic(value: Any) -> list[tuple[str, int]]:
+def _named_sizes(value: Any) -> list[tuple[str, int]]:
     if isinstance(value, TensorSample):
         return [(name, size) for size, name in value.dims if name]
-    return [each for item in value for each in _dynamic(item)] if isinstance(value, list) else []
+    return (
+        [pair for item in value for pair in _named_sizes(item)] if isinstance(value, list) else []
+    )
 
 
-def _python(value: Any, kind: str, leaves: list[TensorSample]) -> str:
-    """The value as it is written in a program; tensors become places of ``leaves``."""
+def _to_source(value: Any, kind: str, leaves: list[TensorSample]) -> str:
+    """Return the source of a value; tensors become indices of ``leaves``."""
     if isinstance(value, TensorSample):
         leaves.append(value)
         return f"{{{len(leaves) - 1}}}"
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(_python(each, kind, leaves) for each in value)}]"
+        return f"[{', '.join(_to_source(item, kind, leaves) for item in value)}]"
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
     if isinstance(value, str) and kind in TORCH_OBJECTS:

@@ -1,6 +1,4 @@
-"""What surrounds the samples in a program: views, writes in place, broadcasting, mixed dtypes,
-sizes read from tensors, control flow. Each row is the text of a call; `strategies` tries it on a
-value and leaves it out where eager raises."""
+"""Calls that surround the samples in a program; `strategies` skips a call where eager raises."""
 
 from __future__ import annotations
 
@@ -50,7 +48,7 @@ WRITES = (
     "{0}.unsqueeze(0).add_({0}.clone())", "{0}.flatten().add_(1)", "{0}.select(-1, 0).fill_(0)",
 )  # fmt: skip
 
-# these return nothing that is read
+# calls whose results are not read
 SILENT_WRITES = (
     "operator.setitem({0}, 0, 1)", "operator.setitem({0}, {0} > 0, 0)",
     "operator.setitem({0}, (slice(None), 0), 2)", "operator.setitem({0}, slice(1, None), 3)",
@@ -62,7 +60,7 @@ PAIR_WRITES = (
     "{0}[0].add_({1})", "{0}.sub_({1}.sum())",
 )  # fmt: skip
 
-# {f} and {g} are calls of a shape-preserving sample on `a`
+# {f} and {g} stand for calls of a shape-preserving sample on `a`
 BRANCHES = (
     "cond({0}.sum() > 0, lambda a: {f}, lambda a: {g}, ({0},))",
     "cond(({0} > 0).any(), lambda a: ({f}) + 0 * a, lambda a: ({g}) * 1, ({0},))",

@@ -1,5 +1,4 @@
-"""Which difference from eager is one of those that stay (deviations.yaml). In comes a program, out
-goes the reason, or None. `oracle` asks where a program differs."""
+"""Find the listed deviation (deviations.yaml) that explains a difference from eager."""
 
 from __future__ import annotations
 
@@ -23,69 +22,71 @@ _CALL = re.compile(r"torch\.ops\.(\w+)\.(\w+)")
 Tensors = Sequence[torch.Tensor]
 
 
-def _infinite(tensors: Tensors) -> bool:
-    return any(not bool(each.isfinite().all()) for each in tensors)
+def _has_infinite(tensors: Tensors) -> bool:
+    return any(not bool(tensor.isfinite().all()) for tensor in tensors)
 
 
-def _extreme(tensors: Tensors) -> bool:
-    return _infinite(tensors) or any(bool((each.abs() > LARGE).any()) for each in tensors)
+def _has_extreme(tensors: Tensors) -> bool:
+    return _has_infinite(tensors) or any(bool((x.abs() > LARGE).any()) for x in tensors)
 
 
-def _beyond(tensors: Tensors) -> bool:
-    """Whether the last of offsets, the second vector of ints, is not the number of indices."""
-    ints = [each for each in tensors if each.dim() == 1 and not each.is_floating_point()]
+def _has_offsets_beyond(tensors: Tensors) -> bool:
+    """Return whether the last offset, in the second int vector, is not the number of indices."""
+    ints = [x for x in tensors if x.dim() == 1 and not x.is_floating_point()]
     return len(ints) > 1 and int(ints[1][-1:].sum()) != len(ints[0])
 
 
-def _singular(tensors: Tensors) -> bool:
-    """Whether a matrix has less than full rank, or a tensor that is solved with as a square one."""
-    matrices = [each.to(torch.complex128) for each in tensors if each.dim() > 1 and each.numel()]
-    sides = [math.isqrt(each.numel()) for each in matrices]
-    tall = [each for each, side in zip(matrices, sides, strict=True) if side**2 == each.numel()]
-    matrices += [each.reshape(math.isqrt(each.numel()), -1) for each in tall if each.dim() > 2]
+def _has_singular(tensors: Tensors) -> bool:
+    """Return whether a matrix, or a tensor reshaped to a square, has less than full rank."""
+    matrices = [x.to(torch.complex128) for x in tensors if x.dim() > 1 and x.numel()]
+    sides = [math.isqrt(x.numel()) for x in matrices]
+    squares = [x for x, side in zip(matrices, sides, strict=True) if side**2 == x.numel()]
+    matrices += [x.reshape(math.isqrt(x.numel()), -1) for x in squares if x.dim() > 2]
     return any(
-        bool((torch.linalg.matrix_rank(each) < min(each.shape[-2:])).any())
-        for each in matrices
-        if not _infinite([each])
+        bool((torch.linalg.matrix_rank(x) < min(x.shape[-2:])).any())
+        for x in matrices
+        if not _has_infinite([x])
     )
 
 
-def _overflowing(tensors: Tensors) -> bool:
-    """Whether a complex number has an exponential beyond its dtype."""
+def _has_overflow(tensors: Tensors) -> bool:
+    """Return whether the exponential of a complex number overflows its dtype."""
     return any(
-        bool((torch.view_as_real(each.resolve_conj()).abs() > limit).any())
-        for each in tensors
-        if each.is_complex()
-        for limit in (88.0 if each.dtype == torch.complex64 else 709.0,)
+        bool((torch.view_as_real(x.resolve_conj()).abs() > limit).any())
+        for x in tensors
+        if x.is_complex()
+        for limit in (88.0 if x.dtype == torch.complex64 else 709.0,)
     )
 
 
 HOLDS: dict[str, Callable[[Tensors], bool]] = {
-    "nan": lambda tensors: any(bool(each.isnan().any()) for each in tensors),
-    "infinite": _infinite,
-    "extreme": _extreme,
-    "strided": lambda tensors: any(not each.is_contiguous() for each in tensors),
-    "beyond": _beyond,
-    "overflowing": _overflowing,
+    "nan": lambda tensors: any(bool(x.isnan().any()) for x in tensors),
+    "infinite": _has_infinite,
+    "extreme": _has_extreme,
+    "strided": lambda tensors: any(not x.is_contiguous() for x in tensors),
+    "beyond": _has_offsets_beyond,
+    "overflowing": _has_overflow,
     "any": lambda tensors: True,
     "complex_infinite": lambda tensors: (
-        any(each.is_complex() for each in tensors) and _infinite(tensors)
+        any(x.is_complex() for x in tensors) and _has_infinite(tensors)
     ),
-    "flat": lambda tensors: any(float(each.max() - each.min()) < 0.07 for each in tensors),
+    "flat": lambda tensors: any(float(x.max() - x.min()) < 0.07 for x in tensors),
     "squares": lambda tensors: any(
-        bool((each.abs() > torch.finfo(each.dtype).max ** 0.5).any())
-        for each in tensors
-        if each.is_floating_point()
+        bool((x.abs() > torch.finfo(x.dtype).max ** 0.5).any())
+        for x in tensors
+        if x.is_floating_point()
     ),
-    "mixed": lambda tensors: len({e.dtype for e in tensors if e.is_floating_point()}) > 1,
-    "singular": _singular,
-    "ties": lambda tensors: any(len(each.unique()) < each.numel() for each in tensors),
+    "mixed": lambda tensors: len({x.dtype for x in tensors if x.is_floating_point()}) > 1,
+    "singular": _has_singular,
+    "ties": lambda tensors: any(len(x.unique()) < x.numel() for x in tensors),
 }
 
 
 class Deviation(NamedTuple):
-    """A row: an operator, in which * stands for any part, what its tensors must hold, why it
-    differs then, and whether only where sizes are dynamic, or in gradients."""
+    """A row of the file: an operator pattern, a property of its tensors, and the reason.
+
+    ``dynamic`` and ``gradient`` limit it to programs with dynamic sizes, or to gradients.
+    """
 
     operator: str
     holds: str
@@ -96,18 +97,17 @@ class Deviation(NamedTuple):
 
 @cache
 def deviations() -> tuple[Deviation, ...]:
-    """All rows, one for each operator."""
-    found = yaml.safe_load((Path(__file__).parent / "deviations.yaml").read_text())
+    """Return all rows, one for each operator."""
+    rows = yaml.safe_load((Path(__file__).parent / "deviations.yaml").read_text())
     return tuple(
-        Deviation(name, **{key: value for key, value in each.items() if key != "op"})
-        for each in found
-        for name in (each["op"] if isinstance(each["op"], list) else [each["op"]])
+        Deviation(name, **{key: value for key, value in row.items() if key != "op"})
+        for row in rows
+        for name in (row["op"] if isinstance(row["op"], list) else [row["op"]])
     )
 
 
-def listed(operator: str, dynamic: bool, gradient: bool = False) -> list[tuple[str, str]]:
-    """What an operator must hold to differ, and why; ``dynamic``: in a program of dynamic sizes,
-    ``gradient``: in one whose gradients are compared."""
+def find_rows(operator: str, dynamic: bool, gradient: bool = False) -> list[tuple[str, str]]:
+    """Return the property and the reason of each row that matches an operator."""
     return [
         (row.holds, row.why)
         for row in deviations()
@@ -117,29 +117,28 @@ def listed(operator: str, dynamic: bool, gradient: bool = False) -> list[tuple[s
     ]
 
 
-def _listed(step: Step, dynamic: bool, gradient: bool) -> list[tuple[str, str]]:
-    """The same for the operators of a step, those in the functions of control flow included."""
-    called = {f"{space}::{name}" for space, name in _CALL.findall(step.text)}
+def _find_rows_of_step(step: Step, dynamic: bool, gradient: bool) -> list[tuple[str, str]]:
+    """Return the rows of a step's operators, those in control flow included."""
+    called = {f"{namespace}::{name}" for namespace, name in _CALL.findall(step.text)}
     return [
-        each for name in (*sorted(called), step.key) for each in listed(name, dynamic, gradient)
+        row for name in (*sorted(called), step.key) for row in find_rows(name, dynamic, gradient)
     ]
 
 
 def deviation(program: Program, gradient: bool = False) -> str | None:
-    """Why the program, with ``gradient`` its gradients too, may differ from eager; None where
-    nothing that is listed excuses it."""
-    if not any(_listed(step, program.dynamic, gradient) for step in program.steps):
+    """Return why the program, or its gradients, may differ from eager; None if unexplained."""
+    if not any(_find_rows_of_step(step, program.dynamic, gradient) for step in program.steps):
         return None
     reasons: list[str] = []
 
-    def look(step: Step, values: list[Any], made: list[Any]) -> list[Any]:
-        given = [values[place] for place in step.operands]
-        tensors = [each for each in given if isinstance(each, torch.Tensor)]
-        for holds, why in _listed(step, program.dynamic, gradient):
+    def collect_reasons(step: Step, values: list[Any], results: list[Any]) -> list[Any]:
+        operands = [values[index] for index in step.operands]
+        tensors = [operand for operand in operands if isinstance(operand, torch.Tensor)]
+        for holds, why in _find_rows_of_step(step, program.dynamic, gradient):
             if HOLDS[holds](tensors):
                 reasons.append(f"{step.key}: {why}")
-        return made
+        return results
 
     torch.manual_seed(1)
-    run_steps(program, program.tensors(), look)
+    run_steps(program, program.tensors(), collect_reasons)
     return reasons[0] if reasons else None

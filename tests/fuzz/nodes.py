@@ -1,7 +1,7 @@
-"""A function of operator calls as a graph of these calls, without torch's tracing: each call is a
-node whose target is the overload that the text names, so overloads that torch.export decomposes or
-replaces meet their converters, too. In come a function and its inputs, out goes a GraphModule.
-Called by `oracle`, and by scripts of finds."""
+"""Make a graph from a function of operator calls without torch's tracing.
+
+Overloads that torch.export decomposes or replaces reach their converters, too.
+"""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from ortable.compat.torch import FakeTensorMode, OpOverload, pytree
 
 
 class NotNodes(Exception):
-    """The function does more than call operators, or one of them writes."""
+    """The function does more than call operators, or an operator writes in place."""
 
 
 class _Value:
-    """A result on its way: its node, and its items as nodes."""
+    """A result: a node whose items are nodes."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
 
-    def __getitem__(self, place: int) -> _Value:
+    def __getitem__(self, index: int) -> _Value:
         if not isinstance(self.node.meta["val"], (list, tuple)):
-            raise NotNodes("a part of a tensor is read")
-        item = self.node.graph.call_function(operator.getitem, (self.node, place))
-        item.meta["val"] = self.node.meta["val"][place]
+            raise NotNodes("the function indexes a tensor")
+        item = self.node.graph.call_function(operator.getitem, (self.node, index))
+        item.meta["val"] = self.node.meta["val"][index]
         return _Value(item)
 
     def __getattr__(self, name: str) -> Any:
-        raise NotNodes(f"the method {name} of a tensor is called")
+        raise NotNodes(f"the function calls the method {name} of a tensor")
 
 
 class _Torch:
-    """What ``torch`` means in the function: ``torch.ops`` makes nodes."""
+    """Stands for ``torch`` in the function; operators of ``torch.ops`` make nodes."""
 
     def __init__(self, graph: Graph) -> None:
         self.ops = _Path(graph, torch.ops)
@@ -49,39 +49,39 @@ class _Torch:
 
 
 class _Path:
-    """``torch.ops``, a namespace of it, or a packet: the overload at its end makes a node."""
+    """``torch.ops``, a namespace or a packet; an overload makes a node."""
 
-    def __init__(self, graph: Graph, found: Any) -> None:
-        self._graph, self._found = graph, found
+    def __init__(self, graph: Graph, target: Any) -> None:
+        self._graph, self._target = graph, target
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._found, name)
-        if isinstance(found, OpOverload):
-            return lambda *args, **kwargs: _called(self._graph, found, args, kwargs)
-        return _Path(self._graph, found)
+        attribute = getattr(self._target, name)
+        if isinstance(attribute, OpOverload):
+            return lambda *args, **kwargs: _make_node(self._graph, attribute, args, kwargs)
+        return _Path(self._graph, attribute)
 
 
-def _called(graph: Graph, target: OpOverload, args: Any, kwargs: Any) -> _Value:
+def _make_node(graph: Graph, target: OpOverload, args: Any, kwargs: Any) -> _Value:
     if target._schema.is_mutable:
-        raise NotNodes(f"{target.name()} writes")
-    args, kwargs = pytree.tree_map_only(_Value, lambda each: each.node, (args, kwargs))
+        raise NotNodes(f"{target.name()} writes in place")
+    args, kwargs = pytree.tree_map_only(_Value, lambda value: value.node, (args, kwargs))
     node = graph.call_function(target, args, kwargs)
-    args, kwargs = pytree.tree_map_only(Node, lambda each: each.meta["val"], (args, kwargs))
+    args, kwargs = pytree.tree_map_only(Node, lambda n: n.meta["val"], (args, kwargs))
     node.meta["val"] = target(*args, **kwargs)
     return _Value(node)
 
 
 def graph_of(forward: Callable[..., Any], inputs: Sequence[torch.Tensor]) -> GraphModule:
-    """The graph; raises NotNodes for a function of more than calls of operators."""
+    """Return the graph; raise NotNodes for a function that does more than call operators."""
     graph, mode = Graph(), FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True)
-    given = []
-    for place, tensor in enumerate(inputs):
-        node = graph.placeholder(f"x{place}")
+    arguments = []
+    for index, tensor in enumerate(inputs):
+        node = graph.placeholder(f"x{index}")
         node.meta["val"] = mode.from_tensor(tensor)
-        given.append(_Value(node))
+        arguments.append(_Value(node))
     assert isinstance(forward, FunctionType)
-    words = {**forward.__globals__, "torch": _Torch(graph)}
+    namespace = {**forward.__globals__, "torch": _Torch(graph)}
     with mode, torch.no_grad():
-        found = FunctionType(forward.__code__, words)(*given)
-    graph.output(tuple(each.node for each in found))
+        results = FunctionType(forward.__code__, namespace)(*arguments)
+    graph.output(tuple(result.node for result in results))
     return GraphModule(torch.nn.Module(), graph)

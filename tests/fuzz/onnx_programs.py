@@ -1,7 +1,8 @@
-"""Graphs of the rewrites' own cases, spliced into random ONNX graphs: what no torch program
-yields still meets every rule. A case's inputs are results of the graph where one fits. `check`
-compares the graph before and after all rules, for both targets. Used by `runner` beside the torch
-programs."""
+"""Splice the graphs of the rewrites' test cases into random ONNX graphs.
+
+An input of a case is a result of the graph where dtype and shape agree. `check` compares the graph
+before and after all rules, for both targets; `runner` runs it along with the torch programs.
+"""
 
 from __future__ import annotations
 
@@ -43,13 +44,13 @@ from .catalog import ROOT
 from .judge import within
 from .oracle import Outcome
 
-# each prepared result is read through one of these, or as it is
-AROUND = ("Identity", "Neg", "Abs", "Relu", "Transpose", "Unsqueeze", "Reshape", "Cast")
+# operators that are added after results of cases
+EXTRA_OPS = ("Identity", "Neg", "Abs", "Relu", "Transpose", "Unsqueeze", "Reshape", "Cast")
 
 
 @dataclass(frozen=True)
 class CasesOf:
-    """One case of a rewrite, where its rule may fire."""
+    """A case of a rewrite."""
 
     rewrite: Rewrite
     case: RewriteCase
@@ -57,7 +58,7 @@ class CasesOf:
 
 @dataclass(frozen=True)
 class GraphProgram:
-    """Numbers of cases, and numbers that say how each is spliced and what surrounds it."""
+    """The numbers of cases, with numbers that determine how each is spliced and surrounded."""
 
     pieces: tuple[tuple[int, int, int, int], ...]
     opset: int
@@ -67,13 +68,12 @@ class GraphProgram:
 
 @cache
 def cases() -> tuple[CasesOf, ...]:
-    """Every case of every rewrite, those that do not fire too."""
-    return tuple(CasesOf(each, case) for each in all_rewrites() for case in each.cases)
+    """Return every case of every rewrite, including cases where the rule does not fire."""
+    return tuple(CasesOf(rewrite, case) for rewrite in all_rewrites() for case in rewrite.cases)
 
 
 class _Splicer(graphs._GraphMaker):
-    """Builds a case in a graph that has results already: an input of the case is one of them where
-    dtype and shape agree, and a new input else."""
+    """Builds a case in a graph; results of the graph become its inputs where they fit."""
 
     def __init__(
         self, builder: GraphBuilder, values: Any, choose: Callable[[int], int], prefix: str,
@@ -81,48 +81,48 @@ class _Splicer(graphs._GraphMaker):
     ) -> None:  # fmt: skip
         super().__init__(builder, values)
         self.choose, self.prefix, self.pool = choose, prefix, pool
-        self.samples, self.shared, self.dynamic = samples, symbols, dynamic
-        self.made_here: list[str] = []
+        self.samples, self.shared_sizes, self.dynamic = samples, symbols, dynamic
+        self.output_names: list[str] = []
 
     def make_tensor(self, name: str, text: object) -> str | None:
-        found = graphs.parse_operand(text) if text is not None else None
-        if found is None or found.constant:
-            plain = super().make_tensor(f"{self.prefix}{name}", text)
-            return plain
-        sample = found.sample
-        own = self.built.symbols if self.dynamic else {}
-        if any(self.shared.get(key, size) != size for key, size in own.items()):
-            own = {}
-        shape = symbolic_shape(sample, own) if own else sample.shape
+        operand = graphs.parse_operand(text) if text is not None else None
+        if operand is None or operand.constant:
+            constant = super().make_tensor(f"{self.prefix}{name}", text)
+            return constant
+        sample = operand.sample
+        sizes = self.built.symbols if self.dynamic else {}
+        if any(self.shared_sizes.get(key, size) != size for key, size in sizes.items()):
+            sizes = {}
+        shape = symbolic_shape(sample, sizes) if sizes else sample.shape
         dtype = dtypes.from_torch(getattr(torch, sample.dtype))
-        fitting = [
-            each for each in self.pool
-            if self.builder.values[each].dtype == dtype and self.builder.values[each].shape == shape
+        candidates = [
+            v for v in self.pool
+            if self.builder.values[v].dtype == dtype and self.builder.values[v].shape == shape
         ]  # fmt: skip
-        if fitting and is_free(sample) and self.choose(4):
-            return fitting[self.choose(len(fitting))]
-        made = f"{self.prefix}{name}"
-        self.builder.make_tensor_input(made, dtype, shape)
-        self.shared.update(own)
-        self.samples[made] = sample
-        self.pool.append(made)
+        if candidates and is_free(sample) and self.choose(4):
+            return candidates[self.choose(len(candidates))]
+        full_name = f"{self.prefix}{name}"
+        self.builder.make_tensor_input(full_name, dtype, shape)
+        self.shared_sizes.update(sizes)
+        self.samples[full_name] = sample
+        self.pool.append(full_name)
         if self.choose(4) == 0 and sample.dtype in ("float32", "float64") and shape:
-            turned = tuple(range(len(shape)))[::-1]
-            there = self.builder.make_node("Transpose", [made], perm=list(turned))
-            return str(self.builder.make_node("Transpose", [there], perm=list(turned)))
-        return made
+            reversed_axes = tuple(range(len(shape)))[::-1]
+            transposed = self.builder.make_node("Transpose", [full_name], perm=list(reversed_axes))
+            return str(self.builder.make_node("Transpose", [transposed], perm=list(reversed_axes)))
+        return full_name
 
     def run_assignment(self, statement: Any) -> None:
-        """As for a case alone, but that results have names of their own."""
+        """Run an assignment whose results have a prefix in the graph."""
         target = statement.targets[0]
-        each = target.elts if isinstance(target, graphs.ast.Tuple) else [target]
-        names = [n.id for n in each]
-        own = ["" if name == "_" else f"{self.prefix}{name}" for name in names]
-        found = self.evaluate_node(statement.value, own)
-        results = found if isinstance(found, list) else [found]
+        elements = target.elts if isinstance(target, graphs.ast.Tuple) else [target]
+        names = [n.id for n in elements]
+        full_names = ["" if name == "_" else f"{self.prefix}{name}" for name in names]
+        value = self.evaluate_node(statement.value, full_names)
+        results = value if isinstance(value, list) else [value]
         self.results.update(zip(names, results, strict=True))
 
-    def run(self, body: Sequence[Any], also: Sequence[str]) -> None:
+    def run(self, body: Sequence[Any], extra_outputs: Sequence[str]) -> None:
         attributes = graphs._keyword_names(body)
         for name, value in self.values.items():
             if name not in attributes and graphs._parse_operands(value):
@@ -134,14 +134,14 @@ class _Splicer(graphs._GraphMaker):
                 value = statement.value
                 items = value.elts if isinstance(value, graphs.ast.Tuple) else [value]
                 for item in items:
-                    found = (
+                    outputs = (
                         self.evaluate_node(item, None)
                         if isinstance(item, graphs.ast.Call)
                         else self.evaluate_argument(item)
                     )
-                    self.made_here += found if isinstance(found, list) else [found]
-        self.made_here += [
-            self.results[name] for name in also if isinstance(self.results.get(name), str)
+                    self.output_names += outputs if isinstance(outputs, list) else [outputs]
+        self.output_names += [
+            self.results[name] for name in extra_outputs if isinstance(self.results.get(name), str)
         ]
 
 
@@ -153,34 +153,34 @@ class _Graph:
     tolerance: float
 
 
-def _grown(program: GraphProgram) -> _Graph:
+def _build_graph(program: GraphProgram) -> _Graph:
     builder = GraphBuilder(program.opset, target=program.target, kernel_table={})
     samples: dict[str, Any] = {}
     symbols: dict[str, int] = {}
     pool: list[str] = []
     outputs: list[str] = []
     tolerance = 0.0
-    for number, (which, a, b, c) in enumerate(program.pieces):
-        chosen = cases()[which % len(cases())]
+    for number, (case_number, a, b, c) in enumerate(program.pieces):
+        selected = cases()[case_number % len(cases())]
         state = [a * 65536 + b * 256 + c + 1]
 
         def choose(count: int, state: list[int] = state) -> int:
             state[0] = state[0] * 1103515245 + 12345 & 0x7FFFFFFF
             return (state[0] >> 8) % count
 
-        code = chosen.case.graph or chosen.rewrite.pattern
+        code = selected.case.graph or selected.rewrite.pattern
         maker = _Splicer(
-            builder, dict(chosen.case.values), choose, f"p{number}_", pool, samples, symbols,
+            builder, dict(selected.case.values), choose, f"p{number}_", pool, samples, symbols,
             program.dynamic,
         )  # fmt: skip
-        maker.run(code.body, chosen.case.extra_outputs)
-        tolerance = max(tolerance, chosen.case.tolerance or 0.0)
-        made = [each for each in maker.made_here if isinstance(each, str)]
-        made = [each for each in made if builder.values[each].dtype is not None]
-        pool += [each for each in made if builder.values[each].shape is not None]
-        outputs += made
-        if choose(3) == 0 and made:
-            extra = _around(builder, made[0], choose)
+        maker.run(code.body, selected.case.extra_outputs)
+        tolerance = max(tolerance, selected.case.tolerance or 0.0)
+        names = [result for result in maker.output_names if isinstance(result, str)]
+        names = [result for result in names if builder.values[result].dtype is not None]
+        pool += [result for result in names if builder.values[result].shape is not None]
+        outputs += names
+        if choose(3) == 0 and names:
+            extra = _add_extra_node(builder, names[0], choose)
             if extra is not None:
                 pool.append(extra)
                 outputs.append(extra)
@@ -191,35 +191,35 @@ def _grown(program: GraphProgram) -> _Graph:
     return _Graph(builder, samples, symbols, tolerance)
 
 
-def _around(builder: GraphBuilder, name: str, choose: Callable[[int], int]) -> str | None:
-    """A result of a result: what rules of shapes and casts meet."""
+def _add_extra_node(builder: GraphBuilder, name: str, choose: Callable[[int], int]) -> str | None:
+    """Add an operator after a result, as input of rules for shapes and casts."""
     info = builder.values[name]
-    op = AROUND[choose(len(AROUND))]
+    op = EXTRA_OPS[choose(len(EXTRA_OPS))]
     floating = info.dtype == dtypes.float32
     if info.shape is None:
         return None
     if op == "Transpose":
         return str(builder.make_node(op, [name], perm=list(range(len(info.shape)))[::-1]))
     if op == "Unsqueeze":
-        return str(builder.make_node(op, [name, builder.make_initializer("", _vector(0))]))
+        return str(builder.make_node(op, [name, builder.make_initializer("", _make_vector(0))]))
     if op == "Reshape":
-        return str(builder.make_node(op, [name, builder.make_initializer("", _vector(-1))]))
+        return str(builder.make_node(op, [name, builder.make_initializer("", _make_vector(-1))]))
     if op == "Cast" and floating:
-        there = builder.make_node(op, [name], to=dtypes.float64)
-        return str(builder.make_node(op, [there], to=dtypes.float32))
+        widened = builder.make_node(op, [name], to=dtypes.float64)
+        return str(builder.make_node(op, [widened], to=dtypes.float32))
     return str(builder.make_node(op, [name])) if floating and op != "Cast" else None
 
 
-def _vector(number: int) -> Any:
+def _make_vector(number: int) -> Any:
     import numpy as np
 
     return np.array([number], dtype=np.int64)
 
 
 def check(program: GraphProgram) -> tuple[Outcome, bytes]:
-    """All rules on the graph: values, dtypes, shapes and names stay; and the model as it was."""
+    """Apply all rules to the graph and compare; return the outcome and the original model."""
     try:
-        graph = _grown(program)
+        graph = _build_graph(program)
         before = make_checked_model(graph.builder)
         old = ModelRunner(before)
         old(_feeds(graph, graph.symbols, 0, False))
@@ -238,7 +238,7 @@ def check(program: GraphProgram) -> tuple[Outcome, bytes]:
         record = rewrite_graph(graph.builder, rules)
         graph.builder.remove_unused()
         check_same_declarations(inputs, copy_declarations(graph.builder.inputs))
-        _same_where_it_runs(outputs, copy_declarations(graph.builder.outputs), graph.symbols)
+        _check_declarations(outputs, copy_declarations(graph.builder.outputs), graph.symbols)
         after = make_checked_model(graph.builder)
         new = ModelRunner(after)
     except Exception as error:
@@ -247,18 +247,17 @@ def check(program: GraphProgram) -> tuple[Outcome, bytes]:
     fired = Counter(record.counts())
     if fired:
         if old.session is None or new.session is None:
-            old.session = new.session = None  # one engine for both
-        detail = _differs(graph, old, new, special=not _not_of_infinities().intersection(fired))
+            old.session = new.session = None  # run both with the same engine
+        detail = _find_difference(graph, old, new, special=not _finite_rules().intersection(fired))
         if detail is not None:
             return Outcome("mismatch", f"{detail}; fired {sorted(fired)}", where), text
     return Outcome("exact", rewrites=fired), text
 
 
-def _same_where_it_runs(
+def _check_declarations(
     before: Sequence[Declaration], after: Sequence[Declaration], sizes: dict[str, int]
 ) -> None:
-    """As `same_declarations`, but sizes may differ where the graph does not run: 6 * (m n // 2) of
-    a Reshape to [-1, 6] is 3 m n."""
+    """Check that declarations are equal; 6 * (m n // 2) may be 3 m n at ``sizes``."""
     try:
         check_same_declarations(before, after)
     except AssertionError:
@@ -275,78 +274,80 @@ def _feeds(
 ) -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(number)
     zeros = not harness._divides_integers(graph.builder)
-    found = {}
+    feeds = {}
     for name, sample in graph.samples.items():
-        named = {key: size for size, key in sample.dims if key}
-        grown = concrete_shape(sample, {**named, **sizes}) if graph.symbols else sample.shape
-        declared = graph.builder.values[name].shape or grown  # one pattern's size is another's name
+        fixed = {key: size for size, key in sample.dims if key}
+        resized = concrete_shape(sample, {**fixed, **sizes}) if graph.symbols else sample.shape
+        declared = graph.builder.values[name].shape or resized  # patterns may share a size
         shape = tuple(
-            own if isinstance(own, int) else size for own, size in zip(declared, grown, strict=True)
+            dim if isinstance(dim, int) else size
+            for dim, size in zip(declared, resized, strict=True)
         )
-        made = draw_tensor(sample, shape, generator, special and is_free(sample), zeros)
-        if noise and made.dtype.is_floating_point:
-            moved = torch.rand(made.shape, generator=torch.Generator().manual_seed(number + 7))
-            made = (made * (1 + (moved * 2 - 1) * noise).to(made.dtype)).to(made.dtype)
-        found[name] = made
-    return found
+        tensor = draw_tensor(sample, shape, generator, special and is_free(sample), zeros)
+        if noise and tensor.dtype.is_floating_point:
+            offsets = torch.rand(tensor.shape, generator=torch.Generator().manual_seed(number + 7))
+            tensor = (tensor * (1 + (offsets * 2 - 1) * noise).to(tensor.dtype)).to(tensor.dtype)
+        feeds[name] = tensor
+    return feeds
 
 
 @cache
-def _not_of_infinities() -> set[str]:
-    """The rules of which docs/rewrites.md says that they are not for infinities and NaN."""
+def _finite_rules() -> set[str]:
+    """Return the rules that docs/rewrites.md excludes for infinities and NaN."""
     recorded = yaml.safe_load((ROOT / "tests/rewrites/recorded.yaml").read_text())
-    return {name for name, each in recorded.items() if each["verdict"] == "SPECIAL"}
+    return {name for name, row in recorded.items() if row["verdict"] == "SPECIAL"}
 
 
-def _differs(graph: _Graph, old: ModelRunner, new: ModelRunner, special: bool) -> str | None:
-    """What differs first, at the sizes of the cases and at larger ones; ``special``: with
-    infinities and NaN, too."""
+def _find_difference(
+    graph: _Graph, old: ModelRunner, new: ModelRunner, special: bool
+) -> str | None:
+    """Describe the first difference, at the sizes of the cases and at larger sizes."""
     sizes = [graph.symbols]
     if graph.symbols:
         sizes.append({name: size + GROWTH for name, size in graph.symbols.items()})
     kinds = ((0, False), (1, True)) if special else ((0, False),)
-    for at, number, extreme in ((a, n, s) for a in sizes for n, s in kinds):
-        feeds = _feeds(graph, at, number, extreme)
+    for symbols, number, is_special in ((a, n, s) for a in sizes for n, s in kinds):
+        feeds = _feeds(graph, symbols, number, is_special)
         try:
-            wanted = old(feeds)
+            expected = old(feeds)
         except Exception:
-            continue  # the graph itself does not take these
+            continue  # the original graph refuses these inputs
         try:
-            found = new(feeds)
+            results = new(feeds)
         except Exception as error:
             if new.session is None and "com.microsoft" in str(error):
-                return None  # the one engine for both does not know ONNX Runtime's operators
-            return f"it does not run any more: {str(error)[:200]}"
-        for place, (x, y) in enumerate(zip(wanted, found, strict=True)):
+                return None  # the reference engine lacks ONNX Runtime's operators
+            return f"the rewritten graph fails: {str(error)[:200]}"
+        for index, (x, y) in enumerate(zip(expected, results, strict=True)):
             if x.dtype != y.dtype or x.shape != y.shape:
                 return (
-                    f"output {place}: {y.dtype}{tuple(y.shape)}, it was {x.dtype}{tuple(x.shape)}"
+                    f"output {index}: {y.dtype}{tuple(y.shape)}, before {x.dtype}{tuple(x.shape)}"
                 )
-            if not _same(graph, old, at, number, extreme, place, x, y):
-                numbers = [each.reshape(-1)[:8].tolist() for each in (y, x)]
-                return f"output {place}: {numbers[0]}, it was {numbers[1]}"
+            if not _is_same(graph, old, symbols, number, is_special, index, x, y):
+                numbers = [tensor.reshape(-1)[:8].tolist() for tensor in (y, x)]
+                return f"output {index}: {numbers[0]}, before {numbers[1]}"
     return None
 
 
-def _same(
-    graph: _Graph, old: ModelRunner, sizes: dict[str, int], number: int, special: bool, place: int,
-    wanted: torch.Tensor, found: torch.Tensor,
+def _is_same(
+    graph: _Graph, old: ModelRunner, sizes: dict[str, int], number: int, special: bool, index: int,
+    expected: torch.Tensor, result: torch.Tensor,
 ) -> bool:  # fmt: skip
     tolerance = max(graph.tolerance, 1e-5)
-    if within([wanted], found, tolerance):
+    if within([expected], result, tolerance):
         return True
-    runs = [wanted]
+    runs = [expected]
     for step in (1, 2, 3, 5, -4):
         noise = step * 5e-7
         try:
-            runs.append(old(_feeds(graph, sizes, number, special, noise))[place])
+            runs.append(old(_feeds(graph, sizes, number, special, noise))[index])
         except Exception:
             continue
-    return within(runs, found, tolerance)
+    return within(runs, result, tolerance)
 
 
 def script(model: bytes, outcome: Outcome, target: str | None) -> str:
-    """The graph as a script that shows it before and after the rules, and compares them."""
+    """Return a script that prints the graph before and after the rules, and compares both."""
     proto = onnx.load_model_from_string(model)
     text = onnx.printer.to_text(proto)
     return f'''"""Found by make fuzz: {outcome.kind} (rewrites; {outcome.where})
@@ -394,5 +395,5 @@ if __name__ == "__main__":
 
 
 def newest() -> int:
-    """The newest opset that rules are for."""
+    """Return the newest opset that rules support."""
     return ORT_MAX_OPSET

@@ -1,10 +1,10 @@
-"""What comes of a program under a front door: exact, refused by name, torch's own failure, or a
-find.
+"""Run a program through a front door and compare it with eager.
 
-`check` runs eager, then torch.export, to_onnx and ONNX Runtime at the lowest and the newest opset
-with rewrites on and off (``export``), the converters on a traced graph as it is (``fx``) or on the
-calls themselves as nodes (``nodes``), or torch.compile with the backend (``compile``,
-``gradient``). Called by `runner` and `shrink`."""
+An outcome is exact, refused, discarded (a failure of torch) or a find. ``export`` runs
+torch.export, to_onnx and ONNX Runtime at the lowest and the newest opset with rewrites on and off;
+``fx`` converts a traced graph and ``nodes`` a graph of the calls themselves; ``compile`` and
+``gradient`` run torch.compile with the backend.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PLACES = (
     (ORT_MAX_OPSET, "onnxruntime", "none"),
 )
 REFUSALS = (FunctionNotFoundError, UnsupportedCase, KernelError)
-# what eager itself does not check: with other sizes these read memory that is not theirs
+# operators whose eager kernels do not check sizes, and read out of bounds
 UNCHECKED = (
     "aten::_reshape_alias", "aten::_reshape_alias_copy", "aten::_weight_norm_interface",
     "aten::_weight_norm_interface_backward", "aten::as_strided", "aten::as_strided_copy",
@@ -63,18 +63,18 @@ UNCHECKED = (
     "onnx_symbolic::_symbolic_multi_out",
 )  # fmt: skip
 NO_GRADIENT = "eager: there is nothing to differentiate"
-# Refusals that share the type of failures: of what cannot be captured again, of a size (a stride,
-# say) that only torch knows, and of a dimension that decompositions make a constant, of the program
-# itself: another try would find it so.
+# Refusals whose type is that of failures: a graph that cannot be captured again, a size (such as a
+# stride) that only torch computes, and a dimension that decompositions make constant, which is a
+# property of the program and the same at every opset.
 REFUSED = (
     "this GraphModule cannot be converted as it is",
     "No result of the graph has dimension",
 )
 MADE_CONSTANT = "once operators are decomposed"
-# what torch says of prims whose results are views; of losses with dynamic sizes, whose reduction is
-# a word for torch's own meta functions and an int for the operator; of branches that return what
-# they are given; and of nodes whose dtype the program declares, whatever it is
-TORCHS_OWN = (
+# Messages of torch for prims whose results are views, losses with dynamic sizes, whose reduction is
+# a string for torch's meta functions and an int for the operator, branches that return an operand,
+# and nodes for which the program declares a wrong dtype.
+TORCH_FAILURES = (
     "We only support functionalizing operators whose outputs do not have alias annotations",
     "is not a valid value for reduction",
     "might be aliasing the input or the output",
@@ -87,8 +87,7 @@ FINDS = ("mismatch", "error", "invalid", "crash", "timeout")
 
 @dataclass
 class Outcome:
-    """``kind`` is "exact", "refused", "discarded" (torch's own failure, or no program), or one of
-    FINDS; ``targets`` and ``rewrites`` are what a program without a find reached."""
+    """An outcome (exact, refused, discarded for a torch failure, or a find), and coverage."""
 
     kind: str
     detail: str = ""
@@ -102,16 +101,16 @@ class Outcome:
 
     @property
     def like(self) -> str:
-        """What two outcomes of one fault share: the kind, and an error's text without its names."""
+        """Return a key of the fault: the kind, and the text of an error without its names."""
         if self.kind == "mismatch":
             head = self.detail.split(":")[0]
             return head if head in ("dtype", "shape") else "mismatch"
-        plain = re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`|[0-9]+|\[[^\]]*\]|\([^)]*\)", "", self.detail)
-        return f"{self.kind} {plain[:90]}"
+        text = re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`|[0-9]+|\[[^\]]*\]|\([^)]*\)", "", self.detail)
+        return f"{self.kind} {text[:90]}"
 
 
 class Difference(Exception):
-    """A result that is not eager's."""
+    """A result differs from eager's."""
 
 
 # -- eager
@@ -124,156 +123,157 @@ def reference(
     noise: Any = None,
     wide: bool = False,
 ) -> list[Any]:
-    """Outputs, the inputs as the call leaves them, and with ``gradient`` the gradients, in eager.
-    ``noise`` moves the results of steps, ``wide`` computes in float64."""
+    """Return outputs, the inputs after the call, and with ``gradient`` the gradients, in eager.
+
+    ``noise`` perturbs the results of steps, ``wide`` computes in float64.
+    """
     torch.manual_seed(1)
     tensors = program.tensors(shapes)
     if wide:
-        tensors = [_widened(each) for each in tensors]
+        tensors = [_widen(tensor) for tensor in tensors]
     if noise is not None:
-        tensors = [noise.moved(each) if each.is_floating_point() else each for each in tensors]
+        tensors = [noise.perturb(t) if t.is_floating_point() else t for t in tensors]
     if gradient:
-        given, tensors = _tracked(tensors)
+        sources, tensors = _make_leaves(tensors)
     values = run_steps(program, tensors, noise)
-    outputs = [values[each] for each in program.outputs]
+    outputs = [values[index] for index in program.outputs]
     if gradient:
-        return [*_detached(outputs), *_gradients(outputs, given)]
-    return [*_detached(outputs), *tensors]
+        return [*_detach(outputs), *_gradients(outputs, sources)]
+    return [*_detach(outputs), *tensors]
 
 
-def _widened(tensor: torch.Tensor) -> torch.Tensor:
+def _widen(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.is_floating_point():
         return tensor.double()
     return tensor.to(torch.complex128) if tensor.is_complex() else tensor
 
 
-def _detached(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    return [each.detach() for each in tensors]
+def _detach(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    return [tensor.detach() for tensor in tensors]
 
 
-def _tracked(tensors: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """Leaves that need a gradient, and what the program is given: products of them, which it may
-    write into."""
-    given = [each.detach().requires_grad_(each.is_floating_point()) for each in tensors]
-    return given, [each * 1 if each.requires_grad else each for each in given]
+def _make_leaves(tensors: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Return leaves that require a gradient, and products of them, which allow in-place writes."""
+    sources = [t.detach().requires_grad_(t.is_floating_point()) for t in tensors]
+    return sources, [t * 1 if t.requires_grad else t for t in sources]
 
 
-def _gradients(outputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> list[Any]:
-    chosen = [each for each in outputs if each.requires_grad]
-    wanted = [each for each in given if each.requires_grad]
-    if not chosen or not wanted:
-        raise _NoGradient
-    cotangents = [_cotangent(each) for each in chosen]
-    return list(torch.autograd.grad(chosen, wanted, cotangents, allow_unused=True))
+def _gradients(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> list[Any]:
+    roots = [t for t in outputs if t.requires_grad]
+    sources = [t for t in inputs if t.requires_grad]
+    if not roots or not sources:
+        raise _NoGradientError
+    cotangents = [_cotangent(t) for t in roots]
+    return list(torch.autograd.grad(roots, sources, cotangents, allow_unused=True))
 
 
 def _cotangent(tensor: torch.Tensor) -> torch.Tensor:
     generator = torch.Generator().manual_seed(tensor.numel())
-    drawn = torch.rand(tensor.shape, generator=generator, dtype=torch.float64) + 0.5
-    return drawn.to(tensor.dtype)
+    numbers = torch.rand(tensor.shape, generator=generator, dtype=torch.float64) + 0.5
+    return numbers.to(tensor.dtype)
 
 
-class _NoGradient(Exception):
-    """There is nothing to differentiate."""
+class _NoGradientError(Exception):
+    """No output requires a gradient, or no input is a float."""
 
 
 # -- comparison
 
 
-def _compare(wanted: Sequence[Any], found: Sequence[Any], judge: Judge, random: bool) -> None:
-    if len(wanted) != len(found):
-        raise Difference(f"{len(found)} results, eager has {len(wanted)}")
-    for place, (want, have) in enumerate(zip(wanted, found, strict=True)):
-        _compare_one(want, have, place, judge, random, f"output {place}")
+def _compare(expected: Sequence[Any], results: Sequence[Any], judge: Judge, random: bool) -> None:
+    if len(expected) != len(results):
+        raise Difference(f"{len(results)} results, eager has {len(expected)}")
+    for index, (eager, result) in enumerate(zip(expected, results, strict=True)):
+        _compare_result(eager, result, index, judge, random, f"output {index}")
 
 
-def _compare_one(want: Any, have: Any, place: int, judge: Judge, random: bool, what: str) -> None:
-    """One result; ``place`` is its place among those of `reference`."""
-    if want is None or have is None:
-        other = want if have is None else have
+def _compare_result(
+    eager: Any, result: Any, index: int, judge: Judge, random: bool, name: str
+) -> None:
+    """Compare one result; ``index`` is its position among those of `reference`."""
+    if eager is None or result is None:
+        other = eager if result is None else result
         if other is not None and other.count_nonzero():
-            raise Difference(f"{what}: no gradient on one side")
+            raise Difference(f"{name}: no gradient on one side")
         return
-    if want.is_complex() and not have.is_complex():
-        want = torch.view_as_real(want.resolve_conj())
-    if have.dtype != want.dtype:
-        raise Difference(f"dtype: {what} is {have.dtype}, eager has {want.dtype}")
-    if have.shape != want.shape:
-        raise Difference(f"shape: {what} is {tuple(have.shape)}, eager has {tuple(want.shape)}")
-    if random or close(have, want, judge.program.tolerance):
+    if eager.is_complex() and not result.is_complex():
+        eager = torch.view_as_real(eager.resolve_conj())
+    if result.dtype != eager.dtype:
+        raise Difference(f"dtype: {name} is {result.dtype}, eager has {eager.dtype}")
+    if result.shape != eager.shape:
+        raise Difference(f"shape: {name} is {tuple(result.shape)}, eager has {tuple(eager.shape)}")
+    if random or close(result, eager, judge.program.tolerance):
         return
-    if not judge.accepts(place, have, want):
-        raise Difference(f"{what}: {_worst(have, want)}")
+    if not judge.accepts(index, result, eager):
+        raise Difference(f"{name}: {_describe_worst(result, eager)}")
 
 
-def _worst(have: torch.Tensor, want: torch.Tensor) -> str:
-    ours, theirs = have.detach().reshape(-1), want.detach().reshape(-1)
+def _describe_worst(result: torch.Tensor, eager: torch.Tensor) -> str:
+    ours, theirs = result.detach().reshape(-1), eager.detach().reshape(-1)
     if ours.dtype.is_floating_point:
         gap = (ours.double() - theirs.double()).abs().nan_to_num(nan=float("inf"))
         gap = gap.masked_fill(ours.isnan() & theirs.isnan() | (ours == theirs), -1)
-        at = int(gap.argmax())
+        i = int(gap.argmax())
     else:
-        at = int((ours != theirs).int().argmax())
+        i = int((ours != theirs).int().argmax())
     count = int((ours != theirs).sum())
-    return (
-        f"{ours[at].item()} where eager has {theirs[at].item()} ({count} of {ours.numel()} differ)"
-    )
+    return f"{ours[i].item()} where eager has {theirs[i].item()} ({count} of {ours.numel()} differ)"
 
 
 # -- the front doors
 
 
 def check(program: Program, mode: str) -> Outcome:
-    """What comes of the program through one front door."""
-    outcome = _checked(program, mode)
-    differs = outcome.kind == "mismatch"
-    reason = deviation(program, mode == "gradient") if differs else None
+    """Return the outcome of the program through one front door."""
+    outcome = _check(program, mode)
+    is_mismatch = outcome.kind == "mismatch"
+    reason = deviation(program, mode == "gradient") if is_mismatch else None
     return outcome if reason is None else Outcome("discarded", reason)
 
 
-def _checked(program: Program, mode: str) -> Outcome:
+def _check(program: Program, mode: str) -> Outcome:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            wanted = reference(program, None, mode == "gradient")
-        except _NoGradient:
+            results = reference(program, None, mode == "gradient")
+        except _NoGradientError:
             return Outcome("discarded", NO_GRADIENT)
         except Exception as error:
-            return Outcome("discarded", f"eager: {_line(error)}")
+            return Outcome("discarded", f"eager: {_error_line(error)}")
         try:
             if mode == "export":
-                return _exported(program, wanted)
+                return _check_exported(program, results)
             if mode == "nodes":
-                return _as_nodes(program, wanted)
+                return _check_nodes(program, results)
             if mode == "fx":
-                return _interpreted(program, wanted)
-            return _compiled(program, wanted, mode == "gradient")
+                return _check_traced(program, results)
+            return _check_compiled(program, results, mode == "gradient")
         except Difference as difference:
             return Outcome("mismatch", str(difference))
 
 
-def _exported(program: Program, wanted: list[Any]) -> Outcome:
+def _check_exported(program: Program, results: list[Any]) -> Outcome:
     tensors = program.tensors()
-    dynamic = tuple(tuple(torch.export.Dim.AUTO for _ in each.shape) for each in tensors)
+    dynamic = tuple(tuple(torch.export.Dim.AUTO for _ in tensor.shape) for tensor in tensors)
     shapes = (dynamic,) if program.dynamic else None
     try:
         torch.manual_seed(1)
         exported = torch.export.export(program.module(), tuple(tensors), dynamic_shapes=shapes)
     except Exception as error:
-        return Outcome("discarded", f"torch.export: {_line(error)}")
+        return Outcome("discarded", f"torch.export: {_error_line(error)}")
     sizes = [None, *_other_sizes(program, exported)] if program.dynamic else [None]
-    expected = [(None, wanted, Judge(program, None, False))]
-    for other in sizes[1:]:
+    expected = [(None, results, Judge(program, None, False))]
+    for resized in sizes[1:]:
         try:
-            expected.append((other, reference(program, other), Judge(program, other, False)))
+            expected.append((resized, reference(program, resized), Judge(program, resized, False)))
         except Exception:
-            continue  # eager does not take these sizes
+            continue  # eager refuses these sizes
     names = list(exported.graph_signature.user_inputs)
-    return _at_places(program, exported, names, expected)
+    return _check_all_places(program, exported, names, expected)
 
 
-def _interpreted(program: Program, wanted: list[Any]) -> Outcome:
-    """The converters on the graph that tracing gives, without torch.export."""
+def _check_traced(program: Program, results: list[Any]) -> Outcome:
+    """Check the converters on a traced graph, without torch.export."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
     tensors = program.tensors()
@@ -284,59 +284,58 @@ def _interpreted(program: Program, wanted: list[Any]) -> Outcome:
             tracing_mode="symbolic" if program.dynamic else "fake",
         )(*tensors)
     except Exception as error:
-        return Outcome("discarded", f"make_fx: {_line(error)}")
+        return Outcome("discarded", f"make_fx: {_error_line(error)}")
     if any("copy_" in str(node.target) for node in graph.graph.nodes if node.op == "call_function"):
         return Outcome("discarded", "make_fx: the graph writes into an input")
     names = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
-    return _at_places(program, graph, names, [(None, wanted, Judge(program, None, False))])
+    return _check_all_places(program, graph, names, [(None, results, Judge(program, None, False))])
 
 
-def _as_nodes(program: Program, wanted: list[Any]) -> Outcome:
-    """The converters on the calls of the program: torch decomposes and replaces none."""
+def _check_nodes(program: Program, results: list[Any]) -> Outcome:
+    """Check the converters on the calls of the program, which torch does not decompose."""
     try:
         graph = graph_of(program.function(), program.tensors())
     except NotNodes as error:
         return Outcome("discarded", f"nodes: {error}")
     except Exception as error:
-        return Outcome("discarded", f"nodes: torch: {_line(error)}")
+        return Outcome("discarded", f"nodes: torch: {_error_line(error)}")
     names = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
-    return _at_places(program, graph, names, [(None, wanted, Judge(program, None, False))])
+    return _check_all_places(program, graph, names, [(None, results, Judge(program, None, False))])
 
 
 Expected = tuple[Sequence[tuple[int, ...]] | None, list[Any], Judge]
 
 
-def _at_places(
+def _check_all_places(
     program: Program, graph: Any, names: Sequence[str], expected: Sequence[Expected]
 ) -> Outcome:
-    """Every opset, target and choice of rewrites."""
+    """Check every opset, target and choice of rewrites."""
     results = expected[0][1][: len(program.outputs)]
-    if not _foretold(graph, results):
-        return Outcome("discarded", "torch foretells other dtypes or shapes than eager has")
-    reached = Outcome("exact", targets=_targets(graph))
-    with _prepared_once() as rewritten:
-        found = _each_place(program, graph, names, expected, reached)
-    failed = found is not None and found.kind == "error"
-    if failed and not all(_foretold(each, results) for each in rewritten):
-        return Outcome("discarded", "torch foretells other dtypes or shapes once it has rewritten")
-    wrong = found is not None and found.kind == "mismatch"
-    if wrong and any(_differs_in_torch(program, each, expected) for each in [graph, *rewritten]):
+    if not _has_metadata_of(graph, results):
+        return Outcome("discarded", "torch: the metadata differs from eager's dtypes or shapes")
+    exact = Outcome("exact", targets=_targets(graph))
+    with _cache_preparation() as prepared:
+        find = _run_places(program, graph, names, expected, exact)
+    is_error = find is not None and find.kind == "error"
+    if is_error and not all(_has_metadata_of(p, results) for p in prepared):
+        return Outcome("discarded", "torch: the metadata differs after decomposition")
+    is_mismatch = find is not None and find.kind == "mismatch"
+    if is_mismatch and any(_differs_in_torch(program, p, expected) for p in [graph, *prepared]):
         return Outcome("discarded", "torch: the program that it captured differs")
-    return reached if found is None else found
+    return exact if find is None else find
 
 
 def _differs_in_torch(program: Program, rewritten: Any, expected: Sequence[Expected]) -> bool:
-    """Whether the program that torch has captured, or rewritten with its own decompositions, is not
-    eager's when torch runs it: some are wrong, and every backend gets them."""
+    """Return whether a program that torch captured or decomposed is wrong in torch, too."""
     count = len(program.outputs)
-    for shapes, wanted, judge in expected:
+    for shapes, eager, judge in expected:
         try:
             module = (
                 rewritten if isinstance(rewritten, torch.fx.GraphModule) else rewritten.module()
             )
             with torch.no_grad():
-                found = leaves(module(*program.tensors(shapes)))
-            _compare(wanted[:count], found[:count], judge, program.random)
+                results = leaves(module(*program.tensors(shapes)))
+            _compare(eager[:count], results[:count], judge, program.random)
         except Difference:
             return True
         except Exception:
@@ -344,15 +343,15 @@ def _differs_in_torch(program: Program, rewritten: Any, expected: Sequence[Expec
     return False
 
 
-def _each_place(
+def _run_places(
     program: Program,
     graph: Any,
     names: Sequence[str],
     expected: Sequence[Expected],
     reached: Outcome,
 ) -> Outcome | None:
-    """The first find, or a refusal where every place refuses; None where a place is exact."""
-    refused = []
+    """Return the first find, or a refusal where all places refuse; None if a place is exact."""
+    refusals = []
     for opset, target, rewrites in PLACES:
         where = f"opset {opset}, target {target}, rewrites {rewrites}"
         try:
@@ -360,31 +359,31 @@ def _each_place(
                 graph, target_opset=opset, target=target, rewrites=rewrites, return_builder=True
             )
         except REFUSALS as error:
-            refused.append(Outcome("refused", _line(error), where))
+            refusals.append(Outcome("refused", _error_line(error), where))
             continue
         except Exception as error:
-            own = any(words in str(error) for words in TORCHS_OWN)
-            if own or (
+            is_torch_failure = any(message in str(error) for message in TORCH_FAILURES)
+            if is_torch_failure or (
                 isinstance(error, functionalize.FunctionalizationError) and _torch_fails(graph)
             ):
-                return Outcome("discarded", f"torch: {_line(error)}")
+                return Outcome("discarded", f"torch: {_error_line(error)}")
             if MADE_CONSTANT in str(error):
-                return Outcome("refused", _line(error), where)
-            if any(words in str(error) for words in REFUSED):
-                refused.append(Outcome("refused", _line(error), where))
+                return Outcome("refused", _error_line(error), where)
+            if any(message in str(error) for message in REFUSED):
+                refusals.append(Outcome("refused", _error_line(error), where))
                 continue
-            return Outcome("error", _reason(error), where)
+            return Outcome("error", _error_chain(error), where)
         reached.rewrites.update(builder.record.rewrites.counts())
-        for shapes, wanted, judge in expected:
-            outcome = _in_onnx_runtime(program, model, names, shapes, wanted, judge)
+        for shapes, eager, judge in expected:
+            outcome = _run_onnxruntime(program, model, names, shapes, eager, judge)
             if outcome is not None:
                 outcome.where = where + (f", sizes {shapes}" if shapes else "")
                 return outcome
-    return refused[0] if len(refused) == len(PLACES) else None
+    return refusals[0] if len(refusals) == len(PLACES) else None
 
 
 def _torch_fails(program: Any) -> bool:
-    """Whether torch cannot take the writes out of a program that it captured, for whomever."""
+    """Return whether torch cannot functionalize a program that it captured."""
     for table in ({}, None):
         try:
             program.run_decompositions(table)
@@ -394,36 +393,34 @@ def _torch_fails(program: Any) -> bool:
 
 
 @contextmanager
-def _prepared_once() -> Iterator[list[Any]]:
-    """In the block torch rewrites a program once for each table of decompositions, and its guards
-    are read once: most of a conversion's time, and the same for every opset and target. The list
-    has what torch made."""
-    rewrite, guards = functionalize.decompose_program, capture.find_guards
-    known: dict[Any, Any] = {}
-    made: list[Any] = []
+def _cache_preparation() -> Iterator[list[Any]]:
+    """Cache torch's decompositions and guards, which are equal for all places and slow."""
+    decompose, find_guards = functionalize.decompose_program, capture.find_guards
+    cache: dict[Any, Any] = {}
+    programs: list[Any] = []
 
-    def rewritten(program: Any, table: Any) -> Any:
-        key = id(program), tuple(sorted(str(each) for each in table))
-        if key not in known:
-            made.append(rewrite(program, table))
-            known[key] = program, made[-1]  # the program too: its id stays its own
-        return known[key][1]
+    def cached_decompose(program: Any, table: Any) -> Any:
+        key = id(program), tuple(sorted(str(operator) for operator in table))
+        if key not in cache:
+            programs.append(decompose(program, table))
+            cache[key] = program, programs[-1]  # a reference to the program keeps its id unique
+        return cache[key][1]
 
-    def found(program: Any, asked: Any) -> Any:
-        key = id(program), str(asked)
-        if key not in known:
-            known[key] = program, guards(program, asked)
-        return list(known[key][1])
+    def cached_guards(program: Any, shapes: Any) -> Any:
+        key = id(program), str(shapes)
+        if key not in cache:
+            cache[key] = program, find_guards(program, shapes)
+        return list(cache[key][1])
 
-    functionalize.decompose_program, capture.find_guards = rewritten, found
+    functionalize.decompose_program, capture.find_guards = cached_decompose, cached_guards
     try:
-        yield made
+        yield programs
     finally:
-        functionalize.decompose_program, capture.find_guards = rewrite, guards
+        functionalize.decompose_program, capture.find_guards = decompose, find_guards
 
 
-def _in_onnx_runtime(
-    program: Program, model: Any, names: Sequence[str], shapes: Any, wanted: list[Any], judge: Judge
+def _run_onnxruntime(
+    program: Program, model: Any, names: Sequence[str], shapes: Any, eager: list[Any], judge: Judge
 ) -> Outcome | None:
     tensors = dict(zip(names, program.tensors(shapes), strict=True))
     try:
@@ -432,23 +429,23 @@ def _in_onnx_runtime(
         for value in model.graph.input:
             tensor = tensors[value.name].resolve_conj().resolve_neg()
             feeds[value.name] = torch.view_as_real(tensor) if tensor.is_complex() else tensor
-        found = run_onnx(model, feeds)
+        results = run_onnx(model, feeds)
     except Exception as error:
-        # the program names the ONNX operator itself, and gives it what it does not take
-        own = _MIXED_DTYPES.search(str(error)) is not None
-        return Outcome("discarded" if own else "invalid", _reason(error))
+        # the program names an ONNX operator and passes dtypes that it does not support
+        is_declared = _MIXED_DTYPES.search(str(error)) is not None
+        return Outcome("discarded" if is_declared else "invalid", _error_chain(error))
     outputs = [value.name for value in model.graph.output]
-    after = dict(zip(names, wanted[len(program.outputs) :], strict=True))
+    inputs = dict(zip(names, eager[len(program.outputs) :], strict=True))
     try:
         count = len(program.outputs)
-        _compare(wanted[:count], found[:count], judge, program.random)
-        for name, value in zip(outputs[count:], found[count:], strict=True):
+        _compare(eager[:count], results[:count], judge, program.random)
+        for name, value in zip(outputs[count:], results[count:], strict=True):
             source = name.removesuffix("_mutated")
-            if source not in after:
-                raise Difference(f"an output {name} that eager has not")
-            place = count + list(names).index(source)
-            _compare_one(
-                after[source], value, place, judge, program.random, f"input {source} afterwards"
+            if source not in inputs:
+                raise Difference(f"eager has no output {name}")
+            index = count + list(names).index(source)
+            _compare_result(
+                inputs[source], value, index, judge, program.random, f"input {source} afterwards"
             )
     except Difference as difference:
         return Outcome("mismatch", str(difference))
@@ -456,32 +453,32 @@ def _in_onnx_runtime(
 
 
 def _other_sizes(program: Program, exported: Any) -> list[list[tuple[int, ...]]]:
-    """Shapes of the inputs with every symbol larger, in a way that the program is for."""
+    """Return shapes of the inputs with every symbol larger, that the program accepts."""
     if any(step.key in UNCHECKED for step in program.steps):
         return []
     by_name = {
         node.name: node.meta.get("val") for node in exported.graph.nodes if node.op == "placeholder"
     }
     sizes: list[tuple[Any, int]] = []
-    for name, given in zip(exported.graph_signature.user_inputs, program.inputs, strict=True):
+    for name, feed in zip(exported.graph_signature.user_inputs, program.inputs, strict=True):
         shape = by_name[name].shape
-        sizes += [(_expression(size), own) for size, own in zip(shape, given.shape, strict=True)]
-        if given.values is not None and any(_expression(size) is not None for size in shape):
-            return []  # numbers that were chosen, sorted ones or indices, are for one size
-    symbols = {each: own for each, own in sizes if getattr(each, "is_Symbol", False)}
+        sizes += [(_expression(size), old) for size, old in zip(shape, feed.shape, strict=True)]
+        if feed.values is not None and any(_expression(size) is not None for size in shape):
+            return []  # fixed values, such as indices, are only valid at one size
+    symbols = {expr: old for expr, old in sizes if getattr(expr, "is_Symbol", False)}
     if not symbols:
         return []
-    for grown in (lambda size: size + 2, lambda size: size * 2, lambda size: size + 1):
-        larger = {each: grown(own) for each, own in symbols.items()}
-        flat = iter(own if each is None else int(each.subs(larger)) for each, own in sizes)
-        found = [tuple(next(flat) for _ in given.shape) for given in program.inputs]
-        if _guarded(program, exported, found):
-            return [found]
+    for grow in (lambda size: size + 2, lambda size: size * 2, lambda size: size + 1):
+        larger = {expr: grow(old) for expr, old in symbols.items()}
+        flat = iter(old if expr is None else int(expr.subs(larger)) for expr, old in sizes)
+        shapes = [tuple(next(flat) for _ in feed.shape) for feed in program.inputs]
+        if _passes_guards(program, exported, shapes):
+            return [shapes]
     return []
 
 
-def _guarded(program: Program, exported: Any, shapes: list[tuple[int, ...]]) -> bool:
-    """Whether torch's guards let these sizes in: a number of chunks, say, is part of a graph."""
+def _passes_guards(program: Program, exported: Any, shapes: list[tuple[int, ...]]) -> bool:
+    """Return whether torch's guards accept these sizes."""
     try:
         with torch.no_grad():
             exported.module()(*program.tensors(shapes))
@@ -491,88 +488,87 @@ def _guarded(program: Program, exported: Any, shapes: list[tuple[int, ...]]) -> 
 
 
 def _expression(size: Any) -> Any:
-    """What a size is computed from; None for a known one."""
-    found = getattr(getattr(size, "node", None), "expr", None)
-    return None if found is None or found.is_number else found
+    """Return the expression of a size, None for a known size."""
+    expression = getattr(getattr(size, "node", None), "expr", None)
+    return None if expression is None or expression.is_number else expression
 
 
-def _foretold(graph: Any, wanted: Sequence[torch.Tensor]) -> bool:
-    """Whether the graph's metadata says of its outputs what eager returned."""
+def _has_metadata_of(graph: Any, results: Sequence[torch.Tensor]) -> bool:
+    """Return whether the graph's metadata has the dtypes and shapes of eager's results."""
     output = next(node for node in graph.graph.nodes if node.op == "output")
     values = leaves(output.args[0])
-    for node, want in zip(values[len(values) - len(wanted) :], wanted, strict=True):
+    for node, result in zip(values[len(values) - len(results) :], results, strict=True):
         value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
         if not isinstance(value, torch.Tensor):
             continue
-        sizes = zip(value.shape, want.shape, strict=False)
-        known = all(a == b for a, b in sizes if isinstance(a, int))
-        if value.dtype != want.dtype or value.dim() != want.dim() or not known:
+        sizes = zip(value.shape, result.shape, strict=False)
+        is_known = all(a == b for a, b in sizes if isinstance(a, int))
+        if value.dtype != result.dtype or value.dim() != result.dim() or not is_known:
             return False
     return True
 
 
 def _targets(graph: Any) -> set[str]:
-    """The operators of a graph and of the graphs inside it."""
+    """Return the operators of a graph and of its subgraphs."""
     module = getattr(graph, "graph_module", graph)
-    found = set()
+    names = set()
     for inner in module.modules():
         for node in getattr(getattr(inner, "graph", None), "nodes", ()):
             if node.op == "call_function":
                 name = getattr(node.target, "name", None)
-                found.add(name() if callable(name) else str(getattr(node.target, "__name__", "")))
-    return found
+                names.add(name() if callable(name) else str(getattr(node.target, "__name__", "")))
+    return names
 
 
-def _compiled(program: Program, wanted: list[Any], gradient: bool) -> Outcome:
-    """torch.compile with our backend; what differs with torch's own backend, too, is torch's."""
+def _check_compiled(program: Program, eager: list[Any], gradient: bool) -> Outcome:
+    """Compare torch.compile with eager; a difference of torch's own backend is discarded."""
     judge = Judge(program, None, gradient)
     storage: dict[str, Any] = {}
     rewrites = ("default", "none", "all")[len(program.steps) % 3]
     options = {"rewrites": rewrites, "storage": storage, "fallback": "error"}
     kind, detail = "exact", ""
     try:
-        found = _run_compiled(program, gradient, "ortable", options)
-        _compare(wanted, found, judge, program.random)
+        results = _run_compiled(program, gradient, "ortable", options)
+        _compare(eager, results, judge, program.random)
     except Difference as difference:
         kind, detail = "mismatch", str(difference)
     except Exception as error:
         causes = list(causes_of(error))
-        if any(isinstance(each, REFUSALS) for each in causes):
-            return Outcome("refused", _line(causes[-1]))
-        kind, detail = "error", _reason(causes[-1])
-        ours = next((each for each in causes if isinstance(each, OrtableError)), None)
-        detail = _reason(ours) if ours is not None else detail
+        if any(isinstance(cause, REFUSALS) for cause in causes):
+            return Outcome("refused", _error_line(causes[-1]))
+        kind, detail = "error", _error_chain(causes[-1])
+        own_error = next((cause for cause in causes if isinstance(cause, OrtableError)), None)
+        detail = _error_chain(own_error) if own_error is not None else detail
     if kind == "exact":
-        reached = Outcome("exact")
+        exact = Outcome("exact")
         for record in storage.get("instance", ()):
-            reached.rewrites.update(getattr(record, "rewrites", None) or {})
+            exact.rewrites.update(getattr(record, "rewrites", None) or {})
             if getattr(record, "graph_module", None) is not None:
-                reached.targets |= _targets(record.graph_module)
-        return reached
+                exact.targets |= _targets(record.graph_module)
+        return exact
     try:
-        found = _run_compiled(program, gradient, "aot_eager", {})
-        _compare(wanted, found, judge, program.random)
+        results = _run_compiled(program, gradient, "aot_eager", {})
+        _compare(eager, results, judge, program.random)
     except Exception as error:
-        return Outcome("discarded", f"aot_eager: {_line(error)}")
-    of_dtypes = detail.startswith(("dtype: ", "shape: ")) or "torch computes" in detail
-    if of_dtypes and not _fakes_agree(program, wanted):
-        return Outcome("discarded", "torch foretells other dtypes or shapes than eager has")
+        return Outcome("discarded", f"aot_eager: {_error_line(error)}")
+    is_of_metadata = detail.startswith(("dtype: ", "shape: ")) or "torch computes" in detail
+    if is_of_metadata and not _has_right_fakes(program, eager):
+        return Outcome("discarded", "torch: the metadata differs from eager's dtypes or shapes")
     return Outcome(kind, detail, f"rewrites {rewrites}")
 
 
-def _fakes_agree(program: Program, wanted: Sequence[torch.Tensor]) -> bool:
-    """Whether torch's fake tensors, which tell every backend what to return, are of eager's dtypes
-    and shapes."""
+def _has_right_fakes(program: Program, eager: Sequence[torch.Tensor]) -> bool:
+    """Return whether torch's fake tensors have eager's dtypes and shapes."""
     try:
         with FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv()) as mode:
-            tensors = [mode.from_tensor(each) for each in program.tensors()]
+            tensors = [mode.from_tensor(tensor) for tensor in program.tensors()]
             values = run_steps(program, tensors)
     except Exception:
         return True
-    made = [values[each] for each in program.outputs]
+    fakes = [values[index] for index in program.outputs]
     return all(
-        (each.dtype, each.shape) == (want.dtype, want.shape)
-        for each, want in zip(made, wanted, strict=False)
+        (fake.dtype, fake.shape) == (result.dtype, result.shape)
+        for fake, result in zip(fakes, eager, strict=False)
     )
 
 
@@ -587,22 +583,22 @@ def _run_compiled(
     )  # fmt: skip
     tensors = program.tensors()
     if gradient:
-        given, tensors = _tracked(tensors)
+        sources, tensors = _make_leaves(tensors)
         outputs = compiled(*tensors)
-        return [*_detached(outputs), *_gradients(outputs, given)]
+        return [*_detach(outputs), *_gradients(outputs, sources)]
     with torch.no_grad():
-        return [*_detached(compiled(*tensors)), *tensors]
+        return [*_detach(compiled(*tensors)), *tensors]
 
 
 # -- errors
 
 
-def _line(error: BaseException) -> str:
+def _error_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {(lines[0] if lines else '')[:300]}"
 
 
-def _reason(error: BaseException) -> str:
+def _error_chain(error: BaseException) -> str:
     cause = error.__cause__
-    more = f" <- {_line(cause)}" if cause is not None else ""
-    return f"{_line(error)}{more}"
+    suffix = f" <- {_error_line(cause)}" if cause is not None else ""
+    return f"{_error_line(error)}{suffix}"

@@ -1,6 +1,4 @@
-"""Runs programs by the thousand in processes of their own, each program told before it runs, so
-that a crash names it. In come counts and seeds, out go the finds as scripts in build/fuzz and a
-`Tally`. Called by `__main__` and by the tests."""
+"""Run thousands of programs in child processes, and write the finds as scripts to build/fuzz."""
 
 from __future__ import annotations
 
@@ -31,20 +29,20 @@ from .shrink import shrunk
 from .strategies import grow
 
 BATCH = 25
-SLOWEST = 120  # seconds of one program
-# of a hundred programs; the rest goes through torch.export
+TIMEOUT_S = 120  # for one program
+# percent of the programs by mode; the others use torch.export
 SHARES = {"gradient": 6, "compile": 8, "fx": 16, "nodes": 24}
-# modes in turn for an entry that programs around it did not reach
-TURNS = ("nodes", "export", "fx", "compile")
-GRAPHS = 4  # every so many batches is one of ONNX graphs
-# what must be exact of a mode's programs, from so many on; torch differentiates half of them
-ENOUGH = 20
-EXACT_SHARE, EXACT_GRADIENTS = 0.6, 0.3
+# the order of modes for an entry that random programs did not reach
+MODES_IN_TURN = ("nodes", "export", "fx", "compile")
+GRAPH_INTERVAL = 4  # every fourth batch has ONNX graphs
+# the share of a mode's programs that must be exact; torch differentiates only half of them
+MIN_PROGRAMS = 20
+MIN_EXACT_SHARE, MIN_EXACT_GRADIENTS = 0.6, 0.3
 
 
 @dataclass
 class Tally:
-    """What was run: programs by mode and outcome, what was reached and tried, finds."""
+    """The results of a run: programs by mode and outcome, operators reached and called, finds."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
@@ -55,7 +53,7 @@ class Tally:
     seconds: float = 0.0  # of CPU
 
     def add(self, other: Tally) -> None:
-        """Takes in what another process did."""
+        """Add the results of another process."""
         self.outcomes.update(other.outcomes)
         self.reasons.update(other.reasons)
         self.called |= other.called
@@ -75,7 +73,7 @@ class Timeout(BaseException):
 
 @dataclass(frozen=True)
 class Share:
-    """The programs of one process of ``of``, by number; and what came of earlier ones."""
+    """The programs of one process of ``of``, by number, and the results so far."""
 
     number: int
     of: int
@@ -86,21 +84,21 @@ class Share:
     tally: Tally = field(default_factory=Tally)
 
     @property
-    def is_over(self) -> bool:
-        """Whether nothing is left to run, or no time."""
+    def is_finished(self) -> bool:
+        """Return whether no program or no time is left."""
         return self.first >= self.end or (self.until is not None and time.time() > self.until)
 
     @property
-    def rest(self) -> Share:
-        """What is left behind the next batch."""
+    def after_batch(self) -> Share:
+        """Return the share without the next batch."""
         return replace(self, first=self.first + BATCH)
 
 
 class Worker:
-    """One process's share of a run."""
+    """Runs the share of one process."""
 
-    def __init__(self, share: Share, folder: Path = BUILD, say: Say = lambda _: None) -> None:
-        self.share, self.folder, self.say = share, folder, say
+    def __init__(self, share: Share, folder: Path = BUILD, send: Say = lambda _: None) -> None:
+        self.share, self.folder, self.send = share, folder, send
         self.tally = share.tally
         self.attempts: Counter[str] = Counter()
         folder.mkdir(parents=True, exist_ok=True)
@@ -109,54 +107,56 @@ class Worker:
             logging.getLogger(name).setLevel(logging.CRITICAL)
 
     def run(self) -> Tally:
-        """All batches; what is left is said after each."""
-        while not self.share.is_over:
+        """Run all batches; send the remaining share after each."""
+        while not self.share.is_finished:
             begin = time.process_time()
             self.batch(min(BATCH, self.share.end - self.share.first))
             self.tally.seconds += time.process_time() - begin
-            self.share = self.share.rest
-            self.say(self.share)
+            self.share = self.share.after_batch
+            self.send(self.share)
         return self.tally
 
     def batch(self, size: int) -> None:
-        """Some programs, each grown from a number of its own."""
-        number, wanted = self.share.first // BATCH, iter(self.wanted(size))
-        for place in range(size):
-            draws = random.Random(f"{self.share.seed}/{self.share.number}/{number}/{place}")
-            if self.share.is_over:
+        """Run ``size`` programs, each built from its own seed."""
+        number, keys = self.share.first // BATCH, iter(self.next_keys(size))
+        for index in range(size):
+            numbers = random.Random(f"{self.share.seed}/{self.share.number}/{number}/{index}")
+            if self.share.is_finished:
                 return
-            if number % GRAPHS == GRAPHS - 1:
-                self.random_graph(draws)
+            if number % GRAPH_INTERVAL == GRAPH_INTERVAL - 1:
+                self.random_graph(numbers)
             else:
-                self.random_program(wanted, draws)
+                self.random_program(keys, numbers)
 
-    def wanted(self, size: int) -> list[tuple[str, ...]]:
-        """The entries that the next programs are around, two for each: those that this process has
-        seen least, of its share."""
-        own = catalog().keys[self.share.number :: self.share.of]
-        open_ends = [key for key in own if key not in self.tally.reached]
-        pool = sorted(open_ends or own, key=lambda key: self.attempts[key])
-        chosen = [pool[place % len(pool)] for place in range(2 * size)]
-        self.attempts.update(chosen)
-        return list(zip(chosen[::2], chosen[1::2], strict=True))
+    def next_keys(self, size: int) -> list[tuple[str, ...]]:
+        """Return the keys of the next programs, two each, the least tested of the process first."""
+        own_keys = catalog().keys[self.share.number :: self.share.of]
+        unreached = [key for key in own_keys if key not in self.tally.reached]
+        pool = sorted(unreached or own_keys, key=lambda key: self.attempts[key])
+        selected = [pool[index % len(pool)] for index in range(2 * size)]
+        self.attempts.update(selected)
+        return list(zip(selected[::2], selected[1::2], strict=True))
 
-    def random_program(self, wanted: Iterator[tuple[str, ...]], numbers: random.Random) -> None:
-        """Grows and checks a program. Entries that stay unreached come as their samples are
-        written, through one front door after the other."""
-        keys = next(wanted, None) or (numbers.choice(catalog().keys),)
-        tried = self.attempts[keys[0]]
-        plain = keys[0] not in self.tally.reached and tried > 2 and tried % 4 != 0
-        mode = TURNS[tried % len(TURNS)] if plain else _mode(numbers.randrange(100))
-        self.say((None, "growing"))
-        program = grow(numbers.randrange, catalog().keys, keys, mode == "nodes", plain)
+    def random_program(self, remaining: Iterator[tuple[str, ...]], numbers: random.Random) -> None:
+        """Build and check a program; entries still unreached are tested as unchanged samples."""
+        keys = next(remaining, None) or (numbers.choice(catalog().keys),)
+        attempts = self.attempts[keys[0]]
+        is_plain = keys[0] not in self.tally.reached and attempts > 2 and attempts % 4 != 0
+        mode = (
+            MODES_IN_TURN[attempts % len(MODES_IN_TURN)]
+            if is_plain
+            else _select_mode(numbers.randrange(100))
+        )
+        self.send((None, "growing"))
+        program = grow(numbers.randrange, catalog().keys, keys, mode == "nodes", is_plain)
         if program is not None:
-            self.one(program, mode)
+            self.check_program(program, mode)
 
     # -- torch programs
 
-    def one(self, program: Program, mode: str) -> None:
-        """Checks a program and notes what came of it."""
-        self.say((program, mode))
+    def check_program(self, program: Program, mode: str) -> None:
+        """Check a program and count its outcome."""
+        self.send((program, mode))
         outcome = self.outcome(program, mode)
         if outcome.detail == oracle.NO_GRADIENT:
             mode = "compile"
@@ -165,26 +165,26 @@ class Worker:
         self.tally.called |= keys
         self.tally.outcomes[f"{mode} {outcome.kind}"] += 1
         if outcome.kind in ("refused", "discarded"):
-            self.tally.reasons[f"{outcome.kind}: {_plain(outcome.detail)}"] += 1
+            self.tally.reasons[f"{outcome.kind}: {_without_numbers(outcome.detail)}"] += 1
         self.tally.rewrites.update(outcome.rewrites)
         if outcome.kind == "exact":
-            self.tally.reached |= {_key(each) for each in outcome.targets}
+            self.tally.reached |= {_operator_key(target) for target in outcome.targets}
         if outcome.is_find:
-            self.find(program, mode, outcome)
+            self.shrink_find(program, mode, outcome)
 
     def outcome(self, program: Program, mode: str) -> Outcome:
         try:
-            with at_most(SLOWEST, Timeout):
+            with at_most(TIMEOUT_S, Timeout):
                 return oracle.check(program, mode)
         except Timeout:
-            return Outcome("timeout", f"more than {SLOWEST} seconds")
+            return Outcome("timeout", f"more than {TIMEOUT_S} seconds")
 
-    def find(self, program: Program, mode: str, outcome: Outcome) -> None:
-        """Makes a new find small and writes its script; counts one that is known."""
-        keys = _keys(program)
-        for known in self.tally.finds:
-            if known["like"] == outcome.like and set(known["keys"]) <= keys:
-                known["times"] += 1
+    def shrink_find(self, program: Program, mode: str, outcome: Outcome) -> None:
+        """Minimize a new find and write its script; count a known find."""
+        keys = _entry_keys(program)
+        for find in self.tally.finds:
+            if find["like"] == outcome.like and set(find["keys"]) <= keys:
+                find["times"] += 1
                 return
 
         def fails(smaller: Program) -> bool:
@@ -192,71 +192,73 @@ class Worker:
 
         seconds = 10.0 if outcome.kind == "timeout" else 60.0
         small = shrunk(program, fails, seconds if mode in ("export", "fx") else 40.0)
-        last = self.outcome(small, mode)
-        if not last.is_find:  # it does not repeat
-            small, last = program, outcome
-        self.note(_keys(small), mode, last, script(small, mode, last))
+        small_outcome = self.outcome(small, mode)
+        if not small_outcome.is_find:  # the find does not repeat
+            small, small_outcome = program, outcome
+        self.add_find(_entry_keys(small), mode, small_outcome, script(small, mode, small_outcome))
 
-    def note(self, keys: set[str], mode: str, outcome: Outcome, text: str) -> None:
-        for known in self.tally.finds:
-            if known["like"] == outcome.like and set(known["keys"]) == keys:
-                known["times"] += 1
+    def add_find(self, keys: set[str], mode: str, outcome: Outcome, text: str) -> None:
+        for find in self.tally.finds:
+            if find["like"] == outcome.like and set(find["keys"]) == keys:
+                find["times"] += 1
                 return
         name = "_".join(sorted(re.sub(r"\W+", "_", key.split("::")[-1]) for key in keys))[:70]
         path = self.folder / f"{outcome.kind}_{name}_{abs(hash(text)) % 10000}.py"
         path.write_text(text)
-        self.tally.finds.append(_find(keys, mode, outcome, path))
+        self.tally.finds.append(_make_find(keys, mode, outcome, path))
 
     # -- graphs of rewrites
 
     def random_graph(self, numbers: random.Random) -> None:
-        """Draws and checks a graph."""
-        self.one_graph(self._graph(numbers))
+        """Build and check a graph."""
+        self.check_graph(self._make_graph(numbers))
 
-    def _graph(self, numbers: random.Random) -> onnx_programs.GraphProgram:
-        """A program of cases; those of rules that have not fired come first."""
-        every = onnx_programs.cases()
+    def _make_graph(self, numbers: random.Random) -> onnx_programs.GraphProgram:
+        """Return a program of cases; cases of rules that have not fired come first."""
+        all_cases = onnx_programs.cases()
         rare = [
-            place for place, each in enumerate(every)
-            if each.case.unchanged is None and not self.tally.rewrites[each.rewrite.name]
+            index for index, row in enumerate(all_cases)
+            if row.case.unchanged is None and not self.tally.rewrites[row.rewrite.name]
         ]  # fmt: skip
         count = numbers.choice((1, 2, 2, 3, 4))
         pieces = []
-        for place in range(count):
-            which = numbers.choice(rare) if rare and place == 0 else numbers.randrange(len(every))
-            pieces.append((which, *(numbers.randrange(256) for _ in range(3))))
+        for index in range(count):
+            number = (
+                numbers.choice(rare) if rare and index == 0 else numbers.randrange(len(all_cases))
+            )
+            pieces.append((number, *(numbers.randrange(256) for _ in range(3))))
         opset = numbers.choice((oracle.FLOOR, 21, 23, onnx_programs.newest()))
         target = numbers.choice((None, "onnxruntime"))
         return onnx_programs.GraphProgram(tuple(pieces), opset, target, numbers.random() < 0.5)
 
-    def one_graph(self, program: onnx_programs.GraphProgram) -> None:
-        """Checks a graph, for the target and opset that its first case is for."""
-        self.say((program, "onnx"))
+    def check_graph(self, program: onnx_programs.GraphProgram) -> None:
+        """Check a graph, for the target and opset of its program."""
+        self.send((program, "onnx"))
         try:
-            with at_most(SLOWEST, Timeout):
+            with at_most(TIMEOUT_S, Timeout):
                 outcome, model = onnx_programs.check(program)
         except Timeout:
-            outcome, model = Outcome("timeout", f"more than {SLOWEST} seconds"), b""
+            outcome, model = Outcome("timeout", f"more than {TIMEOUT_S} seconds"), b""
         self.tally.outcomes[f"onnx {outcome.kind}"] += 1
         self.tally.rewrites.update(outcome.rewrites)
         if outcome.kind == "discarded":
-            self.tally.reasons[f"discarded: {_plain(outcome.detail)}"] += 1
+            self.tally.reasons[f"discarded: {_without_numbers(outcome.detail)}"] += 1
         if outcome.is_find:
             pieces, small = program.pieces, program
-            for place in range(len(pieces)):
-                one = onnx_programs.GraphProgram(
-                    (pieces[place],), program.opset, program.target, program.dynamic
+            for index in range(len(pieces)):
+                single = onnx_programs.GraphProgram(
+                    (pieces[index],), program.opset, program.target, program.dynamic
                 )
-                found, text = onnx_programs.check(one)
-                if found.kind == outcome.kind:
-                    small, outcome, model = one, found, text
+                single_outcome, text = onnx_programs.check(single)
+                if single_outcome.kind == outcome.kind:
+                    small, outcome, model = single, single_outcome, text
                     break
             names = {onnx_programs.cases()[p[0]].rewrite.name for p in small.pieces}
             text = onnx_programs.script(model, outcome, program.target) if model else ""
-            self.note({f"rewrite {each}" for each in names}, "onnx", outcome, text)
+            self.add_find({f"rewrite {name}" for name in names}, "onnx", outcome, text)
 
 
-def _mode(number: int) -> str:
+def _select_mode(number: int) -> str:
     for mode, share in SHARES.items():
         if number < share:
             return mode
@@ -264,20 +266,20 @@ def _mode(number: int) -> str:
     return "export"
 
 
-def _keys(program: Program) -> set[str]:
-    found = {step.key for step in program.steps}
-    return {each for each in found if not each.startswith("context")} or found
+def _entry_keys(program: Program) -> set[str]:
+    keys = {step.key for step in program.steps}
+    return {key for key in keys if not key.startswith("context")} or keys
 
 
-def _key(name: str) -> str:
+def _operator_key(name: str) -> str:
     return name.removesuffix(".default")
 
 
-def _plain(text: str) -> str:
+def _without_numbers(text: str) -> str:
     return re.sub(r"[0-9]+|\([^)]*\)|\[[^\]]*\]", "#", text)[:100]
 
 
-def _find(keys: set[str], mode: str, outcome: Outcome, path: Path) -> dict[str, Any]:
+def _make_find(keys: set[str], mode: str, outcome: Outcome, path: Path) -> dict[str, Any]:
     return {
         "kind": outcome.kind, "mode": mode, "like": outcome.like, "keys": sorted(keys),
         "detail": outcome.detail[:300], "where": outcome.where, "script": str(path), "times": 1,
@@ -288,41 +290,42 @@ def _find(keys: set[str], mode: str, outcome: Outcome, path: Path) -> dict[str, 
 
 
 def run(shares: Sequence[Share]) -> Tally:
-    """What all processes did; one that dies goes on behind the batch that it died in."""
-    total, begun = Tally(), dict.fromkeys(range(len(shares)), (None, "growing"))
-    left = {share.number: share for share in shares}
-    pool = Pool(lambda share, say: Worker(share, say=say).run(), len(shares), 3 * SLOWEST)
-    for share, said in pool.run(shares):
+    """Return the results of all processes; one that dies continues after its current batch."""
+    total, running = Tally(), dict.fromkeys(range(len(shares)), (None, "growing"))
+    remaining = {share.number: share for share in shares}
+    pool = Pool(lambda share, send: Worker(share, send=send).run(), len(shares), 3 * TIMEOUT_S)
+    for share, message in pool.run(shares):
         number = share.number
-        if isinstance(said, Share):
-            left[number] = said
-        elif isinstance(said, Died):
-            total.finds += crashed(*begun[number], said.detail)
-            left[number] = left[number].rest
-            pool.again.append(left[number])
-        elif said is not None:
-            begun[number] = said
+        if isinstance(message, Share):
+            remaining[number] = message
+        elif isinstance(message, Died):
+            total.finds += crashed(*running[number], message.detail)
+            remaining[number] = remaining[number].after_batch
+            pool.again.append(remaining[number])
+        elif message is not None:
+            running[number] = message
         else:
-            total.add(left[number].tally)
+            total.add(remaining[number].tally)
     return total
 
 
 def crashed(program: Any, mode: str, detail: str) -> list[dict[str, Any]]:
-    """The find of a process that died: the program that it had begun. A program that was still
-    growing, or that dies in eager alone, is torch's own crash: such kernels read what a NaN or a
-    size that they do not check points to."""
+    """Return the find for a process that died, unless it crashed while building or in eager.
+
+    Such crashes are torch's: kernels read out of bounds for a NaN or an unchecked size.
+    """
     if program is None or (mode != "onnx" and dies_in_eager(program, mode)):
         return []
     outcome, keys, text = Outcome("crash", detail, ""), {mode}, f"# {program}\n"
     if mode != "onnx":
-        keys, text = _keys(program), script(program, mode, outcome)
+        keys, text = _entry_keys(program), script(program, mode, outcome)
     path = BUILD / f"crash_{abs(hash(text)) % 100_000}.py"
     path.write_text(text)
-    return [_find(keys, mode, outcome, path)]
+    return [_make_find(keys, mode, outcome, path)]
 
 
 def dies_in_eager(program: Program, mode: str) -> bool:
-    """Whether the program ends a process of its own that only runs it in eager."""
+    """Return whether a process that only runs the program in eager dies."""
 
     def in_eager() -> None:
         with contextlib.suppress(Exception):
@@ -332,22 +335,21 @@ def dies_in_eager(program: Program, mode: str) -> bool:
 
 
 def too_little(tally: Tally) -> list[str]:
-    """The front doors through which too small a share of programs came out exact: a run that
-    refuses everything, or that torch captures nothing of, finds nothing either."""
-    short = []
+    """Return the modes with too few exact programs to rely on an absence of finds."""
+    messages = []
     for mode in (*oracle.MODES, "onnx"):
-        total = sum(n for key, n in tally.outcomes.items() if key.startswith(f"{mode} "))
+        total = sum(count for key, count in tally.outcomes.items() if key.startswith(f"{mode} "))
         exact = tally.outcomes[f"{mode} exact"]
-        share = EXACT_GRADIENTS if mode == "gradient" else EXACT_SHARE
-        if total >= ENOUGH and exact < share * total:
-            short.append(f"{mode}: {exact} of {total} programs are exact")
-    return short
+        share = MIN_EXACT_GRADIENTS if mode == "gradient" else MIN_EXACT_SHARE
+        if total >= MIN_PROGRAMS and exact < share * total:
+            messages.append(f"{mode}: {exact} of {total} programs are exact")
+    return messages
 
 
 def report(tally: Tally, seconds: float) -> str:
-    """The summary that is printed."""
+    """Return the summary that is printed."""
     keys = set(catalog().keys)
-    rules = {each.rewrite.name for each in onnx_programs.cases()}
+    rules = {row.rewrite.name for row in onnx_programs.cases()}
     reached, fired = tally.reached & keys, {name for name in tally.rewrites if name in rules}
     lines = [f"{tally.programs} programs in {seconds:.0f} s, {tally.seconds:.0f} s of CPU"]
     lines += [f"  {kind}: {count}" for kind, count in sorted(tally.outcomes.items())]
@@ -355,18 +357,18 @@ def report(tally: Tally, seconds: float) -> str:
         f"operators reached: {len(reached)} of {len(keys)} ({len(reached) / len(keys):.1%})"
     )
     lines.append(f"rewrites reached: {len(fired)} of {len(rules)} ({len(fired) / len(rules):.1%})")
-    kinds = Counter(each["kind"] for each in tally.finds)
-    lines += [f"too little: {each}" for each in too_little(tally)]
+    kinds = Counter(find["kind"] for find in tally.finds)
+    lines += [f"too little: {message}" for message in too_little(tally)]
     lines.append(f"finds: {len(tally.finds)} {dict(kinds)}")
-    for each in sorted(tally.finds, key=lambda each: (each["kind"], each["keys"])):
-        lines.append(f"  {each['kind']} x{each['times']} {each['mode']}: {', '.join(each['keys'])}")
-        lines.append(f"    {each['where']}: {each['detail'][:160]}\n    {each['script']}")
+    for find in sorted(tally.finds, key=lambda row: (row["kind"], row["keys"])):
+        lines.append(f"  {find['kind']} x{find['times']} {find['mode']}: {', '.join(find['keys'])}")
+        lines.append(f"    {find['where']}: {find['detail'][:160]}\n    {find['script']}")
     return "\n".join(lines)
 
 
 def unreached(tally: Tally) -> str:
-    """What no program reached, and why programs stopped, as JSON."""
-    rules = {each.rewrite.name for each in onnx_programs.cases()}
+    """Return as JSON the operators and rewrites that no program reached, and the reasons."""
+    rules = {row.rewrite.name for row in onnx_programs.cases()}
     return json.dumps(
         {
             "operators": sorted(set(catalog().keys) - tally.reached),

@@ -1,6 +1,4 @@
-"""A find as a script that runs by itself, and as a regression test. In comes a program and what
-came of it, out goes text: torch, ortable and ONNX Runtime are all that the script needs. Written by
-`runner` to build/fuzz."""
+"""Print a find as a script of torch, ortable and ONNX Runtime, or save it as a test."""
 
 from __future__ import annotations
 
@@ -103,26 +101,26 @@ def call(function, given):
 
 
 def script(program: Program, mode: str, outcome: Outcome) -> str:
-    """The text of a script that fails while the fault is there."""
-    rtol, atol = (max(program.tolerance, each) for each in (1e-3, 1e-4))
+    """Return the text of a script that fails while the fault exists."""
+    rtol, atol = (max(program.tolerance, minimum) for minimum in (1e-3, 1e-4))
     title = f"Found by make fuzz: {outcome.kind} ({mode}; {outcome.where})"
     parts = [_HEAD.format(title=title, detail=outcome.detail[:600])]
     if mode == "nodes":
         parts[0] = parts[0].replace(_HARNESS, f"{_HARNESS}\nfrom tests.fuzz.nodes import graph_of")
-    spaces = {step.key.partition("::")[0] for step in program.steps}
-    if not spaces <= {"aten", "prims"}:  # operators that come with a package
-        needed = "".join(f"import {each}\n" for each in sorted(catalog().modules))
-        parts[0] = parts[0].replace("import torch\n", f"import torch\n{needed}", 1)
-    if any(word in program.source() for word in ("cond(", "while_loop(", "scan(")):
+    namespaces = {step.key.partition("::")[0] for step in program.steps}
+    if not namespaces <= {"aten", "prims"}:  # operators that a package registers
+        imports = "".join(f"import {module}\n" for module in sorted(catalog().modules))
+        parts[0] = parts[0].replace("import torch\n", f"import torch\n{imports}", 1)
+    if any(name in program.source() for name in ("cond(", "while_loop(", "scan(")):
         parts.append(_FLOW)
     parts.append("\n\n" + program.source() + "\n")
-    parts.append(_inputs(program))
+    parts.append(_inputs_function(program))
     if mode in ("export", "fx", "nodes"):
-        opset, target, rewrites = _place(outcome)
+        opset, target, rewrites = _find_place(outcome)
         parts.append(
             _EXPORT.format(
-                exported=_exporting(program, mode), opset=opset, target=target, rewrites=rewrites,
-                sizes=_sizes(outcome), names=_names(program, mode), rtol=rtol, atol=atol,
+                exported=_export_call(program, mode), opset=opset, target=target, rewrites=rewrites,
+                sizes=_sizes_text(outcome), names=_names_call(program, mode), rtol=rtol, atol=atol,
             )
         )  # fmt: skip
     else:
@@ -137,52 +135,52 @@ def script(program: Program, mode: str, outcome: Outcome) -> str:
 
 
 def kept(path: Path, folder: Path) -> Path:
-    """Writes the script of a find as a test into a folder of tests; where it is."""
+    """Write the script of a find as a test to a folder, and return its path."""
     name = "test_fuzz_" + re.sub(r"_[0-9]+$", "", path.stem).lower()
     text = path.read_text().replace("def compare():", f"def {name}():")
-    made = folder / f"{name}.py"
-    made.write_text(text.replace("    compare()\n", f"    {name}()\n"))
-    return made
+    test_path = folder / f"{name}.py"
+    test_path.write_text(text.replace("    compare()\n", f"    {name}()\n"))
+    return test_path
 
 
-def _place(outcome: Outcome) -> tuple[int, str | None, str]:
+def _find_place(outcome: Outcome) -> tuple[int, str | None, str]:
     for opset, target, rewrites in PLACES:
         if outcome.where.startswith(f"opset {opset}, target {target}, rewrites {rewrites}"):
             return opset, target, rewrites
     return PLACES[0]
 
 
-def _sizes(outcome: Outcome) -> str:
-    _, found, sizes = outcome.where.partition(", sizes ")
-    return sizes if found else ""
+def _sizes_text(outcome: Outcome) -> str:
+    _, separator, sizes = outcome.where.partition(", sizes ")
+    return sizes if separator else ""
 
 
-def _exporting(program: Program, mode: str) -> str:
+def _export_call(program: Program, mode: str) -> str:
     if mode == "nodes":
         return "graph_of(forward, inputs())"
     if mode == "fx":
-        kind = "symbolic" if program.dynamic else "fake"
+        tracing_mode = "symbolic" if program.dynamic else "fake"
         return (
             "torch.fx.experimental.proxy_tensor.make_fx("
-            f"torch.func.functionalize(forward), tracing_mode={kind!r})(*inputs())"
+            f"torch.func.functionalize(forward), tracing_mode={tracing_mode!r})(*inputs())"
         )
     if not program.dynamic:
         return "torch.export.export(Model(), tuple(inputs()))"
-    auto = (
+    dynamic_shapes = (
         "dynamic_shapes=(tuple(tuple(torch.export.Dim.AUTO for _ in x.shape) for x in inputs()),)"
     )
-    return f"torch.export.export(Model(), tuple(inputs()), {auto})"
+    return f"torch.export.export(Model(), tuple(inputs()), {dynamic_shapes})"
 
 
-def _names(program: Program, mode: str) -> str:
+def _names_call(program: Program, mode: str) -> str:
     if mode == "export":
         return "list(exported.graph_signature.user_inputs)"
     return '[node.name for node in exported.graph.nodes if node.op == "placeholder"]'
 
 
-def _inputs(program: Program) -> str:
+def _inputs_function(program: Program) -> str:
     lines = ["\n\ndef inputs(sizes=None):", "    made = ["]
-    lines += [f"        {_literal(each.tensor())}," for each in program.inputs]
+    lines += [f"        {_tensor_call(x.tensor())}," for x in program.inputs]
     lines.append("    ]")
     lines.append("    if sizes is None:\n        return made")
     lines.append("    return [")
@@ -191,14 +189,14 @@ def _inputs(program: Program) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _literal(tensor: torch.Tensor) -> str:
-    """A tensor as an expression that makes it: its numbers, dtype and strides."""
-    plain: Any = tensor.contiguous()
-    name = str(plain.dtype)
-    numbers = plain.tolist()
-    text = f"torch.tensor({numbers!r}, dtype={name})"
-    if not plain.numel():
-        text = f"torch.zeros({tuple(plain.shape)}, dtype={name})"
+def _tensor_call(tensor: torch.Tensor) -> str:
+    """Return an expression that makes the tensor with its values, dtype and strides."""
+    contiguous: Any = tensor.contiguous()
+    dtype = str(contiguous.dtype)
+    values = contiguous.tolist()
+    text = f"torch.tensor({values!r}, dtype={dtype})"
+    if not contiguous.numel():
+        text = f"torch.zeros({tuple(contiguous.shape)}, dtype={dtype})"
     if tensor.is_contiguous():
         return text
     if tensor.permute(tuple(range(tensor.dim()))[::-1]).is_contiguous():

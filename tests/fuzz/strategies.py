@@ -1,6 +1,4 @@
-"""Programs, grown from random numbers. A program is run in eager while it grows, so each step knows
-the dtypes, shapes and numbers that it may read: samples are spliced onto results there are, through
-casts, reshapes and clamps where they do not fit, and steps that eager refuses are left out."""
+"""Build random programs by running them in eager, step by step."""
 
 from __future__ import annotations
 
@@ -18,9 +16,9 @@ from . import contexts
 from .catalog import CallSite, catalog
 from .program import LAYOUTS, Input, Program, Step, compiled, results_of
 
-LARGEST = 3000  # elements of a value
-MOST_OUTPUTS = 6
-PLAIN = (
+MAX_ELEMENTS = 3000
+MAX_OUTPUTS = 6
+INPUT_DTYPES = (
     "float32",
     "float32",
     "float32",
@@ -46,156 +44,158 @@ SHAPES = (
     (2, 2, 3, 3),
 )
 FLOATS = ("float32", "float64", "float16", "bfloat16")
-WHOLE = ("int64", "int32", "int16", "int8", "uint8")
+INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
 
 Choose = Callable[[int], int]
 
 
 @dataclass
-class Growing:
-    """A program on its way. Values have numbers of their own: an input may join late."""
+class ProgramBuilder:
+    """A program under construction; value numbers are its own, as inputs may be added late."""
 
     choose: Choose
     values: dict[int, torch.Tensor] = field(default_factory=dict)
     inputs: list[tuple[int, Input]] = field(default_factory=list)
     steps: list[tuple[Step, list[int]]] = field(default_factory=list)
     read: set[int] = field(default_factory=set)
-    hidden: set[int] = field(default_factory=set)  # results that nothing may read
-    pure: bool = False  # calls of operators alone, none that writes
+    hidden: set[int] = field(default_factory=set)  # results that no step may read
+    pure: bool = False  # only calls of operators that do not write
 
-    def some(self, chances: int, of: int = 100) -> bool:
-        """True in so many cases of a hundred."""
+    def chance(self, chances: int, of: int = 100) -> bool:
+        """Return True with a probability of ``chances`` in ``of``."""
         return self.choose(of) < chances
 
-    def one(self, rows: Sequence[Any]) -> Any:
+    def pick(self, rows: Sequence[Any]) -> Any:
         return rows[self.choose(len(rows))]
 
     # -- values
 
-    def number(self, value: torch.Tensor) -> int:
+    def add_value(self, value: torch.Tensor) -> int:
         self.values[len(self.values)] = value
         return len(self.values) - 1
 
-    def add_input(self, made: Input) -> int:
-        found = self.number(made.tensor())
-        self.inputs.append((found, made))
-        return found
+    def add_input(self, program_input: Input) -> int:
+        number = self.add_value(program_input.tensor())
+        self.inputs.append((number, program_input))
+        return number
 
-    def fresh(self, leaf: TensorSample) -> int:
-        """An input as a sample has it; at times in another layout, dtype, with special numbers."""
-        given = Input(
+    def add_sample_input(self, leaf: TensorSample) -> int:
+        """Add an input for a sample; at times with other layout, dtype or values."""
+        sample_input = Input(
             leaf.dtype, leaf.shape, self.choose(1000), leaf.low, leaf.high, leaf.values,
-            layout=self.one(LAYOUTS) if self.some(40) else "contiguous",
+            layout=self.pick(LAYOUTS) if self.chance(40) else "contiguous",
         )  # fmt: skip
-        free = leaf.values is None and leaf.low is None and leaf.dtype in FLOATS
-        if free and self.some(2):
-            given = replace(given, special=True)
-        if leaf.dtype in FLOATS and self.some(12):
-            given = replace(given, dtype=self.one(FLOATS))
-        if leaf.dtype in WHOLE and leaf.low is None and leaf.values is None and self.some(10):
-            given = replace(given, dtype=self.one(WHOLE))
-        return self.add_input(given)
+        is_free = leaf.values is None and leaf.low is None and leaf.dtype in FLOATS
+        if is_free and self.chance(2):
+            sample_input = replace(sample_input, special=True)
+        if leaf.dtype in FLOATS and self.chance(12):
+            sample_input = replace(sample_input, dtype=self.pick(FLOATS))
+        if leaf.dtype in INTEGERS and leaf.low is None and leaf.values is None and self.chance(10):
+            sample_input = replace(sample_input, dtype=self.pick(INTEGERS))
+        return self.add_input(sample_input)
 
-    def plain(self) -> int:
-        """An input of any kind."""
-        made = Input(self.one(PLAIN), self.one(SHAPES), self.choose(1000), layout=self.one(LAYOUTS))
-        return self.add_input(made)
+    def add_random_input(self) -> int:
+        """Add an input of a random dtype, shape and layout."""
+        random_input = Input(
+            self.pick(INPUT_DTYPES), self.pick(SHAPES), self.choose(1000), layout=self.pick(LAYOUTS)
+        )
+        return self.add_input(random_input)
 
-    def visible(self) -> list[int]:
-        return [each for each in self.values if each not in self.hidden]
+    def visible_values(self) -> list[int]:
+        return [number for number in self.values if number not in self.hidden]
 
-    def recent(self) -> int:
-        """A value, the newest likeliest."""
-        pool = self.visible()
+    def recent_value(self) -> int:
+        """Return a value, with a preference for the latest."""
+        pool = self.visible_values()
         if not pool:
-            return self.plain()
-        few = pool[-3:] if self.some(70) else pool
-        return int(self.one(few))
+            return self.add_random_input()
+        candidates = pool[-3:] if self.chance(70) else pool
+        return int(self.pick(candidates))
 
     # -- steps
 
-    def attempt(self, step: Step, operands: Sequence[int]) -> list[int] | None:
-        """Runs a step; the numbers of its results, or None where eager refuses it."""
-        values = [self.values[each] for each in operands]
-        before = [value._version for value in values]
+    def try_step(self, step: Step, operands: Sequence[int]) -> list[int] | None:
+        """Run a step; return the numbers of its results, or None where eager refuses it."""
+        values = [self.values[number] for number in operands]
+        versions = [value._version for value in values]
         try:
-            found = compiled(step.text, len(operands))(*values)
+            output = compiled(step.text, len(operands))(*values)
         except Exception:
             return None
-        made = _tensors(found)
-        if made is None or not all(map(_fits, made.values())):
+        results = _tensors(output)
+        if results is None or not all(map(_is_supported, results.values())):
             return None
-        if any(_undefined(value, each) for value in values for each in made.values()):
-            if before != [value._version for value in values]:
-                raise _Spoilt
+        if any(_is_undefined(value, result) for value in values for result in results.values()):
+            if versions != [value._version for value in values]:
+                raise _ValueOverwritten
             return None
-        step = replace(step, results=tuple(made))
+        step = replace(step, results=tuple(results))
         self.steps.append((step, list(operands)))
         self.read.update(operands)
-        return [self.number(each) for each in results_of(step, found)]
+        return [self.add_value(tensor) for tensor in results_of(step, output)]
 
-    def context(self, rows: Sequence[str], count: int, silent: bool = False) -> list[int] | None:
-        """One of the rows, on values that are there."""
-        text = self.one(rows)
-        operands = [self.recent() for _ in range(count)]
+    def add_call(self, rows: Sequence[str], count: int, silent: bool = False) -> list[int] | None:
+        """Add one of the calls in ``rows``, on random values."""
+        text = self.pick(rows)
+        operands = [self.recent_value() for _ in range(count)]
         name = text.replace("{0}", "x").replace("{1}", "y")
-        return self.attempt(Step(text, (), (), f"context: {name}"), operands)
+        return self.try_step(Step(text, (), (), f"context: {name}"), operands)
 
-    def sample(self, key: str) -> list[int] | None:
-        """A call of one of the samples of an entry, spliced onto the values."""
-        site = self.one(catalog().sites[key])
+    def add_sample(self, key: str) -> list[int] | None:
+        """Add a call of one of the samples of an entry, on existing values where they fit."""
+        site = self.pick(catalog().sites[key])
         text = site.text
-        if self.some(8) and not self.pure:
-            text = _in_place(text) or text
+        if self.chance(8) and not self.pure:
+            text = _in_place_call(text) or text
         step = Step(text, (), (), key, site.tolerance, site.random)
         for _ in range(3):
-            operands = [self.operand(leaf) for leaf in site.leaves]
-            found = self.attempt(step, operands)
-            if found is not None:
+            operands = [self.make_operand(leaf) for leaf in site.leaves]
+            results = self.try_step(step, operands)
+            if results is not None:
                 break
         else:
-            return self.as_written(site)
-        return self.read_as(site, found)
+            return self.add_original_sample(site)
+        return self.hide_unread(site, results)
 
-    def as_written(self, site: CallSite) -> list[int] | None:
-        """The call of a sample on inputs of its own."""
+    def add_original_sample(self, site: CallSite) -> list[int] | None:
+        """Add the call of a sample on new inputs."""
         step = Step(site.text, (), (), site.key, site.tolerance, site.random)
         operands = [
-            self.add_input(_as_written(leaf, place)) for place, leaf in enumerate(site.leaves)
+            self.add_input(_original_input(leaf, index)) for index, leaf in enumerate(site.leaves)
         ]
-        return self.read_as(site, self.attempt(step, operands))
+        return self.hide_unread(site, self.try_step(step, operands))
 
-    def read_as(self, site: CallSite, found: list[int] | None) -> list[int] | None:
-        """Hides the results that the sample says nothing may read."""
-        if found is not None:
-            places = self.steps[-1][0].results
+    def hide_unread(self, site: CallSite, results: list[int] | None) -> list[int] | None:
+        """Hide the results that the sample excludes from use."""
+        if results is not None:
+            indices = self.steps[-1][0].results
             self.hidden.update(
-                each for each, place in zip(found, places, strict=True) if place in site.unread
+                n for n, index in zip(results, indices, strict=True) if index in site.unread
             )
-        return found
+        return results
 
-    def operand(self, leaf: TensorSample) -> int:
-        """What a sample reads: a new input, or a value, adapted if it must be."""
-        if not self.values or self.some(45):
-            return self.fresh(leaf)
-        fitting = [each for each in self.visible() if _is_like(self.values[each], leaf)]
-        if fitting and self.some(80):
-            return int(self.one(fitting))
-        adapted = None if leaf.values is not None else self.adapt(leaf)
-        return self.fresh(leaf) if adapted is None else adapted
+    def make_operand(self, leaf: TensorSample) -> int:
+        """Return an operand of a sample: a new input, or a value, adapted if needed."""
+        if not self.values or self.chance(45):
+            return self.add_sample_input(leaf)
+        candidates = [n for n in self.visible_values() if _is_like(self.values[n], leaf)]
+        if candidates and self.chance(80):
+            return int(self.pick(candidates))
+        adapted = None if leaf.values is not None else self.adapt_value(leaf)
+        return self.add_sample_input(leaf) if adapted is None else adapted
 
-    def adapt(self, leaf: TensorSample) -> int | None:
-        """A value made to fit a sample: cast, brought into its range and its shape."""
+    def adapt_value(self, leaf: TensorSample) -> int | None:
+        """Adapt a value to a sample by a cast, a clamp and a reshape."""
         if self.pure:
             return None
-        source = self.recent()
+        source = self.recent_value()
         value = self.values[source]
         text = "{0}"
         if str(value.dtype) != f"torch.{leaf.dtype}":
             if value.is_complex() or leaf.dtype.startswith("complex"):
                 return None
-            whole = leaf.dtype in WHOLE and value.is_floating_point()
-            text = f"{text}.nan_to_num().clamp(-9, 9)" if whole else text
+            to_integer = leaf.dtype in INTEGERS and value.is_floating_point()
+            text = f"{text}.nan_to_num().clamp(-9, 9)" if to_integer else text
             text = f"{text}.to(torch.{leaf.dtype})"
         if leaf.low is not None and leaf.high is not None and leaf.dtype != "bool":
             if leaf.dtype in FLOATS:
@@ -215,28 +215,28 @@ class Growing:
             text = f"{text}.reshape({size})"
         if text == "{0}":
             return source
-        found = self.attempt(Step(text, (), (), "context: fit"), [source])
-        return found[0] if found else None
+        results = self.try_step(Step(text, (), (), "context: fit"), [source])
+        return results[0] if results else None
 
-    def control(self, unary: Sequence[CallSite]) -> list[int] | None:
-        """A branch or a loop whose bodies are samples that keep shape and dtype."""
-        source = self.recent()
-        bodies = [self.body(unary, self.values[source]) for _ in range(2)]
-        if self.some(60):
-            text = self.one(contexts.BRANCHES)
+    def add_control_flow(self, unary: Sequence[CallSite]) -> list[int] | None:
+        """Add a branch or a loop whose bodies are samples that keep shape and dtype."""
+        source = self.recent_value()
+        bodies = [self.make_body(unary, self.values[source]) for _ in range(2)]
+        if self.chance(60):
+            text = self.pick(contexts.BRANCHES)
         else:
-            text = self.one(contexts.LOOPS)
+            text = self.pick(contexts.LOOPS)
         text = text.replace("{f}", bodies[0]).replace("{g}", bodies[1])
-        return self.attempt(Step(text, (), (), f"context: {text[: text.index('(')]}"), [source])
+        return self.try_step(Step(text, (), (), f"context: {text[: text.index('(')]}"), [source])
 
-    def body(self, unary: Sequence[CallSite], value: torch.Tensor) -> str:
+    def make_body(self, unary: Sequence[CallSite], value: torch.Tensor) -> str:
         for _ in range(6):
-            text = self.one(unary).text
+            text = self.pick(unary).text
             try:
-                found = compiled(text, 1)(value)
+                result = compiled(text, 1)(value)
             except Exception:
                 continue
-            if isinstance(found, torch.Tensor) and (found.shape, found.dtype) == (
+            if isinstance(result, torch.Tensor) and (result.shape, result.dtype) == (
                 value.shape,
                 value.dtype,
             ):
@@ -244,58 +244,58 @@ class Growing:
         return "a * 2"
 
     def finish(self, dynamic: bool) -> Program | None:
-        """The program: what nothing has read is an output, and at times more."""
-        own = {number for number, _ in self.inputs}
-        open_ends = [
-            each for each in self.visible()
-            if each not in self.read and each not in own and _may_leave(self.values[each])
+        """Return the program; results that no step reads are outputs, and at times others, too."""
+        input_numbers = {number for number, _ in self.inputs}
+        unread = [
+            n for n in self.visible_values()
+            if n not in self.read and n not in input_numbers and _can_be_output(self.values[n])
         ]  # fmt: skip
-        outputs = open_ends[-MOST_OUTPUTS:]
-        pool = [each for each in self.visible() if _may_leave(self.values[each])]
-        while pool and self.some(35) and len(outputs) < MOST_OUTPUTS + 2:
-            outputs.append(int(self.one(pool)))  # a copy, an intermediate result, an input
+        outputs = unread[-MAX_OUTPUTS:]
+        pool = [n for n in self.visible_values() if _can_be_output(self.values[n])]
+        while pool and self.chance(35) and len(outputs) < MAX_OUTPUTS + 2:
+            outputs.append(int(self.pick(pool)))  # any value, at times twice
         if not self.steps or not outputs:
             return None
-        self.inputs = [each for each in self.inputs if each[0] in {*self.read, *outputs}]
+        self.inputs = [row for row in self.inputs if row[0] in {*self.read, *outputs}]
         order = [number for number, _ in self.inputs]
-        rest = [each for each in self.values if each not in own]  # inputs that nothing reads go
-        place = {each: at for at, each in enumerate((*order, *rest))}
+        rest = [n for n in self.values if n not in input_numbers]  # without unread inputs
+        index = {n: position for position, n in enumerate((*order, *rest))}
         return Program(
-            tuple(made for _, made in self.inputs),
+            tuple(program_input for _, program_input in self.inputs),
             tuple(
-                replace(step, operands=tuple(place[each] for each in operands))
+                replace(step, operands=tuple(index[n] for n in operands))
                 for step, operands in self.steps
             ),
-            tuple(place[each] for each in outputs),
+            tuple(index[n] for n in outputs),
             dynamic,
         )
 
 
-class _Spoilt(Exception):
-    """A step that may not stay has written into a value."""
+class _ValueOverwritten(Exception):
+    """A step that is dropped has written into a value."""
 
 
-def _tensors(found: Any) -> dict[int, torch.Tensor] | None:
-    """The tensors of a result by their place; -1 for a result that is one; None for others."""
-    if isinstance(found, torch.Tensor):
-        return {-1: found}
-    if found is None:
+def _tensors(output: Any) -> dict[int, torch.Tensor] | None:
+    """Return the tensors of an output by index, -1 for a single tensor; None for other types."""
+    if isinstance(output, torch.Tensor):
+        return {-1: output}
+    if output is None:
         return {}
-    if isinstance(found, (list, tuple)):
-        return {at: each for at, each in enumerate(found) if isinstance(each, torch.Tensor)}
+    if isinstance(output, (list, tuple)):
+        return {i: item for i, item in enumerate(output) if isinstance(item, torch.Tensor)}
     return None
 
 
-def _fits(value: torch.Tensor) -> bool:
-    return value.layout == torch.strided and value.numel() <= LARGEST and value.dim() <= 6
+def _is_supported(value: torch.Tensor) -> bool:
+    return value.layout == torch.strided and value.numel() <= MAX_ELEMENTS and value.dim() <= 6
 
 
-def _may_leave(value: torch.Tensor) -> bool:
+def _can_be_output(value: torch.Tensor) -> bool:
     return not value.is_quantized
 
 
-def _undefined(source: torch.Tensor, result: torch.Tensor) -> bool:
-    """Whether C++ leaves open what becomes of a float that no integer holds."""
+def _is_undefined(source: torch.Tensor, result: torch.Tensor) -> bool:
+    """Return whether an integer cannot represent a converted float, which C++ leaves undefined."""
     if result.dtype.is_floating_point or result.dtype in (torch.bool,) or result.is_complex():
         return False
     if not source.dtype.is_floating_point or not source.numel() or source.is_quantized:
@@ -310,31 +310,31 @@ def _undefined(source: torch.Tensor, result: torch.Tensor) -> bool:
 def _is_like(value: torch.Tensor, leaf: TensorSample) -> bool:
     if str(value.dtype) != f"torch.{leaf.dtype}" or tuple(value.shape) != leaf.shape:
         return False
-    if leaf.values is not None:  # chosen ones: sorted, positive definite, indices
+    if leaf.values is not None:  # fixed values: sorted, positive definite, indices
         return False
     if leaf.low is None or leaf.high is None or not value.numel():
         return True
     return bool((value >= leaf.low).all()) and bool((value < leaf.high).all())
 
 
-def _as_written(leaf: TensorSample, place: int) -> Input:
-    return Input(leaf.dtype, leaf.shape, place, leaf.low, leaf.high, leaf.values)
+def _original_input(leaf: TensorSample, seed: int) -> Input:
+    return Input(leaf.dtype, leaf.shape, seed, leaf.low, leaf.high, leaf.values)
 
 
 @cache
-def _in_place(text: str) -> str | None:
-    """The same call of the overload that writes into its first argument, where torch has one."""
+def _in_place_call(text: str) -> str | None:
+    """Return the call of the in-place overload, None where torch has none."""
     head, _, rest = text.partition("(")
-    space, name, overload = head.removeprefix("torch.ops.").split(".")
-    packet = getattr(getattr(torch.ops, space), f"{name}_", None)
+    namespace, name, overload = head.removeprefix("torch.ops.").split(".")
+    packet = getattr(getattr(torch.ops, namespace), f"{name}_", None)
     if packet is None or not hasattr(packet, overload):
         return None
-    return f"torch.ops.{space}.{name}_.{overload}({rest}"
+    return f"torch.ops.{namespace}.{name}_.{overload}({rest}"
 
 
 @cache
-def _unary() -> tuple[CallSite, ...]:
-    """Samples of one float tensor."""
+def _unary_samples() -> tuple[CallSite, ...]:
+    """Return the samples of one float tensor."""
     return tuple(
         site
         for key in catalog().keys
@@ -345,48 +345,53 @@ def _unary() -> tuple[CallSite, ...]:
 
 
 def grow(
-    choose: Choose, keys: Sequence[str], wanted: Sequence[str], pure: bool = False,
+    choose: Choose, keys: Sequence[str], anchor_keys: Sequence[str], pure: bool = False,
     plain: bool = False,
 ) -> Program | None:  # fmt: skip
-    """A program of 2 to 8 steps around one or two of the ``wanted`` entries; None where nothing
-    came. ``pure``: of calls of operators alone; ``plain``: the first step is a sample as it is
-    written, and few follow."""
-    growing = Growing(choose, pure=pure)
+    """Return a program around entries of ``anchor_keys``, or None where eager refuses all steps.
+
+    ``pure`` allows only calls of operators; ``plain`` starts with an unchanged sample.
+    """
+    builder = ProgramBuilder(choose, pure=pure)
     count = 1 + choose(3) if plain else 2 + choose(7)
     anchors = set() if plain else {choose(count), choose(count)}
-    dynamic = not pure and growing.some(15 if plain else 30)
+    dynamic = not pure and builder.chance(15 if plain else 30)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         try:
             if plain:
-                growing.as_written(growing.one(catalog().sites[growing.one(wanted)]))
+                builder.add_original_sample(
+                    builder.pick(catalog().sites[builder.pick(anchor_keys)])
+                )
             for number in range(count):
-                _grow_one(growing, keys, wanted, number in anchors)
-        except _Spoilt:
+                _add_step(builder, keys, anchor_keys, number in anchors)
+        except _ValueOverwritten:
             return None
-    return growing.finish(dynamic)
+    return builder.finish(dynamic)
 
 
-def _grow_one(growing: Growing, keys: Sequence[str], wanted: Sequence[str], anchor: bool) -> None:
-    if anchor or not growing.values:
-        growing.sample(growing.one(wanted))
+def _add_step(
+    builder: ProgramBuilder, keys: Sequence[str], anchor_keys: Sequence[str], is_anchor: bool
+) -> None:
+    if is_anchor or not builder.values:
+        builder.add_sample(builder.pick(anchor_keys))
         return
-    kind = growing.choose(45 if growing.pure else 100)
+    kind = builder.choose(45 if builder.pure else 100)
     if kind < 45:
-        growing.sample(growing.one(keys))
+        builder.add_sample(builder.pick(keys))
     elif kind < 60:
-        growing.context(contexts.VIEWS, 1)
+        builder.add_call(contexts.VIEWS, 1)
     elif kind < 72:
-        growing.context(contexts.ARITHMETIC, 1)
+        builder.add_call(contexts.ARITHMETIC, 1)
     elif kind < 82:
-        growing.context(contexts.PAIRS, 2)
+        builder.add_call(contexts.PAIRS, 2)
     elif kind < 89:
-        growing.context(contexts.WRITES, 1)
+        builder.add_call(contexts.WRITES, 1)
     elif kind < 92:
-        growing.context(contexts.SILENT_WRITES, 1)
+        builder.add_call(contexts.SILENT_WRITES, 1)
     elif kind < 96:
-        growing.context(contexts.PAIR_WRITES, 2)
+        builder.add_call(contexts.PAIR_WRITES, 2)
     elif kind < 98:
-        growing.control(_unary())
+        builder.add_control_flow(_unary_samples())
     else:
-        growing.plain()
+        builder.add_random_input()

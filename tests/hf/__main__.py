@@ -1,7 +1,9 @@
-"""``python -m tests.hf``: every class that transformers builds for a configuration, made small, in
-eager mode and exported by ortable: with static sizes, with dynamic ones at a second size, and one
-step of generation after a prompt. Exit status 1 when one is not exact and not listed in
-exceptions.yaml, or that file is out of date."""
+"""Export all models of transformers, made small, and compare: ``python -m tests.hf``.
+
+Modes are static sizes, dynamic sizes with a second size, and one step of generation after a prompt.
+The exit status is 1 when a case is not exact and not listed in exceptions.yaml, or when that file
+is out of date.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from . import models
 BASE, DECODERS = "MODEL_MAPPING_NAMES", "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES"
 MODES = {"static": BASE, "dynamic": BASE, "decode": DECODERS}
 EXCEPTIONS = Path(__file__).parent / "exceptions.yaml"
-# What may be listed: what others cannot do, what we refuse, and faults of ours that have a name.
+# Outcomes that may be listed: failures of others, refusals, and known faults.
 OUTCOMES = (*LISTABLE, "fault")
 FAULTS = ("error", "mismatch", "timeout", "crash")
 SLOW_S = 10.0
@@ -35,36 +37,38 @@ KINDS = {
 
 
 def cases() -> list[str]:
-    """``model_type/Class/mode``, those of one model beside one another."""
-    found = [
+    """Return ``model_type/Class/mode`` of all cases, sorted by model."""
+    names = [
         f"{name}/{mode}" for mode, mapping in MODES.items() for name in models.class_names(mapping)
     ]
-    return sorted(found)
+    return sorted(names)
 
 
 def exceptions(path: Path = EXCEPTIONS) -> Expectations:
-    """What is listed; ``model_type/Class`` stands for all modes that there are.
+    """Return the listed cases; ``model_type/Class`` stands for all modes of the class.
 
-    Raises ValueError for a group without outcome, reason or cases, or a case that is listed twice.
+    Raises ValueError for a group without outcome, reason or cases, or for a duplicate case.
     """
     content = yaml.safe_load(path.read_text())
-    everything = cases()
+    all_cases = cases()
     listed: dict[str, str] = {}
     for group in content["exceptions"] or ():
         outcome, names = group.get("outcome"), group.get("cases") or []
         if outcome not in OUTCOMES or not group.get("reason") or not names:
             raise ValueError(f"{path.name}: a group needs outcome, reason and cases: {group}")
         for name in names:
-            whole = name.count("/") == 2
-            found = [name] if whole else [c for c in everything if c.rpartition("/")[0] == name]
-            if not found or any(case in listed for case in found):
+            has_mode = name.count("/") == 2
+            matching = (
+                [name] if has_mode else [c for c in all_cases if c.rpartition("/")[0] == name]
+            )
+            if not matching or any(case in listed for case in matching):
                 raise ValueError(f"{path.name}: listed twice, or no such class: {name}")
-            listed.update(dict.fromkeys(found, outcome))
+            listed.update(dict.fromkeys(matching, outcome))
     return Expectations(listed, content.get("floors") or {})
 
 
 def check(case: str) -> Record:
-    """A record of one case; every fault of ours is one outcome, which the detail explains."""
+    """Return the record of a case; all faults of ortable have one outcome."""
     from .check import check_case
 
     record = check_case(case)
@@ -74,13 +78,12 @@ def check(case: str) -> Record:
 
 
 def counts(records: Sequence[Record]) -> Mapping[str, int]:
-    """How many cases of each mode are exact."""
+    """Return the number of exact cases of each mode."""
     return count_exact(records, tuple(MODES))
 
 
 def kind_of(case: str) -> str:
-    """What the class takes in the first place; text models that take something else beside it are
-    among the tokens."""
+    """Return the kind of a model's main input, ``others`` where it is unknown."""
     import transformers
 
     try:
@@ -91,27 +94,26 @@ def kind_of(case: str) -> str:
 
 
 def summary(console: Console, records: Sequence[Record]) -> None:
-    """Outcomes by what models take and by mode, the share of exact ones among those that run in
-    eager mode, and what took long."""
-    shown = {
+    """Print outcomes by kind and mode, the share of exact cases, and slow cases."""
+    titles = {
         "exact": "exact", "fault": "fault", "refused": "refused", "missing": "missing",
         "uncaptured": "torch", "unrunnable": "not run", "timeout": "late", "crash": "crash",
     }  # fmt: skip
-    table = Table(*("takes", "mode", *shown.values(), "share"))
-    found = Counter((kind_of(r.case), mode_of(r.case), r.outcome) for r in records)
-    for kind, mode in sorted({key[:2] for key in found}):
-        row = [found[kind, mode, outcome] for outcome in shown]
-        runs = sum(row) - found[kind, mode, "unrunnable"]
+    table = Table(*("takes", "mode", *titles.values(), "share"))
+    counters = Counter((kind_of(r.case), mode_of(r.case), r.outcome) for r in records)
+    for kind, mode in sorted({key[:2] for key in counters}):
+        row = [counters[kind, mode, outcome] for outcome in titles]
+        runs = sum(row) - counters[kind, mode, "unrunnable"]
         share = f"{row[0] / runs:.1%}" if runs else "-"
         table.add_row(kind, mode, *(str(count or "") for count in row), share)
     console.print(table)
-    for record in sorted(records, key=lambda each: -each.seconds):
+    for record in sorted(records, key=lambda item: -item.seconds):
         if record.seconds > SLOW_S:
             console.print(f"{record.case}: {record.seconds:.0f} s", highlight=False)
 
 
 def prepare() -> None:
-    """What every worker needs is imported once, before it is forked."""
+    """Import the modules that every worker needs, before the first fork."""
     import torch
     import transformers
 
@@ -122,19 +124,19 @@ def prepare() -> None:
     ortable.register_transformers()
 
 
-def collected() -> list[str]:
-    """The cases, in a process that is ready to fork workers."""
+def collect_cases() -> list[str]:
+    """Return the cases, and prepare the process for workers."""
     prepare()
     return cases()
 
 
 SUITE = Suite(
     name="hf",
-    collect=collected,
+    collect=collect_cases,
     check=check,
     counts=counts,
     parts=36,
-    limit_s=300.0,  # torch traces some recurrences for two minutes
+    limit_s=300.0,  # tracing some recurrences takes two minutes
     exceptions=exceptions,
     summary=summary,
 )

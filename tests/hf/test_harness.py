@@ -1,5 +1,4 @@
-"""The harness of `make hf`: what its table makes of a configuration, what it calls a model with,
-how it compares, and what its list of exceptions may hold."""
+"""The harness of `make hf`: small configurations, inputs, comparison and exceptions."""
 
 from __future__ import annotations
 
@@ -19,8 +18,8 @@ from .__main__ import cases, counts, exceptions
 
 
 @pytest.fixture(autouse=True)
-def own_registration() -> Iterator[None]:
-    """Caches are registered with pytree as transformers' exporters do, whatever ran before."""
+def unregister_caches() -> Iterator[None]:
+    """Remove registrations of caches in pytree, which transformers' exporters make."""
     for cls in [cls for cls in pytree.SUPPORTED_NODES if cls.__name__.endswith("Cache")]:
         unregister_pytree(cls)
     yield
@@ -33,7 +32,7 @@ def test_sizes_are_bounded_and_tokens_are_told_apart() -> None:
     assert config.text_config.hidden_size == 64 and config.text_config.num_hidden_layers == 2
     assert config.vision_config.image_size == 32 and config.vision_config.patch_size == 8
     assert config.image_token_id == 5
-    sizes = sum(each.numel() for each in transformers.LlamaModel(config.text_config).parameters())
+    sizes = sum(p.numel() for p in transformers.LlamaModel(config.text_config).parameters())
     assert sizes < 1e6
 
 
@@ -54,8 +53,8 @@ def test_overrides_reach_into_parts() -> None:
 
 
 def test_a_class_has_sizes_of_its_own_and_the_part_it_is_made_from() -> None:
-    alone = shrink.small_config(transformers.BertConfig, "bert", "BertLMHeadModel")
-    assert alone.is_decoder and not shrink.small_config(transformers.BertConfig).is_decoder
+    decoder = shrink.small_config(transformers.BertConfig, "bert", "BertLMHeadModel")
+    assert decoder.is_decoder and not shrink.small_config(transformers.BertConfig).is_decoder
     part = models.build("qwen3_5/Qwen3_5ForCausalLM").config
     assert isinstance(part, transformers.Qwen3_5TextConfig) and part.hidden_size == 64
 
@@ -68,9 +67,9 @@ def test_a_backbone_reads_the_maps_of_the_layers_that_it_has() -> None:
 
 def test_tokens_stand_before_random_ones() -> None:
     fields = inputs.Fields(shrink.small_config(transformers.BertConfig), inputs.Sizes())
-    made = inputs.value("led[B, S + 2] 5 2", fields, torch.Generator())
-    assert made.shape == (2, 9) and bool((made[:, :2] == 5).all())
-    assert bool((made[:, 2:] >= inputs.FIRST_ID).all())
+    tokens = inputs.value("led[B, S + 2] 5 2", fields, torch.Generator())
+    assert tokens.shape == (2, 9) and bool((tokens[:, :2] == 5).all())
+    assert bool((tokens[:, 2:] >= inputs.FIRST_ID).all())
 
 
 @pytest.mark.parametrize(
@@ -96,19 +95,19 @@ def test_a_step_takes_the_state_that_the_prompt_has_left(case: str, cache: str) 
 )
 def test_inputs_are_described_by_sizes(spec: str, shape: tuple[int, ...], dtype: object) -> None:
     fields = inputs.Fields(shrink.small_config(transformers.BertConfig), inputs.Sizes())
-    made = inputs.value(spec, fields, torch.Generator())
-    assert (tuple(made.shape), made.dtype) == (shape, dtype)
+    tensor = inputs.value(spec, fields, torch.Generator())
+    assert (tuple(tensor.shape), tensor.dtype) == (shape, dtype)
     assert inputs.value("= True", fields, torch.Generator()) is True
     with pytest.raises(ValueError, match="no way to make"):
         inputs.value("something", fields, torch.Generator())
 
 
 def test_what_differs_is_told() -> None:
-    one = {"x": torch.tensor([1.0, 2.0])}
-    assert check.differing(one, {"x": torch.tensor([1.0, 2.0001])}) == ""
-    assert "1 of 2 differ" in check.differing(one, {"x": torch.tensor([1.0, 2.1])})
-    assert "torch.float32 [2]" in check.differing(one, {"x": torch.tensor([1, 2])})
-    assert "returns ['x']" in check.differing(one, {"y": torch.tensor([1.0, 2.0])})
+    results = {"x": torch.tensor([1.0, 2.0])}
+    assert check.differing(results, {"x": torch.tensor([1.0, 2.0001])}) == ""
+    assert "1 of 2 differ" in check.differing(results, {"x": torch.tensor([1.0, 2.1])})
+    assert "torch.float32 [2]" in check.differing(results, {"x": torch.tensor([1, 2])})
+    assert "returns ['x']" in check.differing(results, {"y": torch.tensor([1.0, 2.0])})
     cache = torch.arange(24.0).reshape(1, 1, 6, 4)
     assert check.differing({"keys": cache}, {"keys": cache[:, :, 2:]}) == ""
 
@@ -127,10 +126,10 @@ def test_a_class_that_cannot_be_built_is_no_fault() -> None:
 
 
 def test_the_cases_and_their_exceptions_fit() -> None:
-    every = cases()
-    assert len(every) > 1300
-    assert "llama/LlamaForCausalLM/decode" in every and "vit/ViTModel/dynamic" in every
-    assert set(exceptions().listed) <= set(every)
+    all_cases = cases()
+    assert len(all_cases) > 1300
+    assert "llama/LlamaForCausalLM/decode" in all_cases and "vit/ViTModel/dynamic" in all_cases
+    assert set(exceptions().listed) <= set(all_cases)
 
 
 def test_the_list_of_exceptions_only_shrinks() -> None:
@@ -157,4 +156,4 @@ def test_an_exception_has_a_reason_and_one_class(tmp_path: Path) -> None:
 
 def test_a_model_has_no_constant_weights() -> None:
     model = models.build("bert/BertModel")
-    assert all(each.std() > 0 for each in model.parameters() if each.numel() > 1)
+    assert all(p.std() > 0 for p in model.parameters() if p.numel() > 1)

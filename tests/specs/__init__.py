@@ -1,4 +1,4 @@
-"""Tests of the entries of specs/aten. What torch computes on CUDA alone gets kernels first."""
+"""Tests of the entries of specs/aten; operators that only CUDA has get CPU kernels first."""
 
 from __future__ import annotations
 

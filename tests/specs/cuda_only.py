@@ -1,6 +1,4 @@
-"""What torch computes on CUDA alone, as kernels for the CPU, so that sample calls have something to
-be compared with: written after torch's documentation and meta functions, from its operators for
-the CPU in float64. Imported for the kernels that it registers."""
+"""CPU kernels in float64 for operators that torch has only for CUDA, to check sample calls."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ Tensor = torch.Tensor
 
 
 def _kernel(function: Any) -> Any:
-    """Registers a function for the operator that its name and annotation mean."""
+    """Register a function for the operator in its name and annotation."""
     name = function.__name__.replace("__dtype", ".dtype")
     _LIBRARY.impl(name, function, "CPU")
     return function
@@ -30,7 +28,7 @@ def bmm__dtype(left: Tensor, right: Tensor, out_dtype: torch.dtype) -> Tensor:
     return (left.double() @ right.double()).to(out_dtype)
 
 
-def _added(
+def _addmm(
     bias: Tensor, left: Tensor, right: Tensor, out_dtype: torch.dtype, *, beta: Any = 1,
     alpha: Any = 1,
 ) -> Tensor:  # fmt: skip
@@ -38,8 +36,8 @@ def _added(
     return (product if beta == 0 else beta * bias.double() + product).to(out_dtype)
 
 
-_LIBRARY.impl("addmm.dtype", _added, "CPU")
-# and what torch computes on the CPU, but cannot trace
+_LIBRARY.impl("addmm.dtype", _addmm, "CPU")
+# torch has a CPU kernel for this operator, but cannot trace it
 _LIBRARY.impl(
     "_masked_softmax", lambda x, mask, dim=None, mask_type=None: x.new_empty(x.shape), "Meta"
 )
@@ -49,10 +47,10 @@ def _attention(
     query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, is_causal: bool,
     scale: float | None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The result, and the logarithm of the sums of exponentials, [B, H, L]."""
-    shared = query.shape[1] // key.shape[1]
+    """Return the result, and the logarithm of the sums of exponentials, [B, H, L]."""
+    heads_per_key = query.shape[1] // key.shape[1]
     q, k, v = (x.double() for x in (query, key, value))
-    k, v = (x.repeat_interleave(shared, 1) for x in (k, v))
+    k, v = (x.repeat_interleave(heads_per_key, 1) for x in (k, v))
     factor = scale if scale is not None else 1 / math.sqrt(query.shape[-1])
     scores = q @ k.transpose(-1, -2) * factor
     if is_causal:
@@ -105,21 +103,21 @@ def _gradients(
     grad: Tensor, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, out: Tensor,
     sums: Tensor, is_causal: bool, scale: float | None,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Those of query, key and value, from the logarithm of the sums [B, H, L]."""
-    shared = query.shape[1] // key.shape[1]
+    """Return the gradients of query, key and value, from the logarithm of the sums [B, H, L]."""
+    heads_per_key = query.shape[1] // key.shape[1]
     q, k, v, g, o = (x.double() for x in (query, key, value, grad, out))
-    k, v = (x.repeat_interleave(shared, 1) for x in (k, v))
+    k, v = (x.repeat_interleave(heads_per_key, 1) for x in (k, v))
     factor = scale if scale is not None else 1 / math.sqrt(query.shape[-1])
     scores = q @ k.transpose(-1, -2) * factor + (0 if bias is None else bias)
     if is_causal:
         scores = scores.masked_fill(torch.ones_like(scores).tril() == 0, -math.inf)
     weights = (scores - sums.double()[..., None]).exp()
     inner = weights * (g @ v.transpose(-1, -2) - (g * o).sum(-1, keepdim=True)) * factor
-    joined = [
-        x.unflatten(1, (-1, shared)).sum(2)
+    summed = [
+        x.unflatten(1, (-1, heads_per_key)).sum(2)
         for x in (inner.transpose(-1, -2) @ q, weights.transpose(-1, -2) @ g)
     ]
-    return (inner @ k).to(query.dtype), joined[0].to(key.dtype), joined[1].to(value.dtype)
+    return (inner @ k).to(query.dtype), summed[0].to(key.dtype), summed[1].to(value.dtype)
 
 
 @_kernel
@@ -128,8 +126,8 @@ def _scaled_dot_product_flash_attention_backward(
     cum_seq_q: Tensor, cum_seq_k: Tensor, max_q: int, max_k: int, dropout_p: float,
     is_causal: bool, philox_seed: Tensor, philox_offset: Tensor, *, scale: float | None = None,
 ) -> Any:  # fmt: skip
-    given = grad_out, query, key, value, None, out, logsumexp
-    return _gradients(*given, is_causal, scale)
+    arguments = grad_out, query, key, value, None, out, logsumexp
+    return _gradients(*arguments, is_causal, scale)
 
 
 @_kernel
@@ -139,8 +137,8 @@ def _scaled_dot_product_cudnn_attention_backward(
     cum_seq_k: Tensor, max_q: int, max_k: int, dropout_p: float, is_causal: bool, *,
     scale: float | None = None,
 ) -> Any:  # fmt: skip
-    given = grad_out, query, key, value, attn_bias, out, logsumexp.reshape(query.shape[:3])
-    return _gradients(*given, is_causal, scale)
+    arguments = grad_out, query, key, value, attn_bias, out, logsumexp.reshape(query.shape[:3])
+    return _gradients(*arguments, is_causal, scale)
 
 
 @_kernel
@@ -149,11 +147,11 @@ def _scaled_dot_product_efficient_attention_backward(
     out: Tensor, logsumexp: Tensor, philox_seed: Tensor, philox_offset: Tensor, dropout_p: float,
     grad_input_mask: list[bool], is_causal: bool = False, *, scale: float | None = None,
 ) -> Any:  # fmt: skip
-    given = grad_out_, query, key, value, attn_bias, out, logsumexp[..., : query.shape[2]]
-    return (*_gradients(*given, is_causal, scale), query.new_empty(0))
+    arguments = grad_out_, query, key, value, attn_bias, out, logsumexp[..., : query.shape[2]]
+    return (*_gradients(*arguments, is_causal, scale), query.new_empty(0))
 
 
-def _biased(gates: Tensor, bias: Tensor | None) -> Tensor:
+def _add_bias(gates: Tensor, bias: Tensor | None) -> Tensor:
     return gates.double() if bias is None else gates.double() + bias.double()
 
 
@@ -162,12 +160,12 @@ def _thnn_fused_lstm_cell(
     input_gates: Tensor, hidden_gates: Tensor, cx: Tensor, input_bias: Tensor | None = None,
     hidden_bias: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    gates = _biased(input_gates, input_bias) + _biased(hidden_gates, hidden_bias)
+    gates = _add_bias(input_gates, input_bias) + _add_bias(hidden_gates, hidden_bias)
     i, f, g, o = gates.chunk(4, 1)
     i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
     cell = f * cx.double() + i * g
-    found = o * cell.tanh(), cell, torch.cat([i, f, g, o], 1)
-    return tuple(x.to(cx.dtype) for x in found)
+    results = o * cell.tanh(), cell, torch.cat([i, f, g, o], 1)
+    return tuple(x.to(cx.dtype) for x in results)
 
 
 @_kernel
@@ -175,18 +173,21 @@ def _thnn_fused_gru_cell(
     input_gates: Tensor, hidden_gates: Tensor, hx: Tensor, input_bias: Tensor | None = None,
     hidden_bias: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    given = _biased(input_gates, input_bias).chunk(3, 1)
-    held = _biased(hidden_gates, hidden_bias).chunk(3, 1)
-    reset, update = (given[0] + held[0]).sigmoid(), (given[1] + held[1]).sigmoid()
-    new = (given[2] + reset * held[2]).tanh()
-    after = new + update * (hx.double() - new)
-    kept = torch.cat([reset, update, new, hx.double(), held[2]], 1)
-    return after.to(hx.dtype), kept.to(hx.dtype)
+    input_parts = _add_bias(input_gates, input_bias).chunk(3, 1)
+    hidden_parts = _add_bias(hidden_gates, hidden_bias).chunk(3, 1)
+    reset, update = (
+        (input_parts[0] + hidden_parts[0]).sigmoid(),
+        (input_parts[1] + hidden_parts[1]).sigmoid(),
+    )
+    new = (input_parts[2] + reset * hidden_parts[2]).tanh()
+    result = new + update * (hx.double() - new)
+    workspace = torch.cat([reset, update, new, hx.double(), hidden_parts[2]], 1)
+    return result.to(hx.dtype), workspace.to(hx.dtype)
 
 
 _LIBRARY.impl(
     "_thnn_fused_gru_cell",
-    lambda gates, held, hx, *biases: (
+    lambda gates, hidden_gates, hx, *biases: (
         hx.new_empty(hx.shape),
         hx.new_empty(hx.shape[0], 5 * hx.shape[1]),
     ),

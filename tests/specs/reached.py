@@ -1,9 +1,9 @@
-"""How many sample calls reach each case of an entry: ``python -m tests.specs.reached`` (`make
-case-counts`) counts anew for entries that have changed, and writes `specs/runtime/cases.yaml`, from
-which codegen takes the numbers of `ortable ops`.
+"""Count the sample calls that reach each case of an entry: ``python -m tests.specs.reached``.
 
-What comes in are the entries and the record; a sample reaches a case when it takes it at one of the
-opsets that matter to the entry, with or without a target."""
+`make case-counts` counts for changed entries and writes `specs/runtime/cases.yaml`, from which
+codegen takes the numbers of `ortable ops`. A sample reaches a case when the converter takes it at
+one of the entry's opsets, with or without a target.
+"""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ _HEAD = """\
 
 
 def opsets_of(entry: OpEntry) -> list[int]:
-    """The lowest and the newest opset, and both sides of those that a case names."""
-    named = {case.opset[1] for case in entry.all_cases() if case.opset is not None}
-    return [FLOOR, CEILING, *sorted(named | {version - 1 for version in named})]
+    """Return the lowest and the newest opset, and both sides of opsets that a case names."""
+    case_opsets = {case.opset[1] for case in entry.all_cases() if case.opset is not None}
+    return [FLOOR, CEILING, *sorted(case_opsets | {version - 1 for version in case_opsets})]
 
 
 def reached_by(entry: OpEntry) -> list[int]:
-    """For each case of an entry, how many of its sample calls take it somewhere."""
+    """Return for each case of an entry the number of its sample calls that reach it."""
     counts = [0] * len(entry.all_cases())
     for sample in entry.samples:
-        check, taken = harness.SampleCheck(entry.schema, sample), set[int]()
+        check, cases = harness.SampleCheck(entry.schema, sample), set[int]()
         for opset, target in itertools.product(opsets_of(entry), ("onnxruntime", None)):
             if sample.applies_at(opset, target):
                 with contextlib.suppress(Exception):  # a refusal is a case, too
                     check.convert(opset, target)
-                taken.add(check.case)
-        for number in taken - {0}:
+                cases.add(check.case)
+        for number in cases - {0}:
             counts[number - 1] += 1
     return counts
 
 
-def numbered(root: Path = ROOT) -> dict[str, OpEntry]:
-    """The entries with several cases that this torch and its packages have, by name."""
+def entries_with_cases(root: Path = ROOT) -> dict[str, OpEntry]:
+    """Return by name the entries with several cases that this torch and its packages have."""
     diagnostics = Diagnostics()
     specs = read_folder(root / "specs" / "aten", root, diagnostics)
     diagnostics.raise_if_any()
@@ -63,23 +63,23 @@ def numbered(root: Path = ROOT) -> dict[str, OpEntry]:
 
 
 def main() -> None:
-    """Count what has changed, and write the record after every twentieth entry."""
+    """Count for changed entries, and write the record after every twentieth entry."""
     path = ROOT / CASES
-    known, entries = load_cases(path), numbered()
-    found = {name: known[name] for name in entries if name in known}
-    stale = [n for n, e in entries.items() if found.get(n, ("", ()))[0] != case_digest(e)]
-    for done, name in enumerate(stale, 1):
-        found[name] = (case_digest(entries[name]), tuple(reached_by(entries[name])))
-        if done % 20 == 0 or done == len(stale):
-            _write(path, found)
-            print(f"{done} of {len(stale)}", file=sys.stderr)
-    _write(path, found)
+    recorded, entries = load_cases(path), entries_with_cases()
+    counts = {name: recorded[name] for name in entries if name in recorded}
+    stale = [n for n, e in entries.items() if counts.get(n, ("", ()))[0] != case_digest(e)]
+    for number, name in enumerate(stale, 1):
+        counts[name] = (case_digest(entries[name]), tuple(reached_by(entries[name])))
+        if number % 20 == 0 or number == len(stale):
+            _write(path, counts)
+            print(f"{number} of {len(stale)}", file=sys.stderr)
+    _write(path, counts)
 
 
-def _write(path: Path, found: dict[str, tuple[str, tuple[int, ...]]]) -> None:
+def _write(path: Path, records: dict[str, tuple[str, tuple[int, ...]]]) -> None:
     lines = [
         f'"{name}": {{of: "{digest}", reached: "{" ".join(map(str, counts))}"}}\n'
-        for name, (digest, counts) in sorted(found.items())
+        for name, (digest, counts) in sorted(records.items())
     ]
     path.write_text(_HEAD + "".join(lines))
 

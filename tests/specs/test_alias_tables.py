@@ -1,6 +1,7 @@
-"""The tables of torch functions and methods: every name exists and keeps its operator's order of
-arguments; graphs of
-torch.fx.symbolic_trace, which hold no metadata, equal eager through them."""
+"""Every name in the tables of torch functions and methods exists, with its operator's arguments.
+
+Graphs of torch.fx.symbolic_trace, which have no metadata, equal eager.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +23,9 @@ from ortable.testing.entries import run_onnx
 from ortable_generated.aten.dispatch import CALLABLES, METHODS
 
 F = torch.nn.functional
-# Arguments of Python functions that ATen lacks; a call that gives them is refused by torch's own
-# overload resolution.
+# Arguments of Python functions that ATen lacks; torch's overload resolution refuses them.
 PYTHON_ONLY = {"_stacklevel", "inplace", "return_indices", "out", "training"}
-SPELLINGS = {
+ATEN_NAMES = {
     "input": "self",
     "tensor": "self",
     "split_size_or_sections": "split_size",
@@ -33,14 +33,14 @@ SPELLINGS = {
 }
 
 
-def _packet(of: str) -> Any:
-    return getattr(torch.ops.aten, of.removeprefix("aten::").partition(".")[0])
+def _packet(key: str) -> Any:
+    return getattr(torch.ops.aten, key.removeprefix("aten::").partition(".")[0])
 
 
-def _schemas(of: str) -> list[list[str]]:
-    packet = _packet(of)
+def _schemas(key: str) -> list[list[str]]:
+    packet = _packet(key)
     return [
-        [a.name for a in getattr(packet, each)._schema.arguments] for each in packet.overloads()
+        [a.name for a in getattr(packet, name)._schema.arguments] for name in packet.overloads()
     ]
 
 
@@ -56,10 +56,10 @@ def test_a_callable_is_what_the_interpreter_calls_it(module: str) -> None:
     for name in _callables(module):
         attribute = name.rpartition(".")[2]
         function = getattr(importlib.import_module(module), attribute)
-        shown = qualified_name(function)
+        full_name = qualified_name(function)
         assert (
-            shown == name
-            or getattr(importlib.import_module(shown.rpartition(".")[0]), attribute) is function
+            full_name == name
+            or getattr(importlib.import_module(full_name.rpartition(".")[0]), attribute) is function
         ), name
         assert _schemas(CALLABLES[name].packet), name
 
@@ -72,12 +72,12 @@ def test_a_method_of_tensors_means_an_operator() -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_positional_arguments_stand_in_the_order_of_the_schema(module: str) -> None:
-    """An exchanged order (torch.nn.functional.embedding) would silently compute something else."""
+    """torch.nn.functional.embedding exchanges its arguments, which must not go unnoticed."""
     for name in _callables(module):
-        _assert_order(name)
+        _check_order(name)
 
 
-def _assert_order(name: str) -> None:
+def _check_order(name: str) -> None:
     module, _, attribute = name.rpartition(".")
     function = getattr(importlib.import_module(module), attribute)
     if module == "operator" or inspect.isbuiltin(function):
@@ -88,16 +88,16 @@ def _assert_order(name: str) -> None:
         for p in inspect.signature(function).parameters.values()
         if p.name not in PYTHON_ONLY - {"training"}
     ]
-    wanted = [
-        SPELLINGS.get(each, each) for each in names if each not in ("args", "kwargs", "operands")
+    expected = [
+        ATEN_NAMES.get(arg, arg) for arg in names if arg not in ("args", "kwargs", "operands")
     ]
     assert call.pack or any(
-        wanted[: len(own)] == own[: len(wanted)]
-        for own in (
-            [("self" if each == "input" else each) for each in schema]
+        expected[: len(own_names)] == own_names[: len(expected)]
+        for own_names in (
+            [("self" if arg == "input" else arg) for arg in schema]
             for schema in _schemas(call.packet)
         )
-    ), (name, wanted, _schemas(call.packet))
+    ), (name, expected, _schemas(call.packet))
 
 
 @pytest.mark.parametrize("table", [CALLABLES, METHODS], ids=["callables", "methods"])
@@ -105,20 +105,19 @@ def test_pack_and_fixed_name_arguments_of_the_operator(table: dict[str, Any]) ->
     for name, call in table.items():
         schemas = _schemas(call.packet)
         assert call.pack is None or call.pack in schemas[0], name
-        assert all(any(each in schema for schema in schemas) for each in call.fixed), name
+        assert all(any(arg in schema for schema in schemas) for arg in call.fixed), name
 
 
 @pytest.mark.parametrize(
     "name", ["bfloat16", "bool", "byte", "char", "double", "float", "half", "int", "long", "short"]
 )
 def test_the_methods_named_after_dtypes_cast_to_that_dtype(name: str) -> None:
-    wanted = getattr(torch.zeros(1), name)().dtype
-    assert METHODS[name].fixed == {"dtype": dtypes.from_torch(wanted)}
+    dtype = getattr(torch.zeros(1), name)().dtype
+    assert METHODS[name].fixed == {"dtype": dtypes.from_torch(dtype)}
 
 
 def check(function: Callable[..., Any], *args: torch.Tensor) -> None:
-    """``function`` traced without metadata beyond its inputs, converted, and compared with
-    eager."""
+    """Trace ``function`` without metadata beyond its inputs, convert it, and compare with eager."""
     module = torch.fx.symbolic_trace(function)
     for node, value in zip(
         (n for n in module.graph.nodes if n.op == "placeholder"), args, strict=True
@@ -133,16 +132,16 @@ def check(function: Callable[..., Any], *args: torch.Tensor) -> None:
         for r, value in zip(interpreter.inputs, args, strict=True)
         if r.name is not None
     }
-    got = run_onnx(builder.to_onnx(), feeds)
+    results = run_onnx(builder.to_onnx(), feeds)
     expected = function(*args)
-    for left, right in zip(
-        got, expected if isinstance(expected, tuple) else (expected,), strict=True
+    for result, expected_result in zip(
+        results, expected if isinstance(expected, tuple) else (expected,), strict=True
     ):
-        torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(result, expected_result, rtol=1e-4, atol=1e-5)
 
 
 X = torch.arange(24.0).reshape(2, 3, 4) / 7 - 1
-W = torch.linspace(-1, 1, 20).reshape(5, 4)
+WEIGHT = torch.linspace(-1, 1, 20).reshape(5, 4)
 
 CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "view with varargs": (lambda x: x.view(2, 12), (X,)),
@@ -161,16 +160,16 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "unbind": (lambda x: torch.unbind(x, 1)[2], (X,)),
     "gather": (lambda x, i: torch.gather(x, 2, i), (X, torch.zeros(2, 3, 1, dtype=torch.int64))),
     "index_select": (lambda x, i: x.index_select(1, i), (X, torch.tensor([2, 0]))),
-    "embedding": (lambda w, i: torch.embedding(w, i), (W, torch.tensor([[1, 4]]))),
+    "embedding": (lambda w, i: torch.embedding(w, i), (WEIGHT, torch.tensor([[1, 4]]))),
     "squeeze": (lambda x: x.unsqueeze(1).squeeze(1).squeeze(), (X,)),
     "flip and roll": (lambda x: torch.roll(x.flip(0, 2), (1,), (1,)), (X,)),
     "tril": (lambda x: torch.tril(x), (X,)),
     "pad": (lambda x: F.pad(x, (1, 2), value=3.0), (X,)),
     "sort": (lambda x: torch.sort(x, dim=1, descending=True)[0], (X,)),
     "topk": (lambda x: x.topk(2)[1], (X,)),
-    "matmul": (lambda x, w: torch.matmul(x, w.t()), (X, W)),
-    "operator matmul": (lambda x, w: x @ w.t(), (X, W)),
-    "linear": (lambda x, w: F.linear(x, w), (X, W)),
+    "matmul": (lambda x, w: torch.matmul(x, w.t()), (X, WEIGHT)),
+    "operator matmul": (lambda x, w: x @ w.t(), (X, WEIGHT)),
+    "linear": (lambda x, w: F.linear(x, w), (X, WEIGHT)),
     "sum": (lambda x: x.sum(dim=-1, keepdim=True), (X,)),
     "mean": (lambda x: torch.mean(x, 1), (X,)),
     "relu": (lambda x: F.relu(x), (X,)),
@@ -183,7 +182,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "shape": (lambda x: x.reshape(x.shape[0] * x.shape[1], 4), (X,)),
     "scatter": (lambda x, i: x.scatter(2, i, 5.0), (X, torch.zeros(2, 3, 1, dtype=torch.int64))),
     "where": (lambda x: torch.where(x > 0, x, x * 2), (X,)),
-    "einsum": (lambda x, w: torch.einsum("abc,dc->abd", x, w), (X, W)),
+    "einsum": (lambda x, w: torch.einsum("abc,dc->abd", x, w), (X, WEIGHT)),
     "max": (lambda x: torch.max(x, dim=1)[0], (X,)),
     "clamp": (lambda x: x.clamp(min=0.0, max=1.0), (X,)),
 }
@@ -195,7 +194,7 @@ def test_a_traced_graph_without_metadata_equals_eager(title: str) -> None:
     check(function, *args)
 
 
-class _Pooled(torch.nn.Module):
+class PoolModule(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = torch.nn.functional.max_pool2d(x, 2)
         y = torch.nn.functional.softmax(y[:, :, 1:, None, 0], dim=1)
@@ -204,15 +203,15 @@ class _Pooled(torch.nn.Module):
 
 def test_python_indexing_and_arguments_that_only_python_has() -> None:
     x = torch.randn(2, 3, 8, 8)
-    traced = torch.fx.symbolic_trace(_Pooled())
+    traced = torch.fx.symbolic_trace(PoolModule())
     next(iter(traced.graph.nodes)).meta["val"] = x
     builder = GraphBuilder(18)
     DynamoInterpreter(builder).run(traced)
-    harness.compare_tensor(harness.run_onnx(builder.to_onnx(), {"x": x})[0], _Pooled()(x))
+    harness.compare_tensor(harness.run_onnx(builder.to_onnx(), {"x": x})[0], PoolModule()(x))
 
 
 def test_an_argument_that_only_python_has_is_refused_when_it_would_change_the_result() -> None:
-    traced = torch.fx.symbolic_trace(_Pooled())
+    traced = torch.fx.symbolic_trace(PoolModule())
     call = next(node for node in traced.graph.nodes if "return_indices" in node.kwargs)
     call.kwargs = {**call.kwargs, "return_indices": True}
     next(iter(traced.graph.nodes)).meta["val"] = torch.randn(1, 1, 4, 4)

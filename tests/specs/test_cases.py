@@ -1,7 +1,7 @@
-"""Every sample call of every spec entry equals eager; its rules too.
+"""Every sample call of every spec entry equals eager, and so do the shape and dtype rules.
 
 `make opsets` runs each sample call at every opset for both targets, the gate at a third of these,
-`make test` at one of their ends. The commit chooses, and neighbours run at others.
+`make test` at the lowest or the newest. The commit selects, and neighbours run at others.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from tests.rotation import turn
 from .reached import opsets_of
 
 ROOT = Path(__file__).parents[2]
-# Cases that no sample call takes: a number that only the running model knows (those of sizes are in
-# test_sizes_as_numbers), a result that nobody reads, a quantized model around the call, an argument
-# that torch refuses. What another call could take has no place here.
+# Cases that a sample call can not take, as they need a number that the model computes (for numbers
+# from sizes see test_sizes_as_numbers), a result without a reader, a quantized model around the
+# call, or an argument that torch refuses.
 UNTAKEN = frozenset(
     {
         "aten::_batch_norm_no_update/2",
@@ -69,24 +69,23 @@ def _entries() -> list:
     return [*specs.ops, *specs.aliases]
 
 
-# an operator with an entry for each of several ranges of torch's versions has them by these names
+# the suffix distinguishes entries of one operator for several ranges of torch's versions
 ENTRIES = {entry.key + entry.schema.suffix: entry for entry in _entries()}
 
 
-# tests of a few hundredths of a second each: pytest takes longer to hand out one than it runs
+# parts instead of single tests, as scheduling a test takes pytest longer than such a test runs
 PARTS = 40
 
 
 def why_absent(entry: OpEntry | AliasEntry) -> str | None:
-    """Why the installed torch has no such operator, or the module that registers it cannot be
-    imported; None where it has."""
+    """Return why torch and its packages lack the operator, None where they have it."""
     if not entry.versions.has(installed_torch()):
         return f"only torch {entry.versions.present} has {entry.key}"
     return import_problem(entry.requires) if entry.requires is not None else None
 
 
 def skip_absent(entry: OpEntry | AliasEntry) -> None:
-    """Skip the test where the operator is not there."""
+    """Skip the test where the operator is missing."""
     problem = why_absent(entry)
     if problem is not None:
         pytest.skip(problem)
@@ -94,14 +93,14 @@ def skip_absent(entry: OpEntry | AliasEntry) -> None:
 
 @contextlib.contextmanager
 def naming(key: str) -> Iterator[None]:
-    """What fails inside says which entry it is about."""
+    """Add the key of the entry to errors within the block."""
     try:
         yield
     except Exception as error:
         raise AssertionError(f"{key}: {type(error).__name__}: {error}") from error
 
 
-# the cases of entries that have several, by the names that errors give them
+# the cases of entries that have several, by their names in errors
 NUMBERED = {
     name: (key, number)
     for key, entry in ENTRIES.items()
@@ -111,17 +110,17 @@ NUMBERED = {
 
 
 TURN = turn()
-# each of the ends of the opsets, for one target
+# the lowest and the newest opset, for one target each
 ENDS: tuple[tuple[int, str | None], ...] = ((FLOOR, None), (CEILING, "onnxruntime"))
 
 
 def _combinations(config: pytest.Config, number: int, sample: Sample) -> list[tuple]:
-    """Opsets and targets that a sample call runs at."""
-    asked = config.getoption("--opsets")
-    if asked != "few":
-        every = list(itertools.product(range(FLOOR, CEILING + 1), (None, "onnxruntime")))
-        return every if asked == "all" else every[number % 3 :: 3]
-    ends = [each for each in ENDS if sample.applies_at(*each)]
+    """Return the opsets and targets at which a sample call runs."""
+    selection = config.getoption("--opsets")
+    if selection != "few":
+        combinations = list(itertools.product(range(FLOOR, CEILING + 1), (None, "onnxruntime")))
+        return combinations if selection == "all" else combinations[number % 3 :: 3]
+    ends = [end for end in ENDS if sample.applies_at(*end)]
     return ends if len(ends) < 2 else [ends[number % 2]]
 
 
@@ -130,7 +129,7 @@ def _combinations(config: pytest.Config, number: int, sample: Sample) -> list[tu
 def test_sample_calls_equal_eager(key: str, request: pytest.FixtureRequest) -> None:
     entry = ENTRIES[key]
     skip_absent(entry)
-    first = TURN + zlib.crc32(key.encode())  # not one end for all that have one sample call
+    first = TURN + zlib.crc32(key.encode())  # so that entries with one sample differ, too
     for number, sample in enumerate(entry.samples, first):
         check = harness.SampleCheck(entry.schema, sample)
         for opset, target in _combinations(request.config, number, sample):
@@ -143,17 +142,17 @@ def test_sample_calls_equal_eager(key: str, request: pytest.FixtureRequest) -> N
                 raise AssertionError(f"{where}: {type(error).__name__}: {error}") from error
 
 
-# Rules that leave a shape open although they are no `meta`: what -1 stands for is in FX's metadata.
+# Rules other than `meta` that leave a shape open: the size for -1 is only in FX's metadata.
 OPEN = frozenset({"aten::_reshape_copy", "aten::reshape", "aten::view"})
 TARGETS = Targets(entry for entry in ENTRIES.values() if isinstance(entry, OpEntry))
 
 
-def _is_left_to_torch(entry: OpEntry | AliasEntry, number: int, what: str) -> bool:
-    """Whether the rule of a result says `meta`, and so nothing."""
-    of = entry if isinstance(entry, OpEntry) else TARGETS.find_target(entry)
-    assert of is not None
-    rule = of.out[min(number, len(of.out) - 1)]  # one rule for all of a list
-    return what == "shape" and rule.shape.kind == "meta"
+def _is_left_to_torch(entry: OpEntry | AliasEntry, number: int, aspect: str) -> bool:
+    """Return whether the rule of a result is `meta`, which takes FX's shape."""
+    target = entry if isinstance(entry, OpEntry) else TARGETS.find_target(entry)
+    assert target is not None
+    rule = target.out[min(number, len(target.out) - 1)]  # a list has one rule for all results
+    return aspect == "shape" and rule.shape.kind == "meta"
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -165,34 +164,33 @@ def test_rules_equal_eager(part: int) -> None:
         for sample in entry.samples:
             if sample.raises is None:
                 with naming(key):
-                    left = harness.check_inference_rule(entry.schema, sample)
-                is_open |= not all(_is_left_to_torch(entry, *each) for each in left)
-        assert is_open == (key in OPEN), f"{key}: whether its rule knows nothing of a result"
+                    open_results = harness.check_inference_rule(entry.schema, sample)
+                is_open |= not all(_is_left_to_torch(entry, *row) for row in open_results)
+        assert is_open == (key in OPEN), f"{key}: its rule and OPEN disagree on open results"
 
 
 def _cases_taken(key: str) -> frozenset[int]:
-    """The cases of an entry that its sample calls take: at the lowest and the newest opset, and on
-    both sides of those that a case names, for both targets."""
+    """Return the cases of an entry that its sample calls take, at all opsets of `opsets_of`."""
     entry = ENTRIES[key]
     assert isinstance(entry, OpEntry)
-    wanted, taken = set(range(1, len(entry.case_names()) + 1)), set[int]()
+    all_cases, cases = set(range(1, len(entry.case_names()) + 1)), set[int]()
     checks = [harness.SampleCheck(entry.schema, sample) for sample in entry.samples]
     for opset, target in itertools.product(opsets_of(entry), ("onnxruntime", None)):
         for check in checks:
-            if taken == wanted:
-                return frozenset(taken)
+            if cases == all_cases:
+                return frozenset(cases)
             if check.sample.applies_at(opset, target):
                 with contextlib.suppress(Exception):  # a refusal is a case, too
                     check.convert(opset, target)
-                taken.add(check.case)
-    return frozenset(taken)
+                cases.add(check.case)
+    return frozenset(cases)
 
 
 @pytest.mark.parametrize("key", sorted({key for key, _ in NUMBERED.values()}))
 def test_a_sample_call_takes_each_case(key: str) -> None:
     skip_absent(ENTRIES[key])
-    taken = _cases_taken(key)
-    names = {name: number for name, (of, number) in NUMBERED.items() if of == key}
-    missing = {name for name, number in names.items() if number not in taken}
-    assert missing - UNTAKEN == set(), f"no sample call of {key} takes these"
-    assert (names.keys() & UNTAKEN) - missing == set(), "taken now: take them out of UNTAKEN"
+    cases = _cases_taken(key)
+    names = {name: number for name, (entry_key, number) in NUMBERED.items() if entry_key == key}
+    missing = {name for name, number in names.items() if number not in cases}
+    assert missing - UNTAKEN == set(), f"no sample call of {key} takes these cases"
+    assert (names.keys() & UNTAKEN) - missing == set(), "remove these cases from UNTAKEN"

@@ -1,5 +1,4 @@
-"""Indexing as torch does it: Python's [] in graphs of torch functions, layouts of as_strided, bits
-as another dtype."""
+"""Python's [] in graphs of torch functions, as_strided, and views as another dtype equal torch."""
 
 from __future__ import annotations
 
@@ -77,22 +76,22 @@ def test_python_indexing_equals_torch(index: Any) -> None:
     expected = X[index]
     graph = GraphBuilder(18)
     x = graph.make_tensor_input("x", dtypes.float32, tuple(X.shape))
-    found = lower_getitem(graph, None, x, _as_results(graph, index))  # type: ignore[arg-type]
-    graph.make_node("Identity", [found], ["y"])
+    y = lower_getitem(graph, None, x, _add_tensors(graph, index))  # type: ignore[arg-type]
+    graph.make_node("Identity", [y], ["y"])
     graph.make_tensor_output("y", dtypes.float32, None)
-    (got,) = run_onnx(graph.to_onnx(), {"x": X})
-    torch.testing.assert_close(got, expected, rtol=0, atol=0)
+    (result,) = run_onnx(graph.to_onnx(), {"x": X})
+    torch.testing.assert_close(result, expected, rtol=0, atol=0)
 
 
-def _as_results(graph: GraphBuilder, index: Any) -> Any:
+def _add_tensors(graph: GraphBuilder, index: Any) -> Any:
     if isinstance(index, (tuple, list)):
-        return type(index)(_as_results(graph, each) for each in index)
+        return type(index)(_add_tensors(graph, item) for item in index)
     if isinstance(index, slice):
-        return slice(*(_as_results(graph, each) for each in (index.start, index.stop, index.step)))
+        return slice(*(_add_tensors(graph, x) for x in (index.start, index.stop, index.step)))
     return graph.make_initializer("", index) if isinstance(index, torch.Tensor) else index
 
 
-def _converted(module: torch.nn.Module, *args: torch.Tensor, opset: int = 18) -> list[torch.Tensor]:
+def _run(module: torch.nn.Module, *args: torch.Tensor, opset: int = 18) -> list[torch.Tensor]:
     program = torch.export.export(module, args)
     builder = GraphBuilder(opset)
     interpreter = DynamoInterpreter(builder)
@@ -102,55 +101,55 @@ def _converted(module: torch.nn.Module, *args: torch.Tensor, opset: int = 18) ->
     return run_onnx(builder.to_onnx(), dict(zip(names, args, strict=True)))
 
 
-_PLACE, _BIT = torch.tensor(1), torch.tensor(True)
+_INDEX, _MASK = torch.tensor(1), torch.tensor(True)
 
 
 @pytest.mark.parametrize(
-    ("index", "words"),
+    ("index", "message"),
     [
-        (([_PLACE, _PLACE],), "a list of tensors or dynamic sizes as an index; use torch.stack"),
-        ((_BIT,), "indexing by a 0-d bool mask; use torch.where"),
-        ((slice(None), _BIT), "indexing by a 0-d bool mask"),
-        (slice(_PLACE, None), "a slice whose ends are tensors; use torch.narrow, or .item()"),
-        (slice(None, None, _PLACE), "a slice whose ends are tensors; use torch.narrow"),
+        (([_INDEX, _INDEX],), "a list of tensors or dynamic sizes as an index; use torch.stack"),
+        ((_MASK,), "indexing by a 0-d bool mask; use torch.where"),
+        ((slice(None), _MASK), "indexing by a 0-d bool mask"),
+        (slice(_INDEX, None), "a slice whose ends are tensors; use torch.narrow, or .item()"),
+        (slice(None, None, _INDEX), "a slice whose ends are tensors; use torch.narrow"),
         (1.5, "a float as an index; torch takes integers and bools only"),
         (X[0, 0], "a float as an index; torch takes integers and bools only"),
     ],
 )
-def test_an_index_that_getitem_cannot_keep_is_refused(index: Any, words: str) -> None:
+def test_an_index_that_getitem_cannot_keep_is_refused(index: Any, message: str) -> None:
     graph = GraphBuilder(18)
     x = graph.make_tensor_input("x", dtypes.float32, tuple(X.shape))
-    with pytest.raises(UnsupportedCase, match=words):
-        lower_getitem(graph, None, x, _as_results(graph, index))  # type: ignore[arg-type]
+    with pytest.raises(UnsupportedCase, match=message):
+        lower_getitem(graph, None, x, _add_tensors(graph, index))  # type: ignore[arg-type]
 
 
-class Strided(torch.nn.Module):
+class StridedTranspose(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.as_strided(x.t(), (3, 2), (1, 4), 1)
 
 
 def test_as_strided_reads_the_memory_of_a_transposed_tensor() -> None:
     x = torch.arange(12.0).reshape(3, 4)
-    (got,) = _converted(Strided(), x)
-    torch.testing.assert_close(got, Strided()(x), rtol=0, atol=0)
+    (result,) = _run(StridedTranspose(), x)
+    torch.testing.assert_close(result, StridedTranspose()(x), rtol=0, atol=0)
 
 
-class StridedPart(torch.nn.Module):
+class StridedSlice(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.as_strided(x[1:, :2], (2, 2), (1, 1))
 
 
 def test_as_strided_of_a_view_with_gaps_is_refused() -> None:
     with pytest.raises(Exception, match="gaps or overlaps"):
-        _converted(StridedPart(), torch.arange(12.0).reshape(3, 4))
+        _run(StridedSlice(), torch.arange(12.0).reshape(3, 4))
 
 
 def test_as_strided_of_a_dynamic_tensor_that_is_not_contiguous_is_refused() -> None:
     program = torch.export.export(
-        Strided(), (torch.ones(3, 4),), dynamic_shapes=({0: torch.export.Dim("n", min=2)},)
+        StridedTranspose(), (torch.ones(3, 4),), dynamic_shapes=({0: torch.export.Dim("n", min=2)},)
     )
-    words = "aten::as_strided of a dynamic shape that is not contiguous: make its sizes static"
-    with pytest.raises(UnsupportedCase, match=words):
+    message = "aten::as_strided of a dynamic shape that is not contiguous: make its sizes static"
+    with pytest.raises(UnsupportedCase, match=message):
         DynamoInterpreter(GraphBuilder(18)).run(program.graph_module)
 
 

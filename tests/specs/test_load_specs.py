@@ -1,5 +1,4 @@
-"""A user's spec file: compiled with the checks of codegen, used by the next conversion, refused
-with codegen's errors."""
+"""A user's spec file is compiled with the checks of codegen, and the next conversion uses it."""
 
 from __future__ import annotations
 
@@ -40,14 +39,14 @@ def _restore_tables():
     tables = (dispatch.CONVERTERS, dispatch.RULES, dispatch.SPEC_FILES, dispatch.CHECKS)
     saved = [dict(table) for table in tables]
     yield
-    for table, before in zip(tables, saved, strict=True):
+    for table, entries in zip(tables, saved, strict=True):
         table.clear()
-        table.update(before)
+        table.update(entries)
 
 
-def _forget(before: list[tuple[str, list[str]]]) -> None:
-    """Takes what a file added out of the tables."""
-    for name, names in before:
+def _restore(contents: list[tuple[str, list[str]]]) -> None:
+    """Remove the entries of a file from the tables."""
+    for name, names in contents:
         table = (
             LOADED_SPECS
             if name == "LOADED"
@@ -56,8 +55,8 @@ def _forget(before: list[tuple[str, list[str]]]) -> None:
         if table is LOADED_SPECS:
             LOADED_SPECS.clear()
             continue
-        for each in [each for each in table if str(each) not in names]:
-            table.discard(each) if isinstance(table, set) else table.pop(each)
+        for key in [entry for entry in table if str(entry) not in names]:
+            table.discard(key) if isinstance(table, set) else table.pop(key)
 
 
 def _write(tmp_path: Path, text: str) -> Path:
@@ -109,13 +108,13 @@ VERSIONS = """
 
 
 def test_entries_for_other_versions_of_torch_are_not_loaded(tmp_path: Path) -> None:
-    """Nor compared with the installed torch: it has no say on them."""
+    """They are not compared with the installed torch, either."""
     installed = ".".join(torch.__version__.split(".")[:2])
     loaded = load_specs(_write(tmp_path, VERSIONS.format(installed, "")))
     assert loaded.operators == ("ortable_test_specs::halve",)
     x = torch.tensor([1.0, -2.0])
-    found = _convert_and_run(lambda x: torch.ops.ortable_test_specs.halve(x), x)
-    torch.testing.assert_close(found, x / 2)
+    result = _convert_and_run(lambda x: torch.ops.ortable_test_specs.halve(x), x)
+    torch.testing.assert_close(result, x / 2)
 
 
 def test_the_entry_for_the_installed_torch_is_compared_with_it(tmp_path: Path) -> None:
@@ -125,7 +124,7 @@ def test_the_entry_for_the_installed_torch_is_compared_with_it(tmp_path: Path) -
 
 
 def test_the_tables_hold_what_the_installed_torch_has() -> None:
-    """`qr` and `cholesky` left torch with 2.14."""
+    """Torch 2.14 removed `qr` and `cholesky`."""
     for key in ("aten::qr", "aten::cholesky"):
         is_there = hasattr(torch.ops.aten, key.removeprefix("aten::"))
         assert (key in dispatch.CONVERTERS, key in dispatch.RULES) == (is_there, is_there)
@@ -137,16 +136,16 @@ def test_a_loaded_spec_converts_a_library_operator(tmp_path: Path) -> None:
     assert loaded.operators == ("ortable_test_specs::twice_relu",)
     assert any(op.name == "ortable_test_specs::twice_relu" for op in supported_ops())
     x = torch.randn(2, 3)
-    got = _convert_and_run(lambda x: torch.ops.ortable_test_specs.twice_relu(x, 2.0), x)
-    harness.compare_tensor(got, torch.relu(x) * 2.0)
+    result = _convert_and_run(lambda x: torch.ops.ortable_test_specs.twice_relu(x, 2.0), x)
+    harness.compare_tensor(result, torch.relu(x) * 2.0)
 
 
 def test_a_block_of_a_loaded_spec_calls_supported_operators(tmp_path: Path) -> None:
     entry = SPEC.replace("Relu(x)", "aten_relu(x)")
     load_specs(_write(tmp_path, entry))
     x = torch.randn(2, 3)
-    got = _convert_and_run(lambda x: torch.ops.ortable_test_specs.twice_relu(x, 2.0), x)
-    harness.compare_tensor(got, torch.relu(x) * 2.0)
+    result = _convert_and_run(lambda x: torch.ops.ortable_test_specs.twice_relu(x, 2.0), x)
+    harness.compare_tensor(result, torch.relu(x) * 2.0)
 
 
 def test_python_resolves_only_through_the_lowerings_given(tmp_path: Path) -> None:
@@ -185,7 +184,7 @@ def test_an_operator_that_torch_does_not_know_is_named(tmp_path: Path) -> None:
         load_specs(_write(tmp_path, SPEC.replace("twice_relu", "thrice")))
     with pytest.raises(SpecError, match="fix: import the module that registers it") as caught:
         load_specs(_write(tmp_path, SPEC.replace("ortable_test_specs", "never_imported")))
-    assert "shows every error" not in str(caught.value)  # this text does
+    assert "shows every error" not in str(caught.value)  # as the message contains every error
 
 
 def test_lines_of_a_user_may_be_long(tmp_path: Path) -> None:
@@ -208,8 +207,8 @@ def test_a_rule_in_a_file_of_operators_is_sent_where_rules_are_read(tmp_path: Pa
     ids=["hop", "callable"],
 )
 def test_entries_that_a_file_of_a_user_may_not_hold_are_errors(tmp_path: Path, entry: str) -> None:
-    words = r"my_ops\.yaml:\d+.*a user's file may contain only op, alias, number"
-    with pytest.raises(SpecError, match=words):
+    message = r"my_ops\.yaml:\d+.*a user's file may contain only op, alias, number"
+    with pytest.raises(SpecError, match=message):
         load_specs(_write(tmp_path, SPEC + entry))
     assert "ortable_test_specs::twice_relu" not in dispatch.CONVERTERS
 
@@ -247,7 +246,7 @@ def test_a_missing_file_is_an_error_of_ours(tmp_path: Path) -> None:
         load_specs(tmp_path / "absent.yaml")
 
 
-EVERY_TABLE = """
+SPEC_FOR_ALL_TABLES = """
 - op: ortable_test_specs::halve(Tensor x) -> Tensor
   traits: [view, compute_bound]
   out: {shape: same(x), dtype: same(x)}
@@ -258,31 +257,30 @@ EVERY_TABLE = """
 """
 
 
-def _tables() -> list[tuple[str, list[str]]]:
-    kept = [*vars(dispatch).items(), *vars(traits).items()]
-    return [("LOADED", [each.path for each in LOADED_SPECS])] + [
+def _table_contents() -> list[tuple[str, list[str]]]:
+    items = [*vars(dispatch).items(), *vars(traits).items()]
+    return [("LOADED", [spec_file.path for spec_file in LOADED_SPECS])] + [
         (name, sorted(map(str, table)))
-        for name, table in kept
+        for name, table in items
         if name.isupper() and isinstance(table, Mapping | set)
     ]
 
 
 def test_a_file_whose_loading_is_interrupted_is_not_loaded(tmp_path: Path) -> None:
-    """Wherever the Ctrl-C comes; half a file would be unknown to the caches, and be refused when
-    it is loaded again."""
-    path = _write(tmp_path, EVERY_TABLE)
-    before = _tables()
-    own = ("user_specs.py", "scoped_patch.py")
+    """A partly loaded file would be unknown to the caches, and be refused when loaded again."""
+    path = _write(tmp_path, SPEC_FOR_ALL_TABLES)
+    before = _table_contents()
+    files = ("user_specs.py", "scoped_patch.py")
     load = partial(load_specs, path, override=True)
-    count = interrupted_at(-1, load, own).passed
-    loaded = _tables()
+    count = interrupted_at(-1, load, files).passed
+    loaded = _table_contents()
     assert count > 60 and loaded != before
-    whole = 0
-    for at in range(count):
-        _forget(before)
-        spots = interrupted_at(at, load, own)
-        found = _tables()
-        assert found in (before, loaded), spots.where
-        whole += found == loaded
-    _forget(before)
-    assert whole < 3  # as the last call returns
+    complete_loads = 0
+    for index in range(count):
+        _restore(before)
+        interrupt = interrupted_at(index, load, files)
+        contents = _table_contents()
+        assert contents in (before, loaded), interrupt.where
+        complete_loads += contents == loaded
+    _restore(before)
+    assert complete_loads < 3  # only at the return of the last call

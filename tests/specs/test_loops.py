@@ -1,5 +1,4 @@
-"""scan, map, while_loop and associative_scan of torch, and operators that call a graph once, equal
-eager: static and dynamic, nested, with captured weights and integer carries."""
+"""Loops of torch (scan, map, while_loop, associative_scan) and nested graphs equal eager."""
 
 from __future__ import annotations
 
@@ -20,36 +19,36 @@ X = torch.arange(12.0).reshape(4, 3) / 7 - 0.5
 Y = torch.arange(21.0).reshape(7, 3) / 9 - 1
 
 
-class Weighted(torch.nn.Module):
+class WeightedModule(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.weight = torch.nn.Parameter(torch.tensor([0.5, 1.0, -2.0]))
 
 
-class Scan(Weighted):
+class Scan(WeightedModule):
     reverse = False
 
     def forward(self, x: torch.Tensor) -> Any:
         def step(carry: torch.Tensor, row: torch.Tensor) -> Any:
-            after = carry * self.weight + row
-            return after, after.sin() + x.shape[0]
+            state = carry * self.weight + row
+            return state, state.sin() + x.shape[0]
 
         return scan(step, torch.zeros(3), x, dim=0, reverse=self.reverse)
 
 
-class Reversed(Scan):
+class ReversedScan(Scan):
     reverse = True
 
 
 class ScanOfStructures(torch.nn.Module):
-    """Several carries (bool, int, float), several inputs, another axis."""
+    """Scan with several carries (bool, int, float) and inputs, over another axis."""
 
     def forward(self, x: torch.Tensor) -> Any:
-        def step(carry: Any, given: Any) -> Any:
-            count, found, total = carry
-            left, right = given
-            found = found | (left.sum() > right.sum())
-            return (count + 1, found, total + left), (count * 2, left * right)
+        def step(carry: Any, rows: Any) -> Any:
+            count, is_found, total = carry
+            left, right = rows
+            is_found = is_found | (left.sum() > right.sum())
+            return (count + 1, is_found, total + left), (count * 2, left * right)
 
         start = (torch.tensor(0), torch.tensor(False), torch.zeros(4))
         return scan(step, start, (x.t(), x.t() + 1), dim=0)
@@ -61,13 +60,13 @@ class NestedScan(torch.nn.Module):
             return carry + element, carry * element
 
         def step(carry: torch.Tensor, row: torch.Tensor) -> Any:
-            last, steps = scan(inner, torch.zeros(()), row, dim=0)
-            return carry + last, steps.cumsum(0)
+            total, steps = scan(inner, torch.zeros(()), row, dim=0)
+            return carry + total, steps.cumsum(0)
 
         return scan(step, torch.zeros(()), x, dim=0)
 
 
-class Mapped(Weighted):
+class MapModule(WeightedModule):
     def forward(self, x: torch.Tensor) -> Any:
         return torch_map(lambda row, w: (row.sin() + w, row.sum()), x, self.weight)
 
@@ -80,18 +79,18 @@ class NestedMap(torch.nn.Module):
         return torch_map(outer, x)
 
 
-class While(Weighted):
+class WhileModule(WeightedModule):
     def forward(self, x: torch.Tensor) -> Any:
-        def going(count: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        def condition(count: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
             return count < x.sum().abs() + 3
 
         def step(count: torch.Tensor, value: torch.Tensor) -> Any:
             return count + 1, value * self.weight + count
 
-        return while_loop(going, step, (torch.tensor(0), x))
+        return while_loop(condition, step, (torch.tensor(0), x))
 
 
-class NeverEntered(torch.nn.Module):
+class FalseWhile(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> Any:
         return while_loop(
             lambda flag, value: flag.clone(), lambda flag, value: (flag & False, value + 1),
@@ -101,23 +100,23 @@ class NeverEntered(torch.nn.Module):
 
 class IntegerCarry(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> Any:
-        def going(count: int, value: torch.Tensor) -> Any:
+        def condition(count: int, value: torch.Tensor) -> Any:
             return count * 2 < x.shape[0]
 
         def step(count: int, value: torch.Tensor) -> Any:
             return count + 1, value + count
 
-        count, value = while_loop(going, step, (0, x))
+        count, value = while_loop(condition, step, (0, x))
         return value, value.sum() + count
 
 
 class NestedWhile(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> Any:
         def inner(value: torch.Tensor) -> torch.Tensor:
-            found = while_loop(
+            results = while_loop(
                 lambda n, y: n < 2, lambda n, y: (n + 1, y * 2), (torch.tensor(0), value)
             )
-            return found[1]
+            return results[1]
 
         def step(count: torch.Tensor, value: torch.Tensor) -> Any:
             return count + 1, torch.cond(value.sum() > 0, inner, lambda y: y - 1, (value,))
@@ -125,18 +124,18 @@ class NestedWhile(torch.nn.Module):
         return while_loop(lambda n, y: n < 3, step, (torch.tensor(0), x))
 
 
-class Stacked(torch.nn.Module):
+class StackedWhile(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> Any:
-        found = while_loop_stack_output(
+        results = while_loop_stack_output(
             lambda n, y: n > 0,
             lambda n, y: (n - 1, y.cos()),
             (x.shape[0] + x.sum().long() * 0, x),
             (),
         )
-        return found[1]
+        return results[1]
 
 
-class Associative(torch.nn.Module):
+class AssociativeScan(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> Any:
         def combine(left: Any, right: Any) -> Any:
             return left[0] * right[0], left[1] * right[0] + right[1]
@@ -144,7 +143,7 @@ class Associative(torch.nn.Module):
         return associative_scan(combine, (x, x + 1), dim=0, combine_mode="generic")
 
 
-class OtherSizes(torch.nn.Module):
+class ResizedBranches(torch.nn.Module):
     """The branches have results of different sizes, and integers as results."""
 
     def forward(self, x: torch.Tensor) -> Any:
@@ -152,41 +151,41 @@ class OtherSizes(torch.nn.Module):
         return rows.sum(0), rows.shape[0] + x.sum() * 0
 
 
-class Wide(torch.nn.Module):
+class WideProduct(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> Any:
         small = (x * 100).to(torch.int8)
         return out_dtype(torch.ops.aten.mm.default, torch.int32, small, small.t())
 
 
 class Regions(torch.nn.Module):
-    """Operators that call a graph once: modes of autograd, autocast, checkpoints."""
+    """Operators that call a graph once: autograd modes, autocast, checkpoints."""
 
     def forward(self, x: torch.Tensor) -> Any:
         with torch.no_grad():
             left = x.sin()
         with torch.autocast("cpu", dtype=torch.bfloat16):
             right = (x @ left.t()).float()
-        kept = checkpoint(lambda y: y.cos() * 2, left, use_reentrant=False)
-        return left, right, kept
+        checkpointed = checkpoint(lambda y: y.cos() * 2, left, use_reentrant=False)
+        return left, right, checkpointed
 
 
-class Strict(torch.nn.Module):
+class StrictMode(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> Any:
         return strict_mode(lambda y: (y.sin(), y + 1), (x,))
 
 
-class CastInABranch(torch.nn.Module):
+class AutocastBranch(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> Any:
-        def inside(y: torch.Tensor) -> torch.Tensor:
+        def multiply(y: torch.Tensor) -> torch.Tensor:
             with torch.autocast("cpu", dtype=torch.bfloat16):
                 return (y @ y.t()).float()
 
-        return torch.cond(x.sum() > 0, inside, lambda y: y @ y.t() + 1, (x,))
+        return torch.cond(x.sum() > 0, multiply, lambda y: y @ y.t() + 1, (x,))
 
 
 @torch.compiler.nested_compile_region
 def region(x: torch.Tensor) -> torch.Tensor:
-    """A part that torch compiles once."""
+    """Return a result of a region that torch compiles once."""
     return x.sin() + 1
 
 
@@ -196,10 +195,12 @@ class CompiledOnce(torch.nn.Module):
 
 
 @pytest.mark.alternates(parts=2)
-@pytest.mark.parametrize("kind", [OtherSizes, Wide, Regions, Strict, CastInABranch, CompiledOnce])
+@pytest.mark.parametrize(
+    "kind", [ResizedBranches, WideProduct, Regions, StrictMode, AutocastBranch, CompiledOnce]
+)
 def test_a_graph_inside_the_graph_equals_eager(kind: type[torch.nn.Module]) -> None:
     check(kind(), [(X,), (-X,)])
-    if kind is not OtherSizes:
+    if kind is not ResizedBranches:
         check(kind(), [(X,), (Y,)], dynamic_shapes=({0: BATCH},))
 
 
@@ -207,8 +208,8 @@ def test_a_graph_inside_the_graph_equals_eager(kind: type[torch.nn.Module]) -> N
 @pytest.mark.parametrize(
     "kind",
     [
-        Scan, Reversed, ScanOfStructures, NestedScan, Mapped, NestedMap, While, NeverEntered,
-        IntegerCarry, NestedWhile, Stacked, Associative,
+        Scan, ReversedScan, ScanOfStructures, NestedScan, MapModule, NestedMap, WhileModule,
+        FalseWhile, IntegerCarry, NestedWhile, StackedWhile, AssociativeScan,
     ],
 )  # fmt: skip
 def test_a_loop_equals_eager(kind: type[torch.nn.Module]) -> None:
@@ -218,14 +219,15 @@ def test_a_loop_equals_eager(kind: type[torch.nn.Module]) -> None:
 
 @pytest.mark.alternates(parts=3)
 @pytest.mark.parametrize(
-    "kind", [Scan, Reversed, NestedScan, Mapped, NestedMap, While, IntegerCarry, NestedWhile]
+    "kind",
+    [Scan, ReversedScan, NestedScan, MapModule, NestedMap, WhileModule, IntegerCarry, NestedWhile],
 )
 def test_a_loop_over_a_dynamic_dimension_equals_eager(kind: type[torch.nn.Module]) -> None:
     check(kind(), [(X,), (Y,)], dynamic_shapes=({0: BATCH},))
 
 
 @pytest.mark.alternates(parts=2)
-@pytest.mark.parametrize("kind", [Scan, Mapped, NestedWhile, Regions])
+@pytest.mark.parametrize("kind", [Scan, MapModule, NestedWhile, Regions])
 def test_a_compiled_loop_equals_eager(kind: type[torch.nn.Module]) -> None:
     torch._dynamo.reset()
     module = kind().eval()
@@ -236,11 +238,11 @@ def test_a_compiled_loop_equals_eager(kind: type[torch.nn.Module]) -> None:
 
 
 def test_an_effect_is_refused_by_name_in_a_compiled_graph() -> None:
-    def printing(x: torch.Tensor) -> torch.Tensor:
+    def print_number(x: torch.Tensor) -> torch.Tensor:
         torch._higher_order_ops.print("{}", 3)
         return x.sin()
 
     torch._dynamo.reset()
     with pytest.raises(Exception, match="prints and other effects"):
         options = {"fallback": "error"}
-        torch.compile(printing, backend="ortable", fullgraph=True, options=options)(X)
+        torch.compile(print_number, backend="ortable", fullgraph=True, options=options)(X)

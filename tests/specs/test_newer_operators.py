@@ -1,5 +1,7 @@
-"""Operators that not every supported torch has. `make test` runs the oldest one, and an operator
-that it has is no newer one; `make support` runs the newest, and there their sample calls run."""
+"""The sample calls of operators that only some supported versions of torch have.
+
+`make support` runs them with the newest torch; the oldest, in `make test`, lacks them.
+"""
 
 from __future__ import annotations
 

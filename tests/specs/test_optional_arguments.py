@@ -1,5 +1,4 @@
-"""An argument with a default has another value in some sample call of its entry; those that keep it
-stand in defaults.yaml with the reason. The list is exact, so that it only shrinks."""
+"""Some sample call changes each default; defaults.yaml lists exactly the exceptions."""
 
 from __future__ import annotations
 
@@ -18,33 +17,33 @@ from ortablegen.source.diagnostics import Diagnostics
 
 from .test_cases import ENTRIES
 
-LISTED: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("defaults.yaml").read_text())
+GROUPS: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("defaults.yaml").read_text())
 
 
-def kept(entry: OpEntry | AliasEntry) -> list[str]:
-    """The arguments of an entry that have their default in every sample call, by name."""
+def constant_args(entry: OpEntry | AliasEntry) -> list[str]:
+    """Return the arguments of an entry that have their default in every sample call, by name."""
     optional = [argument for argument in entry.schema.arguments if argument.has_default]
-    given = [parse_sample(sample, entry.schema) for sample in entry.samples]
-    return [argument.name for argument in optional if all(_is_default(argument, v) for v in given)]
+    calls = [parse_sample(sample, entry.schema) for sample in entry.samples]
+    return [argument.name for argument in optional if all(_is_default(argument, v) for v in calls)]
 
 
 def _is_default(argument: Argument, values: dict[str, Any]) -> bool:
     default = argument.default
-    wanted = list(default) if isinstance(default, tuple) else default
-    return bool(values.get(argument.name, wanted) == wanted)
+    expected = list(default) if isinstance(default, tuple) else default
+    return bool(values.get(argument.name, expected) == expected)
 
 
-def _listed() -> Counter[tuple[str, str]]:
-    return Counter((key, group["argument"]) for group in LISTED for key in group["of"])
+def _exceptions() -> Counter[tuple[str, str]]:
+    return Counter((key, group["argument"]) for group in GROUPS for key in group["of"])
 
 
 def test_what_keeps_its_default_is_listed() -> None:
-    found = Counter((key, name) for key, entry in ENTRIES.items() for name in kept(entry))
-    assert found == _listed()
+    names = Counter((key, name) for key, entry in ENTRIES.items() for name in constant_args(entry))
+    assert names == _exceptions()
 
 
 def test_each_group_has_a_reason() -> None:
-    assert all(set(group) == {"why", "argument", "of"} and group["why"] for group in LISTED)
+    assert all(set(group) == {"why", "argument", "of"} and group["why"] for group in GROUPS)
 
 
 _ENTRY = """\
@@ -58,9 +57,9 @@ _ENTRY = """\
 
 
 @pytest.mark.parametrize(
-    "given, found",
+    "text, names",
     [("", ["dtype"]), (", dtype: null", ["dtype"]), (", dtype: float64", [])],
 )
-def test_a_default_that_is_written_out_is_the_default(given: str, found: list[str]) -> None:
-    specs = read_text(_ENTRY % given, "x.yaml", Diagnostics())
-    assert kept(specs.ops[0]) == found
+def test_a_default_that_is_written_out_is_the_default(text: str, names: list[str]) -> None:
+    specs = read_text(_ENTRY % text, "x.yaml", Diagnostics())
+    assert constant_args(specs.ops[0]) == names

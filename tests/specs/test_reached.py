@@ -1,5 +1,4 @@
-"""The counts of sample calls by case: the record is what a new count gives, and a changed entry has
-no count. That a sample call reaches each case is for `test_cases`."""
+"""The recorded counts of sample calls by case are current; `test_cases` checks that none is 0."""
 
 from __future__ import annotations
 
@@ -16,8 +15,8 @@ from .test_cases import ENTRIES
 RECORD = load_cases(ROOT / CASES)
 
 
-def _counted() -> dict[str, tuple[OpEntry, tuple[int, ...]]]:
-    """The entries whose count is that of their present text."""
+def _current_counts() -> dict[str, tuple[OpEntry, tuple[int, ...]]]:
+    """Return the entries whose recorded count is of their present text."""
     return {
         name: (entry, RECORD[name][1])
         for name, entry in ENTRIES.items()
@@ -30,18 +29,18 @@ def _counted() -> dict[str, tuple[OpEntry, tuple[int, ...]]]:
 
 
 def test_a_count_has_a_number_for_each_case_and_is_what_a_new_one_gives() -> None:
-    counted = _counted()
-    assert len(counted) > 150
-    for entry, counts in counted.values():
+    current = _current_counts()
+    assert len(current) > 150
+    for entry, counts in current.values():
         assert len(counts) == len(entry.case_names()), entry.key
         assert max(counts) <= len(entry.samples), entry.key
-    smallest = sorted(counted.values(), key=lambda each: (len(each[0].samples), each[0].key))
+    smallest = sorted(current.values(), key=lambda row: (len(row[0].samples), row[0].key))
     for entry, counts in smallest[40:50]:
         assert tuple(reached_by(entry)) == counts, entry.key
 
 
 def test_a_changed_entry_has_no_count() -> None:
-    entry, _ = _counted()["aten::addmm"]
+    entry, _ = _current_counts()["aten::addmm"]
     assert case_digest(replace(entry, samples=entry.samples[1:])) != case_digest(entry)
     assert case_digest(replace(entry, lower=entry.lower[1:])) != case_digest(entry)
     assert case_digest(replace(entry, file="elsewhere.yaml")) == case_digest(entry)

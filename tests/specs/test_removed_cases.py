@@ -1,8 +1,7 @@
-"""Every lowering case earns its place: without it codegen refuses the entry, or the entry's own
-sample calls fail.
+"""Every lowering case is needed: without it codegen refuses the entry, or a sample call fails.
 
-Each test works on a copy of the spec tree with the lines of one case taken out; nothing but that
-entry may be affected. `make opsets` runs them.
+Each test removes the lines of one case from a copy of the specs; only that entry may be affected.
+`make opsets` runs them.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from tests.limits import at_most
 
 from .test_cases import ENTRIES, ROOT, UNTAKEN, skip_absent
 
-TEN = (
+TESTED_WITH_ALL_SPECS = (
     "aten::_scaled_dot_product_flash_attention_for_cpu",
     "aten::add.Tensor",
     "aten::addmm",
@@ -41,8 +40,8 @@ TEN = (
 
 OPS = {key: entry for key, entry in ENTRIES.items() if isinstance(entry, OpEntry)}
 
-# a sample that goes on for so long without its case does not end at all
-SECONDS = 5
+# a sample that takes longer without its case never ends
+TIMEOUT_S = 5
 
 
 def _cases(keys: Sequence[str]) -> list[tuple[str, int]]:
@@ -57,14 +56,14 @@ def _cases(keys: Sequence[str]) -> list[tuple[str, int]]:
 
 
 def _siblings(entry: OpEntry, case: int) -> tuple[LowerCase, ...]:
-    """The cases of ``lower``, or those of ``complex``, among which case number ``case`` is."""
+    """Return the cases of ``lower``, or of ``complex``, that contain case number ``case``."""
     if case < len(entry.lower) or entry.complex is None:
         return entry.lower
     return entry.complex.cases
 
 
-# what no sample call takes is a list of its own
-NEEDED = [
+# UNTAKEN lists the cases that no sample call takes
+TESTED_CASES = [
     (key, case)
     for key, case in _cases(sorted(ENTRIES))
     if f"{ENTRIES[key].key}/{case + 1}" not in UNTAKEN
@@ -72,7 +71,7 @@ NEEDED = [
 
 
 def _without_case(text: str, entry: OpEntry, case: int) -> str:
-    """The text of a spec file without the lines of one lowering case."""
+    """Return the text of a spec file without the lines of one lowering case."""
     lines = text.split("\n")
     first = entry.all_cases()[case].span.line - 1
     indent = len(lines[first]) - len(lines[first].lstrip())
@@ -87,12 +86,11 @@ def _indent(line: str) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("key", "case"), _cases(TEN))
+@pytest.mark.parametrize(("key", "case"), _cases(TESTED_WITH_ALL_SPECS))
 def test_without_one_case_the_entry_fails_and_nothing_else(
     key: str, case: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a copy of the whole tree: errors name this entry only, no other converter changes than
-    those of the rows of its ``for:``."""
+    """In a copy of all specs, errors are of this entry, and only its converters change."""
     entry = ENTRIES[key]
     assert isinstance(entry, OpEntry)
     shutil.copytree(ROOT / "specs" / "aten", tmp_path / "specs" / "aten")
@@ -104,22 +102,22 @@ def test_without_one_case_the_entry_fails_and_nothing_else(
     if diagnostics.errors:
         lines = [e.span.origin.line for e in ENTRIES.values() if e.file == entry.file]
         following = min((line for line in lines if line > entry.span.line), default=10**9)
-        first = min(each.span.origin.line for each in _same_text(entry))
+        first = min(row.span.origin.line for row in _entries_of_text(entry))
         for error in diagnostics.errors:
             assert error.span.file == entry.file
             assert first <= error.span.line < following
         return
     text = family_text(specs, entry.file)
-    _assert_only_this_converter_differs(text, entry)
-    _assert_a_sample_fails(entry, case, text, monkeypatch)
+    _check_other_converters(text, entry)
+    _check_a_sample_fails(entry, case, text, monkeypatch)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("key", "case"), NEEDED)
+@pytest.mark.parametrize(("key", "case"), TESTED_CASES)
 def test_every_case_of_every_entry_is_needed(
     key: str, case: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same for all entries, one file at a time."""
+    """The same holds for all entries, each without the others."""
     entry = ENTRIES[key]
     assert isinstance(entry, OpEntry)
     skip_absent(entry)
@@ -133,10 +131,10 @@ def test_every_case_of_every_entry_is_needed(
         return
     assert shorter is not None
     text = family_text(Specs((shorter,)), entry.file, OPS)
-    _assert_a_sample_fails(entry, case, text, monkeypatch)
+    _check_a_sample_fails(entry, case, text, monkeypatch)
 
 
-def _assert_a_sample_fails(
+def _check_a_sample_fails(
     entry: OpEntry, case: int, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     namespace: dict[str, object] = {}
@@ -148,20 +146,24 @@ def _assert_a_sample_fails(
         monkeypatch.setitem(dispatch.COMPLEX_CONVERTERS, entry.key, complex_function)
     line = entry.all_cases()[case].span.line
     message = f"no sample call of {entry.key} needs the case at line {line}"
-    assert _some_sample_fails(entry), message
+    assert _has_failing_sample(entry), message
 
 
-def _assert_only_this_converter_differs(text: str, entry: OpEntry) -> None:
+def _check_other_converters(text: str, entry: OpEntry) -> None:
     module = ROOT / "generated" / "ortable_generated" / "aten" / f"{Path(entry.file).stem}.py"
-    before, after = (_functions(each) for each in (module.read_text(), text))
-    changed = {name for name in before | after if before.get(name) != after.get(name)}
-    names = [each.schema.function_name for each in _same_text(entry)]
-    assert changed <= {prefix + name for name in names for prefix in ("", "complex_")}
+    old_functions, new_functions = (_functions(t) for t in (module.read_text(), text))
+    changed_names = {
+        name
+        for name in old_functions | new_functions
+        if old_functions.get(name) != new_functions.get(name)
+    }
+    names = [e.schema.function_name for e in _entries_of_text(entry)]
+    assert changed_names <= {prefix + name for name in names for prefix in ("", "complex_")}
 
 
-def _same_text(entry: OpEntry) -> list[OpEntry | AliasEntry]:
-    """The entry, and the others that are written with it, in rows of ``for:``."""
-    return [each for each in ENTRIES.values() if each.span == entry.span]
+def _entries_of_text(entry: OpEntry) -> list[OpEntry | AliasEntry]:
+    """Return the entries with the same text: this entry, and other rows of its ``for:``."""
+    return [e for e in ENTRIES.values() if e.span == entry.span]
 
 
 def _functions(text: str) -> dict[str, str]:
@@ -169,12 +171,12 @@ def _functions(text: str) -> dict[str, str]:
     return {part.split("(", 1)[0]: part.rstrip() for part in parts}
 
 
-def _some_sample_fails(entry: OpEntry) -> bool:
+def _has_failing_sample(entry: OpEntry) -> bool:
     for sample in entry.samples:
         for opset in (FLOOR, CEILING):
             for target in (None, "onnxruntime"):
                 try:
-                    with at_most(SECONDS, TimeoutError):  # a lowering that never ends fails, too
+                    with at_most(TIMEOUT_S, TimeoutError):  # an endless lowering fails, too
                         harness.check_sample_at(entry.schema, sample, opset, target)
                 except Exception:
                     return True

@@ -1,10 +1,8 @@
-"""Every argument that is a number, and each place of one that is a list of numbers, given as what a
-free size says: the graph computes with it, or the export says for which sizes it holds, or refuses
-it by name.
+"""Every number of a call may be computed from a dynamic size.
 
-The arguments are those of the specs' sample calls; at the example the number is the sample's own,
-and at another size another one. `make opsets` runs a part of the entries, and `make test` a smaller
-one, which the commit chooses; some run always.
+The graph computes with it, or the export limits the sizes, or refuses the call by name. The calls
+are the specs' sample calls, whose number changes with the size. `make opsets` runs a part of the
+entries, and `make test` a smaller one, which the commit selects; some always run.
 """
 
 from __future__ import annotations
@@ -33,45 +31,47 @@ from .test_cases import ENTRIES
 
 NUMBERS = ("Scalar", "float", "int", "SymInt")
 SIZE = 3  # of the example
-OTHERS = (4, 5)
-PARTS = {"few": 96, "some": 24, "all": 12}  # of the entries: one of so many runs
-# Numbers as such are compared by the samples of the specs; here one of another size would show.
+OTHER_SIZES = (4, 5)
+PARTS = {"few": 96, "some": 24, "all": 12}  # one of so many entries runs
+# The samples of the specs compare precisely; here a number of another size exceeds the tolerance.
 TOLERANCES = {torch.float16: (1e-2, 1e-2), torch.bfloat16: (5e-2, 5e-2)}
 KNOWN = {
     "aten::lerp.Scalar weight": "complex numbers, a weight of 1 and 1e20: not counted from the end",
 }
-# torch's kernel trusts these, and writes past its buffers where they do not fit the others.
-TRUSTED = ("aten::mkldnn_rnn_layer hidden_size",)
-RIGHT = ("exact", "guarded", "refused", "no call")
+# torch's kernel does not check these, and writes out of bounds where they are wrong.
+UNCHECKED = ("aten::mkldnn_rnn_layer hidden_size",)
+ACCEPTED = ("exact", "guarded", "refused", "no call")
 Function = Callable[[torch.Tensor, Sequence[torch.Tensor]], Any]
 
 
 @dataclass(frozen=True)
 class Call:
-    """A sample call with one number that moves with a size; ``number``: what it is in the sample,
-    ``place``: where in the argument, if that is a list."""
+    """A sample call with one number that changes with a size.
+
+    ``number``: its value in the sample; ``index``: its position in the argument, if that is a list.
+    """
 
     entry: OpEntry
     name: str
     parsed: dict[str, Any]
     number: float
-    place: int | None = None
+    index: int | None = None
 
     @property
     def title(self) -> str:
-        place = "" if self.place is None else f"[{self.place}]"
-        return f"{self.entry.schema.key} {self.name}{place}"
+        suffix = "" if self.index is None else f"[{self.index}]"
+        return f"{self.entry.schema.key} {self.name}{suffix}"
 
     def tensors(self) -> list[torch.Tensor]:
         return harness.make_tensors(self.parsed)
 
     def __call__(self, sized: torch.Tensor, tensors: Sequence[torch.Tensor]) -> Any:
-        more = sized.shape[0] - SIZE
-        moved: Any = self.number + more * (0.5 if isinstance(self.number, float) else 1)
-        if self.place is not None:
-            listed = self.parsed[self.name]
-            moved = [*listed[: self.place], moved, *listed[self.place + 1 :]]
-        return harness.call_eager(self.entry.schema, {**self.parsed, self.name: moved}, tensors)
+        added_size = sized.shape[0] - SIZE
+        value: Any = self.number + added_size * (0.5 if isinstance(self.number, float) else 1)
+        if self.index is not None:
+            items = self.parsed[self.name]
+            value = [*items[: self.index], value, *items[self.index + 1 :]]
+        return harness.call_eager(self.entry.schema, {**self.parsed, self.name: value}, tensors)
 
 
 class Module(torch.nn.Module):
@@ -84,47 +84,49 @@ class Module(torch.nn.Module):
 
 
 def calls_of(entry: OpEntry) -> Iterator[Call]:
-    """For each number that the operator takes, the first sample call that gives one."""
+    """Yield for each number that the operator takes the first sample call that has one."""
     for argument in entry.schema.arguments:
-        found: set[int | None] = set()
-        for parsed in _parsed(entry):
+        seen: set[int | None] = set()
+        for parsed in _parse_samples(entry):
             value = parsed.get(argument.name, argument.default)
-            for place, number in _numbers(argument.type, value):
-                if place not in found:
-                    found.add(place)
-                    yield Call(entry, argument.name, parsed, number, place)
+            for index, number in _numbers(argument.type, value):
+                if index not in seen:
+                    seen.add(index)
+                    yield Call(entry, argument.name, parsed, number, index)
 
 
-def _parsed(entry: OpEntry) -> list[dict[str, Any]]:
-    # of some, eager gives zeros: a node of ONNX that torch has no kernel for
-    samples = [each for each in entry.samples if each.raises is None and not each.random]
+def _parse_samples(entry: OpEntry) -> list[dict[str, Any]]:
+    # random samples include ONNX nodes without a kernel in torch, for which eager returns zeros
+    samples = [s for s in entry.samples if s.raises is None and not s.random]
     return [parse_sample(sample, entry.schema) for sample in samples]
 
 
 def _numbers(kind: str, value: Any) -> Iterator[tuple[int | None, float]]:
-    """The numbers of an argument of a type, each with its place if they are a list."""
+    """Yield the numbers of an argument of a type, each with its index in a list."""
     inner, _, _ = kind.rstrip("?").partition("[")
     if inner not in NUMBERS:
         return
-    listed = value if isinstance(value, list | tuple) else [value]
-    for place, number in enumerate(listed):
+    items = value if isinstance(value, list | tuple) else [value]
+    for index, number in enumerate(items):
         if type(number) in (int, float):
-            yield place if listed is value else None, number
+            yield index if items is value else None, number
 
 
 def eager(call: Call, size: int) -> Any:
-    """What eager gives there, or the error that it raises."""
+    """Return eager's result at a size, or its error."""
     try:
         return call(torch.zeros(size), call.tensors())
-    except Exception as error:  # of many types: the number is none that the operator takes
+    except Exception as error:  # the type depends on the operator, which refuses the number
         return error
 
 
 def outcome(call: Call) -> str:
-    """ "exact", "guarded" (the model says for which sizes it holds), "refused", "no call" where
-    eager does not take it; else what is wrong."""
-    wanted = {size: eager(call, size) for size in (SIZE, *OTHERS)}
-    if isinstance(wanted[SIZE], Exception):
+    """Return "exact", "guarded" (the model limits the sizes), "refused", or a failure.
+
+    "no call" means that eager refuses the example.
+    """
+    results_by_size = {size: eager(call, size) for size in (SIZE, *OTHER_SIZES)}
+    if isinstance(results_by_size[SIZE], Exception):
         return "no call"
     tensors = call.tensors()
     shapes = {"sized": {0: "n"}, "tensors": [{} for _ in tensors]}
@@ -133,45 +135,45 @@ def outcome(call: Call) -> str:
     except UnsupportedCase:
         return "refused"
     except (ExportError, ConversionError) as error:
-        # an error of Python's inside a converter is no refusal
+        # a Python error inside a converter is no refusal
         text = str(error)
         return "refused" if "could not be converted" not in text else text.splitlines()[0]
-    guarded = False
-    for size, expected in wanted.items():
+    is_guarded = False
+    for size, expected in results_by_size.items():
         if isinstance(expected, Exception):
             continue
         try:
-            got = program(torch.zeros(size), tensors)
+            result = program(torch.zeros(size), tensors)
         except InputError as error:
             if size == SIZE:
                 return f"at the example: {error}"
-            guarded = True
+            is_guarded = True
             continue
-        text = _difference(expected, got)
+        text = _difference(expected, result)
         if text:
             return f"at {size}: {text}"
-    return "guarded" if guarded else "exact"
+    return "guarded" if is_guarded else "exact"
 
 
-def _difference(expected: Any, got: Any) -> str:
-    pairs = zip(pytree.tree_leaves(expected), pytree.tree_leaves(got), strict=True)
-    for one, other in pairs:
-        if isinstance(one, torch.Tensor):
-            rtol, atol = TOLERANCES.get(one.dtype, (1e-3, 1e-4))
+def _difference(expected: Any, result: Any) -> str:
+    pairs = zip(pytree.tree_leaves(expected), pytree.tree_leaves(result), strict=True)
+    for eager_leaf, leaf in pairs:
+        if isinstance(eager_leaf, torch.Tensor):
+            rtol, atol = TOLERANCES.get(eager_leaf.dtype, (1e-3, 1e-4))
             try:
-                torch.testing.assert_close(other, one, rtol=rtol, atol=atol, equal_nan=True)
+                torch.testing.assert_close(leaf, eager_leaf, rtol=rtol, atol=atol, equal_nan=True)
             except AssertionError as error:
                 return str(error).splitlines()[0]
     return ""
 
 
-def available() -> Iterator[OpEntry]:
-    """Entries of this torch that say the same at every call."""
+def available_entries() -> Iterator[OpEntry]:
+    """Yield the entries of this torch that are deterministic."""
     for entry in ENTRIES.values():
         if isinstance(entry, OpEntry) and not entry.schema.is_mutable:
             try:
                 target = harness.overload_of(entry.schema)
-            except AttributeError:  # of a library, or of a newer torch
+            except AttributeError:  # a library's operator, or a newer torch's
                 continue
             random = torch.Tag.nondeterministic_seeded in target.tags
             if not random and target.name() not in UNINITIALIZED:
@@ -179,34 +181,34 @@ def available() -> Iterator[OpEntry]:
 
 
 def outcomes(entry: OpEntry) -> dict[str, str]:
-    """What becomes of each argument."""
-    logging.disable(logging.ERROR)  # torch tells in a log what it raises, too
+    """Return the outcome for each argument."""
+    logging.disable(logging.ERROR)  # torch also logs the errors that it raises
     warnings.simplefilter("ignore")
-    return {call.title: outcome(call) for call in calls_of(entry) if call.title not in TRUSTED}
+    return {call.title: outcome(call) for call in calls_of(entry) if call.title not in UNCHECKED}
 
 
-def apart(entry: OpEntry) -> dict[str, str]:
-    """The same in a process of its own: torch ends it for some numbers."""
+def outcomes_in_child(entry: OpEntry) -> dict[str, str]:
+    """Return the outcomes from a child process: torch crashes for some numbers."""
     context = multiprocessing.get_context("fork")
-    ours, theirs = context.Pipe(duplex=False)
-    child = context.Process(target=lambda: theirs.send(outcomes(entry)))
+    receiver, sender = context.Pipe(duplex=False)
+    child = context.Process(target=lambda: sender.send(outcomes(entry)))
     child.start()
-    theirs.close()
+    sender.close()
     try:
-        found: dict[str, str] = ours.recv()
+        results: dict[str, str] = receiver.recv()
     except EOFError:
-        found = {entry.schema.key: "the process died"}
+        results = {entry.schema.key: "the process died"}
     child.join()
-    return found
+    return results
 
 
 @pytest.mark.opsets
 def test_a_number_that_a_size_says(request: pytest.FixtureRequest) -> None:
     parts = PARTS[request.config.getoption("--opsets")]
-    chosen = list(available())[turn() % parts :: parts]
-    found = {name: text for entry in chosen for name, text in apart(entry).items()}
-    wrong = {n: text for n, text in found.items() if text not in RIGHT and n not in KNOWN}
-    assert not wrong, "\n".join(f"{name}: {text}" for name, text in wrong.items())
+    selected = list(available_entries())[turn() % parts :: parts]
+    results = {name: text for entry in selected for name, text in outcomes_in_child(entry).items()}
+    failures = {n: text for n, text in results.items() if text not in ACCEPTED and n not in KNOWN}
+    assert not failures, "\n".join(f"{name}: {text}" for name, text in failures.items())
 
 
 @pytest.mark.parametrize(
@@ -222,7 +224,7 @@ def test_a_number_that_a_size_says(request: pytest.FixtureRequest) -> None:
         ("aten::embedding_dense_backward", "padding_idx", "exact"),
         ("aten::fft_fft2", "s[0]", "guarded"),
         ("aten::layer_norm", "eps", "guarded"),
-        # torch asks whether it is 0.5, which it is in the example
+        # torch guards on an exponent of 0.5, which is that of the example
         ("aten::float_power.Tensor_Scalar", "exponent", "guarded"),
         ("aten::elu", "scale", "refused"),
         ("aten::histc", "bins", "refused"),

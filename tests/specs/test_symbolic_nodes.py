@@ -1,4 +1,4 @@
-"""torch.onnx.ops.symbolic: the node that the user writes stands in the model."""
+"""torch.onnx.ops.symbolic: the model contains the node that the user writes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import ortable
 from ortable.errors import UnsupportedCase
 
 
-class Written(torch.nn.Module):
+class SymbolicNodes(torch.nn.Module):
     def __init__(self, version: int | None = 3) -> None:
         super().__init__()
         self.version = version
@@ -37,19 +37,19 @@ def convert(module: torch.nn.Module) -> onnx.ModelProto:
 
 
 def test_nodes_of_another_domain_stand_in_the_model() -> None:
-    model = convert(Written())
+    model = convert(SymbolicNodes())
     one, two = model.graph.node
     assert (one.domain, one.op_type, list(one.input)) == ("custom", "One", ["x", "", "x"])
     assert (two.domain, two.op_type, len(two.output)) == ("custom", "Two", 2)
-    attributes = {each.name: get_attribute_value(each) for each in one.attribute}
-    wanted = {"i": 1, "f": 1.5, "s": b"hey", "is": [1, 2], "fs": [1.5], "ss": [b"a", b"b"]}
-    assert attributes == wanted
-    assert {each.domain: each.version for each in model.opset_import}["custom"] == 3
-    types = [each.type.tensor_type for each in model.graph.output]
-    assert [each.elem_type for each in types] == [10, 7, 9]
-    assert [each.dim_param or each.dim_value for each in types[0].shape.dim] == ["n", 4]
+    attributes = {a.name: get_attribute_value(a) for a in one.attribute}
+    expected = {"i": 1, "f": 1.5, "s": b"hey", "is": [1, 2], "fs": [1.5], "ss": [b"a", b"b"]}
+    assert attributes == expected
+    assert {row.domain: row.version for row in model.opset_import}["custom"] == 3
+    types = [value.type.tensor_type for value in model.graph.output]
+    assert [t.elem_type for t in types] == [10, 7, 9]
+    assert [d.dim_param or d.dim_value for d in types[0].shape.dim] == ["n", 4]
 
 
 def test_two_versions_of_one_domain_are_refused() -> None:
     with pytest.raises(UnsupportedCase, match=r"in version 3, but this model has .* version 2"):
-        convert(Written(version=2))
+        convert(SymbolicNodes(version=2))

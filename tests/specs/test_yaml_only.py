@@ -1,5 +1,4 @@
-"""What used to need Python is added in YAML alone: an operator with a property that the interpreter
-asks for, and a Python function on numbers of a graph."""
+"""A spec file alone adds an operator with a trait, and a Python function on numbers of a graph."""
 
 from __future__ import annotations
 
@@ -30,14 +29,14 @@ LIBRARY.impl("must_hold", lambda c, message: c.clone(), "CompositeExplicitAutogr
 
 @pytest.fixture(autouse=True)
 def _restore_tables():
-    found = [getattr(traits, name) for name in vars(traits) if name.isupper()]
-    found += [dispatch.NUMBERS, dispatch.CONDITIONS, dispatch.PARAMETERS]
-    saved = [set(table) if isinstance(table, set) else dict(table) for table in found]
+    all_tables = [getattr(traits, name) for name in vars(traits) if name.isupper()]
+    all_tables += [dispatch.NUMBERS, dispatch.CONDITIONS, dispatch.PARAMETERS]
+    saved = [set(table) if isinstance(table, set) else dict(table) for table in all_tables]
     loaded = len(tables.LOADED_SPECS)
     yield
-    for table, before in zip(found, saved, strict=True):
+    for table, entries in zip(all_tables, saved, strict=True):
         table.clear()
-        table.update(before)
+        table.update(entries)
     del tables.LOADED_SPECS[loaded:]
 
 
@@ -48,7 +47,7 @@ def _load(tmp_path: Path, text: str) -> None:
 
 
 def _check(module: torch.nn.Module, edit: Callable[[Any], None] = lambda program: None) -> None:
-    """The model of ``module``, exported with a dynamic size, equals eager at two sizes."""
+    """Compare the exported model of ``module`` with eager at two sizes."""
     program = torch.export.export(
         module, (torch.ones(4, 3),), dynamic_shapes=({0: torch.export.Dim("n", min=2, max=64)},)
     )
@@ -59,13 +58,13 @@ def _check(module: torch.nn.Module, edit: Callable[[Any], None] = lambda program
         torch.testing.assert_close(run(converted, x), [module(x)], rtol=1e-6, atol=0)
 
 
-class Sized(torch.nn.Module):
+class AddsSize(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x + x.shape[0]
 
 
-def _with_rows_of(program: torch.export.ExportedProgram) -> None:
-    """The size is read by the library's operator; torch itself writes sym_size in its place."""
+def _use_rows_of(program: torch.export.ExportedProgram) -> None:
+    """Replace torch's sym_size by the library's operator."""
     for node in program.graph.nodes:
         if node.target is torch.ops.aten.sym_size.int:
             node.target = torch.ops.ortable_test_traits.rows_of.default
@@ -74,7 +73,7 @@ def _with_rows_of(program: torch.export.ExportedProgram) -> None:
 
 def test_an_operator_that_reads_a_size_needs_its_trait_only(tmp_path: Path) -> None:
     with pytest.raises(OrtableError, match="ortable_test_traits::rows_of"):
-        _check(Sized(), _with_rows_of)
+        _check(AddsSize(), _use_rows_of)
     _load(
         tmp_path,
         """
@@ -82,7 +81,7 @@ def test_an_operator_that_reads_a_size_needs_its_trait_only(tmp_path: Path) -> N
   traits: [size]
 """,
     )
-    _check(Sized(), _with_rows_of)
+    _check(AddsSize(), _use_rows_of)
     assert "ortable_test_traits::rows_of" not in dispatch.CONVERTERS
 
 
@@ -103,20 +102,20 @@ def test_an_assertion_of_a_library_needs_its_traits_only(tmp_path: Path) -> None
     assert [check.message for check in run_time_checks(graph)] == ["a positive sum"]
 
 
-def _computed(x: torch.Tensor) -> torch.Tensor:
+def _scale_by_log2(x: torch.Tensor) -> torch.Tensor:
     return x * torch._sym_log2(x.shape[0])
 
 
-def _check_computed() -> None:
-    """The graph of ``_computed``, traced with symbolic sizes, equals eager at two sizes."""
+def _check_scaled() -> None:
+    """Compare the graph of ``_scale_by_log2``, traced with symbolic sizes, with eager."""
     graph = GraphBuilder(18)
     interpreter = DynamoInterpreter(graph)
-    interpreter.run(make_fx(_computed, tracing_mode="symbolic")(torch.ones(4, 3)))
+    interpreter.run(make_fx(_scale_by_log2, tracing_mode="symbolic")(torch.ones(4, 3)))
     (record,) = interpreter.inputs
     for rows in (4, 7):
         x = torch.arange(3.0 * rows).reshape(rows, 3)
-        (got,) = harness.run_onnx(graph.to_onnx(), {record.name: x})
-        torch.testing.assert_close(got, _computed(x), rtol=1e-6, atol=0)
+        (result,) = harness.run_onnx(graph.to_onnx(), {record.name: x})
+        torch.testing.assert_close(result, _scale_by_log2(x), rtol=1e-6, atol=0)
 
 
 LOG2 = """
@@ -127,9 +126,9 @@ LOG2 = """
 
 def test_a_function_on_numbers_needs_its_row_only(tmp_path: Path) -> None:
     with pytest.raises(OrtableError, match="no ONNX form"):
-        _check_computed()
+        _check_scaled()
     _load(tmp_path, LOG2)
-    _check_computed()
+    _check_scaled()
 
 
 def test_a_row_takes_the_place_of_another_when_asked(tmp_path: Path) -> None:

@@ -1,13 +1,15 @@
-"""``python -m tests.suites NAME``: what others test, or what torch itself is the judge of. Exit
-status 1 when a case is not exact and not listed in expected/NAME.yaml, or that file is out of date.
+"""Run a suite: ``python -m tests.suites NAME``.
 
-- node_tests: the models of the onnx wheel through our reader, our rules of inference, every rewrite
-  and our writer; what comes out must compute what went in, at the same types and shapes.
-- module_tests: torch's modules, optimizers, custom and higher-order operators through
+The exit status is 1 when a case is not exact and not listed in expected/NAME.yaml, or when that
+file is out of date.
+
+- node_tests: the models of the onnx wheel with our reader, our rules of inference, every rewrite
+  and our writer; the results must be those of the original model, with the same types and shapes.
+- module_tests: torch's modules, optimizers, custom and higher-order operators with
   torch.compile(backend="ortable") and export.
-- decompositions: every decomposition that the backend's graphs go through, torch's own Python
-  kernels included, next to the operator itself, over torch's operator tests and the samples of
-  specs/aten; such an operator stays whole (the trait `never_decompose`) or is listed.
+- decompositions: every decomposition of the backend's graphs, torch's Python kernels included,
+  against the operator itself, over torch's operator tests and the samples of specs/aten; an
+  operator that differs stays whole (the trait `never_decompose`) or is listed.
 - extremes: every operator of specs/aten with integers at their limits: the smallest by -1, shifts
   by the width, casts of NaN, indices of 2**31.
 """
@@ -31,8 +33,8 @@ def module_tests() -> Suite:
     def counts(records: Sequence[Record]) -> Counts:
         captured = Counter(r.case.split("/")[0] for r in records if r.outcome != "uncaptured")
         exact = Counter(r.case.split("/")[0] for r in records if r.outcome == "exact")
-        found = {f"{kind} captured": count for kind, count in sorted(captured.items())}
-        return found | {f"{kind} exact": count for kind, count in sorted(exact.items())}
+        totals = {f"{kind} captured": count for kind, count in sorted(captured.items())}
+        return totals | {f"{kind} exact": count for kind, count in sorted(exact.items())}
 
     return Suite("module_tests", names, check_case, counts, parts=12, limit_s=180.0)
 

@@ -1,5 +1,4 @@
-"""The command line that the suites share: which cases run, in how many processes, what is printed
-and written, and the exit status. Called by each suite's ``main``."""
+"""The command line that the suites share."""
 
 from __future__ import annotations
 
@@ -23,9 +22,11 @@ from .workers import Record, run
 
 @dataclass(frozen=True)
 class Suite:
-    """A suite: its name, which is that of its exceptions, what collects its cases, what checks one,
-    what a whole run counts, and how many parts the short run of CI is one of; where its exceptions
-    are, if not in expected/, and what it prints besides."""
+    """A suite: functions that collect its cases, check one, and count a whole run.
+
+    The short run of CI is one of ``parts``. Exceptions are in expected/ unless ``exceptions`` loads
+    them; ``summary`` prints more.
+    """
 
     name: str
     collect: Callable[[], Sequence[str]]
@@ -38,7 +39,7 @@ class Suite:
 
 
 def arguments(suite: Suite) -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(prog=suite.name, description=__doc__)
     add = parser.add_argument
     add("names", nargs="*", help="cases, with wildcards (default: all)")
@@ -46,41 +47,41 @@ def arguments(suite: Suite) -> argparse.ArgumentParser:
     add(
         "--bounded",
         action="store_true",
-        help="the short run of CI: a part that follows from the commit",
+        help="the short run of CI: a part selected by the commit",
     )
     add("--jobs", type=int, default=os.cpu_count() or 1)
     add("--limit", type=float, default=suite.limit_s, help="seconds a case may take")
     add("--results", type=Path, default=Path(f"build/{suite.name}.jsonl"))
-    add("--resume", action="store_true", help="go on from the results of an interrupted run")
-    add("--list", action="store_true", help="print the groups that would have to be listed")
+    add("--resume", action="store_true", help="continue an interrupted run")
+    add("--list", action="store_true", help="print the groups that are not listed")
     return parser
 
 
 def main(suite: Suite, argv: Sequence[str] | None = None) -> int:
-    """Run, report, and say whether all is as expected."""
+    """Run and report, and return the exit status."""
     options = arguments(suite).parse_args(argv)
     expected = load(suite.name) if suite.exceptions is None else suite.exceptions()
-    everything = suite.collect()
+    all_cases = suite.collect()
     console = Console()
-    part, parts = _part(options, suite, console)
-    chosen = part_of(matching(everything, options.names), part, parts)
-    earlier = _read(options.results, chosen) if options.resume else []
-    left = [case for case in chosen if case not in {record.case for record in earlier}]
-    records = [*earlier, *_run(suite, left, options)]
+    part, parts = _select_part(options, suite, console)
+    selected = part_of(matching(all_cases, options.names), part, parts)
+    earlier = _read(options.results, selected) if options.resume else []
+    remaining = [case for case in selected if case not in {record.case for record in earlier}]
+    records = [*earlier, *_run(suite, remaining, options)]
     counts = suite.counts(records)
     _report(console, records, counts, expected)
     if suite.summary is not None:
         suite.summary(console, records)
     if options.list:
         _print_groups(console, records)
-    wrong = judge(records, chosen, everything, expected, counts)
-    for line in wrong:
+    problems = judge(records, selected, all_cases, expected, counts)
+    for line in problems:
         console.print(line, style="red", markup=False, highlight=False, soft_wrap=True)
-    console.print(f"{len(wrong)} wrong" if wrong else "as expected")
-    return 1 if wrong else 0
+    console.print(f"{len(problems)} problems" if problems else "as expected")
+    return 1 if problems else 0
 
 
-def _part(options: argparse.Namespace, suite: Suite, console: Console) -> tuple[int, int]:
+def _select_part(options: argparse.Namespace, suite: Suite, console: Console) -> tuple[int, int]:
     if options.part:
         part, parts = map(int, options.part.split("/"))
         return part - 1, parts
@@ -94,22 +95,22 @@ def _part(options: argparse.Namespace, suite: Suite, console: Console) -> tuple[
 def _run(suite: Suite, cases: Sequence[str], options: argparse.Namespace) -> list[Record]:
     records = []
     options.results.parent.mkdir(parents=True, exist_ok=True)
-    tqdm.monitor_interval = 0  # no thread of the progress bar may exist where processes are forked
+    tqdm.monitor_interval = 0  # a thread of the progress bar must not exist at a fork
     with options.results.open("a" if options.resume else "w") as file:
-        found = run(cases, suite.check, options.jobs, options.limit)
-        for record in tqdm(found, total=len(cases), disable=not sys.stderr.isatty()):
+        results = run(cases, suite.check, options.jobs, options.limit)
+        for record in tqdm(results, total=len(cases), disable=not sys.stderr.isatty()):
             records.append(record)
             file.write(json.dumps(record.as_json()) + "\n")
             file.flush()
     return records
 
 
-def _read(path: Path, chosen: Sequence[str]) -> list[Record]:
+def _read(path: Path, selected: Sequence[str]) -> list[Record]:
     if not path.exists():
         return []
-    found = [Record(**json.loads(line)) for line in path.read_text().splitlines()]
-    wanted = set(chosen)
-    return [record for record in found if record.case in wanted]
+    records = [Record(**json.loads(line)) for line in path.read_text().splitlines()]
+    cases = set(selected)
+    return [record for record in records if record.case in cases]
 
 
 def _report(
@@ -128,7 +129,7 @@ def _report(
 
 
 def _print_groups(console: Console, records: Sequence[Record]) -> None:
-    """What is not exact, by outcome and detail, as lines of YAML to start from."""
+    """Print cases that are not exact, by outcome and detail, as YAML to start from."""
     groups: dict[tuple[str, str], list[str]] = {}
     for record in records:
         if record.outcome != "exact":
@@ -136,12 +137,12 @@ def _print_groups(console: Console, records: Sequence[Record]) -> None:
     for (outcome, detail), cases in sorted(groups.items()):
         lines = [f"- outcome: {outcome}", f"  reason: {json.dumps(detail)}", "  cases:"]
         lines += [
-            f"    - {case}" if isinstance(case, str) else f"    - {{{_pair(case)}}}"
+            f"    - {case}" if isinstance(case, str) else f"    - {{{_format_numbered(case)}}}"
             for case in compact(cases)
         ]
         console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
 
 
-def _pair(case: Mapping[str, str]) -> str:
+def _format_numbered(case: Mapping[str, str]) -> str:
     ((prefix, numbers),) = case.items()
     return f'{prefix}: "{numbers}"'

@@ -1,6 +1,7 @@
-"""One operator run whole, and as the decompositions of the backend compute it, on the same values:
-torch's own fault where they differ. In comes ``opinfo/kron/f32`` or ``spec/aten::relu``, out comes
-a Record. Called by `decompositions`."""
+"""Compare an operator with its decomposition in the backend, on the same values.
+
+A difference is a defect of torch. A case is ``opinfo/kron/f32`` or ``spec/aten::relu``.
+"""
 
 from __future__ import annotations
 
@@ -32,20 +33,19 @@ DTYPES = ("f32", "i64", "bool", "c64")
 SAMPLES = 40  # of an OpInfo in a dtype
 KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 RANDOM_SEEDS = (1, 2)
-# Entries that run with drawn numbers alone: infinities and NaN end eager's process, or never end.
-DRAWN_ONLY = {
-    "aten::binomial": "draws without end for an infinite count",
-    "aten::grid_sampler_2d_backward": "reads outside its memory for an infinite grid",
-    "aten::linalg_eigvals": "LAPACK refuses NaN, and torch reads what it did not write",
+# Entries that run only with random numbers: infinities and NaN crash or hang eager.
+RANDOM_ONLY = {
+    "aten::binomial": "loops forever for an infinite count",
+    "aten::grid_sampler_2d_backward": "reads out of bounds for an infinite grid",
+    "aten::linalg_eigvals": "LAPACK refuses NaN, and torch reads uninitialised memory",
 }
 
 Run = Callable[[], Any]
-_used: set[str] = set()
+_used_decompositions: set[str] = set()
 
 
 def cases() -> list[str]:
-    """Every operator of OpInfo in the dtypes that it takes, and every entry of specs/aten, but for
-    those that leave memory as it was."""
+    """Return the cases of OpInfo and of specs/aten, without uninitialised results."""
     from torch.testing._internal.common_methods_invocations import op_db
 
     operators = sorted({name_of(info) for info in op_db if _is_computed(f"aten::{info.aten_name}")})
@@ -63,11 +63,11 @@ def _is_computed(key: str) -> bool:
 
 
 def check_case(case: str) -> Record:
-    """Compare every call of a case that eager takes; the worst outcome is the case's."""
+    """Compare every call of a case that eager accepts, and return the worst outcome."""
     torch.set_num_threads(1)
     _record_python_kernels()
     kind, _, name = case.partition("/")
-    runs = _of_opinfo(*name.rsplit("/", 1)) if kind == "opinfo" else _of_entry(name)
+    runs = _opinfo_calls(*name.rsplit("/", 1)) if kind == "opinfo" else _entry_calls(name)
     record, compared = Record(case, "exact"), 0
     decompositions: set[str] = set()
     with warnings.catch_warnings():
@@ -75,15 +75,15 @@ def check_case(case: str) -> Record:
         for label, run in runs:
             try:
                 seed(RANDOM_SEEDS[0])
-                expected = _flat(run())
-            except Exception:  # eager takes no such call
+                expected = _flatten(run())
+            except Exception:  # eager refuses the call
                 continue
             compared += 1
-            _used.clear()
+            _used_decompositions.clear()
             outcome, detail = _judge(run, expected)
-            if not _used:  # nothing was decomposed: eager gives this or that
+            if not _used_decompositions:  # nothing was decomposed
                 continue
-            decompositions |= _used
+            decompositions |= _used_decompositions
             if outcome != "exact" and record.outcome in ("exact", "error"):
                 record.outcome, record.where, record.detail = outcome, label, detail
     record.facts = {"compared": compared, "decompositions": sorted(decompositions)}
@@ -96,86 +96,86 @@ def _judge(run: Run, expected: list[torch.Tensor]) -> tuple[str, str]:
         with (
             preserve_operators(),
             torch._dispatch.python.enable_python_dispatcher(),
-            _Decomposing(_table()),
+            _DecompositionMode(_decomposition_table()),
         ):
-            found = _flat(run())
+            results = _flatten(run())
     except Exception as error:
         return "error", f"{type(error).__name__}: {error}"[:300]
-    if len(found) != len(expected):
-        return "different", f"{len(found)} results, eager has {len(expected)}"
-    wrong = ""
-    for got, wanted in zip(found, expected, strict=True):
-        gap = difference(got, wanted, scale=8.0, norm=True)
+    if len(results) != len(expected):
+        return "different", f"{len(results)} results, eager has {len(expected)}"
+    detail = ""
+    for result, eager in zip(results, expected, strict=True):
+        gap = difference(result, eager, scale=8.0, norm=True)
         if gap is not None and gap[0] != "sign":
-            wrong = f"{gap[0]}: {gap[1]}"
+            detail = f"{gap[0]}: {gap[1]}"
             break
-    if wrong and (_is_random(run, expected) or _is_changed_by_a_mode(run, expected)):
+    if detail and (_is_random(run, expected) or _is_changed_by_a_mode(run, expected)):
         return "exact", ""
-    return ("different", wrong) if wrong else ("exact", "")
+    return ("different", detail) if detail else ("exact", "")
 
 
 def _is_random(run: Run, expected: list[torch.Tensor]) -> bool:
-    """Whether eager itself gives something else with another seed, or from memory as it was."""
+    """Return whether eager differs with another seed, or from uninitialised memory."""
     seed(RANDOM_SEEDS[1])
-    again = _flat(run())
-    return any(difference(a, b) is not None for a, b in zip(again, expected, strict=True))
+    repeated = _flatten(run())
+    return any(difference(a, b) is not None for a, b in zip(repeated, expected, strict=True))
 
 
 def _is_changed_by_a_mode(run: Run, expected: list[torch.Tensor]) -> bool:
-    """Whether torch gives something else as soon as a mode is on, without any decomposition."""
+    """Return whether torch differs under a dispatch mode, without any decomposition."""
     seed(RANDOM_SEEDS[0])
-    with _Decomposing({}):
-        again = _flat(run())
-    return any(difference(a, b, scale=8.0) for a, b in zip(again, expected, strict=True))
+    with _DecompositionMode({}):
+        repeated = _flatten(run())
+    return any(difference(a, b, scale=8.0) for a, b in zip(repeated, expected, strict=True))
 
 
-def _of_opinfo(name: str, dtype: str) -> Iterator[tuple[str, Run]]:
+def _opinfo_calls(name: str, dtype: str) -> Iterator[tuple[str, Run]]:
     try:
         samples = calls(name, dtype, SAMPLES)
-    except NotImplementedError:  # torch makes none in this dtype
+    except NotImplementedError:  # torch has no samples of this dtype
         return
     for call in samples:
         args, kwargs = call.args, call.kwargs
-        yield str(call.index), partial(_called, call.function, args, kwargs)
+        yield str(call.index), partial(_call, call.function, args, kwargs)
 
 
-def _called(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def _call(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     args, kwargs = pytree.tree_map_only(torch.Tensor, torch.clone, (args, kwargs))
     return function(*args, **kwargs)
 
 
-def _of_entry(key: str) -> Iterator[tuple[str, Run]]:
+def _entry_calls(key: str) -> Iterator[tuple[str, Run]]:
     schema = ENTRIES[key].schema
     for number, sample in enumerate(ENTRIES[key].samples):
         values = static(parse_sample(sample, schema))
         try:
-            drawn = harness.make_tensors(values)
+            random = harness.make_tensors(values)
         except Exception:
             continue
-        drawn_only = sample.random or key in DRAWN_ONLY
-        filled = [("drawn", drawn)] if drawn_only else fills(leaves(values), drawn)
-        for name, tensors in filled:
-            given = in_order(values, list(tensors))
-            yield f"#{number} {name}", partial(_entry_call, schema, values, given)
+        is_random_only = sample.random or key in RANDOM_ONLY
+        named_fills = [("drawn", random)] if is_random_only else fills(leaves(values), random)
+        for name, tensors in named_fills:
+            ordered = in_order(values, list(tensors))
+            yield f"#{number} {name}", partial(_call_entry, schema, values, ordered)
 
 
-def _entry_call(schema: Any, values: Any, tensors: list[torch.Tensor]) -> Any:
+def _call_entry(schema: Any, values: Any, tensors: list[torch.Tensor]) -> Any:
     return harness.call_eager(schema, values, [tensor.clone() for tensor in tensors])
 
 
-def _flat(result: Any) -> list[torch.Tensor]:
-    found = [
+def _flatten(result: Any) -> list[torch.Tensor]:
+    tensors = [
         torch.as_tensor(leaf)
         for leaf in pytree.tree_leaves(result)
         if isinstance(leaf, torch.Tensor | bool | int | float | complex)
     ]
-    dense = [leaf.to_dense() if leaf.layout != torch.strided else leaf for leaf in found]
-    plain = [leaf.detach().resolve_conj().resolve_neg() for leaf in dense]
-    return [torch.view_as_real(leaf) if leaf.is_complex() else leaf for leaf in plain]
+    strided = [leaf.to_dense() if leaf.layout != torch.strided else leaf for leaf in tensors]
+    real = [leaf.detach().resolve_conj().resolve_neg() for leaf in strided]
+    return [torch.view_as_real(leaf) if leaf.is_complex() else leaf for leaf in real]
 
 
-class _Decomposing(TorchDispatchMode):
-    """Runs operators of a table as what they decompose into."""
+class _DecompositionMode(TorchDispatchMode):
+    """Runs operators of a table as their decompositions."""
 
     def __init__(self, table: dict[Any, Callable[..., Any]]) -> None:
         super().__init__()
@@ -185,20 +185,20 @@ class _Decomposing(TorchDispatchMode):
         function = self.table.get(func)
         if function is None:
             return func(*args, **(kwargs or {}))
-        _used.add(func.name())
+        _used_decompositions.add(func.name())
         with self:
             result = function(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {})) if result is NotImplemented else result
 
 
 @cache
-def _table() -> dict[Any, Callable[..., Any]]:
+def _decomposition_table() -> dict[Any, Callable[..., Any]]:
     return get_decomposition_table()
 
 
 @cache
 def _record_python_kernels() -> None:
-    """Note which Python kernels run: AOTAutograd meets these before any table."""
+    """Record the Python kernels that run, which AOTAutograd uses before any table."""
     for name in torch._C._dispatch_get_all_op_names():
         packet, _, overload = name.removeprefix("aten::").partition(".")
         operator = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
@@ -207,10 +207,10 @@ def _record_python_kernels() -> None:
         for key in KEYS:
             kernel = operator.py_kernels.get(key)
             if callable(kernel):
-                operator.py_kernels[key] = partial(_noted, name, kernel)
+                operator.py_kernels[key] = partial(_call_and_record, name, kernel)
                 clear_dispatch_cache(operator)
 
 
-def _noted(name: str, kernel: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    _used.add(name)
+def _call_and_record(name: str, kernel: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    _used_decompositions.add(name)
     return kernel(*args, **kwargs)

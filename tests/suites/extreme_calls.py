@@ -1,8 +1,4 @@
-"""Calls of an operator with integers at their limits: dtypes, numbers of the call, and what its
-tensors hold.
-
-In comes an entry of specs/aten and a dtype, out come graphs to convert, each with its fills.
-Called by `extreme_check`."""
+"""Calls of an operator with integers at the limits of dtypes."""
 
 from __future__ import annotations
 
@@ -42,7 +38,7 @@ Fill = tuple[str, list[torch.Tensor]]
 
 @dataclass(frozen=True)
 class Form:
-    """A call to convert, and the tensors that it is run with, by name."""
+    """A call to convert, and its tensors by name."""
 
     name: str
     sample: Sample
@@ -51,7 +47,7 @@ class Form:
 
 
 def extremes(dtype: torch.dtype) -> list[int]:
-    """The limits of a dtype and what lies around its width, 0, and 2**31."""
+    """Return the limits of a dtype, and numbers around its width, 0, and 2**31."""
     limits = torch.iinfo(dtype)
     near = [limits.min, limits.max, -1, 0, 1, 2, limits.bits - 1, limits.bits, -limits.bits]
     far = [limits.min + 1, limits.max - 1, 2**31 - 1, 2**31, -(2**31)]
@@ -59,86 +55,90 @@ def extremes(dtype: torch.dtype) -> list[int]:
 
 
 def forms(entry: Entry, dtype: str) -> Iterator[Form]:
-    """The forms of an entry with tensors of a dtype, or whose result is asked for in it."""
+    """Yield the forms of an entry with tensors or results of a dtype."""
     for number, sample in enumerate(entry.samples[:SAMPLES]):
         if sample.random:
             continue
         values = static(parse_sample(sample, entry.schema))
-        typed = _typed(values, dtype, numbers=number == 0)
-        for name, called in [*typed, *_requested(entry, values, dtype)]:
-            fills = tuple(_fills(called))
+        typed_calls = _make_typed_calls(values, dtype, numbers=number == 0)
+        for name, call in [*typed_calls, *_request_dtype(entry, values, dtype)]:
+            fills = tuple(_make_fills(call))
             if fills:
-                yield Form(f"#{number} {name}", sample, called, fills)
+                yield Form(f"#{number} {name}", sample, call, fills)
 
 
-def _typed(values: Values, dtype: str, numbers: bool) -> Iterator[tuple[str, Values]]:
-    """The call with tensors of the dtype, and with ``numbers`` each of its own at the limits."""
-    typed = [form.values for form in dtypes(values, (dtype,))]
-    typed += [values] if any(leaf.dtype == dtype for leaf in leaves(values)) else []
-    typed += [map_tensors(each, _enlarged) for each in typed] if numbers else []
-    for place, called in enumerate(typed):
-        yield f"tensors {place}", called
-        for name, value in called.items() if numbers else ():
+def _make_typed_calls(values: Values, dtype: str, numbers: bool) -> Iterator[tuple[str, Values]]:
+    """Yield the call with tensors of the dtype, and with ``numbers`` each number at the limits."""
+    calls = [form.values for form in dtypes(values, (dtype,))]
+    calls += [values] if any(leaf.dtype == dtype for leaf in leaves(values)) else []
+    calls += [map_tensors(call_values, _enlarge) for call_values in calls] if numbers else []
+    for index, call in enumerate(calls):
+        yield f"tensors {index}", call
+        for name, value in call.items() if numbers else ():
             if type(value) is int and name in SCALARS:
                 for extreme in extremes(getattr(torch, dtype)):
-                    yield f"{name}={extreme}", {**called, name: extreme}
+                    yield f"{name}={extreme}", {**call, name: extreme}
 
 
-def _enlarged(leaf: TensorSample) -> TensorSample:
-    """Kernels take several elements at once, and the rest in another way."""
-    *rest, (last, name) = leaf.dims or ((1, None),)
-    if last < 2:
+def _enlarge(leaf: TensorSample) -> TensorSample:
+    """Make a leaf larger than a vector register, so that both loops of a kernel run."""
+    *rest, (size, name) = leaf.dims or ((1, None),)
+    if size < 2:
         return leaf
-    return replace(leaf, dims=(*rest, (last * 8, name)), values=None)
+    return replace(leaf, dims=(*rest, (size * 8, name)), values=None)
 
 
-# Numbers of calls that are no dimension, size or count.
+# Arguments that are numbers, and no dimension, size or count.
 SCALARS = ("self", "other", "exponent", "value", "alpha", "beta", "min", "max", "threshold", "end")
 
 
-def _requested(entry: Entry, values: Values, dtype: str) -> Iterator[tuple[str, Values]]:
-    named = [each.name for each in entry.schema.arguments if each.name == "dtype"]
-    if named and any(leaf.dtype.startswith("float") for leaf in leaves(values)):
+def _request_dtype(entry: Entry, values: Values, dtype: str) -> Iterator[tuple[str, Values]]:
+    dtype_names = [argument.name for argument in entry.schema.arguments if argument.name == "dtype"]
+    if dtype_names and any(leaf.dtype.startswith("float") for leaf in leaves(values)):
         yield "requested", {**values, "dtype": dtype}
 
 
-def _fills(values: Values) -> Iterator[Fill]:
-    """What the tensors of a call hold: drawn, limits in one of them, limits in all at every shift
-    against each other, and the same without a zero behind the first."""
+def _make_fills(values: Values) -> Iterator[Fill]:
+    """Yield random tensors, limits in one tensor, and limits in all at every relative shift.
+
+    The last are repeated without zeros in all tensors but the first.
+    """
     samples = leaves(values)
     try:
-        drawn = make_tensors(values)
-    except Exception:  # bounds that the dtype does not hold
+        tensors = make_tensors(values)
+    except Exception:  # the dtype cannot represent the bounds
         samples = [replace(leaf, low=None, high=None, values=None) for leaf in samples]
-        drawn = [torch.ones(leaf.shape, dtype=getattr(torch, leaf.dtype)) for leaf in samples]
-    places = [i for i, tensor in enumerate(drawn) if tensor.numel() and _has_limits(tensor)]
-    drawn = in_order(values, drawn)
-    yield "drawn", drawn
-    for place in places:
-        pool = _pool(drawn[place].dtype)
-        for start in range(0, len(pool), drawn[place].numel()):
-            filled = _filled(drawn[place], pool, start)
+        tensors = [torch.ones(leaf.shape, dtype=getattr(torch, leaf.dtype)) for leaf in samples]
+    indices = [i for i, tensor in enumerate(tensors) if tensor.numel() and _has_limits(tensor)]
+    tensors = in_order(values, tensors)
+    yield "drawn", tensors
+    for index in indices:
+        pool = _values_of(tensors[index].dtype)
+        for start in range(0, len(pool), tensors[index].numel()):
+            filled = _fill(tensors[index], pool, start)
             yield (
-                f"x{place} from {start}",
-                [filled if i == place else tensor for i, tensor in enumerate(drawn)],
+                f"x{index} from {start}",
+                [filled if i == index else tensor for i, tensor in enumerate(tensors)],
             )
-    for shift in range(14 if len(places) > 1 else 0):
-        for zero in (True, False):
-            tensors = list(drawn)
-            for turn, place in enumerate(places):
-                pool = [n for n in _pool(drawn[place].dtype) if zero or not turn or n != 0]
-                tensors[place] = _filled(drawn[place], pool, turn * shift)
-            yield f"all by {shift}{'' if zero else ' without 0'}", tensors
+    for shift in range(14 if len(indices) > 1 else 0):
+        for with_zero in (True, False):
+            filled_tensors = list(tensors)
+            for turn, index in enumerate(indices):
+                pool = [
+                    n for n in _values_of(tensors[index].dtype) if with_zero or not turn or n != 0
+                ]
+                filled_tensors[index] = _fill(tensors[index], pool, turn * shift)
+            yield f"all by {shift}{'' if with_zero else ' without 0'}", filled_tensors
 
 
 def _has_limits(tensor: torch.Tensor) -> bool:
     return tensor.dtype != torch.bool and not tensor.is_complex()
 
 
-def _pool(dtype: torch.dtype) -> Sequence[float]:
+def _values_of(dtype: torch.dtype) -> Sequence[float]:
     return FLOATS if dtype.is_floating_point else extremes(dtype)
 
 
-def _filled(tensor: torch.Tensor, pool: Sequence[float], start: int) -> torch.Tensor:
+def _fill(tensor: torch.Tensor, pool: Sequence[float], start: int) -> torch.Tensor:
     numbers = [pool[(start + i) % len(pool)] for i in range(tensor.numel())]
     return torch.tensor(numbers, dtype=tensor.dtype).reshape(tensor.shape)

@@ -1,7 +1,7 @@
-"""One operator in one dtype at the limits of integers, judged by eager; both run in children, so
-that a dead process is a result that names the call.
+"""Compare an operator with eager at the limits of integers, in child processes.
 
-In comes ``aten::floor_divide/int64``, out comes a Record. Called by `extremes`."""
+A process that dies is a result, which names the call. A case is ``aten::floor_divide/int64``.
+"""
 
 from __future__ import annotations
 
@@ -25,17 +25,16 @@ from .extreme_calls import DTYPES, Fill, Form, forms
 from .isolation import Outcome, run_isolated
 from .workers import Record
 
-# Operators for which the limits of integers are no arguments at all, with the reason.
+# Operators that do not accept the limits of integers, with the reason.
 EXCLUDED = {
-    "aten::special_*_polynomial_*": "eager and the graph loop as often as the degree says",
+    "aten::special_*_polynomial_*": "eager and the graph run one iteration per degree",
 }
 PASSING = ("exact", "skipped", "refused")
 COMBINATIONS: tuple[tuple[int, str | None], ...] = ((FLOOR, None), (CEILING, "onnxruntime"))
 
 
 def cases() -> list[str]:
-    """Every entry of specs/aten that the installed torch has, in every integer dtype; autograd, not
-    a program, calls those of gradients."""
+    """Return the entries of specs/aten that the installed torch has, in every integer dtype."""
     present = (key for key in sorted(ENTRIES) if why_absent(ENTRIES[key]) is None)
     keys = [key for key in present if not is_backward(ENTRIES[key]) and not _is_excluded(key)]
     return [f"{key}/{dtype}" for key in keys for dtype in DTYPES]
@@ -46,7 +45,7 @@ def _is_excluded(key: str) -> bool:
 
 
 def check_case(case: str) -> Record:
-    """Compare every form of a case; calls that eager refuses need only leave the process alive."""
+    """Compare every form of a case; a call that eager refuses must only not crash."""
     torch.set_num_threads(1)
     key, _, dtype = case.rpartition("/")
     schema, calls = ENTRIES[key].schema, list(forms(ENTRIES[key], dtype))
@@ -54,11 +53,13 @@ def check_case(case: str) -> Record:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         eager = run_isolated([partial(_eager, schema, f, t) for f in calls for _, t in f.fills])
-        trials = [_Trial(schema, form, *each) for form in calls for each in COMBINATIONS]
-        jobs, place = [], 0
+        trials = [
+            _Trial(schema, form, *combination) for form in calls for combination in COMBINATIONS
+        ]
+        jobs, position = [], 0
         for form in calls:
-            expected = eager[place : place + len(form.fills)]
-            place += len(expected)
+            expected = eager[position : position + len(form.fills)]
+            position += len(expected)
             if any(not outcome.error for outcome in expected):
                 jobs += [
                     partial(trial, fill, outcome)
@@ -66,32 +67,34 @@ def check_case(case: str) -> Record:
                     if trial.form is form
                     for fill, outcome in zip(form.fills, expected, strict=True)
                 ]
-        found = run_isolated(jobs)
-    for job, outcome in zip(jobs, found, strict=True):
+        outcomes = run_isolated(jobs)
+    for job, outcome in zip(jobs, outcomes, strict=True):
         kind, detail = outcome.value or ("crash", outcome.signal)
         if kind not in PASSING and record.outcome == "exact":
             record.outcome, record.where = kind, f"{job.func} {job.args[0][0]}"
             record.detail = detail
-    record.facts = {"compared": sum(o.value is not None and o.value[0] == "exact" for o in found)}
+    record.facts = {
+        "compared": sum(o.value is not None and o.value[0] == "exact" for o in outcomes)
+    }
     return record
 
 
 def _eager(schema: Any, form: Form, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    result = harness.call_eager(schema, form.values, [each.clone() for each in tensors])
-    return _flat(result, form)
+    result = harness.call_eager(schema, form.values, [tensor.clone() for tensor in tensors])
+    return _flatten(result, form)
 
 
-def _flat(result: Any, form: Form) -> list[torch.Tensor]:
+def _flatten(result: Any, form: Form) -> list[torch.Tensor]:
     leaves = result if isinstance(result, list | tuple) else [result]
-    kept = [leaf for place, leaf in enumerate(leaves) if place not in form.sample.unused_results]
-    found = [torch.as_tensor(leaf) for leaf in pytree.tree_leaves(kept) if leaf is not None]
+    read = [leaf for index, leaf in enumerate(leaves) if index not in form.sample.unused_results]
+    tensors = [torch.as_tensor(leaf) for leaf in pytree.tree_leaves(read) if leaf is not None]
     return [
-        torch.view_as_real(leaf.resolve_conj()) if leaf.is_complex() else leaf for leaf in found
+        torch.view_as_real(leaf.resolve_conj()) if leaf.is_complex() else leaf for leaf in tensors
     ]
 
 
 class _Trial:
-    """A form at an opset: converted in the child at its first call, then run with each fill."""
+    """A form at an opset: converted in the child at the first call, then run with each fill."""
 
     def __init__(self, schema: Any, form: Form, opset: int, target: str | None) -> None:
         self.schema, self.form, self.opset, self.target = schema, form, opset, target
@@ -102,7 +105,7 @@ class _Trial:
         return f"{self.form.name}, opset {self.opset}" + (f" for {self.target}" * bool(self.target))
 
     def __call__(self, fill: Fill, eager: Outcome) -> tuple[str, str]:
-        """The outcome of a fill, and what is wrong."""
+        """Return the outcome of a fill, with a detail."""
         if self.session is None and self.problem is None:
             self.problem = self._prepare()
         if self.problem is not None:
@@ -115,8 +118,8 @@ class _Trial:
             return ("skipped" if eager.error or eager.signal else "error"), str(error)[:300]
         if eager.error or eager.signal:
             return "skipped", ""
-        wrong = _difference(result, eager.value)
-        return ("different", wrong) if wrong else ("exact", "")
+        detail = _find_difference(result, eager.value)
+        return ("different", detail) if detail else ("exact", "")
 
     def _prepare(self) -> tuple[str, str] | None:
         tensors = self.form.fills[0][1]
@@ -124,7 +127,7 @@ class _Trial:
             module, node = harness.graph_of_call(
                 self.schema, self.form.values, tensors, self.form.sample.unused_results
             )
-        except Exception as error:  # what torch's fake tensors refuse is never converted
+        except Exception as error:  # a call that torch's fake tensors refuse is never converted
             return "skipped", str(error)[:300]
         try:
             self.converted = harness.convert_graph(module, node, tensors, self.opset, self.target)
@@ -132,7 +135,7 @@ class _Trial:
             if not model.graph.output:  # an assertion
                 return "skipped", ""
             self.session = harness.make_session(model.SerializeToString())
-        except runtime.NotImplemented as error:  # a graph for any runtime
+        except runtime.NotImplemented as error:  # kernels are only guaranteed with a target
             return "refused" if self.target is None else "error", str(error)[:300]
         except (UnsupportedCase, KernelError, FunctionNotFoundError) as error:
             return "refused", str(error)[:300]
@@ -141,15 +144,12 @@ class _Trial:
         return None
 
 
-def _difference(got: list[torch.Tensor], expected: list[torch.Tensor]) -> str:
-    """How results differ; the values of floats are left out: what sums of such numbers round to
-    depends on their order."""
-    if len(got) != len(expected):
-        return f"{len(got)} results, eager has {len(expected)}"
-    for ours, eager in zip(got, expected, strict=True):
-        found = difference(ours, eager)
-        if found is not None and not (
-            eager.is_floating_point() and found[0] not in ("dtype", "shape")
-        ):
-            return f"{found[0]}: {found[1]}"
+def _find_difference(results: list[torch.Tensor], expected: list[torch.Tensor]) -> str:
+    """Describe how results differ; values of floats depend on the order of sums, and may differ."""
+    if len(results) != len(expected):
+        return f"{len(results)} results, eager has {len(expected)}"
+    for result, eager in zip(results, expected, strict=True):
+        gap = difference(result, eager)
+        if gap is not None and not (eager.is_floating_point() and gap[0] not in ("dtype", "shape")):
+            return f"{gap[0]}: {gap[1]}"
     return ""

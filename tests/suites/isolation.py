@@ -1,6 +1,4 @@
-"""Runs jobs in a forked child, so that one that ends its process has a result like any other.
-
-In come functions without arguments, out comes an `Outcome` of each. Called by `extreme_check`."""
+"""Run jobs in a forked child, so that a job that ends its process has a result, too."""
 
 from __future__ import annotations
 
@@ -15,12 +13,12 @@ from typing import Any
 import torch
 
 CPU_S = 20  # of one child
-MEMORY = 8 << 30  # what asks for more is refused by eager
+MEMORY = 8 << 30  # allocations of more raise an error
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a job returned, the error that it raised, or the signal that ended its process."""
+    """The result of a job, its error, or the signal that ended its process."""
 
     value: Any = None
     error: str = ""
@@ -28,7 +26,7 @@ class Outcome:
 
 
 def run_isolated(jobs: Sequence[Callable[[], Any]]) -> list[Outcome]:
-    """The outcome of each job; those behind one that ends its process run in another child."""
+    """Return the outcome of each job; jobs after one that ends its process run in a new child."""
     outcomes: list[Outcome] = []
     while len(outcomes) < len(jobs):
         read, write = os.pipe()
@@ -48,7 +46,7 @@ def run_isolated(jobs: Sequence[Callable[[], Any]]) -> list[Outcome]:
 
 
 def _work(jobs: Sequence[Callable[[], Any]], write: int) -> None:
-    """The child: it never returns into the code of the parent."""
+    """Run the jobs in the child, which never returns into the code of the parent."""
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,6 +1,4 @@
-"""What the checks of others' models share: how one ends with an outcome, how results differ from
-eager's, and what is said of an error. Called by tests/hf and tests/vision; the causes of an error
-by tests/conformance and tests/fuzz, too."""
+"""Outcomes, comparisons and error texts that the checks of third-party models share."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ import torch
 
 from .workers import Record
 
-RELATIVE, OF_LARGEST = 1e-3, 2e-4
+RELATIVE, LARGEST_RELATIVE = 1e-3, 2e-4
 
 
 class Stop(Exception):
@@ -27,7 +25,7 @@ class Stop(Exception):
 
 
 def record_of(case: str, check: Callable[[str, str], None]) -> Record:
-    """What comes of a case, whose model and mode are checked: exact, or what failed and where."""
+    """Check the model and mode of a case, and return its record."""
     name, mode = case.rpartition("/")[0], mode_of(case)
     warnings.simplefilter("ignore")
     try:
@@ -38,72 +36,72 @@ def record_of(case: str, check: Callable[[str, str], None]) -> Record:
 
 
 def mode_of(case: str) -> str:
-    """How a model is run: static, dynamic..."""
+    """Return the mode of a case: static, dynamic..."""
     return case.rpartition("/")[2]
 
 
 def count_exact(records: Sequence[Record], modes: Sequence[str]) -> Mapping[str, int]:
-    """How many cases of each mode are exact."""
+    """Return the number of exact cases of each mode."""
     exact = Counter(mode_of(record.case) for record in records if record.outcome == "exact")
     return {f"{mode} exact": exact[mode] for mode in modes}
 
 
-def tried(outcome: str, made: Callable[[], Any], where: str = "") -> Any:
-    """What a function returns; its error ends the check with an outcome."""
+def tried(outcome: str, function: Callable[[], Any], where: str = "") -> Any:
+    """Return the result of a function; its error ends the check with an outcome."""
     try:
-        return made()
+        return function()
     except Exception as error:
-        place, detail = described(error)
-        raise Stop(outcome, where or place, detail) from error
+        location, detail = described(error)
+        raise Stop(outcome, where or location, detail) from error
 
 
 def frames(error: BaseException) -> list[Any]:
-    """The lines that an error went through."""
+    """Return the stack frames of an error."""
     return list(traceback.extract_tb(error.__traceback__))
 
 
 def causes_of(error: BaseException | None) -> Iterator[BaseException]:
-    """An exception and what it was raised for: dynamo wraps what a backend raises."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
+    """Yield an exception and its causes; dynamo wraps the errors of a backend."""
+    visited: set[int] = set()
+    while error is not None and id(error) not in visited:
+        visited.add(id(error))
         yield error
         error = getattr(error, "inner_exception", None) or error.__cause__ or error.__context__
 
 
 def described(error: BaseException) -> tuple[str, str]:
-    """Where an error was raised, and the first lines of what it says."""
-    places = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames(error)[-1:]]
-    return "".join(places), f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"
+    """Return where an error was raised, and the start of its message."""
+    location = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames(error)[-1:]]
+    return "".join(location), f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"
 
 
-def differing(got: Mapping[str, torch.Tensor], wanted: Mapping[str, torch.Tensor]) -> str:
-    """What differs first, empty when nothing does."""
-    if list(got) != list(wanted):
-        return f"it returns {list(got)}, not {list(wanted)}"[:300]
-    for name, tensor in wanted.items():
-        found = got[name]
-        if found.dtype != tensor.dtype or found.shape != tensor.shape:
-            known = f"{tensor.dtype} {list(tensor.shape)}"
-            return f"{name} is {found.dtype} {list(found.shape)}, not {known}"
-        apart = _apart(found, tensor)
-        if apart.any():
-            furthest = float((_wide(found) - _wide(tensor)).abs()[apart].max())
+def differing(results: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor]) -> str:
+    """Describe the first difference; return "" if there is none."""
+    if list(results) != list(expected):
+        return f"it returns {list(results)}, not {list(expected)}"[:300]
+    for name, tensor in expected.items():
+        result = results[name]
+        if result.dtype != tensor.dtype or result.shape != tensor.shape:
+            text = f"{tensor.dtype} {list(tensor.shape)}"
+            return f"{name} is {result.dtype} {list(result.shape)}, not {text}"
+        wrong = _differ(result, tensor)
+        if wrong.any():
+            largest = float((_widen(result) - _widen(tensor)).abs()[wrong].max())
             return (
-                f"{name}: {int(apart.sum())} of {apart.numel()} differ, by up to {furthest:.3g} of "
-                f"{float(_wide(tensor).abs().max()):.3g}"
+                f"{name}: {int(wrong.sum())} of {wrong.numel()} differ, by up to {largest:.3g} of "
+                f"{float(_widen(tensor).abs().max()):.3g}"
             )
     return ""
 
 
-def _apart(found: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
-    """True where two tensors differ: numbers that are no floats, in anything."""
-    if not wanted.numel() or not (wanted.is_floating_point() or wanted.is_complex()):
-        return found != wanted
-    finite = wanted[torch.isfinite(wanted)].abs()
-    bound = OF_LARGEST * float(finite.max() if finite.numel() else 0.0) + 1e-6
-    return ~torch.isclose(found, wanted, rtol=RELATIVE, atol=bound, equal_nan=True)
+def _differ(result: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+    """Return where two tensors differ: exactly for integers, by a tolerance for floats."""
+    if not expected.numel() or not (expected.is_floating_point() or expected.is_complex()):
+        return result != expected
+    finite = expected[torch.isfinite(expected)].abs()
+    bound = LARGEST_RELATIVE * float(finite.max() if finite.numel() else 0.0) + 1e-6
+    return ~torch.isclose(result, expected, rtol=RELATIVE, atol=bound, equal_nan=True)
 
 
-def _wide(tensor: torch.Tensor) -> torch.Tensor:
+def _widen(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.is_complex() else tensor.double()

@@ -1,6 +1,8 @@
-"""The models that the onnx wheel ships for those who write a backend, with what to feed and what to
-expect: one model for each operator and use of it (`onnx.backend.test.case.node`), models of torch's
-first exporters, and small models by hand. Out come `Case`s by name; called by `node_tests`."""
+"""The models of the onnx wheel for tests of a backend, with their inputs and outputs.
+
+There is a model for each use of an operator (`onnx.backend.test.case.node`); others are from
+torch's first exporters, or small and hand-made.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ FOLDERS = ("pytorch-operator", "pytorch-converted", "simple")
 
 @dataclass(frozen=True)
 class Case:
-    """A model with its sets of data: what to feed, by the names of inputs, and what comes out."""
+    """A model with its data sets: inputs by name, and outputs."""
 
     name: str
     model: onnx.ModelProto
@@ -31,41 +33,41 @@ class Case:
 
 @cache
 def cases() -> Mapping[str, Case]:
-    """Every case of the wheel, by ``<kind>/<name>``."""
+    """Return every case of the wheel, by ``<kind>/<name>``."""
     from onnx.backend.test.loader import load_model_tests, load_node_model_tests
 
-    found = {}
+    by_name = {}
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         for test in load_node_model_tests():
             data = tuple(
-                (_named(test.model, inputs), tuple(map(_as_value, outputs)))
+                (_name_inputs(test.model, inputs), tuple(map(_as_value, outputs)))
                 for inputs, outputs in test.data_sets
             )
             case = Case(f"node/{test.name}", test.model, data, test.rtol, test.atol)
-            found[case.name] = case
+            by_name[case.name] = case
     for kind in FOLDERS:
         for test in load_model_tests(kind=kind):
             folder = Path(test.model_dir)
             model = onnx.load(folder / "model.onnx")
             sets = sorted(folder.glob("test_data_set_*"))
-            data = tuple((_read_inputs(model, each), _read_outputs(model, each)) for each in sets)
+            data = tuple((_read_inputs(model, path), _read_outputs(model, path)) for path in sets)
             case = Case(f"{kind}/{test.name}", model, data, test.rtol, test.atol)
-            found[case.name] = case
-    return dict(sorted(found.items()))
+            by_name[case.name] = case
+    return dict(sorted(by_name.items()))
 
 
-def _named(model: onnx.ModelProto, inputs: Any) -> dict[str, Any]:
+def _name_inputs(model: onnx.ModelProto, inputs: Any) -> dict[str, Any]:
     names = [info.name for info in model.graph.input]
     return dict(zip(names, map(_as_value, inputs), strict=False))
 
 
 def _as_value(value: Any) -> Any:
-    """An array, a list of arrays, or None for an optional that is empty."""
+    """Return an array, a list of arrays, or None for an empty optional."""
     if isinstance(value, onnx.TensorProto):
         return numpy_helper.to_array(value)
     if isinstance(value, (list, tuple)):
-        return [_as_value(each) for each in value]
+        return [_as_value(item) for item in value]
     return value if value is None else np.asarray(value)
 
 

@@ -1,6 +1,4 @@
-"""Runs a model as it is written, in ONNX Runtime or node by node in numpy, and compares what comes
-out. In come a model and arrays, lists of arrays or None, out come the same; called by `node_tests`.
-"""
+"""Run a model in ONNX Runtime or in the reference evaluator, and compare the results."""
 
 from __future__ import annotations
 
@@ -17,8 +15,8 @@ from onnx import TensorProto, helper
 from ortable import dtypes
 from ortable.debug.reference import ExtendedReferenceEvaluator
 
-# What numpy has no dtype for crosses the border of ONNX Runtime as float32, which holds all of it.
-_PLAIN = frozenset(
+# Types that numpy has; others are passed to ONNX Runtime as float32, which represents them.
+_NUMPY_TYPES = frozenset(
     {
         TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BOOL,
         TensorProto.STRING, TensorProto.INT8, TensorProto.INT16, TensorProto.INT32,
@@ -27,17 +25,17 @@ _PLAIN = frozenset(
     }
 )  # fmt: skip
 
-# One unit in the last place, and what another order of the same operations may cost.
+# Relative rounding errors of another order of the same operations.
 ROUNDING = {"float64": 1e-12, "float32": 2e-6, "float16": 2e-3, "bfloat16": 2e-2}
 
 
 class Different(AssertionError):
-    """Two runs gave different results."""
+    """The results of two runs differ."""
 
 
 @dataclass(frozen=True)
-class Allowed:
-    """How far two floats may be apart, see `compare`."""
+class Tolerance:
+    """The maximum difference of two floats, see `compare`."""
 
     rtol: float | None
     atol: float
@@ -45,71 +43,73 @@ class Allowed:
 
 
 class OrtRunner:
-    """A model in ONNX Runtime, with its graph optimizers off; raises what the session raises."""
+    """Runs a model in ONNX Runtime with graph optimizations disabled."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
-        self.narrow: dict[str, int] = {}
+        self.narrow_types: dict[str, int] = {}
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         options.log_severity_level = 4
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         self.session = onnxruntime.InferenceSession(
-            self._widened(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
+            self._widen(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
         self.names = {value.name for value in self.session.get_inputs()}
 
     def __call__(self, feeds: Mapping[str, Any]) -> list[Any]:
-        given = {
-            name: value.astype(np.float32) if name in self.narrow else value
+        inputs = {
+            name: value.astype(np.float32) if name in self.narrow_types else value
             for name, value in feeds.items()
             if name in self.names
         }
         names = [value.name for value in self.session.get_outputs()]
-        found = self.session.run(names, given)
+        results = self.session.run(names, inputs)
         return [
-            value.astype(dtypes.to_numpy(self.narrow[name])) if name in self.narrow else value
-            for name, value in zip(names, found, strict=True)
+            value.astype(dtypes.to_numpy(self.narrow_types[name]))
+            if name in self.narrow_types
+            else value
+            for name, value in zip(names, results, strict=True)
         ]
 
-    def _widened(self, model: onnx.ModelProto) -> onnx.ModelProto:
-        """The model with a Cast at each input and output of a type that numpy lacks."""
+    def _widen(self, model: onnx.ModelProto) -> onnx.ModelProto:
+        """Return the model with a Cast at inputs and outputs of types that numpy lacks."""
         graph = model.graph
-        fed = [value for value in graph.input if _narrow(value)]
-        fetched = [value for value in graph.output if _narrow(value)]
-        if not fed and not fetched:
+        narrow_inputs = [value for value in graph.input if _is_narrow(value)]
+        narrow_outputs = [value for value in graph.output if _is_narrow(value)]
+        if not narrow_inputs and not narrow_outputs:
             return model
-        made = onnx.ModelProto()
-        made.CopyFrom(model)
-        graph = made.graph
-        before, after = [], []
-        renamed = {}
+        widened = onnx.ModelProto()
+        widened.CopyFrom(model)
+        graph = widened.graph
+        input_casts, output_casts = [], []
+        new_names = {}
         for value in graph.input:
-            if _narrow(value):
-                elem_type = self.narrow[value.name] = value.type.tensor_type.elem_type
-                renamed[value.name] = f"{value.name}.narrow"
-                before.append(_cast(value.name, renamed[value.name], elem_type))
+            if _is_narrow(value):
+                elem_type = self.narrow_types[value.name] = value.type.tensor_type.elem_type
+                new_names[value.name] = f"{value.name}.narrow"
+                input_casts.append(_cast(value.name, new_names[value.name], elem_type))
                 value.type.tensor_type.elem_type = TensorProto.FLOAT
-        _rename_uses(graph, renamed)
+        _rename_uses(graph, new_names)
         for value in graph.output:
-            if _narrow(value):
-                self.narrow[value.name] = value.type.tensor_type.elem_type
-                source = renamed.get(value.name, f"{value.name}.narrow")
-                after.append(_cast(source, value.name, TensorProto.FLOAT))
+            if _is_narrow(value):
+                self.narrow_types[value.name] = value.type.tensor_type.elem_type
+                source = new_names.get(value.name, f"{value.name}.narrow")
+                output_casts.append(_cast(source, value.name, TensorProto.FLOAT))
                 value.type.tensor_type.elem_type = TensorProto.FLOAT
                 for node in graph.node:
                     _rename_all(node.output, {value.name: source})
                 _rename_uses(graph, {value.name: source})
-        nodes = [*before, *graph.node, *after]
+        nodes = [*input_casts, *graph.node, *output_casts]
         del graph.node[:]
         graph.node.extend(nodes)
         del graph.value_info[:]
-        return made
+        return widened
 
 
-def _narrow(value: onnx.ValueInfoProto) -> bool:
+def _is_narrow(value: onnx.ValueInfoProto) -> bool:
     tensor = value.type.tensor_type
-    return value.type.HasField("tensor_type") and tensor.elem_type not in _PLAIN
+    return value.type.HasField("tensor_type") and tensor.elem_type not in _NUMPY_TYPES
 
 
 def _cast(source: str, result: str, to: int) -> onnx.NodeProto:
@@ -124,66 +124,68 @@ def _rename_uses(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
                 _rename_uses(attribute.g, names)
 
 
-def _rename_all(names: Any, renamed: Mapping[str, str]) -> None:
-    for place, name in enumerate(names):
-        names[place] = renamed.get(name, name)
+def _rename_all(names: Any, new_names: Mapping[str, str]) -> None:
+    for index, name in enumerate(names):
+        names[index] = new_names.get(name, name)
 
 
 class ReferenceRunner:
-    """A model in onnx's reference evaluator."""
+    """Runs a model in onnx's reference evaluator."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self.evaluator = ExtendedReferenceEvaluator(model)
         self.names = {value.name for value in model.graph.input}
 
     def __call__(self, feeds: Mapping[str, Any]) -> list[Any]:
-        given = {name: value for name, value in feeds.items() if name in self.names}
+        inputs = {name: value for name, value in feeds.items() if name in self.names}
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            return list(self.evaluator.run(None, given))
+            return list(self.evaluator.run(None, inputs))
 
 
-# -- comparing
+# -- comparison
 
 
 def compare(
     expected: Sequence[Any],
-    found: Sequence[Any],
+    results: Sequence[Any],
     rtol: float | None = None,
     atol: float = 0.0,
     slack: float = 1.0,
 ) -> None:
     """Raise Different unless number, kinds, dtypes, shapes and values are equal.
 
-    ``rtol``: None allows ``slack`` times what another order of the same operations may cost.
+    ``rtol``: None allows ``slack`` times the rounding error of another order of operations.
     """
-    if len(expected) != len(found):
-        raise Different(f"{len(found)} outputs instead of {len(expected)}")
-    for place, (wanted, got) in enumerate(zip(expected, found, strict=True)):
-        _compare_value(f"output {place}", wanted, got, Allowed(rtol, atol, slack))
+    if len(expected) != len(results):
+        raise Different(f"{len(results)} outputs instead of {len(expected)}")
+    for index, (value, result) in enumerate(zip(expected, results, strict=True)):
+        _compare_value(f"output {index}", value, result, Tolerance(rtol, atol, slack))
 
 
-def _compare_value(what: str, wanted: Any, got: Any, allowed: Allowed) -> None:
-    if wanted is None or got is None:
-        if wanted is not got:
-            raise Different(f"{what}: {_kind(got)} instead of {_kind(wanted)}")
+def _compare_value(name: str, expected: Any, result: Any, tolerance: Tolerance) -> None:
+    if expected is None or result is None:
+        if expected is not result:
+            raise Different(f"{name}: {_kind(result)} instead of {_kind(expected)}")
         return
-    if isinstance(wanted, list) or isinstance(got, list):
-        if not (isinstance(wanted, list) and isinstance(got, list)) or len(wanted) != len(got):
-            raise Different(f"{what}: {_kind(got)} instead of {_kind(wanted)}")
-        for place, (one, other) in enumerate(zip(wanted, got, strict=True)):
-            _compare_value(f"{what}[{place}]", one, other, allowed)
+    if isinstance(expected, list) or isinstance(result, list):
+        if not (isinstance(expected, list) and isinstance(result, list)) or len(expected) != len(
+            result
+        ):
+            raise Different(f"{name}: {_kind(result)} instead of {_kind(expected)}")
+        for index, (element, result_element) in enumerate(zip(expected, result, strict=True)):
+            _compare_value(f"{name}[{index}]", element, result_element, tolerance)
         return
-    wanted, got = np.asarray(wanted), np.asarray(got)
-    if _dtype(wanted) != _dtype(got):
-        raise Different(f"{what}: dtype {_dtype(got)} instead of {_dtype(wanted)}")
-    if wanted.shape != got.shape:
-        raise Different(f"{what}: shape {got.shape} instead of {wanted.shape}")
-    wrong = ~_close(wanted, got, allowed)
+    expected, result = np.asarray(expected), np.asarray(result)
+    if _dtype(expected) != _dtype(result):
+        raise Different(f"{name}: dtype {_dtype(result)} instead of {_dtype(expected)}")
+    if expected.shape != result.shape:
+        raise Different(f"{name}: shape {result.shape} instead of {expected.shape}")
+    wrong = ~_is_close(expected, result, tolerance)
     if wrong.any():
         first = int(np.argmax(wrong))
         raise Different(
-            f"{what}: {got.reshape(-1)[first]} instead of {wanted.reshape(-1)[first]} "
+            f"{name}: {result.reshape(-1)[first]} instead of {expected.reshape(-1)[first]} "
             f"({int(wrong.sum())} of {wrong.size} differ)"
         )
 
@@ -198,22 +200,22 @@ def _dtype(array: np.ndarray) -> str:
     return "str" if array.dtype.kind in "OUST" else array.dtype.name
 
 
-def _close(wanted: np.ndarray, got: np.ndarray, allowed: Allowed) -> np.ndarray:
-    name = wanted.dtype.name
-    if _dtype(wanted) == "str":
-        return np.asarray(wanted.astype(str) == got.astype(str)).reshape(-1)
-    if wanted.dtype.kind == "c":
-        wanted, got = (each.view(each.real.dtype).reshape(-1) for each in (wanted, got))
-        name = wanted.dtype.name
-    if wanted.dtype.kind in "biu":
-        return np.asarray(wanted == got).reshape(-1)
-    rtol, atol = allowed.rtol, allowed.atol
-    relative = ROUNDING.get(name, 0.0) * allowed.slack if rtol is None else rtol
-    left, right = wanted.astype(np.float64), got.astype(np.float64)
+def _is_close(expected: np.ndarray, result: np.ndarray, tolerance: Tolerance) -> np.ndarray:
+    name = expected.dtype.name
+    if _dtype(expected) == "str":
+        return np.asarray(expected.astype(str) == result.astype(str)).reshape(-1)
+    if expected.dtype.kind == "c":
+        expected, result = (x.view(x.real.dtype).reshape(-1) for x in (expected, result))
+        name = expected.dtype.name
+    if expected.dtype.kind in "biu":
+        return np.asarray(expected == result).reshape(-1)
+    rtol, atol = tolerance.rtol, tolerance.atol
+    relative = ROUNDING.get(name, 0.0) * tolerance.slack if rtol is None else rtol
+    left, right = expected.astype(np.float64), result.astype(np.float64)
     with np.errstate(all="ignore"):
         scale = np.maximum(np.abs(left), np.abs(right))
         if rtol is None and left.size and np.isfinite(left).any():
-            # sums of terms of both signs: rounding is of the size of the terms
+            # the rounding error of a sum depends on its largest term
             scale = np.maximum(scale, np.abs(left[np.isfinite(left)]).max() * 0.1)
         near = np.abs(left - right) <= relative * scale + atol
         same = (left == right) | (np.isnan(left) & np.isnan(right))

@@ -1,4 +1,4 @@
-"""The suites are red when they must be: exceptions only shrink, floors hold."""
+"""The suites fail when they must: exceptions only shrink, and floors hold."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.suites.workers import Record
 CASES = ["a/0", "a/1", "b"]
 
 
-def verdict(outcomes, listed=(), floors=(), **facts):
+def judge_outcomes(outcomes, listed=(), floors=(), **facts):
     records = [Record(case, outcome, facts=dict(facts)) for case, outcome in outcomes.items()]
     return judge(records, CASES, CASES, Expectations(dict(listed), dict(floors)), {"ran": 1})
 
 
 def test_what_is_exact_passes():
-    assert verdict(dict.fromkeys(CASES, "exact"), floors={"exact": 3, "collected": 3}) == []
+    assert judge_outcomes(dict.fromkeys(CASES, "exact"), floors={"exact": 3, "collected": 3}) == []
 
 
 @pytest.mark.parametrize(
@@ -42,24 +42,24 @@ def test_what_is_exact_passes():
     ],
 )
 def test_what_is_not_as_listed_fails(outcomes, listed, floors):
-    assert len(verdict(outcomes, listed, floors)) == 1
+    assert len(judge_outcomes(outcomes, listed, floors)) == 1
 
 
 def test_a_deviation_must_be_listed():
-    assert len(verdict(dict.fromkeys(CASES, "exact"), deviates="onnxruntime")) == 3
+    assert len(judge_outcomes(dict.fromkeys(CASES, "exact"), deviates="onnxruntime")) == 3
 
 
 def test_what_the_rules_do_not_know_must_be_listed():
-    exact = dict.fromkeys(CASES, "exact")
-    assert verdict(exact, inferred="sizes") == []
+    outcomes = dict.fromkeys(CASES, "exact")
+    assert judge_outcomes(outcomes, inferred="sizes") == []
     for known in ("shape", "dtype", "nothing", "refused"):
-        assert len(verdict(exact, inferred=known)) == 3
+        assert len(judge_outcomes(outcomes, inferred=known)) == 3
     records = [Record(case, "exact", facts={"inferred": "dtype"}) for case in CASES]
     listed = Expectations({}, {}, unsized=frozenset(CASES))
     assert judge(records, CASES, CASES, listed, {}) == []
     assert len(judge(records, CASES, [*CASES, "c"], listed, {})) == 0
-    more = Expectations({}, {}, unsized=frozenset([*CASES, "c"]))
-    assert judge(records, CASES, CASES, more, {}) == ["c: listed, and no such case"]
+    with_unknown_case = Expectations({}, {}, unsized=frozenset([*CASES, "c"]))
+    assert judge(records, CASES, CASES, with_unknown_case, {}) == ["c: listed, and no such case"]
 
 
 def test_a_result_that_is_undefined_may_differ():
@@ -93,7 +93,7 @@ def test_a_fault_can_not_be_listed(tmp_path, monkeypatch):
             expected.load("suite")
 
 
-@pytest.mark.parametrize("file", sorted(expected.FOLDER.glob("*.yaml")), ids=lambda each: each.stem)
+@pytest.mark.parametrize("file", sorted(expected.FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
 def test_the_lists_can_be_read(file):
     assert expected.load(file.stem).floors["collected"] > 0
 
@@ -115,8 +115,8 @@ def check(case):
 
 def test_a_crash_and_a_hang_cost_one_case():
     cases = ["one", "crash", "sleep", "raise", "two", "three"]
-    found = {record.case: record.outcome for record in workers.run(cases, check, 2, 2.0)}
-    assert found == {
+    outcomes = {record.case: record.outcome for record in workers.run(cases, check, 2, 2.0)}
+    assert outcomes == {
         "one": "exact", "two": "exact", "three": "exact",
         "crash": "crash", "sleep": "timeout", "raise": "error",
     }  # fmt: skip
@@ -124,8 +124,8 @@ def test_a_crash_and_a_hang_cost_one_case():
 
 def test_a_dead_process_is_a_result():
     jobs = [lambda: 1, lambda: os.kill(os.getpid(), signal.SIGFPE), lambda: 1 // 0, lambda: "last"]
-    found = run_isolated(jobs)
-    assert found == [
+    outcomes = run_isolated(jobs)
+    assert outcomes == [
         Outcome(1),
         Outcome(signal="SIGFPE"),
         Outcome(error="ZeroDivisionError: integer division or modulo by zero"),
@@ -145,7 +145,7 @@ def test_a_decomposition_that_differs_is_found(name):
         decomposition_check.preserve_operators = contextlib.nullcontext
         return decomposition_check.check_case(f"spec/aten::{name}").outcome
 
-    # in a child: the check changes torch for the rest of the process
+    # in a child, as the check changes torch for the rest of the process
     checks = [lambda: decomposition_check.check_case(f"spec/aten::{name}").outcome]
     checks.append(check_decomposed)
     assert run_isolated(checks) == [Outcome("exact"), Outcome("different")]

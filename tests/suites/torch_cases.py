@@ -1,9 +1,8 @@
-"""What torch's own test tools describe beside operators: modules, optimizers, custom operators and
-higher-order operators. Out come names, and for each what to run; called by `module_tests`.
+"""Cases from torch's test tools: modules, optimizers, custom and higher-order operators.
 
-A name is ``<kind>/<what>/<way>/<number>``: the way is ``compile`` (torch.compile, forward and
-backward; modules in training mode), ``export`` (modules in eval mode) or ``step`` (of an
-optimizer)."""
+A case is ``<kind>/<name>/<mode>/<number>``: the mode is ``compile`` (torch.compile, forward and
+backward; modules in training mode), ``export`` (modules in eval mode) or ``step`` (an optimizer).
+"""
 
 from __future__ import annotations
 
@@ -17,13 +16,13 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-SAMPLES = 2  # of a module in one way, spread over those that torch has
+SAMPLES = 2  # of a module in one mode, spread over those that torch has
 SEED = 7
 
 
 @dataclass(frozen=True)
 class Program:
-    """A module, or a function as one, and what to call it with."""
+    """A module, or a function as a module, with its arguments."""
 
     module: torch.nn.Module
     args: tuple[Any, ...]
@@ -31,28 +30,28 @@ class Program:
 
 
 class Function(torch.nn.Module):
-    """A sample of an operator as a module of its tensors; what else it takes stays fixed."""
+    """A sample of an operator as a module of its tensors; other arguments are constants."""
 
     def __init__(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Any) -> None:
         super().__init__()
         self.function = function
         self.leaves, self.tree = pytree.tree_flatten((tuple(args), dict(kwargs)))
-        self.places = [n for n, leaf in enumerate(self.leaves) if isinstance(leaf, torch.Tensor)]
-        self.tensors = tuple(self.leaves[place] for place in self.places)
-        for place in self.places:
-            self.leaves[place] = None
+        self.indices = [n for n, leaf in enumerate(self.leaves) if isinstance(leaf, torch.Tensor)]
+        self.tensors = tuple(self.leaves[index] for index in self.indices)
+        for index in self.indices:
+            self.leaves[index] = None
 
     def forward(self, *tensors: torch.Tensor) -> Any:
-        """The operator, called with these tensors."""
+        """Call the operator with these tensors."""
         leaves = list(self.leaves)
-        for place, tensor in zip(self.places, tensors, strict=True):
-            leaves[place] = tensor
+        for index, tensor in zip(self.indices, tensors, strict=True):
+            leaves[index] = tensor
         args, kwargs = pytree.tree_unflatten(leaves, self.tree)
         return self.function(*args, **kwargs)
 
 
 def seed() -> None:
-    """The same numbers in every process."""
+    """Seed all generators, so that every process has the same numbers."""
     torch.manual_seed(SEED)
     random.seed(SEED)
     np.random.seed(SEED)
@@ -60,33 +59,33 @@ def seed() -> None:
 
 @cache
 def names() -> tuple[str, ...]:
-    """Every case."""
-    found = []
+    """Return every case."""
+    cases = []
     for name, info in _modules().items():
-        for way, training in (("compile", True), ("export", False)):
+        for mode, training in (("compile", True), ("export", False)):
             count = min(len(_module_inputs(info, training)), SAMPLES)
-            found += [f"module/{name}/{way}/{n}" for n in range(count)]
+            cases += [f"module/{name}/{mode}/{n}" for n in range(count)]
     for name, info in _optimizers().items():
-        found += [f"optimizer/{name}/step/{n}" for n in range(len(_optimizer_inputs(info)))]
+        cases += [f"optimizer/{name}/step/{n}" for n in range(len(_optimizer_inputs(info)))]
     for kind in ("custom", "higher-order"):
         for name, info in _operators(kind).items():
             count = len(_samples(info))
-            found += [f"{kind}/{name}/{w}/{n}" for w in ("compile", "export") for n in range(count)]
-    return tuple(sorted(found))
+            cases += [f"{kind}/{name}/{m}/{n}" for m in ("compile", "export") for n in range(count)]
+    return tuple(sorted(cases))
 
 
 def program(case: str) -> Program:
-    """What a case runs, unless it is a step of an optimizer."""
-    kind, name, way, number = case.split("/")
+    """Return the program of a case, unless it is an optimizer step."""
+    kind, name, mode, number = case.split("/")
     seed()
     if kind == "module":
-        info, training = _modules()[name], way == "compile"
+        info, training = _modules()[name], mode == "compile"
         inputs = _module_inputs(info, training)
-        chosen = inputs[int(number) * len(inputs) // min(len(inputs), SAMPLES)]
-        made = chosen.constructor_input
-        module = info.module_cls(*made.args, **made.kwargs).train(training).to(torch.float32)
-        call = chosen.forward_input
-        return Program(module, tuple(call.args), dict(call.kwargs))
+        module_input = inputs[int(number) * len(inputs) // min(len(inputs), SAMPLES)]
+        init = module_input.constructor_input
+        module = info.module_cls(*init.args, **init.kwargs).train(training).to(torch.float32)
+        forward = module_input.forward_input
+        return Program(module, tuple(forward.args), dict(forward.kwargs))
     info = _operators(kind)[name]
     sample = _samples(info)[int(number)]
     function = Function(info.op, (sample.input, *sample.args), sample.kwargs)
@@ -94,7 +93,7 @@ def program(case: str) -> Program:
 
 
 def optimizer(case: str) -> tuple[type[torch.optim.Optimizer], Any, Any]:
-    """The class, the keywords and the OptimizerInfo of a case."""
+    """Return the class, the keywords and the OptimizerInfo of a case."""
     _, name, _, number = case.split("/")
     info = _optimizers()[name]
     return info.optim_cls, _optimizer_inputs(info)[int(number)], info
@@ -124,13 +123,15 @@ def _optimizers() -> dict[str, Any]:
 
 
 def _optimizer_inputs(info: Any) -> list[dict[str, Any]]:
-    """Keywords of each configuration, plain and with each implementation that takes them."""
-    found = []
-    for each in info.optim_inputs_func(device="cpu"):
-        found.append(dict(each.kwargs))
-        if not {"foreach", "fused", "differentiable"} & set(each.kwargs):
-            found += [{**each.kwargs, way: True} for way in info.supported_impls if way != "fused"]
-    return found
+    """Return the keywords of each configuration, without and with each implementation."""
+    configurations = []
+    for row in info.optim_inputs_func(device="cpu"):
+        configurations.append(dict(row.kwargs))
+        if not {"foreach", "fused", "differentiable"} & set(row.kwargs):
+            configurations += [
+                {**row.kwargs, impl: True} for impl in info.supported_impls if impl != "fused"
+            ]
+    return configurations
 
 
 @cache
@@ -139,13 +140,13 @@ def _operators(kind: str) -> dict[str, Any]:
         from torch.testing._internal.custom_op_db import custom_op_db as found
     else:
         from torch.testing._internal.hop_db import hop_db as found
-    named: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     for info in found:
         name = f"{info.name}.{info.variant_test_name}".rstrip(".")
-        while name in named:
+        while name in by_name:
             name += "+"
-        named[name] = info
-    return named
+        by_name[name] = info
+    return by_name
 
 
 def _samples(info: Any) -> list[Any]:
@@ -155,4 +156,4 @@ def _samples(info: Any) -> list[Any]:
             :4
         ]
     except (RuntimeError, ValueError, AssertionError):
-        return []  # of a device that is not here
+        return []  # the device is not available

@@ -1,6 +1,7 @@
-"""One case of `torch_cases` through torch.compile or an export, compared with eager: results,
-gradients, buffers, parameters after three steps. In comes its name, out comes a Record; called by
-`module_tests`."""
+"""Compare a case of `torch_cases` with eager, by torch.compile or by an export.
+
+Results, gradients, buffers, and parameters after three steps are compared.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +19,19 @@ from ortable.errors import FunctionNotFoundError, KernelError, OrtableError, Uns
 from .torch_cases import Program, optimizer, program, seed
 from .workers import Record
 
-RTOL, ATOL = 1e-4, 2e-5  # what eager's own order of summation leaves open
+RTOL, ATOL = 1e-4, 2e-5  # differences that another order of summation causes
 STEPS = 3
 
 
 class NotSeen(Exception):
-    """The backend was given no graph."""
+    """The backend received no graph."""
 
 
 def check_case(case: str) -> Record:
-    """Run a case in eager and through ortable; say how it ended."""
+    """Run a case in eager and with ortable; return its record."""
     torch.set_num_threads(1)
-    way = case.split("/")[2]
-    check = {"compile": _check_compile, "export": _check_export, "step": _check_step}[way]
+    mode = case.split("/")[2]
+    check = {"compile": _check_compile, "export": _check_export, "step": _check_step}[mode]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return check(case)
@@ -40,43 +41,43 @@ def check_case(case: str) -> Record:
 
 
 def _check_compile(case: str) -> Record:
-    def through(backend: str) -> list[Any]:
+    def run_with(backend: str) -> list[Any]:
         torch._dynamo.reset()
-        given = program(case)
-        return _trained(given, _compiled(given.module, backend))
+        case_program = program(case)
+        return _train(case_program, _compile(case_program.module, backend))
 
     try:
-        given = program(case)
-        expected = _trained(given, given.module)
+        case_program = program(case)
+        expected = _train(case_program, case_program.module)
     except Exception as error:
-        return Record(case, "uncaptured", "eager", _line(error))
-    return _judged(case, through, expected)
+        return Record(case, "uncaptured", "eager", _error_line(error))
+    return _judge(case, run_with, expected)
 
 
-def _judged(case: str, through: Callable[[str], list[Any]], expected: list[Any]) -> Record:
+def _judge(case: str, run_with: Callable[[str], list[Any]], expected: list[Any]) -> Record:
     try:
-        found = through("ortable")
+        results = run_with("ortable")
     except Exception as error:
-        outcome, detail = _named(error)
+        outcome, detail = _classify_error(error)
         if outcome == "error":
             try:
-                through("aot_eager")
-            except Exception as other:
-                return Record(case, "uncaptured", "torch.compile", _line(other))
+                run_with("aot_eager")
+            except Exception as torch_error:
+                return Record(case, "uncaptured", "torch.compile", _error_line(torch_error))
         return Record(case, outcome, "torch.compile", detail)
-    wrong = _difference(expected, found)
-    if not wrong:
+    difference = _find_difference(expected, results)
+    if not difference:
         return Record(case, "exact")
-    # what torch's own decompositions change is the same with every backend
+    # a difference from torch's decompositions is the same with every backend
     try:
-        if not _difference(through("aot_eager_decomp_partition"), found):
+        if not _find_difference(run_with("aot_eager_decomp_partition"), results):
             return Record(case, "exact", facts={"decomposed": True})
-    except Exception:  # then it is ours
-        return Record(case, "different", "torch.compile", wrong)
-    return Record(case, "different", "torch.compile", wrong)
+    except Exception:  # torch's backend fails: the difference is ours
+        return Record(case, "different", "torch.compile", difference)
+    return Record(case, "different", "torch.compile", difference)
 
 
-def _compiled(function: Any, backend: str) -> Callable[..., Any]:
+def _compile(function: Any, backend: str) -> Callable[..., Any]:
     if backend != "ortable":
         return torch.compile(function, backend=backend)
     storage: dict[str, Any] = {}
@@ -92,21 +93,21 @@ def _compiled(function: Any, backend: str) -> Callable[..., Any]:
     return call
 
 
-def _trained(given: Program, call: Callable[..., Any]) -> list[Any]:
-    """Results, gradients of inputs and parameters, and buffers after the call."""
-    args, kwargs = pytree.tree_map(_fresh, (given.args, given.kwargs))
+def _train(case_program: Program, call: Callable[..., Any]) -> list[Any]:
+    """Return results, gradients of inputs and parameters, and buffers after the call."""
+    args, kwargs = pytree.tree_map(_copy_leaf, (case_program.args, case_program.kwargs))
     seed()
     results = [leaf for leaf in pytree.tree_leaves(call(*args, **kwargs)) if leaf is not None]
     roots = [r for r in results if isinstance(r, torch.Tensor) and r.requires_grad]
     if roots:
         seed()
         torch.autograd.backward(roots, [torch.randn_like(root) for root in roots])
-    leaves = [*pytree.tree_leaves((args, kwargs)), *given.module.parameters()]
+    leaves = [*pytree.tree_leaves((args, kwargs)), *case_program.module.parameters()]
     gradients = [leaf.grad for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.is_leaf]
-    return [*results, *gradients, *given.module.buffers()]
+    return [*results, *gradients, *case_program.module.buffers()]
 
 
-def _fresh(value: Any) -> Any:
+def _copy_leaf(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     return value.detach().clone().requires_grad_(value.requires_grad)
@@ -117,33 +118,36 @@ def _fresh(value: Any) -> Any:
 
 def _check_export(case: str) -> Record:
     try:
-        given = program(case)
-        args, kwargs = pytree.tree_map(_plain, (given.args, given.kwargs))
-        given.module(*copy.deepcopy(args), **copy.deepcopy(kwargs))  # lazy ones get their weights
-        given.module.requires_grad_(False)
+        case_program = program(case)
+        args, kwargs = pytree.tree_map(_copy_tensor, (case_program.args, case_program.kwargs))
+        case_program.module(*copy.deepcopy(args), **copy.deepcopy(kwargs))  # for lazy modules
+        case_program.module.requires_grad_(False)
         seed()
-        result = copy.deepcopy(given.module)(*copy.deepcopy(args), **copy.deepcopy(kwargs))
+        result = copy.deepcopy(case_program.module)(*copy.deepcopy(args), **copy.deepcopy(kwargs))
         expected = [leaf for leaf in pytree.tree_leaves(result) if leaf is not None]
     except Exception as error:
-        return Record(case, "uncaptured", "eager", _line(error))
+        return Record(case, "uncaptured", "eager", _error_line(error))
     try:
         seed()
         captured = torch.export.export(
-            copy.deepcopy(given.module), copy.deepcopy(args), copy.deepcopy(kwargs), strict=False
+            copy.deepcopy(case_program.module),
+            copy.deepcopy(args),
+            copy.deepcopy(kwargs),
+            strict=False,
         )
     except Exception as error:
-        return Record(case, "uncaptured", "torch.export", _line(error))
+        return Record(case, "uncaptured", "torch.export", _error_line(error))
     try:
         exported = ortable.export(captured)
-        found = [leaf for leaf in pytree.tree_leaves(exported(*args, **kwargs)) if leaf is not None]
+        ours = [leaf for leaf in pytree.tree_leaves(exported(*args, **kwargs)) if leaf is not None]
     except Exception as error:
-        outcome, detail = _named(error)
+        outcome, detail = _classify_error(error)
         return Record(case, outcome, "export", detail)
-    wrong = _difference(expected, found)
-    return Record(case, "different", "export", wrong) if wrong else Record(case, "exact")
+    difference = _find_difference(expected, ours)
+    return Record(case, "different", "export", difference) if difference else Record(case, "exact")
 
 
-def _plain(value: Any) -> Any:
+def _copy_tensor(value: Any) -> Any:
     return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
 
@@ -151,27 +155,28 @@ def _plain(value: Any) -> Any:
 
 
 def _check_step(case: str) -> Record:
-    def through(backend: str) -> list[Any]:
+    def run_with(backend: str) -> list[Any]:
         torch._dynamo.reset()
-        return _stepped(case, lambda step: _compiled(step, backend))
+        return _run_steps(case, lambda step: _compile(step, backend))
 
     try:
-        expected = _stepped(case, lambda step: step)
+        expected = _run_steps(case, lambda step: step)
     except Exception as error:
-        return Record(case, "uncaptured", "eager", _line(error))
-    return _judged(case, through, expected)
+        return Record(case, "uncaptured", "eager", _error_line(error))
+    return _judge(case, run_with, expected)
 
 
-def _stepped(case: str, compiled: Callable[[Any], Any]) -> list[Any]:
-    """The parameters, and the optimizer's state, after some steps."""
-    kind, keywords, info = optimizer(case)
+def _run_steps(case: str, compile_step: Callable[[Any], Any]) -> list[Any]:
+    """Return the parameters and the optimizer's state after some steps."""
+    optimizer_class, keywords, info = optimizer(case)
     keywords = copy.deepcopy(keywords)
     seed()
-    trains = not keywords.get("differentiable")  # else autograd follows the step, into no leaf
+    is_training = not keywords.get("differentiable")  # else autograd would record the step
     parameters = [
-        torch.nn.Parameter(torch.randn(size), requires_grad=trains) for size in ((3, 4), (5, 2))
+        torch.nn.Parameter(torch.randn(size), requires_grad=is_training)
+        for size in ((3, 4), (5, 2))
     ]
-    made = kind(parameters, **keywords)
+    instance = optimizer_class(parameters, **keywords)
     gradients = [[torch.randn_like(p) for p in parameters] for _ in range(STEPS)]
 
     def closure() -> torch.Tensor:
@@ -181,11 +186,11 @@ def _stepped(case: str, compiled: Callable[[Any], Any]) -> list[Any]:
 
     def step() -> None:
         if info.step_requires_closure:
-            made.step(closure)
+            instance.step(closure)
         else:
-            made.step()
+            instance.step()
 
-    call = compiled(step)
+    call = compile_step(step)
     for number in range(STEPS):
         for parameter, gradient in zip(parameters, gradients[number], strict=True):
             parameter.grad = gradient.to_sparse() if info.only_supports_sparse_grads else gradient
@@ -193,7 +198,7 @@ def _stepped(case: str, compiled: Callable[[Any], Any]) -> list[Any]:
     state = [
         value
         for parameter in parameters
-        for _, value in sorted(made.state[parameter].items())
+        for _, value in sorted(instance.state[parameter].items())
         if isinstance(value, torch.Tensor)
     ]
     return [*(p.detach() for p in parameters), *state]
@@ -202,42 +207,42 @@ def _stepped(case: str, compiled: Callable[[Any], Any]) -> list[Any]:
 # -- outcomes
 
 
-def _named(error: BaseException) -> tuple[str, str]:
-    """The outcome that an error stands for: refusals have a name."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, FunctionNotFoundError):
-            return "missing", ", ".join(seen.operators)
-        if isinstance(seen, UnsupportedCase | KernelError):
-            return "refused", _line(seen)
-        if isinstance(seen, OrtableError):
-            return "error", _line(seen)
-        if isinstance(seen, NotSeen):
-            return "uncaptured", str(seen)
-        seen = getattr(seen, "inner_exception", None) or seen.__cause__
-    return "error", _line(error)
+def _classify_error(error: BaseException) -> tuple[str, str]:
+    """Return the outcome and the detail for an error."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, FunctionNotFoundError):
+            return "missing", ", ".join(cause.operators)
+        if isinstance(cause, UnsupportedCase | KernelError):
+            return "refused", _error_line(cause)
+        if isinstance(cause, OrtableError):
+            return "error", _error_line(cause)
+        if isinstance(cause, NotSeen):
+            return "uncaptured", str(cause)
+        cause = getattr(cause, "inner_exception", None) or cause.__cause__
+    return "error", _error_line(error)
 
 
-def _difference(expected: Sequence[Any], found: Sequence[Any]) -> str:
-    if len(expected) != len(found):
-        return f"{len(found)} results instead of {len(expected)}"
-    for place, (wanted, got) in enumerate(zip(expected, found, strict=True)):
-        if not isinstance(wanted, torch.Tensor) or not isinstance(got, torch.Tensor):
-            if wanted is None or got is None or isinstance(wanted, torch.Tensor):
-                if wanted is not got:
-                    return f"result {place}: {got} instead of {wanted}"
-            elif wanted != got:
-                return f"result {place}: {got} instead of {wanted}"
+def _find_difference(expected: Sequence[Any], results: Sequence[Any]) -> str:
+    if len(expected) != len(results):
+        return f"{len(results)} results instead of {len(expected)}"
+    for index, (eager, result) in enumerate(zip(expected, results, strict=True)):
+        if not isinstance(eager, torch.Tensor) or not isinstance(result, torch.Tensor):
+            if eager is None or result is None or isinstance(eager, torch.Tensor):
+                if eager is not result:
+                    return f"result {index}: {result} instead of {eager}"
+            elif eager != result:
+                return f"result {index}: {result} instead of {eager}"
             continue
         try:
             torch.testing.assert_close(
-                got.detach(), wanted.detach(), rtol=RTOL, atol=ATOL, equal_nan=True
+                result.detach(), eager.detach(), rtol=RTOL, atol=ATOL, equal_nan=True
             )
         except AssertionError as error:
-            return f"result {place}: {' '.join(str(error).split())[:200]}"
+            return f"result {index}: {' '.join(str(error).split())[:200]}"
     return ""
 
 
-def _line(error: BaseException) -> str:
+def _error_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0][:300] if lines else ''}"

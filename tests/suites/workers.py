@@ -1,5 +1,4 @@
-"""Runs the cases of a suite in worker processes. In come the cases and a function that checks one,
-out come records in the order in which they are done. Called by the suites' command line."""
+"""Run the cases of a suite in worker processes."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from tests.forked import Died, Pool, Say
 
 @dataclass
 class Record:
-    """What came of one case. ``facts`` are counted by the report, and say nothing of success."""
+    """The outcome of a case; the report counts ``facts``, which do not affect success."""
 
     case: str
     outcome: str
@@ -23,7 +22,7 @@ class Record:
     seconds: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """The record as a dictionary of plain values."""
+        """Return the record as a dictionary of plain values."""
         return asdict(self)
 
 
@@ -32,18 +31,18 @@ def run(
 ) -> Iterator[Record]:
     """Yield a record for each case; ``timeout`` and ``crash`` are recorded for ``check``."""
 
-    def work(case: str, say: Say) -> None:
-        begin = time.monotonic()
+    def work(case: str, send: Say) -> None:
+        started = time.monotonic()
         try:
             record = check(case)
-        except Exception as error:  # of the check itself: a record like any other fault
+        except Exception as error:  # an error of the check itself is a fault
             text = f"the check failed: {type(error).__name__}: {str(error)[:300]}"
             record = Record(case, "error", detail=text)
-        record.seconds = round(time.monotonic() - begin, 3)
-        say(record)
+        record.seconds = round(time.monotonic() - started, 3)
+        send(record)
 
-    for case, said in Pool(work, jobs, limit_s).run(cases):
-        if isinstance(said, Died):
-            yield Record(case, said.outcome, detail=said.detail)
-        elif said is not None:
-            yield said
+    for case, message in Pool(work, jobs, limit_s).run(cases):
+        if isinstance(message, Died):
+            yield Record(case, message.outcome, detail=message.detail)
+        elif message is not None:
+            yield message

@@ -1,7 +1,9 @@
-"""``python -m tests.vision timm|torchvision``: a model of each of the library's architectures, made
-small, exported with static sizes, with a dynamic batch, and compiled by torch.compile, against
-eager. Exit status 1 when one is not exact and not listed in tests/suites/expected, or that file is
-out of date."""
+"""Export and compile small models of vision libraries: ``python -m tests.vision timm|torchvision``.
+
+There is a model of each architecture, compared with eager with static sizes, with a dynamic batch,
+and by torch.compile. The exit status is 1 when a case is not exact and not listed in
+tests/suites/expected, or when that file is out of date.
+"""
 
 from __future__ import annotations
 
@@ -18,24 +20,23 @@ MODES = ("static", "dynamic", "compile")
 
 
 def cases(library: str) -> list[str]:
-    """``library/.../mode``, those of one model beside one another; no dynamic batch where a model
-    takes none."""
-    found = {name: entry for name, entry in models.table().items() if name.startswith(library)}
+    """Return ``library/.../mode`` of all cases, by model; some have no dynamic batch."""
+    entries = {name: entry for name, entry in models.table().items() if name.startswith(library)}
     return [
         f"{name}/{mode}"
-        for name, entry in found.items()
+        for name, entry in entries.items()
         for mode in MODES
         if entry.batch or mode != "dynamic"
     ]
 
 
 def counts(records: Sequence[Record]) -> Mapping[str, int]:
-    """How many cases of each mode are exact."""
+    """Return the number of exact cases of each mode."""
     return count_exact(records, MODES)
 
 
 def prepare() -> None:
-    """What every worker needs is imported once, before it is forked."""
+    """Import the modules that every worker needs, before the first fork."""
     import torch
 
     import ortable  # noqa: F401
@@ -48,14 +49,14 @@ def prepare() -> None:
 
 
 def check(case: str) -> Record:
-    """A record of one case."""
+    """Return the record of a case."""
     from .check import check_case
 
     return check_case(case)
 
 
 def suite(library: str) -> Suite:
-    """The suite of a library."""
+    """Return the suite of a library."""
 
     def collect() -> list[str]:
         prepare()

@@ -1,6 +1,7 @@
-"""One model of timm or torchvision, eager, exported and compiled: builds it, calls it, and compares
-every tensor that it returns, at another batch too. In comes ``library/family/mode``, out comes a
-record. Called in the workers of __main__.py."""
+"""Compare a model of timm or torchvision with its export or compiled function.
+
+A case is ``library/family/mode``. All results are compared, also for a second call.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ FIRST, SECOND = 2, 3
 
 
 def check_case(case: str) -> Record:
-    """What comes of one case: exact, or what failed and where."""
+    """Return the record of a case: exact, or the failure and its place."""
     return record_of(case, _check)
 
 
@@ -35,43 +36,42 @@ def _check(name: str, mode: str) -> None:
     if differing(eager(model, calls[0]), expected[0]):
         raise Stop("unrunnable", "eager", "its results differ from call to call")
     if mode == "compile":
-        runner = compiled(model)
+        runner = compile_model(model)
     else:
-        runner = exported(model, calls[0], mode == "dynamic")
-    for place, call, wanted in zip(("run", "second call"), calls, expected, strict=True):
-        _compared(lambda c=call: runner(*copy.deepcopy(c)), wanted, place)
+        runner = export_model(model, calls[0], mode == "dynamic")
+    for where, call, results in zip(("run", "second call"), calls, expected, strict=True):
+        _check_call(lambda c=call: runner(*copy.deepcopy(c)), results, where)
 
 
-def _compared(made: Callable[[], Any], wanted: Mapping[str, torch.Tensor], place: str) -> None:
+def _check_call(call: Callable[[], Any], expected: Mapping[str, torch.Tensor], where: str) -> None:
     try:
-        got = made()
+        result = call()
     except Exception as error:
-        raise _failed(error, place) from error
-    if difference := differing(leaves(got), wanted):
-        raise Stop("mismatch", place, difference)
+        raise _make_stop(error, where) from error
+    if difference := differing(leaves(result), expected):
+        raise Stop("mismatch", where, difference)
 
 
-def exported(model: torch.nn.Module, call: tuple[Any, ...], dynamic: bool) -> Any:
-    """The model's program, with a dynamic batch or not."""
+def export_model(model: torch.nn.Module, call: tuple[Any, ...], dynamic: bool) -> Any:
+    """Return the model's program, with a static or a dynamic batch."""
     shapes = tuple({0: "batch"} for _ in call) if dynamic else None
     try:
-        with _region(call):
+        with _export_context(call):
             captured = ortable.export(model, copy.deepcopy(call), dynamic_shapes=shapes)
     except Exception as error:
-        raise _failed(error) from error
+        raise _make_stop(error) from error
     return captured
 
 
-def _region(call: tuple[Any, ...]) -> AbstractContextManager[Any]:
-    """What torch.export cannot do with detectors, which take lists of pictures, is worked around
-    as a user of them would."""
+def _export_context(call: tuple[Any, ...]) -> AbstractContextManager[Any]:
+    """Return a context for torch.export; detectors, which take lists, need workarounds."""
     if isinstance(call[0], list):
         return ortable.bypass_export_some_errors()
     return nullcontext()
 
 
-def compiled(model: torch.nn.Module) -> Callable[..., Any]:
-    """The model through torch.compile, which has to give our backend something to do."""
+def compile_model(model: torch.nn.Module) -> Callable[..., Any]:
+    """Return the model under torch.compile; a call without a graph is an error."""
     torch._dynamo.reset()
     storage: dict[str, Any] = {}
     options = {"storage": storage, "fallback": "error"}
@@ -87,41 +87,40 @@ def compiled(model: torch.nn.Module) -> Callable[..., Any]:
     return call
 
 
-# -- eager, and comparing with it
+# -- comparison with eager
 
 
 def eager(model: torch.nn.Module, call: tuple[Any, ...]) -> dict[str, torch.Tensor]:
-    """Every tensor that the model returns."""
+    """Return every tensor that the model returns."""
     with torch.no_grad():
         return leaves(model(*copy.deepcopy(call)))
 
 
 def leaves(value: Any) -> dict[str, torch.Tensor]:
-    """Tensors by the way to them."""
-    found, _ = pytree.tree_flatten_with_path(value)
+    """Return tensors by their paths."""
+    leaves_with_path, _ = pytree.tree_flatten_with_path(value)
     return {
         pytree.keystr(path) or "result": leaf.clone()
-        for path, leaf in found
+        for path, leaf in leaves_with_path
         if isinstance(leaf, torch.Tensor)
     }
 
 
-# -- what is said of a failure
+# -- errors
 
 
-def _failed(error: Exception, place: str = "") -> Stop:
-    """The outcome that an error stands for: refusals have a name, and torch's own errors, which
-    have no frame of ours below the last of torch's tracing, are torch's."""
+def _make_stop(error: Exception, where: str = "") -> Stop:
+    """Return the outcome for an error: refusals and failures of torch have types of their own."""
     if isinstance(error, Stop):
         return error
-    where, detail = described(error)
+    origin, detail = described(error)
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, FunctionNotFoundError):
-            return Stop("missing", place or where, described(cause)[1])
+            return Stop("missing", where or origin, described(cause)[1])
         if isinstance(cause, ExportError):
-            return Stop("uncaptured", place or where, described(cause)[1])
+            return Stop("uncaptured", where or origin, described(cause)[1])
         if isinstance(cause, OrtableError):
-            return Stop("refused", place or where, described(cause)[1])
+            return Stop("refused", where or origin, described(cause)[1])
         cause = getattr(cause, "inner_exception", None) or cause.__cause__
-    return Stop("error", place or where, detail)
+    return Stop("error", where or origin, detail)

@@ -1,5 +1,4 @@
-"""Models of timm and torchvision, small and with random weights. In comes the name of a family of
-models.yaml, out come the model in eval mode and what it is called with. Called by check.py."""
+"""Models of timm and torchvision, small and with random weights, and their inputs."""
 
 from __future__ import annotations
 
@@ -21,8 +20,7 @@ CLASSES = 10
 
 @dataclass(frozen=True)
 class Entry:
-    """A model of the table: its name in the library, the sides of its pictures, arguments of its
-    constructor, whether its batch may be dynamic, and frames of its videos."""
+    """A row of the table: model, image size, constructor arguments, dynamic batch, video frames."""
 
     model: str
     size: int | tuple[int, int] = 64
@@ -33,31 +31,31 @@ class Entry:
 
 @functools.cache
 def table() -> dict[str, Entry]:
-    """``library/family``, and for torchvision ``torchvision/kind/model``, with their entries.
+    """Return the entries by ``timm/family`` or ``torchvision/kind/model``.
 
-    Raises ValueError for an entry that is none.
+    Raises ValueError for an invalid entry.
     """
     content = yaml.safe_load(TABLE.read_text())
-    found = {f"timm/{name}": _entry(name, given) for name, given in content["timm"].items()}
+    by_name = {f"timm/{name}": _entry(name, settings) for name, settings in content["timm"].items()}
     for kind, entries in content["torchvision"].items():
         if kind not in KINDS:
             raise ValueError(f"{TABLE.name}: {kind} is none of {KINDS}")
         common = entries.pop("all", {})
-        for name, given in entries.items():
-            merged = {"model": name, **common, **(given or {})}
-            found[f"torchvision/{kind}/{name}"] = _entry(name, merged)
-    return found
+        for name, settings in entries.items():
+            merged = {"model": name, **common, **(settings or {})}
+            by_name[f"torchvision/{kind}/{name}"] = _entry(name, merged)
+    return by_name
 
 
-def _entry(name: str, given: Any) -> Entry:
-    if not isinstance(given, Mapping) or "model" not in given:
-        raise ValueError(f"{TABLE.name}: {name} needs a model: {given}")
-    size = given.get("size", 64)
-    return Entry(**{**given, "size": tuple(size) if isinstance(size, list) else size})
+def _entry(name: str, settings: Any) -> Entry:
+    if not isinstance(settings, Mapping) or "model" not in settings:
+        raise ValueError(f"{TABLE.name}: {name} needs a model: {settings}")
+    size = settings.get("size", 64)
+    return Entry(**{**settings, "size": tuple(size) if isinstance(size, list) else size})
 
 
 def build(name: str) -> torch.nn.Module:
-    """The model of an entry, in eval mode."""
+    """Return the model of an entry, in eval mode."""
     entry = table()[name]
     torch.manual_seed(0)
     model = _timm(entry) if name.startswith("timm/") else _torchvision(name, entry)
@@ -74,10 +72,10 @@ def _timm(entry: Entry) -> torch.nn.Module:
     settings = _tuples({"num_classes": CLASSES, **entry.settings})
     module, _, kind = entry.model.rpartition(".")
     if module:
-        made: Callable[..., torch.nn.Module] = getattr(
+        factory: Callable[..., torch.nn.Module] = getattr(
             importlib.import_module(f"timm.models.{module}"), kind
         )
-        return made(**settings)
+        return factory(**settings)
     return timm.create_model(entry.model, pretrained=False, **settings)
 
 
@@ -89,37 +87,41 @@ def _torchvision(name: str, entry: Entry) -> torch.nn.Module:
         settings.setdefault("num_classes", CLASSES)
     if kind in ("segmentation", "detection"):
         settings["weights_backbone"] = None
-    build_it: Callable[..., torch.nn.Module] = getattr(importlib.import_module(module), entry.model)
-    return build_it(**_tuples(settings))
+    factory: Callable[..., torch.nn.Module] = getattr(importlib.import_module(module), entry.model)
+    return factory(**_tuples(settings))
 
 
 def _tuples(value: Any) -> Any:
-    """Lists of YAML as tuples, which constructors compare with their defaults."""
+    """Convert lists of YAML to tuples, which constructors compare with their defaults."""
     if isinstance(value, Mapping):
-        return {key: _tuples(each) for key, each in value.items()}
+        return {key: _tuples(item) for key, item in value.items()}
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def _fill(model: torch.nn.Module) -> None:
-    """Noise on what an initialization leaves all equal: scales of 1e-6 hide whole branches, and
-    biases and means of zeros hide that one is left out."""
+    """Add noise to constant tensors of an initialization.
+
+    Scales of 1e-6 hide whole branches, and missing biases and means of zeros go unnoticed.
+    """
     with torch.no_grad():
         for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
             if not tensor.is_floating_point() or tensor.numel() < 2:
                 continue
             if name.endswith("running_var"):
                 tensor.add_(torch.rand_like(tensor) * 0.2)
-            elif bool((tensor == tensor.flatten()[0]).all()) and not _is_table(model, name):
+            elif bool((tensor == tensor.flatten()[0]).all()) and not _is_constant_buffer(
+                model, name
+            ):
                 tensor.add_(torch.randn_like(tensor) * 0.05)
 
 
-def _is_table(model: torch.nn.Module, name: str) -> bool:
-    """A buffer that is no statistic of a normalization: masks, coordinates, filters."""
+def _is_constant_buffer(model: torch.nn.Module, name: str) -> bool:
+    """Return whether a buffer is no statistic of a normalization: masks, coordinates, filters."""
     return name in dict(model.named_buffers()) and not name.endswith("running_mean")
 
 
 def make(name: str, batch: int, seed: int = 0) -> tuple[Any, ...]:
-    """The arguments of a call with so many pictures; with another seed they are others."""
+    """Return the arguments of a call with ``batch`` images, which depend on the seed."""
     entry, kind = table()[name], name.split("/")[1]
     height, width = entry.size if isinstance(entry.size, tuple) else (entry.size, entry.size)
     generator = torch.Generator().manual_seed(seed)
@@ -127,7 +129,7 @@ def make(name: str, batch: int, seed: int = 0) -> tuple[Any, ...]:
     if kind == "detection":
         shape = (3, height, width)
         return ([torch.rand(shape, generator=generator) for _ in range(batch)],)
-    pictures = torch.randn(shape, generator=generator)
+    images = torch.randn(shape, generator=generator)
     if kind == "optical_flow":
-        return (pictures.clamp(-1, 1), torch.randn(shape, generator=generator).clamp(-1, 1))
-    return (pictures,)
+        return (images.clamp(-1, 1), torch.randn(shape, generator=generator).clamp(-1, 1))
+    return (images,)

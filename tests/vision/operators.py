@@ -1,5 +1,4 @@
-"""A plugin of pytest, for `-p tests.vision.operators`: torchvision's operators are there before
-tests/specs decides which entries have theirs. `test_operators.py` starts a process with it."""
+"""Pytest plugin (`-p tests.vision.operators`) that defines torchvision's operators first."""
 
 from __future__ import annotations
 

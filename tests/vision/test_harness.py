@@ -1,5 +1,4 @@
-"""The harness of `make vision`: its table, what it compares, and runs of it in processes of
-their own, because other libraries use a torchvision that they find."""
+"""The harness of `make vision`, with runs in child processes, as torchvision affects others."""
 
 from __future__ import annotations
 
@@ -17,12 +16,12 @@ from .__main__ import cases, counts
 
 
 def test_the_cases_and_their_exceptions_fit() -> None:
-    for library, name, least in (("timm", "timm", 290), ("torchvision", "vision", 130)):
-        every = cases(library)
-        assert len(every) == len(set(every)) >= least
-        assert set(load(name).listed) <= set(every)
+    for library, name, min_count in (("timm", "timm", 290), ("torchvision", "vision", 130)):
+        all_cases = cases(library)
+        assert len(all_cases) == len(set(all_cases)) >= min_count
+        assert set(load(name).listed) <= set(all_cases)
     assert "timm/swin_transformer/compile" in cases("timm")
-    # a list of pictures has no dynamic batch
+    # a list of images has no dynamic batch
     assert "torchvision/detection/fcos_resnet50_fpn/static" in cases("torchvision")
     assert "torchvision/detection/fcos_resnet50_fpn/dynamic" not in cases("torchvision")
 
@@ -42,9 +41,9 @@ def test_an_entry_has_a_model() -> None:
     ],
 )
 def test_calls_are_described_by_the_table(name: str, shapes: list[tuple[int, ...]]) -> None:
-    made = models.make(name, 2)
-    assert [tuple(tensor.shape) for tensor in made] == shapes
-    assert not torch.equal(made[0], models.make(name, 2, seed=1)[0])
+    arguments = models.make(name, 2)
+    assert [tuple(tensor.shape) for tensor in arguments] == shapes
+    assert not torch.equal(arguments[0], models.make(name, 2, seed=1)[0])
 
 
 def test_what_is_all_equal_gets_noise() -> None:
@@ -65,9 +64,9 @@ def test_what_is_all_equal_gets_noise() -> None:
 )
 def test_models_are_built_exported_and_compared(library: str, case: str, tmp_path: Path) -> None:
     results = tmp_path / "results.jsonl"
-    found = python("-m", "tests.vision", library, case, "--results", results, "--jobs", "1")
-    assert found.returncode == 0, found.stdout[-2000:] + found.stderr[-2000:]
-    assert "as expected" in found.stdout
+    process = python("-m", "tests.vision", library, case, "--results", results, "--jobs", "1")
+    assert process.returncode == 0, process.stdout[-2000:] + process.stderr[-2000:]
+    assert "as expected" in process.stdout
     assert results.read_text().count('"exact"') == len(results.read_text().splitlines()) > 0
 
 
