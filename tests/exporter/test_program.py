@@ -233,7 +233,7 @@ def test_constants_of_the_example_are_constants() -> None:
     program = export(module, (*X, 2, "mul"))
     check(module, program, *X, 2, "mul")
     for args, message in (
-        ((3, "mul"), "'scale' is 3, and the model was exported with 2, a constant"),
+        ((3, "mul"), "'scale' is 3, and the model was exported with the constant 2"),
         ((2.0, "mul"), "'scale' is 2.0"),
         ((True, "mul"), "'scale' is True"),
         ((2, "add"), "'mode' is 'add'"),
@@ -431,7 +431,7 @@ def test_wrong_inputs_are_named() -> None:
         ((X[0].int(), left), r"give x.to\(torch.float32\)"),
         ((X[0][0], left), "of rank 1"),
         ((X[0][:, :2], left), "dimension 1 of 'x' is 2; .* takes 3 there"),
-        ((X[0].numpy(), left), "not a ndarray; torch.from_numpy"),
+        ((X[0].numpy(), left), "not a ndarray; convert it with torch.from_numpy"),
         ((3.0, left), "'x' is a tensor, .* not 3.0"),
         ((None, left), "not None"),
         ((X[0].to("meta"), left), "without data"),

@@ -1,4 +1,7 @@
-"""Caches of 8-bit codes: export_language_model(cache="int8") against a cache rounded in numpy."""
+"""Caches of 8-bit codes: export_language_model(cache="int8") against a cache rounded in numpy.
+
+The attention over them is written by passes/rewrite/helpers/quantized_caches.py.
+"""
 
 from __future__ import annotations
 
