@@ -1,7 +1,7 @@
 """Support torch's bisector, which disables parts of a compilation to find a fault.
 
-While a bisection runs, nothing is cached or timed, torch can run nodes in place of their
-conversion, and steps before the conversion can be disabled.
+While a bisection runs, nothing is cached or timed. The bisection can let torch run a node that
+would otherwise be converted, and it can disable the steps before the conversion.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def is_bisection_running(_: Compilation) -> bool:
 
 
 def disable_caches(compilation: Compilation) -> None:
-    """Turn off the options for caching and timing, and the options that the bisection disabled."""
+    """Turn off caching and timing; adapt the options to the parts that the bisection disables."""
     options = replace(compilation.options, cache_dir=None, tune=None, autotune=False)
     if options.freeze != "off" and is_disabled("constants", lambda: Application("freeze")):
         options = replace(options, freeze="off", weights=None)
@@ -49,18 +49,19 @@ def disable_caches(compilation: Compilation) -> None:
 
 
 def find_disabled_calls(graph: AotGraph) -> dict[Node, str]:
-    """Map each call whose conversion is disabled, so that torch runs it, to the reason."""
+    """Map each call whose conversion the bisection disabled to the reason; torch runs it."""
     if not is_searching("lowerings"):
         return {}
     return {
         node: _DISABLED_REASON
         for node in graph.module.graph.nodes
-        if _is_converted(graph, node) and is_disabled("lowerings", partial(_make_application, node))
+        if _is_switchable(graph, node)
+        and is_disabled("lowerings", partial(_make_application, node))
     }
 
 
-def _is_converted(graph: AotGraph, node: Node) -> bool:
-    """Whether a node is a call whose conversion may be disabled."""
+def _is_switchable(graph: AotGraph, node: Node) -> bool:
+    """Whether a node is a call whose conversion a bisection may disable."""
     if node.op != "call_function" or not isinstance(node.target, OpOverload):
         return False
     if graph.is_mutation(node) or is_rng_call(node):

@@ -67,7 +67,7 @@ def compile_aot_graph(
     """Compile one graph of AOTAutograd to a callable that takes a list of arguments and clears it.
 
     An error in a backward graph is raised when that graph runs: torch compiles some backward graphs
-    before gradients are requested, and logs their errors with all frames.
+    before gradients are requested, and logs their errors with full tracebacks.
     """
     graph = AotGraph(graph_module)
     static = static_arguments(graph)
@@ -85,22 +85,20 @@ def compile_aot_graph(
     return compiled
 
 
-def _make_failing_backward(
-    error: OrtableError, compile_it: Callable[[], Compiled] | None
-) -> Compiled:
+def _make_failing_backward(error: OrtableError, retry: Callable[[], Compiled] | None) -> Compiled:
     """Return a compiled backward that raises `error`.
 
-    With `compile_it`, each call first compiles again: the session may have failed for lack of
-    memory or file handles.
+    With `retry`, calls compile the graph again until this succeeds: the session may have failed for
+    lack of memory or file handles.
     """
     compiled: list[Compiled] = []
 
     def call(args: list[Any]) -> list[Any]:
-        if compile_it is None:
+        if retry is None:
             raise _as_backward_error(error) from None
         if not compiled:
             try:
-                compiled.append(compile_it())
+                compiled.append(retry())
             except OrtableError as retry_error:
                 raise _as_backward_error(retry_error) from None
         return compiled[0](args)
@@ -119,16 +117,18 @@ def _as_backward_error(error: OrtableError) -> OrtableError:
 def compile_at_once(
     graph: AotGraph, options: OrtOptions, runner: RunnerFactory, static: frozenset[int]
 ) -> Compiled:
-    """Compile a graph and raise every error at once, also outside of torch's compilation.
+    """Compile a graph now, and raise the errors of a backward graph immediately, too.
+
+    `forward_only` also calls this function after torch's compilation has ended.
 
     Args:
         graph: a graph of AOTAutograd, or derived from one.
         options: the options of the backend.
         runner: makes a callable of each converted graph.
-        static: `static_arguments` of the graph that torch compiled.
+        static: the positions of parameters and buffers (`static_arguments`).
     """
-    # AOTAutograd's fake mode may be active, but the constants of the graph are real tensors.
     options = resolve_providers(graph.module, options)
+    # AOTAutograd's fake mode may be active, but the constants of the graph are real tensors.
     with unset_fake_temporarily():
         if not is_step_disabled(recompose_operators):
             recompose_operators(graph.module)
@@ -143,13 +143,12 @@ def _compile_with_fallback(
     """Compile a graph; torch runs the nodes that the specs place there or that cannot be converted.
 
     Nodes that cannot be converted are an error if option `fallback` is "error". A size that a
-    converter needs as a number is specialized. Any other node whose conversion fails moves to
-    torch, and the graph is partitioned again; each round removes at least one node from ONNX
-    Runtime.
+    converter needs as a number is specialized. A node whose conversion fails for another reason
+    moves to torch, and the graph is partitioned again; each such round moves at least one node.
     """
     unsupported = _find_unsupported(graph, options)
     fragment = place_graph_break_fragment(graph)
-    attempts: dict[str, int] = {}
+    failures: dict[str, int] = {}  # failed conversions by operator
     while True:
         placed, in_torch, original_nodes = place_nodes(graph, unsupported)
         if options.fallback == "error" and (in_torch or fragment):
@@ -173,7 +172,7 @@ def _compile_with_fallback(
             if must_convert or isinstance(error, OptionError | InputError | ProviderError):
                 raise
             failed_partition = partition_graph(placed, in_torch).partitions[len(converted)]
-            causes = find_failed_nodes(error, failed_partition.nodes, attempts)
+            causes = find_failed_nodes(error, failed_partition.nodes, failures)
             unsupported |= {original_nodes[node]: reason for node, reason in causes.items()}
             continue
         fell_back = {node for node in in_torch if original_nodes.get(node) in unsupported}
@@ -184,7 +183,8 @@ def _compile_with_fallback(
 def _find_unsupported(graph: AotGraph, options: OrtOptions) -> dict[Node, str]:
     """Map each call that cannot be converted, or whose conversion is disabled, to the reason.
 
-    These reasons are known before a conversion; torch runs the calls.
+    These reasons are known before a conversion; torch runs the calls. If option `fallback` is
+    "error", only disabled calls are listed, and an operator in option `raise_on` is an error.
     """
     disabled = find_disabled_calls(graph)
     if options.fallback == "eager":
@@ -227,7 +227,7 @@ def _compile_partitioned(
     }
     callables = _make_callables(host, conversions, graph.module, options, runner)
     output = graph.output.args[0]
-    # partitions keep the traced strides, and so does torch
+    # the results of partitions and of torch have the traced strides
     report_strides([None] * (len(output) if isinstance(output, list | tuple) else 1))
     return join_partitions(host.graph, callables, graph.module, text)
 
@@ -245,7 +245,7 @@ def _convert_partitions(
 ) -> Iterator[_ConvertedPartition]:
     """Convert the partitions one by one.
 
-    Arguments that the host graph writes to, and those that an inference graph returns, do not
+    Arguments that the host graph writes to, and arguments that an inference graph returns, do not
     become constants.
     """
     excluded = {node.args[0] for node in graph.module.graph.nodes if graph.is_mutation(node)}
@@ -291,7 +291,7 @@ def load_compiled(
 
     Args:
         conversions: the conversion of the graph, or the conversions of its partitions.
-        host: the graph around the partitions, if torch runs a part.
+        host: the graph that calls the partitions; None if ONNX Runtime runs the whole graph.
         options: the options of the backend.
         runner: makes a callable of each converted graph.
     """
@@ -334,15 +334,15 @@ def _make_callable(
 def static_arguments(graph: AotGraph) -> frozenset[int]:
     """Find the positions of parameters and buffers, which are the same tensors at every call.
 
-    AOTAutograd's metadata lists them. The result is empty for a backward graph, and excludes
-    weights inside a tensor subclass.
+    AOTAutograd's metadata lists them. The result is empty for a backward graph. It excludes the
+    arguments that torch writes to, and weights inside a tensor subclass.
     """
     context = TracingContext.try_get()
     metadata = context.fw_metadata if context is not None else None
     if metadata is None or graph.kind == "backward":
         return frozenset()
     tokens = len(getattr(metadata, "tokens", ()))  # effect tokens are the first arguments
-    # torch writes to these after the graph has run
+    # torch writes to these arguments after the graph has run
     written_positions = {index + tokens for index in metadata.mutated_inp_runtime_indices or ()}
     # in graphs without a backward, torch's indices already count the tokens
     offset = 0 if graph.kind == "inference" else tokens

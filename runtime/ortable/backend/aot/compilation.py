@@ -17,14 +17,15 @@ class Compilation:
     """A graph of dynamo, the settings of its compilation, and the results of the steps so far.
 
     `compile_graph` compiles each graph of AOTAutograd, and `runner` makes a callable of each
-    converted graph in it. The steps set the other fields. `decompositions` is the user's table, or
-    None for the backend's. `serialization_mode` is the kind of file that torch writes, or None for
-    no file. `untracked_writes` are positions of arguments that are written without a version
-    change, `names` the names of arguments. `is_cut_off_by_graph_break`: a graph break cut this
-    graph off. `compiler` wraps our compiler for torch's cache. `callables` are the compiled graphs,
-    `compiled` the same with AOTAutograd's metadata, `forward_graphs` the forward graphs that could
-    switch to inference. `wrapped` is the callable that AOTAutograd returned. `applied_steps` maps
-    names of applied steps to reasons.
+    converted graph. The steps set the other fields. `decompositions` is the user's table, or None
+    for the backend's. `serialization_mode` is the kind of file that torch writes, or None for no
+    file. `untracked_writes` are the positions of arguments that PEFT may write to without a version
+    change. `names` are the names of the arguments. `is_cut_off_by_graph_break` says that the graph
+    ends at a graph break or resumes after one. `compiler` wraps the function that compiles a graph
+    of AOTAutograd, so that torch's cache can store the result. `callables` are the compiled graphs,
+    and `compiled` pairs each of them with AOTAutograd's metadata. `forward_graphs` are the forward
+    graphs that could switch to inference. `wrapped` is the callable that AOTAutograd returned.
+    `applied_steps` maps names of applied steps to reasons.
     """
 
     graph_module: Any
@@ -52,7 +53,7 @@ class Compilation:
     def release(self) -> None:
         """Release the state that a backward graph compiled later does not need.
 
-        Otherwise weights and sessions would outlive their users.
+        Otherwise it would keep weights and sessions alive after their last use.
         """
         self.graph_module = self.wrapped = None
         self.args = ()

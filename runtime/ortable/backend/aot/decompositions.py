@@ -1,7 +1,8 @@
 """The decomposition table for AOTAutograd.
 
-It is torch's core ATen table without the operators that have a converter: a single node is faster
-than the many nodes of its decomposition.
+It is torch's core ATen table without the operators that have a converter or that the specs place in
+torch: one node is faster than the many nodes of a decomposition. Operators that the specs decompose
+(`tables.decompose`, `tables.foreach`) are in the table.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ def _build_default_table() -> Table:
     for operator, decomposition in decomposition_table.items():
         if isinstance(operator, OpOverload) and operator.name() in decomposed:
             table[operator] = decomposition
-    present = all_operator_names()
+    available_names = all_operator_names()
     foreach = {
         get_aten_overload(name): function
         for name, function in tables.foreach.items()
-        if name in present
+        if name in available_names
     }
     return {**foreach, **table}
 
@@ -107,7 +108,7 @@ def store_user_decompositions(compilation: Compilation) -> None:
 def select_decompositions(compilation: Compilation) -> Table:
     """Return the decompositions for AOTAutograd: the user's table or the default.
 
-    While a bisection of decompositions runs, each of them can be disabled.
+    While a bisection of decompositions runs, it can disable each decomposition.
     """
     table = compilation.decompositions
     table = get_decomposition_table() if table is None else table
@@ -130,8 +131,8 @@ def apply_decompositions(
 ) -> GraphModule:
     """Apply `table` to a graph that AOTAutograd made without decompositions.
 
-    The graph itself is returned if it calls none of the operators. Arguments and results keep their
-    positions and AOTAutograd's descriptions (`meta["desc"]`).
+    The graph itself is returned if it calls no operator of `table`. Arguments and results keep
+    their positions and AOTAutograd's descriptions (`meta["desc"]`).
     """
     if not any(
         node.op == "call_function" and node.target in table for node in graph_module.graph.nodes

@@ -1,7 +1,7 @@
 """Entry points of torch.compile: `ortable`, `onnxrt` and `onnx_custom_backend`.
 
-The entry-point group `torch_dynamo_backends` lists the first two. `onnx_custom_backend` is a
-backend or a compiler of the user's own AOTAutograd, depending on the tracing context and the graph.
+The entry-point group `torch_dynamo_backends` lists the first two. `onnx_custom_backend` serves as
+backend, or as compiler in the user's own call of `aot_autograd`: the graph shows which.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .pipeline import compile_in_steps
 _log = logging.getLogger(__name__)
 _AUTOTUNE_MEANING = "means options={'autotune': True} in ortable: the faster of ONNX Runtime and "
 _AUTOTUNE_MEANING += "torch runs each graph"
-# By mode: its options, and the text of the log line that explains the mode.
+# mode of torch.compile -> its options, and the text of the log line that explains the mode
 _MODES: dict[str, tuple[dict[str, Any], str]] = {
     "default": ({}, ""),
     "reduce-overhead": (
@@ -76,7 +76,7 @@ def ortable(
 
 
 def options_of_mode(mode: str | None) -> dict[str, Any]:
-    """Return the options closest to a mode of `torch.compile`, and log once what it means.
+    """Return the options closest to a mode of `torch.compile`, and log once what the mode means.
 
     Raises:
         OptionError: if no mode has this name.
@@ -99,9 +99,9 @@ def onnxrt(gm: Any, example_inputs: Sequence[Any], **settings: Any) -> Callable[
     """Compile with `ortable` under the name of PyTorch's former backend.
 
     accelerate still lists this name, so the Trainer of transformers accepts
-    `TrainingArguments(torch_compile_backend="onnxrt")`. torch picks one of several installed
-    distributions that register the name; if another distribution does, this function calls its
-    backend. Backends that torch itself registers take precedence over both.
+    `TrainingArguments(torch_compile_backend="onnxrt")`. Another installed distribution may register
+    the name too, and torch then picks either of them: this function calls the other distribution's
+    backend. A backend that torch itself registers takes precedence over both.
     """
     return _find_onnxrt_backend()(gm, example_inputs, **settings)
 
@@ -207,8 +207,8 @@ def compile_with_autograd(
 ) -> Compiled:
     """Compile a graph of dynamo by the steps of `pipeline`.
 
-    AOTAutograd derives forward, backward or inference graphs from it, and `compile_graph` compiles
-    each of them.
+    AOTAutograd derives forward, backward or inference graphs from the graph of dynamo, and
+    `compile_graph` compiles each of them.
     """
     run = runner or run_with_onnxruntime
     return compile_in_steps(Compilation(graph_module, args, options, run, compile_graph))

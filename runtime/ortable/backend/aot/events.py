@@ -1,7 +1,6 @@
 """Log lines and TORCH_TRACE records of a compilation.
 
-The loggers are those of the modules, below "ortable". Nothing is computed unless a handler or
-TORCH_TRACE receives it.
+A log line or record is computed only if a handler or TORCH_TRACE receives it.
 """
 
 from __future__ import annotations
@@ -84,11 +83,11 @@ def log_compiled(
     callables: Sequence[Any],
     placement: Sequence[Placement],
 ) -> None:
-    """Log a compiled graph, its placement and its weights, and trace a record.
+    """Log a compiled graph, its placement and its weights, and write a record to TORCH_TRACE.
 
     Args:
         kind: "forward", "backward" or "inference".
-        parts: the conversions of its partitions, or its own conversion if it has no partitions.
+        parts: the conversions of its partitions; one conversion for a graph without partitions.
         callables: the callables that run the parts.
         placement: where each operator runs; empty for a graph from torch's cache.
     """

@@ -3,8 +3,9 @@
 A module in eval mode that is called with gradients enabled is an example. A forward graph returns
 the values that its backward needs, and takes its weights as inputs. If the first calls show that no
 backward runs (autograd's graph was freed unused), later calls run the inference graph, with weights
-as constants of the session. Its results can still be differentiated: the backward then first runs
-the forward graph on the same arguments, and the forward graph runs at every later call.
+as constants of the session. The results of the inference graph can still be differentiated: the
+backward then first runs the forward graph on the same arguments, and the forward graph runs at
+every later call.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _WEIGHT_CHANGED = (
     "operation: a weight of a graph compiled by ortable, whose backward recomputes the forward. "
     "Run the backward before you change weights, or compile with options={'freeze': 'off'}."
 )
-_MIN_DROPPED_CALLS = 3  # consecutive calls without a backward
+_MIN_DROPPED_CALLS = 3  # calls whose results were freed without a backward
 
 Run = Callable[..., Any]
 MakeInference = Callable[[AotGraph], Callable[[list[Any]], Any]]
@@ -53,7 +54,8 @@ MakeInference = Callable[[AotGraph], Callable[[list[Any]], Any]]
 class ForwardGraph:
     """A compiled forward graph, its callable, and AOTAutograd's metadata.
 
-    `make` compiles it for inference; `static` are the positions of its parameters and buffers.
+    `make` compiles the inference graph that is extracted from it. `static` are the positions of its
+    parameters and buffers.
     """
 
     graph: AotGraph
@@ -79,7 +81,7 @@ def store_forward_graph(
 
 
 def run_in_eager(compilation: Compilation, call: Run) -> Run:
-    """Return the graph in eager, with eager's backward, if no operator of it needs a session."""
+    """Return the graph in eager, with eager's backward, if torch runs all operators of it."""
     # a bisection or a test of failures needs the compiled operators
     is_debugging = bool(compilation.options.raise_on) or is_searching("lowerings")
     callables = compilation.callables
@@ -93,10 +95,10 @@ def run_in_eager(compilation: Compilation, call: Run) -> Run:
 
 
 def watch_gradients(compilation: Compilation, run: Run) -> Run:
-    """Return `run`, or a callable that also observes whether its results are differentiated.
+    """Return `run`, or a callable that also observes whether the results are differentiated.
 
-    A graph is observed only if both of its forms return the same results without AOTAutograd's
-    wrapper.
+    A graph is observed only if its forward and its inference graph return the same results without
+    AOTAutograd's wrapper.
     """
     forwards, count = compilation.forward_graphs, len(compilation.args)
     if not compilation.is_native or len(forwards) != 1 or compilation.options.freeze != "auto":
@@ -147,7 +149,9 @@ class _InferenceSwitch:
         tensors = [i for i, value in enumerate(values) if isinstance(value, torch.Tensor)]
         saved = [index for index in tensors if index not in forward.static]
         others = [i for i in range(len(values)) if i not in {*weights, *saved}]
-        self.saved, self.weights, self.others = map(_make_picker, (saved, weights, others))
+        self.pick_saved, self.pick_weights, self.pick_others = map(
+            _make_picker, (saved, weights, others)
+        )
         self.merge_arguments = _make_merger([*saved, *weights, *others])
         self._first_differentiable = self.differentiable.index(True)
         self._dropped_calls = 0
@@ -166,15 +170,16 @@ class _InferenceSwitch:
         node = results[self._first_differentiable].grad_fn
         if node is not None:  # None if grad mode is off
             node.register_prehook(self.require_gradients)
-            # if torch runs the graph, the eager node has no weak references, but its result does
+            # the autograd node of an eager graph supports no weak references, but its result does
             watched = node if type(node).__weakrefoffset__ else results[self._first_differentiable]
             self._watched_results.add(weakref.ref(watched, self._count_dropped))
         return results
 
     def _can_switch(self) -> bool:
-        """Whether at most one result is pending, which a loop may hold until its next iteration.
+        """Whether the results of all earlier calls, or of all but one, were freed.
 
-        A checkpoint counts the saved values of a forward, so it tolerates no pending result.
+        A loop may hold one result until its next iteration. With saved-tensor hooks no result may
+        be pending: torch.utils.checkpoint counts the values that a forward saves.
         """
         pending = len(self._watched_results)
         return not pending or (pending == 1 and saved_tensors_hooks(True) is None)
@@ -189,7 +194,7 @@ class _InferenceSwitch:
 
         The switch waits until no backward of the inference graph is pending:
         torch.utils.checkpoint, which recomputes a forward in the backward, must run the same graph
-        as before.
+        again.
         """
         if not self._gradients_required and self.inference is not None:
             _log.info("results of a forward graph are differentiated: it runs as a forward graph")
@@ -207,9 +212,10 @@ class _InferenceSwitch:
         self._pending_backwards.discard(reference)
 
     def _commit_to(self, run: Run) -> None:
-        """Select one of the two graphs permanently and release the other one.
+        """Let later calls run `run`, and release the state that they do not need.
 
-        The caller is changed first, so that an interrupt afterwards only keeps memory alive.
+        The choice of `run_forward` is final. The caller is changed first, so that an interrupt
+        afterwards only keeps memory alive.
         """
         self.caller.__setstate__((run, (), {}, None))
         self._forward = None
@@ -218,9 +224,9 @@ class _InferenceSwitch:
             self.inference = None
 
     def _switch_to_inference(self, args: Sequence[Any]) -> Any:
-        """Compile the inference graph, once results are known not to be differentiated.
+        """Compile the inference graph and call it; call the forward graph if compilation fails.
 
-        If this is interrupted, the next call starts again.
+        If the compilation is interrupted, the next call starts it again.
         """
         with self._lock:
             forward = self._forward
@@ -252,7 +258,7 @@ class _InferenceSwitch:
 
 
 def _compile_inference(forward: ForwardGraph) -> Callable[[list[Any]], Any] | None:
-    """Compile the inference graph; None if that fails or specializes sizes."""
+    """Compile the inference graph; return None if that fails or specializes sizes."""
     guard_count = _count_guards(forward.graph.module)
     module = _extract_inference_graph(forward.graph.module, len(forward.metadata.output_info))
     try:
@@ -292,7 +298,10 @@ def _extract_inference_graph(graph_module: GraphModule, count: int) -> GraphModu
 
 
 def _count_guards(graph_module: GraphModule) -> int:
-    """Count the guards on the sizes of a graph; guards added later have no effect."""
+    """Count the guards and replacements of symbols for the sizes of a graph.
+
+    A compilation that adds one is invalid: dynamo has already made the guards of the frame.
+    """
     counts: dict[int, int] = {}
     for node in graph_module.graph.nodes:
         for size in _symbolic_sizes(node.meta.get("val")):
@@ -317,8 +326,8 @@ class _InferenceFunction(Function):
         ctx.owner = owner
         ctx.set_materialize_grads(False)
         # Saving the weights takes as long as running a small session, so keep plain references.
-        ctx.save_for_backward(*owner.saved(args))
-        ctx.weights, ctx.others = owner.weights(args), owner.others(args)
+        ctx.save_for_backward(*owner.pick_saved(args))
+        ctx.weights, ctx.others = owner.pick_weights(args), owner.pick_others(args)
         ctx.weight_state = weight_signature(ctx.weights)[:2]
         ctx.reference = owner.add_pending(ctx)
         if not all(owner.differentiable):
@@ -330,7 +339,7 @@ class _InferenceFunction(Function):
     @torch.compiler.disable
     def backward(ctx: Any, *gradients: Any) -> Any:
         owner = ctx.owner
-        # read these before the switch: torch.utils.checkpoint recomputes them with the same graph
+        # before the switch: torch.utils.checkpoint recomputes the saved tensors with the same graph
         inputs = owner.merge_arguments(ctx.saved_tensors, ctx.weights, ctx.others)
         if weight_signature(ctx.weights)[:2] != ctx.weight_state:
             raise RuntimeError(_WEIGHT_CHANGED)
@@ -370,7 +379,7 @@ def _make_picker(positions: Sequence[int]) -> Callable[[Sequence[Any]], tuple[An
 
 
 def _make_merger(order: Sequence[int]) -> Callable[..., list[Any]]:
-    """Return a function that merges the values of several pickers in their original order."""
+    """Return a function that merges the values of pickers; `order` lists their positions."""
     sources = [order.index(position) for position in range(len(order))]
 
     def merge(*parts: Sequence[Any]) -> list[Any]:

@@ -1,7 +1,7 @@
-"""Warnings of option `hints`, each once per process.
+"""Warnings of option `hints`.
 
-They report operators that torch runs because ortable cannot convert them, and eval-mode modules
-that are compiled with gradients enabled.
+They report operators that torch runs because ortable cannot convert them (once per operator), and
+an eval-mode module that is compiled with gradients enabled (once per process).
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ _DRAFT_TEXT = (
 _warned_operators: set[str] = set()  # operators with a warning in this process
 _GRAD_TEXT = (
     "ortable compiles a {name} in eval mode with gradients on. It saves values for a backward and "
-    "keeps its weights as inputs until some calls show that no backward runs, and is then compiled "
-    "again. If you need no gradients, call it under torch.no_grad() or torch.inference_mode(), "
-    "which is fast from the first call. Otherwise options={{'hints': False}} or "
+    "keeps its weights as inputs until some calls show that no backward runs, and then compiles "
+    "the module again. If you need no gradients, call it under torch.no_grad() or "
+    "torch.inference_mode(), which is fast from the first call. Otherwise "
+    "options={{'hints': False}} or "
     "warnings.simplefilter('ignore', ortable.errors.GradientsOnWarning) silences this."
 )
 _grad_warned = False  # whether this process has warned
@@ -62,7 +63,10 @@ def warn_of_fallback(placement: Sequence[Placement], options: OrtOptions) -> Non
 
 
 def warn_grad_enabled(kind: str, options: OrtOptions) -> None:
-    """Warn once when an eval-mode module is compiled with gradients enabled (`kind` "forward")."""
+    """Warn once when an eval-mode module is compiled with gradients enabled.
+
+    AOTAutograd then makes a graph of kind "forward"; without gradients, its kind is "inference".
+    """
     global _grad_warned
     if kind != "forward" or _grad_warned or not options.hints:
         return
@@ -85,9 +89,9 @@ def warn_grad_enabled(kind: str, options: OrtOptions) -> None:
 def _called_modules(
     frame: FrameType | None,
 ) -> tuple[list[torch.nn.Module], FrameType] | None:
-    """Return the modules whose calls are on the stack, outermost first, and the caller's frame.
+    """Return the modules whose calls are on the stack, innermost first, and the frame that calls.
 
-    The result is None for a function that no module calls.
+    The calling frame is outside of torch. The result is None if no module is on the stack.
     """
     modules: list[torch.nn.Module] = []
     caller = None

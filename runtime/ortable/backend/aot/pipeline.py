@@ -43,7 +43,7 @@ from .events import log_recompile
 from .preserved_operators import preserve_operators
 from .saved_values import partition_joint
 
-# Reasons of the steps below.
+# Reasons of steps in the tables below, if several steps have them or a line is too short for them.
 _TORCH = "option autotune is 'torch'"
 _RECURRENT = "torch's kernels train recurrent networks faster, with dropout between their layers"
 _PEFT = "layers of PEFT write to their weights without a version change"
@@ -93,7 +93,7 @@ def _compile_graph(compilation: Compilation, graph_module: GraphModule, _: Seque
     compilation.callables.append(run)
 
 
-# `run(compilation)`. A result other than None replaces the graph, and the rest is skipped.
+# `run(compilation)`. A result other than None is the compiled callable; later steps do not run.
 BEFORE = (
     CompileStep(
         "search", "a bisection runs without caches and timings",
@@ -219,18 +219,18 @@ def _select_steps(steps: Sequence[CompileStep], compilation: Compilation) -> Ite
 
 
 def _trace_with_autograd(compilation: Compilation) -> Compiled:
-    """Let AOTAutograd make forward, backward or inference graphs, and compile each."""
+    """Let AOTAutograd make forward, backward or inference graphs, and compile each of them."""
     from ortable.compat.torch import aot_autograd
 
-    def compile_it(graph_module: GraphModule, arguments: Sequence[Any]) -> Compiled:
+    def compile_traced(graph_module: GraphModule, arguments: Sequence[Any]) -> Compiled:
         for step in _select_steps(GRAPH, compilation):
             step.run(compilation, graph_module, arguments)
         return compilation.callables[-1]
 
     traced: Compiled = aot_autograd(
-        fw_compiler=compilation.compiler(compile_it),
-        bw_compiler=compilation.compiler(compile_it),
-        inference_compiler=compilation.compiler(compile_it),
+        fw_compiler=compilation.compiler(compile_traced),
+        bw_compiler=compilation.compiler(compile_traced),
+        inference_compiler=compilation.compiler(compile_traced),
         partition_fn=partition_joint,
         decompositions=decompositions.select_decompositions(compilation),
         keep_inference_input_mutations=True,  # the graph itself writes to its inputs

@@ -33,14 +33,14 @@ Kernels = dict[Any, Callable[..., Any]]
 
 @contextmanager
 def preserve_operators() -> Iterator[None]:
-    """Remove torch's Python kernels of the preserved operators for a block.
+    """Remove or wrap torch's Python kernels of the preserved operators for a block.
 
-    These operators have the trait `never_decompose` or `whole_when_static`; the latter keep their
-    Python kernels for dynamic sizes.
+    The kernels of operators with the trait `never_decompose` are removed. Operators with the trait
+    `whole_when_static` run their Python kernels only for dynamic sizes.
     """
     from .decompositions import get_decomposition_table
 
-    get_decomposition_table()  # torch caches which operators are composite
+    get_decomposition_table()  # first, because torch caches which operators are composite
     removed: list[tuple[Any, Kernels]] = []
 
     def restore_kernels() -> None:
@@ -73,7 +73,7 @@ def _replace_kernels(operator: Any, kernels: Kernels) -> None:
 def _call_with_sizes(scales_overload: Any, decomposition: Callable[..., Any]) -> Callable[..., Any]:
     """Return a kernel for an overload with scale factors that calls the overload with sizes.
 
-    The C++ kernel would trace the sizes as numbers.
+    The C++ kernel of `scales_overload` would trace the sizes as numbers.
     """
     from .decompositions import get_aten_overload
 
@@ -115,6 +115,6 @@ def _has_dynamic_sizes(arguments: Any) -> bool:
 def _preserved_operators() -> list[Any]:
     from .decompositions import get_aten_overload
 
-    present = all_operator_names()
+    available_names = all_operator_names()
     names = sorted(traits.NEVER_DECOMPOSE | traits.WHOLE_WHEN_STATIC)
-    return [get_aten_overload(name) for name in names if name in present]
+    return [get_aten_overload(name) for name in names if name in available_names]

@@ -31,16 +31,17 @@ _dump_numbers = itertools.count()
 class CompileRecord(Mapping[str, Any]):
     """One compiled graph, or one partition of a graph that runs partly in torch.
 
-    `record.onnx` and `record["onnx"]` are the same: the model, None if torch runs all of it.
-    `graph_module` is the FX graph, None if nothing was traced. `frozen` are the names of the inputs
-    that become constants, or the reason why none does. `placement` lists where each operator runs.
-    `rewrites` counts how often each rule fired, `refused` why rules did not fire. `cases` is the
-    case that an FX node took, for entries with several cases (`{"addmm": "aten::addmm/2"}`).
-    `cache` is where the conversion was found; `timings` are seconds per phase. `tuned` and
-    `weights` are the results of options `tune` and `weights`, set when a session is created.
-    `weights` has, for quantized weights, `rounded`, a row for each weight, and `onnx`, the model
-    without its weights; for `"keep"` and `"float32"`, `model_bytes` and `session_bytes`, the size
-    of the weights in torch's memory and additionally in the session.
+    `record.onnx` and `record["onnx"]` are the same: the model, or None if torch runs the graph.
+    `graph_module` is the FX graph, or None if nothing was traced. `frozen` are the names of the
+    inputs that become constants, or the reason why none does. `placement` lists where each operator
+    runs. `rewrites` counts how often each rule fired; `refused` counts the reasons why rules did
+    not fire. `cases` maps FX nodes to the case of `lower` that converted them, for entries with
+    several cases (`{"addmm": "aten::addmm/2"}`). `cache` is where the conversion was found, and
+    `timings` are seconds per phase. `tuned` and `weights` are the results of options `tune` and
+    `weights`, set when a session is created. For quantized weights, `weights` has the keys
+    `rounded`, a list with one row for each weight, and `onnx`, the model without its weights. For
+    `"keep"` and `"float32"` it has the keys `model_bytes` and `session_bytes`, the size of the
+    weights in torch's memory and additionally in the session.
     """
 
     kind: str
@@ -91,7 +92,7 @@ def make_record(
 
     Args:
         compiled: the conversion.
-        graph_module: its FX graph, if it was traced.
+        graph_module: its FX graph; None if it was not traced.
         callable_graph: the callable that runs it, which may have a session and constant weights.
         providers: the names of the requested providers, recorded if there is no session.
         placement: where each operator runs.

@@ -1,7 +1,7 @@
 """Handle recurrent networks in a graph of dynamo.
 
-AOTAutograd unrolls them in time for their gradients, which takes four times as long as torch's own
-kernels, and loses the dropout between their layers (torch 2.13).
+AOTAutograd unrolls these networks in time for their gradients, and the unrolled operators take four
+times as long as torch's own kernels. It also loses the dropout between their layers (torch 2.13).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def train_in_eager(compilation: Compilation) -> Callable[..., Any]:
 
 
 def has_lost_dropout(compilation: Compilation) -> bool:
-    """Whether there is dropout between the layers of a recurrent network."""
+    """Whether a recurrent network applies dropout between its layers."""
     return any(call.has_dropout for call in _find_recurrent_calls(compilation.graph_module))
 
 
@@ -82,10 +82,10 @@ def refuse_lost_dropout(compilation: Compilation) -> None:
 
 
 def _find_recurrent_calls(graph_module: GraphModule) -> Iterator[_RecurrentCall]:
-    recurrent = {key.partition("::")[2].partition(".")[0] for key in traits.RECURRENT}
+    recurrent_names = {key.partition("::")[2].partition(".")[0] for key in traits.RECURRENT}
     for node in graph_module.graph.nodes:
         name = getattr(node.target, "__name__", str(node.target))
-        if node.op == "call_function" and name in recurrent and len(node.args) >= 9:
+        if node.op == "call_function" and name in recurrent_names and len(node.args) >= 9:
             position = 3 if isinstance(node.args[3], bool) else 4  # 4 for packed sequences
             _, layers, dropout, train = node.args[position : position + 4]
             yield _RecurrentCall(node, name, layers, dropout, train)

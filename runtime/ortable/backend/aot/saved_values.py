@@ -1,9 +1,9 @@
 """Partition a joint graph so that the values saved for the backward are not overwritten.
 
 The partitioner prefers to save an argument and to recompute values that depend on it. If the graph
-also writes to that argument, its copy_ is in the forward graph, and the backward would compute from
-the new value: gradients would use a call counter that was incremented twice. aot_eager and inductor
-of torch 2.13 and 2.15 have this error. This module saves a copy made before any write.
+also writes to that argument, the write (a copy_) is in the forward graph, and the backward would
+compute from the new value: for example, it would increment a call counter a second time. aot_eager
+and inductor of torch 2.13 and 2.15 have this error. This module saves a copy made before any write.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ def partition_joint(
 
 
 def _save_copies(forward: GraphModule, num_fwd_outputs: int) -> None:
-    """Redirect every read of an argument that is saved and written to a copy of it."""
+    """Copy each argument that is both saved and written, and let all its readers read the copy."""
     graph = forward.graph
-    saved = _written_results(graph.output_node(), num_fwd_outputs)
-    for argument in saved:
+    written_arguments = _find_written_arguments(graph.output_node(), num_fwd_outputs)
+    for argument in written_arguments:
         with graph.inserting_after(graph.find_nodes(op="placeholder")[-1]):
             copy = graph.call_function(torch.ops.aten.clone.default, (argument,))
         copy.meta.update(argument.meta)
         for user in list(argument.users):
             if user is not copy and not _is_write_to(user, argument):
                 user.replace_input_with(argument, copy)
-    if saved:
+    if written_arguments:
         forward.recompile()
 
 
-def _written_results(output: Node, start: int) -> list[Node]:
-    """Find the written arguments that results from position ``start`` on are views of."""
+def _find_written_arguments(output: Node, start: int) -> list[Node]:
+    """Find the written arguments that results from position ``start`` on are, or are views of."""
     arguments: dict[Node, None] = {}
     results: Any = output.args[0]
     for result in results[start:]:

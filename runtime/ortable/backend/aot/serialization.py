@@ -53,8 +53,8 @@ def is_not_serialized(compilation: Compilation) -> bool:
 def wrap_for_serialization(compilation: Compilation, run: Callable[..., Any]) -> Callable[..., Any]:
     """Return the callable for dynamo, serializable if possible.
 
-    `run` is the function that AOTAutograd returned. If that function only calls a single compiled
-    graph, `run` calls the graph directly.
+    `run` is the function that AOTAutograd returned (`compilation.wrapped`), or the direct call of
+    its only graph that `remove_wrapper` made.
 
     Raises:
         PrecompileError: if a file is requested that would not contain the weights.
@@ -76,7 +76,7 @@ def wrap_for_serialization(compilation: Compilation, run: Callable[..., Any]) ->
         _log.info("not serialized for other processes: %s", reason)
         remove_from_dynamo_package(package_name(graph_module))
         return run
-    wrapped = compilation.wrapped  # its `serialize` makes the entry for torch's cache
+    wrapped = compilation.wrapped  # its method `serialize` makes the entry for torch's cache
     single_graph = None if run is wrapped else compilation.compiled[0][0]
     serialize = getattr(wrapped, "serialize", None)
     content = precompiled_content(single_graph, serialize, compilation.options)

@@ -26,8 +26,8 @@ def store_metadata(
 ) -> None:
     """Store the last callable with AOTAutograd's metadata of its graph.
 
-    The metadata is None if the first call returns fake tensors, as DDPOptimizer requests for each
-    submodule: AOTAutograd's wrapper handles that call.
+    The metadata is stored as None if the first call returns fake tensors, as DDPOptimizer requests
+    for each submodule. None keeps AOTAutograd's wrapper, which handles that call.
     """
     context = TracingContext.try_get()
     has_metadata = context is not None and not context.fakify_first_call
@@ -90,7 +90,7 @@ def clear_boxed_mark(compilation: Compilation, call: Any) -> Any:
     """Clear `_boxed_call`, torch's mark of a callable that takes one list of arguments.
 
     AOTAutograd copies the mark from the callable that it wraps, and torch's accuracy minifier would
-    pass one list.
+    then pass one list.
     """
     attributes = getattr(call, "__dict__", {})
     if attributes.get("_boxed_call"):
@@ -104,7 +104,7 @@ def _is_expected_alias(role: OutputRole, output_type: str) -> bool:
         return output_type == "is_input"
     if output_type != "alias_of_input" or role.kind is not OutputRoleKind.VIEW or role.fetch >= 0:
         return False
-    # detach returns a tensor that shares memory but is no view; AOTAutograd traces an alias
+    # a detached tensor shares memory but is no view, whereas AOTAutograd expects an alias
     return all(step.op not in (DETACH, torch.ops.aten.alias.default) for step in role.steps)
 
 
@@ -116,11 +116,11 @@ def is_wrapper_idle(
     The wrapper may still record an autograd node if gradients are enabled.
 
     Args:
-        metadata: AOTAutograd's metadata of the graph; None counts as work.
+        metadata: AOTAutograd's metadata of the graph; the result is False for None.
         argument_count: the number of arguments of the graph.
         check_dynamic_outputs: whether marking results with dynamic sizes counts as work; dynamo
             needs the marks to compile users of the results with dynamic shapes.
-        view_count: the number of results that the call itself returns as views of arguments.
+        view_count: the number of results that the compiled graph returns as views of arguments.
     """
     if metadata is None:
         return False

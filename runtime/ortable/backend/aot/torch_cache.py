@@ -1,11 +1,11 @@
 """Store compiled graphs in torch's own AOTAutograd cache.
 
-A later process then neither traces nor converts, forward or backward. In its folder
-(`TORCHINDUCTOR_CACHE_DIR`) torch pickles the key of a conversion. For a partitioned graph it
-pickles the keys of all partitions and a description of the host graph, which torch runs around
-them. The models are stored only in `cache_dir`, but precompilation pickles them too. torch's cache
-key does not include the backend: an attribute of the graph module adds versions, options and the
-values of constants, so that no other backend or options reuse an entry.
+A later process then neither traces nor converts the forward or backward graph. In its folder
+(`TORCHINDUCTOR_CACHE_DIR`) torch pickles the key of a conversion. For a partitioned graph torch
+pickles the keys of all partitions and a description of the host graph, which calls the partitions.
+The models are stored only in `cache_dir`, but precompilation pickles them too. torch's cache key
+does not include the backend. Therefore an attribute of the graph module adds versions, options and
+the values of constants to the key.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def use_torch_cache(compilation: Compilation) -> Iterator[None]:
 
     salt = _compute_salt(compilation)
     if salt is None and compilation.serialization_mode == "aot_compile":
-        salt = secrets.token_hex(16)  # a user's file is not looked up by key
+        salt = secrets.token_hex(16)  # any value: aot_compile looks up no key
     if salt is None:
         yield
         return
@@ -95,7 +95,7 @@ def _make_serializing_compiler(compile_it: Compiled, compilation: Compilation) -
 
 
 def _compute_salt(compilation: Compilation) -> str | None:
-    """Return a digest of versions, options and constants for a graph; None for no caching.
+    """Return a digest of versions, options and constants; None if torch must not cache the graph.
 
     torch's key compares the constants by shape and type only. Graphs that user functions change
     (transforms, decompositions, operators) are not cached, because no key compares the functions.

@@ -1,8 +1,8 @@
 """Measure a graph with both candidates, ONNX Runtime and torch, in its first calls.
 
 Each call runs a single candidate once, so that writes to arguments, random numbers and assertions
-are the same as without measuring. The sizes of calls are grouped into classes, from a power of two
-up to the next; the winner of a class is kept for the lifetime of the graph.
+are the same as without measuring. Calls whose dynamic sizes are between the same powers of two form
+a class; the faster candidate of a class is kept for the lifetime of the graph.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MAX_IDLE_CALLS = 8  # consecutive calls without a backward
 class MeasuredCall:
     """A measured call: the class of its sizes, its trial, when it began and how long it took."""
 
-    sizes: tuple[int, ...]
+    size_class: tuple[int, ...]
     trial: TimingTrial
     began: float
     seconds: float
@@ -44,18 +44,17 @@ class MeasuredCall:
 class Autotuner:
     """A graph with two candidates; `run` takes its arguments.
 
-    `label` names the graph. `kept` is the candidate that runs it; None while it is measured, or if
-    the sizes decide. `decisions` maps classes of sizes to decisions; the only class of a graph
-    without dynamic sizes is `()`.
+    `label` names the graph. `decisions` maps classes of sizes to decisions; the only class of a
+    graph without dynamic sizes is `()`.
 
     Args:
         ort_run: runs the graph with ONNX Runtime.
-        make_torch_run: creates the callable that runs it with torch, on first use.
+        make_torch_run: creates the callable that runs the graph with torch; called on first use.
         decisions: the stored decisions of earlier runs.
         sizes: where the dynamic sizes are among the arguments.
         boxed: whether the arguments are passed as one list.
         inner: returns the autotuners of parts of the graph, which are measured first.
-        settle: see `TimingTrial`.
+        settle: uncounted seconds at the start of a turn of a candidate, see `TimingTrial`.
         label: the name of the graph.
     """
 
@@ -95,14 +94,16 @@ class Autotuner:
         if not self.decisions:
             return f"{self.label}: measured in its next calls"
         texts = [
-            f"sizes of class {'x'.join(map(str, sizes))}: {decision}" if sizes else str(decision)
-            for sizes, decision in self.decisions.items()
+            f"sizes of class {'x'.join(map(str, size_class))}: {decision}"
+            if size_class
+            else str(decision)
+            for size_class, decision in self.decisions.items()
         ]
         return f"{self.label}: {'; '.join(texts)}"
 
     @property
     def kept(self) -> Candidate | None:
-        """The candidate that runs every call; None while it is measured or if sizes decide."""
+        """The candidate that runs every call; None before the decision, or if sizes are dynamic."""
         decision = None if self._sizes else self.decisions.get(())
         return None if decision is None else decision.kept
 
@@ -130,38 +131,40 @@ class Autotuner:
     def _run_by_sizes(self, *call_args: Any) -> Any:
         """Run a call of a graph with dynamic sizes."""
         args = call_args[0] if self._boxed else call_args
-        sizes = tuple(
+        size_class = tuple(
             (args[position] if axis is None else args[position].shape[axis]).bit_length()
             for position, axis in self._sizes
         )
-        run = self._runs.get(sizes)
-        return run(*call_args) if run is not None else self._measure_call(sizes, call_args)
+        run = self._runs.get(size_class)
+        return run(*call_args) if run is not None else self._measure_call(size_class, call_args)
 
-    def _measure_call(self, sizes: tuple[int, ...], args: Sequence[Any]) -> Any:
+    def _measure_call(self, size_class: tuple[int, ...], args: Sequence[Any]) -> Any:
         """Run a call of a class of sizes that has no decision yet."""
         if not self._lock.acquire(blocking=False):
-            self._disturbed = True  # this call slows down the measured one
-            return self._get_unmeasured_run(sizes)(*args)
+            self._disturbed = True  # this call slows down the call that another thread measures
+            return self._get_unmeasured_run(size_class)(*args)
         try:
-            self._end_call()
-            run = self._runs.get(sizes)
-            trial = self._find_trial(sizes) if run is None else None
+            self._finish_previous_call()
+            run = self._runs.get(size_class)
+            trial = self._find_trial(size_class) if run is None else None
             if trial is None:
-                return self._get_unmeasured_run(sizes)(*args)
+                return self._get_unmeasured_run(size_class)(*args)
             run = self._get_candidate(trial.turn)
             self._disturbed = False
             begin = time.perf_counter()
             result = run(*args)
-            call = MeasuredCall(sizes, trial, begin, time.perf_counter() - begin)
-            self._begin_call(call, args, result)
+            call = MeasuredCall(size_class, trial, begin, time.perf_counter() - begin)
+            self._handle_measured_call(call, args, result)
             return result
         finally:
             self._lock.release()
 
-    def _end_call(self) -> None:
-        """Finish the previous call, before the next one."""
+    def _finish_previous_call(self) -> None:
+        """Finish the measurement of the previous call; here `_handle_measured_call` does it."""
 
-    def _begin_call(self, call: MeasuredCall, call_args: Sequence[Any], result: Any) -> None:
+    def _handle_measured_call(
+        self, call: MeasuredCall, call_args: Sequence[Any], result: Any
+    ) -> None:
         self._record_call(call, call.seconds, "calls")
 
     def _record_call(self, call: MeasuredCall, seconds: float, noun: str) -> None:
@@ -171,7 +174,7 @@ class Autotuner:
             trial.record_call(call.began, seconds)
             if trial.decision is not None:
                 self._apply_decision(
-                    call.sizes, trial.decision, f"measured in {trial.calls} {noun}"
+                    call.size_class, trial.decision, f"measured in {trial.calls} {noun}"
                 )
 
     def _get_candidate(self, name: Candidate) -> Run:
@@ -183,32 +186,32 @@ class Autotuner:
         assert run is not None
         return run
 
-    def _get_unmeasured_run(self, sizes: tuple[int, ...]) -> Run:
-        run = self._runs.get(sizes) or self._ort_run or self._torch_run
+    def _get_unmeasured_run(self, size_class: tuple[int, ...]) -> Run:
+        run = self._runs.get(size_class) or self._ort_run or self._torch_run
         assert run is not None
         return run
 
-    def _find_trial(self, sizes: tuple[int, ...]) -> TimingTrial | None:
-        """Return the trial of a class of sizes; None if nothing is to be measured now."""
+    def _find_trial(self, size_class: tuple[int, ...]) -> TimingTrial | None:
+        """Return the trial of a class of sizes; None if the call is not measured."""
         if any(part.is_open for part in self._list_parts()):
             return None
-        trial = self._trials.get(sizes)
+        trial = self._trials.get(size_class)
         if trial is None and len(self._trials) + len(self._runs) < _MAX_CLASSES:
-            stored = self._stored_decisions.find_decision(sizes)
+            stored = self._stored_decisions.find_decision(size_class)
             if stored is not None:
-                self._apply_decision(sizes, stored, "measured before")
+                self._apply_decision(size_class, stored, "measured before")
                 return None
-            trial = self._trials[sizes] = TimingTrial(self._settle)
+            trial = self._trials[size_class] = TimingTrial(self._settle)
         return trial
 
-    def _apply_decision(self, sizes: tuple[int, ...], decision: Decision, origin: str) -> None:
+    def _apply_decision(self, size_class: tuple[int, ...], decision: Decision, origin: str) -> None:
         run = self._get_candidate(decision.kept)
-        self.decisions[sizes] = decision
-        self._runs[sizes] = run
-        self._trials.pop(sizes, None)
+        self.decisions[size_class] = decision
+        self._runs[size_class] = run
+        self._trials.pop(size_class, None)
         if origin != "measured before":
-            self._stored_decisions.store_decision(sizes, decision)
-        size_text = f" for sizes of class {'x'.join(map(str, sizes))}" if sizes else ""
+            self._stored_decisions.store_decision(size_class, decision)
+        size_text = f" for sizes of class {'x'.join(map(str, size_class))}" if size_class else ""
         _log.info("autotune: %s%s: %s (%s)", self.label, size_text, decision, origin)
         if not self._sizes:
             self._set_run(run)
@@ -228,18 +231,18 @@ class Autotuner:
 class StepAutotuner(Autotuner):
     """A dynamo graph that trains, measured as a training step and compared with eager.
 
-    The graphs that AOTAutograd derives from it are measured first, against their own, decomposed
-    operators; eager runs the original ones.
+    The graphs that AOTAutograd derives from the dynamo graph are measured first. There, torch runs
+    the decomposed operators; eager runs the original operators.
 
     A candidate's time is that of the call, plus the time from the first gradient of a result to the
-    last gradient of an argument; the next call records it. A call without a backward, or with a
-    second call before its backward, does not count; after several of them ONNX Runtime is kept.
+    last gradient of an argument; the next call records the sum. A call does not count if no
+    backward runs before the next call; after several such calls in a row ONNX Runtime is kept.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._step: _TimedStep | None = None  # the call whose backward is pending
-        self._idle_calls = 0  # calls since the last backward
+        self._idle_calls = 0  # consecutive calls without a backward
 
     def __str__(self) -> str:
         if self._idle_calls > _MAX_IDLE_CALLS:
@@ -251,18 +254,20 @@ class StepAutotuner(Autotuner):
         """Whether more calls are needed for a decision; False if no backward runs."""
         return self._idle_calls <= _MAX_IDLE_CALLS and super().is_open
 
-    def _find_trial(self, sizes: tuple[int, ...]) -> TimingTrial | None:
-        trial = super()._find_trial(sizes)
+    def _find_trial(self, size_class: tuple[int, ...]) -> TimingTrial | None:
+        trial = super()._find_trial(size_class)
         if trial is not None and self._idle_calls > _MAX_IDLE_CALLS and self._ort_run is not None:
             self._set_run(self._ort_run)
             return None
         return trial
 
-    def _begin_call(self, call: MeasuredCall, call_args: Sequence[Any], result: Any) -> None:
+    def _handle_measured_call(
+        self, call: MeasuredCall, call_args: Sequence[Any], result: Any
+    ) -> None:
         self._step = _TimedStep(call)
         self._step.add_hooks(call_args, result)
 
-    def _end_call(self) -> None:
+    def _finish_previous_call(self) -> None:
         """Record the previous step if its backward ran."""
         step, self._step = self._step, None
         if step is not None:
@@ -297,7 +302,7 @@ class _TimedStep:
                     )
 
     def finish(self) -> float | None:
-        """Return the seconds of both passes; None without a backward."""
+        """Remove the hooks; return the seconds of forward and backward, None without a backward."""
         for handle in self._handles:
             handle.remove()
         if self._first_gradient_time is None or self._last_gradient_time is None:

@@ -16,8 +16,8 @@ class Decisions:
     """Decisions about one graph, by the class of its sizes.
 
     Args:
-        parts: the session keys of the parts that ONNX Runtime runs, and a digest of the rest. If a
-            part has no key (None), no decision is stored.
+        parts: the session keys of the parts that ONNX Runtime runs, and any digest of the graph
+            around them. If a part has no key (None), no decision is stored.
         folder: a folder that shares decisions with other processes; None for no folder.
     """
 
@@ -25,29 +25,29 @@ class Decisions:
         self._folder = folder
         self._parts = None if None in parts else list(parts)
 
-    def find_decision(self, sizes: tuple[int, ...]) -> Decision | None:
+    def find_decision(self, size_class: tuple[int, ...]) -> Decision | None:
         """Find the decision for a class of sizes that this process or an earlier one stored."""
-        key, name = self.make_keys(sizes)
+        key, name = self.make_keys(size_class)
         decision = STORE.get(key) if key else None
         return STORE.load(self._folder, name) if name and decision is None else decision
 
-    def store_decision(self, sizes: tuple[int, ...], decision: Decision) -> None:
+    def store_decision(self, size_class: tuple[int, ...], decision: Decision) -> None:
         """Store a decision in memory and in the folder."""
-        key, name = self.make_keys(sizes)
+        key, name = self.make_keys(size_class)
         if key:
             STORE.put(key, decision)
         if name:
             STORE.save(self._folder, name, decision)
 
-    def make_keys(self, sizes: tuple[int, ...]) -> tuple[str, str]:
+    def make_keys(self, size_class: tuple[int, ...]) -> tuple[str, str]:
         """Return the key of a class of sizes in this process, and the name of its file.
 
-        The name also depends on the installed versions. Both are empty without session keys; the
-        name is empty if other processes could not compare it.
+        The name also depends on the installed versions. Key and name are empty if a session key is
+        missing; the name is empty if the user's specs contain functions (`disk_key`).
         """
         if self._parts is None:
             return "", ""
-        text = json.dumps([self._parts, sizes, describe_processor()])
+        text = json.dumps([self._parts, size_class, describe_processor()])
         key = hashlib.sha256(text.encode()).hexdigest()
         try:
             return key, disk_key(key)

@@ -1,7 +1,8 @@
 """Select the graphs that option `autotune` measures, and create their torch candidates.
 
-An inference graph of dynamo and a training step are measured against the same graph in eager; a
-forward or backward graph of AOTAutograd, or a partition of it, against the same operators in torch.
+An inference graph of dynamo and a training step are measured against the same graph in eager. A
+forward or backward graph of AOTAutograd, or a partition, is measured against torch's run of its
+operators.
 A graph is measured only if torch can run it unchanged with the results of eager, and on the CPU,
 where a call is complete when it returns.
 """
@@ -41,9 +42,9 @@ _log = logging.getLogger(__name__)
 class AutotunedGraph:
     """A measured graph of AOTAutograd, or a measured partition.
 
-    A call takes a list of arguments, clears it and returns a list of results. Attributes are
-    forwarded to the callable that runs the graph with ONNX Runtime while it exists; `compiled`
-    always exists.
+    A call takes a list of arguments, clears it and returns a list of results. The attributes
+    `frozen`, `session`, `held` and `source` are those of the callable that runs the graph with ONNX
+    Runtime; they do not exist once torch is kept.
     """
 
     def __init__(self, tuned: Autotuner, compiled: CompiledGraph) -> None:
@@ -108,7 +109,7 @@ def autotune_graph(
 ) -> Callable[..., Any]:
     """Return a callable that measures `run` against eager, or `run` if it is not measured.
 
-    Graphs that train are measured, and dynamo graphs with a single inference graph.
+    A graph is measured if it trains, or if AOTAutograd makes a single inference graph of it.
 
     Args:
         run: the compiled callable for the graph of dynamo.
@@ -192,7 +193,7 @@ def _is_measurable(parts: Sequence[CompiledGraph]) -> bool:
 def _has_operators_only(graph_module: GraphModule) -> bool:
     """Whether a graph calls no other graph, and no operator with random numbers as inputs.
 
-    torch may compile a called graph itself, and its operators take no random numbers.
+    torch may compile a called graph itself, and torch's operators take no drawn numbers as input.
     """
     return not any(
         isinstance(node.target, HigherOrderOperator)
@@ -251,9 +252,9 @@ def make_torch_callable(graph_module: GraphModule) -> Callable[[list[Any]], list
 def _make_with_declared_layout(
     graph_module: GraphModule, compiled: CompiledGraph
 ) -> Callable[..., Any]:
-    """Return the torch callable, with the strides and aliasing of ONNX Runtime's results.
+    """Return the torch callable, whose results get the strides and aliasing of ONNX Runtime's.
 
-    AOTAutograd compiled the neighboring graphs for these.
+    AOTAutograd compiled the neighboring graphs for these strides and aliases.
     """
     run = make_torch_callable(graph_module)
     repairs = list(_find_layout_repairs(graph_module, compiled))

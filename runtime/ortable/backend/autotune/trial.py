@@ -1,8 +1,8 @@
 """Choose the candidate for the next call, and decide when one candidate is clearly faster.
 
-Each call runs one candidate, so that no side effect is repeated. The candidates take turns in
-blocks: for some 20 ms, threads of the previous candidate spin on the processors that the next one
-needs. Measurements during that time, and the first call of a block, do not count.
+Each call runs one candidate, so that no side effect is repeated. The candidates take turns of
+several calls. For some 20 ms after a turn, threads of its candidate spin on the processors that the
+next candidate needs. Calls during that time, and the first call of a turn, do not count.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ortable.backend.timing import SETTLE
 Candidate = Literal["onnxruntime", "torch"]
 
 _WARMUP_CALLS = 2  # uncounted first calls: creating the session, growing its memory
-# The ratio at which a candidate is kept after 1, 2, 3 and 4 turns of both.
+# After 1, 2, 3 and 4 turns of each candidate: the ratio of their times that decides.
 _MARGINS = (1.25, 1.1, 1.05, 1.0)
 _MAX_TORCH_RATIO = 0.97  # torch is kept only below this fraction of ONNX Runtime's time
 _OBVIOUS_RATIO = 1.5  # one long torch call of this multiple of ONNX Runtime's time ends the turn
 _LONG_CALL = 5e-3  # seconds; a short interruption changes a call of this length only slightly
-_MIN_TURNS = 2  # turns before torch may be kept: a single one may be disturbed
+_MIN_TURNS = 2  # turns of each before torch may be kept: a single turn may be disturbed
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ class TimingTrial:
                 self._end_turn()
 
     def _is_obvious(self, seconds: float) -> bool:
-        """Whether a call of torch is so slow that further calls in this turn are unnecessary.
+        """Whether a call in torch's first turn is so slow that further calls are unnecessary.
 
-        This never applies to ONNX Runtime: torch is kept only after turns of both.
+        This never applies to ONNX Runtime: torch is kept only after `_MIN_TURNS` full turns.
         """
         ort_medians = self._turn_medians["onnxruntime"]
         if self.turn != "torch" or self._turn_medians["torch"] or seconds < _LONG_CALL:
@@ -83,7 +83,7 @@ class TimingTrial:
         return seconds > _OBVIOUS_RATIO * min(ort_medians)
 
     def _end_turn(self) -> None:
-        # the lower median: some calls are interrupted, and every other one may wait for threads
+        # the lower median: some calls are interrupted, and every second call may wait for threads
         self._turn_medians[self.turn].append(sorted(self._timings)[(len(self._timings) - 1) // 2])
         self._timings, self._turn_start = [], None
         if self.turn == "onnxruntime":

@@ -1,3 +1,3 @@
-"""Caches of the backend in memory, on disk and in torch's own AOTAutograd cache."""
+"""Caches of conversions and sessions, their keys, and the file format of a conversion."""
 
 from __future__ import annotations

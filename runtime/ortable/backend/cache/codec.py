@@ -75,7 +75,7 @@ class Unserializable(Exception):
 
 
 def encode_graph(compiled: CompiledGraph) -> dict[str, Any]:
-    """Return the fields of `compiled`, without model and timings, as plain JSON.
+    """Return the fields of `compiled`, except `_OMITTED_FIELDS`, as values that JSON represents.
 
     Raises:
         Unserializable: if the format cannot represent a Python constant or a view operator.
@@ -88,7 +88,7 @@ def encode_graph(compiled: CompiledGraph) -> dict[str, Any]:
 
 
 def decode_graph(fields: Mapping[str, Any], **others: Any) -> CompiledGraph:
-    """Return the CompiledGraph that `encode_graph` encoded; `others` are the omitted fields.
+    """Return the CompiledGraph that `encode_graph` encoded; `others` are omitted fields.
 
     Raises:
         Exception: any type, if `encode_graph` did not create `fields`.
@@ -117,7 +117,8 @@ def encode_with_model(compiled: CompiledGraph) -> tuple[dict[str, Any], bytes]:
 def decode_with_model(fields: Mapping[str, Any], content: Any, **others: Any) -> CompiledGraph:
     """Return the graph that `encode_with_model` encoded, with the fields `others`.
 
-    Any exception is raised for other contents.
+    Raises:
+        Exception: any type, if `encode_with_model` did not create `fields` and `content`.
     """
     model = ModelProto.FromString(bytes(content))
     if not _is_self_contained(model):
@@ -144,7 +145,7 @@ def _is_self_contained(model: ModelProto) -> bool:
 
 
 def encode_value(value: Any) -> Any:
-    """Return a field of a role, or an argument of an operator, as plain JSON.
+    """Return a field of a role, or an argument of an operator, as a value that JSON represents.
 
     Raises:
         Unserializable: if the format cannot represent it.
@@ -176,7 +177,7 @@ def encode_value(value: Any) -> Any:
 
 
 def _encode_record(value: Any) -> dict[str, Any]:
-    """Encode the fields of a role that differ from their defaults."""
+    """Encode the fields of a record that differ from their defaults."""
     return {
         field.name: encode_value(item)
         for field in dataclasses.fields(value)
@@ -247,7 +248,7 @@ def _declared_types(record: type) -> dict[str, Any]:
 
 
 def _has_type(value: Any, hint: Any) -> bool:
-    """Whether a value has a type as the roles declare it."""
+    """Whether a value has the declared type of a field."""
     origin, args = get_origin(hint), get_args(hint)
     if hint is Any:
         return True
@@ -267,7 +268,7 @@ def _has_type(value: Any, hint: Any) -> bool:
 
 
 def decode_value(value: Any) -> Any:
-    """Return the value that `encode_value` encoded; any exception is raised for other contents."""
+    """Return the value that `encode_value` encoded; invalid contents raise any exception."""
     if isinstance(value, list):
         return tuple(decode_value(item) for item in value)
     if not isinstance(value, dict):

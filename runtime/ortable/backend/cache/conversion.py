@@ -57,6 +57,7 @@ def compile_cached(
 
 
 def _rename_nodes(compiled: CompiledGraph, names: Mapping[str, str]) -> CompiledGraph:
+    """Replace the names of FX nodes in a conversion; `names` maps old names to new names."""
     return replace(
         compiled,
         fx_names={result: _rename_part(name, names) for result, name in compiled.fx_names.items()},
@@ -71,7 +72,10 @@ def _rename_part(name: str, names: Mapping[str, str]) -> str:
 
 
 def load_cached(key: str, options: OrtOptions) -> CompiledGraph | None:
-    """Return the conversion of a key of `compile_cached` from memory or disk, or None."""
+    """Return the conversion under a key (`CompiledGraph.key`) from memory or disk, or None.
+
+    The conversion has no names of FX nodes.
+    """
     seconds: dict[str, float] = {}
     conversion = _find_conversion(key, options, seconds)
     return (
@@ -82,6 +86,10 @@ def load_cached(key: str, options: OrtOptions) -> CompiledGraph | None:
 def _find_conversion(
     key: str, options: OrtOptions, seconds: dict[str, float]
 ) -> CompiledGraph | None:
+    """Find a conversion in memory or on disk; add the time of the search to `seconds`.
+
+    A conversion from memory is also written to `cache_dir` if it is not stored there.
+    """
     begin = time.perf_counter()
     conversion = conversions.get(key)
     if conversion is not None:

@@ -1,7 +1,7 @@
-"""Seal bytes for other processes: magic line, checksum, versions, header and content.
+"""Seal bytes for other processes: magic line, checksum, length of the header, header, content.
 
-The header has plain values. The checksum detects damage, not forgery: torch unpickles loaded data
-before it is checked.
+The header has the kind, the versions and plain values. The checksum detects damage, not forgery:
+torch unpickles a loaded file before this module checks its bytes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def seal_bytes(kind: str, header: Mapping[str, Any], content: bytes) -> bytes:
 
     Args:
         kind: the kind of the content.
-        header: plain values, which JSON can represent.
+        header: further fields of the header, which JSON can represent.
         content: any bytes.
     """
     full_header = {"kind": kind, "versions": dependency_versions(), **header}
@@ -36,7 +36,7 @@ def seal_bytes(kind: str, header: Mapping[str, Any], content: bytes) -> bytes:
 
 
 def unseal_bytes(kind: str | None, sealed: bytes) -> tuple[dict[str, Any], memoryview]:
-    """Return the header and the content.
+    """Return the header and the content of sealed bytes.
 
     Args:
         kind: the required kind; None for any.

@@ -1,8 +1,8 @@
-"""Compute the key of a conversion: a digest of all its inputs.
+"""Compute the key of a conversion: a digest of the graph, the options and torch's global state.
 
-These are the graph, the options and the state of this process. The digest of a graph covers
-operators, arguments, types, layouts and constants, but not names of nodes and symbols or source
-lines. Equal layers of a model share one conversion, whose nodes have the first layer's lines.
+The digest of a graph covers operators, arguments, types, layouts and constants, but not names of
+nodes and symbols or source lines. Equal layers of a model share one conversion, whose ONNX nodes
+have the source lines of the first layer.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from ortable.passes.rewrite.rule_selection import content_key
 from .keys import digest_of_lines, to_canonical_json
 
 MAX_CONSTANT_BYTES = 2**31 - 1  # the limit of protobuf
+# functions of these modules are compared by name
 _TRUSTED_MODULES = ("_operator", "builtins", "math", "operator", "torch")
 _SCALARS = frozenset({int, bool, str, complex, float, type(None), type(Ellipsis)})
 _TORCH_SCALARS = frozenset({torch.dtype, torch.device, torch.layout, torch.memory_format})
@@ -50,8 +51,8 @@ def conversion_key(
     """Digest everything that affects `compile_graph` with these arguments in this process.
 
     Raises:
-        Uncacheable: if part of the graph has no content to compare, or the options have functions
-            that change the model.
+        Uncacheable: if another process could not compare a part of the graph, or the options have
+            functions that change the model.
     """
     if options.pre_ort_model_transforms:
         raise Uncacheable("pre_ort_model_transforms have no content to compare")
@@ -65,7 +66,7 @@ def conversion_key(
         sorted(static),
         None if parent is None else parent.kind,
         str(torch.get_default_dtype()),
-        torch.are_deterministic_algorithms_enabled(),  # decides the content of new memory
+        torch.are_deterministic_algorithms_enabled(),  # then torch fills uninitialized memory
         getattr(torch.utils.deterministic, "fill_uninitialized_memory", True),
         len(LOADED_SPECS),
     ]
@@ -80,7 +81,7 @@ def graph_text(graph_module: GraphModule) -> list[str]:
     Equal lines give equal models. Call this outside a fake tensor mode, because it reads constants.
 
     Raises:
-        Uncacheable: if an argument, a target or a constant has no content to compare.
+        Uncacheable: if another process could not compare an argument, a target or a constant.
     """
     writer = _GraphWriter()
     writer.write_graph(graph_module)
@@ -93,8 +94,8 @@ class _GraphWriter:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.symbol_count = 0
-        self.expressions: dict[Any, str] = {}  # texts by expression
-        self.tensors: dict[Any, str] = {}  # texts by layout and type, for static shapes
+        self.expressions: dict[Any, str] = {}  # cached results of `expression_text`
+        self.tensors: dict[Any, str] = {}  # cached results of `tensor_text`, for static shapes
         self.constant_bytes = 0
 
     def write_graph(self, graph_module: GraphModule) -> None:
@@ -238,7 +239,7 @@ class _GraphWriter:
         return f"${self.symbol_count}{facts}"
 
     def attribute_text(self, value: Any) -> str:
-        """Describe an attribute of the graph module by its content; a graph is written inline."""
+        """Describe an attribute of the graph module by content; write the lines of a graph."""
         if isinstance(value, GraphModule):
             self.write_graph(value)
             return "graph"

@@ -1,4 +1,4 @@
-"""Keys of sessions and files, and the versions that all keys depend on.
+"""Keys of sessions and files, and the versions that keys of files depend on.
 
 A key has 64 hex digits, the same in every process. Unlike `graph_key`, this module does not import
 the conversion.
@@ -22,7 +22,7 @@ from ortable.interpreter.tables import LOADED_SPECS
 
 
 def option_settings(options: OrtOptions) -> list[Any]:
-    """Return the options that change a compiled graph, without functions, as plain values."""
+    """Return the options that change a compiled graph as plain values; omit functions."""
     rewrites: Any = options.rewrites
     if not set(rewrites) <= {"default", "none"}:  # these two depend on the version only
         from ortable.passes.rewrite.rule_selection import content_key
@@ -43,9 +43,9 @@ def option_settings(options: OrtOptions) -> list[Any]:
 def session_key(compiled: CompiledGraph, options: OrtOptions, *extra: Any) -> str | None:
     """Return the key of a session for `compiled`, or None if sessions cannot be compared.
 
-    The key covers the options that sessions read, torch's number of threads, and `extra` (plain
-    values: flags, a device). Sessions cannot be compared if the conversion has no key or
-    `session_options` is an object of ONNX Runtime.
+    The key covers the conversion, the input names, the options that sessions read, torch's number
+    of threads, and `extra` (plain values: flags, a device). Sessions cannot be compared if the
+    conversion has no key, or if an option of sessions or providers is an object.
     """
     if compiled.key is None:
         return None
@@ -64,7 +64,7 @@ def session_key(compiled: CompiledGraph, options: OrtOptions, *extra: Any) -> st
 
 
 def disk_key(key: str) -> str:
-    """Return the key of a conversion on disk, which also covers versions and the user's specs.
+    """Return the key for a file, which covers `key`, the versions and the user's specs.
 
     Raises:
         Uncacheable: if `load_specs` received functions, whose content cannot be compared.

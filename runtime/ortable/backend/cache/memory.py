@@ -37,7 +37,7 @@ def _decode_conversion(name: str, content: bytes) -> CompiledGraph:
 
 
 def new_conversions(count: int = 256, size: int = 64 * 2**20) -> Store[CompiledGraph]:
-    """Create a store of conversions by key; those from a folder have no `key` and no `timings`.
+    """Create a store of conversions; a conversion from a folder has no `key` and no `timings`.
 
     Args:
         count: the maximum number of conversions in memory.
@@ -107,13 +107,13 @@ class Sessions:
                     self._slots.pop(slot_key, None)
                     raise
                 slot.session = weakref.ref(session, lambda dead: self._remove_dead(slot_key, dead))
-                # hold the storages, not the tensors: their owners may swap tensors
+                # hold the storages, not the tensors: torch may swap the contents of tensors
                 slot.memory = [weight.untyped_storage() for weight in weights]
                 self._slots[slot_key] = slot  # an earlier session's callback may have removed it
         return session
 
     def clear(self) -> None:
-        """Clear the table in a forked process, where the threads of sessions do not exist."""
+        """Clear the table. A forked process must do this: threads of sessions do not exist there."""
         self._slots = {}
 
     def _remove_dead(self, slot_key: Any, reference: Any) -> None:
