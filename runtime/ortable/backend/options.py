@@ -1,6 +1,6 @@
 """Options of the torch.compile backend, checked when they are constructed.
 
-An unknown name or a value of the wrong type raises an OptionError that lists the accepted ones.
+An unknown name or a wrong value raises an OptionError that lists the accepted names or values.
 """
 
 from __future__ import annotations
@@ -197,13 +197,13 @@ class OrtOptions:
 
     @classmethod
     def from_mapping(cls, *sources: Mapping[str, Any] | None) -> OrtOptions:
-        """Merge mappings of option names; a value of None means "not given".
+        """Make options from mappings of names to values; a value of None means "not given".
 
         Args:
-            sources: mappings of option names, or None for an empty one.
+            sources: mappings of option names to values; None is an empty mapping.
 
         Raises:
-            OptionError: if a name is unknown or given twice.
+            OptionError: if a name is unknown or given twice, or a value is not accepted.
         """
         names = [f.name for f in fields(cls)]
         merged: dict[str, Any] = {}
@@ -393,7 +393,7 @@ def _check_names(name: str, value: Any) -> tuple[str, ...]:
 
 
 def _is_operator(name: str) -> bool:
-    """Whether torch has an operator or an overload of this name."""
+    """Whether torch has an operator, an overload or a higher-order operator of this name."""
     from ortable.compat.torch import higher_order_operators, schemas_of_packet
 
     if "::" not in name:

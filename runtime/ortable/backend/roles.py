@@ -1,7 +1,7 @@
 """Roles of the arguments, results and operators of a compiled graph, assigned at compile time.
 
-`lower` and `partition` create roles, `cache` stores them, and the call path and the records read
-them. The names in them are used in messages only.
+`lower` and `partition` create the roles, `cache` stores them, and `execute` and `aot.records` read
+them. Names of input roles and fetches are those of the ONNX model.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class OutputRoleKind(enum.Enum):
     DIMENSION = "dimension"  # a Python int computed from the arguments
     NUMBER = "number"  # a Python float or bool that the ONNX graph computes
     CONSTANT = "constant"  # a Python value known when the graph was compiled
-    NONE = "none"
+    NONE = "none"  # None
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,10 @@ class InputRole:
 
     `name` is empty if the argument is not passed to ONNX Runtime. `value` is the Python constant,
     or the dimension that an int stands for. `permutation` is applied to the tensor before it is
-    fed. `dense`: the tensor, permuted this way, was contiguous when torch traced the graph.
-    `static`: a parameter or buffer that the graph only reads, the same tensor at every call.
-    `untracked_writes`: its owner writes to it without a version change, so it stays an input.
+    fed. `dense`: the permuted tensor was contiguous when torch traced the graph. `static`: the
+    argument is a parameter or buffer that the graph only reads, the same tensor at every call.
+    `untracked_writes`: torch may write to the tensor without a version change, so that it cannot
+    become a constant.
     """
 
     index: int
@@ -85,13 +86,14 @@ class ViewStep:
 
 @dataclass(frozen=True)
 class OutputRole:
-    """One result: position, kind, readable name, and its source.
+    """One result: position, kind, a name for messages, and its source.
 
     `fetch` is a position among the outputs of the ONNX graph (TENSOR, NUMBER, or VIEW of an
     output). `source` is a position among the arguments (INPUT, or VIEW of an argument) or among the
     results (DUPLICATE). `value` is the constant or the dimension, `steps` are the views to apply.
-    `alone`: no other result shares the memory of this VIEW of an output. `strides` are set if the
-    result has other strides than AOTAutograd traced, as some tensors saved for the backward do.
+    `alone`: the result is a VIEW of an output whose memory no other result shares. `strides` are
+    set if the result has other strides than AOTAutograd traced, as some tensors saved for the
+    backward graph do.
     """
 
     index: int
@@ -113,9 +115,9 @@ class Fetch:
 
     `is_bool`: a bool tensor, which ONNX Runtime returns as uint8. `permutation` is applied to the
     fetched tensor (a view, no copy). `strides`, if not None, are strides that no permutation gives:
-    the result is copied into them. A complex result is fetched as a real one with a last dimension
-    of 2. `device` is where torch expects the result. `float8` is the element type of 8-bit floats,
-    which dlpack does not support.
+    the result is copied into a tensor with these strides. `is_complex`: the ONNX output is real,
+    with a last dimension of 2. `device` is where torch expects the result. `float8` is the element
+    type of 8-bit floats, which dlpack does not support, and None for other types.
     """
 
     name: str
@@ -142,10 +144,11 @@ class Check:
 class RangeCheck:
     """A requirement of an operator on a tensor, `low <= values < high`.
 
-    One node joins the requirements of the graph. `low_at` and `high_at` are its inputs that hold
-    the distances to the bounds (-1: this bound always holds). If a distance is negative, `error` is
-    raised with the line of the user's model. Several requirements may share an input, which is then
-    the smallest element of a vector; `element` is the position in the vector (-1: no vector).
+    One Min node checks all requirements of the graph. `low_at` and `high_at` are the indices of its
+    inputs that hold the distances to the bounds (-1: this bound always holds). If a distance is
+    negative, `error` is raised with the line of the user's model. If `element` is not -1, several
+    requirements share the input: their distances are the elements of a vector, at `element` for
+    this requirement, and the input is the smallest element.
     """
 
     low_at: int
@@ -174,18 +177,19 @@ class DimSource:
 class CompiledGraph:
     """One converted graph: the ONNX model, the roles, and the sources of symbols at call time.
 
-    `inputs` and `outputs` are in the order of the arguments and the results. After the `checks`
-    passed, `mutations` copy hidden results (`outputs` from `n_results` on) into arguments. A
-    failing check of `data_checks` fails the session's run. `fed` holds the names of the ONNX inputs
-    that a node reads. `device` is where the graph runs. `is_partition`: torch runs the rest of the
-    graph. `is_short`: so little work that a single thread suffices. `timings` are seconds per
-    phase, `rewrites` counts how often each rewrite rule fired, `refused` the reasons why rules did
-    not fire. `fx_names` maps results of the ONNX graph to their FX nodes, if any (`fft.real` and
-    `fft.imag` are the parts of a complex result). `cases` maps FX nodes to the case of their entry
-    (`aten::addmm/2`) if it has several. `key` is a digest of everything that the conversion read,
-    or None. `cache` is where the conversion was found: `miss` (nowhere), `memory` or `disk`.
-    `label` names the graph in messages. Cached conversions share all fields except `label` and
-    `timings`.
+    `kind` is "forward", "backward" or "inference". `inputs` and `outputs` are in the order of the
+    arguments and the results. After the `checks` have passed, `mutations` copy hidden results
+    (`outputs` from `n_results` on) into arguments. A failing check of `data_checks` makes the run
+    of the session fail. `fed` holds all names that nodes read, and the outputs: an input of another
+    name is not fed. `device` is where the graph runs. `is_partition`: torch runs the rest of the
+    graph. `is_short`: the graph has so little work that a single thread suffices. `timings` are
+    seconds per phase. `rewrites` counts how often each rewrite rule fired, `refused` how often a
+    rule did not fire, for each reason. `fx_names` maps results of the ONNX graph to their FX nodes,
+    if any (`fft.real` and `fft.imag` are the parts of a complex result). `cases` maps FX nodes to
+    the case of the operator's entry (`aten::addmm/2`) if the entry has several. `key` is a digest
+    of everything that the conversion read, or None. `cache` is where the conversion was found:
+    `miss` (nowhere), `memory` or `disk`. `label` names the graph in messages. Cached conversions
+    share all fields except `label` and `timings`.
     """
 
     model: ModelProto

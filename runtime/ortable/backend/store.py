@@ -1,8 +1,8 @@
 """Key-value stores in memory and in files of a folder that processes share.
 
 Conversions, decisions of `autotune` and settings of `tune` each have a `Store`. Files are written
-atomically. A folder has limits of size and age: the least recently read files are removed. It may
-be emptied at any time.
+atomically, and the user may remove files at any time. Limits of size and age apply to a folder: the
+least recently read files are removed.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ T = TypeVar("T")
 CONVERSION, DECISION, SETTINGS = ".ortable", ".autotune", ".tuned.json"  # file suffixes
 _SUFFIXES = (CONVERSION, DECISION, SETTINGS)  # of the files that limits apply to
 _ARTIFACT_PREFIX = "ortable-"  # marks our files among torch's cache artifacts
-_ABANDONED_SECONDS = 3600  # age at which an unfinished file belongs to a process that has died
-_SCAN_SECONDS = 600  # time between scans of a folder that cannot have reached its size limit
+_ABANDONED_SECONDS = 3600  # an unfinished file of this age was left by a process that has died
+_SCAN_SECONDS = 600  # time between scans for expired files, in a folder below its size limit
 
 _warned_folders: set[str] = set()  # folders with a warning already emitted
 _folder_sizes: dict[str, tuple[int, float]] = {}  # bytes in a folder, and the time of the count
@@ -52,15 +52,15 @@ class Limits:
 
 
 class Store(Generic[T]):
-    """The latest values in memory, and in files by name. Thread-safe.
+    """Store the most recently used values in memory, and values by name in files. Thread-safe.
 
-    A file with unusable content is a miss with a warning; its content is never executed.
+    If the content of a file is unusable, `load` warns and returns None; it never executes content.
 
     Args:
         suffix: the suffix of the file names.
         encode: takes a name and a value, and returns the content of its file.
         decode: the inverse of `encode`; any exception means that the content is unusable.
-        verb: the participle that warnings use for the computation of a value.
+        verb: the participle in warnings that a value is computed again: "converted", "measured".
         weigh: returns the bytes that a value takes in memory.
         count: the maximum number of values in memory.
         size: the maximum number of bytes in memory.
@@ -128,7 +128,7 @@ class Store(Generic[T]):
         """Load the value of a name from a folder.
 
         Returns:
-            The value; None if there is no file or, with a warning, if it is unusable.
+            The value; None if there is no file, or, with a warning, if no file is usable.
         """
         if folder is None or not is_trusted_folder(Path(folder)):
             return None
@@ -195,7 +195,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def encode_as_json(_: str, record: Any) -> bytes:
-    """Encode a dataclass as a line of JSON; the processor is added for information only."""
+    """Encode a dataclass as a line of JSON; add the processor, which decoders ignore."""
     return json.dumps({**asdict(record), "processor": describe_processor()}).encode() + b"\n"
 
 
@@ -206,8 +206,8 @@ def _emit_warning(message: str) -> None:
 def is_trusted_folder(folder: Path) -> bool:
     """Whether a folder belongs to this user or root and is not world-writable.
 
-    Otherwise warn, once per folder. The content of a folder decides what runs and how memory is
-    laid out, so whoever can write to the folder is trusted like the author of the program.
+    Otherwise warn, once per folder. Models in the folder are run, so whoever can write to it is
+    trusted like the author of the program.
     """
     owner = getattr(os, "getuid", None)
     if owner is None:
@@ -234,16 +234,16 @@ def write_atomically(path: Path, content: bytes) -> None:
     """Write a file atomically, and create its folder.
 
     Raises:
-        OSError: if the folder does not permit it; no partial file remains.
+        OSError: if the file cannot be written; no partial file remains.
     """
     path.parent.mkdir(0o755, parents=True, exist_ok=True)  # see `is_trusted_folder`
     write_file(path, content)
 
 
 def enforce_limits(written_path: Path, size: int, limits: Limits) -> None:
-    """Remove the files beyond the limits of a folder after a file was written_path to it.
+    """Remove the files beyond the limits of a folder, after a file of `size` bytes was written.
 
-    The folder is scanned at intervals, and whenever it may be too large.
+    The folder is scanned at intervals, and whenever its files may exceed the maximum size.
     """
     folder = str(written_path.parent)
     total, scanned_at = _folder_sizes.get(folder, (0, 0.0))
@@ -259,7 +259,7 @@ def enforce_limits(written_path: Path, size: int, limits: Limits) -> None:
 
 
 def _prune_folder(written_path: Path, limits: Limits, now: float) -> int:
-    """Remove old files, and return the bytes that remain in the folder."""
+    """Remove files beyond the limits and abandoned files; return the bytes that remain."""
     files: list[tuple[float, int, str]] = []
     with contextlib.suppress(OSError), os.scandir(written_path.parent) as entries:
         for entry in entries:

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from ortable.compat.scoped_patch import pause_gc
 
 Call = Callable[[], object]
-# Seconds until the threads of the previous candidate sleep: OpenMP's and ONNX Runtime's threads
-# spin for up to 20 ms on the processors that the next candidate needs.
+# Seconds until the threads of the previous call sleep: OpenMP's and ONNX Runtime's threads spin for
+# up to 20 ms on the processors that the next call needs.
 SETTLE = 0.025
 
 
@@ -31,7 +31,7 @@ def time_block(call: Call, count: int, warm: bool = True) -> float:
 
 
 def calls_per_block(once: float, block: float) -> int:
-    """Return how many calls of `once` seconds fill `block` seconds."""
+    """Return how many calls of `once` seconds each fill `block` seconds; 1 to 2000."""
     return max(1, min(2000, round(block / max(once, 1e-7))))
 
 
@@ -42,13 +42,13 @@ def time_interleaved(
     once: Mapping[str, float] | None = None,
     on_round: Call = lambda: None,
 ) -> dict[str, list[float]]:
-    """Return the seconds per call of every candidate, one figure per round.
+    """Return the seconds per call of every candidate, one measurement per round.
 
     Args:
         calls: the candidates by name.
         rounds: how often each candidate is measured.
         block: seconds that the consecutive calls of one candidate should last.
-        once: seconds of one call of each candidate, measured if not given.
+        once: the seconds that one call of each candidate takes, measured if not given.
         on_round: called after each round.
     """
     if once is None:
@@ -65,7 +65,7 @@ def measure_round_robin(
     measure: Callable[[str], float],
     on_round: Call = lambda: None,
 ) -> dict[str, list[float]]:
-    """Measure one figure per candidate and round; the order rotates, garbage collection is off."""
+    """Measure each candidate once per round; the order rotates, garbage collection is off."""
     order = list(names)
     samples: dict[str, list[float]] = {name: [] for name in order}
     gc.collect()
@@ -79,5 +79,5 @@ def measure_round_robin(
 
 
 def median_ratio(samples: Mapping[str, Sequence[float]], name: str, base: str) -> float:
-    """Return the median over the rounds of `name` / `base`."""
+    """Return the median over the rounds of the time of `name` divided by that of `base`."""
     return statistics.median(a / b for a, b in zip(samples[name], samples[base], strict=True))

@@ -29,7 +29,8 @@ def to_torch(value: Any) -> torch.Tensor:
 def describe_value(value: Any, max_values: int = 10) -> str:
     """Format dtype, shape, and the values if there are at most `max_values`, in one line.
 
-    For a larger array the line has minimum, maximum, mean, and the number of non-finite values.
+    For a larger array of numbers the line has minimum, maximum, mean, and the number of non-finite
+    values; for a larger array of bools the number of true ones.
     """
     if isinstance(value, list | tuple):
         return f"[{', '.join(describe_value(item, max_values) for item in value)}]"

@@ -79,7 +79,7 @@ def onnx_debug_backend(
 def _split_options(
     explicit: Mapping[str, Any], options: Any
 ) -> tuple[dict[str, Any], list[Mapping[str, Any] | None]]:
-    """Split off and check the options of this backend; return them and mappings of the others."""
+    """Return the checked options of this backend, and the mappings without these options."""
     backend_options: dict[str, Any] = {}
     mappings: list[Mapping[str, Any] | None] = []
     for source in (explicit, options):

@@ -82,8 +82,8 @@ def first_difference(
     tolerance = ToleranceOverride(atol, rtol)
     if exported is not None or isinstance(model, OnnxProgram):
         _reject_options(train=train, dynamic=dynamic, options=options)
-        parts = resolve_export(model, args, kwargs, exported)
-        return compare_export(parts, tolerance)
+        conversion = resolve_export(model, args, kwargs, exported)
+        return compare_export(conversion, tolerance)
     call = Call(original_callable(model), args, kwargs or {}, train, dynamic)
     run = _ComparisonRun(call, options, tolerance)
     comparator, effects = run.run_compiled()

@@ -1,8 +1,8 @@
 """Implement `explain`: describe what `torch.compile(model, backend="ortable")` makes of one call.
 
-The compilation is isolated from the user's. The call runs once, on copies of the arguments, because
-dynamo finds the graph after a graph break only by running the graphs before it. With option
-autotune, the call runs until autotuning has chosen a runner for each graph.
+The compilation is isolated from the user's compilations. The call runs once, on copies of the
+arguments: dynamo finds the graph after a graph break only when the graphs before it run. With
+option autotune, the call runs until autotuning has chosen a runner for each graph.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _make_notes(function: Any, train: bool, graphs: Sequence[GraphExplanation]) 
 
 @dataclass(frozen=True)
 class _CompiledGraph:
-    """A compiled AOTAutograd graph; its compilation may still add to `steps`."""
+    """A compiled AOTAutograd graph; a running compilation may still add to `steps`."""
 
     number: int
     origin: Origin | None
@@ -309,7 +309,7 @@ class _GraphRecorder:
     ) -> tuple[Counter[str], list[Fusion], Counter[str]] | None:
         """Return counts of the nodes that run, the fusions, and counts of removed nodes.
 
-        None if a session wrote no optimized model, as with the user's own SessionOptions.
+        Return None if a session wrote no optimized model, as with the user's own SessionOptions.
         """
         nodes: Counter[str] = Counter()
         fusions: list[Fusion] = []

@@ -75,7 +75,7 @@ def find_fusions(before: ModelProto, after: ModelProto) -> tuple[list[Fusion], C
 
 
 def _group_regions(model: ModelProto, shared: set[str]) -> list[list[NodeProto]]:
-    """Group the nodes that are connected by values that are not in `shared`."""
+    """Group the nodes that are connected by values that the other graph lacks (not in `shared`)."""
     groups: dict[int, list[NodeProto]] = {}
     group_by_value: dict[str, int] = {}
     for number, node in enumerate(model.graph.node):
@@ -459,7 +459,7 @@ def lines_by_rule(model: Any) -> dict[str, Counter[str]]:
 def refused_lines(
     refused: Mapping[str, Mapping[str, int]], first: Collection[str] = (), max_rules: int = 5
 ) -> Iterator[str]:
-    """Yield refused rules with their reasons, the rules ``first`` before the others."""
+    """Yield up to ``max_rules`` rules that did not fire, with reasons; ``first`` are all listed."""
     order = sorted(refused, key=lambda rule: rule not in first)
     listed = order[: max(max_rules, sum(rule in first for rule in order))]
     width = max(map(len, listed), default=0)
@@ -470,7 +470,7 @@ def refused_lines(
 
 
 def _merge_reasons(reasons: Mapping[str, int]) -> list[str]:
-    """Merge reasons that differ only in the name of the ONNX result."""
+    """Merge reasons that differ only in the ONNX result with which they begin."""
     names: dict[str, list[str]] = {}
     for reason in reasons:
         match = _REASON_PATTERN.match(reason)

@@ -1,6 +1,6 @@
 """Corrected standard operators that onnx's reference evaluator computes wrongly or rejects.
 
-The docstring of each class names the correction.
+The docstring of each class says what works here and not in onnx.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ortable.compat.onnx import OnnxConvTranspose, OnnxLoop, OpRun, run_loop_bod
 
 
 class ConvTranspose(OnnxConvTranspose):
-    """ConvTranspose with groups and any number of dimensions."""
+    """ConvTranspose with groups and any rank; with `output_shape` or `auto_pad`, onnx's own."""
 
     op_domain = ""
 

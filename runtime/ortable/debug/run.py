@@ -31,7 +31,7 @@ from .comparing.call_effects import compute_gap
 from .comparing.mismatch import ValueRecorder, find_producer
 from .reference import ExtendedReferenceEvaluator
 
-_MAX_PRINTED = {2: 10, 3: 100}  # by verbosity: the largest array that is printed in full
+_MAX_PRINTED = {2: 10, 3: 100}  # by verbosity: the maximum size of an array printed in full
 
 
 class ReferenceBackend:
@@ -60,7 +60,7 @@ class ReferenceBackend:
         self._results = OrtBackend(compiled, self, None, execute=self._make_execute)
 
     def attach(self, graph_module: GraphModule | None, path: Path | None) -> None:
-        """Set the FX graph, and the path of the dumped model."""
+        """Set the FX graph to compare with, and the path of the dumped model."""
         self.graph_module = graph_module
         self.dump_path = path
 
@@ -123,7 +123,7 @@ class ReferenceBackend:
             raise OrtableError("\n".join(lines)) from error
 
     def _make_eager_values(self, args: Sequence[Any]) -> EagerValues | None:
-        """Compute eager's values, before the call writes into an argument."""
+        """Compute eager's values; None without a tolerance or an FX graph to compare with."""
         if self.tolerance is None or self.graph_module is None:
             return None
         return EagerValues(self.graph_module, args, self.compiled.fx_names, self.tolerance)

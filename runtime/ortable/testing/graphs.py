@@ -1,4 +1,4 @@
-"""Build the graph of a rewrite case by evaluating the pattern, or the `graph:` of the case."""
+"""Build the graph of a rewrite's sample by evaluating the pattern, or `graph:` of the sample."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _INTEGERS = frozenset({dtypes.int32, dtypes.int64})
 
 
 class CaseProblem(Exception):
-    """Raised if no graph can be built for a case."""
+    """Raised if no graph can be built for a sample."""
 
 
 @dataclass
 class CaseGraph:
-    """A graph under construction and the samples of its inputs, by name."""
+    """A graph under construction, and its operands (inputs and initializers) by name."""
 
     builder: GraphBuilder
     inputs: dict[str, TensorSample] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Number:
 
 
 def build_graph(rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None) -> CaseGraph:
-    """Build the graph of a case, without casts for missing kernels."""
+    """Build the graph of a sample, without casts for missing kernels."""
     builder = GraphBuilder(opset, target=target, kernel_table={}, name=rewrite.name)
     code = case.graph or rewrite.pattern
     maker = _GraphMaker(builder, dict(case.values))
@@ -151,7 +151,7 @@ class _GraphMaker:
         return self.builder.make_tensor_input(name, dtype, shape)
 
     def is_given(self, name: str) -> bool:
-        """Whether the case defines the capture."""
+        """Whether the sample defines the capture."""
         return name in self.results or self.values.get(name) is not None
 
     def evaluate_argument(self, tree: ast.expr) -> Any:
@@ -222,12 +222,12 @@ class _GraphMaker:
         return list(result) if isinstance(result, tuple) else result
 
     def evaluate_attribute(self, tree: ast.expr) -> Any:
-        """Evaluate an attribute: a literal, or a capture by its value in the case."""
+        """Evaluate an attribute: a literal, or a capture by its value in the sample."""
         if isinstance(tree, ast.Name) and tree.id in self.values:
             return parse_attribute(self.values[tree.id])
         if isinstance(tree, ast.Name):
             value = evaluate_literal(tree)
-            return None if value == tree.id else value  # None: a capture that the case omits
+            return None if value == tree.id else value  # None: a capture that the sample omits
         return evaluate_literal(tree)
 
     def make_constants(self, op: str, domain: str, inputs: list[Any]) -> list[str | None]:

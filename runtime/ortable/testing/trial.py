@@ -1,4 +1,4 @@
-"""Test a rule on one of its cases: the graph before and after, at several opsets and targets."""
+"""Test a rule on one of its samples: the graph before and after, at several opsets and targets."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def all_rules(target: str | None, opset: int, but: str = "") -> list[Rule]:
 def list_targets(
     rewrite: Rewrite, case: RewriteCase, rule_set: str = "all"
 ) -> Iterator[tuple[int, str | None]]:
-    """Yield the targets of a case, each with the lowest and the highest opset of the rewrite."""
+    """Yield the targets of a sample, each with the lowest and the highest opset of the rewrite."""
     for target in TARGETS:
         if rewrite.target not in (None, target):
             continue
@@ -87,7 +87,7 @@ def list_targets(
 
 
 def build_case(rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None) -> CaseGraph:
-    """Build the graph of a case; for ONNX Runtime, replacements need operators with kernels."""
+    """Build the graph of a sample; for ONNX Runtime, replacements need operators with kernels."""
     graph = build_graph(rewrite, case, opset, target)
     if target == "onnxruntime":
         graph.builder.kernel_table = KERNELS_CPU
@@ -173,7 +173,7 @@ def _divides_integers(builder: GraphBuilder) -> bool:
 def check_case(
     rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None, rule_set: str = "all"
 ) -> None:
-    """Check a rule alone on its case: it fires and preserves the results, or it is refused."""
+    """Check a rule alone on its sample: it fires and preserves the results, or it is refused."""
     rules = select_rewrite_rules(rewrite.name, target, opset, rule_set)
     check_rules(rewrite, case, opset, target, rules)
 
@@ -181,7 +181,7 @@ def check_case(
 def check_rules(
     rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None, rules: Sequence[Rule]
 ) -> None:
-    """Check the given rules of a rewrite on a case; a test may pass modified rules."""
+    """Check the given rules of a rewrite on a sample; a test may pass modified rules."""
     assert rules, f"no rule of {rewrite.name} is for opset {opset} and target {target}"
     trial = RewriteTrial(rewrite, case, opset, target)
     record = trial.apply(rules)

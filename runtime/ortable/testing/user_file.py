@@ -1,4 +1,4 @@
-"""Test every case of a user's spec file.
+"""Test every sample of a user's spec file.
 
 `ortable specs test` uses this module. The entries of a tested file stay loaded in the process.
 """
@@ -22,16 +22,16 @@ from .trial import check_case, list_targets
 
 @dataclass(frozen=True)
 class CaseResult:
-    """The result of one case.
+    """The result of one sample.
 
     Attributes:
         entry: the overload or the rule.
         file: the name of the file.
-        line: the line of the case in the file, from 1.
-        column: the column of the first character of the case, from 1.
+        line: the line of the sample in the file, from 1.
+        column: the column of the first character of the sample, from 1.
         runs: the number of conversions that were compared: one for each opset, with and without
             ONNX Runtime as the target.
-        failure: the error, with opset and target; empty if the case passes.
+        failure: the error, with opset and target; empty if the sample passes.
         outcome: the expected outcome: "equal" results, a call that is "refused", or a graph that
             stays "unchanged".
     """
@@ -52,13 +52,13 @@ def run_spec_file(
     opsets: Sequence[int] = (FLOOR, CEILING),
     only: str = "",
 ) -> Iterator[CaseResult]:
-    """Yield the result of each case of a file of operators or of rewrites.
+    """Yield the result of each sample of a file of operators or of rewrites.
 
     A call of an operator is compared with eager in value, dtype and shape, at the sizes of the
     sample and at larger sizes of dynamic dimensions, at every opset, with and without
     ``target="onnxruntime"``. The entry's shape and dtype rule is compared, too. A rewrite must fire
-    on its case and preserve the results, also for infinities and NaN, or be refused for the reason
-    that ``unchanged:`` gives.
+    on its sample and preserve the results, also for infinities and NaN, or be refused for the
+    reason that ``unchanged:`` gives.
 
     Args:
         path: the YAML file.
@@ -119,7 +119,7 @@ def _entry_case(entry: OpEntry | AliasEntry, sample: Sample, opsets: Sequence[in
 
 
 def _rewrite_cases(path: Path, only: str) -> Iterator[CaseResult]:
-    """Test the cases of a file of rewrites with the rules of that file alone."""
+    """Test the samples of a file of rewrites with the rules of that file alone."""
     from ortable.passes.rewrite import rule_selection
 
     rule_selection.load_rules(path)  # raises the errors of the compiler's checks

@@ -1,4 +1,4 @@
-"""Draw the tensors that cases describe, and evaluate other texts of cases as attributes."""
+"""Draw the tensors that samples describe, and evaluate other texts of samples as attributes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ GROWTH = 3  # added to dynamic sizes in a second run
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor of a case: an input of the graph, or (``constant``) an initializer."""
+    """A tensor of a sample: an input of the graph, or (``constant``) an initializer."""
 
     sample: TensorSample
     constant: bool
 
     @property
     def symbols(self) -> dict[str, int]:
-        """The dynamic dimensions that are plain names, with their sizes in the case."""
+        """The dynamic dimensions that are plain names, with their sizes in the sample."""
         return {name: size for size, name in self.sample.dims if name and name.isidentifier()}
 
 

@@ -65,8 +65,8 @@ class OrtBackend:
     """One compiled graph as a callable: takes a list of arguments and returns a list of results.
 
     A call clears the list of arguments. Tensors are on the CPU and dense; ints are values of
-    symbolic dimensions. Calls are thread-safe: a call owns its feeds, and ONNX Runtime allocates
-    its results.
+    symbolic dimensions. Calls are thread-safe: each call has its own feeds, and ONNX Runtime
+    allocates new results.
 
     `compiled` holds the ONNX model and the roles. `session` is the `onnxruntime.InferenceSession`
     that ran last or will run next; it is None if the graph has no nodes, or before the first call
@@ -78,7 +78,7 @@ class OrtBackend:
         session: runs the model with all weights as inputs; None to create it with `make` on demand.
         run_options: an `onnxruntime.RunOptions`, or None.
         make: `make(model, constants)` creates a session.
-        execute: makes the run function of a session; None for `run_with_ort_values`.
+        execute: takes a session and returns its run function; None for `run_with_ort_values`.
         frozen: positions of arguments that become constants, or the reason why none does.
         key: graphs with the same key share sessions; None for no sharing.
         resizable: results are copied into torch's memory, which can be resized.
@@ -186,7 +186,10 @@ class OrtBackend:
         return self._source.text
 
     def _select_and_call(self, args: list[Any]) -> list[Any]:
-        """Select a call and run it, unless a session is known to have the current weights."""
+        """Select the call function for these weights and run it.
+
+        A selected function stays in `_call` or `_short_call` while it fits the weights.
+        """
         if not self._memory_checked:  # dynamo's guards check all later calls
             check_memory(self.compiled.inputs, args)
             self._memory_checked = True
@@ -203,7 +206,7 @@ class OrtBackend:
         return self._call
 
     def _select_call(self, args: list[Any]) -> CompiledCall:
-        """Return the frozen call of these weights, or the unfrozen call until they are stable."""
+        """Return the call with these weights as constants, or, until they are stable, as inputs."""
         tensors = [args[i] for i in self._constant_positions]
         key = tuple(map(id, tensors))
         frozen = self._frozen_sets.get(key)
@@ -231,9 +234,9 @@ class OrtBackend:
         return call
 
     def _quantized_call(self, key: tuple[int, ...], args: Sequence[Any]) -> CompiledCall:
-        """Return the call with these weights as codes, recreated after each change of a weight.
+        """Return the call with these weights as quantized constants, for now or after a change.
 
-        A call with unquantized weights would return other results.
+        There is no call with these weights as inputs: unquantized, they give other results.
         """
         if len(self._watchable_positions(args)) < len(self._constant_positions):
             raise make_missing_constants_error(
@@ -246,9 +249,10 @@ class OrtBackend:
         return call
 
     def _freeze_weights(self, key: tuple[int, ...], args: Sequence[Any]) -> CompiledCall | None:
-        """Create a session with these weights as constants.
+        """Create a session with these weights as constants, and return its call.
 
-        The result is None if writes to the weights could not be detected, or happened meanwhile.
+        Return None if writes to the weights cannot be detected, or if a weight changed meanwhile.
+        Return the call with weights as inputs if option `weight_copies` allows no more sessions.
         """
         positions = self._watchable_positions(args)
         self._back_off.clear_weights(key)
@@ -288,7 +292,7 @@ class OrtBackend:
         frozen = FrozenWeights(
             session, positions, weights, signature, cost, on_release, windows, sample
         )
-        # from here on, optimizer steps invalidate `frozen`
+        # optimizer steps invalidate `frozen` since its creation; earlier steps change the signature
         if weight_signature(weights) != signature or not frozen.is_current(args):
             _log.info("weights of %s changed while its session was created", self)
             return None
@@ -365,7 +369,7 @@ class OrtBackend:
         )
 
     def _drop_frozen(self, key: tuple[int, ...], frozen: FrozenWeights) -> None:
-        """Drop a session whose weights were freed or changed.
+        """Drop a session whose weights were abandoned or changed.
 
         The garbage collector also calls this, so it must not wait for a lock.
         """
@@ -386,7 +390,7 @@ class OrtBackend:
             if role.kind is InputRoleKind.TENSOR
             and role.static
             and role.dense
-            and role.elem_type not in dtypes.FLOAT8_TYPES  # these are copied
+            and role.elem_type not in dtypes.FLOAT8_TYPES  # an OrtValue of 8-bit floats is a copy
             and role.name in self.compiled.fed
             and all(isinstance(size, int) for size in role.shape or ())
         )
@@ -454,9 +458,9 @@ class OrtBackend:
         return in_place_runner(session, dict(zip(in_place.values(), sources, strict=True)))
 
     def after_fork(self) -> list[Any]:
-        """Drop the sessions in a forked child, where their threads do not exist, and return them.
+        """Drop and return the sessions in a forked child, if one of them had threads.
 
-        The next call creates new sessions.
+        The threads do not exist in the child. The next call creates new sessions.
         """
         self._lock = threading.RLock()
         sessions = [self._plain_session, *(frozen.session for frozen in self._frozen_sets.values())]
@@ -476,10 +480,10 @@ _DIVISIONS_BY_ZERO = ("Integer division by zero", "Integer modulo by zero")
 
 
 def _run_error(compiled: CompiledGraph, error: Exception) -> Exception:
-    """Return the error for a failed run; torch's error if torch rejects the arguments, too."""
+    """Return the error for a failed run: torch's for an integer division by zero."""
     message, lines = locate_error(error, compiled.model)
     if any(text in message for text in _DIVISIONS_BY_ZERO):
-        # the text of torch's kernels
+        # torch's kernels raise a RuntimeError with this text
         return RuntimeError(f"ZeroDivisionError{source_suffix(lines)}")
     headline = (
         f"ONNX Runtime cannot run the graph with these arguments{source_suffix(lines)}: {message}"

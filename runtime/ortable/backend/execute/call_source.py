@@ -63,8 +63,8 @@ def code_of(text: str) -> CodeType:
 class CallSource:
     """Source text and globals of the call of one graph.
 
-    `values` are the globals that depend only on the graph. The caller adds `run`, `failed`,
-    `names`, `options`, `take`, `dlpack`, `feed` and the globals that check the weights.
+    `values` are the globals that depend only on the graph. `OrtBackend._make_function` adds those
+    that depend on the session and the weights.
 
     Args:
         compiled: the graph.
@@ -72,9 +72,10 @@ class CallSource:
         bound: positions of arguments whose OrtValues are kept between calls.
         resizable: outputs are copied into torch's memory.
         fixed: the number of leading arguments that are always the same tensors; the call does not
-            receive them, and reads those in `constants` only.
+            receive them; it reads only those that are also in `constants`.
         trusted: the call does not check whether the constants were written.
-        in_place: positions of mutations whose results the session writes into the arguments.
+        in_place: maps a mutation, by position, to the name of its output, if the session writes
+            the output into the argument's memory.
     """
 
     def __init__(
@@ -116,11 +117,11 @@ class CallSource:
         return "\n".join(["def call(args):", *head, *feeds, *fetches, *results, ""])
 
     def _check_lines(self) -> list[str]:
-        """Generate the check that objects, memory and versions of the weights are unchanged.
+        """Generate the check that the weights are unchanged: objects, memory, versions and values.
 
-        The check also compares the values: small weights completely, large weights by samples. It
-        misses a write outside the samples if torch does not count it (see `weights.refresh`). One C
-        loop reads all pointers; reading versions one by one is faster.
+        The check compares small weights completely, large weights by samples. It misses a write
+        outside the samples if torch does not count it (see `weights.refresh`). With `trusted`, it
+        compares objects only. `map` is the fastest way to read pointers, a list to read versions.
         """
         passed = [i for i in self.constants if i >= self.fixed]
         lines = [f"        {' and '.join(['valid[0]', *(f'a{i} is w{i}' for i in passed)])}"]
@@ -193,7 +194,7 @@ class CallSource:
         return lines, f"{role.name!r}: {dlpack_source(value, is_bool)}"
 
     def _fetch_lines(self) -> list[str]:
-        """Generate `f0`, `f1`, ...: torch tensors over the memory of ONNX Runtime's outputs."""
+        """Generate the run and `f0`, `f1`, ...: torch tensors over the memory of the outputs."""
         fetches = self.compiled.fetches
         if not fetches:
             return []
@@ -230,7 +231,8 @@ class CallSource:
     def _all_arguments(self) -> str:
         """Return all arguments as the text of a tuple, to find the cause of an error.
 
-        Arguments that the call does not receive are constants, or are not read.
+        Of the arguments that the call does not receive, those that are no constants are None,
+        because no node reads them.
         """
         fixed = [f"w{i}" if i in self.constants else "None" for i in range(self.fixed)]
         passed = [f"a{i}" for i in range(self.fixed, len(self.compiled.inputs))]
@@ -245,7 +247,7 @@ class CallSource:
         return f"as_non_view(float8_tensor(out[{index}], dtype{index}))"
 
     def _returned_outputs(self) -> set[int]:
-        """Return the outputs whose memory the caller gets: no assertions, numbers or mutations."""
+        """Return the outputs whose memory results of the call use, by position."""
         tensors = (OutputRoleKind.TENSOR, OutputRoleKind.VIEW)
         results = self.compiled.outputs[: self.compiled.n_results]
         return {role.fetch for role in results if role.kind in tensors and role.fetch >= 0}
@@ -340,7 +342,10 @@ class CallSource:
         return f"values({name})"
 
     def _share_pieces(self, text: str, role: OutputRole, count: int) -> str:
-        """Assign a list of views to a name, shared by all results that take an item of the list."""
+        """Return a name for a list of views, assigned once for all results that take an item of it.
+
+        `count` is the number of view steps that make the list.
+        """
         key = (role.fetch, role.source, repr(role.steps[:count]))
         if key not in self._list_names:
             self._list_names[key] = f"pieces{len(self._list_names)}"
@@ -372,12 +377,11 @@ def _is_getitem(step: ViewStep) -> bool:
 def find_in_place_writes(compiled: CompiledGraph) -> dict[int, str]:
     """Find the mutations whose result may use the argument's memory, and map them to output names.
 
-    The result is empty if the graph has assertions, which must be checked before any write.
+    No mutation may if the graph has assertions, which must be checked before any write.
 
-    This lets a KV cache gain rows without a copy: ONNX Runtime accepts the caller's memory for a
-    result, and a kernel with the trait `in_place` copies nothing if its first input is in that
-    memory. This is safe if only this kernel reads the argument, since no other kernel can see a
-    partial write.
+    A KV cache then gains rows without a copy: ONNX Runtime accepts the caller's memory for an
+    output, and a kernel with the trait `in_place` copies nothing if its first input is in the same
+    memory. The argument may have no other reader, which could see a partial write.
     """
     if not compiled.mutations or compiled.checks or compiled.device != "cpu":
         return {}

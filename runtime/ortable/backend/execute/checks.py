@@ -1,6 +1,6 @@
 """Find the assertion or data check that made a run of ONNX Runtime fail.
 
-torch would raise the error of the assertion or check, so it replaces ONNX Runtime's error.
+The error that torch would raise for the assertion or check replaces ONNX Runtime's error.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ERRORS = {error.__name__: error for error in (IndexError, RuntimeError, ValueEr
 def find_violation(
     compiled: CompiledGraph, args: Sequence[Any], make: MakeSession
 ) -> Exception | None:
-    """Return the error that torch raises for these arguments.
+    """Return the error of the first assertion or data check that fails for these arguments.
 
     Args:
         compiled: the graph.
@@ -51,23 +51,23 @@ def find_violation(
             return RuntimeError(assertion.message)
     if not compiled.data_checks:
         return None
-    names = _slack_names(compiled)
+    slack_names = _slack_names(compiled)
     slacks = _compute_results(
-        compiled, args, make, {name for pair in names for name in pair if name}
+        compiled, args, make, {name for slack_pair in slack_names for name in slack_pair if name}
     )
     if slacks is None:
         return None
     sizes = SymbolValues(args, tuple(compiled.sources.values()))
-    for check, pair in zip(compiled.data_checks, names, strict=True):
+    for check, slack_pair in zip(compiled.data_checks, slack_names, strict=True):
         index = max(check.element, 0)
-        low, high = (int(slacks[name].flatten()[index]) if name else 0 for name in pair)
+        low, high = (int(slacks[name].flatten()[index]) if name else 0 for name in slack_pair)
         if min(low, high) < 0:
             return _range_error(check, low, high, sizes)
     return None
 
 
 def _range_error(check: RangeCheck, low: int, high: int, sizes: SymbolValues) -> Exception:
-    """Return the error that torch raises for a tensor with a negative distance to a bound."""
+    """Return torch's error for a tensor whose slack `low` or `high` (see below) is negative."""
     bounds = {"low": sizes(check.low), "high": sizes(check.high)}
     value = bounds["low"] + low if low < 0 else bounds["high"] - 1 - high
     text = check.message.format(value=value, **bounds)
@@ -75,20 +75,21 @@ def _range_error(check: RangeCheck, low: int, high: int, sizes: SymbolValues) ->
 
 
 def _slack_names(compiled: CompiledGraph) -> list[tuple[str, str]]:
-    """Return the names of the results with each check's distances to its bounds; "" for none.
+    """Return two names for each check: the results that hold its slacks, "" where it has no bound.
 
-    `lower.data_checks` joins them in one node, whose result is an index into the output.
+    A slack is the distance of a tensor's values from a bound. `lower.data_checks` gives all slacks
+    to one Min, from which the index of the Gather that makes the output DATA_CHECKS is computed.
     """
     producers = {
         slack_name: node for node in compiled.model.graph.node for slack_name in node.output
     }
     index = producers[producers[DATA_CHECKS].input[1]]
-    joined = producers[index.input[0]].input
+    slacks = producers[index.input[0]].input
 
     def slack_name(check: RangeCheck, index: int) -> str:
         if index < 0:
             return ""
-        return producers[joined[index]].input[0] if check.element >= 0 else joined[index]
+        return producers[slacks[index]].input[0] if check.element >= 0 else slacks[index]
 
     return [
         (slack_name(check, check.low_at), slack_name(check, check.high_at))

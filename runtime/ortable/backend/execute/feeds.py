@@ -1,6 +1,6 @@
 """Pass torch arguments to ONNX Runtime as OrtValues over the same memory, through dlpack.
 
-Dense tensors are not copied, except 8-bit floats, which dlpack does not support there.
+Dense tensors are not copied, except 8-bit floats, which ONNX Runtime does not accept by dlpack.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def as_pairs(tensor: torch.Tensor) -> torch.Tensor:
 def to_input_layout(role: InputRole, tensor: torch.Tensor) -> torch.Tensor:
     """Return a tensor in the memory order of the graph's input, dense and real.
 
-    The result is the tensor itself or a view if that is dense, otherwise a copy.
+    The result is the tensor itself or a view of it if the permuted tensor is dense, otherwise a
+    copy.
     """
     if role.permutation is not None:
         tensor = tensor.permute(role.permutation)
@@ -73,7 +74,7 @@ def to_input_layout(role: InputRole, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def check_memory(roles: Sequence[InputRole], args: Sequence[Any]) -> None:
-    """Check for mkldnn layouts and fake tensors, which dynamo's example inputs do not show.
+    """Reject fake tensors and layouts without strides, which dynamo's example inputs do not show.
 
     Args:
         roles: the roles of the arguments.
@@ -103,7 +104,7 @@ def check_memory(roles: Sequence[InputRole], args: Sequence[Any]) -> None:
 
 
 def feed_any(role: InputRole, tensor: torch.Tensor) -> Any:
-    """Return an OrtValue for an argument in any layout."""
+    """Return an OrtValue for a tensor argument with any strides."""
     return _make_value(role, to_input_layout(role, tensor))
 
 
@@ -126,7 +127,7 @@ class DimensionValues:
         self._values: dict[int, Any] = {}
 
     def __call__(self, value: int) -> Any:
-        """Return the OrtValue of an int; InputError for anything else."""
+        """Return the OrtValue of an int; raise InputError if a new value is no int."""
         cached = self._values.get(value)
         if cached is None:
             if not isinstance(value, int):
@@ -141,12 +142,12 @@ class DimensionValues:
 
 
 class BoundWeights(WeightSet):
-    """OrtValues of weights that are inputs, kept between calls.
+    """OrtValues of weights that are inputs, reused by later calls.
 
     `now` holds the data pointers of the weights and their feeds. An OrtValue holds the memory of
-    its weight, so no other tensor can be allocated there: the same pointer is the same memory.
-    Values are not cached, so the next call reads later writes. All OrtValues are released when
-    nothing else refers to one of the weights.
+    its weight, so an equal pointer means the same memory: no other tensor can be allocated there.
+    The OrtValues copy nothing, so the next call sees values written in the meantime. All OrtValues
+    are released when nothing else refers to one of the weights.
     """
 
     def __init__(self, roles: Sequence[InputRole]) -> None:
@@ -156,12 +157,12 @@ class BoundWeights(WeightSet):
             watch_weights(self)
 
     def bind(self, tensors: Sequence[torch.Tensor]) -> dict[str, Any]:
-        """Return the feeds of these weights, cached if they use the weights' own memory."""
+        """Return the feeds of these weights; cache them if they all use the weights' memory."""
         pointers = [tensor.data_ptr() for tensor in tensors]
         feeds: dict[str, Any] = {}
         is_alias = True
         for role, tensor, pointer in zip(self.roles, tensors, pointers, strict=True):
-            # `data` is an alias without a reference to the tensor
+            # an OrtValue of `data`, an alias of the tensor, holds no reference to the tensor
             ordered = to_input_layout(role, tensor.data)
             is_alias = is_alias and ordered.data_ptr() == pointer  # a copy would become stale
             feeds[role.name] = _make_value(role, ordered)

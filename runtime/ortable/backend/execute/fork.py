@@ -1,7 +1,7 @@
 """Reset sessions in forked processes, where the threads of ONNX Runtime do not exist.
 
-A session with threads would wait for them forever. The child creates its own sessions, never
-destroys the inherited ones, and does not wait for threads when it exits.
+A session would wait forever for its threads, which only the parent has. The child creates its own
+sessions, never destroys the inherited ones, and does not wait for threads when it exits.
 """
 
 from __future__ import annotations
@@ -35,16 +35,17 @@ def _reset_in_child() -> None:
 def _exit_without_destructors() -> None:
     """Make the child exit before C++ destroys ONNX Runtime's process-wide state.
 
-    The destructors wait forever for threads of the parent (1.31 and 1.32, as soon as onnxruntime is
-    imported). The exit handler runs after Python has shut down and C buffers are flushed.
+    The destructors of ONNX Runtime 1.31 and 1.32 wait forever for threads of the parent, which
+    exist as soon as onnxruntime is imported. The handlers run after Python has shut down: `fflush`
+    writes the buffers of C, then `_exit` ends the process.
     """
     libc = ctypes.CDLL(None)
-    if not hasattr(libc, "on_exit"):  # glibc only; it passes the exit status to the handler
+    if not hasattr(libc, "on_exit"):  # a function of glibc; its handlers get the exit status
         return
     libc.on_exit(libc["_exit"], None)
     libc.__cxa_atexit(libc.fflush, None, None)  # the handler that is added last runs first
 
 
-# Register on import: onnxruntime is then imported, and any child must be able to exit.
+# Register on import: onnxruntime is imported too, so every child needs `_exit_without_destructors`.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_reset_in_child)

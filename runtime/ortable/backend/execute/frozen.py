@@ -1,4 +1,4 @@
-"""Weights as constants of a session: the model, the back-off, and the detection of changes."""
+"""Make weights constants of a session: the model, the detection of changes, and the back-off."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ from .weights import (
 
 # Tensors up to this size are stored in the model, where shape inference can read them.
 _EMBEDDED_BYTES = 1024
-# Limit of weight sets that one graph holds as constants; equal layers share a graph.
+# Limit of weight sets that one graph holds as constants: equal layers share a graph, and each layer
+# has its own weights.
 MAX_FROZEN_SETS = 256
 
 
 def is_freezable(role: InputRole) -> bool:
     """Whether an argument may become a constant.
 
-    It must be a weight that the graph only reads, whose writes are tracked, with a type that
-    sessions accept for constants.
+    It must be a weight of fixed sizes that the graph only reads, whose writes change its version,
+    and whose type sessions accept for constants.
     """
     return (
         role.static
@@ -49,16 +50,17 @@ def is_freezable(role: InputRole) -> bool:
 
 
 class BackOff:
-    """The number of calls that weights must be unchanged before they become constants again.
+    """Decide after how many calls with unchanged weights the weights become constants again.
 
-    It doubles each time that constants are dropped before they repaid their cost.
+    The number of calls doubles each time that constants are dropped before the faster calls have
+    repaid the creation of the session, and is 4 again after constants that lived longer.
     """
 
     _WORTH_FACTOR = 20  # a session pays off after this multiple of its creation time
     _MAX_CALLS = 1 << 14
 
     def __init__(self) -> None:
-        self.given_up = 0
+        self.given_up = 0  # drops of constants in a row that came too early, but 1 after a late one
         # by weight set: the signature at the last call, and the number of unchanged calls in a row
         self._stable_calls: dict[tuple[int, ...], tuple[WeightSignature, int]] = {}
 
@@ -77,7 +79,7 @@ class BackOff:
         return calls >= self.required_calls
 
     def clear_weights(self, key: tuple[int, ...]) -> None:
-        """Remove the state of weights that become constants."""
+        """Forget the calls of a weight set, which is about to become constant."""
         self._stable_calls.pop(key, None)
 
     def record_drop(self, frozen: FrozenWeights) -> None:
@@ -91,12 +93,12 @@ class BackOff:
 class FrozenWeights(WeightSet):
     """One set of weights, arguments at `positions`, as constants of a session.
 
-    `call` runs the session, and selects another call if a weight has changed. When nothing else
-    refers to the weights, or the constants are dropped, `on_release` is called and the session is
-    released. `cost` is the creation time of the session in seconds.
+    `call` runs the session, or, if a weight has changed, selects and runs another call. `release`
+    calls `on_release` and releases the session: when a weight has changed, or when nothing else
+    refers to one of the weights. `cost` is the creation time of the session in seconds.
     """
 
-    references = 3  # one in this object, two in the globals of `call`
+    references = 3  # in `tensors`, in `weights`, and in a global of `call`
 
     def __init__(
         self,
@@ -166,7 +168,7 @@ class FrozenWeights(WeightSet):
         }
 
     def invalidate(self) -> None:
-        """Mark the constants as changed, for the next call."""
+        """Mark the weights as changed, so that the next call drops the constants."""
         self.valid[0] = False
 
     def release(self) -> None:
@@ -178,7 +180,7 @@ class FrozenWeights(WeightSet):
 
 
 def count_sessions_with(weights: Sequence[torch.Tensor]) -> int:
-    """Count the sessions with these weights as constants; only the largest weight is compared."""
+    """Count the sessions that have the largest of these weights as a constant."""
     storage = storage_of(max(weights, key=lambda weight: weight.nbytes))
     sets = [
         weight_set
@@ -212,12 +214,15 @@ def embed_weights(
     weights: Mapping[str, tuple[InputRole, torch.Tensor]],
     values: bool = True,
 ) -> tuple[ModelProto, dict[str, Any]]:
-    """Return a copy of the model with inputs as initializers, and OrtValues of the external ones.
+    """Copy a model with some inputs turned into initializers.
 
     Args:
         model: the model.
         weights: role and tensor by name of the input.
         values: whether to create the OrtValues.
+
+    Returns:
+        The copy, and the OrtValues of the initializers whose data are not in it, by name.
     """
     result = ModelProto()
     result.CopyFrom(model)

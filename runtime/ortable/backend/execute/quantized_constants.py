@@ -25,7 +25,8 @@ from .frozen import embed_weights
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder
 
-# Types of quantized weights: one 8-bit or two 4-bit codes per byte, or eight 4-bit codes per int32.
+# Storage types of quantized weights. A byte holds one 8-bit or two 4-bit integers (codes), an int32
+# holds eight 4-bit codes.
 _CODE_DTYPES = frozenset({dtypes.int8, dtypes.uint8, dtypes.int32})
 # The quantization records of the live sessions.
 _session_records: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
@@ -41,7 +42,7 @@ def embed_prequantized_weights(
     weights: Mapping[str, tuple[InputRole, torch.Tensor]],
     record: dict[str, Any],
 ) -> tuple[ModelProto, dict[str, Any]]:
-    """Make model and constants like `with_constants`, with 4-bit weights repacked for kernels.
+    """Make a model and its constants as `embed_weights` does, and repack codes for 4-bit kernels.
 
     Args:
         model: the model.
@@ -62,12 +63,12 @@ def embed_quantized_weights(
     options: WeightOptions,
     record: dict[str, Any],
 ) -> tuple[ModelProto, dict[str, Any]]:
-    """Make model and constants like `with_constants`, with the selected weights quantized.
+    """Make a model and its constants as `embed_weights` does, and quantize the selected weights.
 
     Args:
         model: the model.
         weights: role and tensor by name of the input.
-        options: select the weights and their quantization.
+        options: which weights to quantize, and how.
         record: receives the names of the quantized weights, and the model.
     """
     from ortable.passes.quantize_weights import pack_weight_codes, quantize_weights
@@ -84,8 +85,9 @@ def record_shared_session(session: Any, record: dict[str, Any]) -> None:
     """Share the quantization record of a session with each graph that uses the session.
 
     Args:
-        session: the session, created for this graph or for another one with the same weights.
-        record: the record of this graph: filled if the session was created for it, otherwise empty.
+        session: the session, created for this graph or for another graph with the same weights.
+        record: the record of this graph: complete if the session was created for this graph,
+            otherwise empty and filled here.
     """
     session_record = _session_records.get(session)
     if session_record is None:

@@ -37,11 +37,11 @@ Run = Callable[..., Any]
 
 # omp_pause_soft: torch's next operator starts new threads; the OpenMP state is preserved
 _PAUSE_SOFT = 1
-# Run time in seconds above which spinning threads are ended. Ending and restarting them costs 0.05
-# to 0.1 ms, and much more if a new thread shares a processor with a computing one; while they spin,
-# a run takes up to a sixth longer.
+# Run time in seconds above which torch's spinning threads are ended. Ending and restarting them
+# costs 0.05 to 0.1 ms, and much more if a new thread shares a processor with a computing thread.
+# While torch's threads spin, a run takes up to a sixth longer.
 _LONG_RUN = 6e-3
-# without these rules no kernel reads integer codes
+# values of option `rewrites` that disable the rules by which kernels read integer codes of weights
 _RULES_WITHOUT_CODES = frozenset({"none", "-ort_codes", "-ort_weights"})
 _MAX_EMBEDDED_BYTES = 1_500_000_000  # protobuf serializes less than 2 GB
 _NO_WEIGHTS = "the graph reads no parameter and no buffer"
@@ -131,7 +131,7 @@ def _requested_weights(
 
 
 def _make_paused_run(session: Any) -> Callable[..., Any]:
-    """Return the run function of a session; it ends the spinning threads of torch operators."""
+    """Return the run function of a session; with several threads it first ends torch's threads."""
     run: Callable[..., Any] = bound_session(session).run_with_ort_values
     if session.get_session_options().intra_op_num_threads == 1:
         return run
@@ -147,7 +147,7 @@ def _tune_settings(
 ) -> Mapping[str, Any]:
     """Return the settings that option `tune`, if set, finds for a model.
 
-    This fills ``record``, and warns if a graph cannot be tuned.
+    The result of the search is stored in ``record``. This warns if a graph cannot be tuned.
     """
     settings: Mapping[str, Any] = {}
     if not options.tune:
@@ -165,7 +165,7 @@ def _tune_settings(
 
 
 def select_frozen_positions(compiled: CompiledGraph, options: OrtOptions) -> tuple[int, ...] | str:
-    """Return the arguments that become constants at the first call, or the reason why none does."""
+    """Return positions of arguments that become constants at the first call, or why none does."""
     if options.freeze == "off":
         return "option freeze is 'off'"
     if compiled.kind == "backward":
@@ -232,9 +232,9 @@ def pause_openmp_threads(run: Run) -> Run:
     """Wrap `run` so that torch's OpenMP threads are ended if the previous run was long.
 
     After an operator of torch these threads spin for some 20 ms on the processors that ONNX
-    Runtime's threads need: the forward pass of a training step, which follows the optimizer, has
-    one processor less. The threads keep spinning if the OpenMP library has no
-    `omp_pause_resource_all` (OpenMP 5.0, section 3.2.43).
+    Runtime's threads need, so that the forward pass after an optimizer step has one processor
+    fewer. The result is `run` itself if the OpenMP library has no `omp_pause_resource_all`
+    (OpenMP 5.0, section 3.2.43).
     """
     pause = _find_omp_pause()
     if pause is None:
@@ -273,11 +273,11 @@ def _is_matrix(role: InputRole) -> bool:
 
 
 def move_casts_to_front(model: ModelProto) -> ModelProto:
-    """Move the casts of inputs to the front of the model, so that ONNX Runtime runs them last.
+    """Move the casts of half-float inputs to the front, so that each runs just before its reader.
 
     ONNX Runtime orders nodes backwards from the results; among the producers of a node's inputs it
-    visits the last one in the file first. If casts were next to their readers, all of them would
-    run first, and all weights would exist in float32 at the same time.
+    visits the last one in the file first. If the casts in the file were next to their readers, all
+    casts would run first, and all weights would exist in float32 at the same time.
     """
     result = ModelProto()
     result.CopyFrom(model)
@@ -299,8 +299,8 @@ def move_casts_to_front(model: ModelProto) -> ModelProto:
 def compute_weight_memory(compiled: CompiledGraph, constants: Sequence[int]) -> dict[str, int]:
     """Return the bytes of the weights that a graph reads.
 
-    ``model_bytes`` is their size in torch, ``session_bytes`` the additional size in a session with
-    these constants, which stores half floats that operators compute with as float32.
+    ``model_bytes`` is the size of the weights in torch. ``session_bytes`` is the size of copies of
+    the ``constants`` in a session; half floats count as float32 if operators compute with them.
     """
     frozen, memory = set(constants), {"model_bytes": 0, "session_bytes": 0}
     computed = _inputs_computed_with(compiled)
@@ -319,7 +319,7 @@ def compute_weight_memory(compiled: CompiledGraph, constants: Sequence[int]) -> 
 
 
 def _inputs_computed_with(compiled: CompiledGraph) -> set[str]:
-    """Return the inputs that some node reads, except by gathering with indices of the call."""
+    """Return the names that nodes read, except as the data of a Gather without constant indices."""
     graph = compiled.model.graph
     constants = {initializer.name for initializer in graph.initializer}
     names: set[str] = set()

@@ -1,7 +1,7 @@
 """Detect that a weight has changed, or that nothing else refers to it.
 
 A change is detected by the weight's memory, its version, samples of its values, an optimizer's step
-or `refresh`; an unused weight by its reference count.
+or `refresh`; an abandoned weight, to which nothing else refers, by its reference count.
 
 Writes that torch does not count (`weight.data[3] = 0`) change only the values. Of a weight of more
 than 4 KB a call compares samples: four windows of 64 bytes. A write outside of them is missed, and
@@ -34,7 +34,7 @@ WeightSignature = tuple[list[int], list[int], int]
 class WeightSet:
     """An object that keeps `tensors` between calls and refers to each `references` times.
 
-    `storages` are the storages whose values it keeps.
+    `storages` are the addresses of the storages whose values it has copied.
     """
 
     references = 1
@@ -63,7 +63,7 @@ def is_watchable(tensor: Any) -> bool:
 
 
 def versions_of(tensors: Sequence[torch.Tensor]) -> list[int]:
-    """Return how often each tensor was written, -1 if torch does not count."""
+    """Return torch's count of writes to each tensor; -1 for inference tensors, which count none."""
     return [-1 if tensor.is_inference() else tensor._version for tensor in tensors]
 
 
@@ -77,7 +77,7 @@ def weight_signature(tensors: Sequence[torch.Tensor]) -> WeightSignature:
     return [tensor.data_ptr() for tensor in tensors], versions_of(tensors), _steps[0]
 
 
-_MAX_FULLY_COMPARED_BYTES = 4096  # larger weights are compared in windows
+_MAX_FULLY_COMPARED_BYTES = 4096  # of larger weights only windows are compared
 _WINDOW_BYTES, _WINDOW_COUNT = 64, 4  # of a larger weight
 
 
@@ -87,7 +87,7 @@ def sample_windows(tensors: Sequence[torch.Tensor]) -> list[memoryview]:
     `weight.data += delta` changes the memory without a version change. A write that is entirely
     between the windows is missed: single elements, rows or columns, or up to a third of a large
     weight in one piece. `b"".join` reads all windows faster than torch reads the versions. The
-    windows do not hold the memory, so compare pointers first. Memory of an accelerator is not read.
+    windows do not keep the memory alive: compare pointers first. Accelerators' memory is not read.
     """
     windows = []
     for tensor in tensors:
@@ -123,8 +123,8 @@ _last_sweep = 0.0  # time of the last sweep, by `time.monotonic`
 def watch_weights(weight_set: WeightSet) -> None:
     """Notify `weight_set` when its weights change or are abandoned.
 
-    This installs two hooks once, on optimizers and on full garbage collections. They cost nothing
-    while nothing is watched.
+    The first call installs two hooks, on optimizer steps and on garbage collections. The hooks cost
+    next to nothing while nothing is watched.
     """
     with _lock:
         if _on_collection not in gc.callbacks:
@@ -192,7 +192,7 @@ def _on_collection(phase: str, info: dict[str, Any]) -> None:
 
 
 def release_abandoned() -> None:
-    """Release weights that only their sets refer to.
+    """Release the sets in which only weight sets refer to some weight.
 
     Weak references would be notified immediately, but `torch.utils.swap_tensors`, and with it
     `module.to` of some modules, refuses tensors that have weak references.
@@ -213,7 +213,7 @@ def _reference_counts(objects: list[Any]) -> list[int]:
     return [sys.getrefcount(item) for item in objects]
 
 
-# References that the count itself adds (the list, its loop, the call); Python versions differ.
+# References that counting adds (the list, the loop, the call); Python versions differ in them.
 _COUNTING_OVERHEAD = _reference_counts([object()])[0]
 
 
@@ -255,15 +255,15 @@ def _tensors_of(target: Any) -> list[torch.Tensor]:
     )
 
 
-# -- weights that torch.distributed shards: a graph gets inner tensors, which do not count writes
+# -- weights that torch.distributed shards: a graph gets their inner tensors, whose versions stay
 
 
 def subclass_arguments(graph_module: GraphModule) -> frozenset[int]:
-    """Return the positions of arguments that are inside a non-quantized tensor subclass.
+    """Return the positions of arguments that are inner tensors of tensor subclasses.
 
     The local part of a DTensor is an example. A write to the outer tensor does not change the
-    version of the inner one. Quantized tensors are written as a whole, if at all, which a
-    comparison of the values detects.
+    version of the inner tensor. Inner tensors of quantized tensors are omitted: such a tensor is
+    only written as a whole, which the comparison of sampled values detects.
     """
     placeholders = [
         candidate for candidate in graph_module.graph.nodes if candidate.op == "placeholder"
@@ -289,7 +289,7 @@ def _are_quantized(parts: Sequence[Any]) -> bool:
 
 
 def unwrap_tensors(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Yield the tensor, or the tensors inside a subclass without memory."""
+    """Yield the tensor, or the innermost tensors of a wrapper subclass, which has no memory."""
     if not is_traceable_wrapper_subclass(tensor):
         yield tensor
         return
@@ -302,7 +302,7 @@ def unwrap_tensors(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
 def fsdp_parameter_ids() -> frozenset[int]:
     """Return the ids of the parameters that FSDP2 gathers before each use and frees after it.
 
-    They are the same objects each time, often at the same address, and FSDP preserves their version
-    when it writes to them.
+    FSDP reuses the tensor objects, often at the same address, and writes to them without a version
+    change.
     """
     return frozenset(map(id, fsdp_parameters()))

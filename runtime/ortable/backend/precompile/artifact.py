@@ -46,9 +46,10 @@ Compiled = Callable[..., Any]
 
 @dataclass(frozen=True)
 class GraphLoader:
-    """The means by which a running compilation restores a graph from torch's cache.
+    """The options and the function by which a compilation restores a graph from torch's cache.
 
-    `run` makes a callable of the conversions and the host graph around them.
+    `run` makes a callable of the conversions and of the host graph, the torch graph that calls them
+    (None if the only conversion is the entire graph).
     """
 
     options: OrtOptions
@@ -62,8 +63,8 @@ class Artifact(OutputCode):
     """A compiled graph that torch can store, pickled as keys and a text or as `packed` bytes.
 
     `keys` are the keys of its conversions, or None if a conversion has none. `text` is the encoded
-    host graph of a graph that runs partly in torch. `whole`: other processes cannot read a
-    `cache_dir`.
+    host graph of a graph that runs partly in torch. `whole`: pickle the entire graph as bytes, for
+    processes without this `cache_dir`.
     """
 
     kept_by_torch = True  # lets a pickler recognize the class without an import
@@ -83,12 +84,11 @@ class Artifact(OutputCode):
         return self.run(inputs)  # type: ignore[misc]
 
     def prepare_for_serialization(self) -> None:
-        """Reduce a copy to the keys and the text, or to the bytes.
+        """Drop everything but the keys and the text, or the bytes; torch calls this on a copy.
 
         Raises:
-            BypassAOTAutogradCache: if a conversion is in no file, or the host graph cannot be
-                encoded.
-            PrecompileError: instead, if the user requested only the bytes.
+            BypassAOTAutogradCache: if a conversion is in no file, or the graph cannot be packed.
+            PrecompileError: if the graph cannot be packed and torch sets `strict_autograd_cache`.
         """
         options = self.options
         assert options is not None
@@ -109,12 +109,13 @@ class Artifact(OutputCode):
             raise BypassAOTAutogradCache("cache_dir has no file of this graph")
 
     def post_compile(self, example_inputs: Any, constants: Any, graph_kwargs: Any) -> None:
-        """Restore the callable, from the cache of the running compilation or from the bytes.
+        """Restore the callable from the bytes, or from the keys and the text with `cache_dir`.
 
         Raises:
-            FXGraphCacheMiss: if the folder has lost a model, or another version wrote the text;
+            FXGraphCacheMiss: if `cache_dir` has lost a model, or another version wrote the text;
                 torch then compiles again.
             PrecompileError: if the bytes are damaged, or of other versions.
+            OrtableError: if there are only keys, and no compilation is running.
         """
         active = active_loader.get()
         packed = self.packed
@@ -157,7 +158,7 @@ class Artifact(OutputCode):
 
 
 def _pack_or_bypass(run: Any, options: OrtOptions) -> bytes:
-    """Pack a graph; on failure bypass the cache, or raise if torch needs the bytes."""
+    """Pack a graph; on failure bypass torch's cache, or raise with `strict_autograd_cache`."""
     try:
         return pack_graph(run, options)
     except OrtableError as exc:
@@ -180,7 +181,7 @@ def _keys_and_text(run: Compiled) -> tuple[tuple[str, ...] | None, str | None]:
 
 
 class Precompiled(SerializableCallable):
-    """One compiled graph of dynamo, forward and backward; `content()` returns its bytes."""
+    """One compiled function of dynamo, with its backward graph; `content()` returns its bytes."""
 
     def __init__(self, run: Callable[..., Any], content: Callable[[], bytes]) -> None:
         self.run = run
@@ -215,7 +216,7 @@ def precompiled_content(
     """Return a function that makes the bytes of a compiled function.
 
     Args:
-        direct: the OrtBackend that the function only calls; None if AOTAutograd wraps it.
+        direct: the callable of the function's only graph; None if AOTAutograd wraps it.
         serialize: makes the entry of AOTAutograd's cache for the function.
         options: the options of the backend.
     """
@@ -244,8 +245,9 @@ def _of_torch(name: str) -> Any:
 class _Pickler(pickle.Pickler):
     """Pickle memory formats by name, and reject graphs that were not prepared for pickling.
 
-    If a graph is rejected, torch continues without it if possible. Memory formats have no module,
-    so pickle would write that of an arbitrary module that has imported torch.
+    If a graph is rejected, torch does not store the function, where it can continue without the
+    file. Memory formats have no `__module__`, so pickle would find them in an arbitrary module that
+    has imported torch.
     """
 
     def reducer_override(self, value: Any) -> Any:
@@ -274,8 +276,8 @@ def _load_function(data: bytes) -> Callable[..., Any]:
 class PrecompiledGraph(BackendCacheArtifact):  # type: ignore[misc]
     """A compiled function in dynamo's package; `content` are its bytes.
 
-    The bytes are checked while torch reads the package, where an error is a warning and torch
-    compiles again. An error when a package is used would end the program.
+    The bytes are checked while torch reads the package: torch then warns of an error and compiles
+    again. A later error, when the package is used, would end the program.
     """
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:

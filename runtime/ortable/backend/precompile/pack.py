@@ -1,7 +1,7 @@
-"""Serialize a compiled graph to bytes: conversions, host graph, and options of a run.
+"""Serialize a compiled graph to bytes: its conversions, host graph, and the options of a run.
 
-Conversions contain no weights, so the bytes have none either: the caller passes them at each call.
-The model contains the constants of the graph, once.
+The host graph, if there is one, is the torch graph that calls the converted parts. The bytes
+contain the constants of the graph, but no weights: the caller passes the weights at each call.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def pack_graph(run: Any, options: OrtOptions) -> bytes:
 
 @dataclass(frozen=True)
 class UnpackedGraph:
-    """The contents of a packed graph: the conversions, the host graph and the options."""
+    """The contents of a packed graph; `text` is the encoded form of `host`."""
 
     conversions: list[CompiledGraph]
     host: HostGraph | None
@@ -125,7 +125,8 @@ def get_conversions(run: Any) -> tuple[list[CompiledGraph], str | None]:
     """Return the conversions of a callable, and the text of its host graph if there is one.
 
     Raises:
-        PrecompileError: if other processes could not restore the callable from these.
+        PrecompileError: if other processes could not restore the callable from the conversions and
+            the text.
     """
     text = None
     callables: tuple[Any, ...] = (run,)
@@ -152,7 +153,7 @@ def get_conversions(run: Any) -> tuple[list[CompiledGraph], str | None]:
 
 
 def serialize_options(options: OrtOptions) -> dict[str, Any]:
-    """Return the options that a run reads, without defaults, as plain values.
+    """Return the options that a run reads and that differ from their defaults, as plain values.
 
     Raises:
         PrecompileError: if the format cannot represent a value.

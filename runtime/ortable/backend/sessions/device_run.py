@@ -17,11 +17,11 @@ from .providers import PROVIDERS_BY_DEVICE
 
 
 def session_providers(providers: Sequence[Any], device: str) -> tuple[list[Any], Any]:
-    """Return the providers of a new session with the stream of `device`, and that stream.
+    """Return the providers of a new session, with a stream in their options, and the stream.
 
-    The stream is torch's current stream, or None for a CPU graph. The default stream cannot be
-    passed: ONNX Runtime takes its handle, 0, for no stream. A stream of torch's pool, the same for
-    all sessions, replaces it. `user_compute_stream` in the user's options takes precedence.
+    The stream is `user_compute_stream` of the user's options, otherwise torch's current stream; it
+    is None for a CPU graph. The default stream cannot be passed: ONNX Runtime takes its handle, 0,
+    for no stream. A stream of torch's pool, the same for all sessions, replaces the default stream.
 
     Args:
         providers: the providers that run the graph.
@@ -64,15 +64,16 @@ def _pool_stream(device: str) -> Any:
 class DeviceRun:
     """Run a session on its stream, ordered with the calling streams of torch.
 
-    Results are on the devices that the graph declares. The session waits for the calling stream,
-    which has written the arguments, and for every earlier calling stream: these may still read
-    results whose memory ONNX Runtime has freed and reuses in the order of its own stream. The
-    calling stream waits for the session. Nothing waits if both streams are the same.
+    Results are on the devices that the graph declares. The session's stream waits for the calling
+    stream, which has written the arguments, and for every earlier calling stream: an earlier one
+    may still read results whose memory ONNX Runtime has freed and reuses in the order of the
+    session's stream. The calling stream then waits for the session's stream, unless both are the
+    same.
 
     The host waits for each run. Run option `disable_synchronize_execution_providers` prevents that,
     but ONNX Runtime 1.31 then keeps the pinned memory of kernels that pass tables of pointers to
-    the device (Split, products with vectors) until the session is destroyed, where processes
-    aborted.
+    the device (Split, products with vectors) until the session is destroyed, which aborted
+    processes.
     """
 
     def __init__(self, session: Any, stream: Any, devices: Sequence[str]) -> None:

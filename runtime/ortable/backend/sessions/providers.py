@@ -22,7 +22,7 @@ from ortable.errors import ProviderError
 CPU = ("CPUExecutionProvider",)
 # Providers with the kernels of the CPU provider.
 _CPU_KERNEL_PROVIDERS = ("CPUExecutionProvider", "AzureExecutionProvider")
-# Providers by device that accept torch's memory there unchanged, and run on a torch stream.
+# Device type -> providers that read torch's memory on such a device, and run on a torch stream.
 PROVIDERS_BY_DEVICE = {
     "cuda": (
         "CUDAExecutionProvider",
@@ -42,7 +42,7 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
 
 
 def _find_accelerators(graph_module: GraphModule) -> dict[torch.device, str]:
-    """Return the devices of a graph except the CPU, each with its first location."""
+    """Map each device of a graph except the CPU to the first node with a tensor on the device."""
     accelerators: dict[torch.device, str] = {}
     position = 0
     for node in graph_module.graph.nodes:
@@ -62,15 +62,16 @@ def graph_device(graph_module: GraphModule) -> str:
 def resolve_providers(graph_module: GraphModule, options: OrtOptions) -> OrtOptions:
     """Return the options with the providers of this graph.
 
-    These are the requested providers, or those for the device of its tensors. A provider of an
-    accelerator gets the index of the tensors' device.
+    They are the requested providers, or, by default, those for the device of the graph's tensors. A
+    provider of an accelerator gets the index of the device.
 
     Args:
         graph_module: the graph.
         options: the options of the backend.
 
     Raises:
-        ProviderError: if tensors are on two accelerators, or on one that no provider supports.
+        ProviderError: if tensors are on two accelerators, or on one that no provider supports, or
+            if the user's `device_id` is another one.
     """
     devices = _find_accelerators(graph_module)
     if not devices:
@@ -159,11 +160,11 @@ def device_text(device: torch.device) -> str:
 
 
 def kernel_table(names: Sequence[str]) -> Mapping[str, Any]:
-    """Return the kernels that decide where casts are needed.
+    """Return the table of kernels by which the conversion decides where casts are needed.
 
-    They are the kernels of the CPU, those of CUDA with the CPU's as fallback, or, for another
-    provider with its own kernels, the CPU's with 16-bit floats wherever float32 is supported. ONNX
-    Runtime refuses a node without any kernel, by name.
+    It is the table of the CPU provider, or that of CUDA with the CPU as fallback. For other
+    providers, whose kernels are not known, it is the table of the CPU with 16-bit floats added
+    wherever float32 is supported: ONNX Runtime's error names a node without a kernel.
     """
     from ortable_generated.kernels import KERNELS_CPU
 

@@ -1,4 +1,4 @@
-"""Create sessions of ONNX Runtime: torch's thread count, settings by name, checked providers."""
+"""Create sessions of ONNX Runtime: apply settings, set torch's thread count, check providers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REPORTING_PROVIDERS = ("AzureExecutionProvider", "CPUExecutionProvider", "CUDAE
 
 
 def check_session(session: Any, providers: Sequence[Any]) -> None:
-    """Raise for provider problems that ONNX Runtime only warns of or ignores.
+    """Raise for problems of providers that ONNX Runtime ignores or only warns about.
 
     Args:
         session: the new session.
@@ -53,7 +53,7 @@ def check_session(session: Any, providers: Sequence[Any]) -> None:
 
 
 def _check_stream(name: str, settings: Mapping[str, Any], reported: Mapping[str, str]) -> None:
-    """Raise if a session does not run on the requested stream: its results would be unordered."""
+    """Raise if a session does not run on torch's stream, because torch could read results early."""
     requested, actual = settings.get("user_compute_stream"), reported.get("user_compute_stream")
     if requested is not None and actual is not None and int(actual) != int(requested):
         raise ProviderError(
@@ -75,9 +75,10 @@ def make_run_options(settings: Any) -> Any:
 
 
 def _has_double(part: GraphProto | FunctionProto) -> bool:
-    """Whether a graph or function has a float64 value, whose factors MatMulScaleFusion would round.
+    """Whether a graph or function has a float64 value.
 
-    A cast, a constant or a random operator may create it.
+    MatMulScaleFusion would round factors of float64 values to float32. A cast, a constant or a
+    random operator may create the value.
     """
     if isinstance(part, GraphProto):
         values = [*part.input, *part.output, *part.value_info]
@@ -106,7 +107,7 @@ def _unsafe_optimizers(model: ModelProto) -> list[str]:
     names = list(DISABLED)
     if any(map(_has_double, (model.graph, *model.functions))):
         names += DISABLED_FOR["float64"]
-    # The passes remove signed codes of activations, but they may be disabled.
+    # The passes remove int8 activations, but the user may disable the passes.
     if _has_int8_activations(model):
         names += DISABLED_FOR["int8 activations"]
     return names
@@ -129,7 +130,7 @@ def _has_int8_activations(model: ModelProto) -> bool:
 
 
 def _code_dtype(node: NodeProto, dtypes: Mapping[str, int]) -> int:
-    """Return the dtype of the codes of a QuantizeLinear: `output_dtype`, or its zero point's."""
+    """Return the output dtype of a QuantizeLinear: `output_dtype`, or the zero point's dtype."""
     for attribute in node.attribute:
         if attribute.name == "output_dtype" and attribute.i:
             return int(attribute.i)
@@ -149,9 +150,9 @@ def make_session(
 ) -> Any:
     """Create an `onnxruntime.InferenceSession` from the bytes of `model`.
 
-    The session has as many threads as torch. They spin for microseconds only, because torch needs
-    the processors between runs. These defaults also apply to what a SessionOptions object of the
-    user leaves unset.
+    By default, the session has as many threads as torch. Its threads spin for microseconds only,
+    because torch needs the processors between runs. The defaults also apply to settings that the
+    user's SessionOptions object leaves unset.
 
     Args:
         model: the model.
@@ -164,6 +165,7 @@ def make_session(
 
     Raises:
         ProviderError: if a provider is missing, or ONNX Runtime refuses the model.
+        OptionError: if the session or a provider does not have one of the options.
     """
     import onnxruntime
 
@@ -192,9 +194,9 @@ def make_session(
 
 
 def _embed_constants(model: ModelProto, constants: Mapping[str, Any]) -> ModelProto:
-    """Copy a model with the data of its external initializers in it.
+    """Copy a model, with the data of its external initializers included.
 
-    `add_external_initializers` would write them into the user's object for good.
+    `add_external_initializers` would add the data to the user's SessionOptions permanently.
     """
     result = ModelProto()
     result.CopyFrom(model)
@@ -232,7 +234,7 @@ def _session_error(model: ModelProto, providers: Sequence[Any], error: Exception
 
 @contextmanager
 def _session_options(user_options: Any, training: bool, single_thread: bool) -> Iterator[Any]:
-    """Make the SessionOptions of a session, or complete the user's object for the block."""
+    """Yield new SessionOptions, or the user's object, completed while the block runs."""
     import onnxruntime
     import torch
 
@@ -261,8 +263,8 @@ _COMPLETION = threading.Lock()
 def _complete_options(options: Any, settings: Mapping[str, Any]) -> Iterator[None]:
     """Add the settings that the user's object leaves unset.
 
-    The number of threads depends on the graph, so it is unset again after the block. Config entries
-    cannot be removed.
+    The number of threads depends on the graph, so it is restored after the block. Config entries
+    stay, because ONNX Runtime cannot remove them.
     """
     entries = {name: value for name, value in settings.items() if "." in name}
     with _COMPLETION:
@@ -279,7 +281,7 @@ def _complete_options(options: Any, settings: Mapping[str, Any]) -> Iterator[Non
 def register_shared_arena() -> bool:
     """Register one process-wide arena, which sessions share instead of growing their own.
 
-    Returns False if ONNX Runtime has none. An arena that other code registered is used.
+    Return False if ONNX Runtime has no arena. An arena that other code registered is used.
     """
     from ortable.compat.onnxruntime import register_arena
 

@@ -34,8 +34,8 @@ Call = Callable[[], list[Any]]
 class SessionTuning:
     """The result of a search: ``settings`` to add, and their ``ratio`` of the usual time.
 
-    ``tried`` counts candidates. ``found`` is as in a record: searched, memory, disk, or the reason
-    why nothing was tried.
+    ``tried`` counts candidates. ``found`` says where the settings come from: "searched", "memory",
+    "disk", or the reason why nothing was tried.
     """
 
     settings: dict[str, int]
@@ -44,7 +44,7 @@ class SessionTuning:
     found: str
 
 
-_warned = False  # whether this process has warned
+_warned = False  # whether `warn_not_tuned` has warned in this process
 
 
 def tuned_settings(
@@ -54,14 +54,14 @@ def tuned_settings(
     seconds: float,
     folder: str | None = None,
 ) -> SessionTuning:
-    """Search for the best settings for a model within a time limit.
+    """Return the best settings for a model: stored settings, or those of a search.
 
     Args:
         model: the model of the sessions; its weights may be stored outside.
         make: creates a session with additional settings.
         user_settings: the user's own settings, which are not searched.
-        seconds: the duration of the search.
-        folder: where processes share results.
+        seconds: the maximum duration of the search.
+        folder: the folder where processes share results; None for none.
     """
     feeds = make_sample_inputs(model)
     if isinstance(feeds, str):
@@ -98,7 +98,7 @@ def warn_not_tuned(label: str, reason: str) -> None:
 
 
 def make_sample_inputs(model: ModelProto) -> dict[str, np.ndarray] | str:
-    """Return inputs of the model's sizes, or the reason why that is impossible.
+    """Return inputs of the model's sizes, or the reason why there are none.
 
     Floats are random, integers 0 (a valid index everywhere), bools True.
     """
@@ -132,9 +132,9 @@ def make_sample_inputs(model: ModelProto) -> dict[str, np.ndarray] | str:
 def _search_settings(
     make: Make, feeds: Mapping[str, Any], fixed: set[str], seconds: float
 ) -> SessionTuning:
-    """Try setting by setting, repeatedly in random order, until the time is up.
+    """Change one setting at a time, in random order, until no change helps or the time is up.
 
-    A candidate that is not clearly faster after a few rounds is dropped.
+    A change is adopted if it is clearly faster in a few rounds and again in many rounds.
     """
     from ortable_generated.sessions import SEARCHED
 
@@ -182,7 +182,7 @@ def _bind_session(make: Make, settings: Mapping[str, int], feeds: Mapping[str, A
 
 
 def _time_ratio(candidate: Call, base: Call, rounds: int) -> float:
-    """Return the median ratio over rounds that alternate which call runs first."""
+    """Return the median over the rounds of the ratio of times, candidate by base."""
     once = dict.fromkeys(("base", "other"), time_block(base, 1))
     times = time_interleaved({"base": base, "other": candidate}, rounds, _BLOCK_SECONDS, once)
     return median_ratio(times, "other", "base")

@@ -1,6 +1,7 @@
 """Implement `ortable.bisect`: disable parts of a compilation until the model agrees with eager.
 
-Then a binary search finds the application of the last disabled part that makes the model differ.
+Then a binary search finds the first application of the last disabled part, such as a fired rule,
+with which the model differs.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class RunResult:
 
     @property
     def status(self) -> str:
-        """Return whether the run agrees or differs, or the class of its error."""
+        """Return "agrees", "differs", or the name of the class of the error."""
         if self.error is not None:
             return type(self.error).__name__
         return "differs" if self.difference else "agrees"
@@ -102,7 +103,7 @@ class CallRunner:
         switches: Switches | None = None,
         runner: Any = None,
     ) -> RunResult:
-        """Run through ortable; switches disable parts and caches, None disables nothing."""
+        """Run through ortable; `switches` disable parts and caches, None disables nothing."""
         graphs: list[CompiledGraph] = []
         if self.export:
             return self._run_compared(
@@ -224,7 +225,10 @@ def bisect(
 
 @dataclass(frozen=True)
 class _Culprit:
-    """An application that makes the model differ, and the last results with and without it."""
+    """An application that makes the model differ, its number among `of`, and both results.
+
+    `present` is the result with the application as the last enabled one, `absent` without it.
+    """
 
     application: Application
     number: int
@@ -385,7 +389,7 @@ class _Search:
         return _Culprit(application, high, of, present, absent)
 
     def _make_cache_fault(self) -> Fault:
-        """Blame the cached conversions that the first run read."""
+        """Blame the cached conversions that the first run read from files, or those in memory."""
         read = [
             str(path)
             for path, time in _cache_files(self.options).items()
@@ -414,7 +418,7 @@ class _Search:
         return Fault("transform", name, location.file, location.line, 0, number, of, before=before)
 
     def _find_option_fault(self, name: str, state: State) -> Fault:
-        """Find the option, or the setting in a dict option, without which the model agrees."""
+        """Name the option, or the setting in a dict option, without which the model agrees."""
         value = state.options[name]
         text = name if name != "freeze" else f"freeze={value!r}"
         if isinstance(value, Mapping) and name in ("session_options", "run_options"):

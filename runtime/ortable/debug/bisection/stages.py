@@ -1,7 +1,8 @@
 """The stages of a search, the switches that disable parts, and advice for each kind of fault.
 
 A `Stage` removes a part of a compilation. `Switches` implements the `BisectionFilter` of
-`compat.bisector`. `search.py` runs the model with the options of the advice.
+`compat.bisector`, which counts the applications of a part: a fired rule, or a converted node.
+`search.py` runs the model with the options of the advice.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class Stage:
     """A step of the search that disables a part.
 
     `change` returns the state without the part, or None if there is nothing to disable. `subsystem`
-    names a part whose applications can be searched, `option` a part that is an option.
-    `applies_to_exports` is whether exported models have the part.
+    is the name of a part whose applications can be searched, `option` that of a part that is an
+    option. `applies_to_exports`: exported models have the part.
     """
 
     kind: str
@@ -124,7 +125,7 @@ OPERATORS: tuple[Stage, ...] = (
 
 
 class Switches:
-    """Disable subsystems in one run, and limit another one to its first applications.
+    """Disable subsystems in one run, and limit the searched subsystem to its first applications.
 
     Args:
         off: disabled subsystems.
@@ -142,7 +143,7 @@ class Switches:
         self.last: Application | None = None  # the last enabled application
 
     def is_searching(self, subsystem: str) -> bool:
-        """Whether applications of a subsystem must keep their order."""
+        """Whether a subsystem is searched or disabled, so that its applications must keep order."""
         return subsystem == self.searching or subsystem in self.off
 
     def is_disabled(self, subsystem: str, about: Callable[[], Application]) -> bool:
@@ -165,7 +166,7 @@ _OPTIMIZERS_KEY = "optimization.disable_specified_optimizers"
 def make_advice(
     fault: Fault, options: Mapping[str, Any], export: bool = False
 ) -> tuple[str, dict[str, Any] | None]:
-    """Return a workaround as text, and as options if there are any for it."""
+    """Return a workaround as text, and as options; None if no options work around the fault."""
     kind, name = fault.kind, fault.name
     if kind == "rule":
         requested = options.get("rewrites") or ["default"]

@@ -176,7 +176,8 @@ def describe_difference(
 def compute_gap(expected: Any, got: Any, tolerance: ToleranceOverride) -> NumericDiff | None:
     """Compute the difference of a value from eager's; None if it is within the tolerance.
 
-    Complex tensors are compared as real ones; Python floats have the tolerance of float64.
+    Complex tensors are compared as real tensors; Python floats have the tolerance of float64.
+    Sparse tensors are not compared.
     """
     are_tensors = isinstance(expected, torch.Tensor), isinstance(got, torch.Tensor)
     if all(are_tensors):

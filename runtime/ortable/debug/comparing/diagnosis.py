@@ -99,7 +99,11 @@ def _diagnose_transforms(mismatch: Mismatch, comparator: Comparator) -> Cause | 
 
 
 def _diagnose_passes(mismatch: Mismatch, comparator: Comparator) -> Cause:
-    """Find the rule without which the result equals eager's, first among rules of the nodes."""
+    """Find the rule without which the result equals eager's.
+
+    Rules that made the nodes of the result are tried first. Before that, a new conversion that
+    equals eager shows that the exported model was changed or is old.
+    """
     source = mismatch.source
     if _fixes_mismatch(mismatch, comparator, source.convert_variant()):
         return Cause("model", "the exported model")
@@ -113,7 +117,7 @@ def _diagnose_passes(mismatch: Mismatch, comparator: Comparator) -> Cause:
 
 
 def _find_rules(mismatch: Mismatch) -> list[str]:
-    """List the rules that made the nodes between agreeing results and the mismatch."""
+    """List the rules that made the nodes between agreeing results and the mismatch, last first."""
     rules: list[str] = []
     nodes = find_computing_nodes(mismatch)
     for proto in reversed(nodes):
@@ -149,7 +153,7 @@ def case_number(mismatch: Mismatch) -> int:
 def _find_wrong_kernel(mismatch: Mismatch, comparator: Comparator) -> str | None:
     """Find the ONNX operator whose kernel is wrong.
 
-    None if the reference evaluator agrees with ONNX Runtime, or cannot run the nodes.
+    Return None if the reference evaluator differs from eager too, or cannot run the nodes.
     """
     nodes = find_computing_nodes(mismatch)
     feeds = mismatch.source.make_feeds(mismatch.converted)
@@ -275,9 +279,9 @@ def describe_decomposition(
     comparator: Comparator,
     settings: ReproSettings | None,
 ) -> Difference:
-    """Describe an operator whose decomposition differs from it.
+    """Describe an operator whose decomposition has another result than the operator.
 
-    The result has no script if `settings` is None.
+    The description has no script if `settings` is None.
     """
     node, values, gap = mismatch.node, mismatch.values, mismatch.gap
     repro = (
@@ -290,7 +294,7 @@ def describe_decomposition(
 
 
 def describe_capture(name: str, gap: NumericDiff, kind: GraphKind, tracer: str) -> Difference:
-    """Describe a result that already differs in the graph from `tracer`."""
+    """Describe a result that differs in the graph that `tracer` captured, before conversion."""
     return _make_difference(kind, Cause("capture", tracer), gap, MinimalRepro(), node=name)
 
 

@@ -1,7 +1,7 @@
 """Compare the AOTAutograd graphs of one call with their ONNX graphs, result by result.
 
 Each graph returns eager's results. So later graphs are compared on eager's values, and a backward
-graph on the tensors that eager's forward saved: no mismatch follows from an earlier one.
+graph on the tensors that eager's forward saved: a mismatch in one graph causes none in another.
 """
 
 from __future__ import annotations
@@ -78,9 +78,10 @@ class CallComparator(Comparator):
     def _compare_call(
         self, original: GraphModule, compiled: Callable[..., Any], args: list[Any]
     ) -> None:
-        """Run the converted graph on copies, and compare its results with AOTAutograd's graph.
+        """Compare the converted graphs, and then ortable's preparation of AOTAutograd's graph.
 
-        This also checks the changes that ortable makes to AOTAutograd's graph before conversion.
+        The runners of `make_runner` compare while `compiled` runs on copies of the arguments, and
+        return eager's results of the prepared graph. Those are compared with the original graph.
         """
         devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
         with torch.random.fork_rng(devices=devices), torch.no_grad():
@@ -227,7 +228,7 @@ DecompositionTable = Mapping[Any, Callable[..., Any]]
 
 @dataclass(frozen=True)
 class DecompositionMismatch:
-    """An operator whose decomposition differs from it, and the values of the nodes before it."""
+    """An operator whose decomposition has another result, and the values of earlier nodes."""
 
     kind: GraphKind
     node: Node
@@ -236,7 +237,7 @@ class DecompositionMismatch:
 
 
 class DecompositionComparator:
-    """The comparison of each operator of a call's AOTAutograd graphs with its decomposition."""
+    """Compare the operators in the AOTAutograd graphs of a call with their decompositions."""
 
     def __init__(self, table: DecompositionTable, gap: GapFunction) -> None:
         self.table = table

@@ -283,7 +283,7 @@ def _inline_text(tensor: torch.Tensor) -> str:
 
 OPERATOR_AGREES = "the operator alone, on eager's values, agrees with eager"
 _TORCH_NAMESPACES = ("aten", "prims", "prim")
-_MAX_NODES = 8  # a larger subgraph is not extended
+_MAX_NODES = 8  # a subgraph of more nodes is not extended
 _MAX_TRIALS = 24  # runs on smaller tensors
 
 Differs = Callable[[Callable[..., Any], Sequence[Any], bool], bool]
@@ -330,7 +330,10 @@ def minimize(
     tolerance: tuple[float, float],
     exporting: Mapping[str, Any] | None = None,
 ) -> MinimalRepro:
-    """Make a script of the operator of `node` that fails while the result differs."""
+    """Make a script that fails while the result of `node` differs.
+
+    The script calls the operator of the node, after as few operators before it as needed.
+    """
     try:
         subgraph, dynamic = _find_smallest_subgraph(node, values, differs)
         subgraph = _shrink_inputs(subgraph, differs, dynamic)
@@ -366,7 +369,10 @@ def minimize(
 def _find_smallest_subgraph(
     node: Node, values: Mapping[Node, Any], differs: Differs
 ) -> tuple[_Subgraph, bool]:
-    """Find the smallest subgraph that differs, and whether it needs dynamic sizes to differ."""
+    """Extend a subgraph backwards from `node` until its result differs.
+
+    The second value is whether it differs only with dynamic sizes.
+    """
     target = find_producer(node)
     selected = [*filter(is_creation_op, target.all_input_nodes), target]
     symbolic = any(_is_symbolic(item) for item in (target, *target.all_input_nodes))
@@ -481,7 +487,7 @@ def _still_differs(
 
 
 def _select_texts(subgraph: _Subgraph, differs: Differs, dynamic: bool) -> dict[str, str]:
-    """Choose expressions for tensors with which the calls still differ."""
+    """Replace tensors by expressions with which the calls still differ; return the expressions."""
     texts: dict[str, str] = {}
     for name, value in subgraph.inputs.items():
         for text in tensor_texts(value):

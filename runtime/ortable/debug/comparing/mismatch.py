@@ -1,7 +1,8 @@
 """Compare an ONNX graph with eager result by result and stop at the first mismatch.
 
-Three stages are compared: the graph before passes, the graph after passes, and the results of the
-session. `graphs.py` and `exports.py` implement `ComparisonSource`; `diagnosis.py` finds the cause.
+Three stages are compared here: the graph before passes, the graph after passes, and the results of
+the session. `graphs.py` adds AOTAutograd's graph ("host"). `graphs.py` and `exports.py` implement
+`ComparisonSource`; `diagnosis.py` finds the cause.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class ValueRecorder(Interpreter):
             return [self.env[x] if isinstance(x, Node) else x for x in flatten_output(n.args[0])]
         if any(self.env.get(node) is UNKNOWN for node in n.all_input_nodes):
             return self.overrides.get(n.name, UNKNOWN)
-        if writes_argument(n):  # no write: it would change recorded views of the argument
+        if writes_argument(n):  # skip the write, which would change recorded views of the argument
             return self.env[n.args[1]] if isinstance(n.args[1], Node) else n.args[1]
         value = self._replay_random_op(n) if "drawn" in n.kwargs else super().run_node(n)
         if isinstance(value, torch.Tensor) and not returns_uninitialized(n):
@@ -129,7 +130,7 @@ class ConvertedGraph(Protocol):
 
     @property
     def rewrites(self) -> Mapping[str, int]:
-        """How often each rewrite rule fired."""
+        """Counts of how often each rewrite rule fired."""
         ...
 
 
@@ -274,7 +275,7 @@ class Comparator:
         self.stats.tolerances[str(dtype).removeprefix("torch.")] = self.tolerance.of(dtype)
 
     def compare_graph(self, source: ComparisonSource) -> list[Any]:
-        """Compare an ONNX graph with eager; return eager's results, or the session's if unknown."""
+        """Compare an ONNX graph with eager, and return its results by `_compare_returned`."""
         self.stats.graphs += 1
         plain, converted = source.convert_variant(optimize=False), source.convert_full()
         computed, why = source.compute_values(plain)
@@ -300,7 +301,7 @@ class Comparator:
         eager: Mapping[str, torch.Tensor],
         why: str,
     ) -> None:
-        """Count the results before the mismatch: compared ones, unknown ones, and removed ones."""
+        """Count the results before the mismatch: compared results, and those that cannot be."""
         unknown, removed = [], []
         for node in source.module.graph.nodes:
             if self.mismatch is not None and node is self.mismatch.node:
@@ -319,7 +320,10 @@ class Comparator:
     def _compare_returned(
         self, source: ComparisonSource, converted: ConvertedGraph, results: Sequence[Any]
     ) -> list[Any]:
-        """Compare the session's results; return eager's, or the session's if eager has none."""
+        """Compare the session's results; return eager's results, and the session's where UNKNOWN.
+
+        After a mismatch, return [] if no later graph reads the results.
+        """
         if self.mismatch is not None and not source.is_part:
             return []
         returned = []
@@ -368,16 +372,17 @@ def _results_by_node(
 
 
 def _value_names(node: Node) -> tuple[str, str, str]:
-    """Return the names that values of a node may have: its name, and those of complex parts."""
+    """Return the names that values of a node may have: for the node, and for complex parts."""
     return node.name, f"{node.name}.real", f"{node.name}.imag"
 
 
 def compute_results(
     model: Any, feeds: Mapping[str, Any], names: Sequence[str], providers: Sequence[Any] | None
 ) -> tuple[dict[str, torch.Tensor], str]:
-    """Compute the named results that a model has; the second value is the reason of a failure.
+    """Compute those of the named results that a model has.
 
-    ONNX Runtime computes them without its optimizers; the reference evaluator is the fallback.
+    ONNX Runtime computes them without its optimizers; the reference evaluator is the fallback. The
+    second value is the reason why ONNX Runtime failed; empty if it did not.
     """
     produced = {name for proto in proto_of(model).graph.node for name in proto.output}
     names = [name for name in names if name in produced]
