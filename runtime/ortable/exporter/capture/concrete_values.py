@@ -5,8 +5,9 @@ enters the torch function mode ``ConcreteValues``, which intercepts every call o
 
 Tensors that do not depend on sizes are computed next to the trace, by the same calls on real
 tensors, so that a number is exactly the number of eager mode. Tensors that depend on sizes are
-fractions of size expressions; where eager mode would round such a fraction, a guard bounds the size
-so that rounding changes nothing. No other tensor is evaluated.
+represented as fractions of size expressions, or as conditions on sizes; where eager mode would
+round a fraction, a guard bounds the size so that rounding changes nothing. No other tensor is
+evaluated.
 """
 
 from __future__ import annotations
@@ -68,7 +69,10 @@ class SizeValue:
 
 @dataclass(frozen=True)
 class _ConcreteValue:
-    """A tensor's value (a tensor, SizeValue or condition) and the buffers that it depends on."""
+    """A tensor's value and the buffers that the value depends on.
+
+    ``value`` is a real tensor, a SizeValue, or a condition on sizes; None if it is unknown.
+    """
 
     value: Any
     sources: frozenset[str] = frozenset()
@@ -175,9 +179,9 @@ class ConcreteValues(TorchFunctionMode):
     def replace_with_numbers(
         self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[Sequence[Any], Mapping[str, Any]]:
-        """Replace tensors among the size arguments of a function with their numbers."""
-        indexes = name == "__getitem__"
-        tensor_first = indexes or _takes_tensor(name)
+        """Replace 0-d integer tensors among the sizes or indices of a call with their numbers."""
+        is_indexing = name == "__getitem__"
+        tensor_first = is_indexing or _takes_tensor(name)
 
         def read_number(value: Any) -> Any:
             if isinstance(value, slice):
@@ -192,7 +196,7 @@ class ConcreteValues(TorchFunctionMode):
             ):
                 return value
             read = self.read_value("item", value)
-            if read is None and not indexes:  # a size that depends on data
+            if read is None and not is_indexing:  # a size that depends on data
                 read = value.item()
             return value if read is None else read
 
@@ -234,7 +238,7 @@ class ConcreteValues(TorchFunctionMode):
         )
         values: Any = None
         if writes and sources != concretes[0].sources:
-            values = None  # tensors that share its memory would depend on the new sources, too
+            values = None  # tensors that share the memory would depend on the new sources, too
         elif symbolic:
             if not writes and len(results) == 1 and isinstance(result, torch.Tensor):
                 values = [self.compute_sizes(name, args, kwargs, result)]
@@ -273,7 +277,7 @@ class ConcreteValues(TorchFunctionMode):
         try:
             with disable_torch_function(), disable_current_modes(), random:
                 result = func(*values, **keyword_values)
-        except Exception:  # the traced call succeeded: this one lacks context of the trace
+        except Exception:  # the call on real values lacks state that the traced call has
             return None
         if random.drawn:
             return None
@@ -282,7 +286,7 @@ class ConcreteValues(TorchFunctionMode):
     def compute_sizes(
         self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor
     ) -> Any:
-        """Apply an operator to numbers that depend on sizes; None if that is not supported."""
+        """Apply an operator to fractions of size expressions; None if that is not supported."""
         if result.ndim:
             return None
         if kwargs and name != "tensor":
@@ -384,7 +388,7 @@ def _writes(name: str) -> bool:
 
 
 def _takes_numbers(func: Any, name: str) -> bool:
-    """Whether a function has a tensor only as its first argument: ``view``, ``pad``, an index."""
+    """Whether a function takes no tensor after its first argument (``view``), or is indexing."""
     if name == "__getitem__":
         return True
     return bool(_schema_arguments(name)) and all(
@@ -396,7 +400,7 @@ def _takes_numbers(func: Any, name: str) -> bool:
 
 
 def _takes_tensor(name: str) -> bool:
-    """Whether the first argument of a torch function is a tensor."""
+    """Whether the first argument of an aten operator is a tensor in some overload."""
     return any(
         arguments and "Tensor" in str(arguments[0].type) for arguments in _schema_arguments(name)
     )
@@ -404,14 +408,14 @@ def _takes_tensor(name: str) -> bool:
 
 @functools.cache
 def _schema_arguments(name: str) -> list[list[Any]]:
-    """Return the arguments of each overload of an aten operator; empty if there is none."""
+    """Return the arguments of each overload of an aten operator; empty for any other name."""
     packet = getattr(torch.ops.aten, name, None) if name and not name.startswith("_") else None
     if not isinstance(packet, OpOverloadPacket):
         return []
     return [getattr(packet, overload)._schema.arguments for overload in packet.overloads()]
 
 
-# -- fractions of expressions of sizes
+# -- arithmetic of fractions of size expressions
 
 
 def _make_sum(sign: int) -> Callable[..., SizeValue | None]:
@@ -419,20 +423,20 @@ def _make_sum(sign: int) -> Callable[..., SizeValue | None]:
         common = max(left.denominator, right.denominator)
         if min(left.denominator, right.denominator) not in (1, common):
             return None
-        parts = [
+        numerators = [
             fraction.numerator * (common // fraction.denominator) for fraction in (left, right)
         ]
         # adding a small constant keeps a bounded number in the exact range
-        small = any(
-            isinstance(fraction, int) and abs(fraction) <= _SMALL_CONSTANT for fraction in parts
+        adds_constant = any(
+            isinstance(number, int) and abs(number) <= _SMALL_CONSTANT for number in numerators
         )
         return _round_result(
             result,
             left,
             right,
-            parts[0] + sign * parts[1],
+            numerators[0] + sign * numerators[1],
             common,
-            bounded=small and bool(left.roundings or right.roundings),
+            bounded=adds_constant and bool(left.roundings or right.roundings),
         )
 
     return add_sizes
@@ -459,7 +463,10 @@ def _round_result(
     denominator: int,
     bounded: bool = False,
 ) -> SizeValue | None:
-    """Return an operator's result: an int64, or a float with one more rounding of eager mode."""
+    """Return the fraction as int64 or, with one more rounding, as a float of ``result``'s dtype.
+
+    None if roundings could change the number, or if a fraction would have to be an int64.
+    """
     if result.dtype is torch.int64:
         return SizeValue(numerator) if denominator == 1 else None
     roundings = left.roundings + right.roundings + 1
@@ -475,7 +482,7 @@ def _is_float(result: torch.Tensor) -> bool:
 
 
 def _is_bounded(numerator: Any) -> bool:
-    """Whether eager mode represents a number exactly; for a size this adds a guard."""
+    """Whether a number is at most ``_EXACT_BELOW`` in magnitude; for a size, add a guard."""
     for condition in (numerator <= _EXACT_BELOW, numerator >= -_EXACT_BELOW):
         if not bool(condition):
             return False
@@ -495,7 +502,7 @@ def _make_integer_op(compute: Callable[[Any, int], Any]) -> Callable[..., SizeVa
 
 
 def _convert_size(result: torch.Tensor, value: SizeValue) -> SizeValue | None:
-    """Convert a number to another dtype; None for a fraction."""
+    """Convert a number to the dtype of ``result``; None for a fraction."""
     if value.denominator != 1:
         return None
     if result.dtype is torch.int64:
@@ -560,7 +567,10 @@ _OPERATORS: Mapping[str, Callable[..., Any]] = {
 
 
 class FlagEvaluationMode(TorchFunctionMode):
-    """Evaluates conditions on sizes that operators take as flags; as numbers they stay symbolic."""
+    """Evaluates conditions on sizes that are passed as bool arguments of operators.
+
+    A condition that is passed as a number stays symbolic.
+    """
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None

@@ -1,4 +1,4 @@
-"""Run a forward whose Python loops run over a dynamic size, a few steps of each loop.
+"""Run only a few steps of each Python loop over a dynamic size in a module's forward.
 
 The forward runs with fake tensors. Marks in torch's graph delimit the steps; loop_rerolling.py
 turns the steps into one scan.
@@ -33,8 +33,8 @@ from ortable.exporter.frontend.export_request import UserLine
 def mark_step(outputs: Sequence[torch.Tensor], length: int, loop: int, number: int) -> torch.Tensor:
     """Mark where step ``number`` of a loop begins; return its index, int64 [].
 
-    ``outputs`` are the tensors of the previous step: as inputs of the mark they and the writes to
-    them stay in front of the mark.
+    ``outputs`` are the tensors of the previous step. They are inputs of the mark so that torch
+    leaves their nodes, and writes to these tensors, in front of the mark.
     """
     return torch.full((), number, dtype=torch.int64)
 
@@ -48,7 +48,7 @@ def _fake_mark_step(
 
 @torch.library.custom_op("ortable_loops::collect", mutates_args=())
 def collect_rows(items: Sequence[torch.Tensor], length: int, loop: int, dim: int) -> torch.Tensor:
-    """Stack the tensors of ``length`` steps along ``dim``; ``items`` are the captured ones."""
+    """Stack the tensors of ``length`` steps along ``dim``; ``items`` has the captured ones."""
     return torch.stack(list(items), dim)
 
 
@@ -80,8 +80,8 @@ class DynamicLoop:
     line: UserLine | None
     peeled: bool
     steps: int
-    current_step: int = -1  # the step that runs; ``steps`` after the last one
-    outputs: list[torch.Tensor] = field(default_factory=list)
+    current_step: int = -1  # the running step; after the last step, ``steps``
+    outputs: list[torch.Tensor] = field(default_factory=list)  # tensors that the step made
 
     @property
     def location(self) -> LoopLocation:
@@ -95,7 +95,7 @@ class DynamicLoop:
 
 
 class RerollError(ExportError):
-    """The steps of a loop differ. ``peelable``: they may be equal once the first is peeled."""
+    """The steps of a loop differ; if ``peelable``, the steps after the first may be equal."""
 
     def __init__(self, loop: DynamicLoop, why: str, peelable: bool = False) -> None:
         super().__init__(
@@ -119,8 +119,8 @@ class _TensorOrigin:
 class LoopSession:
     """The state of loops while one forward runs.
 
-    ``steps`` is the number of steps that run of each loop, ``peeled`` has the loops whose first
-    step is peeled, and ``broken`` is a loop that forward left early.
+    ``steps`` of each loop run, and one more if ``peeled`` has the loop, whose first step is then
+    not part of the scan; ``broken`` is the first loop that forward left early.
     """
 
     steps: int
@@ -132,7 +132,7 @@ class LoopSession:
         default_factory=dict
     )  # the arguments of all calls of torch, by id
     origins: dict[int, _TensorOrigin] = field(default_factory=dict)  # by id of the tensor
-    numbers: dict[int, tuple[Any, torch.Tensor]] = field(default_factory=dict)  # indices as tensors
+    numbers: dict[int, tuple[Any, torch.Tensor]] = field(default_factory=dict)  # by id of the index
 
     def run_steps(self, length: Any, make_item: Callable[[Any], Any]) -> Iterator[Any]:
         """Yield the items of the captured steps, which represent all ``length`` steps."""
@@ -151,7 +151,7 @@ class LoopSession:
             for number in _RANGE(loop.steps):
                 index = self.begin_step(loop, number)
                 value = make_item(index)
-                if isinstance(value, torch.SymInt):  # the model may make a tensor of a list of them
+                if isinstance(value, torch.SymInt):  # the model may make a tensor of indices
                     symbol: Any = value
                     self.numbers[id(value)] = value, torch.full((), symbol, dtype=torch.int64)
                 self.record_tensors(value)
@@ -169,7 +169,7 @@ class LoopSession:
         outputs = list(loop.outputs)
         index = STEP(outputs, loop.length, loop.number, number).item()
         loop.current_step = number
-        loop.outputs = outputs if number == loop.steps else []  # without the mark's result
+        loop.outputs = outputs if number == loop.steps else []  # drop the mark's own result
         check(index >= (1 if loop.peeled and number else 0))
         if number == loop.steps:
             return index
@@ -177,7 +177,7 @@ class LoopSession:
         return 0 if loop.peeled and number == 0 else index
 
     def record_tensors(self, value: Any) -> None:
-        """Record the tensors that the running step made."""
+        """Record the tensors in ``value`` as made by the running step of the innermost loop."""
         if not self.active:
             return
         loop = self.active[-1]
@@ -200,7 +200,7 @@ class LoopSession:
         )
 
     def split_segments(self, items: Sequence[Any]) -> list[Any] | None:
-        """Replace runs of items that one loop made by `_FilledSegment`; None if there are none."""
+        """Replace each run of items that a loop made with a `_FilledSegment`; None if none."""
         segments: list[Any] = []
         index = 0
         while index < _LEN(items):
@@ -213,11 +213,11 @@ class LoopSession:
         """Return the numbers of a list as tensors; None if one is not the index of a loop step."""
         if not isinstance(items, (list, tuple)) or not items:
             return None
-        entries = [self.numbers.get(id(entry)) for entry in items]
-        return None if None in entries else [entry[1] for entry in entries if entry is not None]
+        pairs = [self.numbers.get(id(item)) for item in items]
+        return None if None in pairs else [pair[1] for pair in pairs if pair is not None]
 
     def _find_segment(self, items: Sequence[Any], index: int) -> _FilledSegment | None:
-        """Return the run of items from ``index`` on with all steps of one loop; None if none."""
+        """Return the items from ``index`` on that all steps of a finished loop made, or None."""
         origin = self.origins.get(id(items[index]))
         finished = (
             []
@@ -244,16 +244,16 @@ class LoopSession:
     def _rows_by_step(
         self, loop: DynamicLoop, items: Sequence[Any], steps: Sequence[int]
     ) -> list[list[tuple[Any, int]]]:
-        """Return the consecutive tensors of each step, with their index in the step."""
+        """Return each step's tensors at the start of ``items``, with their indices in the step."""
         rows: list[list[tuple[Any, int]]] = []
         index = 0
         for number in steps:
             row: list[tuple[Any, int]] = []
             while index < _LEN(items):
-                entry = self._find_step(items[index], loop)
-                if entry is None or entry[0] != number:
+                step_and_index = self._find_step(items[index], loop)
+                if step_and_index is None or step_and_index[0] != number:
                     break
-                row.append((items[index], entry[1]))
+                row.append((items[index], step_and_index[1]))
                 index += 1
             rows.append(row)
         return rows
@@ -261,15 +261,16 @@ class LoopSession:
     def _find_step(self, item: Any, loop: DynamicLoop) -> tuple[int, int] | None:
         """Return the step of a loop that made a tensor, and its index among the step's tensors."""
         origin = self.origins.get(id(item))
-        entry = None if origin is None else origin.positions.get(loop.number)
-        return None if entry is None else entry[1:]
+        position = None if origin is None else origin.positions.get(loop.number)
+        return None if position is None else position[1:]
 
 
 @dataclass(frozen=True)
 class _FilledSegment:
-    """A part of a list that a loop filled: a column per tensor of a step, with a row per step.
+    """A part of a list that a loop filled.
 
-    ``backwards``: the list has the last step first. ``count`` is the number of items.
+    ``columns`` has a list for each tensor that a step appends, with an item for each captured step.
+    ``backwards`` means that the list has the last step first. ``count`` is the number of items.
     """
 
     loop: DynamicLoop
@@ -316,7 +317,7 @@ class DynamicSequence:
 
 
 class _LoopMode(TorchFunctionMode):
-    """Records the tensors of each step, and replaces lists that loops filled with one tensor."""
+    """Records the tensors of each step, and stacks or concatenates lists that loops filled."""
 
     def __init__(self, session: LoopSession) -> None:
         super().__init__()
@@ -411,7 +412,7 @@ def _dim_argument(args: Sequence[Any], keywords: Mapping[str, Any]) -> int:
 
 
 def _set_item(tensor: torch.Tensor, index: Any, value: Any) -> None:
-    """Assign ``tensor[index] = value`` for a dynamic number in the index, which torch rejects."""
+    """Assign ``tensor[index] = value`` for an index with a dynamic number, which torch rejects."""
     target = tensor[index]
     if isinstance(value, torch.Tensor):
         while value.dim() > target.dim() and value.shape[0] == 1:
@@ -422,6 +423,7 @@ def _set_item(tensor: torch.Tensor, index: Any, value: Any) -> None:
 
 
 def _has_symbol(index: Any) -> bool:
+    """Whether an index has a dynamic number and no tensor."""
     parts = index if isinstance(index, tuple) else (index,)
     if any(isinstance(part, torch.Tensor) for part in parts):
         return False
@@ -470,8 +472,8 @@ def _builtin_replacements(session: LoopSession) -> dict[str, Any]:
         if not any(dynamic) or _LEN(sequences) == 1:
             return _ZIP(*sequences, **options)
         lengths = [sequence.length for sequence in dynamic if sequence is not None]
-        same = all(statically_known_true(size == lengths[0]) for size in lengths)
-        if not same or None in dynamic:
+        same_length = all(statically_known_true(size == lengths[0]) for size in lengths)
+        if not same_length or None in dynamic:
             raise ExportError(
                 f"zip of sequences that may not have the same length, at {find_calling_line()}"
             )
@@ -535,7 +537,7 @@ def intercept_loops(session: LoopSession, module: torch.nn.Module) -> Iterator[N
 
 
 def _module_namespaces(module: torch.nn.Module) -> list[dict[str, Any]]:
-    """Return the globals of the files with the module's classes, and of the files these import."""
+    """Return the globals of user files with code of the module, or with functions they import."""
     namespaces: dict[int, dict[str, Any]] = {}
     candidates = [
         function.__globals__

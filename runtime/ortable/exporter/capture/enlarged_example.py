@@ -1,8 +1,8 @@
 """Enlarge dynamic dimensions whose example has size 0 or 1.
 
 torch.export takes these sizes for constants, but a graph captured at larger sizes usually holds for
-them, which small_sizes.py proves. sources.py captures the enlarged examples in turn, then the
-caller's example if none of them works.
+sizes 0 and 1 too; small_sizes.py proves that it does. sources.py captures the enlarged examples in
+turn, then the caller's example if none of them works.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ _GROUPINGS = ((True, True), (False, True), (True, False), (False, False))
 def make_enlarged_requests(request: Request) -> Iterator[Request]:
     """Yield the request with examples in which no dynamic dimension has size 0 or 1.
 
-    The requests differ in how dimensions without names are grouped; none if no size is 0 or 1.
+    The requests differ in how dimensions without names are grouped. If no dynamic dimension has
+    size 0 or 1, no request is yielded.
     """
     arguments = shapes.bind_arguments(request.model, request.args, request.kwargs)
     requested = shapes.collect_leaf_specs(request.dynamic_shapes, arguments, request.kwargs)
@@ -92,7 +93,7 @@ def _dynamic_axes(requested: Sequence[Leaf]) -> Iterator[_Axis]:
 
 
 def _sizes_in_use(request: Request, leaves: Iterable[Any]) -> set[int]:
-    """Return the sizes of example and weights, with which torch may identify a dimension."""
+    """Return the sizes of example and weights; torch may unify a dimension with an equal size."""
     values = [*leaves, *(tensor for _, _, tensor in module_tensors(request.model))]
     return {size for value in values if isinstance(value, torch.Tensor) for size in value.shape}
 
@@ -100,7 +101,7 @@ def _sizes_in_use(request: Request, leaves: Iterable[Any]) -> set[int]:
 def _enlarged_sizes(
     axes: Sequence[_Axis], in_use: set[int], separate: bool, all_axes: bool
 ) -> dict[_Axis, int]:
-    """Choose sizes of the enlarged dimensions; empty if a derived dimension has no solution."""
+    """Choose sizes of the enlarged dimensions; empty if a derived dimension has no valid size."""
     groups: dict[Any, list[_Axis]] = {}
     for axis in axes:
         if axis.name is not None:
@@ -151,14 +152,14 @@ def _size_of_expression(axis: _Axis, by_name: dict[str, int]) -> int | None:
         except BuilderError:  # a division by zero
             return None
     root = dim.root.__name__
-    if root not in by_name:  # no dimension of the example has the root's size itself
-        roots = (value for value in range(axis.size + 1) if dim.fn(value) == axis.size)
-        by_name[root] = max(next(roots, 2), 2)
+    if root not in by_name:  # the root is no dimension of the example itself
+        root_sizes = (value for value in range(axis.size + 1) if dim.fn(value) == axis.size)
+        by_name[root] = max(next(root_sizes, 2), 2)
     return int(dim.fn(by_name[root]))
 
 
 def _enlarge_leaf(leaf: Any, axis: int | None, size: int) -> Any:
-    """Repeat a leaf's data along an axis in its memory format; return ``size`` for an integer."""
+    """Repeat a leaf's data along an axis (zeros if empty); return ``size`` for an integer."""
     if axis is None:
         return size
     data, old_size = leaf.detach(), leaf.shape[axis]

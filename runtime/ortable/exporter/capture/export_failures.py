@@ -1,7 +1,7 @@
 """Explain failures of torch.export: the line of the user's model, the kind of failure, and advice.
 
-`KINDS` is a table of patterns of torch's messages, the most specific first. sources.py formats its
-errors with this module; guards.py and tracing.py use it to find the user's line.
+`FAILURE_KINDS` is a table of patterns of torch's messages, the most specific first. sources.py
+formats its errors with this module; guards.py and tracing.py use it to find the user's line.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ TORCH = os.path.dirname(torch.__file__) + os.sep
 _ORTABLE = str(Path(__file__).resolve().parents[2]) + os.sep
 _PYTHON = sysconfig.get_paths()["stdlib"] + os.sep
 _SITE_PACKAGES = os.sep + "site-packages" + os.sep
-# Code without a file that is not the user's: graphs of torch.fx and Python's own modules.
+# Prefixes of names of code without a file that is not the user's: graphs of torch.fx and Python's
+# own modules.
 # "<stdin>", "<string>" and a notebook's "<ipython-input-1>" are the user's.
 _NON_USER_CODE = ("<eval_with_key>", "<frozen ", "<ortable ", "<__array_function__")
 # Files of torch's Python functions whose conditions test arguments of the caller, and
@@ -233,10 +234,10 @@ def classify_failure(error: BaseException) -> FailureKind:
 
 
 def find_user_line(error: BaseException) -> UserLine | None:
-    """Find the innermost line outside torch where ``error`` happened; None if it is not recorded.
+    """Find the user's innermost line where ``error`` happened; None if it is not recorded.
 
-    The function searches the stack that dynamo attaches to its errors, the traceback, and the text
-    of the message.
+    The function searches the stack that dynamo attaches to its errors, then the traceback, then
+    the text of the message.
     """
     stack = getattr(error, "real_stack", None) or ()
     for lines in (
@@ -292,7 +293,7 @@ def describe_failure(
 
 
 def torch_message(error: BaseException, max_lines: int = 5) -> str:
-    """Return the message of ``error`` without torch's hints about its own logs."""
+    """Return the first lines of the message of ``error``, without torch's hints about its logs."""
     text = str(error).partition("\nThe error above occurred when calling torch.export")[0]
     text = text.partition(_CODE_HEADER)[0]
     lines = [
@@ -333,7 +334,7 @@ def is_condition_of_caller(line: UserLine) -> bool:
 
 
 def is_dispatch(line: UserLine) -> bool:
-    """Whether torch calls a kernel at the line: the kernel evaluated the condition."""
+    """Whether the line is where torch calls kernels, so that a kernel evaluated the condition."""
     return _path_in_torch(line) == _DISPATCH
 
 
@@ -344,8 +345,8 @@ def _path_in_torch(line: UserLine) -> str:
 def find_calling_line(depth: int = 1, outside: bool = False) -> UserLine | None:
     """Return the line of the model that runs; None if no frame is the model's.
 
-    ``depth`` frames are skipped. With ``outside`` the result is also None if a frame of torch comes
-    first.
+    The search skips this function's frame and the ``depth`` frames that called it. With ``outside``
+    the result is also None if the search meets a frame of torch first.
     """
     frame: types.FrameType | None = sys._getframe(depth + 1)
     while frame is not None and not is_user_file(frame.f_code.co_filename):
@@ -367,7 +368,7 @@ def _line_of_frame(frame: Any) -> UserLine:
 
 
 def _frames_below_export(error: BaseException) -> list[UserLine]:
-    """Return the frames of the traceback below torch.export; its caller has the others."""
+    """Return the frames of the traceback from the first one in torch to the innermost."""
     frames = traceback.extract_tb(error.__traceback__)
     torch_frames = [i for i, frame in enumerate(frames) if frame.filename.startswith(TORCH)]
     frames_below = frames[torch_frames[0] :] if torch_frames else []
@@ -387,7 +388,7 @@ def _lines_in_message(text: str) -> list[UserLine]:
 
 
 def line_from_location(location: Any) -> UserLine | None:
-    """Parse a guard's location: a frame, or text of dynamo that ends in a shortened path."""
+    """Parse a guard's location: a frame, or dynamo's text ``code # file:line in function``."""
     if isinstance(location, traceback.FrameSummary):
         return _line_of_frame(location)
     match = _LOCATION.match(location) if isinstance(location, str) else None

@@ -1,7 +1,7 @@
 """Build a `Program` from an ExportedProgram and a request; sources.py calls it.
 
-The program has weights, inputs and outputs by the roles of the signature, names of dynamic
-dimensions, and guards.
+The program lists weights, inputs and outputs by their roles in the graph signature, names dynamic
+dimensions, and records guards.
 """
 
 from __future__ import annotations
@@ -116,7 +116,10 @@ def _check_free(
 def _input_shapes(
     program: ExportedProgram, declared: Collection[Any] = ()
 ) -> Iterator[tuple[str, tuple[int | None, ...]]]:
-    """Yield names and shapes of the caller's tensors, with None for dynamic or declared sizes."""
+    """Yield names and shapes of the user's input tensors.
+
+    A size is None if it is dynamic, or if it has a symbol in ``declared``.
+    """
     user_inputs = set(program.graph_signature.user_inputs)
     for node in program.graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
@@ -187,7 +190,7 @@ def _label_outputs(program: Program, exported: ExportedProgram) -> None:
 def get_requested_dims(
     program: Program, exported: ExportedProgram, request: Request
 ) -> list[Leaf] | None:
-    """Return the requested dimensions of each input."""
+    """Return the requested dimensions of each input; None without ``dynamic_shapes``."""
     if request.dynamic_shapes is None:
         return None
     args, kwargs = request.args, request.kwargs

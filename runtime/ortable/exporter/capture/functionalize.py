@@ -50,11 +50,11 @@ def implicit_aliases(
 ) -> dict[OperatorBase, Callable[..., Any]]:
     """Return the bodies of composite operators with aliasing that their schemas do not declare.
 
-    They return memory of an input, or write into one (``meshgrid``, ``broadcast_tensors``,
-    ``instance_norm`` with running statistics). ``mutates`` maps an operator to the flag that makes
-    it write into its running statistics.
+    Such operators return memory of an input (``meshgrid``, ``broadcast_tensors``), or write into an
+    input (``instance_norm`` with running statistics). ``mutates`` maps an operator to the flag that
+    makes it write into its running statistics.
 
-    Raises ExportError if a user's converter handles such an operator.
+    Raises ExportError if a user's converter handles an operator that returns memory of an input.
     """
     bodies: dict[OperatorBase, Callable[..., Any]] = {}
     for node in find_operator_nodes(graph_module):
@@ -93,7 +93,8 @@ def _has_implicit_alias(node: Node) -> bool:
 def expose_aliases(graph_module: GraphModule) -> Iterator[None]:
     """Make aliases that torch takes for copies explicit in the block.
 
-    Users of dropout that drops nothing read its input, and ``unsafe_split`` becomes ``split``.
+    Users of a dropout that drops nothing read the dropout's input, and ``unsafe_split`` becomes
+    ``split``.
     """
     changed: list[tuple[Node, Any, Any, Any]] = []
 
@@ -142,11 +143,11 @@ def _arguments_by_name(node: Node) -> dict[str, Any]:
 def _returns_input_memory(node: Node) -> bool:
     """Whether a result of a call shares memory with an input; True if the trial call fails.
 
-    The trial call uses meta tensors of the traced sizes: torch's own examples would record guards.
+    The trial call uses meta tensors of the traced sizes: the traced values would record guards.
     """
     target: Any = node.target
     traced_values = map_arg((node.args, node.kwargs), lambda operand: operand.meta.get("val"))
-    args, kwargs = pytree.tree_map(_without_memory, traced_values)
+    args, kwargs = pytree.tree_map(_to_meta, traced_values)
     inputs = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if torch.is_tensor(leaf)]
     if not inputs:
         return False
@@ -159,7 +160,7 @@ def _returns_input_memory(node: Node) -> bool:
     return any(is_alias_of(result, leaf) for result in tensors for leaf in inputs)
 
 
-def _without_memory(value: Any) -> Any:
+def _to_meta(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         sizes, strides = (
             [_traced_size(n) for n in numbers] for numbers in (value.shape, value.stride())
@@ -178,8 +179,8 @@ def _traced_size(value: Any) -> Any:
 def get_composite_body(target: Any) -> Callable[..., Any]:
     """Return the Python body of a composite operator.
 
-    ``target.decompose`` would recurse, as torch registers functions of the table as the operator's
-    composite kernel.
+    ``target.decompose`` would recurse: it calls the composite kernel, for which torch registers the
+    function of the decomposition table.
     """
     return composite_kernel(target)
 
@@ -199,7 +200,8 @@ def find_graph_modules(graph_module: GraphModule) -> list[GraphModule]:
     return [module for module in graph_module.modules() if isinstance(module, GraphModule)]
 
 
-# torch.export represents vmap as two calls around operators on one element.
+# torch.export represents vmap as two calls of functions of this module, with the operators on one
+# element between these calls.
 _VMAP = "torch._functorch.predispatch"
 
 
@@ -253,7 +255,7 @@ def prepare_program(
 
 
 def rewrite_reason(graph_module: GraphModule, tables: ConverterTables) -> str | None:
-    """Return why the graph must be rewritten, a write or a region to inline; None otherwise."""
+    """Return why torch must rewrite the graph: a write, or a call to inline; None otherwise."""
     write = first_write(graph_module, tables)
     if write is not None:
         node, cause = write
@@ -345,8 +347,8 @@ def _run_decompositions(
 
 
 # -- 0-d constants inside branches and loop bodies: ``y[0] = 5.0`` in a branch adds such a constant
-# to the graph of the branch, which torch cannot functionalize. An operator makes the constant while
-# torch rewrites the program
+# to the graph of the branch, which torch cannot functionalize. While torch rewrites the program,
+# `aten.scalar_tensor` makes the constant
 
 
 @contextmanager
@@ -365,7 +367,7 @@ def replace_scalar_constants(graph_module: GraphModule) -> Iterator[None]:
             setattr(owner, name, inner)
 
     with restore_on_exit(undo):
-        for owner, name, inner in reversed(replaced):  # innermost first: copies contain copies
+        for owner, name, inner in reversed(replaced):  # innermost first: outer copies use it
             setattr(owner, name, _without_scalars(inner))
         yield
 
@@ -443,18 +445,18 @@ def _mark_regions(graph_module: GraphModule, replaced: dict[str, GraphModule]) -
 
 
 def _copy_region(inner: GraphModule, node: Node) -> GraphModule:
-    """Copy the graph of a region; mark the nodes if the region casts."""
+    """Copy the graph of a region; mark the nodes if the region enables autocast."""
     graph = Graph()
     copies: dict[Node, Node] = {}
     outputs = graph.graph_copy(inner.graph, copies)
     graph.output(outputs)
-    flag = traits.CASTS.get(node.target.__name__)  # type: ignore[union-attr]
-    if flag is not None and node.args[flag]:
+    flag_index = traits.CASTS.get(node.target.__name__)  # type: ignore[union-attr]
+    if flag_index is not None and node.args[flag_index]:
         outer_stack = dict(node.meta.get("nn_module_stack") or {})
         path = next(reversed(outer_stack.values()))[0] if outer_stack else ""
         for copied in copies.values():
             stack = dict(copied.meta.get("nn_module_stack") or {})
-            inner_stack = {key: entry for key, entry in stack.items() if key not in outer_stack}
+            inner_stack = {key: module for key, module in stack.items() if key not in outer_stack}
             mark = {f"autocast:{node.name}": (path, AUTOCAST)}
             copied.meta = {**copied.meta, "nn_module_stack": {**outer_stack, **mark, **inner_stack}}
     return GraphModule(inner, graph)
@@ -501,8 +503,8 @@ def _flat_call_spec(program: ExportedProgram) -> Iterator[Any]:
 
     def restore_call_spec(rewritten: ExportedProgram) -> None:
         for exported in (program, rewritten):
-            entry: Any = exported.module_call_graph[0].signature
-            entry.in_spec, entry.out_spec, entry.forward_arg_names = saved
+            current: Any = exported.module_call_graph[0].signature
+            current.in_spec, current.out_spec, current.forward_arg_names = saved
             set_example_inputs(exported, examples)
 
     with restore_on_exit(lambda: restore_call_spec(program)):

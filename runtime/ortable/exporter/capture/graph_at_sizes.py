@@ -1,7 +1,8 @@
 """Compute the shapes of a program's nodes at other sizes, and compare them with the recorded ones.
 
-small_sizes.py calls it. Equal nodes whose inputs have equal layouts have results of equal layouts:
-such a node runs once, with fake tensors, and equal layers and later programs use the cached result.
+small_sizes.py calls this module. Nodes with the same target and constants, and with inputs of equal
+layouts, have results of equal layouts. So one of these nodes runs, with fake tensors, and equal
+layers and later programs use the cached layout.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class _Step:
     key: tuple[Any, ...] | None
 
 
-_CACHE: dict[tuple[Any, ...], tuple[Any, list[Any]] | str] = {}  # a string is an error message
+_CACHE: dict[tuple[Any, ...], tuple[Any, list[Any]] | str] = {}  # a str is an error
 
 
 class GraphAtSizes:
@@ -243,10 +244,10 @@ def _failure_text(node: Node, error: Exception) -> str:
 
 
 def _node_key(node: Node) -> tuple[Any, ...] | None:
-    """Return the target of a node and its constant arguments; None if it cannot be cached."""
+    """Return a node's target and constant arguments; None if its result cannot be cached."""
     target = node.target
     if isinstance(target, OpOverload):
-        is_cacheable = target.namespace in ("aten", "prims")  # users may replace fakes of others
+        is_cacheable = target.namespace in ("aten", "prims")  # users may replace other fakes
     else:
         is_cacheable = getattr(target, "__module__", None) in _SCALAR_MODULES
     positions = {operand: index for index, operand in enumerate(node.all_input_nodes)}
@@ -279,8 +280,8 @@ def _describe_value(value: Any) -> Any:
     if isinstance(value, int | float | None):
         return value
     if isinstance(value, list | tuple):
-        parts = tuple(map(_describe_value, value))
-        return _Opaque(value) if any(isinstance(part, _Opaque) for part in parts) else parts
+        items = tuple(map(_describe_value, value))
+        return _Opaque(value) if any(isinstance(item, _Opaque) for item in items) else items
     return _Opaque(value)
 
 
@@ -303,7 +304,7 @@ def _tensor_layout(value: torch.Tensor) -> Layout | None:
 
 
 def _leaf_shapes(value: Any) -> list[tuple[Any, ...] | None]:
-    """Return the shape of each leaf, with ints and expressions; None for a leaf without one."""
+    """Return the shape of each leaf, with ints and expressions; None for other leaves."""
     if isinstance(value, torch.Tensor):
         return [tuple(size_expressions(value))]
     if isinstance(value, list | tuple):

@@ -1,7 +1,7 @@
 """Prove conditions on sizes, which are sympy relations between torch's symbols.
 
-The methods are interval arithmetic, enumeration of cases, and the algebra of dimensions. guards.py
-drops the guards that are proved.
+The methods are interval arithmetic, enumeration of sizes, and the algebra of `ortable.dims`.
+guards.py drops the guards that are proved.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ortable import dims
 
 # Smallest and largest size; the largest is None for an unbounded dimension.
 Range = tuple[int, int | None]
-_MAX_CASES = 512  # sizes of one dimension that are tried in turn
+_MAX_SIZES = 512  # sizes of one dimension that are tried in turn
 _EXTREMA = {"Max": True, "Min": True}  # names of torch's sympy classes
 _MAX_COMBINATIONS = 20_000  # combinations of sizes that are tried in turn
 
@@ -33,7 +33,7 @@ def is_implied(expression: Any, ranges: Mapping[Any, Range]) -> bool:
         return False
     difference = expression.lhs - expression.rhs
     symbols = list(difference.free_symbols)
-    if len(symbols) == 1 and _holds_in_cases(
+    if len(symbols) == 1 and _holds_by_enumeration(
         expression, difference, symbols[0], *ranges.get(symbols[0], (2, None))
     ):
         return True
@@ -41,7 +41,7 @@ def is_implied(expression: Any, ranges: Mapping[Any, Range]) -> bool:
 
 
 def _holds_by_intervals(expression: Any, difference: Any, ranges: Mapping[Any, Range]) -> bool:
-    """Whether interval arithmetic proves the relation, of the whole or of the sides' difference."""
+    """Whether the interval of the relation or of its sides' difference proves the relation."""
     import sympy
 
     from ortable.compat.torch import ValueRanges, bound_sympy, int_oo
@@ -60,7 +60,7 @@ def _holds_by_intervals(expression: Any, difference: Any, ranges: Mapping[Any, R
 
 
 def _holds_by_algebra(expression: Any) -> bool:
-    """Whether the algebra of dimensions proves that both sides are equal, or never equal."""
+    """Whether the algebra of dimensions proves the sides equal or, for ``!=``, always different."""
     import sympy
 
     try:
@@ -72,19 +72,19 @@ def _holds_by_algebra(expression: Any) -> bool:
     return isinstance(expression, sympy.Ne) and dims.always_differ(left, right)
 
 
-def _holds_in_cases(
+def _holds_by_enumeration(
     expression: Any, difference: Any, symbol: Any, smallest: int, largest: Any
 ) -> bool:
-    """Whether trying sizes of one dimension proves the relation.
+    """Whether evaluating the relation at sizes of its one dimension proves it.
 
-    The sizes are all of them, or two periods if the difference of the sides grows by the same
-    amount in each period.
+    All sizes of the dimension are tried if they are few. Otherwise two periods are tried, if the
+    difference of the sides grows by the same amount in each period.
     """
     period = _growth_period(difference, symbol)
     count = None if largest is None else largest - smallest + 1
-    if count is not None and count <= (_MAX_CASES if period is None else 2 * period):
+    if count is not None and count <= (_MAX_SIZES if period is None else 2 * period):
         return all(_holds_at(expression, symbol, size) for size in range(smallest, largest + 1))
-    if period is None or period > _MAX_CASES // 2:
+    if period is None or period > _MAX_SIZES // 2:
         return False
     try:
         values = [int(difference.subs(symbol, smallest + index)) for index in range(2 * period)]
@@ -111,7 +111,7 @@ def _holds_at(expression: Any, symbol: Any, size: int) -> bool:
 
 
 def _is_decided(expression: Any, lower: Any, upper: Any) -> bool:
-    """Whether a relation holds if the difference of its sides is within these bounds."""
+    """Whether a relation holds if the difference of its sides is between the bounds."""
     import sympy
 
     relation_type = type(expression)
@@ -129,9 +129,9 @@ def _is_decided(expression: Any, lower: Any, upper: Any) -> bool:
 
 
 def _growth_period(expression: Any, symbol: Any) -> int | None:
-    """Return the number of sizes after which an expression has always grown by the same constant.
+    """Return a period ``p`` for which ``f(n + p) - f(n)`` is constant; ``f`` is the expression.
 
-    It is known for sums, multiples, and quotients and remainders by numbers; None for others.
+    None unless ``f`` has only sums, multiples, extrema, and quotients and remainders by numbers.
     """
     import sympy
 
@@ -157,7 +157,7 @@ def _growth_period(expression: Any, symbol: Any) -> int | None:
 
 
 def _common_period(parts: Sequence[Any], symbol: Any) -> int | None:
-    """Return the period of a maximum or minimum; None unless all its parts grow equally."""
+    """Return the period of a maximum or minimum; None unless all operands grow equally."""
     periods = [_growth_period(part, symbol) for part in parts]
     if None in periods:
         return None
@@ -171,9 +171,9 @@ def choose_size_cases(
 ) -> dict[Any, range] | None:
     """Choose sizes of each symbol that represent all its sizes.
 
-    Each side of a relation grows by a constant in a period, so the relations at the chosen sizes
-    decide those at larger ones. None if a relation has no known period or relates two sizes, or if
-    there are too many combinations.
+    The difference of a relation's sides grows by a constant in each period, so the relations at the
+    chosen sizes decide the relations at larger sizes. None if a relation has no known period or not
+    exactly one symbol, or if there are too many combinations.
     """
     import sympy
 
@@ -204,13 +204,15 @@ def choose_size_cases(
             max(start, smallest + period_count * period),
             math.lcm(common, period),
         )
-    cases = {}
+    chosen_sizes = {}
     for symbol, (start, period) in start_and_period.items():
         smallest, largest = ranges.get(symbol, (2, None))
         end = start + period
-        cases[symbol] = range(smallest, end + 1 if largest is None else min(end, largest) + 1)
-    is_feasible = math.prod(len(case_sizes) for case_sizes in cases.values()) <= _MAX_COMBINATIONS
-    return cases if is_feasible else None
+        chosen_sizes[symbol] = range(
+            smallest, end + 1 if largest is None else min(end, largest) + 1
+        )
+    is_feasible = math.prod(len(sizes) for sizes in chosen_sizes.values()) <= _MAX_COMBINATIONS
+    return chosen_sizes if is_feasible else None
 
 
 def find_uncovered_sizes(

@@ -8,9 +8,10 @@ metadata and the validation use the guards, too.
 Guards that the model does not depend on are dropped: guards of torch's own code, which computes the
 same on every side of its branches or raises; guards that hold for all requested sizes (from 2 on,
 unless a minimum is given); and guards on ``torch.export.Dim`` objects, which torch checks against
-their ranges. Guards of torch's own code are kept if they fix a number of the program, if torch
-writes the size of a slice or part into the program (``x[:10]`` of a size below 10 has that size),
-and if the condition is its caller's (``F.gumbel_softmax(x, hard=n > m)``, ``min(n / 8, 1.0)``).
+their ranges. A guard of torch's own code is kept, however, if it fixes a number of the program, if
+torch writes the size of a slice or part into the program (``x[:10]`` of a size below 10 has that
+size), or if torch's caller passes the condition (``F.gumbel_softmax(x, hard=n > m)``) or the sizes
+that it compares (``min(n / 8, 1.0)``).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from .export_failures import (
 from .guard_proofs import Range, is_implied
 from .pt2_validation import is_arithmetic
 
-# Sizes at which a guard is tried, in addition to sizes near its own numbers.
+# Sizes at which a guard is tried, in addition to sizes near the guard's numbers.
 _SIZES = (2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 64, 100)
 _MAX_TRIALS = 2000
 _MAX_REPORTED = 8
@@ -68,7 +69,8 @@ class _Size:
     """A dynamic size of an input.
 
     ``symbol`` is torch's symbol at the start of the capture, ``final`` its expression in the
-    program; ``smallest`` and ``largest`` are the requested range.
+    program. ``text`` is Python for the size, ``name`` the caller's name of the dimension, and
+    ``smallest`` and ``largest`` are the requested range.
     """
 
     symbol: Any
@@ -106,8 +108,8 @@ def find_later_guards(
 ) -> list[Guard]:
     """Return the guards after the first ``count`` ones.
 
-    They belong to code that was traced later with the sizes of the program, so torch.export has not
-    checked them.
+    The later guards belong to code that was traced after the export with the sizes of the program,
+    so torch.export has not checked these guards.
     """
     inputs = _user_inputs(exported)
     return _collect_guards(inputs, _shape_env(inputs), requested, count, frozenset())
@@ -180,13 +182,13 @@ def _sizes_by_symbol(
     for index, (name, value) in enumerate(inputs):
         dims = requested[index].dims() if requested is not None else {}
         for text, axis, size in _dynamic_axes(name, value):
-            # ``expr`` has the symbol that torch found to be equal to this one
+            # ``symbol`` is the original; ``expr`` may be a symbol that torch proved equal to it
             symbol = symbol_of(size)
             if not getattr(symbol, "is_Symbol", False):
                 continue
             dim = dims.get(axis)
-            entry = _Size(symbol, size.node.expr, text, _dim_name(dim), *_dim_range(dim))
-            sizes.setdefault(str(symbol), entry)
+            input_size = _Size(symbol, size.node.expr, text, _dim_name(dim), *_dim_range(dim))
+            sizes.setdefault(str(symbol), input_size)
     return sizes
 
 
@@ -249,7 +251,7 @@ def _is_captured_here(environment: Any) -> bool:
 
 
 def _source_names(environment: Any) -> dict[str, list[str]]:
-    """Return torch's names of the sources of each symbol: sizes and integers equal to it."""
+    """Return by symbol torch's names of its sources: the input sizes and integers equal to it."""
     names = {}
     for symbol, sources in (getattr(environment, "var_to_sources", None) or {}).items():
         source_names = [getattr(source, "name", "") for source in sources]
@@ -302,9 +304,9 @@ def _from_expression(
 def _holds_at_trials(expression: Any, ranges: Mapping[Any, Range]) -> bool:
     """Whether the condition holds at all trial sizes.
 
-    torch guards the end of every slice, and many lengths cannot be proved (``n`` rows of ``n``
-    rounded up to chunks). The same is true of numbers that torch's own code computes from sizes
-    (two chunks of half a size, rounded up).
+    Trials replace a proof for the ends of slices: torch guards each of them, and many lengths
+    cannot be proved (``n`` rows of ``n`` rounded up to chunks). The same is true of numbers that
+    torch's own code computes from sizes (two chunks of half a size, rounded up).
     """
     import sympy
 
@@ -344,8 +346,8 @@ def _user_line(guard: Any) -> UserLine | None:
 def _is_from_caller(guard: Any) -> bool:
     """Whether library code evaluates a condition or number of its caller.
 
-    Examples are ``if hard`` of a flag, and ``min`` of two sizes. The shapes of the program already
-    imply that one size equals another.
+    Examples are ``if hard`` of a flag, and ``min`` of two sizes. An equality of two sizes does not
+    count, because the shapes of the program imply it.
     """
     import sympy
 
@@ -356,14 +358,14 @@ def _is_from_caller(guard: Any) -> bool:
 
 
 def _tests_remainder(guard: Any) -> bool:
-    """Whether a kernel of torch tested how many parts are longer by one.
+    """Whether a kernel of torch compared a remainder, for example to size parts of a tensor.
 
     ``tensor_split`` of ``n`` rows into 3 parts tests ``n % 3 > 0``, and the program has the part
     sizes of that outcome.
     """
     line, expression = _guard_line(guard), guard.expr
     if line is None or not is_dispatch(line) or not type(expression).__name__.endswith("Than"):
-        return False  # a view requires an equality
+        return False  # views require equalities of remainders
     return any(type(side).__name__ in _REMAINDERS for side in expression.args)
 
 
@@ -378,7 +380,7 @@ def _guard_line(guard: Any) -> UserLine | None:
 
 
 def _tests_slice_end(guard: Any) -> bool:
-    """Whether torch compared the end of a slice with a size; it clamps the end on one side only."""
+    """Whether torch compared the end of a slice with a size; torch clamps an end above the size."""
     frame = getattr(guard.sloc, "framework_loc", None)
     return getattr(frame, "name", "") == "_compute_slice_index"
 
@@ -397,7 +399,7 @@ def _symbols_of_dims(environment: Any) -> set[str]:
 
 
 def _unify_names(expression: Any, sizes: Mapping[str, _Size]) -> Any:
-    """Use one symbol for all sizes of one name, and the sum for a size whose name is a sum."""
+    """Replace all sizes of one name by one symbol, and a size named like ``a + b`` by the sum."""
     symbol_of_name: dict[str, Any] = {}
     for size in sizes.values():
         if size.name is not None:
@@ -456,7 +458,7 @@ def _from_code(
     """
     if not is_arithmetic(code):
         return Guard(code, None, lambda values: True)
-    finder = _Sources(input_paths)
+    finder = _SizeReplacer(input_paths)
     try:
         tree = ast.fix_missing_locations(finder.visit(ast.parse(code, mode="eval")))
         compiled = compile(tree, "<guard>", "eval")
@@ -493,7 +495,7 @@ def _from_code(
     return Guard(_simplify_text(guard_text), None, is_met)
 
 
-class _Sources(ast.NodeTransformer):
+class _SizeReplacer(ast.NodeTransformer):
     """Replaces ``L['x'].size()[0]`` by a name; ``texts`` maps the name to ``x.shape[0]``."""
 
     def __init__(self, input_paths: Mapping[str, str]) -> None:
@@ -514,7 +516,7 @@ class _Sources(ast.NodeTransformer):
         return ast.copy_location(ast.Name(key, ast.Load()), node)
 
     def _input_text(self, base: str) -> str:
-        """Return the text of an input, or of an attribute of one: `_base` of a view."""
+        """Return the text of an input, or of an input's attribute such as a view's `_base`."""
         match = _PATH.fullmatch(base)
         if match is None:
             return base
@@ -538,21 +540,21 @@ def _evaluate_guard(compiled: Any, variables: Mapping[str, int]) -> bool:
 def _trial_sizes(names: Sequence[str], constants: Collection[int]) -> list[dict[str, int]]:
     """Choose trial sizes on both sides of every number at which the guard may change.
 
-    They are small sizes, and sizes near the guard's numbers and their sums and products
-    (``n // 8 < 200`` changes at 1600).
+    The trial sizes are small sizes, and sizes near the guard's numbers and near the sums and
+    products of these numbers (``n // 8 < 200`` changes at 1600).
     """
     pairs = list(itertools.combinations(sorted(constants), 2))
     limits = {*constants, *(a + b for a, b in pairs), *(a * b for a, b in pairs)}
     near_limits = {limit + step for limit in limits for step in (-1, 0, 1)}
     more_sizes = sorted({*_SIZES, *(size for size in near_limits if size >= min(_SIZES))})
-    draw = random.Random(0)
+    rng = random.Random(0)
     trials: list[dict[str, int]] = []
     for sizes in dict.fromkeys((_SIZES, tuple(more_sizes))):
         if len(names) <= 2 and len(sizes) ** len(names) <= _MAX_TRIALS:
             combinations = itertools.product(sizes, repeat=len(names))
             trials += [dict(zip(names, trial, strict=True)) for trial in combinations]
         else:
-            trials += [{name: draw.choice(sizes) for name in names} for _ in range(_MAX_TRIALS)]
+            trials += [{name: rng.choice(sizes) for name in names} for _ in range(_MAX_TRIALS)]
     return trials
 
 
@@ -572,10 +574,11 @@ def report_guards(guards: Sequence[Guard], action: str) -> None:
 def describe_violated_guard(
     exported: ExportedProgram, values: Mapping[str, int], names: Mapping[str, str]
 ) -> str:
-    """Describe the first condition of torch that sizes violate, with its line.
+    """Describe the first of torch's conditions that ``values`` violate, with its line.
 
-    The condition is why a range is narrower than requested. The text is empty if torch recorded no
-    such condition. ``values`` are the sizes by torch's symbols, ``names`` the names of the symbols.
+    Such a condition explains why torch's range of a size is narrower than requested. The text is
+    empty if torch recorded no such condition. ``values`` are the sizes by torch's symbols,
+    ``names`` the names of the symbols.
     """
     environment = _shape_env(_user_inputs(exported))
     for guard in list(getattr(environment, "guards", ())):

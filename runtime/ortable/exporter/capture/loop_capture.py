@@ -1,9 +1,9 @@
 """Implement ExportOptions(loops=True): export Python loops over a dynamic size as scans.
 
 strategies.py calls this module. dynamic_loops.py runs the forward with three steps of each loop,
-and loop_rerolling.py merges them into one scan. The forward then runs again with four steps: state
-that a step leaves in Python (a counter, the length of a list) makes the two programs differ, and
-the model is rejected.
+and loop_rerolling.py merges the steps into one scan. The forward then runs again with four steps:
+state that a step leaves in Python (a counter, the length of a list) makes the two programs differ,
+and the model is rejected.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .loop_rerolling import is_same_graph, reroll_loops
 from .program_check import find_differences, results_of
 
 _STEPS, _MORE_STEPS = 3, 4
-_FIRST_STEP = (
+_FIRST_STEP_ADVICE = (
     "What to do: create a tensor before the loop, so that its first step is like the others; or",
     "  give the dimension a torch.export.Dim whose range excludes that size.",
 )
@@ -52,8 +52,8 @@ def capture_with_loops(
     ``prepare`` removes in-place writes from a program.
 
     Raises:
-        ExportError: there is no such loop, it is left early, its steps differ, or results after it
-            depend on how many steps were captured.
+        ExportError: the module has no such loop, a loop is left early, its steps differ, or results
+            after a loop depend on how many steps were captured.
         Exception: torch.export failed.
     """
 
@@ -67,7 +67,7 @@ def capture_with_loops(
         try:
             program, session = capture_steps(_STEPS, peeled)
             break
-        except _NeedsPeeling as peeling:  # each loop is added once: its location is not in `peeled`
+        except _NeedsPeeling as peeling:  # at most once per loop: a peeled one never needs it
             peeled |= {peeling.location}
     try:
         longer, _ = capture_steps(_MORE_STEPS, peeled)
@@ -215,11 +215,11 @@ def check_other_sizes(program: Program, exported: ExportedProgram, request: Requ
             results = results_of(exported.module(), other_call)
         except AssertionError:
             continue  # the program rejects this size
-        except Exception as error:  # a value of the last step may not exist
+        except Exception as error:  # without steps, values of a last step do not exist
             raise ExportError(
                 f"with its loops rolled, {type(request.model).__name__} fails at {size_text}, "
                 f"where the module does not: {type(error).__name__}: {error}"
-            ).with_advice(*_FIRST_STEP) from error
+            ).with_advice(*_FIRST_STEP_ADVICE) from error
         problems = find_differences(results, expected)
         if problems:
             raise ExportError(

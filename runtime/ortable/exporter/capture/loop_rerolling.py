@@ -1,7 +1,7 @@
 """Re-roll the captured steps of each loop over a dynamic size into one scan.
 
-The scan is a ``torch.ops.higher_order.scan``. The module runs on a functionalized program in which
-marks of dynamic_loops.py delimit the steps; loop_capture.py calls it.
+The scan is a ``torch.ops.higher_order.scan``. loop_capture.py calls `reroll_loops` with a
+functionalized program, in which marks of dynamic_loops.py delimit the steps.
 
 The steps are compared node by node, from their results back to their inputs: every step must
 compute the same from values of the previous step, values before the loop, and its own index. A
@@ -71,7 +71,7 @@ def _merge_constants(program: ExportedProgram) -> None:
 
 
 def _drop_constants(program: ExportedProgram) -> None:
-    """Remove unused constants, and the bodies of loops that were merged into others."""
+    """Remove unused constants, and unused subgraphs of inner loops and branches."""
     signature = program.graph_signature
     for node, _ in list(_lifted_constants(program)):
         if not node.users:
@@ -203,7 +203,7 @@ class _LoopReroller:
         return pairs
 
     def _link_carried(self, earlier: Node, later: Node, step: int) -> None:
-        """Record that a step reads ``later`` of the previous step, and that step ``earlier``."""
+        """Record that the next step reads ``later`` where ``step`` itself reads ``earlier``."""
         if self.region.get(later) != step:
             raise self._make_mismatch(
                 step, f"it takes {_format_value(earlier)}, then {_format_value(later)}", later
@@ -493,13 +493,13 @@ class _LoopReroller:
         return selected
 
     def _emit_call(self, target: Any, args: tuple[Any, ...], value: torch.Tensor) -> Node:
-        # the caller passes the value: torch would evaluate sizes, and add a guard to the program
+        # the caller passes the fake value: torch would evaluate sizes for it, and add a guard
         node = self.program.graph.call_function(target, args)
         node.meta["val"] = value
         return node
 
     def _replace_uses(self, node: Node, value: Node, end: int = -1) -> None:
-        """Replace ``node`` by ``value`` in the nodes after ``end``."""
+        """Replace ``node`` by ``value`` in the program's outputs and in old nodes after ``end``."""
         node.replace_all_uses_with(
             value, delete_user_cb=lambda user: self.position.get(user, -1) > end
         )
@@ -537,8 +537,8 @@ class _LoopReroller:
 def _may_be_zero(size: Any) -> bool:
     """Whether a number of steps may be 0.
 
-    Only the size of an input cannot be 0, because torch takes it for 2 or more; a call with size 1
-    has a step, too.
+    False only for the size of an input plus a constant: torch takes the size for 2 or more, and
+    a call with size 1 has a step, too.
     """
     expression, env = size.node.expr, size.node.shape_env
     symbols = list(expression.free_symbols)

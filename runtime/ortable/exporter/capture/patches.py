@@ -1,6 +1,7 @@
 """Define the patches of bypass_export_some_errors; workarounds.py installs them.
 
-A replacement computes the same as the original, in operations that torch.export supports.
+A replacement returns the same as the original function, but uses only operations that torch.export
+supports, or leaves out a check.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ from .tracing import answer_size_condition
 class Patch:
     """One workaround.
 
-    ``description`` describes for the documentation what fails without the patch. ``apply`` installs
+    ``description`` says for the documentation what fails without the patch. ``apply`` installs
     the patch completely or not at all and returns the function that removes it, or None if there is
-    nothing to do; removing twice is harmless. ``once_imported`` is for a library that is slow or
-    unable to load: it is patched only if the model has imported it. ``is_thread_local``: the patch
-    changes thread-local state of torch.
+    nothing to do; removing twice is harmless. ``once_imported`` is for a library that may be
+    slow or unable to load: the library is patched only if it is already imported.
+    ``is_thread_local`` means that the patch changes thread-local state of torch.
     """
 
     name: str
@@ -72,8 +73,8 @@ def _make_replacement(
 ) -> Callable[[], Undo]:
     """Make a patch that replaces ``owner.attribute`` by ``make(original)``.
 
-    The replacement runs in threads inside a region with the patch ``name``, and wherever dynamo
-    traces code meanwhile, because dynamo cannot distinguish threads.
+    The replacement runs in threads that are inside a block with the patch ``name``, and wherever
+    dynamo traces code meanwhile, because dynamo cannot distinguish threads.
     """
 
     def apply_patch() -> Undo:
@@ -203,8 +204,8 @@ def _patch_script_call(original: Any) -> Any:
 def _patch_batched_nms(original: Any) -> Any:
     """Offset the boxes of each class by the largest coordinate, also if there are no boxes.
 
-    torchvision branches on the number of boxes: on 0, and on more than a thousand unless it is
-    traced.
+    torchvision branches on the number of boxes: whether it is 0 and, outside of tracing, whether it
+    is above a thousand.
     """
 
     def batched_nms(
@@ -271,7 +272,7 @@ def _patch_symbolic_bool(original: Any) -> Any:
                 raise
             return answer
 
-    # torch records which code evaluates a condition, and skips its own files; guards.py needs this
+    # under torch's file name, torch records the caller's line for the condition; see guards.py
     decide_bool.__code__ = decide_bool.__code__.replace(co_filename=torch.__file__)
     return decide_bool
 
@@ -287,8 +288,8 @@ def patch_recurrent_lengths(applies: Callable[[], bool]) -> Undo:
     """Install the patch, and return the function that removes it.
 
     The patch affects only tensors without data (torch.export's), threads in which ``applies()`` is
-    true, and calls in which torch infers shapes: code that writes a graph, such as a decomposition,
-    uses torch's function.
+    true, and calls in which torch infers shapes: code that records a graph, such as a
+    decomposition, uses torch's function.
     """
     replaced: list[tuple[Any, DispatchKey, Any]] = []
     rules: dict[Any, Callable[..., Any] | None] = {}

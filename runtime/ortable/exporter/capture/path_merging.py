@@ -1,7 +1,8 @@
 """Merge the paths of a traced module into one torch.fx graph; tracing.py calls it.
 
-Computations that all paths share come first. Every decision becomes a torch.cond whose branches
-contain the rest.
+A path is one run of forward with fixed outcomes of its decisions, the conditions on data that it
+evaluates. Computations that all paths share come first. Every decision becomes a torch.cond whose
+branches contain the rest.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _COPIED_META = ("stack_trace", "nn_module_stack")
 
 @dataclass(frozen=True)
 class TracedPath:
-    """One run of forward; its program returns the results, and a boolean for each decision."""
+    """One run of forward; its program returns the results and ``decisions`` booleans."""
 
     program: ExportedProgram
     decisions: int
@@ -69,7 +70,8 @@ class _NumberedPath:
     """A path whose nodes have value numbers: equal numbers in two paths are the same computation.
 
     ``order`` has the numbers in the order of computation. ``results`` are forward's results: a
-    number, or a constant in a tuple of length 1.
+    number, or a constant in a tuple of length 1. ``conditions`` are the numbers of the decisions'
+    conditions.
     """
 
     order: list[int]
@@ -112,11 +114,11 @@ def merge_paths(tree: TracedPath | DecisionNode, module: torch.nn.Module) -> Gra
     Raises ExportError for writes to inputs or buffers, and for paths whose results differ in
     structure.
     """
-    numbers = _ValueNumbering()
+    numbering = _ValueNumbering()
     graphs = [_functional_graph(path) for path in tree.iter_paths()]
     weights = frozenset(module.state_dict(keep_vars=True))
     paths = [
-        _number_path(graph, numbers, weights, leaf.decisions)
+        _number_path(graph, numbering, weights, leaf.decisions)
         for graph, leaf in zip(graphs, tree.iter_paths(), strict=True)
     ]
     specs = {str(path.out_spec) for path in paths}
@@ -125,12 +127,12 @@ def merge_paths(tree: TracedPath | DecisionNode, module: torch.nn.Module) -> Gra
             f"tracing: the results of {type(module).__name__} have different structures on its "
             "paths:\n" + "\n".join(sorted(specs))
         )
-    builder = _Builder(numbers, dict(zip(map(id, tree.iter_paths()), paths, strict=True)))
+    builder = _Builder(numbering, dict(zip(map(id, tree.iter_paths()), paths, strict=True)))
     scope = _Scope(Graph(), {}, {})
-    for number, value in enumerate(numbers.values):
+    for number, value in enumerate(numbering.values):
         if value.node.op == "placeholder":
             scope.nodes[number] = scope.graph.placeholder(str(value.node.target))
-    for number, value in enumerate(numbers.values):
+    for number, value in enumerate(numbering.values):
         if value.node.op == "get_attr":
             _add_attribute(scope, number, value)
     count = len(paths[0].results)
@@ -185,9 +187,9 @@ def is_same_tree(
         )
     if isinstance(left, DecisionNode) or isinstance(right, DecisionNode):
         return False
-    numbers, weights = _ValueNumbering(), frozenset(module.state_dict(keep_vars=True))
+    numbering, weights = _ValueNumbering(), frozenset(module.state_dict(keep_vars=True))
     left_path, right_path = (
-        _number_path(_functional_graph(path), numbers, weights, path.decisions)
+        _number_path(_functional_graph(path), numbering, weights, path.decisions)
         for path in (left, right)
     )
     return (left_path.order, left_path.results, left_path.conditions, str(left_path.out_spec)) == (
@@ -199,10 +201,10 @@ def is_same_tree(
 
 
 def _number_path(
-    owner: GraphModule, numbers: _ValueNumbering, weights: frozenset[str], decisions: int
+    owner: GraphModule, numbering: _ValueNumbering, weights: frozenset[str], decisions: int
 ) -> _NumberedPath:
     node_numbers: dict[Node, int] = {}
-    draw_counts: dict[Hashable, int] = {}
+    random_call_counts: dict[Hashable, int] = {}
     order: list[int] = []
     for index, node in enumerate(owner.graph.nodes):
         if node.op == "output" or (node.op == "call_module" and is_guard_call(owner, node)):
@@ -215,10 +217,10 @@ def _number_path(
             isinstance(node.target, OpOverload)
             and torch.Tag.nondeterministic_seeded in node.target.tags
         ):
-            # two calls draw different numbers; the n-th call of one path equals that of another
-            draw_counts[key] = draw_counts.get(key, 0) + 1
-            key = (key, draw_counts[key])
-        node_numbers[node] = numbers.number_of(key, _Value(node, owner, node_numbers))
+            # two random calls differ; the n-th call of one path equals the n-th call of another
+            random_call_counts[key] = random_call_counts.get(key, 0) + 1
+            key = (key, random_call_counts[key])
+        node_numbers[node] = numbering.number_of(key, _Value(node, owner, node_numbers))
         order.append(node_numbers[node])
     output = owner.graph.output_node()
     flat_results: Any = output.args[0]
@@ -242,7 +244,7 @@ def _value_key(
     node_numbers: dict[Node, int],
     weights: frozenset[str],
 ) -> Hashable:
-    """Return a key that is equal for nodes that compute the same, in different paths."""
+    """Return a key that is equal for nodes that compute the same, also in different paths."""
     if node.op == "placeholder":
         return ("placeholder", node.target)
     if node.op == "get_attr":
@@ -291,7 +293,7 @@ class _Scope:
 class _Builder:
     """Writes the tree of paths into graphs."""
 
-    numbers: _ValueNumbering
+    numbering: _ValueNumbering
     paths: dict[int, _NumberedPath]
 
     def paths_below(self, tree: TracedPath | DecisionNode) -> list[_NumberedPath]:
@@ -300,7 +302,7 @@ class _Builder:
     def emit_tree(
         self, tree: TracedPath | DecisionNode, scope: _Scope, indices: Sequence[int]
     ) -> dict[int, Any]:
-        """Write ``tree``; return the node or constant of each result in ``indices``."""
+        """Emit ``tree``; return the node or constant of each result in ``indices``."""
         paths = self.paths_below(tree)
         common = set(paths[0].order).intersection(*(path.order for path in paths[1:]))
         for number in paths[0].order:
@@ -376,12 +378,12 @@ class _Builder:
     def needed_numbers(
         self, tree: DecisionNode, indices: Sequence[int], scope: _Scope
     ) -> list[int]:
-        """Return the value numbers of this graph that the branches read."""
+        """Return the value numbers in the graph of ``scope`` that the branches read."""
         numbers: dict[int, None] = {}
         for path in self.paths_below(tree):
             for number in path.order:
                 if not scope.has_number(number):
-                    value = self.numbers.values[number]
+                    value = self.numbering.values[number]
                     numbers.update(dict.fromkeys(value.input_numbers()))
             results = (path.results[index] for index in indices)
             numbers.update({result: None for result in results if not isinstance(result, tuple)})
@@ -395,7 +397,7 @@ class _Builder:
                 result = path.results[index]
                 value = None
                 if not isinstance(result, tuple):
-                    value = self.numbers.values[result].node.meta.get("val")
+                    value = self.numbering.values[result].node.meta.get("val")
                 if not isinstance(value, torch.Tensor):
                     raise ExportError(
                         f"tracing: result {index} is not a tensor, and depends on the decision at "
@@ -404,7 +406,7 @@ class _Builder:
 
     def copy_node(self, number: int, scope: _Scope) -> Node:
         """Copy the node of a value number into the graph of ``scope``."""
-        value = self.numbers.values[number]
+        value = self.numbering.values[number]
         node = value.node
         if node.op == "get_attr":
             return _attach_module(scope, find_attribute(value.owner, str(node.target)), "body")
