@@ -1,4 +1,4 @@
 """Export PyTorch models to ONNX: `export`, `to_onnx`, their options and custom converters.
 
-Users and `ortable.cli` call it; `backend` reads its options.
+Users and `ortable.cli` call this package.
 """

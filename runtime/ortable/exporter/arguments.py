@@ -149,7 +149,7 @@ def checked_request(
     _check_names("output_names", values["output_names"], "auto")
     options = checked_options(values["export_options"])
     modules, validate = values["export_modules_as_functions"], values["validate"]
-    weights = _checked_rounding(values["weights"], values["max_error"], validate, modules)
+    weights = _checked_weights(values["weights"], values["max_error"], validate, modules)
     target = checked_target(values["target"])
     opsets = choose_opset(values["target_opset"], target, isinstance(weights, WeightOptions))
     passes = pipeline.select_passes(
@@ -158,7 +158,7 @@ def checked_request(
         folding=options.constant_folding,
         weight_transposes=options.constant_folding and not values["large_model"],
     )
-    bodies = replace(passes, weight_transposes=False)  # functions hold weights as they are
+    body_passes = replace(passes, weight_transposes=False)  # functions store weights untransposed
     _check_validate(validate)
     dispatcher = normalize_dispatcher(values["dispatcher"])
     mod = _checked_model(load_program(mod))
@@ -167,7 +167,7 @@ def checked_request(
     max_inline_bytes = values["external_threshold"] if values["large_model"] else None
     tables = generated_tables()
     if "custom_ops" in options.functions:
-        dispatcher = FunctionBodies(dispatcher, tables, bodies, values["inline"])
+        dispatcher = FunctionBodies(dispatcher, tables, body_passes, values["inline"])
     return Request(
         mod,
         args,
@@ -181,7 +181,9 @@ def checked_request(
         opsets=opsets,
         target=target,
         passes=passes,
-        functions=function_choices(modules, options, bodies, values["inline"], max_inline_bytes),
+        functions=function_choices(
+            modules, options, body_passes, values["inline"], max_inline_bytes
+        ),
         weights=weights,
         large_model_bytes=large_model_bytes,
         **{name: values[name] for name in _UNCHANGED_FIELDS},
@@ -194,7 +196,7 @@ _UNCHANGED_FIELDS = (
     "output_dynamic_shapes", "output_names", "report", "return_builder", "validate",
 )  # fmt: skip
 
-_FILES = {
+_FILE_TEXTS = {
     "path": "the file to write",
     "filename": "the ONNX file to write",
     "report": "the Markdown file to write",
@@ -211,8 +213,8 @@ def _check_numbers(verbose: Any, external_threshold: Any) -> None:
         raise OptionError(
             f"verbose is 0 (silent), 1 (the steps) or 2 (the nodes too), not {verbose!r:.80}"
         )
-    flag = isinstance(external_threshold, bool)
-    if flag or not isinstance(external_threshold, int) or external_threshold < 0:
+    is_flag = isinstance(external_threshold, bool)
+    if is_flag or not isinstance(external_threshold, int) or external_threshold < 0:
         raise OptionError(
             "external_threshold is a number of bytes, an int of 0 or more, not "
             f"{external_threshold!r:.80}"
@@ -236,7 +238,9 @@ def check_file(name: str, value: Any) -> Path | None:
             )
         elif value is True:
             hint = f'; give it a name, for example {name}="model.{_default_extension(name)}"'
-        raise OptionError(f"{name} is the path of {_FILES[name]} or None, not {value!r:.80}{hint}")
+        raise OptionError(
+            f"{name} is the path of {_FILE_TEXTS[name]} or None, not {value!r:.80}{hint}"
+        )
     return checked_path(name, Path(path))
 
 
@@ -244,14 +248,14 @@ def checked_path(name: str, path: Path) -> Path:
     """Return ``path`` if a file can be written there, else raise OptionError or ExportError."""
     error = OptionError if name == "report" else ExportError
     if not path.parent.is_dir():
-        raise error(f"folder '{path.parent}' of {_FILES[name]} ({name}) does not exist")
+        raise error(f"folder '{path.parent}' of {_FILE_TEXTS[name]} ({name}) does not exist")
     if path.is_dir():
-        raise error(f"'{path}' is a folder; {name} is {_FILES[name]}")
+        raise error(f"'{path}' is a folder; {name} is {_FILE_TEXTS[name]}")
     if path.exists() and not path.is_file():  # writing would replace it, for example /dev/null
-        raise error(f"'{path}' is a device, not a file; {name} is {_FILES[name]}")
+        raise error(f"'{path}' is a device, not a file; {name} is {_FILE_TEXTS[name]}")
     checked = path if path.exists() else path.parent
     if not os.access(checked, os.W_OK):
-        raise error(f"'{checked}', the location of {_FILES[name]} ({name}), is not writable")
+        raise error(f"'{checked}', the location of {_FILE_TEXTS[name]} ({name}), is not writable")
     return path
 
 
@@ -262,14 +266,18 @@ def _default_extension(name: str) -> str:
 def _check_names(option: str, names: Any, keyword: str | None = None) -> None:
     if names is None or (isinstance(names, str) and names == keyword):
         return
-    forms = f', a dict by default name, or "{keyword}"' if keyword else " or a dict by default name"
+    alternatives = (
+        f', a dict by default name, or "{keyword}"' if keyword else " or a dict by default name"
+    )
     if isinstance(names, Mapping):
         items: Any = [*names.keys(), *names.values()]
     else:
         items = names
     is_sequence = isinstance(items, (list, tuple))
     if not is_sequence or not all(isinstance(name, str) and name for name in items):
-        raise ExportError(f"{option} is a list of non-empty strings{forms}, not {names!r:.200}")
+        raise ExportError(
+            f"{option} is a list of non-empty strings{alternatives}, not {names!r:.200}"
+        )
 
 
 def _checked_model(mod: Any) -> Any:
@@ -299,10 +307,10 @@ def _check_validate(validate: Any) -> None:
         )
 
 
-def _checked_rounding(
+def _checked_weights(
     weights: Any, max_error: Any, validate: Any, functions: Any
 ) -> WeightOptions | Stored | None:
-    """Parse ``weights`` (None if it is not given); raise OptionError for invalid options."""
+    """Parse ``weights``; raise OptionError if it is invalid or contradicts other arguments."""
     options = parse_weights(weights)
     if max_error is not None:
         is_number = isinstance(max_error, int | float) and not isinstance(max_error, bool)
@@ -330,17 +338,17 @@ def _checked_rounding(
     return options
 
 
-def choose_opset(opset: Any, target: str | None, coded: bool = False) -> int | dict[str, int]:
+def choose_opset(opset: Any, target: str | None, quantized: bool = False) -> int | dict[str, int]:
     """Return the opset to write; for None, the default of the target and the weights.
 
-    The default is 23 for ONNX Runtime, else 21 if weights are quantized (``coded``), else 18.
+    The default is 23 for ONNX Runtime, else 21 if weights are quantized, else 18.
     """
     if opset is None:
-        default = BLOCK_DEQUANTIZE_OPSET if coded else DEFAULT_OPSET
+        default = BLOCK_DEQUANTIZE_OPSET if quantized else DEFAULT_OPSET
         return default if target is None else ORT_DEFAULT_OPSET
     opsets = validate_opset(opset)
     onnx_opset = opsets if isinstance(opsets, int) else opsets[""]
-    if coded and onnx_opset < BLOCK_DEQUANTIZE_OPSET:
+    if quantized and onnx_opset < BLOCK_DEQUANTIZE_OPSET:
         raise OptionError(
             f"weights= needs opset {BLOCK_DEQUANTIZE_OPSET} or later, which has scales for groups "
             f"of codes; target_opset is {onnx_opset}"
@@ -362,7 +370,7 @@ def _convert_folding(value: Any, arguments: CallArguments) -> CallArguments | No
 
 
 def _convert_training(value: Any, arguments: CallArguments) -> CallArguments | None:
-    """Accept the training mode of the module and PRESERVE."""
+    """Accept PRESERVE, None and the current mode of the module."""
     name = getattr(value, "name", None if value is not None else "PRESERVE")
     training = getattr(arguments.get("mod"), "training", False)
     return {} if name in ("PRESERVE", "TRAINING" if training else "EVAL") else None
@@ -373,12 +381,12 @@ def _onnx_only(value: Any, _: CallArguments) -> CallArguments | None:
 
 
 # How to_onnx treats an argument of torch.onnx.export, and the advice that the error gives. The
-# first item is our name of the argument, or a tuple of the values that have no effect here, or a
-# function that converts the value to our arguments (None if it cannot).
+# first item is the name of the argument in to_onnx, or a tuple of the accepted values, which have no
+# effect, or a function that converts the value to arguments of to_onnx (None if it cannot).
 ArgumentAlias = tuple[
     str | tuple[Any, ...] | Callable[[Any, CallArguments], CallArguments | None], str
 ]
-_EXTERNAL = "large_model=True keeps weights beside the model; those of 2 GiB or more always are"
+_LARGE_ADVICE = "large_model=True keeps weights beside the model; those of 2 GiB or more always are"
 TORCH_ONNX_ALIASES: dict[str, ArgumentAlias] = {
     "model": ("mod", "mod"),
     "f": ("filename", "filename='model.onnx'"),
@@ -391,8 +399,8 @@ TORCH_ONNX_ALIASES: dict[str, ArgumentAlias] = {
         "tensors",
     ),
     "fallback": ((False,), "export_options=ExportOptions(fallback=True)"),
-    "external_data": ((False, None), _EXTERNAL),
-    "use_external_data_format": ((False, None), _EXTERNAL),
+    "external_data": ((False, None), _LARGE_ADVICE),
+    "use_external_data_format": ((False, None), _LARGE_ADVICE),
     "profile": ((False, None), "report='model.md' has the seconds of each phase"),
     "dump_exported_program": ((False, None), "export_options=ExportOptions(save_ep='model.pt2')"),
     "artifacts_dir": (
@@ -428,22 +436,22 @@ TORCH_ONNX_ALIASES: dict[str, ArgumentAlias] = {
 
 
 _TO_ONNX_ONLY = ("filename", "return_builder")
-_SAVED = "program.save('model.onnx') writes what export returns"
-_BESIDE = "program.save('model.onnx', external_data=True)"
-# For export, which returns a program; includes the arguments that only to_onnx has.
+_SAVE_ADVICE = "program.save('model.onnx') writes what export returns"
+_EXTERNAL_DATA_ADVICE = "program.save('model.onnx', external_data=True)"
+# The same for `export`, which returns a program and lacks some arguments of to_onnx.
 EXPORT_ALIASES: dict[str, ArgumentAlias] = {
     **TORCH_ONNX_ALIASES,
-    "f": ((None,), _SAVED),
-    "filename": ((None,), _SAVED),
-    "external_data": ((None,), _BESIDE),
-    "use_external_data_format": ((None,), _BESIDE),
+    "f": ((None,), _SAVE_ADVICE),
+    "filename": ((None,), _SAVE_ADVICE),
+    "external_data": ((None,), _EXTERNAL_DATA_ADVICE),
+    "use_external_data_format": ((None,), _EXTERNAL_DATA_ADVICE),
     "return_builder": ((False,), "program.report says what was done"),
 }
 
 
 @dataclass(frozen=True)
 class _WrappedFunction:
-    """Name, argument names and positional argument names of ``to_onnx`` or ``export``."""
+    """``to_onnx`` or ``export``: its name and the names of all and of positional arguments."""
 
     name: str
     names: tuple[str, ...]
@@ -451,7 +459,7 @@ class _WrappedFunction:
 
     @property
     def aliases(self) -> Mapping[str, ArgumentAlias]:
-        """Accepted arguments of torch.onnx.export."""
+        """How the function treats arguments of torch.onnx.export, by name."""
         return TORCH_ONNX_ALIASES if "filename" in self.names else EXPORT_ALIASES
 
 

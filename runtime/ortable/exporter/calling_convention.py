@@ -71,8 +71,8 @@ class OutputSlot:
     """A leaf of the results of forward.
 
     "tensor", "complex" (an ONNX output of pairs) and "number" slots read the ONNX output ``name``;
-    "value" is a ``value`` that is equal in every call; "input" and "same" repeat leaf number
-    ``index`` of the arguments or of the results.
+    a "value" slot returns ``value``, which is the same in every call. An "input" slot returns leaf
+    number ``index`` of the arguments, and a "same" slot returns result number ``index`` again.
     """
 
     kind: OutputKind
@@ -85,11 +85,12 @@ class OutputSlot:
 class CallingConvention:
     """Mapping between a call of the module and a call of the ONNX model.
 
-    ``structure``: the TreeSpec of (args, kwargs) of the example call; ``slots``: its leaves.
-    ``parameters``: parameters of forward by name. ``returned``: the leaves of the results;
-    ``out_structure``: their TreeSpec, or else the output of the FX graph, which ``process_outputs``
-    converts to the module's result. ``mutated``: ONNX output -> index of the argument leaf that
-    forward mutates. ``sizes``: the sizes that a call may have.
+    ``structure`` is the TreeSpec of (args, kwargs) of the example call, and ``slots`` are its
+    leaves. ``parameters`` are the parameters of forward by name. ``returned`` are the leaves of the
+    results. ``out_structure`` is the TreeSpec of the results; if torch recorded none, it is the
+    output of the FX graph, and ``process_outputs`` makes the module's result from it. ``mutated``
+    maps ONNX outputs to indices of the argument leaves that forward mutates. ``sizes`` are the
+    constraints on the sizes of a call.
     """
 
     structure: Any
@@ -104,7 +105,7 @@ class CallingConvention:
     def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """Return the leaves of a call in the order of the slots, or raise InputError."""
         if self._takes_tensors_by_position and not kwargs and len(args) == len(self.slots):
-            leaves = list(args)  # no containers: `_check_leaf` accepts only tensors
+            leaves = list(args)  # need no flattening: `_check_leaf` rejects containers
         else:
             call = tuple(args), dict(kwargs)
             leaves, structure = pytree.tree_flatten(call)
@@ -173,8 +174,8 @@ class CallingConvention:
     def _match_by_path(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """Match a call whose structure differs from the example's, and return its leaves.
 
-        It accepts positional arguments given by name, defaults left out or given, and another order
-        of dict keys.
+        The call may pass positional arguments by name, omit or pass defaults, and have dict keys in
+        another order.
         """
         arguments = dict(named_arguments(self.parameters, args, kwargs))
         expected = dict.fromkeys(slot.argument for slot in self.slots)
@@ -206,7 +207,7 @@ class CallingConvention:
         )
 
     def _is_default(self, name: str, value: Any) -> bool:
-        """Whether ``value`` equals the default of a parameter that the example omitted."""
+        """Whether ``value`` equals the default of the parameter ``name``."""
         parameter = self.parameters.get(name)
         return parameter is not None and _is_same_constant(parameter.default, value)
 
@@ -231,8 +232,9 @@ def _find_crashing_ops(model: ModelProto) -> set[str]:
 def _recurrent_length_names(program: Program) -> set[str] | None:
     """Return the names of the dimensions over which recurrent layers run.
 
-    The lowering of these layers supports an empty batch, but no empty sequence. Returns None (all
-    dimensions) if the crashing node comes from a user's converter.
+    The lowering of these layers supports an empty batch, but no empty sequence. Returns None, which
+    stands for all dimensions, if the program has no recurrent layer (the crashing node then comes
+    from a user's converter) or the input of a layer has no recorded shape.
     """
     names: set[str] = set()
     layers = [
@@ -259,10 +261,10 @@ def make_calling_convention(model: Any, request: Request, program: Program) -> C
         for name, value in named_arguments(parameters, args, kwargs)
         for path, _ in pytrees.leaf_paths(name, value)
     ]
-    if len(paths) != len(program.user_inputs):  # a graph without an example takes a flat list
+    if len(paths) != len(program.user_inputs):  # no example call: the caller passes a flat list
         args, kwargs = tuple(program.user_inputs), {}
         paths = [(str(node.target), str(node.target)) for node in program.user_inputs]
-        parameters = _flat_parameters([path for path, _ in paths])
+        parameters = _make_parameters([path for path, _ in paths])
     values = [results.node_value(node) for node in program.user_inputs]
     names = input_names(proto_of(model).graph.input, program)
     slots = tuple(
@@ -272,7 +274,7 @@ def make_calling_convention(model: Any, request: Request, program: Program) -> C
     returned, mutated = _output_slots(model, program)
     structure = program.output_structure
     if structure is None:
-        structure = _user_results(program)
+        structure = _user_output_structure(program)
     sizes = SizeConstraints.from_program(program, request.options.guards != "ignore")
     crashing_ops = _find_crashing_ops(proto_of(model))
     if crashing_ops:
@@ -301,11 +303,11 @@ def _example_call(request: Request, program: Program) -> tuple[tuple[Any, ...], 
 def _forward_parameters(model: Any) -> Mapping[str, inspect.Parameter]:
     if isinstance(model, ExportedProgram):
         signature = model.module_call_graph[0].signature
-        return _flat_parameters(list(getattr(signature, "forward_arg_names", None) or []))
+        return _make_parameters(list(getattr(signature, "forward_arg_names", None) or []))
     return inspect.signature(model.forward).parameters
 
 
-def _flat_parameters(names: Sequence[str]) -> Mapping[str, inspect.Parameter]:
+def _make_parameters(names: Sequence[str]) -> Mapping[str, inspect.Parameter]:
     parameter_kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     return {name: inspect.Parameter(name, parameter_kind) for name in names}
 
@@ -317,27 +319,33 @@ def _output_slots(model: Any, program: Program) -> tuple[tuple[OutputSlot, ...],
     pairs = list(zip(leaves, program.outputs, strict=True))
     user_leaves = [leaf for leaf, output in pairs if output.kind == "user"]
     computed = [leaf for leaf, output in pairs if output.kind == "user" and not output.is_none]
-    inputs = {node: index for index, node in enumerate(program.user_inputs)}
-    by_name = {str(node.target): index for node, index in inputs.items()}
+    index_by_node = {node: index for index, node in enumerate(program.user_inputs)}
+    index_by_name = {str(node.target): index for node, index in index_by_node.items()}
     mutations = [(leaf, output) for leaf, output in pairs if output.kind != "user"]
     mutated = {
-        name: by_name[output.target]
+        name: index_by_name[output.target]
         for name, (_, output) in zip(names[len(computed) :], mutations, strict=False)
-        if output.kind == "input" and output.target in by_name
+        if output.kind == "input" and output.target in index_by_name
     }
-    new_values = {
-        leaf: by_name[output.target]
+    index_by_new_value = {
+        leaf: index_by_name[output.target]
         for leaf, output in mutations
-        if output.kind == "input" and output.target in by_name
+        if output.kind == "input" and output.target in index_by_name
     }
-    inputs = {node: index for node, index in inputs.items() if index not in mutated.values()}
+    index_by_node = {
+        node: index for node, index in index_by_node.items() if index not in mutated.values()
+    }
     output_names = iter(names)
     slots: list[OutputSlot] = []
     first_index: dict[Any, int] = {}
     for index, leaf in enumerate(user_leaves):
         value = results.node_value(leaf) if isinstance(leaf, Node) else leaf
         name = "" if value is None else next(output_names)
-        slots.append(_make_output_slot(leaf, value, name, {**inputs, **new_values}, first_index))
+        slots.append(
+            _make_output_slot(
+                leaf, value, name, {**index_by_node, **index_by_new_value}, first_index
+            )
+        )
         if isinstance(leaf, Node):
             first_index.setdefault(leaf, index)
     return tuple(slots), mutated
@@ -362,7 +370,7 @@ def _make_output_slot(
     return OutputSlot("complex" if dtype is not None and dtype.is_complex else "tensor", name)
 
 
-def _user_results(program: Program) -> Any:
+def _user_output_structure(program: Program) -> Any:
     structure = program.graph_module.graph.output_node().args[0]
     if all(output.kind == "user" for output in program.outputs):
         return structure
@@ -386,12 +394,12 @@ def _fill_structure(structure: Any, leaves: Iterator[Any]) -> Any:
 
 
 def _structure_mismatch_text(missing: Sequence[str], extra: Sequence[str]) -> str:
-    parts = []
+    problems = []
     if missing:
-        parts.append(f"it lacks {_list_paths(missing)}, with which the model was exported")
+        problems.append(f"it lacks {_list_paths(missing)}, with which the model was exported")
     if extra:
-        parts.append(_extra_arguments_text(extra))
-    return f"{_STRUCTURE_MISMATCH}: {'; and '.join(parts)}"
+        problems.append(_extra_arguments_text(extra))
+    return f"{_STRUCTURE_MISMATCH}: {'; and '.join(problems)}"
 
 
 def _extra_arguments_text(paths: Sequence[str]) -> str:
@@ -480,7 +488,7 @@ def _tensor_text(tensor: torch.Tensor) -> str:
 
 
 def _result_device(leaves: Sequence[Any]) -> torch.device:
-    """Return the device of the results: the first accelerator of an argument, else the CPU."""
+    """Return the device of the first argument tensor that is not on the CPU, else the CPU."""
     for leaf in leaves:
         if isinstance(leaf, torch.Tensor) and not leaf.is_cpu:
             return leaf.device

@@ -1,6 +1,6 @@
 """Convert a model in steps that fill one `Conversion`: capture, build, optimize, write.
 
-Called by `to_onnx` and `export`; `program.py` runs single steps again.
+`to_onnx` and `export` call `convert`; `program.py` calls helpers of single steps again.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ from ortable.passes.weight_quantization import WeightOptions
 class Conversion:
     """State of a conversion: the request, and the results of the steps so far.
 
-    ``autocast_regions``: autocast regions that were active when the caller started the export;
-    ``program``: the captured torch graph; ``input_names`` and ``output_names``: for the
-    interpreter; ``dims``: the caller's names for output dimensions; ``model``: a ModelProto or
-    LargeModel.
+    ``autocast_regions`` are the autocast regions that were active when the caller started the
+    export. ``program`` is the captured torch graph. ``input_names`` and ``output_names`` are names
+    of ONNX values. ``dims`` maps (output name, axis) to the caller's name of the dimension.
+    ``model`` is a ModelProto or LargeModel.
     """
 
     request: Request
@@ -248,7 +248,7 @@ STEPS: tuple[Callable[[Conversion], None], ...] = (
 
 
 def fill_builder(conversion: Conversion) -> None:
-    """Run an interpreter over the program, which adds the nodes to the graph of the builder."""
+    """Interpret the program; the interpreter adds nodes to the graph of the builder."""
     request, program, builder = conversion.request, conversion.program, conversion.builder
     builder.rename_dims = program.symbol_names
     builder.ctx = replace(builder.ctx, record=request.record)
@@ -317,7 +317,7 @@ def label_model(
 
 @contextmanager
 def _explain_missing_dtype(program: Program, opset: int) -> Iterator[None]:
-    """Raise ExportError instead of an error caused by a dtype that ``opset`` does not have."""
+    """Replace an error by ExportError if the program has a dtype that ``opset`` lacks."""
     try:
         yield
     except OrtableError as error:
@@ -335,7 +335,7 @@ def _explain_missing_dtype(program: Program, opset: int) -> Iterator[None]:
 
 
 def _find_newer_dtype(program: Program, opset: int) -> tuple[Node, torch.dtype, int] | None:
-    """Return the first node whose dtype needs a newer opset, with the dtype and that opset."""
+    """Return the first node whose dtype needs a newer opset, with the dtype and its first opset."""
     checked: set[torch.dtype] = set()
     for module in program.graph_module.modules():
         if not isinstance(module, GraphModule):
@@ -353,6 +353,7 @@ def _find_newer_dtype(program: Program, opset: int) -> tuple[Node, torch.dtype, 
 
 
 def _first_opset(dtype: torch.dtype) -> int | None:
+    """Return the first opset whose Cast supports the dtype; None if ONNX does not have it."""
     try:
         element = dtypes.from_torch(dtype)
     except (
@@ -374,9 +375,9 @@ def needs_external_weights(
 ) -> bool:
     """Whether weights are stored beside the model; if so, add a note to ``record.steps``.
 
-    They are if they have ``large_model_bytes`` or more. If that is None, they are if the model goes
-    to a file (``external_file``) and exceeds protobuf's limit; without a file, the builder raises
-    BuilderError for such a model.
+    The limit is ``large_model_bytes`` in total. If ``large_model_bytes`` is None, it is protobuf's
+    limit, but only if the model is written to a file (``external_file``): without a file, the
+    builder raises BuilderError for a model that large.
     """
     limit = proto_files.PROTO_LIMIT if large_model_bytes is None else large_model_bytes
     if large_model_bytes is None and not external_file:

@@ -53,7 +53,8 @@ def observe(model: torch.nn.Module, *, keep: int = _DEFAULT_KEEP) -> Observation
 
     Args:
         model: the module to observe; calls by other code in the block are observed, too.
-        keep: the number of calls of different sizes whose tensors are copied and kept.
+        keep: the largest number of calls of different sizes, for each structure of the arguments,
+            whose tensors are copied and kept.
 
     Returns:
         Observation: prints as a table of the observed arguments and dimensions.
@@ -85,8 +86,8 @@ class Observation:
     def __init__(self, model: torch.nn.Module, recorder: CallRecorder) -> None:
         self.model, self._recorder = model, recorder
         self._entered: list[AbstractContextManager[None]] = []
-        self._inferred: tuple[int, DimInference] | None = None
-        self._start: tuple[int, ObservedCall] | None = None
+        self._cached_inference: tuple[int, DimInference] | None = None
+        self._cached_example: tuple[int, ObservedCall] | None = None
         self.proof: ProofReport | None = None
 
     def __enter__(self) -> Observation:
@@ -144,15 +145,16 @@ class Observation:
         """Copies of the arguments of the example call, ``(args, kwargs)``.
 
         It is the call with the most dynamic dimensions above 1, because torch specializes on the
-        sizes 0 and 1. If some are 0 or 1 in that call too, it is resized.
+        sizes 0 and 1. If some dimensions are 0 or 1 in that call too, the copies are resized, if
+        eager accepts the new sizes.
         """
         return self._example_call().copy_arguments()
 
     def apart(self) -> list[Observation]:
         """Split the calls into observations of equal structure, dtypes, ranks and constants.
 
-        For example, calls of a decoder with and without a cache are two groups, and need two
-        graphs.
+        For example, calls of a decoder with and without a cache are two observations, because they
+        need two graphs.
         """
         groups: dict[Any, list[ObservedCall]] = {}
         for call in self._recorder.calls:
@@ -208,8 +210,8 @@ class Observation:
     ) -> Any:
         """Compile the module with the inferred dimensions marked dynamic; run the observed calls.
 
-        torch compiles a separate graph for a size of 0 or 1: now, if an observed call has that
-        size, else at the first such call.
+        torch compiles a separate graph for a size of 0 or 1: in this method if an observed call has
+        that size, else at the first later call that has it.
 
         Args:
             options: options of ``torch.compile(..., backend="ortable", options=options)``.
@@ -233,7 +235,7 @@ class Observation:
         compiled = torch.compile(
             self.model, backend="ortable", options=backend_options, **compile_options
         )
-        self._first_calls(compiled, call)
+        self._run_recorded_calls(compiled, call)
         if prove:
             self._check_proof(compiled, maximum)
         return compiled
@@ -247,20 +249,20 @@ class Observation:
     ) -> ProofReport:
         """Compare a graph with eager on the observed calls and at other sizes.
 
-        The sizes of each dimension are 0, 1, 2, 3, 5, 7 and its maximum; then all dimensions are 1,
-        and each is a different prime. If eager accepts no small prime, multiples of the greatest
-        common divisor of the observed sizes are used instead. Inputs are those of ``example``,
-        repeated or cut; dimensions of one name get one size.
+        Each dimension in turn has the sizes 0, 1, 2, 3, 5, 7 and its maximum. In further calls all
+        dimensions are 1, or each is another prime. If the graph is right at none of 2, 3, 5 and 7,
+        multiples of the greatest common divisor of the observed sizes are tried too. Inputs are
+        those of ``example``, repeated or cut; dimensions of one name get one size.
 
         Args:
             graph: the result of ``export`` or ``compile``.
-            maximum: the largest size of some dimensions, by name. The default is that of the
-                program; if it has none, the largest observed size.
+            maximum: the largest size of some dimensions, by name. The default is the maximum in the
+                program's dynamic shapes, if any, else the largest observed size.
 
         Returns:
             ProofReport: for each size whether the graph equals eager, differs, raises (with the
                 condition and its line), or eager itself raises. The report is true if the graph
-                differs at no size.
+                differs or raises at no size and rejects no observed call.
 
         Raises:
             OptionError: ``maximum`` has a name that is no dimension.
@@ -306,21 +308,22 @@ class Observation:
             stacklevel=caller_stack_level(),
         )
 
-    def _first_calls(self, compiled: Any, call: ObservedCall) -> None:
+    def _run_recorded_calls(self, compiled: Any, call: ObservedCall) -> None:
         """Run the compiled module on ``call``, then on the other recorded calls.
 
-        Most of them reuse the first graph. Sizes are marked dynamic except 0 and 1, on which torch
-        specializes. Integers cannot be marked; torch makes them dynamic at their second value.
+        Most of these calls reuse the first graph. Axes that varied are marked dynamic, except those
+        of size 0 or 1, on which torch specializes. Integers cannot be marked; torch makes an
+        integer dynamic at its second value.
         """
         from ortable.compat.torch import mark_dynamic
 
         inference = self._varied_dimensions()
-        others = [
+        other_calls = [
             observed
             for observed in self._recorder.calls
             if observed.has_tensors and observed is not call
         ]
-        for observed in (call, *others):
+        for observed in (call, *other_calls):
             args, kwargs = observed.copy_arguments()
             for path, leaf in flat_leaves(self.model, args, kwargs):
                 for axis in range(leaf.dim() if isinstance(leaf, torch.Tensor) else 0):
@@ -356,15 +359,15 @@ class Observation:
     def _infer_dimensions(self) -> DimInference:
         """Infer the dimensions from all calls; the result is cached until there are more calls."""
         calls = self._recorder.calls
-        if self._inferred is None or self._inferred[0] != len(calls):
+        if self._cached_inference is None or self._cached_inference[0] != len(calls):
             if len(calls) < 2:
                 raise ExportError(
                     f"observe saw {len(calls)} call{'' if len(calls) == 1 else 's'} of "
                     f"{type(self.model).__name__}, and needs two or more of different sizes: call "
                     "model(...) inside the with block"
                 )
-            self._inferred = len(calls), infer_dimensions(calls)
-        return self._inferred[1]
+            self._cached_inference = len(calls), infer_dimensions(calls)
+        return self._cached_inference[1]
 
     def _varied_dimensions(self) -> DimInference:
         inference = self._infer_dimensions()
@@ -379,9 +382,9 @@ class Observation:
     def _example_call(self) -> ObservedCall:
         """Return the call for ``example``; the result is cached until there are more calls."""
         inference = self._varied_dimensions()
-        if self._start is None or self._start[0] != self.calls:
-            self._start = self.calls, self._choose_example(inference)
-        return self._start[1]
+        if self._cached_example is None or self._cached_example[0] != self.calls:
+            self._cached_example = self.calls, self._choose_example(inference)
+        return self._cached_example[1]
 
     def _choose_example(self, inference: DimInference) -> ObservedCall:
         candidates = [observed for observed in self._recorder.calls if observed.has_tensors]
@@ -389,11 +392,11 @@ class Observation:
         sizes = get_call_sizes(inference, best)
         if _count_above_one(sizes) == len(sizes):
             return best
-        usual = {
+        usual_sizes = {
             dim.name: next((n for n in dim.sizes if n > 1), 2)
             for dim in inference.independent_dims()
         }
-        target = {name: size if size > 1 else usual[name] for name, size in sizes.items()}
+        target = {name: size if size > 1 else usual_sizes[name] for name, size in sizes.items()}
         arguments = resize_call(self.model, inference, best, target)
         if arguments is None or not runs_in_eager(self.model, arguments):
             return best

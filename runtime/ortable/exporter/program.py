@@ -86,8 +86,8 @@ class OnnxProgram:
     def model(self) -> ModelProto | LargeModel:
         """The model as ``to_onnx`` returns it: a ModelProto or a LargeModel.
 
-        It is a LargeModel with ``large_model=True`` or weights of 1.5 GiB or more; its weights are
-        the module's tensors.
+        It is a LargeModel with ``large_model=True`` or weights of 1.5 GiB or more; the weights of a
+        LargeModel are the module's tensors.
         """
         model: ModelProto | LargeModel = self._conversion.model
         return model
@@ -98,7 +98,7 @@ class OnnxProgram:
 
         If ``model`` is a ModelProto, this is the same object. Call ``release()`` after you change
         it, so that the session is created again. Raises BuilderError for 2 GiB or more of weights;
-        ``model`` keeps them outside.
+        ``model`` is then a LargeModel, which keeps weights outside of the ModelProto.
         """
         model = self._conversion.model
         return model.to_proto() if isinstance(model, LargeModel) else model
@@ -142,8 +142,9 @@ class OnnxProgram:
         Args:
             path: the file of the model.
             external_data: True writes weights of 1024 bytes or more (``external_threshold`` of the
-                export) to ``path + ".data"``, False writes everything to one file. None writes that
-                file if the weights have 1.5 GiB or more, or the export had ``large_model=True``.
+                export) to ``path + ".data"``, False writes everything to one file. None writes the
+                data file if the weights have 1.5 GiB or more, the export had ``large_model=True``,
+                or ``max_shard_bytes`` is given.
             max_shard_bytes: split the data into several files of at most this size.
 
         Raises:
@@ -164,16 +165,16 @@ class OnnxProgram:
         )
 
     def _writable_model(
-        self, external_data: bool | None, shards: int | None
+        self, external_data: bool | None, max_shard_bytes: int | None
     ) -> ModelProto | LargeModel:
         model = self._conversion.model
-        if external_data is None and shards is None:
+        if external_data is None and max_shard_bytes is None:
             return model
         if external_data is not False:
             if isinstance(model, LargeModel):
                 return model
             return LargeModel.of_proto(model, self._conversion.request.external_threshold)
-        if shards is not None:
+        if max_shard_bytes is not None:
             raise OptionError("max_shard_bytes is for external data; external_data is False")
         try:
             return self.model_proto
@@ -209,8 +210,8 @@ class OnnxProgram:
             ExportError: ONNX Runtime cannot load the model.
         """
         if providers is None and session_options is None:
-            return self._own_session()
-        return self._new_session(providers, session_options)
+            return self._get_session()
+        return self._create_session(providers, session_options)
 
     def initialize_inference_session(
         self, *, providers: Sequence[Any] | None = None, session_options: Any = None
@@ -221,7 +222,7 @@ class OnnxProgram:
             providers: execution providers, in order of preference.
             session_options: an ``onnxruntime.SessionOptions``, or a dict of its settings.
         """
-        session = self._new_session(providers, session_options)
+        session = self._create_session(providers, session_options)
         with self._lock:
             self._session = session
 
@@ -230,17 +231,17 @@ class OnnxProgram:
         with self._lock:
             self._session = None
 
-    def _own_session(self) -> Any:
+    def _get_session(self) -> Any:
         session = self._session
         if session is None:
             with self._lock:
                 if self._session is None:
-                    self._session = self._new_session(None, None)
+                    self._session = self._create_session(None, None)
                 session = self._session
         return session
 
-    def _new_session(self, providers: Sequence[Any] | None, session_options: Any) -> Any:
-        self._need_weights()
+    def _create_session(self, providers: Sequence[Any] | None, session_options: Any) -> Any:
+        self._check_weights()
         if providers is None:
             providers = default_providers(self._conversion.program)
         try:
@@ -250,7 +251,7 @@ class OnnxProgram:
         except Exception as error:  # onnxruntime's classes derive from Exception only
             raise make_load_error(error, "ONNX Runtime cannot load the model") from error
 
-    def _need_weights(self) -> None:
+    def _check_weights(self) -> None:
         missing = [
             name for name in self.input_names if name in self._conversion.program.fake_weight_inputs
         ]
@@ -272,13 +273,13 @@ class OnnxProgram:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model with ONNX Runtime and return the module's results.
 
-        Raises InputError if the structure, dtype or rank of an argument, a static size or a
-        constant differs from the export; the message names it.
+        Raises InputError, which names the argument, if its structure, dtype or rank, a static size
+        or a constant differs from the export, or if the model does not accept its sizes.
         """
         convention = self._get_convention()
         leaves = convention.leaves(args, kwargs)
         names = convention.required_outputs
-        values = self._run(self._own_session(), leaves, names) if names else []
+        values = self._run(self._get_session(), leaves, names) if names else []
         return convention.rebuild_outputs(dict(zip(names, values, strict=True)), leaves)
 
     def compute_values(
@@ -298,7 +299,7 @@ class OnnxProgram:
             InputError: the graph has no result of that name.
         """
         leaves = self._get_convention().leaves(args, kwargs or {})
-        self._need_weights()
+        self._check_weights()
         graph = proto_of(self._conversion.model).graph
         result_names = {name for node in graph.node for name in node.output}
         result_names.update(value.name for value in (*graph.input, *graph.initializer))
@@ -338,7 +339,7 @@ class OnnxProgram:
             OptionError: there is no example, or weights have no data.
             ExportError: ONNX Runtime cannot load the model.
         """
-        self._need_weights()
+        self._check_weights()
         conversion, request = self._conversion, self._make_request(args, kwargs)
         with use_autocast_regions(conversion.autocast_regions):
             return Validation(tuple(validate_model(conversion.model, request, conversion.program)))
@@ -383,9 +384,9 @@ class OnnxProgram:
         with record.phase("rewrite"):
             pipeline.run_passes(builder, passes, record.rewrites)
         with record.phase("serialise"):
-            changed = serialize_graph(builder, request, large)
-            label_model(changed, request, self._conversion.program, self._conversion.dims)
-        self._conversion.model = changed
+            optimized = serialize_graph(builder, request, large)
+            label_model(optimized, request, self._conversion.program, self._conversion.dims)
+        self._conversion.model = optimized
         self.release()
         return self
 
@@ -501,14 +502,14 @@ def conversion_for(
 
     Raises InputError if the model was not exported for such arguments, or weights have no data.
     """
-    program._need_weights()
+    program._check_weights()
     conversion = copy(program._conversion)
     conversion.request = program._make_request(args, kwargs or {})
     return conversion
 
 
 def default_providers(program: Program) -> list[str]:
-    """Return CUDA, if weights or inputs are there and ONNX Runtime supports it, and the CPU."""
+    """Return the CPU, after CUDA if a weight or input is on CUDA and ONNX Runtime supports it."""
     import onnxruntime
 
     tensors = [*(node.meta.get("val") for node in program.user_inputs), *program.weights.values()]
@@ -531,7 +532,7 @@ def make_runner(program: OnnxProgram) -> ProgramRunner:
 
 
 def largest_sizes(program: OnnxProgram) -> dict[str, int]:
-    """Return the largest size of each named dimension that has one."""
+    """Return the largest size of each dimension whose size is bounded, by name."""
     sizes = program._get_convention().sizes
     largest: dict[str, int] = {}
     for symbol, (_, upper) in sizes.ranges.items():

@@ -1,6 +1,7 @@
 """Register ortable with the exporters of transformers.
 
-The function is not in `transformers_backend.py`, because importing that file imports transformers.
+`register_transformers` is not in `transformers_backend.py`, because importing that file imports
+transformers.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ def register_transformers() -> None:
     """Register ortable with transformers as the export format ``"ortable"``.
 
     Afterwards ``AutoHfExporter.from_config({"export_format": "ortable"})`` is an exporter, and
-    ``ExportedModel.from_pretrained`` loads and runs what it saved. Calling it again does nothing.
+    ``ExportedModel.from_pretrained`` loads and runs what the exporter saved. Further calls of
+    this function do nothing.
 
     Raises:
         VersionError: transformers is not installed, or has no registry of exporters.

@@ -35,12 +35,12 @@ _MAX_CHECKED_CALLS = 1024  # size of the cache of accepted calls
 class SizeConstraints:
     """Constraints on the sizes of a model's inputs.
 
-    ``input_sizes``: for each leaf of the call its sizes, as ints and sympy expressions (an
-    expression for an integer, None for a constant). ``names``: torch's symbols -> names.
-    ``ranges``: symbol -> smallest and largest size. ``guards``: conditions on sizes.
-    ``torch_minimums`` and ``torch_maximums``: symbols whose smallest or largest size comes from
-    torch, not from the caller. ``reasons``: symbol -> why the model rejects smaller sizes.
-    ``checked``: sizes of accepted calls.
+    ``input_sizes`` has for each leaf of the call a list of sizes (ints or sympy expressions), one
+    expression if the leaf is an integer, and None if the leaf is a constant. ``names`` maps torch's
+    symbols to names of dimensions, ``ranges`` symbols to the smallest and the largest size.
+    ``guards`` are conditions on sizes. ``torch_minimums`` and ``torch_maximums`` are symbols whose
+    smallest or largest size comes from torch, not from the caller. ``reasons`` maps symbols to why
+    the model rejects smaller sizes. ``checked`` caches the sizes of accepted calls.
     """
 
     input_sizes: tuple[Any, ...]
@@ -54,7 +54,7 @@ class SizeConstraints:
 
     @classmethod
     def from_program(cls, program: Program, guarded: bool) -> SizeConstraints:
-        """Collect the constraints of a program; ``guarded`` includes its guards."""
+        """Collect the constraints of a program, including its guards if ``guarded``."""
         input_sizes = tuple(
             size_expressions(results.node_value(node)) for node in program.user_inputs
         )
@@ -73,20 +73,26 @@ class SizeConstraints:
             )
             for symbol, value_range in symbol_ranges(program).items()
             if symbol in symbols
-            and value_range.lower.is_Integer  # not the unbounded int of an input
+            and value_range.lower.is_Integer  # an int input may have no lower bound
         }
         guards = tuple(program.guards) if guarded else ()
-        raised = frozenset(
+        torch_minimums = frozenset(
             s for s, (low, _) in ranges.items() if low and str(s) in program.open_dims
         )
-        lowered = frozenset(
+        torch_maximums = frozenset(
             s
             for s, (_, high) in ranges.items()
             if high < UNBOUNDED and str(s) in program.open_maximums
         )
-        reasons = {symbol: proved.reason for symbol, proved in program.smallest.items()}
+        reasons = {symbol: minimum.reason for symbol, minimum in program.smallest.items()}
         return cls(
-            input_sizes, dict(program.symbol_names), ranges, guards, raised, lowered, reasons
+            input_sizes,
+            dict(program.symbol_names),
+            ranges,
+            guards,
+            torch_minimums,
+            torch_maximums,
+            reasons,
         )
 
     def without_empty(self, names: Collection[str] | None = None) -> SizeConstraints:
@@ -174,9 +180,9 @@ class SizeConstraints:
             elif unsolved:
                 expected = None
             text = self._spell_expression(size)
-            is_not = "" if expected is None else f", which is {expected}"
+            value_text = "" if expected is None else f", which is {expected}"
             raise InputError(
-                f"{_dim_label(slot, axis)} is {actual}; the model takes {text} there{is_not}"
+                f"{_dim_label(slot, axis)} is {actual}; the model takes {text} there{value_text}"
             )
 
     def _check_ranges(self, values: Mapping[Any, int], labels: Mapping[Any, str]) -> None:
@@ -185,20 +191,22 @@ class SizeConstraints:
             if lower <= value <= upper:
                 continue
             accepted = f"{lower} or more" if upper >= UNBOUNDED else f"{lower} to {upper}"
-            where = labels.get(symbol, f"'{self._name(symbol)}'")
-            bound = ""
+            label = labels.get(symbol, f"'{self._name(symbol)}'")
+            explanation = ""
             reason = self.reasons.get(str(symbol)) if value < lower else None
             if reason:
-                bound = f": {reason}"
+                explanation = f": {reason}"
             elif symbol in (self.torch_minimums if value < lower else self.torch_maximums):
-                which = f" of which {lower if value < lower else upper} is"
-                bound = f",{which if upper < UNBOUNDED else ''} a bound that torch.export found"
-            raise InputError(f"{where} is {value}; the model takes {accepted} there{bound}")
+                bound = f" of which {lower if value < lower else upper} is"
+                explanation = (
+                    f",{bound if upper < UNBOUNDED else ''} a bound that torch.export found"
+                )
+            raise InputError(f"{label} is {value}; the model takes {accepted} there{explanation}")
 
     def _check_names(self, values: Mapping[Any, int], labels: Mapping[Any, str]) -> None:
-        """Check that symbols of one name have one size, and that names which are expressions hold.
+        """Check that symbols of one name have one size, and sizes of derived names.
 
-        A name may be an expression of other names (``2*n``), which the caller guarantees.
+        A name may be an expression of other names (``2*n``): the size must have its value.
         """
         by_name: dict[str, int] = {}
         for symbol, value in values.items():
@@ -217,12 +225,12 @@ class SizeConstraints:
 
     def _check_guards(self, values: Mapping[Any, int]) -> None:
         by_symbol = {str(symbol): value for symbol, value in values.items()}
-        broken = [guard for guard in self.guards if not guard.holds(by_symbol)]
-        if not broken:
+        violated = [guard for guard in self.guards if not guard.holds(by_symbol)]
+        if not violated:
             return
         sizes = dict.fromkeys(f"{self._name(symbol)}={value}" for symbol, value in values.items())
         raise InputError(
-            f"the model holds only for sizes with {broken[0].one_line()}; this call has "
+            f"the model holds only for sizes with {violated[0].one_line()}; this call has "
             f"{', '.join(sizes)}"
         )
 

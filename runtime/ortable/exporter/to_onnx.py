@@ -134,7 +134,7 @@ def to_onnx(
         ``onnx.ModelProto`` (or LargeModel), whose graph has the name of the module's class. If
         forward mutates buffers or inputs, their new values are outputs after the user's: those of
         a buffer are named as in the state_dict, those of an input ``<input>_mutated``.
-        ``metadata_props`` list the versions and the steps of torch before the conversion.
+        ``metadata_props`` list the versions and the steps of the capture.
 
     Arguments of ``torch.onnx.export`` with the same meaning are accepted (``opset_version``,
     ``verify``, the file as third argument...); for the rest the error names the equivalent.

@@ -162,7 +162,7 @@ class OrtableExporter(DynamoExporter):
         options: Mapping[str, Any],
         traced: tuple[list[str], list[str], list[Any]],
     ) -> tuple[OnnxProgram, ExportMetadata] | None:
-        """Export a model with branches on sizes; return None if no branch has a second variant."""
+        """Export a model with branches on sizes; return None if that fails or merges nothing."""
         saved: list[list[Any]] = [list(collected) for collected in traced]
         with warnings.catch_warnings(record=True) as caught:  # emitted only if this program is used
             warnings.simplefilter("always")
@@ -191,7 +191,10 @@ class OrtableExporter(DynamoExporter):
         traced: tuple[list[str], list[str], list[Any]],
         error: Exception | None,
     ) -> tuple[OnnxProgram, ExportMetadata]:
-        """Export a model for which torch.export raised ``error``, with fallback strategies."""
+        """Export a model with fallback strategies.
+
+        ``error`` is what torch.export raised, or None if it did not fail.
+        """
         sample, flags = _call_model(model, sample_inputs, traced)
         inputs, outputs = disambiguate_io_names(list(traced[0]), list(traced[1]))
         returned = traced[2][-1]
@@ -266,7 +269,7 @@ class OrtableRunner(ModelRunner):
         input_by_output = {f"{name}{_MUTATED_SUFFIX}": name for name in self._names}
         count = self.out_spec.num_leaves - len(self.out_constants)
         self._outputs = outputs[:count]
-        # outputs after `count` are new values of inputs, and of buffers, which are not kept
+        # outputs after `count` are new values of inputs and buffers; those of buffers are dropped
         self._written = {
             name: input_by_output[name] for name in outputs[count:] if name in input_by_output
         }
@@ -289,7 +292,7 @@ class OrtableRunner(ModelRunner):
 
         Args:
             program: the result of ``export_program`` or ``load_program``.
-            metadata: the metadata that was recorded with it.
+            metadata: the metadata of the export of the program.
             device: ``"cpu"`` or ``"cuda"``; None for the program's default.
             providers: execution providers, instead of ``device``.
             session_options: an ``onnxruntime.SessionOptions``, or a dict of its settings.
@@ -341,8 +344,9 @@ def _call_model(
 ) -> tuple[MutableMapping[str, Any], dict[str, Any]]:
     """Call the model in eager mode, inside ``patch_model_outputs``.
 
-    Afterwards the lists ``traced`` hold this call only. Returns the inputs as transformers prepares
-    them, and the flags that it sets in the configuration.
+    ``patch_model_outputs`` fills the lists ``traced``: input names, output names and results.
+    Afterwards they hold this call only. Returns the inputs as transformers prepares them, and the
+    flags that transformers sets in the configuration.
     """
     for names in traced:
         names.clear()

@@ -1,4 +1,4 @@
 """Front end of to_onnx: options, checked requests, captured programs, and records.
 
-It also has the context managers that protect the caller's module, arguments and modes.
+The package also has the context managers that protect the caller's module, arguments and modes.
 """

@@ -36,7 +36,8 @@ from ortable_generated.aten import traits
 Undo = Callable[[], None]
 
 
-# Patches of bypass_export_some_errors that are active in this thread; None outside of it.
+# Patches of bypass_export_some_errors that are active in this thread; None outside of
+# that context manager.
 ACTIVE_PATCHES: ContextVar[tuple[str, ...] | None] = ContextVar(
     "ortable_bypass_patches", default=None
 )
@@ -133,7 +134,7 @@ _OPTION_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """Options of the step from a module to a torch graph.
+    """Options of an export, most of them for the capture of the torch graph.
 
     Args:
         strict: the mode of ``torch.export``: False runs the Python code with fake tensors, True
@@ -141,8 +142,8 @@ class ExportOptions:
         decomposition_table: None or ``"none"`` decomposes no operator that has a converter;
             ``"default"`` is torch.export's table; ``"all"`` adds every decomposition that torch
             registers; a dict maps overloads to functions. The backend has the same option.
-        constant_folding: compute results that depend on constants only at export (with
-            ``optimize``), up to 1 MiB each. A weight that is only used transposed is stored
+        constant_folding: with ``optimize``, compute at export the results that depend only on
+            constants, up to 1 MiB each. A weight that is only used transposed is stored
             transposed, as ``<name>_transposed``, and rewrite rules replace weights of any size by
             computed ones, ``<name>_scaled``. False keeps all weights as in the state_dict; so
             does ``large_model``.
@@ -243,7 +244,7 @@ def checked_options(options: Any) -> ExportOptions:
     )
 
 
-# In the order in which they run; a phase that did not run is absent from ``seconds``.
+# Phases in the order in which they run; ``seconds`` lacks a phase that did not run.
 PHASES = (
     "export", "decompose", "convert", "rewrite", "round weights", "serialise", "validate", "write",
 )  # fmt: skip
@@ -253,15 +254,15 @@ PHASES = (
 class ExportRecord:
     """Log of a conversion, at ``builder.record`` with ``return_builder=True``.
 
-    ``strategy``: how torch captured the graph; empty if the caller gave a graph. ``steps``:
-    descriptions of the changes that torch made before the conversion. ``seconds``: wall-clock
-    seconds by phase, see ``PHASES``. ``guards``: conditions on sizes under which the model equals
-    the module. ``comparisons``: results of ``validate=True``; ``accepted``: the largest difference
-    that ``validate=0.001`` accepts. ``rewrites``: where each rule fired, how often it was tried,
-    and why it was rejected. ``assertions``: runtime checks of the program (``assert``,
-    ``torch._check``), which the model lacks because ONNX has no operator that raises. ``weights``:
-    the WeightReport or StoredWeights of ``weights=``, None without. ``sides``: the number of
-    programs that the model selects from by branches on sizes; 1 without branches.
+    ``strategy`` says how torch captured the graph; it is empty if the caller gave a graph.
+    ``steps`` has one note for each step of the export. ``seconds`` maps phases, see ``PHASES``, to
+    wall-clock seconds. ``guards`` are conditions on sizes under which the model equals the module.
+    ``comparisons`` are the results of ``validate``, and ``accepted`` is its tolerance, None unless
+    it is a float. ``rewrites`` says where each rule fired, how often it was tried, and why it was
+    rejected. ``assertions`` are runtime checks of the program (``assert``, ``torch._check``), which
+    the model lacks because ONNX has no operator that raises. ``weights`` is the WeightReport or
+    StoredWeights of ``weights=``, or None. ``sides`` is the number of programs among which branches
+    on sizes select in the model, 1 without such branches. ``verbose`` and ``progress`` are options.
     """
 
     strategy: str = ""
@@ -300,10 +301,10 @@ class ExportRecord:
 class Guard:
     """A condition on sizes, with the caller's names (``batch % 8 == 7``).
 
-    ``line``: the line of the model that branches on it; None if the branch is in torch's code and
-    dynamo did not record the line, and in a saved program. ``holds``: whether the condition holds
-    for values of torch's symbols, by name. ``condition``: the condition as an expression of these
-    symbols, None in a saved program.
+    ``line`` is the line of the model that branches on the condition. It is None in a saved program,
+    and if the branch is in torch's code and dynamo did not record the line. ``holds`` takes values
+    of torch's symbols by name and returns whether the condition holds. ``condition`` is the
+    condition as an expression of these symbols, None in a saved program.
     """
 
     text: str
@@ -345,10 +346,10 @@ ProgramOutputKind = Literal["user", "buffer", "input"]
 
 @dataclass(frozen=True)
 class ProgramOutput:
-    """An entry of the flattened FX output.
+    """An element of the flattened output of the FX graph.
 
-    It is a result of the user's forward, or the new value of a buffer or an input. ``label`` is the
-    path of the result in the structure that forward returns.
+    The element is a result of the user's forward, or the new value of the buffer or input
+    ``target``. ``label`` is the path of the result in the structure that forward returns.
     """
 
     kind: ProgramOutputKind
@@ -359,7 +360,7 @@ class ProgramOutput:
 
 @dataclass(frozen=True)
 class SmallestSize:
-    """The smallest size of a dimension for which a program is proved, and the reason."""
+    """The smallest size that a program supports, and the reason why it rejects smaller ones."""
 
     size: int
     reason: str = ""
@@ -369,22 +370,22 @@ class SmallestSize:
 class Program:
     """A graph that is ready for conversion.
 
-    ``graph_module``: the graph. ``weights``: placeholder name -> tensor; ``paths``: placeholder
-    name -> name in the state_dict; ``tied``: placeholder -> the first placeholder of the same
-    weight; ``fake_weight_inputs``: ONNX input -> names in the state_dict, for weights without data
-    after they became inputs. ``user_inputs``: the placeholders that are inputs of the user's
-    forward. ``outputs``: results and mutations; ``output_structure``: the TreeSpec of forward's
-    result. ``symbol_names``: torch's symbols -> names of dimensions; ``user_dims``: the names that
-    the caller gave. ``open_dims`` and ``open_maximums``: symbols for which the caller gave no
-    smallest or no largest size. ``ranges``: torch's symbols -> ranges, if they differ from those of
-    ``exported``; ``smallest``: torch's symbols -> the smallest size, if 1 or 0 was proved or
-    rejected. ``notes``: steps so far. ``exported``: torch's program, None if the caller gave a
-    graph. ``guards``: conditions on sizes that the program requires.
+    ``weights`` maps placeholder names to tensors, ``paths`` placeholder names to names in the
+    state_dict, and ``tied`` placeholders to the first placeholder of the same weight.
+    ``fake_weight_inputs`` maps ONNX inputs that were weights without data to names in the
+    state_dict. ``user_inputs`` are the placeholders that are inputs of the user's forward.
+    ``outputs`` are results and mutations, and ``output_structure`` is the TreeSpec of forward's
+    result. ``symbol_names`` maps torch's symbols to names of dimensions; the caller gave those in
+    ``user_dims``. For the symbols in ``open_dims`` and ``open_maximums`` the caller gave no smallest
+    or no largest size. ``ranges`` maps torch's symbols to ranges, if these differ from those of
+    ``exported``; ``smallest`` maps torch's symbols to the smallest size, if 0 and 1 were tried.
+    ``notes`` has one note for each step so far. ``exported`` is torch's program, None if the caller
+    gave a graph. ``guards`` are conditions on sizes that the program requires.
 
-    The conversion fills ``initializers`` (initializer -> its names in the state_dict, several for
-    tied weights) and, if no module becomes a function, ``results`` (result of the graph -> the FX
-    node with that value) and ``cases`` (FX node -> the case of its entry that converted it, if the
-    entry has several).
+    The conversion fills ``initializers``, which maps initializers to names in the state_dict
+    (several for tied weights). If no module becomes a function, it also fills ``results``, which
+    maps results of the graph to FX nodes with the same value, and ``cases``, which maps FX nodes to
+    the case of their entry that converted them, if the entry has several.
     """
 
     graph_module: GraphModule
@@ -431,9 +432,9 @@ class Request:
     ``model`` is the module, program or graph; ``args`` and ``kwargs`` are the example call.
     ``extra_inputs`` are torch's AdditionalInputs, which the exported program must also accept.
     ``record`` is filled during the conversion. ``passes`` run on the graph. ``functions`` selects
-    the modules that become local functions, None for none. ``large_model_bytes``: weights of at
-    least this size in total make a LargeModel; None: weights that exceed protobuf's limit, if there
-    is a file to write. The other fields are arguments of to_onnx.
+    the modules that become local functions, None for none. Weights of at least
+    ``large_model_bytes`` in total make a LargeModel; if ``large_model_bytes`` is None, the limit is
+    protobuf's, if there is a file to write. The other fields are arguments of to_onnx.
     """
 
     model: Any

@@ -1,7 +1,7 @@
 """Export models whose weights have no data (fake tensors, the meta device).
 
-Prepares them for torch.export, makes their weights inputs of the ONNX model, and supplies the real
-weights by name later: as feeds, or attached to the model one by one.
+This module prepares such models for torch.export, makes their weights inputs of the ONNX model, and
+later supplies the real weights by name: as feeds, or attached to the model one by one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def replace_meta_tensors(request: Request) -> Iterator[Request]:
     """Replace tensors on the meta device by fake tensors of one device in the block.
 
     torch does not allow mixed devices, and code of a model on the meta device may create CPU
-    tensors. The device is that of the tensors with data, or the CPU if there are none. The module
+    tensors. The device is that of the first tensor with data, or the CPU if there is none. The module
     is restored when the block ends.
     """
     leaves = pytree.tree_leaves((request.args, request.kwargs))
@@ -60,8 +60,8 @@ def replace_meta_tensors(request: Request) -> Iterator[Request]:
 def convert_weights_to_inputs(builder: Any, program: Program) -> None:
     """Turn initializers without data into inputs, after the user's inputs.
 
-    ``program.fake_weight_inputs`` receives their names in the state_dict; tied weights are one
-    input with several names.
+    ``program.fake_weight_inputs`` then maps each new input to the weight's names in the state_dict;
+    tied weights are one input with several names.
     """
     initializer_dict = builder.initializers_dict
     fakes = [name for name, value in initializer_dict.items() if initializers.is_fake(value)]
@@ -141,7 +141,7 @@ def _tensors_by_name(model: torch.nn.Module) -> dict[str, Any]:
 
 
 def unique_weight_name(name: str, used_names: Iterable[str]) -> str:
-    """Return the name, with a number if it is used, as torch.export numbers equal names."""
+    """Return a name that is not used, with a number if necessary, as torch.export does."""
     number, candidate = 0, name
     while candidate in used_names:
         number += 1
@@ -155,7 +155,7 @@ def attach_weights(
     *,
     partial: bool = False,
 ) -> LargeModel:
-    """Return a model that was exported with its weights as inputs with the weights attached.
+    """Attach weights to a model that was exported with its weights as inputs.
 
     Args:
         model: the result of to_onnx for a model of fake tensors; it is not changed.

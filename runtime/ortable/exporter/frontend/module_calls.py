@@ -1,7 +1,7 @@
-"""Read the submodule call of each node of a torch graph from ``nn_module_stack``.
+"""Read the submodule calls around each node of a torch graph from ``nn_module_stack``.
 
-A call is a run of consecutive nodes, so that one node can replace the run. Called by `functions`
-and functionalize.py.
+`call_runs` groups consecutive nodes of one call, so that one node can replace the group. Called by
+`functions` and functionalize.py.
 """
 
 from __future__ import annotations
@@ -64,24 +64,24 @@ def checked_classes(requested: Any) -> bool | frozenset[str]:
 
 
 class CallReader:
-    """Reads the calls of nodes, except those that do not become functions.
+    """Reads the calls that contain nodes, but only calls that become functions.
 
-    ``classes``: the result of ``checked_classes``; ``autocast``: whether autocast regions become
-    functions.
+    ``classes`` is the result of ``checked_classes``; ``autocast`` tells whether autocast regions
+    become functions.
     """
 
     def __init__(self, classes: bool | frozenset[str], autocast: bool) -> None:
         self._classes = classes
         self._autocast = autocast
         self._calls: dict[tuple[str, str], ModuleCall | None] = {}
-        self.called: set[str] = set()  # every class that the graph calls
-        self._recorded = False  # whether the graph has nn_module_stack metadata
+        self.called: set[str] = set()  # names of all classes that the graph calls
+        self._has_metadata = False  # whether the graph has nn_module_stack metadata
 
     def read_stacks(self, nodes: Sequence[Node]) -> list[Stack]:
         """Return the calls that contain each node, outermost first.
 
-        A node without metadata gets the calls that contain both of its neighbours; a getitem gets
-        the calls of its list.
+        A node without metadata gets the calls that contain both the last node with metadata before
+        it and the first one after it. A getitem gets only calls that also contain its list.
         """
         recorded: list[Stack | None] = []
         stack_by_node: dict[Node, Stack] = {}
@@ -99,7 +99,7 @@ class CallReader:
         recorded = node.meta.get("nn_module_stack")
         if not recorded:
             return None
-        self._recorded = True
+        self._has_metadata = True
         calls = []
         for key, (path, module_class) in recorded.items():
             try:
@@ -112,31 +112,35 @@ class CallReader:
                 calls.append(call)
         return tuple(calls)
 
-    def _make_call(self, key: str, path: str, kind: str) -> ModuleCall | None:
+    def _make_call(self, key: str, path: str, full_name: str) -> ModuleCall | None:
         path = path.removeprefix("L['self']").removeprefix(".")
-        if kind == AUTOCAST:
-            return ModuleCall(key, path, kind) if self._autocast else None
+        if full_name == AUTOCAST:
+            return ModuleCall(key, path, full_name) if self._autocast else None
         if path in ("", "_export_root"):
             return None
-        self.called.add(kind)
+        self.called.add(full_name)
         if self._classes is True:
-            return ModuleCall(key, path, kind)
+            return ModuleCall(key, path, full_name)
         if self._classes is False:
             return None
-        selected = kind in self._classes or kind.rpartition(".")[2] in self._classes
-        return ModuleCall(key, path, kind) if selected else None
+        selected = full_name in self._classes or full_name.rpartition(".")[2] in self._classes
+        return ModuleCall(key, path, full_name) if selected else None
 
     def check_classes(self) -> None:
         """Raise ExportError if the graph has no metadata or never calls a requested class."""
         if self._classes is False:
             return
-        if not self._recorded:
+        if not self._has_metadata:
             raise ExportError(
                 "export_modules_as_functions needs the submodules of a graph (nn_module_stack in "
                 "the metadata of its nodes): the given graph has no such metadata"
             )
         if self._classes is not True:
-            called = {name for kind in self.called for name in (kind, kind.rpartition(".")[2])}
+            called = {
+                name
+                for full_name in self.called
+                for name in (full_name, full_name.rpartition(".")[2])
+            }
             missing = sorted(self._classes - called)
             if missing:
                 raise ExportError(
@@ -161,7 +165,7 @@ def _fill_unknown_stacks(stacks: Sequence[Stack | None]) -> list[Stack]:
 
 
 def common_calls(first_stack: Stack, second_stack: Stack) -> Stack:
-    """Return the calls that contain both of two nodes."""
+    """Return the calls at the start of both stacks: those that contain both nodes."""
     count = 0
     for first, second in zip(first_stack, second_stack, strict=False):
         if first is not second and first != second:
@@ -187,7 +191,10 @@ def calls_inside(stacks: Sequence[Stack], outer: Stack) -> list[Stack]:
 def call_runs(
     nodes: Sequence[Node], stacks: Sequence[Stack]
 ) -> Iterator[tuple[ModuleCall | None, int, int]]:
-    """Yield (call, start, end) for runs of nodes with one outermost call, None outside of calls."""
+    """Yield (call, start, end) for runs of nodes with the same outermost call.
+
+    A node outside of calls is a run by itself, with None as the call.
+    """
     start = 0
     while start < len(nodes):
         call = stacks[start][0] if stacks[start] else None
@@ -200,7 +207,7 @@ def call_runs(
 
 
 def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Apply ``change`` to all leaves of the lists, tuples, dicts and complex pairs in ``value``."""
+    """Apply ``change`` to all leaves of nested lists, tuples (as lists), dicts and complex pairs."""
     from ortable.prelude.complex_value import ComplexValue
 
     if isinstance(value, (list, tuple)):
@@ -219,9 +226,10 @@ FUNCTION_KINDS = ("autocast", "subgraphs", "custom_ops")
 class FunctionChoices:
     """Selection of the parts that become local functions, and their settings.
 
-    ``subgraphs``: whether regions of ``nested_compile_region`` become functions. ``weights``:
-    "auto", "inputs" or "constants"; weights of ``largest_constant`` bytes or more are always inputs
-    (None: no limit). ``passes``: the passes that optimize the bodies.
+    ``reader`` selects modules and autocast regions. ``subgraphs`` tells whether regions of
+    ``nested_compile_region`` become functions. ``weights`` is ``ExportOptions.function_weights``;
+    weights of ``largest_constant`` bytes or more are always inputs (None: no limit). ``passes``
+    optimize the bodies.
     """
 
     reader: CallReader
@@ -230,9 +238,11 @@ class FunctionChoices:
     largest_constant: int | None = None
     passes: PassOptions = field(default_factory=PassOptions)
 
-    def takes_weights(self, kind: str) -> bool:
+    def takes_weights(self, full_name: str) -> bool:
         """Whether the function of a class has its weights as inputs."""
-        return self.weights == "inputs" or (self.weights == "auto" and kind.startswith("torch."))
+        return self.weights == "inputs" or (
+            self.weights == "auto" and full_name.startswith("torch.")
+        )
 
 
 def function_choices(
@@ -244,7 +254,7 @@ def function_choices(
 ) -> FunctionChoices | None:
     """Return the choices of a conversion, or None if nothing becomes a function.
 
-    With ``inline`` this is None, since functions would be inlined again. Raises OptionError if
+    The result is None with ``inline``, since functions would be inlined again. Raises OptionError if
     ``modules`` is neither a bool nor a collection of classes.
     """
     classes = checked_classes(modules)

@@ -88,7 +88,7 @@ def module_tensors(module: torch.nn.Module) -> list[TensorSlot]:
 def replace_tensors(
     slots: Sequence[TensorSlot], make_tensor: Callable[[Any], Any]
 ) -> Iterator[None]:
-    """Replace each tensor of ``slots`` by ``make_tensor`` of it in the block."""
+    """Replace each tensor of ``slots`` by the result of ``make_tensor`` in the block."""
 
     def undo() -> None:
         for holder, name, tensor in slots:
@@ -137,7 +137,7 @@ def discard_new_buffers(module: torch.nn.Module) -> Iterator[None]:
 
 
 class _StateSnapshot:
-    """Shallow copies of containers by id, and the state of tensors."""
+    """Shallow copies of containers, and the attributes of tensors, by id."""
 
     def __init__(self) -> None:
         self.containers: dict[int, tuple[Any, Any]] = {}
@@ -200,9 +200,9 @@ def copy_call(args: Any, kwargs: Any) -> tuple[Any, Any]:
 
 
 def copy_module(module: Any, written: Collection[str] | None = None) -> Any:
-    """Copy a module; other values are returned unchanged.
+    """Copy a module; return a value that is no module unchanged.
 
-    ``written`` names the parameters and buffers to copy, None all of them; the rest is shared.
+    ``written`` names the parameters and buffers to copy; the others are shared. None copies all.
     """
     if not isinstance(module, torch.nn.Module):
         return module
@@ -247,11 +247,11 @@ class AutocastRegion:
     cached: bool
 
     def make_context(self) -> Any:
-        """Return a context manager that enters such a region."""
+        """Return a context manager that enters the region."""
         return torch.autocast(self.device, dtype=self.dtype, cache_enabled=self.cached)
 
 
-# Autocast regions that were active when to_onnx was called; they are disabled while it runs.
+# Autocast regions that were active when to_onnx was called; to_onnx disables them.
 _CALLER_AUTOCAST: ContextVar[tuple[AutocastRegion, ...]] = ContextVar(
     "ortable_autocast", default=()
 )
@@ -308,7 +308,7 @@ def caller_autocast() -> Iterator[None]:
 
 @contextmanager
 def wrap_forward_in_autocast(module: torch.nn.Module) -> Iterator[None]:
-    """Enter the caller's autocast regions in forward: torch.export records them only there."""
+    """Enter the caller's autocast regions in forward, where torch.export records them."""
     regions = _CALLER_AUTOCAST.get()
     if not regions:
         yield
@@ -341,7 +341,7 @@ class _ActiveExports:
         self.before: tuple[Any, Any] = (False, None)
 
     def begin_export(self, capture: object) -> None:
-        """Register a capture; the first sets torch's flag."""
+        """Register a capture and set torch's flag; the first capture saves the old value."""
         with self.lock:
             if not self.running:
                 self.before = get_onnx_export_results()
@@ -349,7 +349,7 @@ class _ActiveExports:
             set_onnx_export_results(True, True)
 
     def end_export(self, capture: object) -> None:
-        """Unregister a capture; the last restores torch's flag."""
+        """Unregister a capture; the last capture restores torch's flag."""
         with self.lock:
             if self.running == {capture}:
                 set_onnx_export_results(*self.before)
@@ -363,7 +363,7 @@ _ACTIVE_EXPORTS = _ActiveExports()
 def in_onnx_export() -> Iterator[None]:
     """Make ``torch.onnx.is_in_onnx_export()`` true in the block, also in code that dynamo traces.
 
-    It is true in other threads too, until the last such block ends.
+    The flag is true in other threads too, until the last such block ends.
     """
     capture = object()
     with restore_on_exit(lambda: _ACTIVE_EXPORTS.end_export(capture)):
@@ -452,7 +452,7 @@ def silence_loggers(*names: str) -> Iterator[None]:
 
 
 class _ExportLock:
-    """torch's compile lock, after the first export, and whether it was held at a fork.
+    """torch's compile lock (None before the first export), and whether it was held at a fork.
 
     If another thread held the lock when this process was forked, that thread does not exist here,
     and its patches are never undone.

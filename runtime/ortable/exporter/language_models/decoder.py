@@ -39,9 +39,9 @@ class CacheLayer:
 class Decoder:
     """A model and the signature of its exported step.
 
-    ``takes_position_ids``: whether forward has position_ids; ``cache``: the name of the cache in
-    forward and in its result, which transformers renamed in 5.24; ``has_quantized_cache``: whether
-    the cache is a list of quantized tensors.
+    ``takes_position_ids`` tells whether forward takes position_ids. ``cache`` is the name of the
+    cache among the arguments and results of forward; transformers 5.24 renamed it.
+    ``has_quantized_cache`` tells whether the cache is a list of quantized tensors.
     """
 
     model: Any
@@ -79,7 +79,7 @@ class Decoder:
         }
 
     def example_cache(self, with_past: bool = True) -> Any:
-        """Return a cache of zeros of equal length, since the mask implements sliding windows."""
+        """Return a cache of zeros; all layers are equally long, as masks implement sliding windows."""
         from transformers import DynamicCache
 
         zeros = list(self._zero_cache(_BATCH, _PAST)) if with_past else []
@@ -118,8 +118,8 @@ class Decoder:
 def make_decoder(model: Any) -> Decoder:
     """Return the decoder of a causal language model of transformers; runs the model on two tokens.
 
-    Raises InputError if the value is not such a model, is in training mode or has no weights, and
-    ExportError if its cache is not keys and values of each layer.
+    Raises InputError if ``model`` is not such a model, is in training mode or has no weights, and
+    ExportError if the cache of ``model`` is not keys and values of each layer.
     """
     _check_model(model)
     parameters = inspect.signature(model.forward).parameters
@@ -139,7 +139,7 @@ def make_decoder(model: Any) -> Decoder:
 
 
 def max_text_length(config: Any) -> int | None:
-    """Return the maximal text length in tokens by a transformers configuration, None if unknown."""
+    """Return the maximal text length in tokens that a configuration gives, None if unknown."""
     lengths = (getattr(config, name, None) for name in CONTEXT_LENGTH_KEYS)
     return next((length for length in lengths if isinstance(length, int)), None)
 
@@ -147,7 +147,7 @@ def max_text_length(config: Any) -> int | None:
 def cache_recompute_length(config: Mapping[str, Any]) -> int | None:
     """Return the length after which ``generate`` recomputes the whole cache.
 
-    ``config`` is the content of config.json. The result is None for most models, which never do.
+    ``config`` is the content of config.json. The result is None for most models, which never recompute it.
     """
     rope = config.get("rope_parameters") or {}
     if config.get("model_type") not in _RECOMPUTING_MODELS or rope.get("rope_type") != "longrope":

@@ -42,7 +42,7 @@ _UNSUPPORTED_FOR_SAMPLING: dict[str, tuple[Any, ...]] = {
 }
 _SUPPORTED: dict[str, Any] = {"repetition_penalty": float}
 _SUPPORTED_FOR_SAMPLING = {**_SUPPORTED, "temperature": float, "top_k": int, "top_p": float}
-# The largest float below 1 whose product with a sum of probabilities is below that sum.
+# The largest float32 below 1 whose product with a sum of probabilities is below that sum.
 _BELOW_ONE = 1 - 2**-23
 
 
@@ -50,8 +50,8 @@ _BELOW_ONE = 1 - 2**-23
 class Decoding:
     """Settings that choose tokens.
 
-    ``ends``: the tokens that end a text; ``pad_token``: the padding token after the end. The other
-    fields are those of transformers' GenerationConfig, with defaults that have no effect.
+    ``ends`` are the tokens that end a text, and ``pad_token`` fills a text after its end. The other
+    fields are settings of transformers' GenerationConfig, with defaults that have no effect.
     """
 
     ends: tuple[int, ...]
@@ -63,7 +63,7 @@ class Decoding:
 
 
 def make_decoding(settings: Mapping[str, Any], sample: bool = False) -> Decoding:
-    """Parse the settings of a GenerationConfig; raise OptionError for unsupported ones."""
+    """Parse a GenerationConfig; raise OptionError for unsupported settings."""
     unsupported = {**_UNSUPPORTED, **(_UNSUPPORTED_FOR_SAMPLING if sample else {})}
     unsupported_settings = [
         f"{name}={settings[name]!r:.60}"
@@ -109,8 +109,8 @@ def compute_scores(
 ) -> torch.Tensor:
     """Return scores of the next token, float32 (batch, vocabulary), by transformers' processors.
 
-    ``logits`` are those of the last token; ``texts`` (batch, length) are the tokens so far, with
-    their mask.
+    ``logits`` are the model's output for the last token; ``texts`` (batch, length) are the tokens
+    so far, and ``mask`` is 0 where they are padding.
     """
     scores = logits.to(torch.float32)
     for process in _logits_processors(decoding, mask):
@@ -119,7 +119,7 @@ def compute_scores(
 
 
 def _logits_processors(decoding: Decoding, mask: torch.Tensor) -> list[Any]:
-    """Return the processors in the order of ``generate``; they ignore padding of the prompt."""
+    """Return the processors in the order of ``generate``; penalties ignore prompt padding."""
     processors: list[Any] = []
     if replace(decoding, ends=(), pad_token=0) == Decoding((), 0):
         return processors

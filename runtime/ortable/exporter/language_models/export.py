@@ -1,6 +1,6 @@
 """Export a causal language model of transformers to a folder.
 
-The folder has a graph for each decoding step and the files of onnxruntime-genai and optimum.
+The folder has the graphs of decoding and the files of onnxruntime-genai and optimum.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ def export_language_model(
         model: the model, in eval mode.
         path: the folder to write. It is created; files of an earlier export in it are replaced.
         merged: False writes two graphs, ``decoder_model.onnx`` for the prompt and
-            ``decoder_with_past_model.onnx`` for later tokens, as older versions of optimum do. They
+            ``decoder_with_past_model.onnx`` for later tokens, as older versions of optimum do. Both
             share a data file; onnxruntime-genai cannot read them.
         loop: "greedy" also writes ``greedy_search.onnx``, which shares the data file and runs
             greedy decoding in one call: ``input_ids``, ``attention_mask`` and ``max_new_tokens``
             (int64, 0-d) to ``sequences`` int64 (batch, length). "sample" writes
             ``sampled_search.onnx``, which samples tokens with its input ``random``, float32 (steps,
-            batch) in [0, 1), with ``max_new_tokens`` rows or more. Both contain the settings of
+            batch) in [0, 1), with ``max_new_tokens`` rows or more. Both graphs contain the settings of
             ``model.generation_config`` (end tokens, repetition_penalty, temperature, top_k, top_p).
         weights: None or "keep" keeps the dtype of the weights; "float32" casts the model to
             float32, which then computes in float32; "int4", "int8", a dict or WeightOptions
@@ -83,7 +83,7 @@ def export_language_model(
             dict or CacheOptions quantizes them to 8 bits, a quarter of the size of float32, with
             scales that are measured once. The cache inputs and outputs are then int8.
         tokenizer: a tokenizer of transformers, whose files are written too.
-        genai: write ``genai_config.json``.
+        genai: with ``merged``, write ``genai_config.json``.
         context_length: the maximal text length for ``genai_config.json``; by default that of the
             configuration.
         target: as in to_onnx, but ``"onnxruntime"`` by default; None writes standard ONNX.
@@ -96,10 +96,10 @@ def export_language_model(
         OnnxLanguageModel, which runs the graphs: ``generate(input_ids)``.
 
     Raises:
-        InputError: the value is not a model that generates text, is in training mode or has no
+        InputError: ``model`` is not a model that generates text, is in training mode or has no
             weights.
         ExportError: the cache of the model is not keys and values of each layer, its layers have
-            different sizes (``genai=False`` allows that), torch cannot export the model, or the
+            different sizes (an error only with ``genai``), torch cannot export the model, or the
             folder is not writable.
         OptionError: an option has an invalid value, or ``loop`` does not support a setting of
             generation_config.
@@ -114,7 +114,7 @@ def export_language_model(
         "verbose": verbose,
         "weights": weight_options,
     }
-    decoder = make_decoder(_with_weights(model, weights))
+    decoder = make_decoder(_cast_weights(model, weights))
     if cache_options is not None:
         decoder = quantize_cache(decoder, cache_options)
         keywords["weights"] = _nest_weight_options(weight_options)
@@ -147,7 +147,7 @@ def _check_options(merged: Any, loop: Any, genai: Any, length: Any) -> None:
         raise OptionError(f"context_length is a number of tokens or None, not {length!r:.80}")
 
 
-def _with_weights(model: Any, weights: Weights | None) -> Any:
+def _cast_weights(model: Any, weights: Weights | None) -> Any:
     """Return the model, cast to float32 if ``weights`` is "float32"; `export` quantizes later."""
     if weights != "float32" or not isinstance(model, torch.nn.Module):
         return model
@@ -157,7 +157,7 @@ def _with_weights(model: Any, weights: Weights | None) -> Any:
 
 
 def _nest_weight_options(options: Any) -> Any:
-    """Return the options for a module that holds the model as its attribute ``model``."""
+    """Return the options for a module that has the model as its attribute ``model``."""
     if not isinstance(options, WeightOptions):
         return options
     include, exclude = (

@@ -30,7 +30,7 @@ from ortable.exporter.language_models.model_folder import externalize_weights
 from ortable.exporter.to_onnx import export, to_onnx
 
 STEPS = "steps"  # the name of the first dimension of the random numbers
-_EXAMPLE_STEPS = 5  # the size of that dimension in the example
+_EXAMPLE_STEPS = 5  # the size of the dimension `STEPS` in the example
 
 
 class DecodeStart(torch.nn.Module):
@@ -63,13 +63,13 @@ class DecodeStart(torch.nn.Module):
 class DecodeStep(torch.nn.Module):
     """One step of the loop.
 
-    It returns whether to continue, and its arguments for the next step in their order, without
-    ``number`` and ``random``.
+    ``forward`` returns whether to continue, and then its arguments for the next step in their
+    order, without ``number`` and ``random``.
     """
 
     def __init__(self, decoder: Decoder, decoding: Decoding) -> None:
         super().__init__()
-        self.model, self.positions, self.decoding = (
+        self.model, self.takes_position_ids, self.decoding = (
             decoder.model,
             decoder.takes_position_ids,
             decoding,
@@ -102,7 +102,7 @@ class DecodeStep(torch.nn.Module):
             random: float32 (steps, batch) in [0, 1), only for sampling.
         """
         positions = {}
-        if self.positions:
+        if self.takes_position_ids:
             all_positions = (attention_mask.cumsum(-1) - 1).clamp(min=0)
             positions["position_ids"] = all_positions[:, -input_ids.shape[1] :]
         output = self.model(
@@ -151,7 +151,7 @@ _STATES = ("input_ids", "attention_mask", "finished", "sequences")
 # Inputs of a step that are not state: the Loop operator provides the step number, and the outer
 # graph provides the random numbers.
 _NUMBER, _RANDOM = "number", "random"
-_PREFIX = "start_"
+_START_PREFIX = "start_"
 
 
 def decoding_of_loop(decoder: Decoder, sample: bool) -> Decoding:
@@ -174,8 +174,8 @@ def export_search_loop(
 ) -> LargeModel:
     """Export ``input_ids, attention_mask, max_new_tokens -> sequences``, with ``random`` to sample.
 
-    Without sampling, ``sequences`` has the tokens of ``generate(do_sample=False)``: the largest
-    score at each step. A text that has ended is padded, and the loop ends when all texts have
+    Without sampling, ``sequences`` has the tokens of ``generate(do_sample=False)``: those with the
+    largest score at each step. A text that has ended is padded, and the loop ends when all texts have
     ended.
     """
     call, shapes = step_example(decoder, sample)
@@ -189,13 +189,15 @@ def export_search_loop(
 
 
 def _build_loop(step: LargeModel, start: ModelProto, sample: bool) -> LargeModel:
-    start_model = compose.add_prefix(start, _PREFIX)
+    start_model = compose.add_prefix(start, _START_PREFIX)
     start_outputs = [value.name for value in start_model.graph.output]
     start_input = start_model.graph.input[0].name
     finished, caches = start_outputs[0], start_outputs[1:]
     states = ["input_ids", "attention_mask", finished, "input_ids", *caches]
-    carried = [value for value in step.proto.graph.input if value.name not in (_NUMBER, _RANDOM)]
-    assert len(states) == len(carried), "the inputs of a step match the state of the loop"
+    carried_inputs = [
+        value for value in step.proto.graph.input if value.name not in (_NUMBER, _RANDOM)
+    ]
+    assert len(states) == len(carried_inputs), "the inputs of a step match the state of the loop"
 
     model = ModelProto()
     model.CopyFrom(step.proto)
@@ -216,7 +218,7 @@ def _build_loop(step: LargeModel, start: ModelProto, sample: bool) -> LargeModel
         output=[f"{name}_{number}" if name != "sequences" else name
                 for number, name in enumerate(results)],
     )  # fmt: skip
-    loop.attribute.append(helper.make_attribute("body", _loop_body(step, carried)))
+    loop.attribute.append(helper.make_attribute("body", _loop_body(step, carried_inputs)))
     graph.output.append(
         helper.make_tensor_value_info("sequences", TensorProto.INT64, [BATCH, "total_length"])
     )
@@ -235,7 +237,7 @@ def _loop_inputs(sample: bool) -> list[Any]:
     return inputs
 
 
-def _loop_body(step: LargeModel, carried: Sequence[ValueInfoProto]) -> GraphProto:
+def _loop_body(step: LargeModel, carried_inputs: Sequence[ValueInfoProto]) -> GraphProto:
     """Return the step as the body of a Loop; large weights stay in the outer graph."""
     body = GraphProto()
     body.CopyFrom(step.proto.graph)
@@ -243,5 +245,5 @@ def _loop_body(step: LargeModel, carried: Sequence[ValueInfoProto]) -> GraphProt
     body.initializer.extend(t for t in step.proto.graph.initializer if t.name not in step.tensors)
     body.input.append(helper.make_tensor_value_info(_NUMBER, TensorProto.INT64, []))
     body.input.append(helper.make_tensor_value_info("going_on", TensorProto.BOOL, []))
-    body.input.extend(carried)
+    body.input.extend(carried_inputs)
     return body

@@ -85,7 +85,7 @@ def _move_into_place(staging: Path, target: Path) -> None:
 
 
 def _preserve_user_files(target: Path, staging: Path) -> None:
-    """Link the files of ``target`` that are not generated and have no newer version."""
+    """Link files of ``target`` into ``staging``, except generated and newly written ones."""
     for path in target.iterdir():
         new_path = staging / path.name
         if path.name in _GENERATED_FILES or new_path.exists():
@@ -115,9 +115,8 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
-_GENAI_RECOMPUTE_LENGTH = (
-    4096  # tokens after which onnxruntime-genai recomputes the cache of a Phi-3
-)
+# Tokens after which onnxruntime-genai recomputes the cache of a Phi-3.
+_GENAI_RECOMPUTE_LENGTH = 4096
 # Settings that are copied from generation_config.json, and their defaults.
 _SEARCH_DEFAULTS: dict[str, Any] = {
     "diversity_penalty": 0.0,
@@ -137,11 +136,11 @@ def genai_config(decoder: Decoder, filename: str, context_length: int | None) ->
     """Return the content of genai_config.json for the model in ``filename``.
 
     ``type`` is "decoder", a plain step with a cache; other types enable features that only the
-    graphs of onnxruntime-genai need. The exception are models that recompute the cache after 4096
-    tokens, which onnxruntime-genai does only for their type. The graph appends to the cache and
-    returns it, so ``past_present_share_buffer`` is off.
+    graphs of onnxruntime-genai need. Models that recompute the cache after 4096 tokens have their
+    own type, because onnxruntime-genai recomputes the cache only for that type. The graph returns a
+    new, longer cache, so ``past_present_share_buffer`` is off.
 
-    Raises OptionError if the text length is neither in the configuration nor given, and ExportError
+    Raises OptionError if the configuration has no text length and none is given, and ExportError
     if layers of the cache differ, or the cache is recomputed at another length.
     """
     config, layer = decoder.model.config.get_text_config(), decoder.layers[0]

@@ -1,4 +1,4 @@
-"""Quantize the key-value cache of a decoder: int8 codes with a scale for each head and channel.
+"""Quantize the key-value cache of a decoder to int8 codes (integers) with scales.
 
 The quantized decoder is a torch module, which is exported and validated like any other. Called by
 export.py.
@@ -18,9 +18,8 @@ from ortable.errors import ExportError, InputError, OptionError
 from .decoder import Decoder, max_text_length
 
 _MIN_CODE, _MAX_CODE = -128, 127  # int8 codes
-_MIN_MAGNITUDE = (
-    1e-30  # smaller channels become zero, since the inverse of their scale would overflow
-)
+# Channels with smaller values become zero, since the inverse of their scale would overflow.
+_MIN_MAGNITUDE = 1e-30
 _TEXTS, _TOKENS = 4, 64  # size of the default calibration texts
 
 
@@ -30,10 +29,10 @@ class CacheOptions:
 
     A key or value becomes ``code = round(x / scale)``, an integer from -128 to 127, and attention
     uses ``code * scale``. This needs a quarter of the memory of float32. Scales are constants of
-    the graph, measured once; larger values of a later text are clamped to the largest code.
+    the graph, measured once; values of a later text that exceed the range of the codes are clamped.
 
     Args:
-        kind: ``"int8"``, codes of 8 bits.
+        kind: ``"int8"``: codes of 8 bits.
         scales: ``"channel"``: a scale for each head and channel of a layer; ``"tensor"``: a scale
             for all keys of a layer and one for its values.
         texts: tokens to measure the scales on, integers (texts, tokens), representative of the
@@ -111,7 +110,7 @@ class QuantizedCacheModel(torch.nn.Module):
         super().__init__()
         self.model, self.cache = decoder.model, decoder.cache
         self.config, self.generation_config = decoder.model.config, decoder.model.generation_config
-        self.device, self.count = decoder.model.device, len(scales)
+        self.device, self.layer_count = decoder.model.device, len(scales)
         for number, pair in enumerate(scales):
             for kind, scale in zip(("key", "value"), pair, strict=True):
                 self.register_buffer(f"{kind}_scale_{number}", scale)
@@ -138,7 +137,7 @@ class QuantizedCacheModel(torch.nn.Module):
         from transformers.cache_utils import Cache as TransformersCache
         from transformers.modeling_outputs import CausalLMOutputWithPast
 
-        layers = [self._make_layer(number, past_key_values) for number in range(self.count)]
+        layers = [self._make_layer(number, past_key_values) for number in range(self.layer_count)]
         positions = {} if position_ids is None else {"position_ids": position_ids}
         output = self.model(
             input_ids=input_ids,

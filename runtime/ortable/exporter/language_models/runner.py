@@ -29,7 +29,7 @@ _PAST, _PRESENT = "past_key_values.", "present."
 class OnnxLanguageModel:
     """A language model that runs in ONNX Runtime.
 
-    ``export_language_model`` returns one, and ``load`` reads one from a folder. Sessions are
+    ``export_language_model`` returns an OnnxLanguageModel, and ``load`` reads a folder. Sessions are
     created at first use. Between tokens the cache stays an OrtValue on the device of the first
     provider.
 
@@ -48,7 +48,7 @@ class OnnxLanguageModel:
     def load(
         cls, path: str | os.PathLike[str], providers: Sequence[Any] | None = None
     ) -> OnnxLanguageModel:
-        """Load the language model in a folder.
+        """Load the language model in a folder that export_language_model wrote.
 
         Args:
             path: the folder.
@@ -170,7 +170,7 @@ class OnnxLanguageModel:
 
         The tokens are those of ``model.generate(input_ids, do_sample=False)``: the largest logit at
         each step, with the repetition penalty of ``generation_config.json``, until every text has
-        ended. Texts that end earlier are padded.
+        ended or has ``max_new_tokens`` new tokens. Texts that end earlier are padded.
 
         Args:
             input_ids: int64 (batch, sequence); shorter prompts are padded on the left.

@@ -1,4 +1,4 @@
-"""Infer dimensions from observed calls of a model, and prove a graph at other sizes.
+"""Infer dimensions from observed calls of a model, and compare a graph with eager at other sizes.
 
 `observe.py` calls this package.
 """

@@ -1,7 +1,7 @@
 """Resize an observed call; `observe.py` and proof.py call this module.
 
-Values are repeated in order or cut, so that indices stay in range. Ascending values, for example
-offsets of bags, repeat their last value instead.
+Values are repeated in order or cut, so that indices stay in range. In 1-D tensors of ascending
+integers, for example offsets of bags, only the last value is repeated.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def resize_call(
 ) -> CallArguments | None:
     """Return a copy of ``call`` whose dimensions have these sizes.
 
-    None if a tensor without elements would have to grow, or if a derived size is negative.
+    Returns None if an axis of size 0 would have to grow, or if a derived size is negative.
     """
     args, kwargs = call.copy_arguments()
     leaves = []
@@ -85,7 +85,7 @@ def _dim_size(name: str, sizes: Mapping[str, int]) -> int:
     if name in sizes:
         return sizes[name]
     size = evaluate_dim_expression(name, sizes)
-    assert size is not None, name  # an expression contains only known names
+    assert size is not None, name  # an expression contains only names of independent dimensions
     return size
 
 
@@ -103,7 +103,7 @@ def count_elements(inference: DimInference, call: ObservedCall, sizes: Mapping[s
 
 
 def requested_shapes(module: Any, inference: DimInference, call: ObservedCall) -> dict[str, Any]:
-    """Return ``dynamic_shapes`` of `ortable.export` for this call: nests of names by argument."""
+    """Return ``dynamic_shapes`` for `ortable.export`: for each argument a nest of names."""
     assert call.args is not None and call.kwargs is not None
     arguments = bind_arguments(module, call.args, call.kwargs)
     shapes: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Record calls of a module: its leaves, and copies of the tensors before forward can mutate them.
+"""Record the leaves of a module's calls, and copy their tensors before forward mutates them.
 
 dim_inference.py compares the calls; call_resizing.py derives calls of other sizes from them.
 """
@@ -55,8 +55,8 @@ class ObservedCall:
 
     ``leaves`` has the leaves by path (``past[0]``), in the order of forward's parameters, defaults
     included; ``given_names`` the arguments that the caller gave. ``args`` and ``kwargs`` are
-    copies, or None if only sizes were recorded. ``grad`` and ``inference`` are the modes of the
-    call.
+    copies, or None if only sizes were recorded. ``grad`` and ``inference`` tell whether
+    gradients and inference mode were enabled.
     """
 
     leaves: Mapping[str, ObservedValue]
@@ -72,7 +72,7 @@ class ObservedCall:
         return self.args is not None
 
     def size_key(self) -> tuple[Any, ...]:
-        """Return a key that is equal for calls of equal sizes."""
+        """Return a key that is equal for calls of equal sizes and equal other values."""
         return tuple((path, value.shape, value.value) for path, value in self.leaves.items())
 
     def copy_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -92,7 +92,7 @@ class ObservedCall:
 
 
 class CallRecorder:
-    """Records the calls of one module; ``keep`` calls per structure are copied with tensors."""
+    """Records calls of a module, and copies tensors of ``keep`` calls for each structure."""
 
     def __init__(self, module: torch.nn.Module, keep: int) -> None:
         self.module, self.keep = module, keep
@@ -105,7 +105,7 @@ class CallRecorder:
         self._kept_sizes: dict[Any, set[Any]] = {}  # structure -> sizes of its copied calls
 
     def record_call(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Record a call; forward pre-hook that ignores calls under torch's tracing."""
+        """Record a call; a forward pre-hook that ignores calls which torch traces."""
         if torch.compiler.is_compiling() or torch.compiler.is_exporting():
             return
         pytrees.register_caches((args, kwargs), module)

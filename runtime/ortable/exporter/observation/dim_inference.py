@@ -14,11 +14,12 @@ from ortable.errors import ExportError
 from ortable.exporter.observation.calls import ObservedCall, ObservedValue
 from ortable.exporter.signature.dynamic_shapes import parse_dim_expression
 
-# The sizes of one dimension, in the order of the calls.
+# The sizes of one dimension, in the order of the calls. Axes and integers with equal SizeTuples
+# form a size class: they share one dimension.
 SizeTuple = tuple[int, ...]
 
-_MIN_DISTINCT_SIZES = 3  # evidence that relations like `past + 1` and `2 * frames` need
-_MAX_SUM_TERMS = 24  # number of dimensions among which sums are searched
+_MIN_DISTINCT_SIZES = 3  # fewer are no evidence of `past + 1` or `2 * frames`
+_MAX_SUM_TERMS = 24  # dimensions that are searched as terms of sums
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,10 @@ class Dimension:
     Attributes:
         name: an identifier, or an expression of other names (``past + sequence``).
         sizes: its size in each call.
-        places: the arguments and axes that have it; the axis of an integer is None.
-        fitting: expressions that fit its sizes, if several fit and none was chosen.
+        places: (path of the argument, axis) of each axis with these sizes; None as the axis of an
+            integer.
+        fitting: expressions of other dimensions that equal its sizes, if there are several and
+            none was chosen.
     """
 
     name: str
@@ -67,7 +70,7 @@ class DimInference:
 
 @dataclass(frozen=True)
 class _Relation:
-    """An expression of one dimension's sizes in those of ``bases``: ``{0} + {1}``."""
+    """An expression such as ``{0} + {1}`` that computes sizes from the sizes ``bases``."""
 
     form: str
     bases: tuple[SizeTuple, ...]
@@ -82,7 +85,7 @@ def infer_dimensions(calls: Sequence[ObservedCall]) -> DimInference:
     """Compare the calls and infer their dimensions.
 
     Raises ExportError, with the argument, for calls that need different graphs: their structures,
-    dtypes, ranks, or values that are neither tensors nor integers differ.
+    dtypes, ranks, devices, or values that are neither tensors nor integers differ.
     """
     check_alike(calls)
     first_leaves = calls[0].leaves
@@ -94,23 +97,23 @@ def infer_dimensions(calls: Sequence[ObservedCall]) -> DimInference:
                 classes.setdefault(sizes, []).append(DimSite(path, axis, value))
     relations = _find_relations(classes)
     derived = {sizes: matches[0] for sizes, matches in relations.items() if len(matches) == 1}
-    names = name_size_classes({s: places for s, places in classes.items() if s not in derived})
-    names |= {sizes: matches.text(names) for sizes, matches in derived.items()}
+    names = name_size_classes({s: sites for s, sites in classes.items() if s not in derived})
+    names |= {sizes: relation.text(names) for sizes, relation in derived.items()}
     dimensions = tuple(
         Dimension(
             names[sizes],
             sizes,
-            tuple((site.path, site.axis) for site in places),
+            tuple((site.path, site.axis) for site in sites),
             () if sizes in derived else tuple(item.text(names) for item in relations[sizes]),
         )
-        for sizes, places in classes.items()
+        for sizes, sites in classes.items()
     )
     name_by_site = {site: item.name for item in dimensions for site in item.places}
     return DimInference(first_leaves, dimensions, name_by_site)
 
 
 def check_alike(calls: Sequence[ObservedCall]) -> None:
-    """Raise ExportError, with the argument, for calls that need different graphs."""
+    """Raise ExportError, which names the argument, if calls need different graphs."""
     first_leaves = calls[0].leaves
     for number, call in enumerate(calls[1:], 2):
         for path in [*first_leaves, *(path for path in call.leaves if path not in first_leaves)]:
@@ -153,10 +156,11 @@ def _axis_size(value: ObservedValue, axis: int | None) -> int:
 def _find_relations(
     classes: Mapping[SizeTuple, Sequence[DimSite]],
 ) -> dict[SizeTuple, list[_Relation]]:
-    """Find all expressions by which the sizes of a group derive from other groups.
+    """Find for each size class all expressions of other size classes that equal its sizes.
 
-    They are the sum of two dimensions and, if enough different sizes were observed, a multiple of
-    one dimension, or one dimension plus an offset. Batch dimensions are never part of a relation.
+    The expressions are sums of two dimensions. If no sum fits and enough different sizes were
+    observed, they are multiples of one dimension, or one dimension plus an offset. Dimensions of a
+    first axis, usually the batch, are never part of a relation.
     """
     relations: dict[SizeTuple, list[_Relation]] = {}
     bases: list[SizeTuple] = []  # in ascending order: a term is smaller than its sum
@@ -209,7 +213,7 @@ class DimSite:
 
     @property
     def is_first(self) -> bool:
-        """Whether it is the first axis, which usually is the batch."""
+        """Whether the site is a first axis, which usually is the batch."""
         return self.axis == 0
 
     @property
@@ -226,18 +230,18 @@ class DimSite:
 def name_size_classes(
     classes: Mapping[tuple[int, ...], Sequence[DimSite]],
 ) -> dict[tuple[int, ...], str]:
-    """Choose a unique name for each group of sites."""
+    """Choose a unique name for each size class."""
     batch = max(
         classes, key=lambda sizes: sum(site.is_first for site in classes[sizes]), default=None
     )
     names: dict[tuple[int, ...], str] = {}
     used: set[str] = set()
     number = 0
-    for sizes, places in classes.items():
-        has_first_axis = any(site.is_first for site in places)
-        name = "batch" if sizes == batch and has_first_axis else _conventional_name(places)
+    for sizes, sites in classes.items():
+        has_first_axis = any(site.is_first for site in sites)
+        name = "batch" if sizes == batch and has_first_axis else _conventional_name(sites)
         if name in used and name:
-            name = f"{_path_identifier(places[0].path)}_{name}"
+            name = f"{_path_identifier(sites[0].path)}_{name}"
         while not name or name in used:
             name, number = f"dim_{number}", number + 1
         used.add(name)
@@ -245,9 +249,9 @@ def name_size_classes(
     return names
 
 
-def _conventional_name(places: Sequence[DimSite]) -> str:
+def _conventional_name(sites: Sequence[DimSite]) -> str:
     """Return the conventional name of a dimension at these sites; empty if there is none."""
-    site = min(places, key=lambda candidate: candidate.in_cache)  # prefer inputs to caches
+    site = min(sites, key=lambda candidate: candidate.in_cache)  # prefer sites outside of caches
     if site.axis is None:
         return _path_identifier(site.path)
     if site.in_cache:
@@ -258,8 +262,8 @@ def _conventional_name(places: Sequence[DimSite]) -> str:
     if image_axis and site.observed.dtype is not None and site.observed.dtype.is_floating_point:
         return image_axis
     if site.axis == 1 and site.tensor_rank in (2, 3):
-        decoder = site.path.startswith("decoder")
-        return "decoder_sequence" if decoder else "sequence"
+        is_decoder = site.path.startswith("decoder")
+        return "decoder_sequence" if is_decoder else "sequence"
     return ""
 
 

@@ -34,7 +34,7 @@ SMALL_SIZES = (0, 1, 2, 3, 5, 7)
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)  # to change all dimensions at once
 _MAX_ELEMENTS = 2**24  # elements of all arguments of a call
 _MAX_LISTED = 3  # differences in a message
-_MAX_ERROR_CHARS = 100  # of an error of eager mode in a table; twice as many of other reasons
+_MAX_ERROR_CHARS = 100  # of eager's error in a table; other reasons may be twice as long
 PROOF_HEADS = ("sizes", "outcome", "difference", "")
 
 
@@ -59,7 +59,7 @@ class GraphRunner(Protocol):
     def run_isolated(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return the result of a call with empty tensors.
 
-        It runs in a subprocess, because kernels may crash on empty tensors.
+        A program runs in a subprocess, because ONNX Runtime's kernels may crash on empty tensors.
         """
 
 
@@ -72,7 +72,7 @@ class ProofTrial:
         outcome: ``"right"``: values, dtypes and shapes equal eager's. ``"differs"``: they do not.
             ``"fails"``: the graph raises, and eager does not. ``"refused"``: the graph rejects the
             sizes, because it does not support them. ``"undefined"``: eager itself raises.
-            ``"not tried"``: no such call can be made.
+            ``"not tried"``: a call of these sizes cannot be made or run.
         reason: the difference, the error, or the condition that rejects the sizes and its line.
         largest: the largest absolute difference; None if values were not compared.
         empty: whether a tensor of the call has no elements.
@@ -97,7 +97,7 @@ class ProofTrial:
 
 @dataclass(frozen=True, repr=False)
 class ProofReport:
-    """The comparison of a graph with eager; true if they differ nowhere. It prints as a table.
+    """A comparison of a graph with eager; true if there are no failures. Prints as a table.
 
     Attributes:
         trials: one for each call, the observed calls first.
@@ -172,8 +172,8 @@ def prove_graph(
     """Run the graph and the module on the observed calls, then on resized copies of ``example``.
 
     The sizes of each dimension are 0, 1, 2, 3, 5, 7 and its ``maximum``, or the largest observed;
-    then all dimensions vary together. If the graph accepts none of the small sizes, multiples of
-    the greatest common divisor of the observed sizes are tried.
+    then all dimensions vary together. If the graph is right at none of 2, 3, 5 and 7, multiples of
+    the greatest common divisor of the observed sizes are tried too.
     """
     trials = [
         replace(_try_call(f"call {number}", module, runner, call.copy_arguments()), observed=True)
@@ -197,11 +197,11 @@ def prove_graph(
 
     for dimension in inference.independent_dims():
         name, divisor = dimension.name, math.gcd(*dimension.sizes)
-        small = {size: try_sizes({name: size}) for size in SMALL_SIZES}
+        trials_at = {size: try_sizes({name: size}) for size in SMALL_SIZES}
         largest = maximum.get(name, max(dimension.sizes))
         note = " (maximum)" if name in maximum else " (largest seen)"
-        trials += [*small.values(), try_sizes({name: largest}, note)]
-        if divisor > 1 and not any(small[size].outcome == "right" for size in SMALL_SIZES[2:]):
+        trials += [*trials_at.values(), try_sizes({name: largest}, note)]
+        if divisor > 1 and not any(trials_at[size].outcome == "right" for size in SMALL_SIZES[2:]):
             multiples = [divisor * size for size in SMALL_SIZES[1:]]
             trials += [
                 try_sizes({name: size}) for size in multiples if size not in (*SMALL_SIZES, largest)
@@ -211,7 +211,7 @@ def prove_graph(
 
 
 def _joint_sizes(names: Sequence[str], maximum: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """Yield sizes that change all dimensions: all 1, and twice a different prime for each."""
+    """Yield sizes of all dimensions: all 1, then ascending and descending primes."""
     if len(names) < 2:
         return
     cycle = [_PRIMES[index % len(_PRIMES)] for index in range(len(names))]
@@ -229,7 +229,8 @@ def _try_call(
         isinstance(leaf, torch.Tensor) and not leaf.numel() for leaf in pytree.tree_leaves(call)
     )
     args, kwargs = copy_call(*call)
-    written_leaves = pytree.tree_leaves((args, kwargs))  # now: a cache may replace its tensors
+    # flattened before the call, because a cache may replace its tensors
+    written_leaves = pytree.tree_leaves((args, kwargs))
     try:
         with preserve_state(module, (args, kwargs)), torch.no_grad():
             expected = module(*args, **kwargs)
@@ -296,13 +297,13 @@ def _error_line(error: Exception) -> str:
 
 @contextmanager
 def preserve_state(module: torch.nn.Module, call: Any) -> Iterator[None]:
-    """Restore the module and the values of its buffers after the block, also after an error."""
+    """Restore a module, its buffers' values and a call's arguments after the block."""
     buffers = [(tensor, tensor.detach().clone()) for tensor in module.buffers()]
 
     def undo() -> None:
         with torch.no_grad():
             for buffer, before in buffers:
-                # versions are not reliable: batch_norm writes its statistics without a new version
+                # `_version` is not reliable: batch_norm writes its statistics without increasing it
                 if not torch.equal(buffer, before):
                     buffer.copy_(before)
 

@@ -21,10 +21,10 @@ from ortable.exporter.observation.proof import RejectedCall, SkippedCall
 from ortable.exporter.observation.subprocess_runner import SubprocessNotStarted, SubprocessRunner
 from ortable.exporter.reporting.sessions import array_of, proto_of
 
-_STANCE = "fail_on_recompile"  # also a word by which torch's error is recognized
-_NUMPY_LACKS = ("bfloat16",)  # dtypes that numpy's files do not support
-_ADVICE = re.compile(r" \(user code shown is first use.*?mark_unbacked\(tensor, dim\)\)")
-_FAILED_GUARD = re.compile(r"^\s*- (?:\d+/\d+: )?(.*)$", re.M)
+_STANCE = "fail_on_recompile"  # torch's error contains this word, by which it is recognized
+_NOT_IN_NPZ = ("bfloat16",)  # dtypes that npz files do not support
+_ADVICE_PATTERN = re.compile(r" \(user code shown is first use.*?mark_unbacked\(tensor, dim\)\)")
+_GUARD_PATTERN = re.compile(r"^\s*- (?:\d+/\d+: )?(.*)$", re.M)
 
 
 class ProgramRunner:
@@ -63,7 +63,7 @@ class ProgramRunner:
             raise self._explain_rejection(error, args, kwargs) from error
         feeds = {name: array_of(leaf) for name, leaf in convention.input_feeds(leaves).items()}
         unsupported = [name for name, array in feeds.items() if array.dtype.kind == "V"]
-        unsupported += [name for name, array in feeds.items() if array.dtype.name in _NUMPY_LACKS]
+        unsupported += [name for name, array in feeds.items() if array.dtype.name in _NOT_IN_NPZ]
         if unsupported:
             raise SkippedCall(f"numpy's files have no dtype for {unsupported[0]!r}")
         try:
@@ -86,7 +86,7 @@ class ProgramRunner:
         values = _symbol_values(sizes, pytree.tree_leaves((args, kwargs)))
         program = self._program
         if program.exported is None or not all(guard.holds(values) for guard in program.guards):
-            return RejectedCall(str(error))  # the error already has the line
+            return RejectedCall(str(error))  # a violated guard's error already has its line
         deciding_lines = describe_violated_guard(program.exported, values, program.symbol_names)
         return RejectedCall(f"{error}; {deciding_lines}" if deciding_lines else str(error))
 
@@ -108,7 +108,7 @@ def _symbol_values(sizes: Sequence[Any], leaves: Sequence[Any]) -> dict[str, int
 
 
 class CompiledRunner:
-    """Runs a compiled module in the modes of the observed calls, without recompilation.
+    """Runs a compiled module in the modes of the example call, without recompilation.
 
     If a call needs recompilation, it is rejected, with the failed guards as the reason.
     """
@@ -130,7 +130,7 @@ class CompiledRunner:
                     f"it would be compiled again: {_failed_guards(error)}"
                 ) from error
 
-    run_isolated = run  # a graph of torch.compile supports an empty call only if it was observed
+    run_isolated = run  # torch specializes on size 0: an empty call runs only if one was observed
 
     def close(self) -> None:
         """Do nothing: no resources are held."""
@@ -143,6 +143,6 @@ def set_modes(stack: ExitStack, call: ObservedCall) -> None:
 
 
 def _failed_guards(error: Exception) -> str:
-    """Return the guards that fail, one for each graph, with their lines."""
-    guards = (_ADVICE.sub("", line).strip() for line in _FAILED_GUARD.findall(str(error)))
+    """Return the failed guard of each compiled graph, with its line."""
+    guards = (_ADVICE_PATTERN.sub("", line).strip() for line in _GUARD_PATTERN.findall(str(error)))
     return "; ".join(dict.fromkeys(filter(None, guards))) or str(error).strip().splitlines()[0]

@@ -1,7 +1,7 @@
 """Run a model on calls with empty tensors, which crash some kernels of ONNX Runtime.
 
 subprocess_runner.py starts this file by path as a subprocess. It imports neither torch nor ortable,
-so that it starts fast.
+so that the subprocess starts fast.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import onnxruntime
 
 
 def main(model: str) -> None:
-    """Print ``ready``, then run each ``feeds.npz`` of the input into ``feeds.npz.out.npz``.
+    """Load the model, print ``ready``, and run it on each file whose path is a line of stdin.
 
-    The answer to each line is ``done``, or ``raised`` with the first line of the error.
+    The outputs for ``1.npz`` are written to ``1.npz.out.npz``. The answer to each line is ``done``,
+    or ``raised`` with the first line of the error.
     """
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import torch
 
-_TIMEOUT_SECONDS = 300.0  # of a call, after which its process is killed
+_TIMEOUT_SECONDS = 300.0  # the process is killed if a call takes longer
 _CHILD_SCRIPT = Path(__file__).with_name("subprocess_main.py")
 
 
 class SubprocessNotStarted(RuntimeError):
-    """The process did not start, or cannot load the model; the call did not run."""
+    """The process ended before it could load the model; the call did not run."""
 
 
 class SubprocessRunner:
@@ -44,7 +44,8 @@ class SubprocessRunner:
     def run(self, feeds: Mapping[str, np.ndarray]) -> list[torch.Tensor]:
         """Return the outputs of the model, in the model's order.
 
-        Raises RuntimeError if ONNX Runtime fails or crashes the process, and SubprocessNotStarted.
+        Raises RuntimeError if ONNX Runtime fails or crashes the process, and SubprocessNotStarted
+        if the process cannot load the model.
         """
         process = self._ensure_started()
         assert self._folder is not None and process.stdin is not None
@@ -60,8 +61,8 @@ class SubprocessRunner:
             self._terminate()
             cause = f"signal {-status}" if status < 0 else f"status {status}"
             raise RuntimeError(f"ONNX Runtime ends the process ({cause})")
-        status_word, _, message = answer.strip().partition(" ")
-        if status_word != "done":
+        answer_word, _, message = answer.strip().partition(" ")
+        if answer_word != "done":
             raise RuntimeError(message)
         with np.load(f"{path}.out.npz") as archive:
             values = [archive[f"value{index}"] for index in range(len(archive.files))]
