@@ -1,6 +1,7 @@
 """`GraphBuilder`, the public interface of `ir` and `passes`.
 
-It can start from a model, be optimized, and be written as a model or a local function.
+A `GraphBuilder` can start from a model, be optimized, and be written as a model or a local
+function.
 """
 
 from __future__ import annotations
@@ -157,7 +158,8 @@ class GraphBuilder(Graph):
             prefix: prefix of the names of all copied intermediate results.
 
         Raises:
-            BuilderError: the number of names is wrong, or a name is unknown or taken.
+            BuilderError: the opsets differ, the number of names is wrong, or a name is unknown or
+                taken.
         """
         return inline_graph.copy_graph_into(self, other, input_names, output_names, prefix)
 
@@ -225,9 +227,9 @@ class GraphBuilder(Graph):
     ) -> dict[str, int]:
         """Run all passes except the rewrite rules (docs/rewrites.md).
 
-        The passes remove Identity nodes and unused nodes, move quantized parts, and merge equal
+        The passes remove Identity nodes and unused nodes, move quantization nodes, and merge equal
         nodes; on request they also fold constants and transpose weights. Initializers with equal
-        values stay separate, because callers may refer to them by name.
+        values stay separate, because callers may refer to the initializers by name.
 
         Args:
             folding: evaluate nodes that depend on constants only.
@@ -294,7 +296,8 @@ class GraphBuilder(Graph):
 
         Args:
             large_model: return a LargeModel, which keeps large tensors outside the proto.
-            external_threshold: with ``large_model``, the bytes from which a tensor is large.
+            external_threshold: with ``large_model``, tensors of at least this many bytes are kept
+                outside the proto.
             metadata: ``metadata_props`` of the model.
             optimize: run `optimize` first.
             inline: replace calls of local functions by their bodies.
@@ -321,6 +324,6 @@ class GraphBuilder(Graph):
             name: the operator type of nodes that call the function.
             domain: the domain of nodes that call the function.
             external_threshold: tensors of at least this many bytes are references in
-                ``function_tensors``; a builder that adds the function needs these too.
+                ``function_tensors``; a builder that adds the function needs those tensors too.
         """
         return write_model.to_function(self, name, domain, external_threshold)

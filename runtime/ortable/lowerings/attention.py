@@ -1,7 +1,7 @@
 """Lower scaled dot product attention, fused transformer operators, and flex_attention.
 
 The gradients use the logarithms of the softmax sums that the forward pass saved. The score and mask
-functions of flex_attention, which take single scores, are traced over all scores.
+functions of flex_attention take a single score, but are traced once, over the tensor of all scores.
 """
 
 from __future__ import annotations
@@ -89,7 +89,9 @@ def flash_attention_backward(
     """
     op = OpBuilder(graph)
     compute_dtype = opmath_dtype(dtype_of(graph, query))
-    width, heads, groups = (dim_of(graph, *at) for at in ((query, -1), (query, 1), (key, 1)))
+    width, heads, groups = (
+        dim_of(graph, *tensor_and_axis) for tensor_and_axis in ((query, -1), (query, 1), (key, 1))
+    )
     grad, q, k, v, o = (cast(graph, x, compute_dtype) for x in (grad_out, query, key, value, out))
     sizes = [dim_of(graph, query, -2), dim_of(graph, key, -2)]
     products = grouped_product(graph, q, permuted(graph, k, _TRANSPOSED))
@@ -167,7 +169,7 @@ def efficient_attention_backward(
     """Lower aten::_scaled_dot_product_efficient_attention_backward without the bias gradient."""
     start, axis = (consts(graph, [index], dtypes.int64) for index in (0, 2))
     count = as_vec(graph, [dim_of(graph, query, 2)])
-    log_sums = OpBuilder(graph).Slice(logsumexp, start, count, axis)  # without padding
+    log_sums = OpBuilder(graph).Slice(logsumexp, start, count, axis)  # drop torch's padding
     log_sums = reshape_to(graph, log_sums, shape_of(graph, query)[:3])
     tensors = grad_out_, query, key, value, out, log_sums
     return (*flash_attention_backward(graph, res, *tensors, is_causal, attn_bias, scale), None)
@@ -189,8 +191,10 @@ def packed_attention(
     Returns the joined heads [N, L, E] and the attention weights [N, H, L, S]. A row whose positions
     are all masked is NaN, as in torch.
     """
-    parts = [_project_heads(graph, x, index, heads, weight, bias) for index, x in enumerate(inputs)]
-    query, key, value = parts
+    projected = [
+        _project_heads(graph, x, index, heads, weight, bias) for index, x in enumerate(inputs)
+    ]
+    query, key, value = projected
     op, dtype = OpBuilder(graph), graph.get_type(inputs[0])
     size = int(static(dim_of(graph, weight, 1))) // heads
     scores = op.MatMul(query, permuted(graph, key, [0, 1, 3, 2]))
@@ -217,8 +221,8 @@ def layer_normalized(graph: Graph, x: Result, weight: Result, bias: Result, eps:
         std = op.Sqrt(op.Add(variance, const(graph, eps, dtype)))
         return op.Add(op.Mul(op.Div(centered, std), weight), bias)
     compute_dtype = opmath_dtype(dtype)
-    parts = [cast(graph, tensor, compute_dtype) for tensor in (x, weight, bias)]
-    return cast(graph, graph.make_node("LayerNormalization", parts, epsilon=eps), dtype)
+    operands = [cast(graph, tensor, compute_dtype) for tensor in (x, weight, bias)]
+    return cast(graph, graph.make_node("LayerNormalization", operands, epsilon=eps), dtype)
 
 
 def _project_heads(graph: Graph, x: str, index: int, heads: int, weight: str, bias: str) -> str:
@@ -248,9 +252,10 @@ def flex_attention(
     score_mod_other_buffers: Sequence[Any] = (),
     mask_mod_other_buffers: Sequence[Any] = (),
 ) -> list[Any]:
-    """Return the attention, its base-2 logsumexp and the maximum scores, None where unused."""
+    """Return the attention, its base-2 logsumexp and the maximum scores; None for unused ones."""
     node: Any = graph.origin
-    traced = _trace_scores(node, score_mod, block_mask[-1], scale)  # blocks only save time
+    # block_mask[-1] is the mask function; the blocks before it only save time
+    traced = _trace_scores(node, score_mod, block_mask[-1], scale)
     operands = [query, key, value, *score_mod_other_buffers, *mask_mod_other_buffers]
     result = iter(graph.ctx.convert_into(graph, traced, operands))
     used = _used_results(node)
@@ -268,12 +273,20 @@ def _trace_scores(node: Node, score_mod: Any, mask_mod: Any, scale: float) -> Gr
     from ortable.compat.torch import make_fx, math_attention
 
     buffers = [tuple(buffer) for buffer in (*node.args[7:], (), ())[:2]]  # type: ignore[arg-type]
-    split = len(buffers[0])
+    score_buffer_count = len(buffers[0])
     used = sorted(_used_results(node))
 
     def compute_used_results(query: Any, key: Any, value: Any, *others: Any) -> list[Any]:
         results = math_attention(
-            query, key, value, score_mod, (mask_mod,), scale, {}, others[:split], others[split:]
+            query,
+            key,
+            value,
+            score_mod,
+            (mask_mod,),
+            scale,
+            {},
+            others[:score_buffer_count],
+            others[score_buffer_count:],
         )
         return [results[index] for index in used]
 

@@ -34,7 +34,7 @@ _INT_AND_BOOL_TYPES = dtypes.INT_TYPES | {dtypes.boolean}
 
 
 def casts_keep_bits(graph: Graph, x: Result, dtype: Dtype) -> Bool:
-    """Whether a cast reinterprets ``x`` as ``dtype``: both are two's complement ints or bools."""
+    """Whether both dtypes are ints or bools, so that a cast to the same size keeps the bits."""
     return graph.get_type(x) in _INT_AND_BOOL_TYPES and dtype in _INT_AND_BOOL_TYPES
 
 
@@ -77,13 +77,13 @@ def _split_elements(graph: Graph, x: str, source_size: int, target_size: int) ->
     return reshape_to(graph, parts, [*shape[:-1], shape[-1] * (source_size // target_size)])
 
 
-def _join_elements(graph: Graph, x: str, size: int, target_size: int) -> str:
+def _join_elements(graph: Graph, x: str, source_size: int, target_size: int) -> str:
     """Join neighbours into unsigned integers by an exact product with powers of two."""
-    count, shape = target_size // size, list(shape_of(graph, x))
+    count, shape = target_size // source_size, list(shape_of(graph, x))
     shape[-1] = shape[-1] // count
     dtype = _UNSIGNED[max(target_size, 4)]
-    bits = reshape_to(graph, _reinterpret(graph, x, _UNSIGNED[size]), [*shape, count])
-    powers = consts(graph, [1 << (8 * size * index) for index in range(count)], dtype)
+    bits = reshape_to(graph, _reinterpret(graph, x, _UNSIGNED[source_size]), [*shape, count])
+    powers = consts(graph, [1 << (8 * source_size * index) for index in range(count)], dtype)
     column = reshape_to(graph, powers, [count, 1])
     result = OpBuilder(graph).MatMul(cast(graph, bits, dtype), column)
     return cast(graph, reshape_to(graph, result, shape), _UNSIGNED[target_size])
@@ -113,7 +113,7 @@ def shifted_right(graph: Graph, x: Result, places: Result) -> Result:
 
 
 def _power_of_two(graph: Graph, places: str, powers: Any, last_index: int, dtype: int) -> str:
-    """Look up powers of two; exponents below 0 or from ``last_index`` select the last entry."""
+    """Look up powers of two; exponents below 0 or above ``last_index`` select the last power."""
     op = OpBuilder(graph)
     table = graph.make_initializer("", powers.astype(dtypes.to_numpy(dtype)))
     exponents = cast(graph, places, dtypes.float64)

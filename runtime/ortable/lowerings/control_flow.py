@@ -49,7 +49,7 @@ def lower_switch(
 def _chain_ifs(
     ctx: Any, graph: Graph, count: int, index: str, branches: list[Any], operands: list[Any]
 ) -> Any:
-    """Make an If that runs the first branch at index 0, else the others at the index minus 1."""
+    """Make an If: the first branch for an index <= 0, else the other branches at index - 1."""
     op = OpBuilder(graph)
     dtype = graph.get_type(index)
     pred = op.LessOrEqual(index, 0)
@@ -89,7 +89,7 @@ CHECKS = frozenset({"aten::_linalg_check_errors", "aten::_assert_async.msg"})
 def with_effects(
     graph: Graph, res: ResultSpec, token: Any, op: Any, *operands: Any, **options: Any
 ) -> list[Any]:
-    """Lower an operator with side effects: return the token, then its results."""
+    """Lower an operator with side effects, of which only checks are allowed, to its token."""
     refuse_effect(op)
     return [token, None]
 

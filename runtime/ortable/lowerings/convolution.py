@@ -71,7 +71,7 @@ def convolution_backward(
     A gradient is None where ``output_mask`` is False. The gradient of the input is the transposed
     convolution of grad_output (the convolution if the forward was transposed). The gradient of the
     weight is the convolution of the input with grad_output, with channels and batch exchanged
-    (Dumoulin and Visin, A guide to convolution arithmetic, 2016). Groups stay groups.
+    (Dumoulin and Visin, A guide to convolution arithmetic, 2016).
     """
     n = rank_of(graph, weight) - 2  # number of spatial dims
     dtype = graph.get_type(input)
@@ -111,11 +111,13 @@ def _input_gradient(
     op = OpBuilder(graph)
     sizes = shape_of(graph, input)[2:]
     if transposed:
-        # grad_output has rows from output_padding that this convolution does not read
+        # the result is too large if output_padding was at least the stride
         return cropped(graph, op.Conv(grad, weight, group=groups, **window), sizes)
     grad_sizes, kernel = shape_of(graph, grad)[2:], shape_of(graph, weight)[2:]
     pads = window["pads"][: len(sizes)]
-    extra = reach_padding(sizes, grad_sizes, kernel, window["strides"], pads, window["dilations"])
+    extra = find_output_padding(
+        sizes, grad_sizes, kernel, window["strides"], pads, window["dilations"]
+    )
     uncropped = op.ConvTranspose(grad, weight, group=groups, output_padding=extra, **window)
     return cropped(graph, uncropped, sizes)
 
@@ -163,8 +165,12 @@ def _patches_gradient(graph: Graph, large: str, small: str, weight: str) -> str:
     batch, channels, *sizes = shape_of(graph, large)
     n = len(kernel)
     counts = [size // k for size, k in zip(sizes, kernel, strict=True)]
-    pairs = [length for pair in zip(counts, kernel, strict=True) for length in pair]
-    blocks = reshape_to(graph, large, [batch, channels, *pairs])
+    block_sizes = [
+        length
+        for count_and_length in zip(counts, kernel, strict=True)
+        for length in count_and_length
+    ]
+    blocks = reshape_to(graph, large, [batch, channels, *block_sizes])
     order = [0, *range(2, 2 * n + 2, 2), 1, *range(3, 2 * n + 3, 2)]
     rows = 1
     for count in (batch, *counts):
@@ -313,7 +319,7 @@ def _sum_taps(
     window: tuple[Sequence[int], Sequence[int]],
     groups: int,
 ) -> str:
-    """Sum, over the kernel elements, the product of a strided slice and the element's weights."""
+    """Convolve: sum, over the kernel elements, a strided slice of ``x`` times their weights."""
     strides, spacing = window
     kernel = shape_of(graph, weight)[2:]
     if not is_static(shape_of(graph, weight)) or math.prod(static(kernel)) > _MAX_TERMS:
@@ -381,7 +387,7 @@ def _multiply_tap(
     window: tuple[list[Any], list[Any], Sequence[int]],
     groups: int,
 ) -> str:
-    """Return the term [N, O, ...] of one kernel element."""
+    """Multiply a slice of ``x`` by the weights [O, C/G] of one kernel element: [N, O, ...]."""
     op = OpBuilder(graph)
     n = len(offset)
     starts, ends, strides = window
@@ -423,18 +429,26 @@ def channels_first(graph: Graph, x: Result, groups: Int) -> Result:
     return reshape_to(graph, transposed, [channels // groups, batch * groups, *space])
 
 
-def reach_padding(
-    wanted: SymInts, have: SymInts, kernel: SymInts, strides: Ints, pads: Ints, dilations: Ints
+def find_output_padding(
+    out_sizes: SymInts,
+    in_sizes: SymInts,
+    kernel: SymInts,
+    strides: Ints,
+    pads: Ints,
+    dilations: Ints,
 ) -> Ints:
-    """Return the ``output_padding`` with which ConvTranspose of sizes ``have`` covers ``wanted``.
+    """Return the ``output_padding`` with which ConvTranspose maps ``in_sizes`` to ``out_sizes``.
 
-    For a dynamic size it is the largest possible value, stride - 1, and the caller crops the
-    result.
+    For a dynamic size, the ``output_padding`` is the largest possible one, stride - 1, and the
+    caller crops the result.
     """
     result = []
     for axis, stride in enumerate(strides):
-        missing = wanted[axis] - (
-            (have[axis] - 1) * stride - 2 * pads[axis] + dilations[axis] * (kernel[axis] - 1) + 1
+        missing = out_sizes[axis] - (
+            (in_sizes[axis] - 1) * stride
+            - 2 * pads[axis]
+            + dilations[axis] * (kernel[axis] - 1)
+            + 1
         )
         result.append(max(missing, 0) if isinstance(missing, int) else stride - 1)
     return result
@@ -452,9 +466,10 @@ def window_count(size: SymInt, window: Int, step: Int, spacing: Int, pad: Int) -
 
 
 def fold_indices(sizes: Ints, kernel: Ints, counts: Ints, steps: Ints, gaps: Ints) -> Ints:
-    """Return the flat indices in an image of ``sizes`` of the elements of a column of windows.
+    """Return, for each element of each window, its flat index in an image of ``sizes``.
 
-    The order is kernel rows, kernel columns, window rows, window columns.
+    The order is kernel rows, kernel columns, window rows, window columns. Windows begin ``steps``
+    apart, and the elements of a window are ``gaps`` apart.
     """
     row_indices, column_indices = (
         (np.arange(kernel[axis])[:, None] * gaps[axis] + np.arange(counts[axis]) * steps[axis])

@@ -34,7 +34,7 @@ def direct_convolution_backward(
     groups: Any,
     output_mask: Sequence[bool],
 ) -> tuple[str | None, str | None, str | None]:
-    """Lower convolution_backward: gradients of input, weight and bias, None if masked out."""
+    """Lower aten::convolution_backward; a gradient is None where ``output_mask`` is False."""
     n, n_groups = rank_of(graph, weight) - 2, static(groups)
     steps, pads, gaps = (
         broadcast_ints(static(values), n) for values in (stride, padding, dilation)
@@ -42,10 +42,10 @@ def direct_convolution_backward(
     window = (steps, pads, gaps)
     grad_input = grad_weight = grad_bias = None
     if output_mask[0] and transposed:
-        full = direct_convolution(
+        uncropped = direct_convolution(
             graph, res, grad_output, weight, None, steps, pads, gaps, n_groups
         )
-        grad_input = cropped(graph, full, shape_of(graph, input)[2:])
+        grad_input = cropped(graph, uncropped, shape_of(graph, input)[2:])
     elif output_mask[0]:
         grad_input = _input_gradient(graph, res, grad_output, input, weight, window, n_groups)
     if output_mask[1]:

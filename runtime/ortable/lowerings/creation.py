@@ -27,7 +27,8 @@ def window_values(
 ) -> Floats:
     """Return the values of torch's window function ``name``.
 
-    ``first`` and ``second`` are alpha and beta of ``hamming``; ``first`` is beta of ``kaiser``.
+    Cosine windows (hann and hamming) are ``first - second * cos``; for kaiser, ``first`` is beta.
+    The other windows ignore ``first`` and ``second``.
     """
     if count <= 1:
         return [1.0] * count
@@ -88,7 +89,7 @@ def _linspace_values(start: Scalar, end: Scalar, steps: Int, dtype: Dtype) -> Fl
 
 
 def uninitialized(dtype: Dtype) -> Scalar:
-    """Return torch's fill value of uninitialized memory: 0, or a marker in deterministic mode."""
+    """Return the value of torch.empty: 0, or torch's fill value in deterministic mode."""
     import torch
     from torch.utils import deterministic
 

@@ -1,7 +1,7 @@
-"""Lower cumulative operators that ONNX lacks to a parallel prefix scan in a Loop.
+"""Lower cumulative operators that ONNX lacks, most to a parallel prefix scan in a Loop; and diff.
 
-Trip k combines every element with the element 2 ** k before it (Hillis and Steele), so a length of
-n takes log2(n) trips.
+Trip k of the Loop combines every element with the element 2 ** k before it (Hillis and Steele), so
+a length of n takes log2(n) trips.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def lower_logcumsumexp(graph: Graph, res: ResultSpec, self: str, dim: int) -> st
 
 
 def c_logcumsumexp(graph: Graph, x: Complex, axis: Int) -> Complex:
-    """Lower complex logcumsumexp to a Scan, because the order selects the imaginary branch."""
+    """Lower complex logcumsumexp to a Scan: the order of sums decides the branch of the angle."""
     dtype, shape = graph.get_type(x.real), list(shape_of(graph, x.real))
     if shape[axis] == 0:
         return x
@@ -122,7 +122,8 @@ def lower_diff(
     result = parts[0] if len(parts) == 1 else op("Concat", parts, axis=axis)
     op_type = "Xor" if graph.get_type(result) == dtypes.boolean else "Sub"
     length = dim_of(graph, result, axis)
-    # if torch traced a dynamic size below n, torch's result shape has the number of differences
+    # if a dynamic size was below n in the trace, only torch's result shape shows how many
+    # differences torch took
     removed = length - res.shapes[0][axis] if res.shapes[0] is not None else n
     for index in range(n):
         size = dim_of(graph, result, axis)
@@ -193,7 +194,7 @@ def _combine_complex_log_sum(graph: Graph, before: list[str], after: list[str]) 
     """Compute log(exp(a) + exp(b)) of complex numbers.
 
     The number with the larger real part is factored out. A real part of minus infinity adds
-    nothing. Two equal infinite real parts are not subtracted.
+    nothing. Equal infinite real parts are not subtracted, because their difference is NaN.
     """
     op, dtype = OpBuilder(graph), dtypes.complex128
     is_after_larger = op.GreaterOrEqual(after[0], before[0])
@@ -220,9 +221,10 @@ def prefix_scan(
     neutral: list[float],
     combine: Combine,
 ) -> list[str]:
-    """Combine each element of ``states`` with all elements before it along ``axis``.
+    """Combine each element with all elements before it along ``axis``.
 
-    ``neutral`` holds the identity element of ``combine`` for each state.
+    ``combine`` takes and returns one tensor for each of ``states``; ``neutral`` holds its identity
+    element for each of them.
     """
     shape = list(shape_of(graph, states[0]))
     size = dim_of(graph, states[0], axis)

@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 _MAX_ROWS = 25  # torch's limit: it computes the distances of more rows by a matrix product
-_MAX_DIFFERENCES = 2**23  # elements; larger differences are computed row by row
+_MAX_DIFFERENCES = 2**23  # elements; a larger tensor of differences is computed row by row
 
 
 def pair_distances(graph: Graph, x: Result, y: Result, power: Float, mode: Int) -> Result:

@@ -32,9 +32,9 @@ __all__ = [
 SUM, MEAN, MAX = 0, 1, 2
 
 
-NO_ROW = 2**62
+NO_ROW = 2**62  # above all row numbers
 
-# Bags are summed as one padded table unless it needs more than this many times their rows.
+# Bags are summed as one padded table unless the table has more than this many times their rows.
 MAX_TABLE_RATIO = 4
 
 
@@ -49,10 +49,10 @@ def embedding_bag(
     include_last_offset: bool,
     padding_idx: int,
 ) -> tuple[str | None, ...]:
-    """Lower aten::_embedding_bag: [bags, D]; bag b begins at index offsets[b].
+    """Lower aten::_embedding_bag to the reduced bags [bags, D]; bag b begins at index offsets[b].
 
     The other results are inputs of the gradient: the bag of each index, the size of each bag, and
-    the row that each maximum came from. torch leaves them empty or zero for a sum.
+    the row that each maximum came from. For a sum, torch leaves these results empty or zero.
     """
     op = OpBuilder(graph)
     dtype = opmath_dtype(graph.get_type(weight))
@@ -166,12 +166,12 @@ class _Bags:
             size, rest = divmod(self.index_count, max(self.bag_count, 1))
             if size and not rest:
                 return self._sum_static(rows, size)
-        length = OpBuilder(graph).Sub(self.ends(graph), self.begins(graph))
-        length = OpBuilder(graph).Concat(consts(graph, [1], dtypes.int64), length, axis=0)
-        longest = OpBuilder(graph).ReduceMax(length, keepdims=1)
+        lengths = OpBuilder(graph).Sub(self.ends(graph), self.begins(graph))
+        lengths = OpBuilder(graph).Concat(consts(graph, [1], dtypes.int64), lengths, axis=0)
+        longest = OpBuilder(graph).ReduceMax(lengths, keepdims=1)
         table_rows = OpBuilder(graph).Mul(longest, as_vec(graph, self.bag_count))
         end = consts(graph, [-1], dtypes.int64)
-        used_rows = OpBuilder(graph).Gather(self._closed_ends(), end, axis=0)
+        used_rows = OpBuilder(graph).Gather(self._ends_after_zero(), end, axis=0)
         is_uniform = OpBuilder(graph).Equal(table_rows, used_rows)
         max_table_rows = as_vec(graph, self.index_count * MAX_TABLE_RATIO + 1024)
         return self._select_branch(
@@ -184,7 +184,7 @@ class _Bags:
         )
 
     def _sum_static(self, rows: str, size: int) -> str:
-        """Sum a static number of bags, which all have ``size`` rows if the offsets say so."""
+        """Sum a static number of bags, which are even if the offsets are multiples of ``size``."""
         graph, op = self.graph, OpBuilder(self.graph)
 
         def sum_even(inner: Any) -> str:
@@ -205,7 +205,7 @@ class _Bags:
         is_even = cast(graph, is_even, dtypes.boolean)
         return self._select_branch(graph, is_even, (sum_even, sum_uneven))
 
-    def _closed_ends(self) -> str:
+    def _ends_after_zero(self) -> str:
         """Return the ends with a leading zero, so that the result is never empty."""
         zero = consts(self.graph, [0], dtypes.int64)
         return self.graph.make_node("Concat", [zero, self.ends(self.graph)], axis=0)
@@ -233,7 +233,10 @@ class _Bags:
         )
 
     def _sum_by_table(self, graph: Any, rows: str, longest: str) -> str:
-        """Sum a table of rows padded with zeros; a mask would give zero times infinity, NaN."""
+        """Sum a table in which rows of zeros fill up the bags.
+
+        Multiplying by a mask instead would give NaN for infinite rows.
+        """
         op = OpBuilder(graph)
         zeros = filled(graph, [1, self.width], 0, self.dtype)
         padded_rows = op.Concat(rows, zeros, axis=0)
@@ -301,8 +304,8 @@ def even_spacing(graph: Any, offsets: str, count: Any) -> Any:
 class _BagMaxima:
     """The maximum of each bag, 0 for an empty bag.
 
-    As in torch, NaN in the first row of a bag is the maximum, and the index of the first of several
-    equal rows is returned.
+    As in torch, NaN in the first row of a bag is the maximum, NaN in a later row is ignored, and of
+    several equal rows the index of the first is returned.
     """
 
     def __init__(self, graph: Any, bag: _Bags) -> None:
@@ -361,7 +364,7 @@ def _reduce_bags(graph: Any, bag: _Bags, owner: str, values: str, start: Any, mo
 
 
 def bag_indices(graph: Graph, offsets: Result, count: Result) -> Result:
-    """Return int64 [count]: the bag of each index; ``offsets`` are the indices where bags begin."""
+    """Return the bag of each of ``count`` (int64 [1]) indices; bags begin at ``offsets``."""
     op, one = OpBuilder(graph), consts(graph, [1], dtypes.int64)
     starts = cast(graph, offsets, dtypes.int64)
     zeros = op.Expand(consts(graph, [0], dtypes.int64), op.Add(count, one))

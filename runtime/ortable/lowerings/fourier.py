@@ -1,9 +1,9 @@
 """Lower Fourier transforms: torch's three kernels (c2c, r2c, c2r) and short-time transforms.
 
-They use ONNX's DFT where ONNX Runtime computes it exactly. For a length that is not a power of two,
-ONNX Runtime's DFT loses digits with the length in float32 (3e-4 at 1000), and its inverse rounds
-through float32 in float64. Such lengths are therefore computed forward in float64; the inverse is
-the forward transform with real and imaginary parts exchanged.
+All use ONNX's DFT. For a length that is not a power of two, ONNX Runtime's DFT loses digits with
+the length in float32 (3e-4 at 1000), and its inverse rounds through float32 in float64. Such
+lengths, and dynamic ones, are therefore computed in float64, and the inverse is always the forward
+transform with real and imaginary parts exchanged.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def lower_istft(
 def _invert_frames(
     graph: Graph, x: ComplexValue, n_fft: int, onesided: bool | None, return_complex: bool
 ) -> Any:
-    """Return the inverse transform of each frame."""
+    """Return the inverse transform of each frame, real unless ``return_complex``."""
     axis = rank_of(graph, x) - 1
     if return_complex:
         return fourier(graph, x, [axis], False)
@@ -394,6 +394,7 @@ def fourier_scaled(graph: Graph, x: Complex, sizes: SymInts, normalization: Int)
 
 
 def _transform_axis(graph: Graph, x: Any, axis: int, forward: bool) -> Any:
+    """Transform one axis; the inverse exchanges the parts before and after a forward DFT."""
     size = dim_of(graph, x, axis)
     if not forward:
         x = ComplexValue(x.imag, x.real, x.dtype)

@@ -50,7 +50,7 @@ def grid_sampler(
 
 
 class _Sampler:
-    """Grid sampling of an input [N, S, C] at a grid [N, P, n], where n counts the spatial dims."""
+    """Grid sampling of an input [N, area, C] at P points, a grid [N, P, n] for n spatial dims."""
 
     def __init__(self, graph: Any, x: str, grid: str, padding: int, align_corners: bool) -> None:
         self.graph, self.padding, self.align_corners = graph, padding, align_corners

@@ -123,7 +123,7 @@ def _combine_taps(graph: Graph, taps: Sequence[_Taps], sizes: Sequence[Dim]) -> 
 
 
 def _axis_taps(graph: Graph, coordinates: str, size: Dim, mode: tuple[int, int, bool]) -> _Taps:
-    """Return the taps of one axis for ``coordinates`` [N, 1, points] between -1 and 1."""
+    """Return the taps of one axis for ``coordinates`` [N, 1, points]; -1 and 1 are its ends."""
     interpolation, padding, corners = mode
     op, dtype = OpBuilder(graph), graph.get_type(coordinates)
     one, half = const(graph, 1, dtype), const(graph, 0.5, dtype)
@@ -140,7 +140,7 @@ def _axis_taps(graph: Graph, coordinates: str, size: Dim, mode: tuple[int, int, 
         weight, slope = _cubic_weights(graph, op.Sub(x, lower))
         tap_positions = op.Add(lower, _column_vector(graph, [-1, 0, 1, 2], dtype))
         tap_positions, _ = _pad_coordinates(graph, tap_positions, length, padding, corners)
-        # torch truncates here; reflected and clipped positions are integers already
+        # torch truncates these positions; after reflection or clipping they are integers already
         return _make_taps(graph, tap_positions, length, weight, op.Mul(slope, step))
     x, reflection_slope = _pad_coordinates(graph, x, length, padding, corners)
     if reflection_slope is not None:
@@ -191,7 +191,7 @@ def _cubic_weights(graph: Graph, t: str) -> tuple[str, str]:
 def _pad_coordinates(
     graph: Graph, x: str, length: str, padding: int, corners: bool
 ) -> tuple[str, str | None]:
-    """Move coordinates into the input; also return the derivative of this map (None for 1)."""
+    """Apply the padding mode to coordinates; also return the derivative of it (None for 1)."""
     op, dtype = OpBuilder(graph), graph.get_type(x)
     if padding == ZEROS:
         return x, None

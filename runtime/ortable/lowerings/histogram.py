@@ -26,7 +26,7 @@ __all__ = [
 
 
 def lower_histc(graph: Graph, res: ResultSpec, self: str, bins: int, min: float, max: float) -> str:
-    """Lower aten::histc: count between ``min`` and ``max``, or the extremes if these are equal."""
+    """Lower aten::histc: count from ``min`` to ``max``, or if they are equal, over all elements."""
     flat = as_flat(graph, self)
     limits = (float(min), float(max)) if min != max else None
     if min == max and dims.always_equal(dim_of(graph, flat, 0), 0):
@@ -159,7 +159,7 @@ def _bin_by_division(graph: Graph, x: str, edges: str, bins: int) -> str:
 
 
 def _bin_with_correction(graph: Graph, x: str, edges: str, bins: int) -> str:
-    """Return the bin by division, corrected by 1 if rounding put an element outside its edges."""
+    """Return the bin by division, moved by 1 if rounding put an element into the wrong bin."""
     op, one = OpBuilder(graph), const(graph, 1, dtypes.int64)
     bin_index = _bin_by_division(graph, x, edges, bins)
     is_below = op.Less(x, op.Gather(edges, bin_index))

@@ -231,7 +231,7 @@ def _is_mask(graph: Graph, index: str) -> bool:
 def _put_by_mask(graph: Graph, self: str, indices: Sequence[str | None], values: str) -> str | None:
     """Lower ``self[mask] = values`` to a Where, or return None if a Where cannot express it.
 
-    It cannot if a value depends on the number of True elements before its position.
+    A Where needs values that do not depend on the number of True elements before a position.
     """
     positions = [position for position, index in enumerate(indices) if index is not None]
     axis = positions[0] if len(positions) == 1 else -1
@@ -286,7 +286,7 @@ def lower_getitem(graph: Graph, res: ResultSpec, self: str, index: object) -> st
         UnsupportedCase: the index has a float, which torch rejects too, a list of tensors, or a
             slice with a tensor bound.
     """
-    items = [_index_item(graph, entry) for entry in _index_items(index)]
+    items = [_convert_index_entry(graph, entry) for entry in _index_entries(index)]
     x, axis = self, 0
     tensors: list[str | None] = []
     for position, item in enumerate(items):
@@ -311,11 +311,11 @@ def lower_getitem(graph: Graph, res: ResultSpec, self: str, index: object) -> st
     return index_tensor(graph, res, x, tensors) if tensors else x
 
 
-def _index_items(index: object) -> Sequence[object]:
+def _index_entries(index: object) -> Sequence[object]:
     """Return the entries of an index.
 
-    torch treats a short list that contains more than numbers as a tuple: ``x[[[0, 1], [1, 2]]]`` is
-    ``x[[0, 1], [1, 2]]``.
+    torch treats a list of fewer than 32 entries that are not all numbers as a tuple:
+    ``x[[[0, 1], [1, 2]]]`` is ``x[[0, 1], [1, 2]]``.
     """
     if isinstance(index, tuple):
         return index
@@ -326,8 +326,8 @@ def _index_items(index: object) -> Sequence[object]:
     return (index,)
 
 
-def _index_item(graph: Graph, item: object) -> object:
-    """Turn lists, tuples and ranges of numbers into index tensors; return other items unchanged."""
+def _convert_index_entry(graph: Graph, item: object) -> object:
+    """Turn a list, tuple or range of numbers into an index tensor; return other items unchanged."""
     if isinstance(item, float) or (
         isinstance(item, str) and dtypes.is_float_type(graph.get_type(item))
     ):

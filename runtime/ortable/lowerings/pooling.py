@@ -2,8 +2,9 @@
 
 This includes adaptive and fractional pooling and the gradient of average pooling. Pools that ONNX
 cannot express, or has no kernel for, are computed over windows: the elements of every window are
-gathered to [..., windows, elements] and then reduced. A table describes the windows along one axis:
-the indices of their elements, int64 [windows, elements], and a mask of the indices in the input.
+gathered to [..., windows, elements] and then reduced. A table describes the windows along one axis.
+It is a tuple of three results: the indices of the elements, int64 [windows, elements]; a mask of
+the indices that are inside of the input; and the divisor of a mean over each window.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ from ortable.prelude.values import (
     unsqueezed,
 )
 
-from .convolution import reach_padding
+from .convolution import find_output_padding
 from .reductions import mean_over
 from .resize import even_ends, fold_constant, window_ends
 
@@ -115,7 +116,7 @@ def _mean_gradient(
     window_options: tuple[list[int], list[int], list[int]],
     count_options: tuple[bool, bool, int | None],
 ) -> str:
-    """Return grad_output / count, added up over the windows."""
+    """Return, for each input element, the sum of grad_output / count of its windows."""
     op = OpBuilder(graph)
     window, strides, pads = window_options
     strides = strides or window
@@ -139,8 +140,12 @@ def _mean_gradient(
         planes = planes * size
     flat = reshape_to(graph, grad, [planes, 1, *output_shape[-n:]])
     ones = graph.make_initializer("", np.ones([1, 1, *window], np.float32))
-    extra = reach_padding(shape[-n:], output_shape[-n:], window, strides, pads, [1] * n)
-    uncropped = op.ConvTranspose(flat, ones, strides=strides, pads=pads * 2, output_padding=extra)
+    output_padding = find_output_padding(
+        shape[-n:], output_shape[-n:], window, strides, pads, [1] * n
+    )
+    uncropped = op.ConvTranspose(
+        flat, ones, strides=strides, pads=pads * 2, output_padding=output_padding
+    )
     return cast(graph, reshape_to(graph, cropped(graph, uncropped, shape[-n:]), shape), dtype)
 
 
@@ -180,7 +185,7 @@ def divide_sizes(sizes: SymInts, parts: SymInts) -> Ints:
     return [size // part for size, part in zip(static(sizes), static(parts), strict=True)]
 
 
-_BLOCK = 16  # channels per block of ONNX Runtime's widest blocked layout
+_BLOCK = 16  # channels per block in the widest of ONNX Runtime's layouts [N, C/block, H, W, block]
 
 
 def pooled_max(
@@ -291,7 +296,7 @@ def _restore_special(graph: Graph, values: Result, marks: Result) -> Result:
 def _restore_indexed_nan_inf(
     graph: Graph, x: Result, values: Result, indices: Result, attributes: dict[str, Any]
 ) -> tuple[Result, Result]:
-    """Restore NaN and -inf in the values, and return torch's index of them.
+    """Restore NaN and -inf in the values, and torch's indices of these maxima.
 
     torch returns the index of the last NaN, or of the first -inf. Each mark is multiplied by its
     index in the plane, counted from 1. The maximum of a window is then the index of its last NaN,
@@ -375,8 +380,9 @@ def pooled_mean(
 ) -> Result:
     """Lower average pooling over the last ``n`` dimensions.
 
-    If ``padded``, the padding is counted; elements beyond it (``ceil``) are never counted.
-    ``divisor`` replaces the count. Ints and float64, which have no kernel, are gathered and summed.
+    If ``padded``, the count of a window includes the padding, but never elements beyond it, which
+    ``ceil`` may add. ``divisor`` replaces the count. Ints and float64, which have no kernel, are
+    gathered and summed.
     """
     op = OpBuilder(graph)
     dtype = graph.get_type(x)
@@ -454,15 +460,15 @@ def _window_count(size: SymInt, extent: int, step: int, pad: int, ceil: bool) ->
     free = size + 2 * pad - extent
     if not ceil:
         return free // step + 1
-    # ceil_mode allows the last start, which must also lie in the input or its begin padding
+    # in ceil_mode, the last window may end past the padding, but must start before the end padding
     return dims.min_of(dims.ceil_div(free, step), (size + pad - 1) // step) + 1
 
 
 def pooled_adaptive(graph: Graph, x: Result, n: Int, sizes: SymInts, largest: Bool) -> Result:
     """Return the mean or maximum over ``sizes`` regions of the last ``n`` dimensions.
 
-    torch divides the dimensions as evenly as possible. If ``sizes`` is a single number, it is the
-    size of every axis.
+    torch divides the dimensions as evenly as possible. A single number in ``sizes`` is the number
+    of regions along every axis.
     """
     rank, sizes = rank_of(graph, x), list(sizes) if isinstance(sizes, list | tuple) else [sizes]
     sizes = sizes if len(sizes) == n else sizes * n
@@ -504,7 +510,7 @@ def _pool_axes(graph: Graph, x: str, axes: Ints, largest: bool) -> str:
 
 
 def _pool_regions(graph: Graph, x: str, axis: int, count: int, largest: bool) -> str:
-    """Reduce regions along ``axis``; region i is floor(i*size/count) to ceil((i+1)*size/count)."""
+    """Reduce regions along ``axis``, from floor(i*size/count) to ceil((i+1)*size/count) each."""
     size = static(shape_of(graph, x)[axis])
     parts = []
     for region in range(count):
@@ -539,7 +545,7 @@ def _is_divisor(size: SymInt, count: SymInt) -> bool:
 def pool_tables(
     graph: Graph, x: Result, sizes: SymInts, kernel: Ints, steps: Ints, pads: Ints, spacing: Ints
 ) -> Any:
-    """Return the tables of a pool; the third part counts each window's elements and padding."""
+    """Return the tables of a pool; the third part counts elements with padding, without gaps."""
     n, tables = len(sizes), []
     window = broadcast_ints(kernel, n)
     strides = broadcast_ints(steps, n) if steps else window
@@ -569,23 +575,25 @@ def pool_tables(
 def window_max(graph: Graph, x: Result, tables: Any, sizes: SymInts, indexed: Bool) -> Results:
     """Return [maxima, their indices in the flattened plane], or [maxima] unless ``indexed``.
 
-    As in torch, the last NaN is the maximum.
+    As in torch, NaN is the maximum; the index of the last NaN is returned.
     """
     dtype, op = graph.get_type(x), OpBuilder(graph)
-    outer = list(shape_of(graph, x))[: -len(sizes)]
+    leading_sizes = list(shape_of(graph, x))[: -len(sizes)]
     values, indices, inside = _gather_windows(graph, x, tables)
     values = op.Where(inside, values, const(graph, dtype_min(dtype), dtype))
     if not indexed:
-        result = reduced_extreme(graph, values, [len(outer) + 1], False, True)
-        return [reshape_to(graph, result, [*outer, *sizes])]
-    best = _argmax_last_nan(graph, values, len(outer) + 1)
-    maxima = op.GatherElements(values, best, axis=len(outer) + 1)
+        result = reduced_extreme(graph, values, [len(leading_sizes) + 1], False, True)
+        return [reshape_to(graph, result, [*leading_sizes, *sizes])]
+    best = _argmax_last_nan(graph, values, len(leading_sizes) + 1)
+    maxima = op.GatherElements(values, best, axis=len(leading_sizes) + 1)
     window_size = op.Shape(indices, start=1)
     rows = iota(graph, 0, dims.product_of(sizes), 1)
-    flat = op.Add(op.Mul(rows, window_size), op.Squeeze(best, _axis_vector(graph, len(outer) + 1)))
+    flat = op.Add(
+        op.Mul(rows, window_size), op.Squeeze(best, _axis_vector(graph, len(leading_sizes) + 1))
+    )
     all_indices = op.Reshape(indices, consts(graph, [-1], dtypes.int64))
     max_indices = op.Gather(all_indices, flat, axis=0)
-    return [reshape_to(graph, result, [*outer, *sizes]) for result in (maxima, max_indices)]
+    return [reshape_to(graph, result, [*leading_sizes, *sizes]) for result in (maxima, max_indices)]
 
 
 def _argmax_last_nan(graph: Graph, values: str, axis: int) -> str:
@@ -635,7 +643,7 @@ def _axis_vector(graph: Graph, axis: int) -> str:
 
 
 def _gather_windows(graph: Graph, x: str, tables: Any) -> tuple[str, str, str]:
-    """Return the elements [..., windows, elements], their plane indices, and the valid mask."""
+    """Return the elements [..., windows, elements], their plane indices, and the inside mask."""
     op, n = OpBuilder(graph), len(tables)
     shape = list(shape_of(graph, x))
     offsets = []
@@ -680,13 +688,13 @@ def pooled_fractional(
     """
     op, n = OpBuilder(graph), len(sizes)
     shape, dtype = list(shape_of(graph, x)), graph.get_type(samples)
-    outer = shape[: len(shape) - n]
-    planes, area = dims.product_of(outer), dims.product_of(shape[len(shape) - n :])
+    leading_sizes = shape[: len(shape) - n]
+    planes, area = dims.product_of(leading_sizes), dims.product_of(shape[len(shape) - n :])
     plane_samples = reshape_to(graph, samples, [planes, n])
     indices = None
     for axis, (k, count) in enumerate(zip(kernel, sizes, strict=True)):
         size = shape[len(shape) - n + axis]
-        # the samples of a 2-d plane begin with its last axis, those of a volume with its first
+        # samples of a 2-d plane begin with its last axis, samples of a volume with its first axis
         column = axis if n == 3 else n - 1 - axis
         sample = op.Gather(plane_samples, consts(graph, [column], dtypes.int64), axis=1)
         last_start = const(graph, size - k, dtypes.int64)
@@ -718,7 +726,7 @@ def pooled_fractional(
     )
     best = _argmax_last_nan(graph, values, 2)
     result = [op.GatherElements(part, best, axis=2) for part in (values, flat_indices)]
-    return [reshape_to(graph, part, [*outer, *sizes]) for part in result]
+    return [reshape_to(graph, part, [*leading_sizes, *sizes]) for part in result]
 
 
 def _truncate_to_int(graph: Graph, x: str) -> str:

@@ -91,7 +91,7 @@ def c_prod(graph: Graph, x: Complex, axis: Int, keepdim: Bool) -> Complex:
 
 
 def c_cumprod(graph: Graph, x: Complex, axis: Int) -> Complex:
-    """Return the cumulative product along one axis of static size, in steps that double."""
+    """Return the cumulative product along one axis of static size, in log2(size) rounds."""
     if type(x) is not ComplexValue:
         raise UnsupportedCase("the products of complex numbers, taken in a real dtype")
     size = dim_of(graph, x, axis) if rank_of(graph, x) else 1

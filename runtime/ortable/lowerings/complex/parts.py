@@ -22,9 +22,10 @@ def each_part(
 ) -> Any:
     """Lower ``complex: parts(...)``: call ``converter`` for the real, then for the imaginary parts.
 
-    ``given`` holds the arguments to split. A real argument has an imaginary part of zeros, and all
-    parts are cast to the part dtype of the result. In ``others``, a complex ``dtype`` becomes the
-    dtype of its parts.
+    ``given`` holds the arguments to split; a real argument has an imaginary part of zeros. For a
+    complex result, all parts are cast to its part dtype, and a complex ``dtype`` in ``others``
+    becomes the dtype of its parts. For a real result, ``converter`` is called for the real parts
+    only.
     """
     are_complex = [dtypes.is_complex_type(dtype) for dtype in res.dtypes if dtype is not None]
     if len(set(are_complex)) > 1:
@@ -96,6 +97,7 @@ def products_of_parts(
 
 
 def _select_part(graph: Graph, value: Any, part: int, dtype: int | None) -> Any:
+    """Return the real (``part`` 0) or imaginary (1) part, cast to ``dtype`` unless it is None."""
     if isinstance(value, list | tuple):
         return [_select_part(graph, item, part, dtype) for item in value]
     if value.__class__ is ComplexValue:
