@@ -1,6 +1,6 @@
 """Types of the generated tables: lazily imported functions, RNG calls, and data checks.
 
-Generated code creates them; the builder, the interpreter and the backend read them.
+Generated code creates objects of these types; the builder, interpreter and backend read them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ Function = Callable[..., Any]
 class LazyFunctions(MutableMapping[str, Function]):
     """A mapping from operator names to functions that are imported on first use.
 
-    It is made from operator names and ``"module.function"`` paths in one package. Keys, membership
-    and length need no import. Values may be replaced and added.
+    ``paths`` maps operator names to ``"module.function"`` in one package. Keys, membership and
+    length need no import. Values may be replaced and added.
     """
 
     def __init__(self, package: str, paths: Mapping[str, str]) -> None:
@@ -74,11 +74,9 @@ class DataCheck(NamedTuple):
     A bound of None is no requirement. `values` is a result of the graph, or a list of results with
     a list for each bound.
 
-    `error` is the name of the exception that torch raises, `message` is its text: `{value}` stands
-        for
-    an element out of range, `{low}` and `{high}` for the bounds, `{axis}` for the axis that the
-        tensor
-    indexes.
+    `error` is the name of the exception that torch raises. `message` is its text, in which
+    `{value}` is replaced by an element out of range, `{low}` and `{high}` by the bounds, and
+    `{axis}` by `axis`, the axis that the elements index.
     """
 
     values: Any

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-# Users do not read longer messages; `details` and `graph_text` have the rest.
+# Users do not read longer messages; `details` and `graph_text` contain the omitted lines.
 MAX_LINES = 15
 # BuilderError prints a graph of fewer lines in full under its message.
 MAX_GRAPH_LINES = 60
@@ -45,15 +45,15 @@ class OrtableError(Exception):
 
     ``str(error)`` has at most 15 lines: the failure and its location, then what to do. (A spec
     entry to copy is never truncated.) The attributes have the rest. ``message`` is the full
-    description of the failure, and ``advice`` the lines of what to do; ``remedies`` are those that
-    apply to every caller. ``details`` is everything that is known: all operators without a
-    converter, with a YAML draft, or all rows of a comparison. ``graph_text`` is the graph so far,
-    empty if there is none. ``details_file`` is the file with all of that, if ``verbose`` requested
-    one. ``fx_node`` is the name of the graph node that was being converted, if there is one, and
-    ``operator`` its target (``"aten::relu"``); ``converter_name`` is the name under which a
-    Dispatcher registers a converter for it, empty if there is none. ``sizes`` are the symbolic
-    sizes that would have to be known, if they are the reason. ``differs``: whether the only failure
-    is a difference from eager.
+    description of the failure, and ``advice`` the lines of what to do; ``remedies`` are the lines
+    of ``advice`` that apply to every caller. ``details`` is everything that is known: all operators
+    without a converter, with a YAML draft, or all rows of a comparison. ``graph_text`` is the graph
+    so far, empty if there is none. ``details_file`` is the file with all these texts, if
+    ``verbose`` requested one. ``fx_node`` is the name of the graph node that was being converted,
+    if there is one, and ``operator`` its target (``"aten::relu"``); ``converter_name`` is the name
+    under which a Dispatcher registers a converter for it, empty if there is none. ``sizes`` are the
+    symbolic sizes that would have to be known, if they are the reason. ``differs``: whether the
+    only failure is a difference from eager.
     """
 
     fx_node: str | None = None
@@ -196,7 +196,7 @@ class ArgumentError(OptionError, TypeError):
 
 
 class RewriteError(OrtableError, RuntimeError):
-    """Rewrite rules undo one another without end."""
+    """Rewriting a graph does not end, for example because rules undo one another."""
 
 
 class ExportError(OrtableError, RuntimeError):

@@ -1,7 +1,7 @@
-"""Parts of a compilation that can be disabled one by one, to find the part that is wrong.
+"""Disable single uses of rules, passes and lowerings, to find the use that is wrong.
 
 The users are ortable's bisection (`ortable debug`) and torch's CompilerBisector, which is private
-and the same in 2.13, 2.14 and 2.15. If neither runs, a query costs two look-ups.
+and the same in 2.13, 2.14 and 2.15. If neither runs, a query is cheap.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ _MODULE = "torch._inductor.compiler_bisector"
 class Application:
     """One use of a part of the compiler.
 
-    ``subject`` is the part itself: a rule, an FX node or a function. The other fields are its name
-        and
-    spec file, the nodes that it changes, and their origin.
+    ``subject`` is the part itself: a rule, an FX node or a function; ``name`` and ``file`` are its
+    name and its spec file. ``nodes`` are the nodes that it changes, ``origin`` is their origin.
     """
 
     name: str
@@ -46,10 +45,10 @@ class BisectionFilter(Protocol):
     """A bisection of ortable, which decides which applications are disabled."""
 
     def is_searching(self, subsystem: str) -> bool:
-        """Whether the bisection is counting applications of a subsystem."""
+        """Whether applications of a subsystem must keep their order."""
 
     def is_disabled(self, subsystem: str, about: Callable[[], Application]) -> bool:
-        """Whether the next application of a subsystem is disabled."""
+        """Count an application of a subsystem, and return whether it is disabled."""
 
 
 class _State:
@@ -57,7 +56,7 @@ class _State:
 
 
 def is_disabled(subsystem: str, about: Callable[[], Application]) -> bool:
-    """Whether the next application of a subsystem is disabled; a bisection counts this query."""
+    """Count an application for a running bisection, and return whether it is disabled."""
     active = _State.active
     if active is not None:
         return active.is_disabled(subsystem, about)
@@ -68,7 +67,7 @@ def is_disabled(subsystem: str, about: Callable[[], Application]) -> bool:
 
 
 def is_searching(subsystem: str) -> bool:
-    """Whether a bisection counts applications of a subsystem, whose order must then not change."""
+    """Whether a bisection numbers the applications of a subsystem, so that their order matters."""
     if _State.active is not None:
         return _State.active.is_searching(subsystem)
     bisector = _torch_bisector()

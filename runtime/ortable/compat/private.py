@@ -1,6 +1,6 @@
 """Resolve private names of libraries.
 
-A name that the installed version lacks becomes a stand-in that raises an error on use.
+A name that the installed version lacks becomes a placeholder that raises an error on use.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ class PrivateName:
         return self.path.partition(":")[0].partition(".")[0]
 
 
-def missing_name_error(library: str, path: str, serves: str) -> VersionError:
+def missing_name_error(library: str, path: str, purpose: str) -> VersionError:
     """Return the error for a name that the installed version of a library does not have."""
     tested = ", ".join(TESTED[library])
     return VersionError(
         f"{library} {installed_version(library)} has no {path.replace(':', '.')}, which "
-        f"ortable uses to {serves}. ortable is tested with {library} {tested}: install one of "
+        f"ortable uses to {purpose}. ortable is tested with {library} {tested}: install one of "
         "these, or a newer ortable."
     )
 
 
 class MissingName:
-    """A stand-in for a missing name; every use raises the error."""
+    """Placeholder of a name that a library lacks; every use raises the error."""
 
     def __init__(self, error: VersionError) -> None:
         object.__setattr__(self, "_error", error)
@@ -63,14 +63,14 @@ class MissingName:
     )
 
 
-def resolve_name(entry: PrivateName) -> Any:
-    """Return the object, or a stand-in if it is missing."""
-    module, _, attribute = entry.path.partition(":")
+def resolve_name(private_name: PrivateName) -> Any:
+    """Return the object that has the name, or a `MissingName` if the library lacks it."""
+    module, _, attribute = private_name.path.partition(":")
     try:
         target: Any = importlib.import_module(module)
         return getattr(target, attribute) if attribute else target
     except (ImportError, AttributeError) as cause:
-        error = missing_name_error(entry.library, entry.path, entry.purpose)
+        error = missing_name_error(private_name.library, private_name.path, private_name.purpose)
         error.__cause__ = cause
         return MissingName(error)
 
@@ -84,10 +84,10 @@ def module_getattr(module: str, names: Mapping[str, PrivateName]) -> Callable[[s
     """
 
     def find_name(name: str) -> Any:
-        entry = names.get(name)
-        if entry is None:
+        private_name = names.get(name)
+        if private_name is None:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        value = resolve_name(entry)
+        value = resolve_name(private_name)
         if type(value) is not MissingName:
             vars(sys.modules[module])[name] = value
         return value

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @contextmanager
 def restore_on_exit(undo: Callable[[], object]) -> Iterator[None]:
-    """Run ``undo`` when the block ends, also after an error; again if Ctrl-C interrupts it.
+    """Run ``undo`` when the block ends, also after an error; retry it if Ctrl-C interrupts it.
 
     ``undo`` must have the same effect if it runs twice, or before any change. Make the changes
     inside the block: Ctrl-C may interrupt at the end of any call, so an interrupt between a change
@@ -59,7 +59,7 @@ def set_context_var(variable: ContextVar[T], value: T) -> Iterator[None]:
 def pause_gc() -> Iterator[None]:
     """Pause Python's cyclic garbage collector for a block that makes many objects and few cycles.
 
-    Reference counting frees the objects of a conversion. A collection would traverse all objects of
+    Reference counting frees the objects of a conversion. Collections would traverse all objects of
     torch, which takes a fourth of the time to convert a BERT of 12 layers.
     """
     if not gc.isenabled():

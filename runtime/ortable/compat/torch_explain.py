@@ -39,9 +39,9 @@ def compile_isolated(
 
 @contextmanager
 def isolated_profile() -> Iterator[None]:
-    """Hide the sizes that dynamo has recorded in the block, and drop the sizes recorded in it.
+    """Hide dynamo's recorded sizes in the block, and afterwards restore them.
 
-    dynamo makes sizes dynamic that differ between two calls.
+    dynamo makes sizes dynamic that differ from a recorded size.
     """
     state = dynamo_profile.get_code_state()
     saved_state = dict(state)
@@ -59,8 +59,8 @@ def isolated_profile() -> Iterator[None]:
 def collect_graph_breaks() -> Iterator[list[tuple[str, Sequence[FrameSummary]]]]:
     """Collect the reasons for dynamo's graph breaks in the block.
 
-    Yields a list that is filled at the end. An entry is a text and the frames of the user's code,
-    from the outermost to the innermost.
+    Yields a list that is filled at the end. An item is the reason as text, and the frames of
+    the user's code from the outermost to the innermost.
     """
     earlier_ids = {id(reason) for reason in graph_break_reasons}
     breaks: list[tuple[str, Sequence[FrameSummary]]] = []
@@ -74,7 +74,7 @@ def collect_graph_breaks() -> Iterator[list[tuple[str, Sequence[FrameSummary]]]]
 
 @contextmanager
 def unwrap_ortable_errors() -> Iterator[None]:
-    """Raise errors of ortable without dynamo's exception around them."""
+    """Raise the error of ortable that dynamo wrapped in its own exception."""
     try:
         yield
     except OrtableError:
@@ -87,10 +87,10 @@ def unwrap_ortable_errors() -> Iterator[None]:
 
 
 class OperatorClock(TorchDispatchMode):  # type: ignore[misc]
-    """While the mode is active, append each operator that torch runs to `found`.
+    """While the mode is active, append an event to `found` for each operator that torch runs.
 
-    An entry is the name, ``aten::sum.dim_IntList``, and the begin and end in nanoseconds of the
-    system clock. The time of an operator includes the operators that it calls.
+    An event is the name, such as ``aten::sum.dim_IntList``, and the begin and end in nanoseconds of
+    the system clock. The time of an operator includes the operators that it calls.
     """
 
     supports_higher_order_operators = True

@@ -50,8 +50,8 @@ def compiled_code() -> CodeType | None:
 
     Returns None if torch compiles nothing, or a function without Python code (`torch.relu`). dynamo
     traces the code of the frame first, then the inlined code, callees before callers. If the frame
-    is dynamo's wrapper around a module or a function of torch, the result is the code that it
-    calls.
+    is dynamo's wrapper around a module or a function of torch, the result is the last code that
+    dynamo traced, the wrapped function.
     """
     codes = TracingContext.get_traced_code() or []
     if not codes or codes[0].co_filename != _WRAPPERS:
@@ -60,6 +60,6 @@ def compiled_code() -> CodeType | None:
 
 
 def frame_compilation() -> int:
-    """Return how often torch has compiled the frame that it is compiling; 0 if it compiles none."""
+    """Return how often torch compiled the present frame before; 0 if it compiles none."""
     compile_id = CompileContext.current_compile_id()
     return 0 if compile_id is None else int(compile_id.frame_compile_id or 0)

@@ -1,4 +1,4 @@
-"""The version of the installed torch, by which generated tables select their entries.
+"""The version of the installed torch, which selects the rows of generated tables.
 
 Specs contain conditions such as `torch: "<2.15"`. The version is read once, when a table is loaded.
 """

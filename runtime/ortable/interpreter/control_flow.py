@@ -1,9 +1,9 @@
 """Convert higher-order operators: transparent regions, functionalized calls, and control flow.
 
 Regions that only set a mode (such as no_grad) are inlined. A functionalized call of a custom
-operator returns its results and then the new values of the arguments that it writes to; it needs a
-converter of the user. In functionalized control flow, subgraphs write to their inputs with
-``copy_``; it is converted to control flow whose subgraphs return the new values.
+operator returns its results and then the new values of the arguments that it writes to; the user
+must register a converter for the operator. In functionalized control flow, subgraphs write to
+their inputs with ``copy_``; here they become subgraphs that return the new values.
 """
 
 from __future__ import annotations
@@ -233,17 +233,17 @@ def wraps_control_flow(args: Sequence[Any]) -> bool:
     return isinstance(args[0], HigherOrderOperator) and args[0].name() in _CONTROL_FLOW
 
 
-def control_flow_call(args: Sequence[Any], arguments: dict[str, Any]) -> tuple[str, list[Any]]:
-    """Return operator and arguments for control flow that also returns new ``_all_bases``.
+def control_flow_call(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[str, list[Any]]:
+    """Return operator and arguments for control flow that also returns the written tensors.
 
     Raises UnsupportedCase if a subgraph writes into a view, or into a carried tensor of a loop.
     """
     name = args[0].name()
-    return name, _CONTROL_FLOW[name](arguments)
+    return name, _CONTROL_FLOW[name](kwargs)
 
 
 def is_wrapped_subgraph(node: Node) -> bool:
-    """Whether a node is a subgraph of wrapped control flow, which `control_flow_call` supports."""
+    """Whether all users of a node are functionalized calls of higher-order operators."""
     users = list(node.users)
     return bool(users) and all(
         getattr(user.target, "__name__", "") == FUNCTIONALIZED_WRAPPER
@@ -321,7 +321,7 @@ def _split_operands(arguments: dict[str, Any], prefix: str) -> tuple[list[Any], 
 def _return_written(
     graph_module: GraphModule, inputs: Sequence[int], written: Sequence[int]
 ) -> GraphModule:
-    """Copy a graph with reordered inputs that also returns final values of written inputs."""
+    """Copy a graph: reorder inputs, drop `copy_`, and also return new values of written inputs."""
     graph = Graph()
     nodes = list(graph_module.graph.nodes)
     graph_inputs = [node for node in nodes if node.op == "placeholder"]

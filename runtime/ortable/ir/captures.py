@@ -1,4 +1,4 @@
-"""Names that the subgraphs of a node read from the graphs around them, and their renaming."""
+"""Find the names that a node's subgraphs read from enclosing graphs, and rename them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def captured_names(node: Node) -> set[str]:
 
 
 def captured_by_protos(nodes: Iterable[Node]) -> set[str]:
-    """Return the names that subgraphs given as GraphProto read; these are never edited."""
+    """Return the names that GraphProto subgraphs, at any depth, read; no pass renames them."""
     names: set[str] = set()
     for node in nodes:
         for graph in find_subgraphs(node) if node.attrs else ():
@@ -77,7 +77,7 @@ def read_names(node: Node) -> set[str]:
 
 
 def rename_captured(graph: GraphState, names: Mapping[str, str]) -> None:
-    """Rename the results that a subgraph, and the subgraphs inside it, read."""
+    """Rename inputs of all nodes of a subgraph and of its subgraphs, except in GraphProtos."""
     graph.use_index = None
     for node in graph.nodes:
         node.inputs = [names.get(name, name) for name in node.inputs]

@@ -16,8 +16,8 @@ KernelTable: TypeAlias = "Mapping[str, Sequence[tuple[Any, ...]]]"
 Moves: TypeAlias = "dict[int, int]"  # input index -> element type to cast it to
 
 NO_MOVES: Moves = {}
-# torch computes half floats in float32 and rounds once. A schema version that does not allow them
-# (bfloat16 before opset 22, for many operators) is therefore treated as a missing kernel.
+# torch computes half floats in float32 and rounds once. Where an opset does not allow half floats
+# (bfloat16 before opset 22, for many operators), a cast to float32 is therefore exact enough.
 HALF_DTYPES = (dtypes.float16, dtypes.bfloat16)
 
 
@@ -34,13 +34,14 @@ def choose_casts(
     Half floats that ONNX does not allow at this opset are cast, too.
 
     Returns:
-        ``{}`` if a kernel supports the node without casts or too little is known; None if there is
-        no kernel that value-preserving casts can reach.
+        A map from input index to dtype. It is empty if a kernel supports the node without casts, if
+        a type is unknown or invalid, or if the table lacks the operator. None if no casts to wider
+        types lead to a kernel, or if they would change the result (``DTYPE_SENSITIVE``).
     """
-    entry = _find_entry(table, key, opset)
-    if entry is None:
+    row = _find_kernels(table, key, opset)
+    if row is None:
         return NO_MOVES
-    _, formal_inputs, formal_outputs, legal, kernels = entry
+    _, formal_inputs, formal_outputs, legal, kernels = row
     param_types: dict[str, int] = {}
     indices: dict[str, list[int]] = {}
     for index, dtype in enumerate(inputs):
@@ -66,16 +67,16 @@ def choose_casts(
     return {index: dtype for param, dtype in best.items() for index in indices[param]}
 
 
-def _find_entry(table: KernelTable, key: str, opset: int) -> tuple[Any, ...] | None:
+def _find_kernels(table: KernelTable, key: str, opset: int) -> tuple[Any, ...] | None:
     latest = None
-    for entry in table.get(key, ()):
-        if entry[0] <= opset:
-            latest = entry
+    for row in table.get(key, ()):
+        if row[0] <= opset:
+            latest = row
     return latest
 
 
 def _type_param(formals: Sequence[Any], index: int) -> str | None:
-    """Return the type parameter of an input or output; a last formal with ``*`` is variadic."""
+    """Return the type parameter of an input or output; a ``*`` marks a variadic last formal."""
     if index < len(formals):
         formal = formals[index]
     else:
@@ -87,10 +88,11 @@ def _type_param(formals: Sequence[Any], index: int) -> str | None:
 
 def _find_cheapest(
     param_types: dict[str, int],
-    movable: frozenset[str],
+    castable: frozenset[str],
     legal: Mapping[str, Sequence[int]],
     kernels: Sequence[Mapping[str, Sequence[int]]],
 ) -> dict[str, int] | None:
+    """Return the fewest and least widening casts by type parameter, or None without a kernel."""
     best: dict[str, int] | None = None
     best_cost = (0, 0)
     for kernel in kernels:
@@ -101,7 +103,7 @@ def _find_cheapest(
             if allowed is None or dtype in allowed:
                 continue
             wider_type = None
-            if param in movable:
+            if param in castable:
                 wider = WIDER.get(dtype, ())
                 wider_type = next(
                     (

@@ -24,9 +24,9 @@ _MAX_CACHED_BYTES = 4096  # evaluators of larger serialized nodes are not cached
 
 
 class GatherElements(OpRun):
-    """GatherElements for two cases that onnx.reference does not support.
+    """GatherElements for inputs that onnx.reference does not support.
 
-    These are indices smaller than the data along other axes, and axes of more than 64 elements.
+    Indices may be smaller than the data along other axes; axes may have more than 64 elements.
     """
 
     op_domain = ""

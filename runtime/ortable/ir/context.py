@@ -1,4 +1,4 @@
-"""Context of lowerings besides the graph: target, converters, and the record of the conversion.
+"""What lowerings read besides the graph: target, converters, and the record of the conversion.
 
 The interpreter makes a `LoweringContext` and the exporter adds its record. Lowerings read the
 context as ``graph.ctx``; a graph and its subgraphs share one context.
@@ -28,7 +28,7 @@ Converter = Callable[..., Any]
 
 
 class ConvertSubgraph(Protocol[G_co]):
-    """Converts ``graph_module``, applied to ``operands``, into a new child graph.
+    """Converts a call of ``graph_module`` with ``operands`` into a new child graph.
 
     Operands are results of the enclosing graph, numbers and dimensions.
     """
@@ -41,9 +41,9 @@ class ConvertSubgraph(Protocol[G_co]):
 
 
 class ConvertInto(Protocol[G_contra]):
-    """Converts ``graph_module``, applied to ``operands``, into nodes of ``graph``.
+    """Converts a call of ``graph_module`` with ``operands`` into nodes of ``graph``.
 
-    The call declares no graph outputs. Operands and returned values are results of ``graph``,
+    It adds no outputs to ``graph``. Operands and returned values are results of ``graph``,
     numbers and dimensions. ``rename`` maps symbols of the graph module to names in ``graph``.
     """
 
@@ -59,7 +59,7 @@ class ConvertInto(Protocol[G_contra]):
 
 
 class FindConverter(Protocol):
-    """Finds the converter of an operator that another operator takes as an argument, or None."""
+    """Finds the converter of an operator that is an argument of another operator."""
 
     def __call__(self, target: OpOverload | HigherOrderOperator) -> Converter | None:
         """Return the converter of ``target``, or None."""
@@ -95,7 +95,7 @@ class LoweringContext(Generic[G]):
     """Target, converters and record of one conversion.
 
     ``target`` is the runtime that the model is for (None: any runtime). The interpreter sets the
-    three callables; they raise BuilderError in a graph that no interpreter fills. ``record`` is set
+    three callables; their defaults raise BuilderError. ``record`` is set
     by the exporter only.
     """
 

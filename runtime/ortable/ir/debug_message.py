@@ -1,4 +1,4 @@
-"""Format the graph built so far for error messages: known facts, then all build steps in order.
+"""Format the graph built so far for error messages: known facts, then the last build steps.
 
 Flags such as `[##:#]` tell how much is known about each input and output of a node: `#` type and
 shape, `U` type and rank, `-` less than that. The text is built only when an error is raised.
@@ -17,7 +17,7 @@ from .node import Node
 from .state import GraphState, describe_value
 
 _MAX_LINES = 1000  # steps in one message; only the last ones of a larger graph are printed
-_MAX_FACTS = 400  # printed entries of a table of known facts
+_MAX_FACTS = 400  # facts of one kind in one message; only the last ones are printed
 
 
 def debug_message(graph: GraphState) -> str:

@@ -1,7 +1,7 @@
 """Edit a graph in place: rename results, redirect readers, remove nodes, drop stale facts.
 
-`Uses` indexes the readers of results. The graph builds it at the first query, so that adding nodes
-costs nothing. `Graph`, passes and rewrite rules call these functions.
+`UseIndex` lists the readers of results. The graph builds it at the first query, so that adding
+nodes costs nothing. `Graph`, passes and rewrite rules call these functions.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from .node import Node
 
 
 class UseIndex:
-    """Index of the nodes that read each result of a graph, in the order of the nodes.
+    """Index of the nodes that read each result of a graph, in the order in which they were added.
 
-    A node whose subgraph reads a result is a reader; no node is listed twice for a result.
+    A node whose subgraph reads a result is a reader. A result has each reader once.
     """
 
     __slots__ = ("_counted", "_last", "is_managed", "query_count", "readers")
@@ -38,7 +38,7 @@ class UseIndex:
             self._last = node
 
     def sync_nodes(self, nodes: list[Node]) -> bool:
-        """Index the nodes appended to ``nodes``; return False if the list changed otherwise."""
+        """Index the nodes appended to ``nodes``; return False if other nodes seem to be changed."""
         if self.is_managed:
             return True
         count = self._counted
@@ -93,7 +93,7 @@ class UseIndex:
 
 
 def replace_inputs(node: Node, names: Mapping[str, str]) -> None:
-    """Replace results that a node or its subgraphs read."""
+    """Make a node and its subgraphs read other results: ``names`` maps old results to new."""
     if not names.keys().isdisjoint(node.inputs):
         node.inputs = [names.get(name, name) for name in node.inputs]
     for inner in inner_graphs(node) if node.attrs else ():
@@ -112,7 +112,7 @@ def use_index(graph: GraphInterface) -> UseIndex:
 
 
 def find_readers(graph: GraphInterface, name: str) -> list[Node]:
-    """Return the nodes that read a result directly or in a subgraph, in order."""
+    """Return the nodes that read a result directly or in a subgraph."""
     index = use_index(graph)
     index.query_count += 1
     return list(index.readers.get(name, ()))
@@ -217,7 +217,7 @@ def place_after(graph: GraphInterface, node: Node, after: Node) -> None:
 
 
 def check_before(graph: GraphInterface, names: Collection[str], node: Node) -> None:
-    """Raise BuilderError if one of the results is made by ``node`` or a later node."""
+    """Raise BuilderError if ``node`` or a later node makes one of the results ``names``."""
     for later_node in graph.nodes[graph.nodes.index(node) :]:
         for name in later_node.outputs:
             if name and name in names:
@@ -262,7 +262,7 @@ def rename_results(graph: GraphInterface, names: Mapping[str, str]) -> None:
 
 
 def rename_unread_result(graph: GraphInterface, old: str, new: str, first: int) -> None:
-    """Rename a result that only ``graph.nodes[first:]`` make or read; ``new`` must be unused."""
+    """Rename a result that only ``graph.nodes[first:]`` make or read to the unused name ``new``."""
     info = graph.values.pop(old)
     info.name = new
     graph.values[new] = info
@@ -306,7 +306,7 @@ def replace_output(graph: GraphInterface, old: str, new: str) -> None:
 
 
 def merge_facts(graph: GraphInterface, name: str, copy: str) -> None:
-    """Copy the known facts of ``copy``, a result equal to ``name``, where ``name`` lacks them."""
+    """Copy known facts from ``copy`` to ``name``, an equal result, where ``name`` lacks them."""
     target, source = graph.values[name], graph.values[copy]
     target.dtype = target.dtype or source.dtype
     if target.shape is None:

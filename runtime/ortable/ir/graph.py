@@ -37,10 +37,10 @@ class Graph(NodeMaker):
     Args:
         target_opset: an opset of the main domain, or ``{domain: opset}``.
         ir_version: IR version to write; None takes the smallest that the opsets allow.
-        target: ``"onnxruntime"`` rejects what ONNX Runtime cannot load or has no kernel for.
+        target: ``"onnxruntime"`` rejects nodes and versions that ONNX Runtime does not support.
         origin_metadata: turns ``Node.origin`` into the node's metadata when the model is written.
-        kernel_table: kernels that inputs are cast for; None takes those of the CPU provider, ``{}``
-            disables the casts.
+        kernel_table: kernels by operator, for which inputs are cast; None means the kernels of the
+            CPU provider, ``{}`` disables the casts.
         parent: the enclosing graph, if this is a subgraph.
         name: name of the graph.
 
@@ -66,8 +66,8 @@ class Graph(NodeMaker):
         self.origin_metadata = origin_metadata
         # the interpreter and the exporter replace the context
         self.ctx: LoweringContext[Graph] = LoweringContext(target) if parent is None else parent.ctx
-        self.is_model = parent is None  # not the body of a local function
-        # index (from 1) of the case that the current converter chose; 0 if its entry has no cases
+        self.is_model = parent is None  # not a subgraph; callers unset it for bodies of functions
+        # number, from 1, of the case that the current converter chose; 0 if its entry has no cases
         self.case = 0
         self.materializer = ShapeMaterializer(self, None if parent is None else parent.materializer)
         if parent is not None:
@@ -121,7 +121,8 @@ class Graph(NodeMaker):
     def add_function(self, function: FunctionProto) -> None:
         """Add a local function, which nodes call by its name and domain.
 
-        The version of the domain is 1 unless the model imports the domain already.
+        The function's domain gets version 1, and the domains that the function imports get its
+        versions, unless the model imports them already.
 
         Args:
             function: the function.
@@ -249,7 +250,7 @@ class Graph(NodeMaker):
         return constants.is_constant(self, name)
 
     def get_constant(self, name: str) -> np.ndarray:
-        """Return the value of a constant result, computed (and cached) if it is no initializer.
+        """Return the value of a constant result, which is computed and cached if necessary.
 
         Raises:
             BuilderError: the result is not constant.

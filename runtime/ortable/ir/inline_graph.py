@@ -30,19 +30,19 @@ def copy_graph_into(
     """
     _check_compatible(builder, source_graph, input_names, output_names)
     names = dict(zip((info.name for info in source_graph.inputs), input_names, strict=True))
-    renamed: dict[str, str] = {}
-    aliases: list[tuple[str, str]] = []
+    output_name_of: dict[str, str] = {}
+    identities: list[tuple[str, str]] = []
     computed = {name for node in source_graph.nodes for name in node.outputs if name}
     for info, name in zip(source_graph.outputs, output_names, strict=True):
-        if info.name in computed and info.name not in renamed:
-            renamed[info.name] = name
+        if info.name in computed and info.name not in output_name_of:
+            output_name_of[info.name] = name
         else:
-            aliases.append((info.name, name))  # an input, a constant, or a repeated output
+            identities.append((info.name, name))  # an input, a constant, or a repeated output
     for name, value in source_graph.initializers_dict.items():
         if name not in names:
             names[name] = _copy_initializer(builder, name, value, prefix)
-    _copy_nodes(builder, source_graph, names, renamed, prefix)
-    for source, name in aliases:
+    _copy_nodes(builder, source_graph, names, output_name_of, prefix)
+    for source, name in identities:
         builder.make_node("Identity", [names[source]], [name])
     return output_names[0] if len(output_names) == 1 else tuple(output_names)
 
@@ -77,7 +77,7 @@ def _copy_nodes(
     builder: Graph,
     source_graph: Graph,
     names: dict[str, str],
-    renamed: Mapping[str, str],
+    output_name_of: Mapping[str, str],
     prefix: str,
 ) -> None:
     origin, table = builder.origin, builder.kernel_table
@@ -85,7 +85,7 @@ def _copy_nodes(
     try:
         for node in source_graph.nodes:
             outputs = [
-                name and (renamed.get(name) or builder.unique_name(prefix + name))
+                name and (output_name_of.get(name) or builder.unique_name(prefix + name))
                 for name in node.outputs
             ]
             inputs = [names.get(name, name) for name in node.inputs]
@@ -110,17 +110,17 @@ def _copy_nodes(
 
 
 def _copy_facts(builder: Graph, source_graph: Graph, old_name: str, new_name: str) -> None:
-    """Copy type and static shape where no rule inferred them; symbols differ between graphs."""
-    copied_info, source_info = builder.values[new_name], source_graph.values[old_name]
-    copied_info.dtype = copied_info.dtype or source_info.dtype
+    """Copy dtype, rank and static shape where they are unknown; symbols differ between graphs."""
+    info_of_copy, source_info = builder.values[new_name], source_graph.values[old_name]
+    info_of_copy.dtype = info_of_copy.dtype or source_info.dtype
     if (
-        copied_info.shape is None
+        info_of_copy.shape is None
         and source_info.shape is not None
         and all(type(d) is int for d in source_info.shape)
     ):
-        copied_info.shape = source_info.shape
-    if copied_info.rank is None:
-        copied_info.rank = source_info.rank
+        info_of_copy.shape = source_info.shape
+    if info_of_copy.rank is None:
+        info_of_copy.rank = source_info.rank
 
 
 def _check_captured(node: Any, names: Mapping[str, str]) -> None:

@@ -44,8 +44,8 @@ class GraphInterface(GraphState):
             name: name of the input.
             elem_type: element type; None if it is unknown.
             shape: ints, names of dimensions, torch.SymInts, or None for an unknown size. None
-                instead of a sequence stands for an unknown rank.
-            is_dimension: the input is an int64 of one element whose value is a dimension. The
+                instead of a sequence means an unknown rank.
+            is_dimension: the input is an integer of one element whose value is a dimension. The
                 dimension has the name of the input unless ``shape`` is ``(dim,)``.
             indexed: check that the name ends in ``_<number>``.
 
@@ -133,8 +133,8 @@ class GraphInterface(GraphState):
             is_dimension: check that the output is an int64.
 
         Raises:
-            BuilderError: a result is unknown or already an output, its known type is different from
-                ``elem_type``, or neither is given.
+            BuilderError: a result is unknown, already an output, or computed outside of this
+                subgraph; or its type is not ``elem_type``, or neither known nor given.
         """
         if not isinstance(name, str):
             return [
@@ -244,8 +244,8 @@ class GraphInterface(GraphState):
         if initializers.size_of(
             value
         ) <= initializers.MAX_MERGED_ELEMENTS and initializers.is_readable(value):
-            integers = dtype in (dtypes.int64, dtypes.int32)
-            if not torch_value or not name or integers:
+            is_integer = dtype in (dtypes.int64, dtypes.int32)
+            if not torch_value or not name or is_integer:
                 array = initializers.to_numpy(value, name)
         if not name:
             key = None if array is None else initializers.content_key(array)
@@ -255,7 +255,7 @@ class GraphInterface(GraphState):
             name = self.unique_name(initializers.default_name(dtype, shape, array))
             if array is not None:
                 self.small_initializers[key] = name
-                # a copy, because later equal initializers are merged by the present content
+                # a copy: the table_name merges later constants that equal the present content
                 value = array.copy() if torch_value else value
         else:
             self._check_new(name, "initializer")
@@ -272,11 +272,11 @@ class GraphInterface(GraphState):
         self.history.append(("make_initializer", name))
         return name
 
-    def _find_equal(self, table: str, key: Any) -> str | None:
+    def _find_equal(self, table_name: str, key: Any) -> str | None:
         """Find an equal initializer in this graph or an enclosing one."""
         graph: Any = self
         while graph is not None and key is not None:
-            existing = getattr(graph, table).get(key)
+            existing = getattr(graph, table_name).get(key)
             if existing is not None:
                 return str(existing)
             graph = graph.parent

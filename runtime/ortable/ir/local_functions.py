@@ -16,8 +16,8 @@ from .proto.walk import graphs_inside
 from .proto.write_model import to_function
 from .state import GraphState
 
-_MAX_COMPARED = 4096  # elements up to which weights are compared by content, not by address
-_MIN_REFERENCED = 1 << 16  # constants of at least this many bytes are copied at writing only
+_MAX_COMPARED = 4096  # torch tensors with more elements are compared by address
+_MIN_REFERENCED = 1 << 16  # larger constants in bytes are copied only when written
 
 
 class FunctionTable:
@@ -38,17 +38,17 @@ class FunctionTable:
 
         Returns the name of the function, or of an existing one with an equal body.
         """
-        by_key = self._names.setdefault((domain, name), {})
+        name_by_fingerprint = self._names.setdefault((domain, name), {})
         fingerprint = graph_fingerprint(body)
-        existing = by_key.get(fingerprint)
+        existing = name_by_fingerprint.get(fingerprint)
         if existing is not None:
             return existing
-        number = len(by_key)
+        number = len(name_by_fingerprint)
         unique_name = f"{name}_{number}" if number else name
         while (domain, unique_name) in body.functions:
             number += 1
             unique_name = f"{name}_{number}"
-        by_key[fingerprint] = unique_name
+        name_by_fingerprint[fingerprint] = unique_name
         module_path = (metadata or {}).get("module_path", "")
         proto = to_function(body, unique_name, domain, _MIN_REFERENCED, module_path)
         domains = {"", *(called_domain for called_domain, _ in called_by_nodes(body.nodes))}
@@ -63,7 +63,10 @@ class FunctionTable:
 
 
 def graph_fingerprint(graph: GraphState, numbers: dict[str, int] | None = None) -> Hashable:
-    """Compute a key that is equal for graphs that differ only in the names of results."""
+    """Compute a key that is equal for graphs that differ only in the names of results.
+
+    ``numbers`` maps results of the enclosing graphs to the numbers that replace their names.
+    """
     numbers = {"": 0} if numbers is None else numbers
 
     def number_of(name: str) -> int:
@@ -106,7 +109,7 @@ def _value_key(value: Any, numbers: dict[str, int] | None = None) -> Hashable:
 
 
 def drop_unused_inputs(graph: GraphState) -> list[int]:
-    """Remove unused inputs; return the indices of the remaining ones."""
+    """Remove unused inputs; return the former indices of the remaining inputs."""
     read = {info.name for info in graph.outputs}
     for node in graph.nodes:
         read.update(node.inputs)

@@ -52,7 +52,7 @@ class Node:
         return f"{self.key}({', '.join(self.inputs)}{attrs}) -> {', '.join(self.outputs)}"
 
 
-# key of metadata_props whose text lists the rules that made the node, the last one first
+# key of metadata_props whose text lists the rules that made the node, the last rule first
 REWRITES_KEY = "ortable.passes.rewrite"
 
 
@@ -64,7 +64,7 @@ class RewriteOrigin:
     source: Any
 
     def rule_chain(self) -> str:
-        """Return the names of the rules that made the node as text, the last one first."""
+        """Return the names of the rules that made the node as text, the last rule first."""
         names = [self.rule]
         source = self.source
         while isinstance(source, RewriteOrigin):
@@ -78,7 +78,7 @@ class RewriteOrigin:
         return fx_node_name(self.find_original())
 
     def find_original(self) -> Any:
-        """Return the origin of the first replaced node."""
+        """Return the origin from before all rewrites: of the first node that a rule replaced."""
         source = self.source
         while isinstance(source, RewriteOrigin):
             source = source.source
@@ -88,7 +88,7 @@ class RewriteOrigin:
 def fx_node_name(origin: Any) -> str | None:
     """Return the name of the FX node of an origin, or None.
 
-    Names of results that a lowering makes start with this name.
+    Automatic names of results start with this name.
     """
     if origin.__class__ is dict:
         return origin.get("fx_node")

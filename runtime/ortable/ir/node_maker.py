@@ -46,14 +46,14 @@ class NodeMaker(GraphInterface):
             self._schemas, self._moves = parent._schemas, parent._moves
 
     def domain_version(self, domain: str) -> int:
-        """Return the version of a domain, which the first use of the domain sets."""
+        """Return the version of a domain; an unused domain gets its default version."""
         version = self.opsets.get(domain)
         if version is None:
             version = self.opsets[domain] = versions.DEFAULTS.get(domain, 1)
         return version
 
     def get_debug_msg(self) -> str:
-        """Return everything known so far as text for an error message."""
+        """Return the graph so far as text for an error message, or "" if errors are to be brief."""
         return "" if self.brief_errors else debug_message(self)
 
     # -- nodes
@@ -100,8 +100,8 @@ class NodeMaker(GraphInterface):
                 ``_onx_<operator>0``.
             domain: domain of the operator; ``""`` is ONNX's main domain.
             name: name of the node, made unique; defaults to the operator.
-            attrs: attributes; None stands for an absent attribute, a child builder (`subgraph`) for
-                a graph.
+            attrs: attributes; None stands for an absent attribute, a child graph (made by
+                `subgraph`) for a subgraph.
 
         Raises:
             BuilderError: an input is unknown, an output name is taken, or the node contradicts the
@@ -187,7 +187,7 @@ class NodeMaker(GraphInterface):
         )
 
     def _dtype_error(self, node: Node, violation: str) -> BuilderError:
-        """Make an error that records whether ONNX lacks a dtype for the operator."""
+        """Make an error that records whether ONNX does not allow a dtype for the operator."""
         error = self._node_error(node, violation)
         error.without_dtype = schemas.ALLOWED_TYPES_TEXT in violation
         return error
@@ -221,7 +221,7 @@ class NodeMaker(GraphInterface):
         return f"{error}".rstrip(".") or type(error).__name__
 
     def _check_schema(self, node: Node, version: int, types: list[int | None]) -> Schema | None:
-        """Check a node against its schema (types once per signature) and return the schema."""
+        """Check a node against its schema (arity and types once per signature); return it."""
         key = (node.op_type, node.domain, version, len(node.outputs), *types)
         schema = self._schemas.get(key, _UNSEEN)
         if schema is _UNSEEN:
@@ -412,7 +412,7 @@ class NodeMaker(GraphInterface):
     def set_value_shape(self, name: str, value: Any) -> None:
         """Set the value of an int64 result to a dim (rank 0) or a tuple of dims (rank 1).
 
-        The result becomes the source of the dimension if its value is a single one.
+        The result becomes the source of the dimension if its value is a single symbolic dimension.
         """
         super().set_value_shape(name, value)
         info = self.values[name]

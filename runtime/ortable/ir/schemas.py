@@ -51,7 +51,7 @@ TENSOR_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Formal:
-    """Formal input or output with a type parameter, a fixed dtype, or neither (sequences)."""
+    """Formal input or output: it has a type parameter, a fixed dtype, or neither (sequences)."""
 
     name: str
     param: str | None
@@ -61,7 +61,10 @@ class Formal:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """Signature of an operator at one opset."""
+    """Signature of an operator at one opset.
+
+    ``legal`` maps type parameters to dtypes, ``attributes`` maps names to AttributeTypes.
+    """
 
     since: int
     inputs: tuple[Formal, ...]
@@ -102,16 +105,16 @@ def find_schema(op_type: str, domain: str, opset: int) -> Schema | None:
         except defs.SchemaError:
             raise BuilderError(
                 f"Operator {op_type!r} does not exist in domain {domain!r} at opset {opset}"
-                f"{_first_version(op_type, domain)}."
+                f"{_describe_versions(op_type, domain)}."
             ) from None
     _cache[key] = schema
     return schema
 
 
 def since_version(op_type: str, opset: int) -> int | None:
-    """Return the opset that introduced the operator's definition at ``opset``, or None.
+    """Return the opset that introduced the definition that is valid at ``opset``.
 
-    The operator is one of the main domain and may be deprecated.
+    The operator may be deprecated. None means that the main domain does not define it.
     """
     try:
         return int(defs.get_schema(op_type, opset, "").since_version)
@@ -121,7 +124,7 @@ def since_version(op_type: str, opset: int) -> int | None:
 
 @cache
 def has_same_signature(op_type: str, opset: int, other_opset: int) -> bool:
-    """Whether inputs, attributes and defaults are equal at two opsets; types may differ."""
+    """Whether names of inputs and attributes, and defaults, agree at two opsets; types may not."""
     try:
         schemas = [defs.get_schema(op_type, version, "") for version in (opset, other_opset)]
     except defs.SchemaError:
@@ -150,7 +153,7 @@ def is_operator(op_type: str) -> bool:
     return bool(defs.has(op_type))
 
 
-def _first_version(op_type: str, domain: str) -> str:
+def _describe_versions(op_type: str, domain: str) -> str:
     try:
         newest = defs.get_schema(op_type, domain)
     except defs.SchemaError:
@@ -219,7 +222,7 @@ ALLOWED_TYPES_TEXT = "ONNX allows"
 
 
 def check_arity(schema: Schema, n_inputs: int, n_outputs: int) -> str | None:
-    """Check the number of inputs, without trailing omitted ones, and of outputs."""
+    """Check the numbers of inputs and outputs; trailing omitted inputs are not counted."""
     if n_inputs > schema.max_inputs or n_inputs < schema.min_inputs:
         expected = (
             f"{schema.min_inputs}"
@@ -248,7 +251,7 @@ def check_attributes(schema: Schema, attributes: Collection[str]) -> str | None:
 def check_types(
     schema: Schema, names: Sequence[str], types: Sequence[int | None], also: Collection[int] = ()
 ) -> str | None:
-    """Check that the schema (or ``also``) allows the dtypes and that type parameters match."""
+    """Check that the schema or ``also`` allows the dtypes and that each type parameter has one."""
     bound_types: dict[str, tuple[str, int]] = {}
     for index, dtype in enumerate(types):
         if not dtype or not schema.inputs:
@@ -278,7 +281,7 @@ def check_types(
 
 
 def output_type(schema: Schema, index: int, types: Sequence[int | None]) -> int | None:
-    """Return the dtype of an output if the schema fixes it or equates it with an input's."""
+    """Return the dtype of an output if the schema fixes it or gives it the dtype of an input."""
     if not schema.outputs:
         return None
     formal = schema.formal_output(index)

@@ -59,7 +59,14 @@ class Linear(NamedTuple):
 
 
 class ShapeMaterializer:
-    """Sources of dimensions in one graph or subgraph, and the vectors made from them."""
+    """Sources of dimensions in one graph or subgraph, and the vectors made from them.
+
+    Attributes:
+        sources: where to read a dimension, by the text of the dimension.
+        linear: a dimension from which a symbol can be computed, by symbol.
+        vectors: int64[1] results by the dimension that they hold.
+        shapes: int64[n] results by the shape that they hold.
+    """
 
     def __init__(self, builder: Maker, outer: ShapeMaterializer | None) -> None:
         self.builder = builder
@@ -238,7 +245,7 @@ class ShapeMaterializer:
         )
 
     def _read_sizes(self, source: Source, last_axis: int | None) -> str:
-        """Read the sizes of a source's axes up to ``last_axis``, inclusive, or its value."""
+        """Make a vector of sizes from the source's axis to ``last_axis``, or of its value."""
         if source.axis is None or last_axis is None:
             info = self.builder.values[source.result]
             if info.rank == 0:
@@ -392,7 +399,7 @@ class ShapeMaterializer:
             )
         if not any(isinstance(size, str) for size in resolved):
             return self.shape_vector(resolved)
-        # A SymDim is equal to its text, so the key marks results, which may have such a name.
+        # A SymDim equals its text, and a result may have the same name: the key marks results.
         key = tuple(("result", size) if isinstance(size, str) else size for size in resolved)
         name = self._cached_shape(key)
         if name is None:

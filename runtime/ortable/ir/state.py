@@ -18,7 +18,7 @@ from .node import Node
 
 
 class Names:
-    """Set of unique names of results or of nodes, shared by a graph and its subgraphs."""
+    """Names of results or of nodes that a graph and its subgraphs have used."""
 
     __slots__ = ("_next", "taken")
 
@@ -35,7 +35,7 @@ class Names:
         self.taken.discard(name)
 
     def make_unique(self, prefix: str) -> str:
-        """Reserve and return the prefix, with the first free number appended if it is taken."""
+        """Reserve and return the prefix, with a number from 2 appended if the prefix is taken."""
         names = self.taken
         if prefix not in names:
             names.add(prefix)
@@ -88,10 +88,10 @@ class GraphState:
         self.initializers_dict: dict[str, Any] = {}
         self.sparse_initializers: list[Any] = []  # of a model that was read; never edited
         self.rename_dims: dict[str, str] = {} if parent is None else parent.rename_dims
-        # results that represent Python numbers, and the dtype that torch gives such a number
+        # results that represent Python numbers -> dtype that torch gives the number
         self.numbers: dict[str, int] = {} if parent is None else parent.numbers
         self.brief_errors = False  # True while callers catch errors about unknown facts
-        self.use_index: Any = None  # an `editing.Uses`, built at the first query
+        self.use_index: Any = None  # an `editing.UseIndex`, built at the first query
         # whether rewrite rules may store results computed from weights
         self.stores_weights = True
         self.rounding: Any = (

@@ -18,9 +18,9 @@ from ortable.errors import BuilderError, OptionError
 OLDEST_OPSET = 18  # oldest opset that converters are generated for
 DEFAULT_OPSET = 18  # default opset of a model for any runtime
 BLOCK_DEQUANTIZE_OPSET = (
-    21  # oldest opset whose DequantizeLinear has a scale for each block of codes
+    21  # oldest opset whose DequantizeLinear has a scale for each block of values
 )
-ORT_DEFAULT_OPSET = 23  # default for ONNX Runtime: oldest opset with Attention, which rewrites make
+ORT_DEFAULT_OPSET = 23  # default for ONNX Runtime: oldest with Attention, as fusions make it
 # Newest opset of the main domain, and newest IR version, that ONNX Runtime 1.31 supports.
 ORT_MAX_OPSET = 26
 ORT_MAX_IR = 13
@@ -80,7 +80,8 @@ def check_opsets(opsets: Mapping[str, int], target: str | None) -> None:
 def add_main_domain(opsets: dict[str, int], ir_version: int) -> None:
     """Add the main domain to the opsets of a model that does not import it.
 
-    Passes make nodes of the main domain. The version is the newest that ``ir_version`` supports.
+    Passes make nodes of the main domain. The version is the newest that ``ir_version`` supports, at
+    most ``ORT_MAX_OPSET``.
     """
     if "" in opsets:
         return

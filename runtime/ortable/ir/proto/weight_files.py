@@ -44,7 +44,7 @@ def iter_chunks(value: Any, name: str) -> Iterator[memoryview]:
     if initializers.is_torch(value):
         value = value.detach()
     elif dtypes.from_numpy(value.dtype) in dtypes.SUB_BYTE:
-        value = np.ascontiguousarray(value).reshape(-1)  # two to eight elements share a byte
+        value = np.ascontiguousarray(value).reshape(-1)  # elements share bytes
     parts = (
         [value] if _has_file_layout(value) else _split_rows(value, initializers.nbytes_of(value))
     )
@@ -64,7 +64,7 @@ def _has_file_layout(value: Any) -> bool:
         is_packed = dtypes.from_numpy(value.dtype) in dtypes.SUB_BYTE
         return bool(value.flags.c_contiguous) and value.dtype.byteorder != ">" and not is_packed
     if not initializers.is_readable(value):
-        # reading a fake tensor fails; without a split, the error shows the full shape
+        # a CUDA tensor is copied in parts; the error for a meta tensor shows its full shape
         return value.device.type in ("cpu", "meta")
     return bool(value.is_contiguous()) and not value.is_conj() and not value.is_neg()
 

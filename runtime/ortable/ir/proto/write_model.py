@@ -121,8 +121,8 @@ def to_function(
 ) -> FunctionProto:
     """Write a graph as a local function, with initializers as Constant nodes.
 
-    Values of at least ``external_threshold`` bytes are added to ``graph.function_tensors``, and
-    their nodes are stubs. ``module_path`` is the path of the torch module, which node names omit.
+    Values of at least ``external_threshold`` bytes are added to ``graph.function_tensors``; their
+    tensors have no data. ``module_path`` is the path of the torch module, which node names omit.
     """
     from .node_proto import NodeWriter
 
@@ -163,7 +163,7 @@ def restore_function_constants(
             continue
         location = location_of(tensor)
         if location not in graph.function_tensors:
-            continue  # in a file of the model that was read
+            continue  # external data of the model that was read stays where it is
         value = graph.function_tensors[location]
         if external is not None and external.should_externalize(value):
             external.nested[location] = value
