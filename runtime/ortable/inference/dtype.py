@@ -37,16 +37,16 @@ from ortable.dtypes import (
 from ortable.errors import BuilderError
 
 _FLOATS = (float16, bfloat16, float32, float64)
-_RANK = {uint8: 0, int8: 1, int16: 2, int32: 3, int64: 4}
+_PROMOTION_RANK = {uint8: 0, int8: 1, int16: 2, int32: 3, int64: 4}
 # torch promotes the wide unsigned types only to floats, and the 8-bit floats not at all.
 _UNSIGNED = (uint16, uint32, uint64)
 _FLOAT8 = (float8e4m3fn, float8e4m3fnuz, float8e5m2, float8e5m2fnuz, float8e8m0)
 INDEX_TYPES = (int64, int32)
-_LIMIT = {int64: 1 << 63, int32: 1 << 31}
+_INT_LIMITS = {int64: 1 << 63, int32: 1 << 31}
 
 
 def _promote_pair(a: int, b: int) -> int | None:
-    """Compute torch.promote_types on element types; None where torch raises."""
+    """Compute torch.promote_types of two element types; None if torch cannot promote the pair."""
     if a == b:
         return a
     if a in _FLOAT8 or b in _FLOAT8:
@@ -66,11 +66,11 @@ def _promote_pair(a: int, b: int) -> int | None:
         return b if a == boolean else a
     if {a, b} == {uint8, int8}:
         return int16
-    return max(a, b, key=_RANK.__getitem__)
+    return max(a, b, key=_PROMOTION_RANK.__getitem__)
 
 
 def _promotion_table() -> dict[tuple[int, int], int]:
-    types = (boolean, *_RANK, *_UNSIGNED, *_FLOATS, *_FLOAT8, complex64, complex128)
+    types = (boolean, *_PROMOTION_RANK, *_UNSIGNED, *_FLOATS, *_FLOAT8, complex64, complex128)
     pairs = {(a, b): _promote_pair(a, b) for a in types for b in types}
     return {pair: result for pair, result in pairs.items() if result is not None}
 
@@ -140,8 +140,8 @@ def tensor_dtype(value: Any, default: int | None = None) -> int | None:
 
 
 def fitting_value(dtype: int | None, value: Any) -> Any:
-    """Return ``value`` unless one of its ints overflows ``dtype`` (int32 or int64), else None."""
-    limit = _LIMIT.get(dtype or 0)
+    """Return ``value`` if ``dtype`` is int32 or int64 and can hold its ints, else None."""
+    limit = _INT_LIMITS.get(dtype or 0)
     if limit is None or value is None:
         return None
     for item in value if type(value) is tuple else (value,):

@@ -44,17 +44,17 @@ def _merge_branches(a: Inferred, b: Inferred) -> Inferred:
 
 
 def infer_loop(inputs: Sequence[Any], attrs: dict[str, Any], n_outputs: int, opset: int) -> Result:
-    """Infer the results of Loop: carried results as far as body and start value agree.
+    """Infer the results of Loop: a carried result has the shape that body and start value share.
 
-    Only the dtype of stacked results is known, because the body may stop the loop early.
+    Of a stacked result only the dtype is known, because the body may stop the loop early.
     """
-    body = _graph_results(attrs.get("body"))[1:]
-    carried = len(inputs) - 2
-    if len(body) != n_outputs:
+    body_results = _graph_results(attrs.get("body"))[1:]
+    carried_count = len(inputs) - 2
+    if len(body_results) != n_outputs:
         return (_UNKNOWN,) * n_outputs
     results: list[Inferred] = []
-    for position, (dtype, shape, _) in enumerate(body):
-        if position < carried:
+    for position, (dtype, shape, _) in enumerate(body_results):
+        if position < carried_count:
             start = inputs[2 + position]
             start_dtype = None if start is None else start.dtype
             start_shape = None if start is None else start.shape
@@ -68,29 +68,29 @@ def infer_loop(inputs: Sequence[Any], attrs: dict[str, Any], n_outputs: int, ops
 
 def infer_scan(inputs: Sequence[Any], attrs: dict[str, Any], n_outputs: int, opset: int) -> Result:
     """Infer the results of Scan: states keep their shape, stacked results gain the scanned axis."""
-    body = _graph_results(attrs.get("body"))
-    scanned = int(attrs["num_scan_inputs"])
-    states = len(inputs) - scanned
-    if len(body) != n_outputs:
+    body_results = _graph_results(attrs.get("body"))
+    scanned_count = int(attrs["num_scan_inputs"])
+    state_count = len(inputs) - scanned_count
+    if len(body_results) != n_outputs:
         return (_UNKNOWN,) * n_outputs
-    size = _scan_length(inputs[states:], attrs.get("scan_input_axes"))
-    axes = attrs.get("scan_output_axes") or [0] * (n_outputs - states)
+    scan_length = _scan_length(inputs[state_count:], attrs.get("scan_input_axes"))
+    axes = attrs.get("scan_output_axes") or [0] * (n_outputs - state_count)
     results: list[Inferred] = []
-    for position, (dtype, inner, _) in enumerate(body):
+    for position, (dtype, inner, _) in enumerate(body_results):
         shape = _visible_shape(inner, inputs)
-        if position < states:
+        if position < state_count:
             start = inputs[position]
             results.append((dtype or start.dtype, start.shape, None))
-        elif shape is None or size is None:
+        elif shape is None or scan_length is None:
             results.append((dtype, None, None))
         else:
-            axis = normalize_axis(axes[position - states], len(shape) + 1)
-            results.append((dtype, shape[:axis] + (size,) + shape[axis:], None))
+            axis = normalize_axis(axes[position - state_count], len(shape) + 1)
+            results.append((dtype, shape[:axis] + (scan_length,) + shape[axis:], None))
     return tuple(results)
 
 
 def _visible_shape(shape: Shape | None, inputs: Sequence[Any]) -> Shape | None:
-    """Return ``shape`` if its symbols occur in the inputs; other symbols exist only in the body."""
+    """Return ``shape``, or None if it has a symbol that exists only in the body of the Scan."""
     if shape is None or all(type(d) is int for d in shape):
         return shape
     outer_symbols = {n for info in inputs for d in info.shape or () for n in dims.free_symbols(d)}
@@ -151,13 +151,13 @@ def infer_constant(
     inputs: Sequence[Any], attrs: dict[str, Any], n_outputs: int, opset: int
 ) -> Result:
     """Infer the result of Constant from the attribute that is present."""
-    for name, (dtype, rank) in _CONSTANTS.items():
+    for name, (dtype, rank) in _CONSTANT_ATTRIBUTES.items():
         content = attrs.get(name)
         if content is not None:
             sizes = (len(content),) if rank else ()
             value = tuple(content) if rank else content
-            is_index = dtype == int64 and (not rank or len(content) <= LIMIT)
-            return ((dtype, sizes, value if is_index else None),)
+            stores_value = dtype == int64 and (not rank or len(content) <= LIMIT)
+            return ((dtype, sizes, value if stores_value else None),)
     tensor = attrs.get("value")
     if tensor is None:
         return (_UNKNOWN,)
@@ -166,7 +166,7 @@ def infer_constant(
     return ((tensor_type, shape, _tensor_content(tensor, tensor_type, shape)),)
 
 
-_CONSTANTS = {
+_CONSTANT_ATTRIBUTES = {
     "value_float": (float32, 0),
     "value_floats": (float32, 1),
     "value_int": (int64, 0),

@@ -1,4 +1,4 @@
-"""Shape rules of matrix products, attention, normalization statistics and recurrent layers.
+"""Shape rules of matrix products, attention, normalization, recurrent layers, losses and windows.
 
 Sizes may be symbolic; a shape that cannot be proven is unknown.
 """
@@ -174,7 +174,8 @@ def attention_shape(
     """Return the shape of Y of Attention: the shape of Q with the head size of V.
 
     Raises:
-        BuilderError: Q, K and V have different ranks.
+        BuilderError: the ranks of Q, K and V differ or are not 3 or 4, or they are 3 and a number
+            of heads is missing.
     """
     if q is None or v is None:
         return None
@@ -225,7 +226,7 @@ def attention_scores_shape(
 
 
 def ms_multi_head_attention_shape(query: Shape | None, value: Shape | None) -> Shape | None:
-    """Return the shape of com.microsoft MultiHeadAttention for unpacked (batch, length, hidden)."""
+    """Return the shape of com.microsoft MultiHeadAttention; unknown for packed Q, K and V."""
     if query is None or value is None or len(query) != 3:
         return None
     if len(value) == 3:

@@ -25,7 +25,7 @@ class ValueInfo:
     """The known facts about one result of a graph.
 
     `ir` stores one for each result, and rules read it. ``dtype``: the ONNX element type; ``shape``:
-    a tuple of dims; ``rank``: known even if the shape is not; ``value``: the known content of an
+    a tuple of dims; ``rank``: may be known if the shape is not; ``value``: the known content of an
     int32 or int64 result of rank 0 (a dim) or 1 (a tuple of dims); ``constant``: the array of a
     constant (anything with ``tolist()``); ``producer``: the node that computes the result. None
     means unknown.
@@ -107,7 +107,9 @@ def normalize_axes(axes: Sequence[int], rank: int) -> list[int]:
 
 
 def _broadcast_dim(candidates: set[Dim]) -> Dim | None:
-    """Return the broadcast size of an axis, without sizes of 1; None if it cannot be decided.
+    """Return the broadcast size of an axis whose sizes, except 1, are ``candidates``.
+
+    Returns None if the candidates do not determine the size.
 
     Raises:
         ValueError: the sizes cannot broadcast.
@@ -144,12 +146,12 @@ def broadcast(*shapes: Shape | None) -> Shape | None:
         return None
     if all(shape == first for shape in shapes):
         return first
-    ranked: list[Shape] = shapes  # type: ignore[assignment]
-    rank = max(len(shape) for shape in ranked)
+    known_shapes: list[Shape] = shapes  # type: ignore[assignment]
+    rank = max(len(shape) for shape in known_shapes)
     result: list[Dim] = []
-    unknown = False
+    has_unknown_size = False
     for position in range(-rank, 0):
-        candidates = {shape[position] for shape in ranked if len(shape) >= -position}
+        candidates = {shape[position] for shape in known_shapes if len(shape) >= -position}
         candidates.discard(1)
         if len(candidates) <= 1:
             result.append(candidates.pop() if candidates else 1)
@@ -157,15 +159,15 @@ def broadcast(*shapes: Shape | None) -> Shape | None:
         try:
             size = _broadcast_dim(candidates)
         except ValueError:
-            names = " and ".join(shape_str(s) for s in ranked)
+            names = " and ".join(shape_str(s) for s in known_shapes)
             raise BuilderError(
                 f"Shapes {names} cannot be broadcast together: "
                 f"sizes {shape_str(sorted(candidates, key=str))} meet at axis {position}, "
                 "and none of them is 1"
             ) from None
-        unknown = unknown or size is None
+        has_unknown_size = has_unknown_size or size is None
         result.append(1 if size is None else size)
-    return None if unknown else tuple(result)
+    return None if has_unknown_size else tuple(result)
 
 
 def reduce_shape(
@@ -248,12 +250,11 @@ def unify_shapes(
     results: Sequence[Sequence[str]],
     shapes: Sequence[Shape | None],
 ) -> tuple[Shape | None, ...]:
-    """Compute the result shapes if dims of the arguments with the same name must be equal.
+    """Compute result shapes from argument shapes in which dims with the same name must be equal.
 
     A pattern is a tuple of dim names: ``("m", "k")``. ``("*",)`` matches any shape, a leading
-    ``"..."`` batch dims that broadcast together, and digits a size. A result with an unknown name
-        is
-    None.
+    ``"..."`` matches batch dims that broadcast together, and a number matches that size. The shape
+    of a result is None if the size of one of its names is unknown.
 
     Raises:
         BuilderError: a rank does not fit, or a name stands for two sizes that are provably
@@ -263,18 +264,18 @@ def unify_shapes(
     batches: list[Shape] = []
     batch_known = True
     for pattern, shape in zip(patterns, shapes, strict=True):
-        batched = bool(pattern) and pattern[0] == "..."
+        has_batch = bool(pattern) and pattern[0] == "..."
         if tuple(pattern) == ("*",):
             continue
         if shape is None:
-            batch_known = batch_known and not batched
+            batch_known = batch_known and not has_batch
             continue
-        names = pattern[1:] if batched else pattern
-        if len(shape) < len(names) or (len(shape) > len(names) and not batched):
+        names = pattern[1:] if has_batch else pattern
+        if len(shape) < len(names) or (len(shape) > len(names) and not has_batch):
             raise _unify_error(
                 patterns, shapes, f"rank {len(shape)} where ({', '.join(pattern)}) is needed"
             )
-        if batched:
+        if has_batch:
             batches.append(shape[: len(shape) - len(names)])
         for name, size in zip(names, shape[len(shape) - len(names) :], strict=True):
             expected = int(name) if name.isdigit() else bound.get(name, size)
@@ -289,12 +290,12 @@ def unify_shapes(
 def _result_shape(
     result: Sequence[str], bound: dict[str, Dim], batch: Shape | None
 ) -> Shape | None:
-    batched = bool(result) and result[0] == "..."
-    names = result[1:] if batched else result
+    has_batch = bool(result) and result[0] == "..."
+    names = result[1:] if has_batch else result
     sizes = [int(name) if name.isdigit() else bound.get(name) for name in names]
-    if None in sizes or (batched and batch is None):
+    if None in sizes or (has_batch and batch is None):
         return None
-    return ((batch or ()) if batched else ()) + tuple(sizes)  # type: ignore[arg-type]
+    return ((batch or ()) if has_batch else ()) + tuple(sizes)  # type: ignore[arg-type]
 
 
 def _unify_error(

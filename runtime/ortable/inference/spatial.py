@@ -1,6 +1,6 @@
 """Shape rules of convolutions, pooling, resizing and other operators on images.
 
-Sizes are ints or floordiv expressions. Attributes have the form of ONNX: lists, or None if absent.
+Sizes are ints or symbolic dims. Attributes are lists, as in ONNX, or None if they are absent.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ def _per_axis(values: Ints, count: int, default: int, attribute: str) -> list[in
 def _count_windows(
     size: Dim, window: Dim, begin: int, end: int, stride: int, ceil_mode: int
 ) -> Dim | None:
-    """Count the windows on an axis; None if a window exceeds the axis, where runtimes differ."""
+    """Count the windows on an axis; None if a window exceeds it, because runtimes then differ."""
     span = size + (begin + end) - window
     if type(span) is int and span < 0:
         return None
     if not ceil_mode:
         return dims.floor_div(span, stride) + 1
     count = dims.ceil_div(span, stride) + 1
+    # the last window must not start in the right padding
     if window >= stride + end:
         return count
-    # the last window must start inside the input or in the left padding
     return dims.min_of(count, dims.floor_div(size + (begin - 1), stride) + 1)
 
 
@@ -189,7 +189,7 @@ def global_pool_shape(x: Shape | None) -> Shape | None:
 def max_unpool_shape(
     x: Shape | None, output_shape: Value, kernel_shape: Sequence[int], strides: Ints, pads: Ints
 ) -> Shape | None:
-    """Return the shape of MaxUnpool: ``output_shape``, or the shape before pooling if it is ()."""
+    """Return the shape of MaxUnpool: ``output_shape``; if that is (), the shape before pooling."""
     items = as_vector(output_shape)
     if x is None or items is None:
         return None
@@ -317,19 +317,19 @@ def dft_shape(
 ) -> Shape | None:
     """Return the shape of DFT; ``dft_length`` is () if it is omitted.
 
-    A one-sided transform keeps half of the frequencies. Its inverse returns real numbers; without
-    ``dft_length``, their number is even.
+    A one-sided transform keeps half of the frequencies. The inverse of a one-sided transform is
+    real and, without ``dft_length``, has an even length.
     """
     if x is None:
         return None
-    is_real = inverse and onesided
-    default = 2 * (x[axis] - 1) if is_real else x[axis]
+    is_result_real = inverse and onesided
+    default = 2 * (x[axis] - 1) if is_result_real else x[axis]
     size: Dim | None = default if dft_length == () else as_scalar(dft_length)
     if size is None:
         return None
     result = list(x)
-    result[axis] = dims.floor_div(size, 2) + 1 if onesided and not is_real else size
-    result[-1] = 1 if is_real else 2
+    result[axis] = dims.floor_div(size, 2) + 1 if onesided and not is_result_real else size
+    result[-1] = 1 if is_result_real else 2
     return tuple(result)
 
 
@@ -358,8 +358,8 @@ def causal_state_shape(
 ) -> Shape | None:
     """Return the shape of the state of com.microsoft CausalConvWithState.
 
-    It is ``(batch, channels, (kernel - 1) * dilation)``, the positions before the next one. For
-    other layouts it is unknown.
+    The state holds the last input positions, which the next call reads: ``(batch, channels,
+    (kernel - 1) * dilation)``. The shape is unknown for other ranks and layouts, and for a window.
     """
     if x is None or weight is None or ndim != 1 or channels_last or window:
         return None

@@ -15,7 +15,7 @@ from .dtype import INDEX_TYPES
 from .shape import Dim, Shape
 from .view import Value, as_scalar, as_vector, slice_length, static_ints, whole_number
 
-# Values are not computed for longer vectors, which are data and not shapes.
+# Rules do not build longer vectors, which are data rather than shapes.
 LIMIT = 64
 
 
@@ -50,7 +50,7 @@ def map_values(function: Callable[..., Dim | None], *values: Value) -> Value:
         if len(items) not in (1, size):
             return None
         columns.append(items * size if len(items) == 1 else items)
-    result = tuple(function(*row) for row in zip(*columns, strict=True))
+    result = tuple(function(*operands) for operands in zip(*columns, strict=True))
     return None if None in result else result  # type: ignore[return-value]
 
 
@@ -93,7 +93,7 @@ def mul_value(a: Value, b: Value) -> Value:
 
 
 def div_value(a: Value, b: Value) -> Value:
-    """Return the content of Div, which rounds towards zero; unknown for symbols of unknown sign."""
+    """Return the content of Div, which rounds towards zero; None for symbols of unknown sign."""
     return map_values(_divide_dims, a, b)
 
 
@@ -108,7 +108,7 @@ def neg_value(a: Value) -> Value:
 
 
 def abs_value(a: Value) -> Value:
-    """Return the content of Abs; unknown if a sign is not known."""
+    """Return the content of Abs; None if the sign of an element is unknown."""
     return map_values(_abs_dim, a)
 
 
@@ -137,7 +137,7 @@ def clip_value(value: Value, low: Value, high: Value) -> Value:
 
 
 def where_value(a: Value, b: Value) -> Value:
-    """Return the content of Where, which is known only if both branches are equal."""
+    """Return the content of Where if both branches are equal, else None."""
     return a if a is not None and a == b else None
 
 
@@ -194,7 +194,7 @@ def unsqueeze_value(value: Value, axes: Value) -> Value:
 
 
 def reshape_value(value: Value, target: Value, shape: Shape | None) -> Value:
-    """Return the content of Reshape or Expand to rank 0 or 1; ``shape`` is that of the result."""
+    """Return the content of Reshape or Expand to rank 0 or 1; ``shape`` is the result's shape."""
     if value is None or shape is None or target is None:
         return None
     items = as_vector(value)
@@ -266,7 +266,7 @@ _FOLDS: dict[str, Callable[[tuple[Dim, ...]], Dim]] = {
 
 
 def filled_value(content: Any, target: Value) -> Value:
-    """Return the content of ConstantOfShape; ``content`` is its one-element tensor, None for 0."""
+    """Return the content of ConstantOfShape; ``content`` is a one-element tensor, None for 0."""
     size = static_ints(target)
     if (
         size is None

@@ -1,7 +1,7 @@
 """Shape rules of ONNX operators that move, select, repeat or drop elements: Reshape, Slice, ...
 
-Values of inputs (such as the target of a Reshape) are ints or symbolic dims; if they do not
-determine the shape, it is unknown.
+Values of inputs (such as the target of a Reshape) are ints or symbolic dims. The shape of a result
+is unknown (None) if these values do not determine it.
 """
 
 from __future__ import annotations
@@ -73,10 +73,11 @@ def vector_length(shape: Shape | None, value: Value = None) -> Dim | None:
 def reshape_shape(shape: Shape | None, target: Value, allowzero: int = 0) -> Shape | None:
     """Return the shape of Reshape: 0 copies a dim unless ``allowzero``, -1 is the remaining size.
 
-    A symbolic size that may be 0 stands for itself; it never copies a dim.
+    A symbolic size never copies a dim, even if it may be 0.
 
     Raises:
-        BuilderError: the number of elements is provably different.
+        BuilderError: the number of elements is provably different, two sizes are -1, or a size of
+            0 has no dim to copy.
     """
     items = as_vector(target)
     if items is None:
@@ -108,6 +109,7 @@ def reshape_shape(shape: Shape | None, target: Value, allowzero: int = 0) -> Sha
 def _infer_missing_size(
     shape: Shape, items: Sequence[Dim], result: list[Dim], inferred_axis: int
 ) -> Shape | None:
+    """Compute the size of ``inferred_axis`` (-1: no axis), and check the number of elements."""
     sizes = [d for i, d in enumerate(result) if i != inferred_axis]
     dividend_factors, divisor_factors = (
         _cancel_factors(list(shape), sizes) if inferred_axis >= 0 else (list(shape), sizes)
@@ -170,7 +172,7 @@ def tile_shape(shape: Shape | None, repeats: Value) -> Shape | None:
 
 
 def pad_shape(shape: Shape | None, pads: Value, axes: Value) -> Shape | None:
-    """Return the shape of Pad; ``pads`` has all begins, then all ends; no axes means all."""
+    """Return the shape of Pad; ``pads`` has all begins, then all ends; ``axes`` () means all."""
     items, axis_values = as_vector(pads), static_ints(axes)
     if shape is None or items is None or axis_values is None:
         return None
@@ -219,7 +221,7 @@ def unsqueeze_shape(shape: Shape | None, axes: Value) -> Shape | None:
 
 
 def flatten_shape(shape: Shape | None, axis: int = 1) -> Shape | None:
-    """Return the shape of Flatten: the product of sizes before ``axis``, and of the others."""
+    """Return the shape of Flatten: the products of the sizes before ``axis`` and from it."""
     if shape is None:
         return None
     if axis != len(shape):
@@ -324,8 +326,10 @@ def slice_length(size: Dim, start: Dim, end: Dim, step: int = 1) -> Dim | None:
             return None  # runtimes differ: the slice has the first element or none
         return len(range(*slice(start, end, step).indices(size)))
     if step < 0:
-        from_end = (type(start) is int and start == -1) or (type(start) is int and start >= _TO_END)
-        if from_end and type(end) is int and end <= -_TO_END:
+        starts_at_end = (type(start) is int and start == -1) or (
+            type(start) is int and start >= _TO_END
+        )
+        if starts_at_end and type(end) is int and end <= -_TO_END:
             return dims.ceil_div(size, -step)
         return None
     low, high = _clamp_index(size, start), _clamp_index(size, end)
@@ -368,7 +372,7 @@ def arg_reduce_shape(shape: Shape | None, axis: int = 0, keepdims: int = 1) -> S
 def reduce_axes(
     shape: Shape | None, axes: Value, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Shape | None:
-    """Return the shape of ReduceX; () means all axes, or none with ``noop_with_empty_axes``."""
+    """Return the shape of a reduction; ``axes`` () means all axes, or none with the noop flag."""
     axis_values = static_ints(axes)
     if shape is None or axis_values is None:
         return None

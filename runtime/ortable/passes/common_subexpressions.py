@@ -20,8 +20,9 @@ _COMPARABLE_TYPES = frozenset({int, float, str, bool, bytes})
 def merge_equal_nodes(graph: Graph) -> int:
     """Merge nodes with the same operator, inputs and attributes into the first of them.
 
-    The pass skips random operators, operators of other domains, nodes with subgraphs or tensors as
-    attributes, and nodes that produce a graph output.
+    The pass skips nodes without inputs, random operators, operators outside the ONNX domain, nodes
+    with subgraphs or tensors as attributes, and nodes with a result that is a graph output or that
+    a GraphProto reads.
     """
     merged = 0
     protected = {info.name for info in graph.outputs} | captured_by_protos(graph.nodes)
@@ -52,7 +53,7 @@ def merge_equal_nodes(graph: Graph) -> int:
 
 
 def _node_key(node: Node) -> Hashable | None:
-    """Return a key that is equal for nodes that compute the same; None for a node to skip."""
+    """Return a key that is equal for nodes with equal results; None for a node to skip."""
     if node.domain or not node.inputs or node.op_type in RANDOM:
         return None
     attributes: list[Hashable] = []
@@ -68,9 +69,9 @@ def _node_key(node: Node) -> Hashable | None:
 def merge_equal_initializers(graph: Graph, buffers: bool = False) -> int:
     """Merge initializers with equal content into the first of them.
 
-    Arrays of less than 1 MiB are compared by type, shape and bytes, larger arrays by identity, and
-    torch tensors by storage: a weight may change later, and each weight keeps its name. With
-    ``buffers``, torch tensors that are not parameters are compared like arrays.
+    Arrays of less than 1 MiB are compared by type, shape and bytes, and larger arrays by identity.
+    Torch tensors are compared by storage, because a weight may change later and keeps its name;
+    with ``buffers``, small torch tensors that are not parameters are compared like arrays.
 
     The pass skips initializers that are graph inputs or outputs, that a GraphProto reads, or whose
     data is not readable.
@@ -117,7 +118,7 @@ def _is_parameter(value: Any) -> bool:
 
 
 def _content_key(value: Any, by_content: bool) -> Hashable | None:
-    """Return a key that is equal for equal contents; None if the data is not readable."""
+    """Return a key of the content, the storage or the object; None if the data is not readable."""
     if not initializers.is_readable(value):
         return None
     torch_value = initializers.is_torch(value)

@@ -29,7 +29,7 @@ _QUANTIZED = frozenset(
 def constant_folding(graph: Graph, max_bytes: int, weights: bool = False) -> int:
     """Replace nodes whose inputs are constants by initializers of at most ``max_bytes``.
 
-    With ``weights``, the size of results that rewrite rules compute from weights is not limited.
+    With ``weights``, the size of results of nodes that rewrite rules created is not limited.
     The pass skips random operators, nodes whose results would store a weight twice, and nodes whose
     results would store quantized weights as floats. `remove_unused` removes the results that only
     folded nodes read.
@@ -65,8 +65,8 @@ def constant_folding(graph: Graph, max_bytes: int, weights: bool = False) -> int
 def _duplicates_weight(graph: Graph, node: Node) -> bool:
     """Whether folding the node would store a weight twice.
 
-    That is the case if the node reads a weight of 8 bits or less, widens a half-precision weight,
-    or transposes a weight that other nodes read (see `weight_transposes`).
+    Folding would if the node does not make a weight of 8 bits or less smaller, widens a weight of
+    half precision, or transposes a weight (`weight_transposes` handles those that can be folded).
     """
     if graph.initializers_dict.keys().isdisjoint(node.inputs):
         return False

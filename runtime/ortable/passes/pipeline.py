@@ -1,7 +1,7 @@
 """The passes that make a converted graph smaller or faster, their order, and `run_passes`.
 
 Called by `builder` (GraphBuilder.optimize), `exporter` (models and the bodies of local
-functions) and `backend`. Only the options decide which passes run; the caller does not matter.
+functions) and `backend`. Which passes run depends on the options and the graph, not on the caller.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ from .rewrite.record import RewriteRecord
 from .rewrite.rule import Rule
 
 MAX_FOLDED_BYTES = 1 << 20  # the largest result that constant folding stores
-_CODES = "ort_codes"  # the file of rules about prequantized weights
-# Passes that the bisector cannot disable: it disables rewrite rules one by one.
+_CODES = "ort_codes"  # the file of rules about prequantized weights, which hold integer codes
+# Passes that the bisector does not disable: it disables rewrite rules one by one, and cleanup is
+# not searched.
 _ALWAYS_ON = (
     "rewrites",
     "remove_unused",
@@ -48,9 +49,9 @@ class PassOptions:
     ``optimize``: False runs no pass and ignores the other options. ``rules``: the rewrite rules;
     without rules only the basic passes run. ``quantized``: rearrange QDQ patterns so that ONNX
     Runtime fuses them. ``folding``: fold constants of up to `MAX_FOLDED_BYTES` each.
-    ``weight_transposes``: store a weight that is only read transposed in transposed form, and, with
-    ``folding``, store the values that rules compute from weights. ``equal_initializers``: merge
-    equal initializers.
+    ``weight_transposes``: store a weight in transposed form if only transposes read it, compare
+    buffers by content, and, with ``folding``, store the values that rules compute from weights.
+    ``equal_initializers``: merge equal initializers.
     """
 
     optimize: bool = True
@@ -75,7 +76,10 @@ def select_passes(
 ) -> PassOptions:
     """Return the pass options for ``optimize`` and ``rewrites`` of to_onnx and of the backend.
 
-    Without rules, QDQ patterns are not rearranged. Raises the errors of `select_rules`.
+    Without rules, QDQ patterns are not rearranged.
+
+    Raises:
+        OptionError: see `select_rules`.
     """
     rules = rule_selection.select_rules(rewrites)
     return PassOptions(optimize, rules, bool(rules), folding, weight_transposes)

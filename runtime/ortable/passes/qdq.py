@@ -1,7 +1,7 @@
 """Rewrite a quantized graph so that ONNX Runtime selects integer kernels; values do not change.
 
-The pass converts int8 codes to uint8, and moves Reshape and float biases out of the patterns that
-ONNX Runtime fuses.
+The pass converts int8 codes (quantized values) to uint8, and moves Reshape and float biases out of
+the patterns that ONNX Runtime fuses.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class _QdqRewriter:
         return True
 
     def _shift_constant(self, node: Node, index: int) -> np.ndarray | None:
-        """Return constant codes plus 128 as uint8, 128 for an omitted input, else None."""
+        """Return an input plus 128 as uint8 (128 if it is omitted); None if it is no constant."""
         name = node.inputs[index] if index < len(node.inputs) else ""
         if name == "":
             return np.array(128, np.uint8)
@@ -265,7 +265,7 @@ class _QdqRewriter:
         )
 
     def _is_requantized(self, node: Node) -> bool:
-        """Whether a QuantizeLinear reads the result, directly or after a Relu that it subsumes."""
+        """Whether a QuantizeLinear reads the result, directly or after a Relu that it replaces."""
         reader = self._only_reader(node.outputs[0])
         has_relu = reader is not None and reader.op_type == "Relu"
         if reader is not None and has_relu:

@@ -14,10 +14,11 @@ from .rewrite.record import RewriteRecord
 from .unused_nodes import remove_unused
 from .weight_quantization import QuantizationRun, QuantizedTensor, WeightOptions
 
-# Rule files. Matrix products are rewritten before embedding tables, which share codes if tied.
-_PRODUCTS = ("ort_codes", "weights", "weights_experts", "weights_half", "ort_weights")
-_PREQUANTIZED = ("ort_codes", "ort_weights", "ort_embeddings")
-_TABLES = ("ort_embeddings", "ort_embeddings_half")
+# Files of rules. Matrix products are rewritten before embedding tables: a table that is tied to the
+# weight of a product uses the codes (quantized values) of the product.
+_PRODUCT_RULES = ("ort_codes", "weights", "weights_experts", "weights_half", "ort_weights")
+_PREQUANTIZED_RULES = ("ort_codes", "ort_weights", "ort_embeddings")
+_TABLE_RULES = ("ort_embeddings", "ort_embeddings_half")
 
 
 def quantize_weights(
@@ -38,9 +39,9 @@ def quantize_weights(
     run = QuantizationRun(options, tensors={} if tensors is None else tensors)
     graph.rounding = run
     try:
-        rewrite_graph(graph, rule_selection.select_rules(_PRODUCTS), record)
+        rewrite_graph(graph, rule_selection.select_rules(_PRODUCT_RULES), record)
         if options.embeddings:
-            rewrite_graph(graph, rule_selection.select_rules(_TABLES), record)
+            rewrite_graph(graph, rule_selection.select_rules(_TABLE_RULES), record)
     finally:
         graph.rounding = None
     remove_unused(graph)
@@ -48,7 +49,7 @@ def quantize_weights(
 
 
 def pack_weight_codes(graph: Any) -> bool:
-    """Repack 4-bit weight codes of a prequantized graph, in place; return whether it had any."""
-    record = rewrite_graph(graph, rule_selection.select_rules(_PREQUANTIZED))
+    """Repack 4-bit weight codes of a prequantized graph, in place; return whether a rule fired."""
+    record = rewrite_graph(graph, rule_selection.select_rules(_PREQUANTIZED_RULES))
     remove_unused(graph)
     return bool(record.fired)

@@ -18,14 +18,18 @@ def inherit_names(graph: Graph) -> None:
             inherit_names(inner)
     if not graph.successors:
         return
-    protected = {info.name for info in graph.outputs} | captured_by_protos(graph.nodes)
+    protected_names = {info.name for info in graph.outputs} | captured_by_protos(graph.nodes)
     new_names: dict[str, str] = {}
     for replaced in graph.successors:
         if "." in replaced or replaced.startswith("_onx_") or replaced in graph.values:
             continue  # not a name of torch, or the result still exists
-        final = _final_name(graph.successors, replaced)
-        if final not in protected and final not in new_names and _is_automatic(graph, final):
-            new_names[final] = replaced
+        current = _final_name(graph.successors, replaced)
+        if (
+            current not in protected_names
+            and current not in new_names
+            and _is_automatic(graph, current)
+        ):
+            new_names[current] = replaced
     graph.successors.clear()
     if new_names:
         editing.rename_results(graph, new_names)

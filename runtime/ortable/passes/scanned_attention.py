@@ -38,7 +38,7 @@ def merge_scanned_attention(graph: Graph) -> int:
 
 
 def _find_scanned(graph: Graph, node: Node) -> _ScannedAttention | None:
-    """Return the Scan if only linear attention reads and updates its single state, else None."""
+    """Return a Scan whose single state only linear attention reads and updates, else None."""
     body = node.attrs["body"]
     has_standard_form = set(node.attrs) == {"body", "num_scan_inputs"} and isinstance(body, Graph)
     if not has_standard_form or len(node.inputs) != int(node.attrs["num_scan_inputs"]) + 1:
@@ -96,16 +96,16 @@ class _ScannedAttention:
     def merge_scan(self) -> bool:
         """Replace the Scan if all tokens can be computed at once; return whether it was."""
         operands = [name for index, name in enumerate(self.step.inputs) if name and index != 3]
-        rows = [info.name for info in self.body.outputs[1:]]
+        scan_outputs = [info.name for info in self.body.outputs[1:]]
         if not self.token_wise.issuperset(
-            (*operands, *rows)
-        ) or not self.outer_inputs.keys().isdisjoint(rows):
+            (*operands, *scan_outputs)
+        ) or not self.outer_inputs.keys().isdisjoint(scan_outputs):
             return False
         with self._insert_before():
-            last = self._compute_all(self._collect_operands([*operands, *rows]))
+            last = self._compute_all(self._collect_operands([*operands, *scan_outputs]))
             stacked = [
                 permuted(self.graph, self.all_token_results[name], self._swapped_axes(name))
-                for name in rows
+                for name in scan_outputs
             ]
         self._replace_scan([last, *stacked])
         return True
@@ -131,7 +131,11 @@ class _ScannedAttention:
         return is_fixed and dims.always_equal(self.body.get_shape(operands[0])[0], shape[0])
 
     def _is_aligned(self, name: str, rank: int) -> bool:
-        """Whether an operand broadcasts over all tokens as over one: of full rank, or constant."""
+        """Whether an operand broadcasts over all tokens as over one token.
+
+        It does if it varies and has full rank, or if it is the same in every step, has a lower rank
+        and is available in the outer graph.
+        """
         if not self.body.has_shape(name):
             return False
         if name in self.varying:

@@ -1,4 +1,4 @@
-"""Quantize weights to codes of 4 or 8 bits with a scale for each group.
+"""Quantize weights to codes (integers of 4 or 8 bits) with a scale for each group.
 
 Defines the options, the quantization of a matrix, and the record of quantized weights. Called by
 rewrite helpers about quantized weights, by `quantize_weights` and by the entry points.
@@ -188,11 +188,11 @@ class SkippedWeight:
 class QuantizationRun:
     """The state of one run of the weight rules over a graph.
 
-    ``rounded`` maps the initializer name of each quantized weight to its record, and ``kept`` maps
-    that of each selected weight that was not quantized to its record. ``codes`` maps the name of a
+    ``rounded`` maps the initializer name of each quantized weight to the record of the weight;
+    ``kept`` does so for each selected weight that was not quantized. ``codes`` maps the name of a
     weight and the axis of the groups to the results that hold codes, scales and zero points.
-    ``tensors`` maps a name and whether the weight was transposed to its codes. ``packed`` maps a
-    state_dict name and a role to the initializer that kernels read.
+    ``tensors`` maps a name, and whether the weight was transposed, to the quantized matrix.
+    ``packed`` maps a state_dict name and a role to the initializer that kernels read.
     """
 
     options: WeightOptions
@@ -208,7 +208,7 @@ class QuantizedTensor:
     """A quantized matrix [N, K].
 
     ``codes`` [N, K] are int4, uint4, int8 or uint8; ``scales`` [N, groups] are float32; ``zeros``
-    [N, groups] have the type of the codes, and are None if all are 0; ``error`` is that of
+    [N, groups] have the type of the codes, and are None if all are 0; ``error`` is the error of the
     `QuantizedWeight`.
     """
 
@@ -226,7 +226,7 @@ def quantize_matrix(weight: torch.Tensor, options: WeightOptions) -> QuantizedTe
     uint4 or uint8 with a zero point, and represent 0 exactly.
 
     Raises:
-        UnsupportedCase: the weight has NaN, infinities or numbers near them.
+        UnsupportedCase: the weight has NaN, infinities, or numbers whose squares overflow float32.
     """
     rows, inner = weight.shape
     size, symmetric = options.group_size, options.symmetric

@@ -1,4 +1,4 @@
-"""Store a weight that is only read transposed in transposed form.
+"""Store a weight in transposed form if only Transposes read it.
 
 The transposed weight is a view, so nothing is copied before the model is written.
 """
@@ -17,7 +17,7 @@ TRANSPOSED = "_transposed"  # suffix of the name of a weight that is stored tran
 
 
 def fold_weight_transposes(graph: Graph) -> int:
-    """Fold Transposes of an initializer without other readers into ``<name>_transposed``."""
+    """Replace an initializer that only equal Transposes read by ``<name>_transposed``."""
     transposes: dict[str, list[Node]] = {}
     for node in graph.nodes:
         if _is_transpose(node) and node.inputs[0] in graph.initializers_dict:

@@ -108,7 +108,7 @@ def c_mul(graph: Graph, a: Complex, b: Complex) -> Complex:
 
 
 def c_scaled(graph: Graph, x: Complex, factor: Scalar, lazy: Bool = False) -> Complex:
-    """Multiply ``x`` by a real or complex number; no node for 1; ``lazy`` as for ``scaled``."""
+    """Multiply ``x`` by a real or complex number; see `scaled`, also for ``lazy``."""
     is_known = not isinstance(factor, SymDim)
     if is_known and factor == 1:
         return x
@@ -124,12 +124,13 @@ def c_scaled(graph: Graph, x: Complex, factor: Scalar, lazy: Bool = False) -> Co
 def c_div(graph: Graph, a: Complex, b: Complex) -> Complex:
     """Return the quotient of two complex tensors.
 
-    Both are divided by the larger part of the divisor first, so that squares do not overflow.
+    Dividend and divisor are first divided by the larger part of the divisor, so that squares do not
+    overflow.
     """
     op = OpBuilder(graph)
-    size = op.Max(op.Abs(b.real), op.Abs(b.imag))
-    divisor_real, divisor_imag = op.Div(b.real, size), op.Div(b.imag, size)
-    dividend_real, dividend_imag = op.Div(a.real, size), op.Div(a.imag, size)
+    larger_part = op.Max(op.Abs(b.real), op.Abs(b.imag))
+    divisor_real, divisor_imag = op.Div(b.real, larger_part), op.Div(b.imag, larger_part)
+    dividend_real, dividend_imag = op.Div(a.real, larger_part), op.Div(a.imag, larger_part)
     norm = op.Add(op.Mul(divisor_real, divisor_real), op.Mul(divisor_imag, divisor_imag))
     real = op.Add(op.Mul(dividend_real, divisor_real), op.Mul(dividend_imag, divisor_imag))
     imag = op.Sub(op.Mul(dividend_imag, divisor_real), op.Mul(dividend_real, divisor_imag))
@@ -190,8 +191,8 @@ def matrix_adjoint(graph: Graph, x: Tensor) -> Tensor:
 
 def c_log(graph: Graph, x: Complex) -> Complex:
     """Return the principal logarithm: real part log(abs(x)), imaginary part the phase."""
-    size = OpBuilder(graph).Log(c_abs(graph, x))
-    return ComplexValue(size, atan2_of(graph, x.imag, x.real), x.dtype)
+    log_abs = OpBuilder(graph).Log(c_abs(graph, x))
+    return ComplexValue(log_abs, atan2_of(graph, x.imag, x.real), x.dtype)
 
 
 def c_exp(graph: Graph, x: Complex) -> Complex:
@@ -209,8 +210,8 @@ def c_exp(graph: Graph, x: Complex) -> Complex:
 def c_power(graph: Graph, x: Complex, y: Complex) -> Complex:
     """Return ``x ** y`` as ``exp(y log x)``, with the limits of C's cpow at 0.
 
-    The result is 1 where ``y`` is 0. Where ``x`` is 0, it is 0 for a positive real part of ``y``,
-    and inf + nan i for a negative one.
+    The result is 1 where ``y`` is 0. Where ``x`` is 0, the result is 0 if the real part of ``y`` is
+    positive, and inf + nan i if that part is negative.
     """
     op = OpBuilder(graph)
     result = c_exp(graph, c_mul(graph, y, c_log(graph, x)))

@@ -39,13 +39,13 @@ def by_parts(function: Callable[Concatenate[Graph, Any, P], Any]) -> Callable[..
     """
 
     @wraps(function)
-    def each_part(graph: Graph, x: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
+    def apply_to_parts(graph: Graph, x: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
         if x.__class__ is not ComplexValue:
             return function(graph, x, *args, **kwargs)
         real = function(graph, x.real, *args, **kwargs)
         return ComplexValue(real, function(graph, x.imag, *args, **kwargs), x.dtype)
 
-    return each_part
+    return apply_to_parts
 
 
 def part_type(dtype: int | None) -> Any:
@@ -63,7 +63,7 @@ def complex_type(part: int | None) -> Any:
 
 
 def split_pair(graph: Graph, name: str) -> ComplexValue:
-    """Split a real tensor with a last dimension of 2 into a complex one."""
+    """Convert a real tensor with a last dimension of 2, as of view_as_real, to a ComplexValue."""
     parts = []
     for part in (0, 1):
         index = graph.make_initializer("", np.array(part, dtype=np.int64))
@@ -72,14 +72,14 @@ def split_pair(graph: Graph, name: str) -> ComplexValue:
 
 
 def join_pair(graph: Graph, value: ComplexValue) -> str:
-    """Join the parts of a complex tensor in a real tensor with a last dimension of 2."""
+    """Convert a ComplexValue to a real tensor with a last dimension of 2, as view_as_real does."""
     last = graph.make_initializer("", np.array([-1], dtype=np.int64))
     parts = [graph.make_node("Unsqueeze", [part, last]) for part in (value.real, value.imag)]
     return graph.make_node("Concat", parts, axis=-1)
 
 
 def contains_complex(values: Any) -> bool:
-    """Whether an argument, or an item of a list among them, is a complex tensor."""
+    """Whether any of the values, or any item of a list or tuple in them, is a ComplexValue."""
     for value in values:
         if value.__class__ is ComplexValue:
             return True

@@ -35,10 +35,10 @@ def erf_of(graph: Graph, x: Result) -> Result:
     if graph.get_type(x) != dtypes.float64:
         return op.Erf(x)
     one = const_like(graph, 1, x)
-    size = op.Abs(x)
-    tail = op.Mul(op.Exp(op.Neg(op.Mul(x, x))), erfc_tail(graph, size))
+    magnitude = op.Abs(x)
+    tail = op.Mul(op.Exp(op.Neg(op.Mul(x, x))), erfc_tail(graph, magnitude))
     beyond_one = op.Mul(op.Sign(x), op.Sub(one, tail))
-    return op.Where(op.Less(size, one), erf_near(graph, x), beyond_one)
+    return op.Where(op.Less(magnitude, one), erf_near(graph, x), beyond_one)
 
 
 def erf_near(graph: Graph, x: str) -> str:
@@ -66,14 +66,14 @@ def erfc_wide(graph: Graph, x: Result) -> Result:
     if graph.get_type(x) != dtypes.float64:
         return erfc_of(graph, x)
     op, one = OpBuilder(graph), const_like(graph, 1, x)
-    size = op.Abs(x)
-    tail = op.Mul(op.Exp(op.Neg(op.Mul(x, x))), erfc_tail(graph, size))
+    magnitude = op.Abs(x)
+    tail = op.Mul(op.Exp(op.Neg(op.Mul(x, x))), erfc_tail(graph, magnitude))
     # the formula gives NaN for infinity, where the tail is 0
     tail = op.Where(op.IsInf(x), 0, tail)
     mirrored = op.Sub(2, tail)
     tail = op.Where(op.Less(x, 0), mirrored, tail)
     near_zero = op.Sub(one, erf_near(graph, x))
-    return op.Where(op.Less(size, one), near_zero, tail)
+    return op.Where(op.Less(magnitude, one), near_zero, tail)
 
 
 def erfc_of(graph: Graph, x: Result) -> Result:

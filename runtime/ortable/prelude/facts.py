@@ -52,7 +52,7 @@ __all__ = [
 
 Result = Any  # the name of a result (str), or ``res`` if the function accepts it
 Results = Sequence[Any]
-Tensor = Any  # a result, or the pair of a complex tensor
+Tensor = Any  # a result, or the ComplexValue of a complex tensor
 Tensors = Sequence[Any]
 Int = int
 SymInt = Dim
@@ -62,7 +62,7 @@ Str = str
 Scalar = Any
 Dtype = int
 
-# torch accepts one int instead of a list of ints, so that values of these classes are either
+# values of these two types are an int or a list of ints, as torch accepts both
 Ints = Any
 SymInts = Any
 Floats = Sequence[float]
@@ -82,7 +82,7 @@ def dtype_of(graph: Graph, x: Result) -> Dtype:
 
 
 def rank_of(graph: Graph, x: Result) -> Int:
-    """Return the rank of a result or ``res``; raise BuilderError if it is unknown."""
+    """Return the rank of a result or ``res``; raise an error as `shape_of` if it is unknown."""
     if type(x) is str:
         return graph.get_rank(x)
     if type(x) is ComplexValue:
@@ -94,7 +94,7 @@ def _require_known(fact: Any, name: str) -> Any:
     """Return a dtype or shape from torch's metadata.
 
     Raises:
-        UnsupportedCase: it is None, as in a graph that was traced without example inputs.
+        UnsupportedCase: the fact is None, as in a graph that was traced without example inputs.
     """
     if fact is None:
         raise UnsupportedCase(f"the {name} of its result is unknown; give example inputs (args)")
@@ -281,6 +281,6 @@ def float32_holds(value: float) -> bool:
 def is_wide(graph: Graph, x: Result) -> Bool:
     """Whether the dtype is float32 or float64.
 
-    In narrower types a second rounding changes results by more than the rounding error.
+    In narrower dtypes, the error of one more rounding is too large to ignore.
     """
     return graph.has_type(x) and graph.get_type(x) in (dtypes.float32, dtypes.float64)

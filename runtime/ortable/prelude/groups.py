@@ -33,9 +33,9 @@ def grouped_matmul(
         dim_of(graph, weight, 1 if transposed else 2),
     )
     splits = op.Split(rows, sizes, outputs=count + rest, axis=0)
-    parts = [splits] if isinstance(splits, str) else list(splits)
+    row_groups = [splits] if isinstance(splits, str) else list(splits)
     products = []
-    for index, part in enumerate(parts[:count]):
+    for index, part in enumerate(row_groups[:count]):
         size = dims.make_symbol(graph.unique_name("group"))  # known only at run time
         graph.set_shape(part, (size, in_features))
         matrix = op.Gather(weight, const(graph, index, dtypes.int64), axis=0)
@@ -46,7 +46,7 @@ def grouped_matmul(
         graph.set_shape(products[-1], (size, out_features))
     if rest:
         products.append(
-            _zero_rows(graph, parts[-1], in_features, out_features, graph.get_type(weight))
+            _zero_rows(graph, row_groups[-1], in_features, out_features, graph.get_type(weight))
         )
     return products[0] if len(products) == 1 else op("Concat", products, axis=0)
 

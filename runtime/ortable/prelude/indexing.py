@@ -1,7 +1,7 @@
-"""Find indices, gather and scatter by them, and sort; each function adds nodes.
+"""Find indices, gather and scatter elements, and sort; each function adds nodes.
 
-They work around gaps of ONNX Runtime: reductions of half floats and bools, NaN in maxima and in
-sorted sequences.
+The functions work around gaps of ONNX Runtime: reductions of half floats and bools, NaN in maxima
+and in sorted sequences.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ def argsort(graph: Graph, x: Result, axis: Int) -> Result:
 
 
 def run_ids(graph: Graph, starts: Result) -> Result:
-    """Return the index of each element's run along the last axis, by the marks of `run_starts`."""
+    """Return the index of the run to which each element belongs, along the last axis.
+
+    ``starts`` is True at the first element of each run.
+    """
     op = OpBuilder(graph)
     axis = const(graph, rank_of(graph, starts) - 1, dtypes.int64)
     count = op.CumSum(cast(graph, starts, dtypes.int64), axis)
@@ -99,7 +102,7 @@ def scatter_slices(
 
 
 def has_unique_indices(graph: Graph, index: Result) -> Bool:
-    """Whether an index (or the tuples in its last axis) is known to have no duplicates.
+    """Whether an index (or the tuples in its last axis) is constant, not negative and unique.
 
     ONNX Runtime's ScatterND applies updates in several threads, and may lose one of two additions
     to the same element; ScatterElements applies them in order.
@@ -170,8 +173,8 @@ def sort_keys(graph: Graph, x: Result) -> Result:
     """Return keys that sort in torch's order, in which NaN is the largest.
 
     The keys are at least 1-d, in a dtype that TopK supports. ONNX does not define the order of NaN.
-    +inf becomes a number that exceeds every finite value of the dtype of ``x``, and NaN becomes
-    +inf. float64 numbers are halved for that; only denormals lose a bit.
+    +inf becomes a number that exceeds every finite key, and NaN becomes +inf. float64 numbers are
+    halved to make such a number possible; only denormals lose a bit.
     """
     op = OpBuilder(graph)
     vector = at_least_1d(graph, x)
@@ -184,9 +187,9 @@ def sort_keys(graph: Graph, x: Result) -> Result:
     if dtype == dtypes.float64:
         keys = op.Mul(keys, 0.5)
     large = {dtypes.float64: 1.7976931348623157e308, dtypes.float32: 1e300}.get(dtype, 3.4e38)
-    finite = op.Min(keys, const(graph, large, graph.get_type(keys)))
+    below_infinity = op.Min(keys, const(graph, large, graph.get_type(keys)))
     is_nan = op.IsNaN(keys)
-    return op.Where(is_nan, const(graph, inf, graph.get_type(keys)), finite)
+    return op.Where(is_nan, const(graph, inf, graph.get_type(keys)), below_infinity)
 
 
 def take_along_dim(graph: Graph, x: Result, places: Result, axis: Int) -> Result:
@@ -209,7 +212,8 @@ def _scatter_reduced(
 ) -> str:
     """Run ScatterElements in a dtype that ONNX Runtime reduces.
 
-    Its max and min ignore NaN, which eager propagates; such elements are replaced by NaN.
+    The max and min of ScatterElements ignore NaN, which eager propagates, so elements that combine
+    a NaN are replaced by NaN.
     """
     op = OpBuilder(graph)
     dtype = graph.get_type(base)

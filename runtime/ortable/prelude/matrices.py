@@ -111,7 +111,7 @@ def projected(graph: Graph, x: Result, weight: Result, bias: Result | None) -> R
     return result if bias is None else OpBuilder(graph).Add(result, bias)
 
 
-_MAX_PRODUCTS = 2**15  # a single longer sum is less exact than torch's
+_MAX_PRODUCTS = 2**15  # a Gemm that adds more products to one result is less exact than torch
 
 
 def untransposed(graph: Graph, x: Result) -> Any:
@@ -126,10 +126,10 @@ def untransposed(graph: Graph, x: Result) -> Any:
 
 
 def matrix_product(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
-    """Multiply matrices with MatMul, or with Gemm if one of them is a Transpose.
+    """Multiply matrices with MatMul, or with Gemm if one of two float matrices is a Transpose.
 
-    Small ints, which ONNX's MatMul does not support, are multiplied in int32, whose low bits equal
-    theirs. Complex matrices need four products.
+    Small ints, which ONNX's MatMul does not support, are multiplied in int32; the low bits of the
+    int32 product are the product that wraps around. Two complex matrices need four products.
     """
     op = OpBuilder(graph)
     if a.__class__ is ComplexValue or b.__class__ is ComplexValue:

@@ -25,7 +25,7 @@ def shape_or_none(graph: Graph, value: Any) -> Shape | None:
 
 
 def shapes_or_none(graph: Graph, values: Sequence[Any]) -> list[Shape | None]:
-    """Return the shapes of a list of results; None for unknown ones."""
+    """Return the shapes of a list of results, with None for a shape that is unknown."""
     return [shape_or_none(graph, value) for value in values]
 
 

@@ -1,7 +1,7 @@
 """Pointwise operations that several families share: constants, elementary functions, ranges.
 
-Each follows torch's CPU kernel where ONNX has no such operator, or one that rounds or treats NaN
-differently. Operations that only one family uses are in `lowerings.pointwise`.
+Each function follows torch's CPU kernel, because ONNX has no operator for it, or an operator that
+rounds or treats NaN differently. Operations of a single family are in `lowerings.pointwise`.
 """
 
 from __future__ import annotations
@@ -200,10 +200,10 @@ def in_interval(graph: Graph, x: Result, low: Scalar, high: Scalar) -> Result:
 def int_range(graph: Graph, start: Scalar, count: Scalar, step: Scalar) -> Result:
     """Return int64[count] with ``start``, ``start + step``, and so on.
 
-    Each argument may be symbolic; floats are truncated. A Range that may contain negative numbers,
-    or end at one, is written as a Range from 0, multiplied by ``step`` and shifted by ``start``:
-    ONNX Runtime's GatherToSliceFusion replaces a Gather with a Range as index by a Slice, for which
-    -1 is the last element.
+    Each argument may be symbolic; floats are truncated. If the start or the end of the Range may be
+    negative, the result is a Range from 0, multiplied by ``step`` and shifted by ``start``: ONNX
+    Runtime's GatherToSliceFusion replaces a Gather with a Range as index by a Slice, in which an
+    end of -1 means the last element.
     """
     op = OpBuilder(graph)
     if not isinstance(start, int | SymDim):
@@ -349,7 +349,7 @@ def floor_quotient(graph: Graph, a: Result, b: Result, *, positive: Bool = False
 
 
 def _is_rounded_up(graph: Graph, a: str, b: str, quotient: str, positive: bool) -> str:
-    """Return where truncating division exceeds the floor: remainder and divisor differ in sign."""
+    """Return a mask of where truncation exceeds the floor: remainder and divisor differ in sign."""
     op, zero = OpBuilder(graph), const_like(graph, 0, a)
     remainder = truncated_remainder(graph, a, b, quotient)
     if positive or _is_constant_where(graph, b, lambda values: values > 0):
@@ -359,7 +359,7 @@ def _is_rounded_up(graph: Graph, a: str, b: str, quotient: str, positive: bool) 
 
 
 def trap_free_divisor(graph: Graph, b: Result) -> tuple[Result, Result | None]:
-    """Return an int divisor with -1 replaced by 1, and the mask of -1, or None if no element is -1.
+    """Return an int divisor with -1 replaced by 1, and the mask of -1; None if it cannot trap.
 
     x86 raises SIGFPE, which ends the process, if the smallest int32 or int64 is divided by -1, and
     ONNX Runtime does not check for that. C++ widens narrower ints first.
@@ -374,7 +374,7 @@ def trap_free_divisor(graph: Graph, b: Result) -> tuple[Result, Result | None]:
 
 
 def negated_at(graph: Graph, quotient: Result, is_minus_one: Result | None) -> Result:
-    """Negate a quotient by `trap_free_divisor` where the divisor is -1; the smallest int wraps."""
+    """Negate a quotient by a `trap_free_divisor` where the mask is true; the smallest int wraps."""
     op = OpBuilder(graph)
     if is_minus_one is None:
         return quotient
@@ -399,8 +399,8 @@ def trunc_quotient(graph: Graph, a: Result, b: Result) -> Result:
     if dtypes.is_float_type(dtype):
         result = op.Div(opmath(graph, a), opmath(graph, b))
         return cast(graph, truncated(graph, result), dtype)
-    safe, traps = trap_free_divisor(graph, b)
-    return negated_at(graph, op.Div(a, safe), traps)
+    safe_divisor, is_minus_one = trap_free_divisor(graph, b)
+    return negated_at(graph, op.Div(a, safe_divisor), is_minus_one)
 
 
 def _is_constant_where(graph: Graph, x: str, condition: Callable[[np.ndarray], np.ndarray]) -> bool:
@@ -445,7 +445,7 @@ def _widened_floor(graph: Graph, a: str, b: str) -> str:
 
 
 def signs_differ(graph: Graph, remainder: str, divisor: str) -> str:
-    """Return where a remainder is not zero and its sign differs from the divisor's."""
+    """Return a mask of where a remainder is not zero and has not the sign of the divisor."""
     op, zero = OpBuilder(graph), const_like(graph, 0, remainder)
     signs = [op.Less(value, zero) for value in (remainder, divisor)]
     return op.And(op.Not(op.Equal(remainder, zero)), op("Xor", signs))

@@ -41,9 +41,9 @@ _HELD_BY_HALVES = (dtypes.boolean, dtypes.uint8, dtypes.int8)
 def promote_values(graph: Graph, kind: str, values: Sequence[Any], opmath: Any = None) -> list[Any]:
     """Cast each value to the common computation dtype.
 
-    Numbers become 0-d constants; None stays None. ``opmath`` is the item of ``values`` that torch's
-    kernel reads in float32 if the others are half floats and it is a number or 0-d
-    (`opmath_beside`); all values are then cast to float32.
+    Numbers become 0-d constants; None stays None. ``opmath`` is an item of ``values``: if it is a
+    number or 0-d, and the other values are half floats that cannot represent it, torch's kernel
+    computes in float32 (`opmath_beside`), so all values are cast to float32.
     """
     common = computation_dtype(graph, kind, values)
     if opmath is not None:
@@ -188,7 +188,7 @@ def as_float(value: Scalar) -> Float:
     """Return a Scalar that must be known during conversion as a Python float.
 
     Raises:
-        UnsupportedCase: it is known only at run time.
+        UnsupportedCase: the number is known only at run time.
     """
     if isinstance(value, str):
         raise UnsupportedCase("a number in an attribute that is known only at run time")
@@ -203,7 +203,7 @@ def machine_epsilon(dtype: Dtype) -> Float:
 
 
 def opmath(graph: Graph, x: Result) -> Result:
-    """Cast ``x`` to the dtype in which torch computes, float32 for half floats."""
+    """Cast ``x`` to the dtype in which torch computes: half floats to float32."""
     half = graph.get_type(x) in (dtypes.float16, dtypes.bfloat16)
     return cast(graph, x, dtypes.float32) if half else x
 

@@ -23,8 +23,8 @@ __all__ = [
 def fits(graph: Graph, zero: Result | None, dtype: Dtype) -> Bool:
     """Whether zero points are known to be values of ``dtype``.
 
-    An ONNX operator of that dtype then subtracts them as torch does. This holds for None, and for
-    constants and clipped values in the range of ``dtype``.
+    An ONNX operator of that dtype then subtracts the zero points as torch does. The result is True
+    for None, constants, clipped values and results of DynamicQuantizeLinear in the range.
     """
     if zero is None:
         return True
@@ -74,7 +74,7 @@ def zero_codes(
 
 
 def source_before_cast(graph: Graph, name: str) -> str:
-    """Return the source of a lossless cast, or the 0-d source of a vector of one element."""
+    """Return the source of ``name``, looking through a Reshape from 0-d and a lossless Cast."""
     node = graph.values[name].producer
     if node is not None and node.op_type == "Reshape" and graph.get_rank(node.inputs[0]) == 0:
         name = node.inputs[0]

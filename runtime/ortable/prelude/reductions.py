@@ -1,4 +1,4 @@
-"""Reduce over axes: extremes, truth, norms and losses, with eager's NaN. Sums are in `sums`."""
+"""Reduce over axes: max and min, any and all, norms, losses, with eager's NaN; see also `sums`."""
 
 from __future__ import annotations
 
@@ -45,32 +45,33 @@ def power_norm(graph: Graph, x: Result, power: Float, axes: Ints, keepdim: Bool)
 def reduced_extreme(graph: Graph, x: Result, axes: Ints, keepdim: Bool, largest: Bool) -> Result:
     """Return the largest (or smallest) element over ``axes``; NaN propagates, as in torch.
 
-    ONNX does not define ReduceMax of NaN, and ONNX Runtime skips NaN. A sum of the elements,
-    clipped to -1 and 1, is NaN if one of them is.
+    ONNX does not define ReduceMax of NaN, and ONNX Runtime skips NaN. So NaN is found by a sum of
+    the elements, clipped to [-1, 1], so that the sum is NaN only if one of the elements is NaN.
     """
-    node = OpBuilder(graph)
+    op = OpBuilder(graph)
     dtype = graph.get_type(x)
     if dtype == dtypes.int64 and axes and largest_int(graph, x) > 2**32:
         return _int64_extreme(graph, x, axes, keepdim, largest)
     axes_input = consts(graph, axes, dtypes.int64)
     # older opsets have no ReduceMax of bool, and no opset has ReduceMax of int16
     compute_dtype = {dtypes.boolean: dtypes.uint8, dtypes.int16: dtypes.int32}.get(dtype, dtype)
-    op = "ReduceMax" if largest else "ReduceMin"
+    op_type = "ReduceMax" if largest else "ReduceMin"
     wide = cast(graph, x, compute_dtype)
-    result = cast(graph, _reduce_extreme(graph, op, wide, axes, keepdim), dtype)
+    result = cast(graph, _reduce_in_blocks(graph, op_type, wide, axes, keepdim), dtype)
     if not dtypes.is_float_type(dtype):
         return result
     bounds = [const(graph, end, dtype) for end in (-1, 1)]
-    bounded = node.Clip(x, *bounds)
-    total = node.ReduceSum(bounded, axes_input, keepdims=int(keepdim))
-    has_nan = node.IsNaN(total)
-    return node.Where(has_nan, float("nan"), result)
+    bounded = op.Clip(x, *bounds)
+    total = op.ReduceSum(bounded, axes_input, keepdims=int(keepdim))
+    has_nan = op.IsNaN(total)
+    return op.Where(has_nan, float("nan"), result)
 
 
-def _reduce_extreme(graph: Graph, op: str, x: str, axes: Ints, keepdim: bool) -> str:
-    """Apply ReduceMax or ReduceMin, in two steps if there are many rows.
+def _reduce_in_blocks(graph: Graph, op_type: str, x: str, axes: Ints, keepdim: bool) -> str:
+    """Apply ReduceMax or ReduceMin, over leading axes in two steps.
 
-    ONNX Runtime has a fast path for an axis between other axes, but not for the first axis.
+    ONNX Runtime has a fast path for an axis between other axes, but not for the first axis. So rows
+    are reduced in blocks if their number has a suitable divisor and there are enough columns.
     """
     sizes = list(shape_of(graph, x)) if graph.has_shape(x) else []
     count = len(axes)
@@ -80,11 +81,11 @@ def _reduce_extreme(graph: Graph, op: str, x: str, axes: Ints, keepdim: bool) ->
         if blocks and math.prod(sizes[count:]) >= _MIN_COLUMNS:
             x = reshape_to(graph, x, [blocks, rows // blocks, *sizes[count:]])
             middle, first = (consts(graph, [axis], dtypes.int64) for axis in (1, 0))
-            x = graph.make_node(op, [x, middle], keepdims=0)
-            x = graph.make_node(op, [x, first], keepdims=0)
+            x = graph.make_node(op_type, [x, middle], keepdims=0)
+            x = graph.make_node(op_type, [x, first], keepdims=0)
             return unsqueezed(graph, x, list(range(count))) if keepdim else x
     axes_input = consts(graph, axes, dtypes.int64)
-    return graph.make_node(op, [x, axes_input], keepdims=int(keepdim))
+    return graph.make_node(op_type, [x, axes_input], keepdims=int(keepdim))
 
 
 def _int64_extreme(graph: Graph, x: str, axes: Ints, keepdim: bool, largest: bool) -> str:
@@ -96,11 +97,15 @@ def _int64_extreme(graph: Graph, x: str, axes: Ints, keepdim: bool, largest: boo
     rank = rank_of(graph, x)
     axis, flat = axes[0], x
     if len(axes) > 1:
-        rest = other_axes(rank, axes)
-        sizes, count = ([dim_of(graph, x, axis_) for axis_ in group] for group in (rest, axes))
-        axis = len(rest)
+        kept_axes = other_axes(rank, axes)
+        kept_sizes, reduced_sizes = (
+            [dim_of(graph, x, axis_) for axis_ in group] for group in (kept_axes, axes)
+        )
+        axis = len(kept_axes)
         flat = reshape_to(
-            graph, permuted(graph, x, [*rest, *axes]), [*sizes, dims.product_of(count)]
+            graph,
+            permuted(graph, x, [*kept_axes, *axes]),
+            [*kept_sizes, dims.product_of(reduced_sizes)],
         )
     one = consts(graph, [1], dtypes.int64)
     top = OpBuilder(graph).TopK(flat, one, outputs=2, axis=axis, largest=int(largest))[0]
@@ -127,7 +132,7 @@ def all_true(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
 
 
 def loss_reduced(graph: Graph, x: Result, reduction: Int) -> Result:
-    """Reduce the elements of a loss by torch's number of the reduction.
+    """Apply torch's enum `Reduction` to the elements of a loss.
 
     0 returns the elements, 1 their mean, which is NaN for no elements, and 2 their sum.
     """

@@ -48,16 +48,16 @@ def attention_scaled(graph: Graph, x: Result, scale: Float | None, width: SymInt
 def shared_heads(graph: Graph, x: Result, query: Result, repeat: Bool) -> Result:
     """Repeat keys or values [..., G, S, D] for queries [..., H, L, D] that share heads.
 
-    With ``repeat`` the result is [..., H, S, D], each head repeated H / G times; without, and if G
-    equals H, it is ``x`` itself.
+    With ``repeat``, the result is [..., H, S, D], each head repeated H / G times. Without
+    ``repeat``, and if G equals H, the result is ``x`` itself.
     """
     if not repeat:
         return x
-    heads, own_heads = dim_of(graph, query, -3), dim_of(graph, x, -3)
-    if own_heads is heads or own_heads == heads:
+    heads, kv_heads = dim_of(graph, query, -3), dim_of(graph, x, -3)
+    if kv_heads is heads or kv_heads == heads:
         return x
     rank, shape = rank_of(graph, x), list(shape_of(graph, x))
-    repeats = heads // own_heads
+    repeats = heads // kv_heads
     unsqueezed_heads = unsqueezed(graph, x, [rank - 2])
     sizes = [*shape[: rank - 2], repeats, *shape[rank - 2 :]]
     repeated = OpBuilder(graph).Expand(unsqueezed_heads, as_vec(graph, sizes))
@@ -65,17 +65,17 @@ def shared_heads(graph: Graph, x: Result, query: Result, repeat: Bool) -> Result
 
 
 def regroup_heads(graph: Graph, x: Result, heads: SymInt) -> Result:
-    """Reshape [..., H, R, D] to [..., heads, H R / heads, D]; no node if the numbers are equal.
+    """Reshape [..., H, R, D] to [..., heads, H * R / heads, D]; no node if H equals ``heads``.
 
     Adjacent heads become rows of one head, or rows become heads again.
     """
     if not graph.has_shape(x):
         raise UnsupportedCase("attention heads that share keys, where both numbers are dynamic")
     shape = list(shape_of(graph, x))
-    own_heads, rows = shape[-3:-1]
-    if own_heads is heads or own_heads == heads:
+    current_heads, rows = shape[-3:-1]
+    if current_heads is heads or current_heads == heads:
         return x
-    return reshape_to(graph, x, [*shape[:-3], heads, own_heads * rows // heads, shape[-1]])
+    return reshape_to(graph, x, [*shape[:-3], heads, current_heads * rows // heads, shape[-1]])
 
 
 def grouped_product(graph: Graph, x: Result, y: Result) -> Result:
@@ -108,8 +108,8 @@ def zero_where_masked(graph: Graph, x: Result, mask: Result | None) -> Result:
 def above_lowest(graph: Graph, mask: Result) -> Result:
     """Replace the lowest number of an additive mask's dtype by the next one.
 
-    A row that has only the lowest number averages all values, but ONNX Runtime's Attention treats
-    it as a row without keys, which gives 0. Bool masks are returned unchanged.
+    In torch, a row that has only the lowest number averages all values, but ONNX Runtime's
+    Attention treats such a row as a row without keys, which gives 0. Bool masks are unchanged.
     """
     op = OpBuilder(graph)
     if graph.get_type(mask) == dtypes.boolean:
@@ -125,8 +125,8 @@ def log_of_sums(graph: Graph, scores: Result, probs: Result, mask: Result | None
     """Return the logarithm of the sum of exponentials of ``scores`` over the last axis.
 
     ``probs`` is the softmax of ``scores``: the result is the largest score minus the logarithm of
-    its probability, which takes a tenth of the time of ReduceLogSumExp. It is 0 for a row that the
-    mask hides completely, as in torch.
+    its probability, which takes a tenth of the time of ReduceLogSumExp. The result is 0 for a row
+    that the mask hides completely, as in torch.
     """
     op, last = OpBuilder(graph), consts(graph, [len(shape_of(graph, scores)) - 1], dtypes.int64)
     largest_score, largest_prob = (op.ReduceMax(x, last, keepdims=0) for x in (scores, probs))

@@ -60,20 +60,25 @@ def flat_sizes(graph: Graph, x: Result, first: Int, last: Int) -> SymInts:
 def expanded_sizes(graph: Graph, x: Result, sizes: SymInts) -> SymInts:
     """Return ``sizes`` with each -1 replaced by the dimension of ``x``, as in torch.expand."""
     shape = list(shape_of(graph, x))
-    lead = len(sizes) - len(shape)
-    if lead < 0:
+    new_axis_count = len(sizes) - len(shape)
+    if new_axis_count < 0:
         raise BuilderError(
             f"a result of rank {len(shape)} cannot be expanded to {len(sizes)} sizes: {list(sizes)}"
         )
-    return [shape[axis - lead] if is_inferred(size) else size for axis, size in enumerate(sizes)]
+    return [
+        shape[axis - new_axis_count] if is_inferred(size) else size
+        for axis, size in enumerate(sizes)
+    ]
 
 
 def expand_target(graph: Graph, x: Result, sizes: SymInts) -> SymInts:
     """Return the shape input of an Expand of ``x`` to ``sizes``, with 1 for unchanged sizes."""
     shape = list(shape_of(graph, x))
-    lead = len(sizes) - len(shape)
+    new_axis_count = len(sizes) - len(shape)
     return [
-        1 if axis >= lead and dims.always_equal(shape[axis - lead], size) else size
+        1
+        if axis >= new_axis_count and dims.always_equal(shape[axis - new_axis_count], size)
+        else size
         for axis, size in enumerate(expanded_sizes(graph, x, sizes))
     ]
 
@@ -86,8 +91,8 @@ def other_axes(rank: Int, axes: Ints) -> Ints:
 def moved_axes(rank: Int, source: Ints, destination: Ints) -> Ints:
     """Return the permutation that moves axes ``source`` to ``destination``, as in torch.movedim.
 
-    The remaining axes keep their order. It is empty for rank 0, for which torch accepts the axes 0
-    and -1.
+    The remaining axes keep their order. The permutation is empty for rank 0, for which torch
+    accepts the axes 0 and -1.
     """
     if rank == 0:
         return []
@@ -110,7 +115,7 @@ def torch_pads(rank: Int, pads: SymInts) -> SymInts:
 
     torch lists [before, after] of the last axis first; ONNX lists all begins, then all ends, first
     axis first. The input ``axes`` of Pad would make the zeros unnecessary, but ONNX Runtime's
-    transpose optimizer permutes ``pads`` without considering it.
+    transpose optimizer permutes ``pads`` without considering ``axes``.
     """
     rest: list[SymInt] = [0] * (rank - len(pads) // 2)
     begins, ends = list(pads[0::2])[::-1], list(pads[1::2])[::-1]
@@ -188,7 +193,7 @@ def is_open_end(end: SymInt) -> bool:
 
 
 def is_inferred(size: SymInt) -> bool:
-    """Whether a size is -1, which follows from the other sizes."""
+    """Whether a size is -1, which stands for a size to infer."""
     return type(size) is int and size == -1
 
 

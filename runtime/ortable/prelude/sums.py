@@ -59,7 +59,7 @@ def summed_over(graph: Graph, x: Tensor, axes: Ints, keepdim: Bool) -> Tensor:
 def count_true(graph: Graph, marks: Result, axes: Ints, keepdim: Bool) -> Result:
     """Return how many of the bools are true over non-negative ``axes``, as int64.
 
-    It sums floats, which represent such counts exactly, in a tenth of the time of ints.
+    The bools are summed as floats, which represent the counts exactly, in a tenth of the time.
     """
     if not axes:
         return cast(graph, marks, dtypes.int64)
@@ -90,7 +90,7 @@ def _plain_sum(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
 def _product_sum(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
     """Sum over the leading axes by multiplying a row of ones with a matrix.
 
-    This is 1.5 times faster than a ReduceSum, and 8 times if that has no fast path.
+    A product is 1.5 times faster than a ReduceSum, and 8 times if ReduceSum has no fast path.
     """
     sizes, count = list(shape_of(graph, x)), len(axes)
     rows, columns = dims.product_of(sizes[:count]), dims.product_of(sizes[count:])
@@ -164,7 +164,7 @@ def _axis_runs(sizes: SymInts, axes: Ints) -> list[tuple[int, int]]:
 def _add_partial_sums(graph: Graph, x: str, axes: Ints, fine: bool) -> tuple[str, bool]:
     """Add up parts of a long sum over ``axes``.
 
-    Returns the result, in which these axes are 1 or shorter, and whether float64 must add the rest.
+    Returns the result, in which ``axes`` are shorter or 1, and whether float64 must add the rest.
     Of several dynamic sizes, all but the first are summed at once, because a product of dynamic
     sizes (the area of an image) is large, while each size is not.
     """
@@ -210,7 +210,7 @@ def _largest_divisor(count: int, limit: int) -> int:
 
 
 def _is_open_ended(graph: Graph, x: str, axes: Ints) -> bool:
-    """Whether few results are sums of an unknown number of float32, which float64 must add."""
+    """Whether few results are sums of unknown length, so that float32 must be added in float64."""
     if graph.get_type(x) != dtypes.float32:
         return False
     sizes = shape_of(graph, x)
@@ -250,7 +250,7 @@ def _int_sum(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
 
 
 def largest_int(graph: Graph, x: str) -> int:
-    """Return a bound of the absolute values of an int result, by the dtypes it is cast from."""
+    """Return a bound of the absolute values of an int result, from its dtype and casts above it."""
     result = 2**64
     while True:
         dtype = graph.get_type(x)
@@ -266,7 +266,7 @@ def largest_int(graph: Graph, x: str) -> int:
 
 
 def int_product(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
-    """Multiply halves of rows until one column is left, as ReduceProd computes in double."""
+    """Multiply halves of rows until one column is left, because ReduceProd computes in double."""
     sizes = list(shape_of(graph, x))
     kept_axes = [axis for axis in range(len(sizes)) if axis not in axes]
     out_shape = [size if axis in kept_axes else 1 for axis, size in enumerate(sizes)]

@@ -1,7 +1,7 @@
 """Return results of the graph for constants, casts, and shapes as int64 vectors.
 
-Each function may add no node, one, or several; their names are lower case, since CapWords in specs
-are single ONNX operators.
+Each function may add no node, one node, or several nodes. The names of the functions are lower
+case, because capitalized names in specs are ONNX operators.
 """
 
 from __future__ import annotations
@@ -88,11 +88,11 @@ def _to_float8(graph: Graph, x: Result, dtype: Dtype) -> Result:
     if dtype == dtypes.float8e4m3fn:
         return graph.make_node("Cast", [x], to=dtype)
     if dtype == dtypes.float8e5m2:
-        large = graph.make_node("Abs", [x])
+        magnitude = graph.make_node("Abs", [x])
         limit = const(graph, _MIN_E5M2_INFINITY, dtypes.float32)
-        large = graph.make_node("GreaterOrEqual", [large, limit])
+        is_large = graph.make_node("GreaterOrEqual", [magnitude, limit])
         scaled_to_inf = graph.make_node("Mul", [x, const(graph, float("inf"), dtypes.float32)])
-        x = graph.make_node("Where", [large, scaled_to_inf, x])
+        x = graph.make_node("Where", [is_large, scaled_to_inf, x])
     return graph.make_node("Cast", [x], to=dtype, saturate=0)
 
 
@@ -156,7 +156,7 @@ def reshape_to(graph: Graph, x: Tensor, shape: SymInts) -> Tensor:
 
 
 def _has_shape(graph: Graph, x: str, shape: Sequence[Any]) -> bool:
-    """Whether ``x`` has all sizes except the one that is -1, which then equals its own."""
+    """Whether ``x`` has the sizes of ``shape``, which contains -1 for a size to infer."""
     if not graph.has_shape(x) or -1 not in shape:
         return False
     current = graph.get_shape(x)
@@ -167,7 +167,7 @@ def _has_shape(graph: Graph, x: str, shape: Sequence[Any]) -> bool:
 
 
 def _fill_inferred_size(graph: Graph, x: str, sizes: list[Any]) -> tuple[list[Any], int]:
-    """Compute the size for -1, because ONNX does not allow -1 beside a 0 that means empty."""
+    """Return sizes and allowzero, without -1 if a size is 0: with allowzero, ONNX forbids both."""
     product: Any = 1
     for size in sizes:
         product = product if size == -1 and type(size) is int else product * size
@@ -183,8 +183,12 @@ def _fill_inferred_size(graph: Graph, x: str, sizes: list[Any]) -> tuple[list[An
 
 def filled(graph: Graph, shape: SymInts, value: Scalar, dtype: Dtype) -> Result:
     """Return a result of ``shape`` that holds one value everywhere."""
-    one = const(graph, value, dtype)
-    return one if len(shape) == 0 else graph.make_node("Expand", [one, as_vec(graph, list(shape))])
+    element = const(graph, value, dtype)
+    return (
+        element
+        if len(shape) == 0
+        else graph.make_node("Expand", [element, as_vec(graph, list(shape))])
+    )
 
 
 @by_parts

@@ -10,8 +10,8 @@ from ortable.errors import BuilderError
 from ortable.ir import Graph, Node, initializers
 from ortable.ir.constants import get_constant, is_constant
 
-_MAX_COMPARED = 4096  # elements of a constant that `small_constant` reads
-_MAX_READ = 1 << 26  # elements of a constant that `large_constant` reads
+_MAX_SMALL_SIZE = 4096  # elements of a constant that `small_constant` reads
+_MAX_LARGE_SIZE = 1 << 26  # elements of a constant that `large_constant` reads
 
 
 def small_constant(graph: Graph, name: str) -> np.ndarray | None:
@@ -20,13 +20,13 @@ def small_constant(graph: Graph, name: str) -> np.ndarray | None:
     if info is None or info.shape is None or not is_constant(graph, name):
         return None
     if isinstance(info.constant, np.ndarray):
-        return info.constant if info.constant.size <= _MAX_COMPARED else None
+        return info.constant if info.constant.size <= _MAX_SMALL_SIZE else None
     size = 1
     for dim in info.shape:
         if not isinstance(dim, int):
             return None
         size *= dim
-    return _read_value(graph, name) if size <= _MAX_COMPARED else None
+    return _read_value(graph, name) if size <= _MAX_SMALL_SIZE else None
 
 
 def large_constant(graph: Graph, name: str) -> np.ndarray | None:
@@ -34,7 +34,7 @@ def large_constant(graph: Graph, name: str) -> np.ndarray | None:
     if not is_constant(graph, name) or not graph.has_shape(name):
         return None
     shape = graph.get_shape(name)
-    if not all(isinstance(size, int) for size in shape) or math.prod(shape) > _MAX_READ:
+    if not all(isinstance(size, int) for size in shape) or math.prod(shape) > _MAX_LARGE_SIZE:
         return None
     return _read_value(graph, name)
 
@@ -53,7 +53,7 @@ def _read_value(graph: Graph, name: str) -> np.ndarray | None:
 
 
 def single_number(graph: Graph, name: str) -> np.ndarray | None:
-    """Return the value of a constant of one element; None for any other result."""
+    """Return the value of a readable constant of one element; None for any other result."""
     array = small_constant(graph, name)
     return array if array is not None and array.size == 1 else None
 
@@ -65,7 +65,7 @@ def is_number(graph: Graph, name: str, value: float) -> bool:
 
 
 def find_producer(graph: Graph, name: str, op: str) -> Node | None:
-    """Return the node whose first result this is, if it has operator ``op``, else None."""
+    """Return the node that has ``name`` as its first result, if its operator is ``op``."""
     info = graph.values.get(name)
     node: Node | None = None if info is None else info.producer
     return node if node is not None and node.key == op and node.outputs[0] == name else None

@@ -45,7 +45,7 @@ class Analysis(Generic[K, F]):
             self.has_read_uses = self.has_read_uses or queries_before != use_counts.query_count
             return fact
         if self.has_read_uses:
-            use_index(graph).query_count += 1  # the cached fact depends on readers
+            use_index(graph).query_count += 1  # like the step, whose fact depends on readers
         return facts[key]
 
 
@@ -53,8 +53,8 @@ class Traversal(Generic[K, F]):
     """One traversal of a graph.
 
     ``stored`` has the facts that hold in every traversal. ``shortened`` has the facts that were
-    computed without operands beyond MAX_DEPTH; they are valid in this traversal only, at the same
-    depth or deeper.
+    computed without operands beyond MAX_DEPTH, and the depths; these facts are valid only in this
+    traversal, at the same depth or deeper. ``cut`` says whether a step has used such a fact.
     """
 
     def __init__(self, graph: Graph, analysis: Analysis[K, F], stored: dict[K, F]) -> None:
@@ -66,7 +66,7 @@ class Traversal(Generic[K, F]):
         self.cut = False
 
     def find_fact(self, key: K) -> F:
-        """Find the fact of another result on behalf of a step."""
+        """Find the fact of a key, which a step needs or `Analysis.fact_of` returns."""
         if key in self.stored:
             return self.stored[key]
         depth, fact = self.shortened.get(key, (MAX_DEPTH, self.analysis.unknown))
@@ -95,8 +95,8 @@ def make_operator_analysis(
 ) -> Analysis[str, F]:
     """Make an analysis that dispatches on the operator of the node that produces a result.
 
-    ``constant`` returns facts that need no node, or None; ``transfers`` has a function for each
-    operator that the analysis follows.
+    ``constant`` returns the fact of a result that needs no transfer function, such as a constant,
+    else None. ``transfers`` has a transfer function for each operator that the analysis follows.
     """
 
     def compute_fact(traversal: Traversal[str, F], name: str) -> F:

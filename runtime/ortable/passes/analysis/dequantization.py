@@ -1,4 +1,4 @@
-"""Recognize weights that a graph computes from integer codes.
+"""Recognize weights that a graph computes from codes, the integers of a quantized weight.
 
 Such a weight is `(codes - zeros) * scales + shifts`, with any packing, casts and reshapes in
 between. The result is the codes, scales and zero points for DequantizeLinear. Called by rewrite
@@ -32,8 +32,8 @@ _TOLERANCE = 2.0**-21  # relative rounding error of a shift that is a multiple o
 class WeightParts:
     """A weight as ``numbers * scales + shifts``: integers and floats that broadcast.
 
-    ``dequantized``: whether a DequantizeLinear computes the weight; kernels read its 8-bit codes
-    directly.
+    ``dequantized``: whether a DequantizeLinear computes the weight. Kernels read the 8-bit codes of
+    such a weight directly, so only 4-bit codes replace them.
     """
 
     numbers: np.ndarray
@@ -98,7 +98,7 @@ def find_weight_parts(
     if node.key in _MOVES:
         inner = find_weight_parts(graph, node.inputs[0], spread, depth - 1)
         if inner is None:
-            return None  # then the input does not hold integers either
+            return None  # `read_integer_weight` would fail for the input too
         return inner.map_elements(lambda part: _move_elements(graph, node, part))
     if node.key == "DequantizeLinear":
         return _dequantize_parts(graph, node, spread)
@@ -121,7 +121,10 @@ def find_weight_parts(
 
 
 def _dequantize_parts(graph: Graph, node: Node, spread: int) -> WeightParts | None:
-    """Return the parts of a DequantizeLinear of 8-bit codes; kernels read 4-bit codes directly."""
+    """Return the parts of a DequantizeLinear of 8-bit codes, else None.
+
+    Kernels read the 4-bit codes of a DequantizeLinear directly.
+    """
     codes, scales, zeros = [*node.inputs, ""][:3]
     if graph.get_type(codes) not in (dtypes.int8, dtypes.uint8):
         return None
@@ -132,7 +135,7 @@ def _dequantize_parts(graph: Graph, node: Node, spread: int) -> WeightParts | No
     broadcast_shape = [-1 if index == axis else 1 for index in range(numbers.ndim)]
     group_indices = np.arange(numbers.shape[axis]) // (size or 1)
 
-    def spread_out(part: np.ndarray) -> np.ndarray:
+    def expand_part(part: np.ndarray) -> np.ndarray:
         return (
             np.take(part, group_indices, axis)
             if size
@@ -140,8 +143,8 @@ def _dequantize_parts(graph: Graph, node: Node, spread: int) -> WeightParts | No
         )
 
     if zeros:
-        numbers = numbers - spread_out(get_constant(graph, zeros).astype(np.int16))
-    return WeightParts(numbers, spread_out(get_constant(graph, scales)), dequantized=True)
+        numbers = numbers - expand_part(get_constant(graph, zeros).astype(np.int16))
+    return WeightParts(numbers, expand_part(get_constant(graph, scales)), dequantized=True)
 
 
 def read_integer_weight(
@@ -174,7 +177,7 @@ def read_integer_weight(
 def to_grouped_weight(
     parts: WeightParts, outer_first: bool, eight_bits: bool
 ) -> GroupedWeight | None:
-    """Return a matrix as grouped codes, or None if kernels support no grouping of them.
+    """Return a matrix as grouped codes, or None if kernels support no grouping of the matrix.
 
     ``outer_first``: whether the matrix is [N, K] rather than [K, N]; ``eight_bits``: whether codes
     may have 8 bits.
@@ -199,7 +202,7 @@ def to_grouped_weight(
 
 
 def drop_large_constants(graph: Any, earlier_names: set[str]) -> None:
-    """Drop large computed constants, which take more memory than codes, but ``earlier_names``."""
+    """Drop large computed constants, except ``earlier_names``; codes take less memory."""
     for name in set(graph.computed_constants) - earlier_names:
         if graph.computed_constants[name].size > _MAX_KEPT:
             del graph.computed_constants[name]
@@ -284,7 +287,7 @@ def _group_codes(
 
 
 def _code_format(low: np.ndarray, high: np.ndarray, eight_bits: bool) -> tuple[int, bool] | None:
-    """Return the bits of codes for these bounds, and whether they need no zero points."""
+    """Return the bits of codes with these bounds, and whether they are signed (no zero points)."""
     for bits in (4, 8) if eight_bits else (4,):
         half, unsigned_max = 1 << (bits - 1), (1 << bits) - 1
         if low.min() >= -half and high.max() < half:
@@ -299,7 +302,7 @@ def _code_format(low: np.ndarray, high: np.ndarray, eight_bits: bool) -> tuple[i
 
 
 def _scale_multiples(shifts: np.ndarray, scales: np.ndarray) -> np.ndarray | None:
-    """Return shifts as integer multiples of the scales, or None if they are not, up to rounding."""
+    """Return shifts divided by scales, or None if the quotients are not integers up to rounding."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         steps = np.rint(np.where(scales == 0, 0, shifts / scales))
     error = np.abs(shifts - steps * scales)
@@ -309,7 +312,7 @@ def _scale_multiples(shifts: np.ndarray, scales: np.ndarray) -> np.ndarray | Non
 
 
 def _to_codes(dtype: Any, numbers: np.ndarray) -> np.ndarray:
-    """Return integers as codes; 4-bit codes are viewed, because NumPy casts to them are slow."""
+    """Convert integers to codes; 4-bit codes are a view, because NumPy casts to 4 bits slowly."""
     if dtype in (np.int8, np.uint8):
         return numbers.astype(dtype)
     return (numbers & 15).astype(np.uint8).view(dtype)

@@ -12,7 +12,7 @@ from .dataflow import Analysis, Traversal
 
 
 def same_result(graph: Graph, a: str, b: str) -> bool:
-    """Whether two results are the same result, equal constants, or equal computations of such."""
+    """Whether two results are the same, equal constants, or computed alike from equal results."""
     return _SAME.fact_of(graph, (a, b))
 
 

@@ -1,4 +1,4 @@
-"""Find results that count up by 1 along one axis, or grids of such counters."""
+"""Find results that count up by 1 along one axis and are constant along all other axes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ def _single_integer(graph: Graph, x: str) -> int | None:
 def forward_starts(graph: Graph, node: Node) -> dict[int, int] | None:
     """Return the start of a Slice for each of its axes; axes are negative, counted from the end.
 
-    None if the Slice has no axes input, or a step other than 1. Starts may be negative.
+    Returns None if the Slice has no constant starts and axes, or a step other than 1. Starts may be
+    negative.
     """
     shape = shape_or_none(graph, node.inputs[0])
     if shape is None or len(node.inputs) < 4:
@@ -108,7 +109,7 @@ def _concat_counter(traversal: Traversal[str, Counter | None], node: Node) -> Co
 
 
 def _slice_counter(traversal: Traversal[str, Counter | None], node: Node) -> Counter | None:
-    """Return the counter of a Slice with a known start and step 1."""
+    """Return the counter of a Slice with step 1 and a known start that is not negative."""
     graph, counter = traversal.graph, traversal.find_fact(node.inputs[0])
     shape = shape_or_none(graph, node.outputs[0])
     starts = forward_starts(graph, node)

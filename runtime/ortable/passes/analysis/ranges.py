@@ -1,6 +1,6 @@
 """Bounds of integer results.
 
-Called by the analyses of masks, and by the backend, which skips bounds checks of such indices.
+Analyses of masks read them, and the backend, which skips bounds checks of bounded indices.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ def adds_last_axis(graph: Graph, node: Node) -> bool:
 
 
 def _constant_min(graph: Graph, x: str) -> int | None:
+    """Return the minimum of a constant, or 0 for indices from TopK, ArgMax or ArgMin."""
     array = small_constant(graph, x)
     if array is None or not array.size or array.dtype.kind not in "iu":
         return None if _last_index(graph, x) is None else 0
@@ -85,7 +86,7 @@ def _last_index(graph: Graph, x: str) -> Dim | None:
 
 
 def _range_end(traversal: Traversal[str, Dim | None], node: Node) -> Dim | None:
-    """Return the last number of a Range with step 1."""
+    """Return the limit of a Range with step 1, minus 1."""
     step = small_constant(traversal.graph, node.inputs[2])
     last = None if step is None or step.flat[0] != 1 else traversal.find_fact(node.inputs[1])
     return None if last is None else last - 1
@@ -144,7 +145,7 @@ _UPPER_TRANSFERS: dict[str, Transfer[Dim | None]] = {
     "Range": _range_end,
     "Where": _upper_of_branches,
 }
-_INDEX_OPERATORS = {"ArgMax": 0, "ArgMin": 0, "TopK": -1}  # with the default axis
+_INDEX_OPERATORS = {"ArgMax": 0, "ArgMin": 0, "TopK": -1}  # operator -> default axis
 _FIRST_COLUMN_TRANSFERS: dict[str, Transfer[int | None]] = {
     "Add": _sum_bounds,
     "Expand": same_as_input,

@@ -41,9 +41,9 @@ class Triangle(NamedTuple):
 
 
 def triangle_of(graph: Graph, x: str) -> Triangle | None:
-    """Return the triangle of a result, the same for all leading indices, or None.
+    """Return the triangle that a result holds at all leading indices, or None.
 
-    Constants need at least two rows and columns, which determine the diagonal.
+    A constant needs at least two rows and columns, as fewer do not determine the diagonal.
     """
     return _TRIANGLE.fact_of(graph, x)
 
@@ -72,7 +72,10 @@ def _constant_triangle(graph: Graph, x: str) -> Triangle | None:
 
 
 def _compare_triangle(traversal: Traversal[str, Triangle | None], node: Node) -> Triangle | None:
-    """Return the triangle of comparing column with row indices, or a triangle with a number."""
+    """Return the triangle of a comparison of column and row indices, or of a triangle and a number.
+
+    Equal of indices has no triangle.
+    """
     graph = traversal.graph
     compare = _COMPARISONS[node.key]
     for index, name in enumerate(node.inputs):
@@ -111,11 +114,15 @@ def _compare_positions(
     if len(starts) < 2:
         return None
     # column index j + c and row index i + r are equal on the diagonal j - i = r - c
-    equal = starts[-2] - starts[-1]
+    equality_diagonal = starts[-2] - starts[-1]
     columns_first = axes[0] == -1
-    left = bool(compare(0, 1) if columns_first else compare(1, 0))  # left of the diagonal
-    middle = bool(compare(0, 0))
-    return _make_triangle(equal if middle == left else equal - 1, float(left), float(not left))
+    is_true_left = bool(compare(0, 1) if columns_first else compare(1, 0))  # of the diagonal
+    is_true_on_diagonal = bool(compare(0, 0))
+    return _make_triangle(
+        equality_diagonal if is_true_on_diagonal == is_true_left else equality_diagonal - 1,
+        float(is_true_left),
+        float(not is_true_left),
+    )
 
 
 # -- operators that produce or preserve triangles
@@ -134,7 +141,7 @@ def _trilu_triangle(traversal: Traversal[str, Triangle | None], node: Node) -> T
     return _make_triangle(diagonal, value, 0.0)
 
 
-def _negate_triangle(traversal: Traversal[str, Triangle | None], node: Node) -> Triangle | None:
+def _not_triangle(traversal: Traversal[str, Triangle | None], node: Node) -> Triangle | None:
     triangle = traversal.find_fact(node.inputs[0])
     return triangle and _make_triangle(triangle.diagonal, 1 - triangle.below, 1 - triangle.above)
 
@@ -196,7 +203,7 @@ _TRANSFERS: dict[str, Transfer[Triangle | None]] = {
     **dict.fromkeys(_COMPARISONS, _compare_triangle),
     **dict.fromkeys(("Expand", "Identity", "Reshape"), _move_triangle),
     "Cast": _cast_triangle,
-    "Not": _negate_triangle,
+    "Not": _not_triangle,
     "Slice": _slice_triangle,
     "Trilu": _trilu_triangle,
     "Unsqueeze": _unsqueeze_triangle,

@@ -49,12 +49,12 @@ def _mask_constant(graph: Graph, x: str) -> np.ndarray | None:
 
 
 def hides_nothing(mask: np.ndarray) -> bool:
-    """Whether an additive attention mask is not empty and has no -inf and no NaN."""
+    """Whether an additive attention mask has elements and an axis, but neither -inf nor NaN."""
     return bool(mask.size and mask.ndim and mask.min() > -np.inf)
 
 
 def _tests_empty_rows(graph: Graph, x: str) -> bool:
-    """Whether a result finds the rows of only -inf in a constant mask that has none."""
+    """Whether a result tests for rows of only -inf in a constant mask that has no -inf."""
     node = find_producer(graph, x, "Equal")
     if node is None or not is_number(graph, node.inputs[1], -np.inf):
         return False
@@ -86,7 +86,7 @@ def _cast_value(traversal: Traversal[str, float], node: Node) -> float:
     return value if value in (0.0, 1.0) else _NAN
 
 
-def _negate_value(traversal: Traversal[str, float], node: Node) -> float:
+def _not_value(traversal: Traversal[str, float], node: Node) -> float:
     return 1 - traversal.find_fact(node.inputs[0])
 
 
@@ -129,7 +129,7 @@ def _compare_bounds(traversal: Traversal[str, float], node: Node) -> float:
 
 
 def _comparison_sides(node: Node) -> tuple[str, str, bool]:
-    """Return the larger operand, the smaller operand, and whether equality counts, for True."""
+    """Return the operand that is larger if the comparison holds, the other, and "or equal"."""
     first, second = node.inputs
     or_equal = node.key.endswith("OrEqual")
     return (
@@ -184,7 +184,7 @@ _UNIFORM_TRANSFERS: dict[str, Transfer[float]] = {
     "ConstantOfShape": _fill_value,
     "CumSum": _running_sum,
     "Equal": _equal_value,
-    "Not": _negate_value,
+    "Not": _not_value,
     "Or": _decide_by(1.0),
     "Sub": _counter_difference,
 }

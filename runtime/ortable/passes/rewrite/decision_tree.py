@@ -16,7 +16,7 @@ from .rule import CONSTANT, Rule
 
 OrderedRule = tuple[int, Rule]
 Children = dict[str, list[tuple[int, "Branch"]]]
-_order = itemgetter(0)
+_get_order = itemgetter(0)
 
 
 class Branch:
@@ -32,7 +32,7 @@ class Branch:
         self.rules: list[OrderedRule] = []
         self.children: Children = {}
         self.sorted_rules: list[Rule] = []  # ``rules`` without their order
-        # The sorted rules of a root and its reached branches, by reached branches.
+        # For a root: the sorted rules of it and of the branches in the key, which a node reached.
         self.merged_rules: dict[tuple[Branch, ...], list[Rule]] = {}
 
     def add_branch(self, input_index: int, key: str) -> Branch:
@@ -62,7 +62,7 @@ def build_tree(rules: Iterable[Rule]) -> dict[str, Branch]:
 def rules_at(
     branch: Branch, node: Node, producers: Mapping[str, Node], values: Mapping[str, Any]
 ) -> list[Rule]:
-    """Return the rules with a path above a node, in order, without duplicates."""
+    """Return the rules that may match at a node, in order, without duplicates."""
     reached: list[Branch] = []
     if branch.children:
         _collect_branches(branch.children, node, producers, values, reached)
@@ -71,8 +71,12 @@ def rules_at(
     key = tuple(reached)
     rules = branch.merged_rules.get(key)
     if rules is None:
-        ordered_rules = {ordered_rules for item in (branch, *key) for ordered_rules in item.rules}
-        rules = branch.merged_rules[key] = [rule for _, rule in sorted(ordered_rules, key=_order)]
+        ordered_rules = {
+            ordered for reached_branch in (branch, *key) for ordered in reached_branch.rules
+        }
+        rules = branch.merged_rules[key] = [
+            rule for _, rule in sorted(ordered_rules, key=_get_order)
+        ]
     return rules
 
 

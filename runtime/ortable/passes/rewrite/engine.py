@@ -26,8 +26,8 @@ from .replace import Replacement, ReplacementRejected
 from .rule import STAGES, Match, Rule
 from .worklist import Worklist
 
-_MIN_LIMIT = 1000  # replacements in a graph; large graphs allow 20 per node
-_MAX_PATTERN_DEPTH = 12  # levels of readers below a change that are visited again
+_MIN_FIRING_LIMIT = 1000  # a graph allows this many replacements, or 20 per node if more
+_MAX_REVISIT_DEPTH = 12  # levels of readers below a change that are visited again
 
 Trees = dict[str, Branch]
 
@@ -57,7 +57,7 @@ def rewrite_graph(
 def _build_stages(
     rules: tuple[Rule, ...], target: str | None, opset: int
 ) -> list[tuple[Trees, int]]:
-    """Return the tree and pattern depth of each stage, with the rules for this target and opset."""
+    """Return the result of `_build_stage` for each stage, with the rules for target and opset."""
     applicable = [
         rule
         for rule in rules
@@ -70,8 +70,11 @@ def _build_stages(
 
 
 def _build_stage(rules: list[Rule]) -> tuple[Trees, int]:
-    """Return the decision tree of rules, and the maximum depth of their patterns."""
-    return build_tree(rules), min(max((rule.size for rule in rules), default=0), _MAX_PATTERN_DEPTH)
+    """Return the decision tree of rules, and how far below a change their patterns may match.
+
+    No pattern is deeper than its number of nodes, ``size``.
+    """
+    return build_tree(rules), min(max((rule.size for rule in rules), default=0), _MAX_REVISIT_DEPTH)
 
 
 def _rewrite_with_subgraphs(
@@ -105,9 +108,9 @@ class _GraphRewrite:
         self.path = path
         self.record = record
         self.index = GraphIndex(graph)
-        self.limit = max(_MIN_LIMIT, 20 * len(graph.nodes))
+        self.max_fired = max(_MIN_FIRING_LIMIT, 20 * len(graph.nodes))
         self.fired = 0
-        self.refused = 0  # matches whose replacement was rejected
+        self.rejected = 0  # matches whose replacement was rejected
         self.statistics: dict[Rule, RuleStatistics] = {}
         graph.brief_errors = True  # `_try_rules` reads only the first line of an error
 
@@ -121,13 +124,13 @@ class _GraphRewrite:
             while (node := worklist.pop_node()) is not None:
                 tree = trees[node.key]
                 while node in keys:
-                    queries_before, refused_before = uses.query_count, self.refused
+                    queries_before, rejected_before = uses.query_count, self.rejected
                     rules = rules_at(tree, node, producers, values)
                     change = self._try_rules(node, rules) if rules else None
                     if change is None:
                         worklist.mark_visited(
                             node,
-                            queries_before != uses.query_count or refused_before != self.refused,
+                            queries_before != uses.query_count or rejected_before != self.rejected,
                         )
                         break
                     worklist.add_changed(*change, depth, trees)
@@ -136,7 +139,7 @@ class _GraphRewrite:
             worklist = worklist.next_pass(trees)
 
     def _try_rules(self, node: Node, rules: list[Rule]) -> tuple[list[Node], list[Node]] | None:
-        """Replace a match rooted at the node; return nodes around the change and new nodes."""
+        """Replace the first match rooted at the node; return nodes around it and new nodes."""
         matcher = self.index.matcher
         begin = time.perf_counter()
         for rule in rules:
@@ -153,10 +156,10 @@ class _GraphRewrite:
                     match = None  # disabled by the bisector
                 if match is not None:
                     change = Replacement(self.index, rule, match).run()
-            except ReplacementRejected as refusal:
-                self.refused += 1
-                statistics.refused[str(refusal)] += 1
-            except BuilderError as error:  # a helper needs an unknown rank, type or constant
+            except ReplacementRejected as rejection:
+                self.rejected += 1
+                statistics.refused[str(rejection)] += 1
+            except BuilderError as error:  # a helper needs an unknown fact
                 statistics.refused[f"not known: {str(error).splitlines()[0]}"] += 1
             except OrtableError as error:
                 statistics.refused[str(error).splitlines()[0]] += 1
@@ -183,10 +186,10 @@ class _GraphRewrite:
         self.record.fired.append(
             RuleFiring(rule.name, self.path, match.results, removed, new_names, origin)
         )
-        if self.fired > self.limit:
+        if self.fired > self.max_fired:
             last_rules = sorted({fired.rule for fired in self.record.fired[-50:]})
             raise RewriteError(
-                f"{self.limit} replacements in graph {self.graph.name!r} without an end: rules "
+                f"{self.max_fired} replacements in graph {self.graph.name!r} without an end: rules "
                 f"{', '.join(last_rules)} undo one another. Switch one off: rewrites=['default', "
                 f"'-{last_rules[0]}']"
             )

@@ -1,7 +1,8 @@
 """The index of a graph during rewriting: the order of nodes, their producers and readers.
 
 Replacements update the index incrementally, so the cost of a replacement depends only on the
-nodes that it touches. The engine makes one index for each graph; the index then holds the nodes.
+nodes that it touches. The engine makes one index for each graph; while it runs, the index and not
+the graph holds the nodes.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class GraphIndex:
         self.matcher = Matcher(graph, self.uses)
         self.protected_names = captured_by_protos(graph.nodes)  # names that must not change
         self.keys: dict[Node, Key] = {}
-        self.removed: dict[str, tuple[Node, Key]] = {}  # producers of results, not in the graph
+        self.removed: dict[str, tuple[Node, Key]] = {}  # result -> its removed producer
         self.aliases: dict[str, str] = {}  # old result -> the result that replaced it
         self._replaced: dict[str, list[str]] = {}  # the inverse of ``aliases``
         self.moved = 0
@@ -83,7 +84,10 @@ class GraphIndex:
         self.uses.remove_node(node)
 
     def drop_unread(self, names: Iterable[str]) -> list[Node]:
-        """Remove unread producers of results, recursively; return remaining single readers."""
+        """Remove unread producers of results, recursively; return the readers that remain alone.
+
+        These are readers of results that now have one reader, so that a pattern may match.
+        """
         single_readers: list[Node] = []
         stack = sorted(names, reverse=True)
         uses, producers = self.uses.readers, self.matcher.producers
@@ -106,7 +110,7 @@ class GraphIndex:
         return bool(name) and (bool(self.uses.readers.get(name)) or self.is_output(name))
 
     def restore_producer(self, name: str) -> None:
-        """Restore a removed node whose result a new node reads, for example a computed size."""
+        """Restore the removed producer of a result that a new node reads, such as a size."""
         while name in self.removed and name not in self.matcher.producers:
             node, key = self.removed.pop(name)
             for related_name in node.outputs:
@@ -153,10 +157,10 @@ class GraphIndex:
     def nodes_around(
         self, changed: Iterable[Node], depth: int, after: Key | None = None
     ) -> tuple[list[Node], list[Node]]:
-        """Return the nodes whose pattern may contain a changed node, and the nodes below them.
+        """Return the roots whose pattern may contain a changed node, and all nodes below these.
 
-        The former are the changed nodes and their readers up to ``depth`` levels down, in order.
-        With ``after``, only the changed nodes themselves may have a later position.
+        The roots are the changed nodes and their readers up to ``depth`` levels down, in order.
+        With ``after``, readers at a later position are left out.
         """
         keys, uses = self.keys, self.uses.readers
         level = [node for node in changed if node in keys]

@@ -22,7 +22,7 @@ class Matcher:
         self.graph = graph
         self.producers: dict[str, Node] = {}
         self.index = uses
-        self.uses = uses.readers  # a node that reads a result twice counts once
+        self.uses = uses.readers  # result -> readers, each once
         self.outputs: set[str] = {info.name for info in graph.outputs}
         self.reasons: list[str] = []
 

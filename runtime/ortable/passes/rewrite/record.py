@@ -56,7 +56,7 @@ class RewriteRecord:
         return dict(Counter(fired.rule for fired in self.fired).most_common())
 
     def refusals(self, rules: int = 50, reasons: int = 3) -> dict[str, dict[str, int]]:
-        """Return why rules were rejected: the most rejected rules, each with its top reasons.
+        """Return why matches were rejected: the most rejected rules, each with its top reasons.
 
         A match that is rejected several times counts several times. Rules that fired elsewhere in
         the graph are included.

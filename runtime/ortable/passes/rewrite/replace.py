@@ -1,6 +1,6 @@
 """Replace one match: build the new nodes and check them against the replaced results.
 
-If they do not fit, the graph is restored. Called by the engine.
+If a new result has another dtype or shape, the graph is restored. Called by the engine.
 """
 
 from __future__ import annotations
@@ -39,8 +39,10 @@ class Replacement:
         self.position = min(index.keys[node] for node in self.roots)
         self.old_infos: dict[str, ValueInfo] = {}
         self.old_constants: list[str] = []  # the replaced results that are constants
-        self.rounding = _quantization_run(self.graph)
-        self.rounded = {} if self.rounding is None else dict(self.rounding.rounded)
+        self.quantization_run = _quantization_run(self.graph)
+        self.rounded_before = (
+            {} if self.quantization_run is None else dict(self.quantization_run.rounded)
+        )
 
     def run(self) -> tuple[list[Node], list[Node]]:
         """Replace the match; return the nodes around the change and the new nodes."""
@@ -111,7 +113,7 @@ class Replacement:
         return results
 
     def _check_order(self, nodes: list[Node]) -> None:
-        """Check that the producers of the new nodes precede them, or move the producers."""
+        """Check that the producers that new nodes read precede the match, or move them."""
         index = self.index
         new_names = {name for node in nodes for name in node.outputs}
         for node in nodes:
@@ -128,7 +130,7 @@ class Replacement:
                     raise ReplacementRejected(f"{name} comes later in the graph")
 
     def _check_result(self, name: str, result: str | None) -> str | None:
-        """Return the result that replaces ``name``; reject it if its dtype or shape differs."""
+        """Return the result that replaces ``name``; reject a result that cannot replace it."""
         if result is None:
             if self.index.is_read(name):
                 raise ReplacementRejected(f"the replacement does not give {name}, which is read")
@@ -146,7 +148,7 @@ class Replacement:
         return result
 
     def _name_result(self, name: str, result: str | None, nodes: list[Node]) -> str:
-        """Return ``name`` if a new node produces it, else the result for its readers."""
+        """Return what the readers of ``name`` read: ``name`` if a new node can produce it."""
         if result is None:
             return name
         if result != name:
@@ -157,7 +159,7 @@ class Replacement:
                 self.graph.make_node("Identity", [result], [name])
                 nodes.append(self.graph.nodes[-1])
             else:
-                if _merge_knowledge(self.graph.values[result], self.old_infos[name]):
+                if _merge_facts(self.graph.values[result], self.old_infos[name]):
                     self.index.refined_results += 1
                 return result
         self._reuse_value_info(name, self.old_infos[name])
@@ -197,10 +199,10 @@ class Replacement:
         values[result] = info  # the old name may still be looked up
 
     def _reuse_value_info(self, name: str, old: ValueInfo) -> None:
-        """Reuse the ValueInfo of the replaced result: the list of outputs holds this object."""
+        """Keep the ValueInfo of the replaced result, because graph.outputs may hold this object."""
         values = self.graph.values
         info = values[name]
-        _merge_knowledge(info, old)
+        _merge_facts(info, old)
         old.dtype, old.shape, old.rank, old.value = (info.dtype, info.shape, info.rank, info.value)
         old.constant, old.producer = info.constant, info.producer
         values[name] = old
@@ -214,12 +216,12 @@ class Replacement:
         graph.materializer.drop_dead(graph.values)
         graph.values.update(self.old_infos)
         graph.constant_names.update(self.old_constants)
-        if self.rounding is not None:  # without the new nodes, no weight was quantized
-            self.rounding.rounded = self.rounded
+        if self.quantization_run is not None:  # without the new nodes, no weight was quantized
+            self.quantization_run.rounded = self.rounded_before
 
     def _install_nodes(self, nodes: list[Node], targets: list[str]) -> list[Node]:
         index = self.index
-        read = {name for node in self.match.nodes for name in read_names(node)}
+        names_read_by_match = {name for node in self.match.nodes for name in read_names(node)}
         for node in self.roots:
             index.remove_node(node)
             for name in node.outputs:
@@ -231,7 +233,7 @@ class Replacement:
             if target != name:
                 affected += index.redirect_readers(name, target)
                 self.graph.values[name] = self.old_infos[name]  # may still be looked up
-        return affected + index.drop_unread(read)
+        return affected + index.drop_unread(names_read_by_match)
 
 
 def _quantization_run(graph: Any) -> Any:
@@ -241,7 +243,7 @@ def _quantization_run(graph: Any) -> Any:
     return graph.rounding
 
 
-def _merge_knowledge(info: ValueInfo, replaced: ValueInfo) -> bool:
+def _merge_facts(info: ValueInfo, replaced: ValueInfo) -> bool:
     """Add facts about the replaced result to the new result; return whether they refine it."""
     known_before = info.dtype, info.shape, info.value
     info.dtype = info.dtype or replaced.dtype

@@ -1,6 +1,7 @@
-"""The tables that codegen generates from rewrites: rules, with a matcher and a maker, and matches.
+"""The records of rewriting: rules, each with a matcher and a maker, and matches.
 
-Generated modules create them; `rule_selection`, the engine and replacements read them.
+Modules that codegen generates from specs/rewrites make the rules, and their matchers the matches.
+`rule_selection`, the engine and replacements read both.
 """
 
 from __future__ import annotations

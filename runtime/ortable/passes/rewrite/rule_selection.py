@@ -24,7 +24,7 @@ def select_rules(names: Names = "default", user_files: bool = True) -> tuple[Rul
             that is not off by default, ``"all"`` adds every rule, and ``"none"`` removes all rules.
             The name of a rule, or of a rule file without ``.yaml``, adds its rules; with a leading
             ``-``, it removes them. A path that ends in ``.yaml`` adds the rules of a user's file.
-        user_files: whether such paths are accepted.
+        user_files: whether paths of users' files are accepted.
 
     Returns:
         The rules in the order in which the names add them.
@@ -113,7 +113,7 @@ _loaded: dict[tuple[str, int, int], tuple[Rule, ...]] = {}
 
 
 def load_rules(path: str | Path) -> tuple[Rule, ...]:
-    """Load the rules of a user's file; it is checked and compiled like the package's files.
+    """Load the rules of a user's file, which is checked and compiled like the package's files.
 
     Raises:
         SpecError: the file has errors or cannot be read.
@@ -155,7 +155,7 @@ def compile_rules_to_source(path: str | Path) -> str:
     return _compile_to_source(*_read_file(file))
 
 
-def _compile_to_source(text: str, display: str, folder: str) -> str:
+def _compile_to_source(text: str, display_name: str, folder: str) -> str:
     from ortable_generated.onnx.traits import BY_TRAIT
     from ortablegen.rewrites.check import check_rewrites
     from ortablegen.rewrites.emit import rewrites_text
@@ -163,18 +163,18 @@ def _compile_to_source(text: str, display: str, folder: str) -> str:
     from ortablegen.source.diagnostics import Diagnostics
 
     diagnostics = Diagnostics(max_columns=None, folder=folder)
-    rewrites = read_rewrites_text(text, display, diagnostics, BY_TRAIT)
+    rewrites = read_rewrites_text(text, display_name, diagnostics, BY_TRAIT)
     diagnostics.raise_if_any()
     check_rewrites(rewrites, diagnostics)
     diagnostics.raise_if_any()
-    return rewrites_text(rewrites, display)
+    return rewrites_text(rewrites, display_name)
 
 
-def _compile_rules(text: str, display: str, folder: str) -> tuple[Rule, ...]:
-    source = _compile_to_source(text, display, folder)
-    namespace: dict[str, Any] = {"__name__": f"ortable_rewrites_{Path(display).stem}"}
+def _compile_rules(text: str, display_name: str, folder: str) -> tuple[Rule, ...]:
+    source = _compile_to_source(text, display_name, folder)
+    namespace: dict[str, Any] = {"__name__": f"ortable_rewrites_{Path(display_name).stem}"}
     # This exec is safe: the compiler generates the source, and copies text of the file into it
     # only after checking it.
-    exec(compile(source, f"<{display}, compiled>", "exec"), namespace)
+    exec(compile(source, f"<{display_name}, compiled>", "exec"), namespace)
     compiled: tuple[Rule, ...] = namespace["RULES"]
     return compiled

@@ -1,8 +1,8 @@
 """The worklist of nodes that the engine visits, one `Worklist` per pass over a graph.
 
-The match of a rule at a node depends on the node's producers. So after a pass with changes, the
-next pass visits the nodes below changes that were made after their visit, and the nodes whose
-match depended on use counts or was rejected.
+Whether a rule matches at a node depends on the node's producers. So after a pass with changes, the
+next pass visits each node whose producers changed after the visit of the node, and each node at
+which a match depended on use counts or was rejected.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class Worklist:
         self.queue: list[tuple[Key, int, Node]] = [
             (index.keys[node], position, node) for position, node in enumerate(nodes)
         ]
-        self.position = 0  # of the next node in ``queue``
-        self.key: Key | None = None  # of the current node; None once ``queue`` is exhausted
+        self.position = 0  # the index of the next node in ``queue``
+        self.key: Key | None = None  # the key of the current node; None if ``queue`` is exhausted
         self.covers_all = True  # whether the pass visits every node
         self.deferred: deque[Node] = deque()
         self.queued = {node for _, _, node in self.queue}
         self.revisit: set[Node] = set()  # nodes for the next pass
         self.new_nodes: set[Node] = set()
         self.learnt = index.refined_results
-        self.revived = index.restored_nodes
+        self.restored_before = index.restored_nodes
 
     def pop_node(self) -> Node | None:
         """Return the next node; None at the end."""
@@ -46,30 +46,31 @@ class Worklist:
         self.queued.discard(node)
         return node
 
-    def mark_visited(self, node: Node, is_open: bool) -> None:
+    def mark_visited(self, node: Node, may_match_later: bool) -> None:
         """Record that no rule matches a node.
 
-        ``is_open``: whether a later match is possible without changes above the node.
+        ``may_match_later``: whether a rule may match later although no producer changes, because
+        the failed match depended on use counts or was rejected.
         """
-        if is_open:
+        if may_match_later:
             self.revisit.add(node)
         else:
             self.revisit.discard(node)
 
     def add_changed(
-        self, touched: list[Node], made: list[Node], depth: int, keys: Container[str]
+        self, affected: list[Node], new_nodes: list[Node], depth: int, operators: Container[str]
     ) -> None:
-        """Queue the nodes whose pattern may contain a touched node, in this or the next pass."""
+        """Queue the nodes whose pattern may contain an affected node, in this or the next pass."""
         index, key, queued = self.index, self.key, self.queued
-        self.new_nodes.update(made)
+        self.new_nodes.update(new_nodes)
         # A pass over all nodes has already queued the later nodes and their readers.
-        last_key = key if self.covers_all and self.revived == index.restored_nodes else None
-        candidates, nodes_below = index.nodes_around(touched, depth, last_key)
+        last_key = key if self.covers_all and self.restored_before == index.restored_nodes else None
+        candidates, nodes_below = index.nodes_around(affected, depth, last_key)
         for node in candidates:
-            if node not in queued and node.key in keys:
+            if node not in queued and node.key in operators:
                 self._enqueue(node)
         for node in nodes_below:
-            if node not in queued and node.key in keys:
+            if node not in queued and node.key in operators:
                 if key is not None and index.keys[node] > key:
                     self._enqueue(node)
                 else:
@@ -83,10 +84,14 @@ class Worklist:
         else:
             bisect.insort(self.queue, (key, len(self.queue), node), lo=self.position)
 
-    def next_pass(self, keys: Container[str]) -> Worklist:
+    def next_pass(self, operators: Container[str]) -> Worklist:
         """Return the worklist of the next pass."""
         index = self.index
-        covers_all = index.refined_results != self.learnt or index.restored_nodes != self.revived
-        worklist = Worklist(index, index.select_nodes(keys, None if covers_all else self.revisit))
+        covers_all = (
+            index.refined_results != self.learnt or index.restored_nodes != self.restored_before
+        )
+        worklist = Worklist(
+            index, index.select_nodes(operators, None if covers_all else self.revisit)
+        )
         worklist.covers_all = covers_all
         return worklist

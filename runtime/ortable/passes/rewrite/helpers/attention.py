@@ -1,9 +1,9 @@
 """Helpers of the rules about attention: the operator Attention, and ONNX Runtime's operators.
 
-They read heads [batch, heads, length, width], and return facts or the rows
-[batch, length, heads * width] that ONNX Runtime's operators read. They follow producers, so that an
-existing Transpose and Reshape are undone, not repeated. Called by rules of attention,
-ort_attention and ort_rotary.
+They read heads [batch, heads, length, width], and return facts or rows [batch, length,
+heads * width], which ONNX Runtime's operators read. If a Reshape and a Transpose made the heads
+from such rows, the helpers return the existing rows. Called by rules of attention, ort_attention
+and ort_rotary.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ __all__ = [
     "untransposed_keys",
 ]
 
-_SPLIT = [0, 2, 1, 3]  # [B, L, H, D] <-> [B, H, L, D]
-_KEYS = [0, 2, 3, 1]  # [B, L, H, D] -> [B, H, D, L]
-_LAST_TWO = (0, 1, 3, 2)
+_SPLIT_PERM = [0, 2, 1, 3]  # [B, L, H, D] <-> [B, H, L, D]
+_KEY_PERM = [0, 2, 3, 1]  # [B, L, H, D] -> [B, H, D, L]
+_SWAP_LAST_TWO = (0, 1, 3, 2)
 
 
 # -- sizes
@@ -73,11 +73,11 @@ def attention_scale(graph: Graph, factor: Result | None, divisor: Result | None)
 
 
 def are_split_rows(graph: Graph, query: Result, transposed: Result, value: Result) -> Bool:
-    """Whether the heads of `are_heads` are rows that were only split and transposed."""
+    """Whether three results are heads (`are_heads`) that are rows, only split and transposed."""
     if not are_heads(graph, query, transposed, value):
         return False
-    rows = _split_rows(graph, query, _SPLIT), _key_rows(graph, transposed)
-    return None not in rows and _split_rows(graph, value, _SPLIT) is not None
+    rows = _split_rows(graph, query, _SPLIT_PERM), _key_rows(graph, transposed)
+    return None not in rows and _split_rows(graph, value, _SPLIT_PERM) is not None
 
 
 def are_grouped_split_rows(graph: Graph, query: Result, key: Result, values: Result) -> Bool:
@@ -95,7 +95,7 @@ def are_grouped_split_rows(graph: Graph, query: Result, key: Result, values: Res
         return False
     if not _all_same([q[0], *q[2:]], [k[0], *k[2:]]) or dim_of(graph, values, 1) != q[1]:
         return False
-    return all(_split_rows(graph, x, _SPLIT) is not None for x in heads)
+    return all(_split_rows(graph, x, _SPLIT_PERM) is not None for x in heads)
 
 
 def heads_before_repeat(graph: Graph, heads: Result) -> Result:
@@ -108,14 +108,14 @@ def heads_before_repeat(graph: Graph, heads: Result) -> Result:
     results = [unsqueeze.inputs[0], unsqueeze.outputs[0], expand.outputs[0], heads]
     if not all(map(graph.has_shape, results)):
         return heads
-    before, _, spread, after = (list(graph.get_shape(x)) for x in results)
+    before, _, expanded_shape, after = (list(graph.get_shape(x)) for x in results)
     axes = small_constant(graph, unsqueeze.inputs[1])
     if len(before) != 4 or axes is None or axes.tolist() != [2]:
         return heads
-    repeats = spread[2]
-    groups = [before[0], before[1], repeats, *before[2:]]
-    merged = [before[0], before[1] * repeats, *before[2:]]
-    is_repeat = _all_same(spread, groups) and _all_same(after, merged)
+    repeats = expanded_shape[2]
+    expected_expanded = [before[0], before[1], repeats, *before[2:]]
+    expected_merged = [before[0], before[1] * repeats, *before[2:]]
+    is_repeat = _all_same(expanded_shape, expected_expanded) and _all_same(after, expected_merged)
     return results[0] if is_repeat and isinstance(repeats, int) else heads
 
 
@@ -125,8 +125,8 @@ def _all_same(a: list[Any], b: list[Any]) -> bool:
 
 def merged_heads(graph: Graph, heads: Result, transposed: Bool = False) -> Result:
     """Return heads [B, H, L, D], or ``transposed`` [B, H, D, L], as rows [B, L, H * D]."""
-    split = _key_rows(graph, heads) if transposed else _split_rows(graph, heads, _SPLIT)
-    order = [0, 3, 1, 2] if transposed else _SPLIT
+    split = _key_rows(graph, heads) if transposed else _split_rows(graph, heads, _SPLIT_PERM)
+    order = [0, 3, 1, 2] if transposed else _SPLIT_PERM
     return _merge_rows(graph, permuted(graph, heads, order) if split is None else split)
 
 
@@ -140,15 +140,15 @@ def _split_rows(graph: Graph, heads: str, perm: list[int]) -> str | None:
 
 def _key_rows(graph: Graph, heads: str) -> str | None:
     """Return the rows [B, L, H, D] of transposed heads, looking through one or two Transposes."""
-    rows = _split_rows(graph, heads, _KEYS)
+    rows = _split_rows(graph, heads, _KEY_PERM)
     if rows is not None:
         return rows
     upright = _split_rows(graph, heads, [0, 1, 3, 2])
-    return None if upright is None else _split_rows(graph, upright, _SPLIT)
+    return None if upright is None else _split_rows(graph, upright, _SPLIT_PERM)
 
 
 def _merge_rows(graph: Graph, split: str) -> str:
-    """Return [B, L, H, D] as [B, L, H * D]: the result from which it was split, if there is one."""
+    """Return [B, L, H, D] as [B, L, H * D]; reuse the input of a Reshape that split that."""
     batch, length, heads, width = shape_of(graph, split)
     sizes = [batch, length, heads * width]
     node = find_producer(graph, split, "Reshape")
@@ -186,9 +186,9 @@ def untransposed_keys(graph: Graph, keys: Result) -> Result:
     """Return keys with their features last; an existing Transpose is merged with the new one."""
     node = graph.values[keys].producer
     if node is None or node.op_type != "Transpose" or node.domain:
-        return permuted(graph, keys, list(_LAST_TWO))
+        return permuted(graph, keys, list(_SWAP_LAST_TWO))
     order = list(node.attrs["perm"])
-    return permuted(graph, node.inputs[0], [order[axis] for axis in _LAST_TWO])
+    return permuted(graph, node.inputs[0], [order[axis] for axis in _SWAP_LAST_TWO])
 
 
 def head_groups(graph: Graph, x: Result, shared: Result) -> Int:

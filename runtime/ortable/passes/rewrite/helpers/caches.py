@@ -54,8 +54,8 @@ def heads_together(graph: Graph, query: Result, keys: Result, values: Result, bi
     """Return how many heads of float32 queries [B, H, S, D] form one head of the kernel.
 
     The caches are [B, G, L, D]. The number is 1 or H / G, and 0 if the kernel does not support the
-    sizes or is not faster. For several queries it is faster if the cache has at least twice as many
-    positions as a head has queries.
+    sizes or is not faster. With several queries, the kernel is faster if the cache has at least
+    twice as many positions as a head of the kernel has queries.
     """
     if not all(is_float32(graph, x) and known_rank(graph, x) == 4 for x in (query, keys, values)):
         return 0
@@ -114,15 +114,15 @@ def heads_before_flat(graph: Graph, flat: Result, keys: Result) -> Result:
 def softcap_of(
     graph: Graph, cap: Result | None, part: Result | None, limit: Result | None, bias: Result
 ) -> Float:
-    """Return the bound of scores that a Tanh caps.
+    """Return the bound of scores that a Tanh caps, or -1 if the kernel does not support it.
 
-    Returns 0 if scores have no bound and the mask is known to contain -inf, else -1. Scores are
-    divided by the bound, or multiplied by its inverse, before the Tanh.
+    Scores are divided by the bound, or multiplied by its inverse, before the Tanh. Without a Tanh,
+    returns 0 if the mask is known to contain -inf, else -1.
     """
     if limit is None:
         node = find_producer(graph, bias, "Where")
-        added = () if node is None else node.inputs[1:]
-        return 0.0 if any(number_of(graph, term) == -math.inf for term in added) else -1.0
+        branches = () if node is None else node.inputs[1:]
+        return 0.0 if any(number_of(graph, term) == -math.inf for term in branches) else -1.0
     bound = number_of(graph, limit)
     divisor = number_of(graph, cap) if cap else divide_or_nan(1.0, number_of(graph, part or limit))
     is_valid = is_moderate(bound) and bound > 0
@@ -189,11 +189,11 @@ def decode_attention(
     rows = reshape_to(graph, query, [batch_size, queries, head_count * width])
     last_key = graph.make_node("Sub", [total, const(graph, 1, dtypes.int32)])
     last_key = expanded(graph, reshape_to(graph, last_key, [1]), [batch_size])
-    added = _slice_bias(graph, bias, total, [batch, heads, count, positions], together)
+    sliced_bias = _slice_bias(graph, bias, total, [batch, heads, count, positions], together)
     domain, _, name = _KERNEL.rpartition("::")
     attended = graph.make_node(
         name,
-        [rows, empty, empty, keys, values, last_key, total, None, None, None, added],
+        [rows, empty, empty, keys, values, last_key, total, None, None, None, sliced_bias],
         domain=domain,
         num_heads=head_count,
         kv_num_heads=groups,
@@ -213,9 +213,9 @@ def _count_used_positions(
 ) -> str:
     """Return the number of positions up to the last one that any query attends to, int32.
 
-    It is at least the number of queries of a head, as the kernel requires. -inf masks a position.
-    If scores have a bound, the lowest float masks it too, and a query without a visible position
-    averages all positions.
+    The number is at least the number of queries of a head, as the kernel requires. A bias of -inf
+    masks a position. If scores are softcapped, a bias of the lowest float masks a position too, and
+    a query without a visible position averages all positions.
     """
     zero = const(graph, 0, dtypes.int32)
     mask_value = const(graph, _LOWEST if softcap else -math.inf, dtypes.float32)

@@ -50,7 +50,7 @@ def summed_pads(
     axes: Result | None,
     pads: Ints | None,
 ) -> Ints:
-    """Return ``pads`` plus the zeros of a Pad on the spatial axes; [] if it pads differently."""
+    """Return ``pads`` plus those of a Pad; [] unless the Pad only adds zeros to spatial axes."""
     border_sizes = small_constant(graph, borders)
     if border_sizes is None or border_sizes.ndim != 1 or not graph.has_rank(x):
         return []
@@ -80,8 +80,8 @@ def pads_without_end(
 ) -> Ints:
     """Return ``pads`` with which the convolution ``whole`` computes only ``part``, a Slice of it.
 
-    The Slice has to start at index 0. Returns [] if it removes more positions than the end pads
-    add, positions elsewhere, or every position.
+    The Slice has to start at index 0. Returns [] if the Slice removes more positions than the end
+    pads add, removes positions of other axes, or removes every position.
     """
     start_values, whole_shape, part_shape = (
         small_constant(graph, starts),
@@ -116,7 +116,7 @@ def _known_shapes(graph: Graph, *results: Result) -> list[Sequence[Any]]:
 
 
 def has_explicit_pads(attributes: Any) -> Bool:
-    """Whether the attributes of a convolution or a pool give its pads as numbers."""
+    """Whether a convolution or a pool has its pads as numbers, and sizes are not rounded up."""
     return attributes.get("auto_pad", "NOTSET") in ("NOTSET", b"NOTSET") and not attributes.get(
         "ceil_mode"
     )

@@ -1,7 +1,8 @@
 """Helpers of the rules about mixtures of experts.
 
-They decide where a product for each expert is faster than products with gathered matrices, build
-these products, and quantize expert matrices. Called by rules of ort_experts and weights_experts.
+They decide whether one product per expert is faster than products with gathered matrices, build the
+products per expert, and quantize expert matrices. Called by rules of ort_experts and
+weights_experts.
 """
 
 from __future__ import annotations
@@ -147,5 +148,8 @@ def quantize_expert(graph: Graph, w: Result, index: Result, transposed: Bool) ->
 
 
 def _is_selected(options: WeightOptions, *names: str) -> bool:
-    included, excluding = replace(options, exclude=()), replace(options, include=("*",))
-    return any(map(included.chooses, names)) and all(map(excluding.chooses, names))
+    included_options, excluding_options = (
+        replace(options, exclude=()),
+        replace(options, include=("*",)),
+    )
+    return any(map(included_options.chooses, names)) and all(map(excluding_options.chooses, names))

@@ -1,4 +1,4 @@
-"""Helpers of ort_half: bfloat16 and float16 weights that float32 kernels read by a Cast."""
+"""Helpers of ort_half: bfloat16 and float16 weights that float32 kernels read through a Cast."""
 
 from __future__ import annotations
 

@@ -30,21 +30,29 @@ def composed_indices(
 ) -> Opaque:
     """Return the constant indices of two Gathers along one axis as one array, else None."""
     rank = graph.values[x].rank
-    outer, inner = small_constant(graph, first), small_constant(graph, second)
-    if rank is None or outer is None or inner is None or outer.ndim != 1 or not outer.size:
+    first_indices, second_indices = small_constant(graph, first), small_constant(graph, second)
+    if (
+        rank is None
+        or first_indices is None
+        or second_indices is None
+        or first_indices.ndim != 1
+        or not first_indices.size
+    ):
         return None
     if normalize_axis(axis, rank) != normalize_axis(again, rank):
         return None
-    if inner.size and not (-outer.size <= inner.min() and inner.max() < outer.size):
+    if second_indices.size and not (
+        -first_indices.size <= second_indices.min() and second_indices.max() < first_indices.size
+    ):
         return None
-    return outer[inner]
+    return first_indices[second_indices]
 
 
 # -- grids of indices
 
 
 def enumerates_elements(graph: Graph, x: Result, indices: Result) -> Bool:
-    """Whether the indices of a GatherND enumerate the leading axes of ``x`` in order."""
+    """Whether a GatherND with these indices reads all elements of the leading axes in order."""
     shape, grid_shape = shape_or_none(graph, x), shape_or_none(graph, indices)
     if shape is None or grid_shape is None or not grid_shape or not isinstance(grid_shape[-1], int):
         return False

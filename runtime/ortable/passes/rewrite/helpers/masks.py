@@ -60,10 +60,10 @@ def rows_have_true(graph: Graph, mask: Result) -> Bool:
 
 
 def expanded_mask(graph: Graph, mask: Result, scores: Result) -> Result:
-    """Expand a mask to the length and width of the scores, which the operators do not broadcast.
+    """Expand a mask to the length and width of the scores; operators do not broadcast these axes.
 
-    Rows that contain only the lowest float are raised above it, because the operators treat them as
-    rows without a key. Returns None for a constant mask that masks nothing.
+    Rows that contain only the lowest float are raised, because the operators would treat such rows
+    as rows without a key. Returns None for a constant mask that masks nothing.
     """
     if _is_constant_true(graph, mask):
         return None
@@ -100,8 +100,9 @@ def _is_constant_true(graph: Graph, mask: str) -> bool:
 def is_causal_mask(graph: Graph, mask: Result | None, scores: Result, hides: Bool = False) -> Bool:
     """Whether a mask of the scores' sizes hides later positions and no others.
 
-    The mask is the same for all heads. It holds 0 and -inf, or bools that are True for visible
-    positions, or, with ``hides``, for masked ones. Its values or its computation show that.
+    The mask is the same for all heads. The mask holds 0 and -inf, or bools that are True for
+    visible positions. With ``hides``, it holds 0 for visible and 1 (True) for masked positions. Its
+    values or its producers must prove that.
     """
     if not mask or not broadcasts_into(graph, mask, scores):
         return False
@@ -122,8 +123,9 @@ def is_causal_mask(graph: Graph, mask: Result | None, scores: Result, hides: Boo
 def empty_rows_are_zero(graph: Graph, mask: Result, attended: Result | None) -> Bool:
     """Whether the output is 0 in rows whose mask hides every key, and unchanged elsewhere.
 
-    ``attended`` is the condition of the Where that writes the 0, or None. It is computed from the
-    mask, or the mask is a constant that agrees with it.
+    ``attended`` is the condition of the Where that writes the 0, or None: it is True for rows with
+    a key if the mask is bool, and for rows without a key otherwise. The condition is computed from
+    the mask, or both are constants that agree.
     """
     values = large_constant(graph, mask)
     if values is not None:
@@ -155,8 +157,8 @@ def zeroes_only_empty_rows(
 ) -> Bool:
     """Whether the Where that zeroes rows without a key is absent or computed from the mask.
 
-    Such a Where has no effect with a causal mask. ``attended`` is its condition for a bool mask,
-    ``masked_out`` for other masks.
+    With a causal mask, a Where that is computed from the mask has no effect. ``attended`` is the
+    condition of the Where for a bool mask, ``masked_out`` for other masks.
     """
     if attended is None and masked_out is None:
         return True

@@ -20,7 +20,7 @@ __all__ = [
 
 
 def trailing_axes(graph: Graph, axes: Result, x: Result) -> Int:
-    """Return the first constant axis (negative) if the axes are all trailing axes, else 0."""
+    """Return the first of the axes (negative) if they are the last axes, of known size, else 0."""
     axis_values = small_constant(graph, axes)
     if axis_values is None or axis_values.ndim > 1 or not graph.has_shape(x):
         return 0
@@ -33,7 +33,10 @@ def trailing_axes(graph: Graph, axes: Result, x: Result) -> Int:
 
 
 def one_row_axis(graph: Graph, x: Result, mean: Result, count: Result) -> Int:
-    """Return the first axis (negative) longer than 1 if ``mean`` is the mean of ``x``, else 0."""
+    """Return the first axis (negative) of ``x`` longer than 1 if all axes are reduced, else 0.
+
+    All axes are reduced if ``mean`` has one element and ``count`` is the number of elements.
+    """
     shapes = [graph.get_shape(item) if graph.has_shape(item) else None for item in (x, mean)]
     shape, mean_shape = shapes
     if (

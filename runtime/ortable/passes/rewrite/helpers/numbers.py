@@ -29,15 +29,15 @@ __all__ = [
     "number_of",
 ]
 
-# The bits of integers that a type represents exactly; for floats also the bits of the exponent.
-_FLOATS = {
+# The width of each dtype in bits; for floats, the bits of the significand and of the exponent.
+_FLOAT_BITS = {
     dtypes.bfloat16: (8, 8),
     dtypes.float16: (11, 5),
     dtypes.float32: (24, 8),
     dtypes.float64: (53, 11),
 }
-_SIGNED = {dtypes.int8: 8, dtypes.int16: 16, dtypes.int32: 32, dtypes.int64: 64}
-_UNSIGNED = {
+_SIGNED_BITS = {dtypes.int8: 8, dtypes.int16: 16, dtypes.int32: 32, dtypes.int64: 64}
+_UNSIGNED_BITS = {
     dtypes.boolean: 1,
     dtypes.uint8: 8,
     dtypes.uint16: 16,
@@ -50,7 +50,7 @@ _UNSIGNED = {
 
 
 def for_cpu(graph: Graph) -> Bool:
-    """Whether the graph targets ONNX Runtime's CPU provider, so that a rule may use its kernels."""
+    """Whether the graph targets ONNX Runtime and has a kernel table, so kernels are known."""
     return graph.target == "onnxruntime" and bool(graph.kernel_table)
 
 
@@ -66,21 +66,21 @@ def is_cast_once(first: Dtype, between: Dtype, last: Dtype) -> Bool:
     integers or bool, because kernels round and saturate casts between floats and integers
     differently.
     """
-    if last not in (_FLOATS if first in _FLOATS else {**_SIGNED, **_UNSIGNED}):
+    if last not in (_FLOAT_BITS if first in _FLOAT_BITS else {**_SIGNED_BITS, **_UNSIGNED_BITS}):
         return False
-    if first in _FLOATS and between in _FLOATS:
-        return all(a <= b for a, b in zip(_FLOATS[first], _FLOATS[between], strict=True))
-    if first in _SIGNED and between in _SIGNED:
-        return _SIGNED[first] <= _SIGNED[between]
-    bits = _UNSIGNED.get(first, 99)
-    return bits <= _UNSIGNED.get(between, 0) or bits < _SIGNED.get(between, 0)
+    if first in _FLOAT_BITS and between in _FLOAT_BITS:
+        return all(a <= b for a, b in zip(_FLOAT_BITS[first], _FLOAT_BITS[between], strict=True))
+    if first in _SIGNED_BITS and between in _SIGNED_BITS:
+        return _SIGNED_BITS[first] <= _SIGNED_BITS[between]
+    bits = _UNSIGNED_BITS.get(first, 99)
+    return bits <= _UNSIGNED_BITS.get(between, 0) or bits < _SIGNED_BITS.get(between, 0)
 
 
 # -- constants of one number
 
 
 def number_of(graph: Graph, x: Result) -> Float:
-    """Return the value of a one-element constant; NaN, which equals nothing, for other results."""
+    """Return the value of a one-element constant; NaN for any other result."""
     is_single = graph.has_shape(x) and all(n == 1 for n in graph.get_shape(x))
     array = small_constant(graph, x) if is_single else None
     if array is None or array.size != 1 or array.dtype.kind not in "fiub":
@@ -98,10 +98,10 @@ def is_plus_zero(graph: Graph, x: Result) -> Bool:
 
 
 def is_rounded_in_float32(graph: Graph, c: Result, x: Result, scaled: Result) -> Bool:
-    """Whether a one-element float64 constant changes when cast to float32, where that matters.
+    """Whether a rule must not cast the float64 factor ``c`` of ``x`` to float32.
 
-    It matters if ``x`` or ``scaled``, the scaled ``x``, is the result or the input of a matrix
-    product, or if the number would become 1.
+    That is the case if the cast changes the number, and ``x`` is the result of a matrix product,
+    ``scaled``, the scaled ``x``, is the input of one, or the number would become 1.
     """
     if not graph.has_type(x) or graph.get_type(x) != dtypes.float64:
         return False
@@ -132,7 +132,7 @@ def _feeds_product(graph: Graph, x: Result) -> bool:
 
 
 def is_close(a: Float, b: Float) -> Bool:
-    """Whether two numbers agree to float32 precision: models write constants with ten digits."""
+    """Whether two numbers agree to six digits; constants in models are rounded decimals."""
     return math.isclose(a, b, rel_tol=1e-6)
 
 

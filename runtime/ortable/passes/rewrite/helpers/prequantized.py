@@ -1,6 +1,6 @@
 """Helpers of the rules about prequantized models.
 
-They turn weights that the graph computes from integer codes into DequantizeLinear nodes with the
+They turn weights that the graph computes from codes (integers) into DequantizeLinear nodes with the
 same values. Called by rules of ort_codes.
 """
 
@@ -41,8 +41,8 @@ _MAX_SPREAD = {True: 511, False: 31}
 def quantized_weight_of(graph: Graph, w: Result, last: Bool, table: Bool = False) -> Opaque:
     """Return a weight, [N, K] if ``last`` else [K, N], that is computed from codes, else None.
 
-    Kernels support 8-bit codes only if activations may be rounded, and embedding tables (``table``)
-    only with rows of whole groups and without shifts; None for other weights.
+    Returns None if kernels do not support the weight: they support 8-bit codes only if activations
+    may be rounded, and embedding tables (``table``) only with rows of whole groups and no shifts.
     """
     if not _is_computed_matrix(graph, w):
         return None
@@ -60,7 +60,7 @@ def quantized_weight_of(graph: Graph, w: Result, last: Bool, table: Bool = False
 
 
 def scaled_codes(graph: Graph, w: Result, scales: Result, product: Result) -> Opaque:
-    """Return the weight with codes ``w`` [K, N] and a product multiplied by N scales, else None."""
+    """Return the weight with codes ``w`` [K, N] and the N scales of a product, else None."""
     if (
         not _is_computed_matrix(graph, w)
         or not is_constant(graph, scales)

@@ -1,6 +1,7 @@
 """Helpers of the rules about attention over a quantized KV cache.
 
-Keys and values are int8 codes with scales; the helpers build the inputs of ONNX Runtime's kernel.
+Keys and values are int8 codes (quantized values) with scales. The helpers build the inputs of ONNX
+Runtime's kernel.
 Called by rules of ort_coded_cache.
 """
 
@@ -26,7 +27,7 @@ from ortable.prelude.values import as_scalar, as_vec, cast, const, permuted, res
 __all__ = ["is_quantized_cache", "quantized_attention", "share_quantized_heads"]
 
 _KERNEL = "com.microsoft::GroupQueryAttention"
-_WIDTH_MULTIPLE = 8  # the kernel requires the head width to be a multiple of it
+_WIDTH_MULTIPLE = 8  # the kernel requires a head width that is a multiple of this
 _BOUNDS = (-128.0, 127.0)
 
 
@@ -42,9 +43,10 @@ def is_quantized_cache(
     lowest: Result,
     highest: Result,
 ) -> Bool:
-    """Whether int8 codes [B, G, T, D] end with the codes of new float32 heads [B, G, S, D].
+    """Whether the kernel supports int8 codes [B, G, T, D] of which the last are of ``new`` heads.
 
-    The scales are constants, one for all or one for each head and channel.
+    ``new`` is float32 [B, G, S, D]. The scales must be constants, one for all elements or one for
+    each head and channel.
     """
     if not (is_float32(graph, new) and known_rank(graph, new) == known_rank(graph, codes) == 4):
         return False
@@ -61,10 +63,10 @@ def is_quantized_cache(
         return False
     if (number_of(graph, lowest), number_of(graph, highest)) != _BOUNDS:
         return False
-    return _are_scales(graph, scale, inverse, (1, new_shape[1], 1, new_shape[3]))
+    return _are_inverse_scales(graph, scale, inverse, (1, new_shape[1], 1, new_shape[3]))
 
 
-def _are_scales(graph: Graph, scale: str, inverse: str, channels: tuple[int, ...]) -> bool:
+def _are_inverse_scales(graph: Graph, scale: str, inverse: str, channels: tuple[int, ...]) -> bool:
     """Whether ``inverse`` equals the inverses of the scales, which the kernel computes itself."""
     scales, inverses = small_constant(graph, scale), small_constant(graph, inverse)
     if scales is None or inverses is None or scales.shape != inverses.shape:
@@ -82,7 +84,8 @@ def share_quantized_heads(
 ) -> Bool:
     """Whether float32 queries [B, H, S, D] fit new keys and values [B, G, S, D] and the kernel.
 
-    G divides H. For the kernel, B or S may be 1, or P, the number of past positions, 0.
+    G must divide H. The kernel requires that B or S is 1, or that P, the number of past positions,
+    is 0. If one of these sizes is dynamic, the requirement is tested at run time.
     """
     if not all(is_float32(graph, x) and known_rank(graph, x) == 4 for x in (query, keys, values)):
         return False
@@ -137,12 +140,12 @@ def quantized_attention(
     attention = _CacheAttention(
         query, (keys, values), (past_keys, past_values), scales, bias, factor
     )
-    single = dim_of(graph, query, 0), dim_of(graph, query, 2)
+    unit_sizes = dim_of(graph, query, 0), dim_of(graph, query, 2)
     past = dim_of(graph, past_keys, 2)
-    if any(dims.always_equal(size, 1) for size in single) or dims.always_equal(past, 0):
+    if any(dims.always_equal(size, 1) for size in unit_sizes) or dims.always_equal(past, 0):
         return _attend_with_kernel(graph, attention)
-    tests = [(past, 0), *((size, 1) for size in single)]
-    conditions = [_is_size(graph, *test) for test in tests if not isinstance(test[0], int)]
+    tests = [(past, 0), *((size, 1) for size in unit_sizes)]
+    conditions = [_make_size_test(graph, *test) for test in tests if not isinstance(test[0], int)]
     fits_kernel = functools.reduce(lambda a, b: graph.make_node("Or", [a, b]), conditions)
     branches = [graph.subgraph(name) for name in ("kernel", "nodes")]
     for branch, build in zip(branches, (_attend_with_kernel, _attend_with_nodes), strict=True):
@@ -163,7 +166,7 @@ def quantized_attention(
     return heads, all_keys, all_values
 
 
-def _is_size(graph: Graph, size: Any, expected: int) -> str:
+def _make_size_test(graph: Graph, size: Any, expected: int) -> str:
     return graph.make_node("Equal", [as_scalar(graph, size), const(graph, expected, dtypes.int64)])
 
 

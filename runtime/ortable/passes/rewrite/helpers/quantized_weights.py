@@ -1,7 +1,8 @@
 """Helpers of the rules about quantized weights.
 
-They select the weights that `weights=` quantizes, make their codes as inputs of DequantizeLinear,
-and pack codes into bytes for ONNX Runtime's kernels. Called by rules of weights and ort_weights.
+They select the weights that `weights=` quantizes, compute their codes (quantized values) as inputs
+of DequantizeLinear, and pack codes into bytes for ONNX Runtime's kernels. Called by rules of
+weights and ort_weights.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ __all__ = [
     "quantize_weight",
 ]
 
-_ROW_GROUP_SIZE = 128  # the group size if all codes of a row share a scale
+_ROW_GROUP_SIZE = 128  # the group size for kernels if all codes of a row share a scale
 _BITS = {dtypes.int4: 4, dtypes.uint4: 4, dtypes.int8: 8, dtypes.uint8: 8}
 _SIGN_OFFSET = {dtypes.int4: 8, dtypes.int8: 128}  # added to a signed code to make it unsigned
 
@@ -129,7 +130,7 @@ def weight_codes(
 
 
 def accuracy_level(graph: Graph) -> Int:
-    """Return the attribute of MatMulNBits: 4 for int8 activations, if requested, else 1."""
+    """Return accuracy_level of MatMulNBits: 4 for int8 activations, if requested, else 1."""
     run = quantization_run_of(graph)
     return 1 if run is None else run.options.accuracy_level
 
@@ -146,9 +147,9 @@ def packed_weight_of(
 ) -> Opaque:
     """Return the weight [N, K] of a DequantizeLinear if ONNX Runtime's low-bit kernels support it.
 
-    Returns None otherwise. Groups are along K, the second axis of the codes if ``last``; or a row,
-    or the whole weight, has one scale. ``whole`` requires rows of whole groups. Codes are constants
-    of 4 bits, or of 8 bits if activations may be rounded.
+    Returns None otherwise. K is the second axis of the codes if ``last``. A scale belongs to a
+    group along K, to a row, or to the whole weight. ``whole`` requires rows of whole groups. Codes
+    are constants of 4 bits, or of 8 bits if activations may be rounded.
     """
     shape = graph.get_shape(codes) if graph.has_shape(codes) else ()
     bits = _BITS.get(graph.get_type(codes), 0)
@@ -219,7 +220,7 @@ def bits_rows(graph: Graph, weight: Opaque, indices: Result) -> Result:
 
 
 def _scales_and_zeros(graph: Any, weight: PackedWeight) -> tuple[str, str | None]:
-    """Return scales [N, groups] and packed zero points, None if all are the default middle code."""
+    """Return scales [N, groups] and packed zero points (None if all are the middle code)."""
     scales = _store_once(
         graph, weight, "scales", lambda: _by_group(weight, _constant_value(graph, weight.scales))
     )

@@ -32,14 +32,14 @@ def halves_are_equal(graph: Graph, table: Result) -> Bool:
 
 
 def rotary_cache(graph: Graph, table: Result) -> Result:
-    """Return the first half of a table with equal halves, [L, D / 2]."""
+    """Return the first half, [L, D / 2], of a table with equal halves."""
     length, width = shape_of(graph, table)[-2:]
     values = large_constant(graph, table)
     if values is not None:
         half_table = values[..., : width // 2].reshape(length, width // 2)
         return _shared_initializer(graph, f"{table}_half", half_table)
-    ends = [consts(graph, [bound], dtypes.int64) for bound in (0, width // 2, -1)]
-    half = graph.make_node("Slice", [table, *ends])
+    slice_inputs = [consts(graph, [bound], dtypes.int64) for bound in (0, width // 2, -1)]
+    half = graph.make_node("Slice", [table, *slice_inputs])
     flat = consts(graph, [-1, width // 2], dtypes.int64)
     cache = graph.make_node("Reshape", [half, flat])
     graph.set_shape(cache, (length, width // 2))
@@ -68,7 +68,7 @@ def is_shared_cache(graph: Graph, cache: Result) -> Bool:
 
 
 def shared_cache(graph: Graph, cache: Result) -> Result:
-    """Return a cache that is the same for all sequences for one sequence, [L, D / 2]."""
+    """Return the part for one sequence, [L, D / 2], of a cache that all sequences share."""
     single_cache = _single_cache(graph, cache)
     assert single_cache is not None
     length, width = shape_of(graph, single_cache)[-2:]

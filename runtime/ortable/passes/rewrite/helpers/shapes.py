@@ -146,11 +146,11 @@ def with_inputs(graph: Graph, node: Opaque, inputs: Results, keepdims: Int | Non
     return graph.make_node(node.op_type, inputs, domain=node.domain, **attributes)
 
 
-# -- adjacent sizes of one result
+# -- runs: adjacent sizes of one result
 
 
 def shape_run(graph: Graph, x: Result, start: Int, end: Int | None, indices: Ints) -> Ints:
-    """Return start and end of a Shape with the sizes at ``indices`` of [start:end], else []."""
+    """Return start and end of a Shape that equals ``indices`` of Shape [start:end], else []."""
     rank = graph.values[x].rank
     if rank is None or not indices:
         return []

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 _TO_END = (1 << 31) - 1  # for "to the end", exporters write the largest int32 or int64
-_LAST = (1 << 63) - 1
+_AXIS_END = (1 << 63) - 1  # the end of a `Span` that reaches the end of the axis
 
 
 class Span(NamedTuple):
@@ -88,7 +88,7 @@ def slice_of(
     spans: dict[int, Span] = {}
     for start, end, axis in zip(first, last, indices, strict=True):
         index = normalize_axis(axis, rank)
-        spans[index] = Span(start, _LAST if end >= _TO_END else end)
+        spans[index] = Span(start, _AXIS_END if end >= _TO_END else end)
     return Slice(x, spans)
 
 
@@ -146,9 +146,9 @@ def _compose_spans(inner: Span, outer: Span, size: Dim) -> Span | None:
     if inner.start < 0 or outer.start < 0:
         return None
     start = inner.start + outer.start
-    if outer.end == _LAST:
+    if outer.end == _AXIS_END:
         return Span(start, inner.end)
-    if inner.end == _LAST:
+    if inner.end == _AXIS_END:
         return Span(start, outer.end if outer.end < 0 else inner.start + outer.end)
     if inner.end >= 0 and outer.end >= 0:
         return Span(start, min(inner.end, inner.start + outer.end))
@@ -168,7 +168,7 @@ def _known_bounds(span: Span, size: Dim) -> tuple[Dim, Dim] | None:
         return start, max(start, end)
     bounds: list[Dim] = []
     for index in span:
-        bound = size if index == _LAST else index if index >= 0 else size + index
+        bound = size if index == _AXIS_END else index if index >= 0 else size + index
         if not (dims.always_equal(bound, size) or (bound >= 0 and bound <= size)):
             return None
         bounds.append(bound)
@@ -250,8 +250,8 @@ def slice_of_concat(graph: Graph, xs: Results, axis: Int, taken: Opaque) -> Opaq
 def concat_slices(graph: Graph, xs: Results, axis: Int) -> Opaque:
     """Return the inputs of a Concat as slices, with adjacent slices of one result merged.
 
-    Slices are merged only if that leaves no Slice next to the Concat, because the original slices
-    may have other readers.
+    Slices are merged only if the merge replaces them by a whole result, or the Concat by one Slice,
+    because the original slices may have other readers.
     """
     sources = [_first_input(graph, x) for x in xs]
     if not any(a is not None and a == b for a, b in itertools.pairwise(sources)):
@@ -260,7 +260,7 @@ def concat_slices(graph: Graph, xs: Results, axis: Int) -> Opaque:
     index = normalize_axis(axis, rank) if rank is not None else 0
     groups: list[tuple[list[str], str, tuple[Dim, Dim] | None]] = []
     for x in xs:
-        source, bounds = _cut_from(graph, x, index)
+        source, bounds = _find_slice_bounds(graph, x, index)
         group_names, group_source, group_bounds = groups[-1] if groups else ([], "", None)
         is_adjacent = group_bounds is not None and bounds is not None and source == group_source
         if is_adjacent and dims.always_equal(group_bounds[1], bounds[0]):  # type: ignore[index]
@@ -298,7 +298,7 @@ def _slice_between(graph: Graph, x: str, axis: int, bounds: tuple[Dim, Dim]) -> 
     start, end = bounds
     if dims.always_equal(start, 0) and dims.always_equal(end, graph.get_shape(x)[axis]):
         return Slice(x, {})
-    stop = end if isinstance(end, int) else _LAST  # a symbolic bound is the end of the axis
+    stop = end if isinstance(end, int) else _AXIS_END  # a symbolic bound is the end of the axis
     return Slice(x, {axis: Span(int(start), stop)})  # type: ignore[arg-type]
 
 
@@ -308,8 +308,8 @@ def _first_input(graph: Graph, x: str) -> str | None:
     return node.inputs[0] if node is not None and node.inputs else None
 
 
-def _cut_from(graph: Graph, x: str, axis: int) -> tuple[str, tuple[Dim, Dim] | None]:
-    """Return the source and bounds of a slice ``x`` along an axis, or ``x`` and None."""
+def _find_slice_bounds(graph: Graph, x: str, axis: int) -> tuple[str, tuple[Dim, Dim] | None]:
+    """Return source and bounds of ``x``, the result of a Slice or Split, or ``x`` and None."""
     node = graph.values[x].producer
     if node is None or not node.inputs or not graph.has_shape(node.inputs[0]):
         return x, None
@@ -357,24 +357,30 @@ def adjacent_pads(
     others: Result | None,
 ) -> Opaque:
     """Return how two padded tensors adjoin without overlap, or None if that is not known."""
-    shape, other = shape_or_none(graph, first), shape_or_none(graph, second)
-    left, right = (
-        _pads_by_axis(graph, shape, pads, axes),
-        _pads_by_axis(graph, other, more, others),
+    first_shape, second_shape = shape_or_none(graph, first), shape_or_none(graph, second)
+    first_pads, second_pads = (
+        _pads_by_axis(graph, first_shape, pads, axes),
+        _pads_by_axis(graph, second_shape, more, others),
     )
-    if shape is None or other is None or left is None or right is None or len(shape) != len(other):
+    if (
+        first_shape is None
+        or second_shape is None
+        or first_pads is None
+        or second_pads is None
+        or len(first_shape) != len(second_shape)
+    ):
         return None
-    padded_axes = sorted({*left, *right})
+    padded_axes = sorted({*first_pads, *second_pads})
     if len(padded_axes) != 1:
         return None
     axis = padded_axes[0]
-    for index, pair in enumerate(zip(shape, other, strict=True)):
+    for index, pair in enumerate(zip(first_shape, second_shape, strict=True)):
         if index != axis and not dims.always_equal(*pair):
             return None
-    sizes = shape[axis], other[axis]
+    sizes = first_shape[axis], second_shape[axis]
     (first_low, first_high), (second_low, second_high) = (
-        left.get(axis, (0, 0)),
-        right.get(axis, (0, 0)),
+        first_pads.get(axis, (0, 0)),
+        second_pads.get(axis, (0, 0)),
     )
     if not (isinstance(sizes[0], int) and isinstance(sizes[1], int)):
         return None
@@ -390,7 +396,7 @@ def adjacent_pads(
 def _pads_by_axis(
     graph: Graph, shape: tuple[Dim, ...] | None, pads: str, axes: str | None
 ) -> dict[int, tuple[int, int]] | None:
-    """Return zeros before and after each padded axis; None if elements are cut or unknown."""
+    """Return zeros before and after each padded axis; None if pads are negative or unknown."""
     amounts = small_constant(graph, pads)
     if shape is None or amounts is None:
         return None

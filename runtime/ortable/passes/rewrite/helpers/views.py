@@ -1,4 +1,4 @@
-"""Helpers of the rules about views and permutations with sizes that need no computation."""
+"""Helpers of the rules about views and permutations; views have constant targets and axes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class View(NamedTuple):
 
 
 def view_to(graph: Graph, x: Result, sizes: SymInts) -> Opaque:
-    """Return the view of ``x`` with these sizes that needs no computed size, else None."""
+    """Return a view of ``x`` that has these sizes and a constant target or axes, else None."""
     before, after = shape_or_none(graph, x), tuple(sizes)
     if before is None:
         return None
@@ -85,7 +85,7 @@ def _same_shapes(first: Shape, second: Shape) -> bool:
 
 
 def _inserted_axes(before: Shape, after: Shape) -> list[int] | None:
-    """Return the axes of size 1 that turn ``before`` into ``after``; None if other axes differ."""
+    """Return the axes of size 1 whose insertion turns ``before`` into ``after``, or None."""
     inserted: list[int] = []
     index = 0
     for axis, size in enumerate(after):
@@ -101,8 +101,8 @@ def _inserted_axes(before: Shape, after: Shape) -> list[int] | None:
 def _reshape_view(before: Shape, after: Shape) -> View | None:
     """Return a Reshape with a constant target that is correct for all sizes, including 0.
 
-    -1 is correct only if no other size can be 0. A dynamic dimension that keeps its position is
-    copied.
+    Returns None if there is no such target. -1 is correct only if no other size can be 0. If
+    several sizes are dynamic, those that keep their position are copied (0 in the target).
     """
     symbolic = [axis for axis, size in enumerate(after) if not isinstance(size, int)]
     sizes = [size if isinstance(size, int) else -1 for size in after]

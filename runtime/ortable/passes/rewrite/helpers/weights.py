@@ -40,7 +40,7 @@ def are_weights(graph: Graph, xs: Results) -> Bool:
 
 
 def broadcasts_along(graph: Graph, c: Result, x: Result, axis: Int) -> Bool:
-    """Whether a constant is one number, or varies only along an axis of ``x``, and broadcasts."""
+    """Whether a replaceable constant has one element, or varies only along this axis of ``x``."""
     if not (is_weight(graph, c) and graph.has_shape(x) and graph.has_shape(c)):
         return False
     x_shape, constant_shape = list(graph.get_shape(x)), list(graph.get_shape(c))
@@ -88,7 +88,7 @@ def scaled_weight(graph: Graph, w: Result, factor: Result, axis: Int) -> Result:
 
 
 def shifted_bias(graph: Graph, b: Result, factor: Result | None, shift: Result | None) -> Result:
-    """Return the bias times a factor plus a shift, as ``<name>_moved``; either may be omitted."""
+    """Return the bias times a factor plus a shift, as ``<name>_moved``; None omits one of both."""
     if factor and shift:
         b = graph.make_node("Mul", [b, factor])
     op, operand = ("Add", shift) if shift else ("Mul", factor)
