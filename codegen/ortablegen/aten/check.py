@@ -57,9 +57,9 @@ def check_specs(
     Args:
         specs: the entries to check.
         diagnostics: collects the errors.
-        user_lowerings: names that ``python:`` may use in a user's file; None means the lowerings of
-            this package.
-        existing: operators that aliases may target in addition to the operators of the file.
+        user_lowerings: names that ``python:`` may use in a user's file; None means the functions
+            in `ortable.lowerings`.
+        existing: operators that aliases may target in addition to those of ``specs``.
         numbers: the measured accuracy of kernels, against which calls are checked; None skips this
             check.
         kernels: the kernel table against which ``types`` is checked, in addition to ONNX's schemas.
@@ -90,7 +90,7 @@ def check_op(entry: OpEntry, diagnostics: Diagnostics, targets: Targets) -> None
 
 
 def _check_vocabulary(registry: Registry, diagnostics: Diagnostics) -> None:
-    """Report names with two meanings, and names that are also argument names of torch."""
+    """Report helper functions with equal names, or with the name of an argument in torch."""
     for first_listing, second_listing in vocabulary.find_duplicate_listings():
         diagnostics.error(
             Span(second_listing.file, second_listing.line, 1),
@@ -114,7 +114,7 @@ _DeclaredEntry = tuple[str, str, Span, VersionRange]
 
 
 def _collect_declared(specs: Specs) -> list[_DeclaredEntry]:
-    """Return the key of every entry, in file order."""
+    """Return every entry except numbers, which `check_numbers` checks, in file order."""
     placed = {p.name for p in specs.placed}
     traits_only = [t for t in specs.traits if t.traits_only and t.name not in placed]
     entries = [("operator", e.key, e.span, e.versions.present) for e in specs.operator_entries()]
@@ -152,7 +152,7 @@ def _check_duplicates(declared: list[_DeclaredEntry], diagnostics: Diagnostics) 
 
 
 def _check_versions(specs: Specs, declared: list[_DeclaredEntry], diagnostics: Diagnostics) -> None:
-    """Check that an operator with version ranges covers each supported torch that has it."""
+    """Check that an operator's entries cover each recorded torch that has it, and share traits."""
     registry = specs.registry
     ranges: dict[str, list[tuple[Span, VersionRange]]] = {}
     for _, key, span, present in declared:
@@ -183,7 +183,7 @@ def _check_versions(specs: Specs, declared: list[_DeclaredEntry], diagnostics: D
 def _check_sorted(declared: list[_DeclaredEntry], diagnostics: Diagnostics) -> None:
     groups: dict[tuple[str, str], list[tuple[str, Span]]] = {}
     for group, key, span, _ in declared:
-        # an entry with rows is sorted by its first row; the order of its rows is checked elsewhere
+        # an entry with rows is sorted by its first row; `rows` checks the order of its rows
         if group != "hop" and (span.row is None or not span.row.number):
             groups.setdefault((span.file, group), []).append((key, span))
     for named in groups.values():
@@ -229,7 +229,7 @@ _RESULT_DTYPE_PROMOTIONS = ("default", "bool_to_long", "int_to_float", "pow")
 
 
 def result_dtypes(entry: OpEntry) -> frozenset[int] | None:
-    """Return the dtypes that `out` allows for the only result, None if unknown."""
+    """Return the dtypes that `out` allows for the only result; None if unknown."""
     if len(entry.out) != 1:
         return None
     rule = entry.out[0].dtype.expression
@@ -248,7 +248,7 @@ _OPSET, _TARGET = "graph.opset", "graph.target"
 
 
 def _full_condition(case: LowerCase) -> ast.expr | None:
-    """Combine ``when``, the opset and the target into one condition."""
+    """Combine ``target``, ``opset`` and ``when`` into one condition; None without any."""
     parts: list[ast.expr] = []
     if case.target is not None:
         parts.append(ast.Compare(ast.Name(_TARGET), [ast.Eq()], [ast.Constant(case.target)]))
@@ -337,7 +337,7 @@ class _OpChecker:
             self.error(row.values.span, f"checks need a result of the graph, not {kind}")
 
     def check_promote(self, env: Env) -> tuple[str, ...]:
-        """Check ``promote``; return the arguments that have the dtype of the result."""
+        """Check ``promote``; return the arguments that then have the dtype of the result."""
         promote = self.entry.promote
         if promote is None:
             return self.find_argument_like_result(env)
@@ -399,7 +399,7 @@ class _OpChecker:
                 self.error(span, f"unused names '{name}', which is not an argument of the operator")
 
     def check_complex(self, form: ComplexForm) -> None:
-        """Check ``complex:``, where tensor arguments are pairs and each argument is read."""
+        """Check ``complex:``, where a tensor is a pair of parts and each argument must be read."""
         arguments = self.entry.schema.arguments
         if form.by_parts or form.by_products:
             self.check_parts(form)
@@ -470,7 +470,7 @@ class _OpChecker:
         argument_kinds: Mapping[str, Kind],
         linked: tuple[str, ...],
     ) -> None:
-        """Report conditions that never or always hold, and unreachable cases."""
+        """Report conditions that never or always hold, and cases that no call can reach."""
         kinds_by_name = {**argument_kinds, _OPSET: Kind(kinds.INT)}
         solver = Solver(kinds_by_name, linked, {_OPSET: DOMAIN_RANGE[""]})
         for finding in solver.find_problems([_full_condition(case) for case in cases]):

@@ -28,6 +28,7 @@ _SHORT = {
     "complex128": "c128",
 }  # fmt: skip
 CASES = "specs/runtime/cases.yaml"
+# entry -> digest of its cases when they were counted, samples that reach each case
 Reached = Mapping[str, tuple[str, tuple[int, ...]]]
 _HEADER = header("specs/")
 
@@ -39,14 +40,14 @@ class Coverage:
     name: str
     file: str
     means: str = ""  # the operator that an alias stands for, or ""
-    opsets: str = ""  # opsets from which another lowering is used
+    opsets: str = ""  # 18, and the opsets in the conditions of its cases
     dtypes: str = ""  # dtypes of the tensors in its sample calls
     dynamic: bool = False  # a sample call has a dynamic dimension
     cases: int = 0
-    refusals: int = 0
+    refusals: int = 0  # the cases that refuse
     escape: str = ""  # the Python lowering, or ""
     forward: str = ""  # exact / captured samples of PyTorch's operator tests
-    gradient: str = ""
+    gradient: str = ""  # the same, of the gradients of these samples
     torch_reason: str = ""  # why the backend leaves it to torch, or ""
     torch: str = ""  # the range of versions that the entry is for, or ""
     reached: tuple[int, ...] = ()  # samples that reach each case, if counted
@@ -229,8 +230,8 @@ An alias, at the end of a file, has the cases of the operator that it stands for
 
 
 def _format_counts(rows: list[Coverage], specs: Specs) -> str:
-    written = [row for row in rows if not row.means and row.cases]
-    functions = {name for row in written for name in row.escape.split()}
+    lowered_rows = [row for row in rows if not row.means and row.cases]
+    functions = {name for row in lowered_rows for name in row.escape.split()}
     kinds = Counter(_entry_kinds(specs.ops))
 
     def share(kind: str) -> str:
@@ -249,7 +250,7 @@ def _format_counts(rows: list[Coverage], specs: Specs) -> str:
 
 
 def _entry_kinds(entries: Sequence[OpEntry]) -> list[str]:
-    """Return the kind of each entry; a "yaml" entry that calls other kinds is "mixed"."""
+    """Return the kind of each entry; "yaml" entries that call other kinds are "mixed"."""
     kinds_by_function = {entry.schema.function_name: _entry_kind(entry) for entry in entries}
     called = {
         entry.schema.function_name: _block_names(entry) & set(kinds_by_function)
@@ -270,7 +271,7 @@ def _block_names(entry: OpEntry) -> set[str]:
 
 
 def _entry_kind(entry: OpEntry) -> str:
-    """Return "python" (a lowering), "call" (one family call in each case), "mixed" or "yaml"."""
+    """Return "python" (lowering), "call" (only calls of family functions), "mixed" or "yaml"."""
     cases = entry.all_cases()
     if any(case.python is not None for case in cases):
         return "python"
@@ -289,7 +290,7 @@ def _entry_kind(entry: OpEntry) -> str:
 
 
 def _is_family_call(node: ast.Call) -> bool:
-    """Whether a node-making function of `lowerings` is called."""
+    """Whether a call is of a family function: one of `lowerings` that makes nodes."""
     function = load_prelude().get(called_name(node))
     return (
         function is not None
@@ -300,21 +301,21 @@ def _is_family_call(node: ast.Call) -> bool:
 
 def _format_table(file: str, rows: list[Coverage]) -> str:
     lines = [f"## {file}", ""]
-    written = [row for row in rows if not row.means]
-    for row in written:
-        parts = (row.dtypes, _format_cases(row), f"{row.forward} {row.gradient}".strip())
-        lines.append(f"- {_format_name(row)}: {'; '.join(part for part in parts if part)}")
+    operator_rows = [row for row in rows if not row.means]
+    for row in operator_rows:
+        descriptions = (row.dtypes, _format_cases(row), f"{row.forward} {row.gradient}".strip())
+        lines.append(f"- {_format_name(row)}: {'; '.join(text for text in descriptions if text)}")
     aliases = [f"{_format_name(row)} = `{row.means}`" for row in rows if row.means]
     if aliases:
-        lines += [*([""] if written else []), f"Aliases: {', '.join(aliases)}."]
+        lines += [*([""] if operator_rows else []), f"Aliases: {', '.join(aliases)}."]
     return "\n".join([*lines, *_placed_lines(rows), ""])
 
 
 def _format_cases(row: Coverage) -> str:
-    later = row.opsets.removeprefix("18").strip()
+    later_opsets = row.opsets.removeprefix("18").strip()
     parts = [f"{row.cases} cases"] if row.cases > 1 else []
     parts += [f"{row.refusals} refused"] if row.refusals else []
-    parts += [f"opset {later}"] if later else []
+    parts += [f"opset {later_opsets}"] if later_opsets else []
     parts += [row.escape] if row.escape else []
     return ", ".join(parts)
 

@@ -1,7 +1,7 @@
 """``checks:`` of an entry: torch's requirements on the data of a call, which ONNX does not check.
 
-The backend raises torch's error if a requirement is not met; tests/data_checks calls eager and the
-backend with each row's sample.
+The backend raises torch's error if a requirement is not met; tests/data_checks runs each
+row's sample call in eager and in the backend.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FORM = (
 
 
 def read_checks(node: YNode | None, schema: OpSchema, reader: PartReader) -> tuple[DataCheck, ...]:
-    """Read the rows of ``checks``; their sample calls are of ``schema``."""
+    """Read the rows of ``checks``, whose sample calls are calls of ``schema``."""
     return reader.read_rows(node, lambda row: _read_row(row, schema, reader))
 
 
@@ -46,22 +46,22 @@ def _read_row(node: YNode, schema: OpSchema, reader: PartReader) -> DataCheck | 
         return reader.error(node.span, text, fix=FORM)
     checked_node = node.get("values") if condition is None else condition
     assert checked_node is not None and sample_node is not None
-    values = reader.read_expression(checked_node, "a row of checks")
+    checked = reader.read_expression(checked_node, "a row of checks")
     codes = {
         name: reader.read_expression(value, f"'{name}' of checks") if value is not None else None
         for name in ("low", "high", "axis", "when")
         for value in [node.get(name)]
     }
-    shows = reader.read_sample(sample_node, schema)
-    if values is None or shows is None or not isinstance(message, YScalar):
+    repro = reader.read_sample(sample_node, schema)
+    if checked is None or repro is None or not isinstance(message, YScalar):
         return None
     return DataCheck(
-        values=values,
+        checked=checked,
         **codes,
         is_condition=condition is not None,
         raises=raises,
         message=message.text,
-        repro=shows,
+        repro=repro,
         span=node.span,
     )
 

@@ -1,6 +1,6 @@
-"""``deviates:`` of an entry: where ONNX Runtime is wrong and an exact form would cost too much.
+"""``deviates:`` of an entry: where ONNX Runtime differs and exact nodes would cost too much.
 
-A test runs the sample call of each deviation and fails once it is exact.
+A test runs the sample call of each deviation and fails once the call is exact.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FORM = 'deviates: [{what: ..., why: ..., upstream: ..., repro: {self: "f32[1] = 
 def read_deviations(
     node: YNode | None, schema: OpSchema, reader: PartReader
 ) -> tuple[Deviation, ...]:
-    """Read the deviations of an entry; their sample calls are of its schema."""
+    """Read the deviations of an entry, whose sample calls are calls of ``schema``."""
     return reader.read_rows(node, lambda row: _read_deviation(row, schema, reader))
 
 
@@ -38,12 +38,12 @@ def _read_deviation(node: YNode, schema: OpSchema, reader: PartReader) -> Deviat
     if sample_node is None:
         fix = "give a sample call that shows it, so that a test detects when it is fixed"
         return reader.error(node.span, "a deviation needs 'repro'", fix=fix)
-    shows = reader.read_sample(sample_node, schema)
-    derived = node.get("derived")
-    patterns = derived if isinstance(derived, YSeq) else (derived,)
+    repro = reader.read_sample(sample_node, schema)
+    derived_node = node.get("derived")
+    patterns = derived_node if isinstance(derived_node, YSeq) else (derived_node,)
     derived_patterns = tuple(pattern.text for pattern in patterns if isinstance(pattern, YScalar))
     return (
-        Deviation(**texts, repro=shows, derived=derived_patterns, span=node.span) if shows else None
+        Deviation(**texts, repro=repro, derived=derived_patterns, span=node.span) if repro else None
     )
 
 

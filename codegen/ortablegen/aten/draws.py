@@ -1,6 +1,6 @@
-"""``draw:`` of a random operator: the in-place operator of torch that draws, and its arguments.
+"""``draw:`` of a random operator: torch's in-place operator that samples the same random numbers.
 
-`draw` is read, checked, and emitted as a function of the operator's arguments.
+The call is read, checked, and emitted as a function of the random operator's arguments.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _ALLOWED = (
 
 
 def lowering_reads_drawn(entry: OpEntry) -> bool:
-    """Whether the lowering reads the drawn tensor; otherwise the drawn tensor is the result."""
+    """Whether the lowering reads the drawn (sampled) tensor; otherwise it is the result."""
     codes = [code for case in entry.lower for code in (case.when, case.do) if code is not None]
     return any(name.id == DRAWN for code in codes for name in names_in(*code.body))
 
 
 def find_overload(call: ast.expr, registry: Registry) -> tuple[str, tuple[str, ...]] | None:
-    """Return the in-place overload that takes the arguments of a call, and their order, or None."""
+    """Return the in-place overload for exactly a call's arguments, and their order, or None."""
     if not is_call(call) or not called_name(call).endswith("_"):
         return None
     arg_names = {keyword.arg for keyword in call.keywords} - {"shape", "dtype"}
@@ -85,7 +85,7 @@ def check_draw(entry: OpEntry, diagnostics: Diagnostics) -> set[str]:
 
 
 def _check_value(code: Code, value: ast.expr, entry: OpEntry, diagnostics: Diagnostics) -> set[str]:
-    """Report expressions that a draw cannot compute; return the arguments that are read."""
+    """Report expressions that a draw cannot compute; return the names that ``value`` reads."""
     names = entry.schema.names
     names_read = set()
     for node in ast.walk(value):
@@ -101,7 +101,7 @@ def _check_value(code: Code, value: ast.expr, entry: OpEntry, diagnostics: Diagn
 
 
 def draw_text(entry: OpEntry, needs: Needs) -> str:
-    """Emit the value of the generated draw function."""
+    """Emit the expression that the generated draw function returns."""
     assert entry.draw is not None
     call, when = entry.draw.call.expression, entry.draw.when
     assert isinstance(call, ast.Call)
@@ -111,12 +111,12 @@ def draw_text(entry: OpEntry, needs: Needs) -> str:
     shape_source = values["shape"].removeprefix("same(").removesuffix(")")
     dtype = values.get("dtype")
     arguments = "".join(f"{values[name]}, " for name in overload[1])
-    text = (
+    call_text = (
         f"RngCall({overload[0]!r}, {shape_source}, {dtype}, ({arguments.rstrip()}), "
         f"{not lowering_reads_drawn(entry)})"
     )
     if when is not None:
-        text += f" if {ast.unparse(when.expression)} else None"
+        call_text += f" if {ast.unparse(when.expression)} else None"
     if dtype is not None:
         needs.add("ortable.dtypes", dtype)
-    return text
+    return call_text

@@ -140,7 +140,7 @@ def _converter_lines(entry: OpEntry, needs: Needs) -> list[str]:
 
 
 def _drawn_parameter(entry: OpEntry) -> str:
-    """Return the parameter for the drawn tensor, "" if the lowering does not read it."""
+    """Return the parameter for the drawn tensor; "" if the lowering does not read the tensor."""
     reads_drawn = entry.draw is not None and draws.lowering_reads_drawn(entry)
     return f"{draws.DRAWN}: Result | None = None" if reads_drawn else ""
 
@@ -221,7 +221,7 @@ def _python_call(path: str, schema: OpSchema, needs: Needs) -> str:
     module, _, name = path.rpartition(".")
     if module:
         needs.add(module, name)
-    # lowerings of ortable get the arguments that they have parameters for; a user's gets all
+    # ortable's lowering gets the arguments that it has parameters for, a user's gets all
     parameters = vocabulary.lowering_signature(path)
     passed_arguments = [
         f"{a.name}={a.name}" for a in schema.arguments if parameters is None or a.name in parameters
@@ -253,8 +253,8 @@ def _format_signature(
 
 def _format_parameter(argument: Argument) -> str:
     kind = kind_of_torch_type(argument.type)
-    kind_name = kind.base if kind.base in kinds.KIND_NAMES and kind.base != kinds.OPAQUE else "Any"
-    annotation = f"{kind_name} | None" if kind.optional and kind_name != "Any" else kind_name
+    type_name = kind.base if kind.base in kinds.KIND_NAMES and kind.base != kinds.OPAQUE else "Any"
+    annotation = f"{type_name} | None" if kind.optional and type_name != "Any" else type_name
     if not argument.has_default:
         return f"{argument.name}: {annotation}"
     return f"{argument.name}: {annotation} = {_format_default(argument)}"
@@ -286,7 +286,7 @@ def _docstring_line(schema: OpSchema) -> str:
 
 
 def _draw_lines(entry: OpEntry, needs: Needs) -> list[str]:
-    """Emit the function that returns torch's draw for a call on FX nodes or numbers."""
+    """Emit the function that returns the `RngCall` of a call on FX nodes or numbers."""
     needs.add("ortable.dispatch", "RngCall")
     name = "draw_" + entry.schema.function_name
     text = draws.draw_text(entry, needs)
@@ -316,7 +316,7 @@ def _rule_lines(entry: OpEntry, needs: Needs) -> list[str]:
 def _alias_functions(
     alias: AliasEntry, target: OpEntry, needs: Needs
 ) -> list[tuple[str, list[str]]]:
-    """Emit functions that call the target's functions with arguments renamed or fixed."""
+    """Emit functions that pass an alias's arguments, renamed or fixed, to those of the target."""
     argument_texts = {name: expression_text(code.expression, needs) for name, code in alias.args}
     passed_arguments: list[str] = []
     for argument in target.schema.arguments:
@@ -326,18 +326,18 @@ def _alias_functions(
         if text is not None:
             passed_arguments.append(f"{argument.name}={text}")
     functions: list[tuple[str, list[str]]] = []
-    forms = [("rule_", "graph: Graph", "graph")]
+    variants = [("rule_", "graph: Graph", "graph")]
     if is_pure_draw(target):
         needs.add("ortable.dispatch", "RngCall")
-        forms.insert(0, ("draw_", "res: Any", "res"))
+        variants.insert(0, ("draw_", "res: Any", "res"))
     if target.checks and alias.unchecked is None:
         needs.add("ortable.dispatch", "DataCheck")
-        forms.insert(0, ("check_", "graph: Graph", "graph"))
+        variants.insert(0, ("check_", "graph: Graph", "graph"))
     if target.lower:
-        forms.insert(0, ("", "graph: Graph, res: ResultSpec", "graph, res"))
+        variants.insert(0, ("", "graph: Graph, res: ResultSpec", "graph, res"))
     if target.complex is not None:
-        forms.insert(0, ("complex_", "graph: Graph, res: ResultSpec", "graph, res"))
-    for prefix, first_parameters, call in forms:
+        variants.insert(0, ("complex_", "graph: Graph, res: ResultSpec", "graph, res"))
+    for prefix, first_parameters, call in variants:
         name, target_name = (
             prefix + alias.schema.function_name,
             prefix + target.schema.function_name,
@@ -354,7 +354,7 @@ def _alias_functions(
 
 
 def is_pure_draw(entry: OpEntry) -> bool:
-    """Whether the operator only draws, so that its aliases draw the same tensor."""
+    """Whether the drawn tensor is the result; then an alias of the operator has a draw, too."""
     return entry.draw is not None and not draws.lowering_reads_drawn(entry)
 
 
@@ -403,7 +403,7 @@ def _dispatch_text(specs: Specs) -> str:
 
 @dataclass(frozen=True, order=True)
 class _Row:
-    """An operator in the dispatch tables; ``condition`` is on torch's version ("": always)."""
+    """A row of the dispatch tables; ``condition`` limits torch's version ("": any version)."""
 
     key: str
     condition: str
@@ -464,12 +464,12 @@ def _call_rows(calls: tuple[CallEntry, ...], kind: str) -> list[tuple[str, str]]
 
 
 def count_escapes(specs: Specs) -> tuple[int, int]:
-    """Count the entries that use a Python lowering, and the distinct lowering functions."""
+    """Count the operators and hops with a Python lowering, and the distinct Python lowerings."""
     paths = [
         [case.python.path for case in entry.all_cases() if case.python is not None]
         for entry in specs.ops
     ]
     distinct = {path for entry_paths in paths for path in entry_paths}
     distinct |= {hop.python.path for hop in specs.hops if hop.python is not None}
-    written = [hop for hop in specs.hops if hop.python is not None]
-    return sum(bool(entry_paths) for entry_paths in paths) + len(written), len(distinct)
+    lowered_hops = [hop for hop in specs.hops if hop.python is not None]
+    return sum(bool(entry_paths) for entry_paths in paths) + len(lowered_hops), len(distinct)

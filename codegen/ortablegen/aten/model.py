@@ -60,7 +60,12 @@ class LowerCase:
 
 @dataclass(frozen=True)
 class ShapeRule:
-    """The shape of one result: an expression, named patterns that unify, or ``meta``."""
+    """The shape of one result, by ``kind``.
+
+    "word": the expression ``code``; "meta": the shape in the metadata of the FX node; "unify":
+    ``patterns`` of dimension names (None: any shape) for the tensor arguments, which bind the
+    dimensions of ``results``.
+    """
 
     kind: str
     span: Span
@@ -80,7 +85,7 @@ class OutRule:
 
 @dataclass(frozen=True)
 class Promote:
-    """``promote:``; ``opmath`` is an argument that torch reads in float32 beside half floats."""
+    """``promote:``; torch computes with the argument ``opmath`` in float32 beside half floats."""
 
     args: tuple[str, ...]
     kind: str
@@ -132,9 +137,9 @@ class Deviation:
 class DataCheck:
     """A row of ``checks:``: a requirement of torch on the elements of a tensor.
 
-    The requirement is ``low <= values < high``, or that ``values`` is true everywhere
-    (``is_condition``). ``when`` restricts it to some calls; ``raises`` and ``message`` are torch's
-    error, in which ``axis`` may be named; torch rejects the sample call ``repro``.
+    The requirement is ``low <= values < high``, or (``is_condition``) that all ``values`` are true.
+    ``when`` restricts the row to some calls; ``raises`` and ``message`` are torch's error, which
+    may name ``axis``; torch rejects the sample call ``repro``.
     """
 
     values: Code
@@ -151,11 +156,11 @@ class DataCheck:
 
 @dataclass(frozen=True)
 class ComplexForm:
-    """``complex:``: cases for complex tensors, or how the real lowering is used for them.
+    """``complex:``: cases for complex tensors, or how these use the lowering of real tensors.
 
-    ``as_lower``: the cases are the cases of ``lower``. ``by_parts``: the real lowering is called
-    with the real and then the imaginary ``parts`` of the named arguments. ``by_products``: the
-    operator is linear in two of them and adds a third.
+    ``as_lower``: the cases of ``lower`` apply. ``by_parts``: the real lowering is called with the
+    real parts of the arguments ``parts``, then with their imaginary parts. ``by_products``: the
+    operator is linear in the first two of ``parts`` and adds the third, if there is one.
     """
 
     span: Span
@@ -168,9 +173,9 @@ class ComplexForm:
 
 @dataclass(frozen=True)
 class Draw:
-    """``draw:``: the call that draws, its condition (None: always), and torch's overload for it.
+    """``draw:``: the call that samples random numbers, and its condition (None: always).
 
-    ``overload`` has the arguments in order; None if torch has no overload for the call.
+    ``overload`` is torch's overload with its arguments in order, None if no overload fits the call.
     """
 
     call: Code
@@ -183,7 +188,8 @@ class Draw:
 class TypeVariable:
     """A variable of ``types:``, or an argument with its dtypes.
 
-    ``members`` are in the order of `type_variables.EVERY`; all ``arguments`` have the same member.
+    ``members`` are dtypes in the order of `type_variables.ALL_DTYPES`; in a call all ``arguments``
+    have the same member as dtype.
     """
 
     name: str
@@ -231,25 +237,25 @@ class OpEntry:
 
 
 def complex_cases(entry: OpEntry) -> tuple[LowerCase, ...]:
-    """Return the cases by which complex tensors are lowered; none for ``parts(...)``."""
+    """Return the cases for complex tensors; none for ``parts(...)`` and ``products(...)``."""
     if entry.complex is None:
         return ()
     return entry.lower if entry.complex.as_lower else entry.complex.cases
 
 
 def complex_lets(entry: OpEntry) -> tuple[tuple[str, Code], ...]:
-    """Return the names of ``let`` that the cases of ``complex`` read, transitively."""
+    """Return the ``let`` values that the cases for complex tensors read, transitively."""
     return find_lets_read(entry, [c for case in complex_cases(entry) for c in (case.when, case.do)])
 
 
 def data_check_lets(entry: OpEntry) -> tuple[tuple[str, Code], ...]:
-    """Return the names of ``let`` that ``checks`` read, transitively."""
+    """Return the ``let`` values that ``checks`` read, transitively."""
     codes = [c for row in entry.checks for c in (row.values, row.low, row.high, row.axis, row.when)]
     return find_lets_read(entry, codes)
 
 
 def find_lets_read(entry: OpEntry, codes: Iterable[Code | None]) -> tuple[tuple[str, Code], ...]:
-    """Return the names of ``let`` that ``codes`` read, transitively."""
+    """Return the ``let`` values that ``codes`` read, transitively, in the order of ``let``."""
     read = {name.id for code in codes if code is not None for name in names_in(*code.body)}
     lets = []
     for name, code in reversed(entry.let):
@@ -283,7 +289,7 @@ class AliasEntry:
 
 @dataclass(frozen=True)
 class CallEntry:
-    """A Python function or tensor method that stands for an ATen packet."""
+    """A Python function or tensor method that stands for an ATen operator with all overloads."""
 
     kind: str
     name: str
@@ -316,7 +322,7 @@ class HopEntry:
 class NumberEntry:
     """A Python function or condition on numbers that are known only at run time.
 
-    ``parameters`` are (kind, name). With ``folds``, further arguments are folded from the left.
+    ``parameters`` are (kind, name). ``folds``: calls may pass more arguments, folded from the left.
     """
 
     kind: str
@@ -350,7 +356,7 @@ class NumberEntry:
 
 @dataclass(frozen=True)
 class TorchPlacement:
-    """``run_in: torch``, and why; ``lowered`` if the entry also has a lowering for exports."""
+    """``run_in: torch`` and its reason; ``lowered``: the entry also has a lowering, for exports."""
 
     name: str
     why: str
@@ -371,7 +377,7 @@ class TraitUse:
 
 @dataclass(frozen=True)
 class Traits:
-    """``traits:`` of an operator or Python function; ``traits_only`` without a lowering."""
+    """``traits:`` of an operator or Python function; ``traits_only``: the entry has no lowering."""
 
     kind: str
     name: str
@@ -405,17 +411,17 @@ class Specs:
         return tuple(both)
 
     def family_files(self) -> tuple[str, ...]:
-        """Return the sorted spec files that hold operators: one generated module each."""
+        """Return the sorted spec files of which modules are generated, one for each file."""
         files = {entry.file for entry in (*self.operator_entries(), *self.hops, *self.numbers)}
         return tuple(sorted(files))
 
 
-def operators_called(specs: Specs, known: Iterable[str]) -> list[tuple[str, Span]]:
-    """Return the known operators that blocks of specs call, with the positions."""
+def operators_called(specs: Specs, keys: Iterable[str]) -> list[tuple[str, Span]]:
+    """Return the operators of ``keys`` that blocks call, each with the position of a caller."""
     cases = [case for entry in specs.ops for case in entry.all_cases()]
     bodies = [(case.do.body, case.span) for case in cases if case.do is not None]
     spans_by_name = {name.id: span for body, span in bodies for name in names_in(*body)}
-    functions = {key.replace("::", "_").replace(".", "_"): key for key in known}
+    functions = {key.replace("::", "_").replace(".", "_"): key for key in keys}
     return [(functions[name], spans_by_name[name]) for name in spans_by_name if name in functions]
 
 
@@ -428,7 +434,7 @@ class Targets:
             self._by_key.setdefault(entry.key, []).append(entry)
 
     def find_target(self, alias: AliasEntry) -> OpEntry | None:
-        """Return the entry that ``alias`` targets and that covers its versions of torch."""
+        """Return the entry that ``alias`` targets; of several, the one for its torch versions."""
         entries = self._by_key.get(alias.of, [])
         if len(entries) == 1:
             return entries[0]
@@ -436,7 +442,7 @@ class Targets:
         return next((entry for entry in entries if covers(entry.versions.present, versions)), None)
 
     def helpers(self) -> dict[str, HelperFunction]:
-        """Return the functions of blocks: of the prelude, of families, and one per operator."""
+        """Return the functions that blocks may call: of ortable, and one per operator."""
         schemas = (entry.schema for entries in self._by_key.values() for entry in entries)
         return {**load_prelude(), **operator_helpers(schemas)}
 

@@ -1,4 +1,4 @@
-"""``number:`` and ``condition:`` entries: Python functions on numbers, computed by 0-d nodes."""
+"""``number:`` and ``condition:`` entries: Python functions on numbers, lowered to 0-d nodes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ortablegen.source.yaml_source import YMap, YScalar
 
 from .model import NumberEntry
 
-# number: all parameters of this kind have one dtype; float: float64; bool: boolean
+# "number": all such parameters share a dtype; "float": cast to float64; "bool": boolean
 PARAMETER_KINDS = ("bool", "float", "number")
 _SIGNATURE = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)\((\w+ \w+(?:, \w+ \w+)*)(, \.\.\.)?\)")
-_FORM = "math.sqrt(float x)"
+_EXAMPLE = "math.sqrt(float x)"
 
 
 def read_number(node: YMap, reader: EntryReader) -> NumberEntry | None:
@@ -32,7 +32,7 @@ def read_number(node: YMap, reader: EntryReader) -> NumberEntry | None:
     lower = node.get("lower")
     if match is None:
         message = f"{kind.text} must be a function with its parameters"
-        return reader.error(signature.span, message, fix=f"{kind.text}: {_FORM}")
+        return reader.error(signature.span, message, fix=f"{kind.text}: {_EXAMPLE}")
     if not isinstance(lower, YScalar):
         text = f"a {kind.text} entry needs 'lower', a block"
         return reader.error(signature.span, text, fix="lower: return Sqrt(x)")
@@ -55,7 +55,7 @@ def read_number(node: YMap, reader: EntryReader) -> NumberEntry | None:
 
 
 def check_numbers(entries: Iterable[NumberEntry], diagnostics: Diagnostics) -> None:
-    """Report entries with errors, and functions with two entries."""
+    """Report errors of entries, functions with two entries, and entries that are not sorted."""
     entries = list(entries)
     diagnostics.check_unique((entry.key, entry.span) for entry in entries)
     for entry in entries:
@@ -83,7 +83,7 @@ def _check_number(entry: NumberEntry, diagnostics: Diagnostics) -> None:
 
 
 def converter_lines(entry: NumberEntry, needs: Needs) -> list[str]:
-    """Emit the converter, a function of the graph and a 0-d result for each parameter."""
+    """Emit the converter: its parameters are the graph and a 0-d result per number."""
     needs.hidden = frozenset(name for _, name in entry.parameters)
     parameters = ", ".join(f"{name}: Result" for _, name in entry.parameters)
     signature = ", ".join(f"{kind} {name}" for kind, name in entry.parameters)
@@ -102,7 +102,7 @@ def converter_lines(entry: NumberEntry, needs: Needs) -> list[str]:
 
 
 def dispatch_rows(entries: Iterable[NumberEntry], kind: str) -> list[tuple[str, str, str, str]]:
-    """Return rows of a dispatch table: short name, family, function, letters of parameters."""
+    """Return rows of a dispatch table: short name, family, function, letters of parameter kinds."""
     return sorted(
         (entry.short_name, Path(entry.file).stem, entry.function_name, entry.kind_letters)
         for entry in entries

@@ -62,7 +62,8 @@ class PartReader(EntryReader):
     def torch_versions(self, node: YNode | None, schemas: bool = True) -> TorchVersions:
         """Read ``torch: "<2.15"``, or (``schemas``) ``torch: {">=2.15": schema}``.
 
-        A text limits the entry to these versions; a mapping gives schemas for some versions.
+        A text limits the entry to a range of versions; a mapping gives the schemas of ranges in
+        which the entry's schema differs.
         """
         if node is None:
             return EVERY_VERSION
@@ -97,7 +98,7 @@ class PartReader(EntryReader):
         requires: str | None = None,
         versions: TorchVersions = EVERY_VERSION,
     ) -> OpSchema | None:
-        """Read a schema (``verbatim``) or the key of an overload; None after an error."""
+        """Read a schema's text (``verbatim``), or a key that names one; None after an error."""
         if not isinstance(node, YScalar):
             return None
         try:
@@ -209,7 +210,7 @@ class PartReader(EntryReader):
         return Draw(code, when, node.span, find_overload(code.expression, self.registry))
 
     def read_case(self, node: YNode) -> LowerCase | None:
-        """Read a case; return None after an error."""
+        """Read a case of ``lower`` or ``complex``; return None after an error."""
         if not isinstance(node, YMap):
             return self.error(node.span, "a case is a mapping with one of do:, python:, refuse:")
         self.check_keys(node, CASE_KEYS, "a case")
@@ -218,10 +219,10 @@ class PartReader(EntryReader):
         do = parse_block(do_node, self.diagnostics) if isinstance(do_node, YScalar) else None
         python = self.read_python(node)
         refuse = self.read_key(node, "refuse")
-        forms = [name for name in ("do", "python", "refuse") if node.get(name) is not None]
-        if len(forms) != 1:
+        actions_given = [name for name in ("do", "python", "refuse") if node.get(name) is not None]
+        if len(actions_given) != 1:
             message = "a case has exactly one of do:, python:, refuse:"
-            return self.error(node.span, message, [f"found {forms or 'none'}"])
+            return self.error(node.span, message, [f"found {actions_given or 'none'}"])
         target, opset = self.read_target(node.get("target")), self.read_opset(node.get("opset"))
         parsed = {"when": when, "do": do, "target": target, "opset": opset}
         if any(node.get(key) is not None and value is None for key, value in parsed.items()):
@@ -248,11 +249,11 @@ class PartReader(EntryReader):
             self.error(node.span, f"no supported opset is {sign}{version}", notes)
         return condition
 
-    def read_flag(self, node: YNode | None, what: str) -> bool:
+    def read_flag(self, node: YNode | None, key: str) -> bool:
         """Read ``true`` or ``false``; return False if it is missing."""
-        text = self.read_text(node, what)
+        text = self.read_text(node, key)
         if node is not None and text not in ("true", "false"):
-            self.error(node.span, f"{what} is true or false, not '{text}'")
+            self.error(node.span, f"{key} is true or false, not '{text}'")
         return text == "true"
 
     def read_unused_results(self, node: YNode | None, schema: OpSchema) -> tuple[int, ...]:
@@ -261,14 +262,14 @@ class PartReader(EntryReader):
         if node is None or text is None:
             return ()
         positions = {str(position): position for position in range(len(schema.returns))}
-        unknown = [part for part in text.split() if part not in positions]
+        unknown = [word for word in text.split() if word not in positions]
         if unknown or not text.split():
             fix = 'write positions from 0: unused_results: "1 2"'
             unknown_text = " ".join(unknown)
             self.error(
                 node.span, f"unused_results: {schema.key} has no result '{unknown_text}'", fix=fix
             )
-        return tuple(positions[part] for part in text.split() if part in positions)
+        return tuple(positions[word] for word in text.split() if word in positions)
 
     def read_unused(self, node: YNode | None) -> tuple[tuple[str, str, Span], ...]:
         """Read ``unused``, arguments with reasons."""
@@ -335,7 +336,7 @@ class PartReader(EntryReader):
 
 
 def parse_literal(text: str) -> object:
-    """Parse a Python literal; other text stays text."""
+    """Parse a Python or YAML literal; other text stays text."""
     try:
         return ast.literal_eval(python_tree(text.lstrip(" \t"), "eval"))
     except (ValueError, SyntaxError, TypeError):
@@ -343,7 +344,7 @@ def parse_literal(text: str) -> object:
 
 
 def parse_patterns(text: str) -> tuple[tuple[str, ...] | None, ...]:
-    """Parse ``(*), (m, k)`` to (None, ("m", "k"))."""
+    """Parse ``(*), (m, k)`` to (None, ("m", "k")); None stands for any shape."""
     parsed: list[tuple[str, ...] | None] = []
     remaining = text.strip()
     while remaining:

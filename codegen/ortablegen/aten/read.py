@@ -1,6 +1,6 @@
-"""Read YAML nodes into the model: the entries and their keys.
+"""Read YAML nodes into the model: each kind of entry with its keys.
 
-`parts` reads the parts of an entry; `cli` and tests call `read_folder`.
+`parts` reads the values of keys. `cli` calls `read_folder`, `ortable.load_specs` `read_text`.
 """
 
 from __future__ import annotations
@@ -89,22 +89,24 @@ def read_folder(folder: Path, root: Path, diagnostics: Diagnostics) -> Specs:
     """
     sources = []
     for path in sorted(folder.glob("*.yaml")):
-        display = path.relative_to(root).as_posix()
-        sources.append((display, load(path, display, diagnostics)))
+        display_path = path.relative_to(root).as_posix()
+        sources.append((display_path, load(path, display_path, diagnostics)))
     record = read_record(root / PLACE)
     return _read_all(sources, diagnostics, registry=record if record.versions else INSTALLED)
 
 
 def read_text(
     text: str,
-    display: str,
+    display_path: str,
     diagnostics: Diagnostics,
     *,
     imports: bool = True,
     registry: Registry = INSTALLED,
 ) -> Specs:
-    """Read a spec given as text; without ``imports`` it must not name modules to import."""
-    return _read_all([(display, parse(text, display, diagnostics))], diagnostics, imports, registry)
+    """Read a spec given as text; without ``imports`` its entries must not have ``requires``."""
+    return _read_all(
+        [(display_path, parse(text, display_path, diagnostics))], diagnostics, imports, registry
+    )
 
 
 def _read_all(
@@ -116,9 +118,9 @@ def _read_all(
     by_type: dict[type, list[Any]] = defaultdict(list)
     placed: list[TorchPlacement] = []
     traits: list[Traits] = []
-    for display, entries in sources:
+    for display_path, entries in sources:
         for node in expand_tables(entries, diagnostics):
-            reader = _Reader(display, diagnostics)
+            reader = _Reader(display_path, diagnostics)
             reader.imports = imports
             reader.registry = registry
             entry = reader.read_entry(node)
@@ -138,9 +140,9 @@ def _read_all(
 
 
 def compare_external(specs: Specs) -> list[str]:
-    """Return operators of other packages (``requires``) whose registered schemas differ.
+    """Return a line for each operator of another package whose registered schema differs.
 
-    Packages that cannot be imported are skipped.
+    Entries whose package (``requires``) cannot be imported are skipped.
     """
     lines = []
     for entry in specs.operator_entries():
@@ -154,7 +156,7 @@ def compare_external(specs: Specs) -> list[str]:
 
 
 def _add_suffixes(entries: list[Any], other_entries: list[Any]) -> tuple[Any, ...]:
-    """Add the versions to function names if an operator has several entries."""
+    """Add the torch versions to the function names of operators with several entries."""
     count = Counter(entry.key for entry in (*entries, *other_entries))
     return tuple(
         replace(entry, schema=replace(entry.schema, suffix=entry.versions.present.suffix()))
@@ -254,7 +256,7 @@ class _Reader(PartReader):
             self.traits.append(traits)
 
     def mark_traits_only(self) -> None:
-        """Mark the last entry as one that has only traits."""
+        """Mark the traits read last as those of an entry without a lowering."""
         if self.traits:
             last_traits = self.traits[-1]
             self.traits[-1] = replace(last_traits, traits_only=True)
@@ -351,8 +353,8 @@ class _Reader(PartReader):
                 node.span, f"a {kind} entry needs 'of', an ATen operator such as aten::add"
             )
         exported_as = self.read_key(node, "exported_as")
-        several = self.read_words(node.get("overloads"), "overloads")
-        operators = [of, *several, *([] if exported_as is None else [exported_as])]
+        overloads = self.read_words(node.get("overloads"), "overloads")
+        operators = [of, *overloads, *([] if exported_as is None else [exported_as])]
         for text in operators:
             if not _OPERATOR.fullmatch(text):
                 self.error(node.span, f"'{text}' is not an operator name", fix="write aten::name")
@@ -366,15 +368,15 @@ class _Reader(PartReader):
             fixed=self.read_literals(node.get("fixed"), "fixed"),
             python_only=self.read_literals(node.get("python_only"), "python_only"),
             exported_as=exported_as,
-            overloads=several,
+            overloads=overloads,
         )
 
-    def read_literals(self, node: YNode | None, what: str) -> tuple[tuple[str, object], ...]:
+    def read_literals(self, node: YNode | None, key_name: str) -> tuple[tuple[str, object], ...]:
         """Read a mapping from argument to literal or dtype."""
-        node = self.read_mapping(node, f"{what} must be a mapping from an argument to a value")
+        node = self.read_mapping(node, f"{key_name} must be a mapping from an argument to a value")
         if node is None:
             return ()
-        texts = [(key.text, self.read_text(value, what)) for key, value in node.items()]
+        texts = [(key.text, self.read_text(value, key_name)) for key, value in node.items()]
         return tuple(
             (key, getattr(dtypes, text) if text in DTYPES else parse_literal(text))
             for key, text in texts

@@ -1,6 +1,6 @@
 """Expand ``for:`` entries to one copy per row of the table, with ``$name`` replaced by its value.
 
-Errors point to the source text and name the row.
+Errors point to the text of the entry, or to the row, and name the row.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _expand_rows(node: YMap, diagnostics: Diagnostics) -> list[YMap]:
 
 
 def _read_table(node: YMap, diagnostics: Diagnostics) -> list[YMap]:
-    """Read the rows of ``for:``, reporting errors."""
+    """Read the rows of ``for:``; report errors."""
     key, table = node.key("for"), node.get("for")
     assert key is not None and table is not None
     if node.pairs[0][0] is not key:
@@ -72,7 +72,7 @@ def _read_table(node: YMap, diagnostics: Diagnostics) -> list[YMap]:
 
 
 def _check_parameters(body: YMap, rows: list[YMap], diagnostics: Diagnostics) -> None:
-    """Report parameters that the entry does not use, and references to unknown parameters."""
+    """Report references to unknown parameters, or else parameters that the entry does not use."""
     names = [key.text for key, _ in rows[0].items()]
     used, unknown = set(), False
     for scalar in _iter_scalars(body):
@@ -173,7 +173,7 @@ class _Substitution:
             first_spans.setdefault(key.text, key.span)
 
     def substitute_items(self, node: YSeq) -> Iterator[YNode]:
-        """Yield the items of a list; splice the value of a parameter that is itself a list."""
+        """Yield the items of a list; an item ``$name`` whose value is a list yields its items."""
         for item in node:
             value_node = self.parameter_value(item) if isinstance(item, YScalar) else None
             if isinstance(value_node, YSeq):

@@ -1,4 +1,7 @@
-"""Functions of shape and dtype rules, a separate namespace: their arguments and their Python."""
+"""Functions that shape and dtype rules may call: their arguments and their Python functions.
+
+Blocks call other functions, see `vocabulary`.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ _READERS = {"s": "shape_or_none", "d": "dtype_or_none", "S": "shapes_or_none"}
 
 
 def check_rules(entry: OpEntry, diagnostics: Diagnostics) -> None:
-    """Check the functions and arguments of the entry's rules, one rule per result."""
+    """Check the number of the entry's rules, and the functions and names that the rules use."""
     returns = entry.schema.returns
     if len(entry.out) != len(returns) and not (len(returns) == 1 and len(entry.out) == 1):
         span = entry.out[0].span if entry.out else entry.span
@@ -89,7 +92,7 @@ def _check_unify(rule: ShapeRule, entry: OpEntry, diagnostics: Diagnostics) -> N
 
 
 def tensor_arguments(entry: OpEntry) -> list[str]:
-    """Return the tensor arguments in schema order, which the patterns of a rule describe."""
+    """Return the tensor arguments in schema order, as the patterns of a rule describe them."""
     return [
         argument.name for argument in entry.schema.arguments if argument.type.startswith("Tensor")
     ]

@@ -18,10 +18,10 @@ from .model import Sample
 
 
 def parse_sample(sample: Sample, schema: OpSchema) -> dict[str, Any]:
-    """Parse the arguments of a sample: TensorSample, lists, literals, :class:`Expression`.
+    """Parse the arguments of a sample to TensorSample, literals, :class:`Expression` or lists.
 
     Raises:
-        SampleProblem: a value cannot be parsed.
+        SampleProblem: a value cannot be parsed, or a dynamic dimension is unknown or has two sizes.
     """
     by_name = {argument.name: argument for argument in schema.arguments}
     values = {name: _parse_value(value, by_name[name]) for name, value in sample.values}

@@ -1,7 +1,7 @@
 """``traits:`` of an entry: facts about an operator in addition to its lowering.
 
-The set of traits is closed. The generated module has a set of keys for each trait, or a dict if the
-trait has arguments.
+`TRAITS` lists all traits. The generated module has a set of operator names for each trait, or a
+dict from name to arguments if the trait has arguments.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq
 from .model import Traits, TraitUse
 
 OPERATOR, HOP, CALLABLE = "op", "hop", "callable"
-_TRAIT_OWNERS = {"op": OPERATOR, "alias": OPERATOR, "hop": HOP, "callable": CALLABLE}
+_OWNER_BY_KEY = {"op": OPERATOR, "alias": OPERATOR, "hop": HOP, "callable": CALLABLE}
 _NOUNS = {OPERATOR: "an operator", HOP: "a higher-order operator", CALLABLE: "a Python function"}
 
 
@@ -34,10 +34,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Trait:
-    """The meaning of a trait, the kinds of entry that may have it, and its arguments."""
+    """The meaning of a trait, the owners that may have it, and its arguments."""
 
     meaning: str
-    of: tuple[str, ...] = (OPERATOR,)
+    owners: tuple[str, ...] = (OPERATOR,)
     parameters: dict[str, Parameter] = field(default_factory=dict)
 
     @property
@@ -127,22 +127,22 @@ TRAITS = {
 
 def read_traits(entry: YMap, name: str, reader: EntryReader) -> Traits | None:
     """Read the traits of one entry."""
-    node, kind = entry.get("traits"), entry.pairs[0][0].text
+    node, entry_key = entry.get("traits"), entry.pairs[0][0].text
     if node is None:
         return None
     uses: list[TraitUse] = []
     if not isinstance(node, YSeq) or not len(node):
         reader.error(node.span, "traits must be a list of traits", fix="traits: [view]")
     for item in node if isinstance(node, YSeq) else ():
-        use = _read_trait(item, kind, reader)
+        use = _read_trait(item, entry_key, reader)
         if use is not None and any(use.name == earlier.name for earlier in uses):
             reader.error(use.span, f"the trait '{use.name}' is given twice")
         elif use is not None:
             uses.append(use)
-    return Traits(kind, name, tuple(uses), reader.file, entry.pairs[0][1].span)
+    return Traits(entry_key, name, tuple(uses), reader.file, entry.pairs[0][1].span)
 
 
-def _read_trait(node: YNode, kind: str, reader: EntryReader) -> TraitUse | None:
+def _read_trait(node: YNode, entry_key: str, reader: EntryReader) -> TraitUse | None:
     text = node.text if isinstance(node, YScalar) else ""
     call = _parse_trait(text)
     if call is None:
@@ -152,9 +152,9 @@ def _read_trait(node: YNode, kind: str, reader: EntryReader) -> TraitUse | None:
     trait = TRAITS.get(name)
     if trait is None:
         return reader.report_unknown(node, "trait", name, sorted(TRAITS))
-    if _TRAIT_OWNERS.get(kind) not in trait.of:
-        nouns = " or ".join(_NOUNS[kind_of_entry] for kind_of_entry in trait.of)
-        return reader.error(node.span, f"'{name}' is a trait of {nouns}, not of '{kind}:'")
+    if _OWNER_BY_KEY.get(entry_key) not in trait.owners:
+        nouns = " or ".join(_NOUNS[owner] for owner in trait.owners)
+        return reader.error(node.span, f"'{name}' is a trait of {nouns}, not of '{entry_key}:'")
     values = _bind_arguments(trait, arguments)
     if values is None:
         fix = f"{name}({', '.join(map(_format_parameter, trait.parameters.items()))})".removesuffix(
@@ -170,7 +170,7 @@ def _format_parameter(parameter: tuple[str, Parameter]) -> str:
 
 
 def _parse_trait(text: str) -> tuple[str, dict[str | None, object]] | None:
-    """Parse ``mask(at=1)`` to its name and arguments; None if it is neither name nor call."""
+    """Parse ``mask(at=1)`` to name and arguments; None if the text is neither name nor call."""
     try:
         tree = python_tree(text.strip(), "eval").body
     except SyntaxError:
@@ -182,7 +182,7 @@ def _parse_trait(text: str) -> tuple[str, dict[str | None, object]] | None:
     arguments: dict[str | None, object] = {}
     for keyword in tree.keywords:
         value = keyword.value
-        if isinstance(value, ast.Name):  # true, false and words, as YAML writes them
+        if isinstance(value, ast.Name):  # true and false as YAML writes them; other words are texts
             arguments[keyword.arg] = {"true": True, "false": False}.get(value.id, value.id)
         elif isinstance(value, ast.Constant):
             arguments[keyword.arg] = value.value
@@ -205,7 +205,7 @@ def _bind_arguments(trait: Trait, arguments: dict[str | None, object]) -> tuple[
 
 
 def table_value(use: TraitUse) -> object:
-    """Return the value in the table of a trait with arguments."""
+    """Return the value of an operator in the table of a trait with arguments."""
     return use.values[0] if len(use.values) == 1 else use.values
 
 

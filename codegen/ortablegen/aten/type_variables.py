@@ -1,4 +1,4 @@
-"""Read ``types:`` of an entry: type variables, their members, and their arguments.
+"""Read ``types:`` of an entry: type variables, their members (dtypes), and their arguments.
 
 `with_variables` replaces ``T`` in the entry; `types` checks the lowering for all members.
 """
@@ -39,7 +39,7 @@ DTYPES = {name: getattr(dtypes, name) for name in vocabulary.DTYPES}
 
 
 def parse_dtype_classes(text: str) -> tuple[int, ...] | str:
-    """Parse ``"float int64"`` or ``"real -boolean"`` to dtypes; return an unknown word instead."""
+    """Parse ``"float int64"`` or ``"real -boolean"`` to dtypes, or return an unknown word."""
     members: set[int] = set()
     for word in text.split():
         class_name = word.removeprefix("-")
@@ -64,8 +64,8 @@ def read_types(
 ) -> tuple[TypeVariable, ...]:
     """Read ``{T: float, index: int64}``: variables or arguments, and their members.
 
-    Tensor arguments without a key have the first variable; the value of an argument may be a
-    variable.
+    A tensor argument without a key has the type of the first variable; the value of an argument
+    may name a variable.
     """
     if node is None:
         return ()
@@ -89,21 +89,21 @@ def read_types(
         elif variables and not kinds[name].startswith("ScalarType"):
             arguments_by_type[variables[0]].append(name)
     spans = {key.text: key.span for key, _ in node.items()}
-    parts = [
+    read_variables = [
         _read_variable(name, values[name], arguments_by_type[name], spans[name], reader)
         for name in arguments_by_type
     ]
-    type_variables = tuple(part for part in parts if part is not None)
-    for part in type_variables:
-        given_names = [name for name in promoted if name in part.arguments]
-        if given_names and len(given_names) < len(promoted):
-            missing_name = next(name for name in promoted if name not in given_names)
+    type_variables = tuple(variable for variable in read_variables if variable is not None)
+    for variable in type_variables:
+        promoted_names = [name for name in promoted if name in variable.arguments]
+        if promoted_names and len(promoted_names) < len(promoted):
+            other_name = next(name for name in promoted if name not in promoted_names)
             message = (
-                f"'{missing_name}' is promoted with '{given_names[0]}', so both must have one type"
+                f"'{other_name}' is promoted with '{promoted_names[0]}', so both must have one type"
             )
-            reader.error(part.span, message, fix="use one variable for both: {T: ...}")
+            reader.error(variable.span, message, fix="use one variable for both: {T: ...}")
             return ()
-    return type_variables if len(type_variables) == len(parts) else ()
+    return type_variables if len(type_variables) == len(read_variables) else ()
 
 
 def _read_variable(

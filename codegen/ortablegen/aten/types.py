@@ -26,7 +26,7 @@ def operand_dtypes(entry: OpEntry) -> dict[str, frozenset[int]]:
     promoted = entry.promote.args if entry.promote is not None else ()
     allowed: dict[str, frozenset[int]] = {}
     for variable in entry.types:
-        # wide unsigned ints only if they are members themselves
+        # uint16 to uint64 only if they are members themselves
         unpromoted = frozenset(
             dtype
             for dtype in ALL_DTYPES
@@ -46,7 +46,7 @@ def inner_dtypes(entry: OpEntry) -> dict[str, frozenset[int]]:
 
 
 def _compute_dtype(entry: OpEntry, dtype: int) -> int:
-    """Return the dtype to which promoted arguments of one dtype are cast."""
+    """Return the dtype to which promoted arguments are cast if all have the same dtype."""
     kind = entry.promote.kind if entry.promote is not None else ""
     if kind == "int_to_float" and dtype not in FLOATS:
         return dtypes.float32
@@ -62,7 +62,7 @@ Assignment = Mapping[str, int]  # a dtype for each variable
 
 
 def _enumerate_assignments(variables: tuple[TypeVariable, ...]) -> list[Assignment]:
-    """Return assignments of members; if there are too many, vary each variable alone."""
+    """Return all assignments of members; if there are too many, vary one variable at a time."""
     if math.prod(len(variable.members) for variable in variables) > _MAX_ASSIGNMENTS:
         firsts = {variable.name: variable.members[0] for variable in variables}
         return [
@@ -88,7 +88,7 @@ class Proof:
 
 
 def check_types(entry: OpEntry, kernels: Kernels, diagnostics: Diagnostics) -> Proof:
-    """Report the members of ``types:`` that no case of ``lower`` supports."""
+    """Report members of ``types:`` that ``lower`` does not support, and cases that none reaches."""
     if not entry.types or not entry.lower:
         return Proof(0, 0)
     assignments = _enumerate_assignments(entry.types)
@@ -110,7 +110,7 @@ def check_types(entry: OpEntry, kernels: Kernels, diagnostics: Diagnostics) -> P
 
 
 def _check_case(entry: OpEntry, case: LowerCase, checker: MemberChecker) -> tuple[bool, ...] | None:
-    """Check a case; return the assignments that may reach a later case, or None after an error."""
+    """Check a case; return which assignments may reach a later case, or None after an error."""
     live_before, env = checker.live, checker.env
     truth: tuple[bool | None, ...] = (True,) * len(live_before)
     if case.when is not None:
@@ -182,7 +182,7 @@ def _result_type(
     assignments: list[Assignment],
     env: Mapping[str, KnownValue | None],
 ) -> KnownValue | None:
-    """Derive the dtype of a result by its rule from the dtypes of the arguments."""
+    """Derive the dtype of a result from its rule and the arguments' dtypes; None if unknown."""
     if isinstance(rule, ast.Name):
         return (
             KnownValue("tensor", (DTYPES[rule.id],) * len(assignments))

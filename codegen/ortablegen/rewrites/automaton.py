@@ -1,8 +1,8 @@
 """Emit matchers: merge common prefixes and suffixes of the steps of a pattern's alternatives.
 
-Alternatives form a tree by their first steps. Subtrees that are equal up to names are emitted once,
-as a function (a minimal acyclic automaton, as for dictionaries). So the code of a pattern with ten
-optional parts has ten parts, not a thousand.
+Alternatives (choices of `optional` and `any_of`) form a tree by their first steps. Subtrees that
+are equal up to names are emitted once, as a function (a minimal acyclic automaton, as for
+dictionaries). So the code of a pattern with ten optional nodes has ten parts, not a thousand.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-_MIN_SHARED_STEPS = 3  # fewer steps are repeated and not made a function
+_MIN_SHARED_STEPS = 3  # fewer steps are repeated, more become a shared function
 _MAX_CONDITION_WIDTH = 80
 _OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq, ast.Is: ast.IsNot, ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.In: ast.NotIn,
@@ -56,7 +56,7 @@ class Step:
 
     @cached_property
     def text_parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The text between names, and the names, in order."""
+        """The kind, the reason and the texts between names; and the names, in order."""
         code = _PREFIX[self.kind].format(self.text)
         names = sorted(
             (node.col_offset, node.id)
@@ -80,7 +80,7 @@ def _target_names(targets: Iterable[ast.AST]) -> Iterator[str]:
 
 @dataclass(eq=False)
 class _State:
-    """A state of the automaton: steps with their next states, in the order of the alternatives."""
+    """A state of the automaton: pairs of a step and the next state, first alternative first."""
 
     edges: list[tuple[Step, _State]] = field(default_factory=list)
 
@@ -95,7 +95,7 @@ class _State:
 
     @cached_property
     def single_edges(self) -> list[_State]:
-        """States with one edge each; the state itself if it has only one."""
+        """A state for each edge; the state itself if it has at most one edge."""
         return [_State([edge]) for edge in self.edges] if len(self.edges) > 1 else [self]
 
     @cached_property
@@ -111,13 +111,13 @@ class _State:
 
 
 class Automaton:
-    """The functions that match the alternatives of a rewrite, one for each root operator.
+    """Emits the functions that match a rewrite: one per root operator, and shared ones.
 
     Args:
         alternatives: function name -> the steps of each alternative, in the order of the attempts.
         rewrite: the name of the rewrite.
-        m: the name of the first parameter of the functions.
-        root: the name of the second parameter.
+        matcher_name: the name of the first parameter of the functions, the Matcher.
+        root: the name of the second parameter, the node at which the match begins.
         names: all names of the rewrite.
     """
 
@@ -125,20 +125,20 @@ class Automaton:
         self,
         alternatives: Mapping[str, Sequence[Sequence[Step]]],
         rewrite: str,
-        m: str,
+        matcher_name: str,
         root: str,
         names: Iterable[str],
     ) -> None:
-        self.rewrite, self.m, self.root = rewrite, m, root
+        self.rewrite, self.matcher_name, self.root = rewrite, matcher_name, root
         all_steps = [
             step for step_lists in alternatives.values() for steps in step_lists for step in steps
         ]
         self.names = {root, *names, *(name for step in all_steps for name in step.bound_names)} - {
-            m
+            matcher_name
         }
         self.nodes, self.match_name = (self._fresh_name(name) for name in ("nodes", "found"))
         self.keys: dict[_State, tuple[object, ...]] = {}
-        self.free: dict[_State, tuple[str, ...]] = {}
+        self.free_names: dict[_State, tuple[str, ...]] = {}
         self.key_counts: Counter[tuple[object, ...]] = Counter()
         self.functions: dict[tuple[object, ...], str] = {}
         self.texts: list[list[str]] = []
@@ -159,7 +159,7 @@ class Automaton:
         for name, state in self.starts.items():
             scope = _Scope(frozenset({self.root}), frozenset({self.root}), "")
             body = self._tail_lines(state, 1, "return None", scope, entered=True)
-            head = f"def {name}({self.m}: Matcher, {self.root}: Node) -> Match | None:"
+            head = f"def {name}({self.matcher_name}: Matcher, {self.root}: Node) -> Match | None:"
             self.texts.append([head, *([f"    {doc}"] if doc else []), *self._with_graph(body)])
             doc = ""
         return self.texts
@@ -172,7 +172,7 @@ class Automaton:
     # -- states that differ only in names ---------------------------------------------------------
 
     def _count_states(self, state: _State) -> None:
-        """Count states by key; the successors of a known state are not counted again."""
+        """Count states by key; skip the successors of a state whose key was counted before."""
         if not state.edges:
             return
         key = self._state_key(state)
@@ -188,13 +188,13 @@ class Automaton:
     def _state_key(self, state: _State) -> tuple[object, ...]:
         """Return the steps from a state on, with numbers in place of names."""
         if state not in self.keys:
-            free: list[str] = []
-            self.keys[state] = tuple(self._walk_state(state, {}, frozenset(), free))
-            self.free[state] = tuple(free)
+            free_names: list[str] = []
+            self.keys[state] = tuple(self._walk_state(state, {}, frozenset(), free_names))
+            self.free_names[state] = tuple(free_names)
         return self.keys[state]
 
     def _walk_state(
-        self, state: _State, numbers: dict[str, int], bound: frozenset[str], free: list[str]
+        self, state: _State, numbers: dict[str, int], bound: frozenset[str], free_names: list[str]
     ) -> Iterator[object]:
         for step, following in state.edges:
             texts, names = step.text_parts
@@ -203,12 +203,14 @@ class Automaton:
                 if name not in self.names:
                     yield name
                     continue
-                if name in step.read_names and name not in bound and name not in free:
-                    free.append(name)
+                if name in step.read_names and name not in bound and name not in free_names:
+                    free_names.append(name)
                 yield numbers.setdefault(name, len(numbers))
             if step.kind == "return":
                 yield tuple(numbers[name] for name in step.nodes if name in bound)
-            yield from self._walk_state(following, numbers, bound | set(step.bound_names), free)
+            yield from self._walk_state(
+                following, numbers, bound | set(step.bound_names), free_names
+            )
         yield "end"
 
     # -- text ------------------------------------------------------------------------------------
@@ -216,7 +218,10 @@ class Automaton:
     def _tail_lines(
         self, state: _State, depth: int, fail: str, scope: _Scope, *, entered: bool = False
     ) -> list[str]:
-        """Emit the last state to try; if ``entered``, as the body of its function."""
+        """Emit a state after which no other is tried; ``fail`` is the statement of a failed test.
+
+        If ``entered``, the lines are the body of the state's own function, not a call of it.
+        """
         lines: list[str] = []
         indent = "    " * depth
         while True:
@@ -240,16 +245,20 @@ class Automaton:
                 fail_lines = [] if fail == "continue" else [indent + fail]
                 return [*lines, indent + step.text, *body, *fail_lines]
             if step.kind == "fail_if":
-                refusal = [f"{indent}    {self.m}.refuse({step.reason!r})"] if step.reason else []
+                refusal = (
+                    [f"{indent}    {self.matcher_name}.refuse({step.reason!r})"]
+                    if step.reason
+                    else []
+                )
                 lines += [f"{indent}if {step.text}:", *refusal, f"{indent}    {fail}"]
             else:
                 lines.append(indent + step.text)
             state = following
 
     def _branch_lines(self, state: _State, depth: int, scope: _Scope) -> list[str]:
-        """Emit a state that is followed by others: a failure falls through to the next."""
+        """Emit a state after which others are tried; a failed test falls through to these."""
         indent = "    " * depth
-        # its bindings must not be visible to later states, or to the next iteration of a loop
+        # a name bound again here must keep its value for later states and loop iterations
         if self._is_shared(state) or state.bound_names & scope.defined:
             return self._call_lines(state, indent, scope, True)
         if len(state.edges) > 1:
@@ -270,7 +279,7 @@ class Automaton:
         inner = self._branch_lines(following, depth + 1, scope)
         if not step.reason:
             return [*lines, f"{indent}if {_opposite_text(step.text)}:", *inner]
-        refusal = f"{indent}    {self.m}.refuse({step.reason!r})"
+        refusal = f"{indent}    {self.matcher_name}.refuse({step.reason!r})"
         return [*lines, f"{indent}if {step.text}:", refusal, f"{indent}else:", *inner]
 
     def _merge_conditions(self, state: _State, scope: _Scope) -> tuple[Step, _State]:
@@ -306,8 +315,10 @@ class Automaton:
         key = self._state_key(state)
         if key not in self.functions:
             self._write_function(state)
-        values = [name if name in scope.defined else "None" for name in self.free[state]]
-        arguments = ", ".join([self.m, scope.nodes_tuple(next(_return_steps(state))), *values])
+        values = [name if name in scope.defined else "None" for name in self.free_names[state]]
+        arguments = ", ".join(
+            [self.matcher_name, scope.nodes_tuple(next(_return_steps(state))), *values]
+        )
         call = f"{self.functions[key]}({arguments})"
         if not has_more:
             return [f"{indent}return {call}"]
@@ -318,27 +329,27 @@ class Automaton:
         ]
 
     def _write_function(self, state: _State) -> None:
-        free = self.free[state]
-        scope = _Scope(frozenset(free), frozenset(), self.nodes)
+        free_names = self.free_names[state]
+        scope = _Scope(frozenset(free_names), frozenset(), self.nodes)
         body = self._tail_lines(state, 1, "return None", scope, entered=True)
         name = f"finish_{self.rewrite}_{len(self.functions) + 1}"
         self.functions[self._state_key(state)] = name
         parameters = [
-            f"{self.m}: Matcher",
+            f"{self.matcher_name}: Matcher",
             f"{self.nodes}: tuple[Node, ...]",
-            *(f"{free_name}: Any" for free_name in free),
+            *(f"{free_name}: Any" for free_name in free_names),
         ]
         head = f"def {name}({', '.join(parameters)}) -> Match | None:"
         self.texts.append([head, *self._with_graph(body)])
 
     def _with_graph(self, body: list[str]) -> list[str]:
         uses_graph = any(re.search(r"\bgraph\b", line) for line in body)
-        return [f"    graph = {self.m}.graph", *body] if uses_graph else body
+        return [f"    graph = {self.matcher_name}.graph", *body] if uses_graph else body
 
 
 @dataclass(frozen=True)
 class _Scope:
-    """The defined names at a position of a function, its local names, and the nodes parameter."""
+    """Names at a position of a function: defined ones, local ones, the nodes parameter or ""."""
 
     defined: frozenset[str]
     local: frozenset[str]
@@ -349,7 +360,7 @@ class _Scope:
         return replace(self, defined=self.defined | added, local=self.local | added)
 
     def nodes_tuple(self, step: Step) -> str:
-        """Return the text of a tuple of the defined nodes of a return step."""
+        """Return the text of a tuple of the matched nodes that a return step lists."""
         local_nodes = [name for name in step.nodes if name in self.local]
         if self.outer_nodes and not local_nodes:
             return self.outer_nodes

@@ -28,7 +28,7 @@ from .pattern import Pattern
 from .read import CASE_KEYS
 
 _CONSTANT = "const "
-# kind -> how a sample writes a result of this kind
+# kind of a result -> an example of its value in a sample
 _RESULT_FORMS = {kinds.RESULT: '"f32[2,3]"', kinds.RESULTS: '["f32[2,3]"]'}
 
 
@@ -41,10 +41,10 @@ class TensorValue:
 
 
 def read_value(value: object) -> Any:
-    """Parse a value of a sample: TensorValue, a list of these, or a literal for an attribute.
+    """Parse a value of a sample to a TensorValue, an attribute's value, None, or a list of these.
 
     Raises:
-        SampleProblem: the text is neither.
+        SampleProblem: the text is none of these, or its numbers do not fit.
     """
     if value is None:
         return None
@@ -86,13 +86,13 @@ def check_cases(
     rewrite: Rewrite, patterns: tuple[Pattern, ...], names: Names, diagnostics: Diagnostics
 ) -> None:
     """Report errors in the samples of a rewrite."""
-    if not any(case.unchanged is None for case in rewrite.cases):
+    if not any(sample.unchanged is None for sample in rewrite.cases):
         diagnostics.error(
             rewrite.span,
             f"'{rewrite.name}' has no sample that is rewritten",
             fix="add a sample without unchanged:",
         )
-    if not any(case.unchanged is not None for case in rewrite.cases):
+    if not any(sample.unchanged is not None for sample in rewrite.cases):
         diagnostics.error(
             rewrite.span,
             f"'{rewrite.name}' has no sample that it does not rewrite",
@@ -100,9 +100,9 @@ def check_cases(
         )
     intermediates = {name for pattern in patterns for name in pattern.output_names()}
     allowed = _settable_names(patterns)
-    needed = _required_names(patterns, names)
-    for case in rewrite.cases:
-        _CaseChecker(case, names, diagnostics).check(allowed, needed, intermediates)
+    required = _required_names(patterns, names)
+    for sample in rewrite.cases:
+        _SampleChecker(sample, names, diagnostics).check(allowed, required, intermediates)
 
 
 def _settable_names(patterns: tuple[Pattern, ...]) -> list[str]:
@@ -117,8 +117,8 @@ def _settable_names(patterns: tuple[Pattern, ...]) -> list[str]:
 
 
 def _required_names(patterns: tuple[Pattern, ...], names: Names) -> list[str]:
-    """Return the captures that a graph of the pattern needs."""
-    needed = [
+    """Return the captures for which a sample must give values."""
+    required = [
         name
         for name in patterns[0].captures_by_name()
         if not names.kinds[name].optional and names.kinds[name].base in _RESULT_FORMS
@@ -126,27 +126,27 @@ def _required_names(patterns: tuple[Pattern, ...], names: Names) -> list[str]:
     for name, (node, attribute) in patterns[0].attribute_names().items():
         schema = attribute_of(node, attribute)
         if schema is not None and schema.required and not names.kinds[name].optional:
-            needed.append(name)
-    return needed
+            required.append(name)
+    return required
 
 
-class _CaseChecker:
-    def __init__(self, case: RewriteCase, names: Names, diagnostics: Diagnostics) -> None:
-        self.case = case
+class _SampleChecker:
+    def __init__(self, sample: RewriteCase, names: Names, diagnostics: Diagnostics) -> None:
+        self.sample = sample
         self.names = names
         self.diagnostics = diagnostics
 
     def error(self, message: str, notes: Iterable[str] = (), fix: str | None = None) -> None:
-        self.diagnostics.error(self.case.span, message, notes, fix)
+        self.diagnostics.error(self.sample.span, message, notes, fix)
 
     def check(self, allowed: list[str], required: list[str], intermediates: set[str]) -> None:
-        case = self.case
-        if case.graph is not None:
-            allowed, required, intermediates = self.graph_names(case.graph)
-        for name, value in case.values:
+        sample = self.sample
+        if sample.graph is not None:
+            allowed, required, intermediates = self.graph_names(sample.graph)
+        for name, value in sample.values:
             if name not in allowed and name != "_":
                 self.report_unknown(
-                    name, allowed, "capture" if case.graph is None else "input of the graph"
+                    name, allowed, "capture" if sample.graph is None else "input of the graph"
                 )
             try:
                 self.check_value(name, read_value(value))
@@ -154,28 +154,28 @@ class _CaseChecker:
                 fix = 'write "f32[2,3]", "const f32[2] = [1, 2]", or a literal for an attribute'
                 self.error(str(problem), fix=fix)
         for name in required:
-            if name not in dict(case.values):
+            if name not in dict(sample.values):
                 form = _RESULT_FORMS.get(self.names.kinds[name].base, "<its value>")
                 self.error(f"the sample gives no value for '{name}'", fix=f"{name}: {form}")
-        for name in case.extra_outputs:
+        for name in sample.extra_outputs:
             if name not in intermediates:
                 self.report_unknown(name, sorted(intermediates), "intermediate result")
-        if case.unchanged is not None and case.expect is not None:
+        if sample.unchanged is not None and sample.expect is not None:
             self.error("a sample has only one of expect: and unchanged:")
-        for word, hint in unknown_operators(case.expect or ""):
+        for word, hint in unknown_operators(sample.expect or ""):
             self.error(f"expect: ONNX has no operator '{word}'{hint}")
-        if case.opset is not None and not FLOOR <= case.opset <= CEILING:
-            self.error(f"opset {case.opset} is outside {FLOOR} to {CEILING}")
+        if sample.opset is not None and not FLOOR <= sample.opset <= CEILING:
+            self.error(f"opset {sample.opset} is outside {FLOOR} to {CEILING}")
 
     def check_value(self, name: str, value: Any) -> None:
         """Raise `SampleProblem` if the value of a result is not a tensor."""
         kind = self.names.kinds.get(name)
-        if self.case.graph is not None or kind is None or value is None:
+        if self.sample.graph is not None or kind is None or value is None:
             return
-        parts = value if kind.base == kinds.RESULTS and isinstance(value, list) else [value]
+        items = value if kind.base == kinds.RESULTS and isinstance(value, list) else [value]
         if kind.base in (kinds.RESULT, kinds.RESULTS):
-            for part in parts:
-                if not isinstance(part, TensorValue):
+            for item in items:
+                if not isinstance(item, TensorValue):
                     raise SampleProblem(f"'{name}' is a result, but its value is not a tensor")
 
     def graph_names(self, code: Code) -> tuple[list[str], list[str], set[str]]:

@@ -39,7 +39,7 @@ from .read import CASE_KEYS
 def check_nodes(
     code: Code, patterns: tuple[Pattern, ...], opsets: tuple[int, int], diagnostics: Diagnostics
 ) -> list[list[Value]]:
-    """Report nodes that cannot exist; return the kinds of each alternative's results."""
+    """Report pattern nodes that no model can contain; return each alternative's result values."""
     return [_NodeChecker(code, opsets, diagnostics).check_pattern(pattern) for pattern in patterns]
 
 
@@ -88,7 +88,7 @@ class _NodeChecker:
             inputs,
             attributes,
             len(node.outputs),
-            self.range_of(node),
+            self.opsets_of(node),
             "onnxruntime",
             node.attrs_name is not None,
             "rewrite",
@@ -97,7 +97,7 @@ class _NodeChecker:
         cast_dtypes = _dtype_of_cast(node)
         return Value(value.kind, cast_dtypes) if cast_dtypes is not None else value
 
-    def range_of(self, node: PatternNode) -> tuple[int, int]:
+    def opsets_of(self, node: PatternNode) -> tuple[int, int]:
         """Return the opsets of the rule in which the operator exists."""
         low, high = self.opsets
         if node.domain == "" and node.op in operators():
@@ -167,7 +167,7 @@ class RewriteCode(CodeChecker):
         return self.infer_value(node.body if holds else node.orelse, outputs)
 
     def decide_none_test(self, test: ast.expr) -> bool | None:
-        """Decide ``x is None`` for this alternative; return None if it is unknown."""
+        """Decide a test for None in this alternative; return None if it cannot be decided."""
         if not isinstance(test, ast.Compare) or not isinstance(test.left, ast.Name):
             return None
         compared = test.comparators[0]
@@ -233,7 +233,7 @@ class RewriteChecker:
         )
 
     def check(self, pattern: Pattern) -> list[tuple[ast.expr, Value]]:
-        """Check the code; return the results with their kinds, none after an error."""
+        """Check the code; return result expressions with their values, none after an error."""
         error_count = len(self.diagnostics.errors)
         if self.limits is not None:
             self.limits.inherited = frozenset(node.op for node in pattern.nodes)
@@ -285,7 +285,7 @@ class RewriteChecker:
 
 _FLOATS = (kinds.FLOAT, kinds.FLOATS)
 
-# names with a meaning in generated code or samples
+# names that captures cannot have: they have a meaning in generated code or samples
 RESERVED = {"graph", "res", "len", "list", "dict", *CASE_KEYS}
 
 
@@ -340,9 +340,11 @@ class _Checker:
         self.check_names(patterns, names)
         if len(self.diagnostics.errors) > error_count:
             return
-        types = check_nodes(self.rewrite.pattern, patterns, self.opsets, self.diagnostics)
+        values_by_pattern = check_nodes(
+            self.rewrite.pattern, patterns, self.opsets, self.diagnostics
+        )
         check_passed_attrs(self.rewrite, patterns, self.opsets, self.diagnostics)
-        self.check_code(patterns, names, types)
+        self.check_code(patterns, names, values_by_pattern)
         if len(self.diagnostics.errors) == error_count:
             # after another error some names may not have been read
             self.check_names_read(patterns, names)
@@ -397,18 +399,20 @@ class _Checker:
     # -- code -----------------------------------------------------------------------------------
 
     def check_code(
-        self, patterns: tuple[Pattern, ...], names: Names, types: list[list[Value]]
+        self, patterns: tuple[Pattern, ...], names: Names, values_by_pattern: list[list[Value]]
     ) -> None:
         checker = RewriteChecker(self.rewrite, names, self.opsets, self.diagnostics, self.numbers)
-        for pattern, pattern_values in zip(patterns, types, strict=True):
+        for pattern, pattern_values in zip(patterns, values_by_pattern, strict=True):
             for pattern_value, (node, value) in zip(
                 pattern_values, checker.check(pattern), strict=False
             ):
-                self.check_type(node, pattern_value.dtypes, _cast_type(node) or value.dtypes)
+                self.check_result_dtype(
+                    node, pattern_value.dtypes, _dtype_of_cast_call(node) or value.dtypes
+                )
         for name, declared in checker.limits.list_unused() if checker.limits is not None else ():
             self.error(declared.span, f"precision: no call needs '{name}'", fix="remove it")
 
-    def check_type(
+    def check_result_dtype(
         self, node: ast.expr, before: frozenset[int] | None, after: frozenset[int] | None
     ) -> None:
         """Check that the replacement keeps the dtype of a result, if both are known."""
@@ -452,7 +456,7 @@ class _Checker:
 
 
 def _has_use(name: str, pattern: Pattern) -> bool:
-    """Whether the pattern uses the name: it occurs twice, or is assigned."""
+    """Whether the pattern itself uses the name: the name occurs twice, or is assigned."""
     if name in pattern.output_names() or name in pattern.aliases:
         return True
     if any(isinstance(a, Capture) and a.name == name for a in pattern.aliases.values()):
@@ -460,7 +464,7 @@ def _has_use(name: str, pattern: Pattern) -> bool:
     return [reference.id for reference in names_in(*pattern.body)].count(name) > 1
 
 
-def _cast_type(node: ast.AST | None) -> frozenset[int] | None:
+def _dtype_of_cast_call(node: ast.AST | None) -> frozenset[int] | None:
     """Return the dtype of a Cast to a literal dtype, or None."""
     if is_call(node, "Cast"):
         return next((literal_dtype(w.value) for w in node.keywords if w.arg == "to"), None)

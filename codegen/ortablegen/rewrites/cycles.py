@@ -1,4 +1,4 @@
-"""Find rewrites that undo one another and would not terminate."""
+"""Find rewrites that trigger one another in a cycle, so that rewriting would not end."""
 
 from __future__ import annotations
 
@@ -36,14 +36,18 @@ class _Rule:
 
     @property
     def node_growth(self) -> int:
-        return self.replacement.count - min(len(pattern.nodes) for pattern in self.patterns)
+        """An upper bound of the number of nodes that the rule adds to a graph."""
+        return self.replacement.max_node_count - min(
+            len(pattern.nodes) for pattern in self.patterns
+        )
 
 
 def check_cycles(rewrites: tuple[Rewrite, ...], diagnostics: Diagnostics) -> None:
-    """Report cycles of rewrites that match each other's results and never shrink the graph.
+    """Report cycles of rewrites that match each other's results and may not shrink the graph.
 
-    A condition on a node that another rule made is assumed to end the cycle. A condition on a
-    result that the other rule kept ends it only if the other rule has the opposite condition.
+    A condition on a node that the previous rule of a cycle makes is assumed to end the cycle. A
+    condition on a result that this rule captured ends the cycle only if the rule has the opposite
+    condition.
     """
     rules = [
         _Rule(
@@ -120,11 +124,11 @@ def _can_trigger(first: _Rule, second: _Rule) -> bool:
 
 
 def _can_hold(first: _Rule, second: _Rule, binding: Binding) -> bool:
-    required = {ast.unparse(condition) for condition in first.conditions}
-    computed = {name for name, _ in first.rewrite.let}
+    first_conditions = {ast.unparse(condition) for condition in first.conditions}
+    first_lets = {name for name, _ in first.rewrite.let}
     for condition in second.conditions:
-        renamed = _rename_condition(condition, binding, computed)
-        if renamed is None or ast.unparse(_negate_condition(renamed)) in required:
+        renamed = _rename_condition(condition, binding, first_lets)
+        if renamed is None or ast.unparse(_negate_condition(renamed)) in first_conditions:
             return False
     return True
 
@@ -141,13 +145,15 @@ def _expand_conditions(rewrite: Rewrite) -> list[ast.expr]:
     return conditions
 
 
-def _rename_condition(condition: ast.expr, binding: Binding, computed: set[str]) -> ast.expr | None:
-    """Express a condition of one rule in the names of the other, None if that is impossible."""
+def _rename_condition(
+    condition: ast.expr, binding: Binding, let_names: set[str]
+) -> ast.expr | None:
+    """Express a condition of the second rule in the names of the first; None if impossible."""
     names: dict[str, ast.expr] = {}
-    read = find_names_read([condition]) - set(DTYPES) - set(CONSTANTS)
-    for name in read & set(binding):
+    names_read = find_names_read([condition]) - set(DTYPES) - set(CONSTANTS)
+    for name in names_read & set(binding):
         value = binding[name]
-        if getattr(value, "name", getattr(value, "id", None)) in computed:
+        if getattr(value, "name", getattr(value, "id", None)) in let_names:
             return None
         if isinstance(value, CapturedResult):
             names[name] = ast.Name(value.name, ast.Load())
@@ -155,7 +161,7 @@ def _rename_condition(condition: ast.expr, binding: Binding, computed: set[str])
             names[name] = value
         else:
             return None
-    return _replace_names(condition, names) if read <= set(binding) else None
+    return _replace_names(condition, names) if names_read <= set(binding) else None
 
 
 def _replace_names(node: ast.expr, names: dict[str, ast.expr]) -> ast.expr:

@@ -1,4 +1,7 @@
-"""Emit rewrites as Python: a matcher for each root operator, a maker, and table rows."""
+"""Emit rewrites as Python: a matcher for each root operator, a maker, table rows.
+
+The maker is the function that builds the replacement.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from .model import Rewrite
 from .names import Names, names_of, opset_range
 from .pattern import NodeOutput, Number, Numbers, Pattern, PatternNode, read_patterns
 
-CONSTANT = "="  # stands for a number in a path of operators
+CONSTANT = "="  # the step of a path whose input is a constant, not an operator
 _PACKAGE = "ortable_generated/rewrites"
 _FIRST_LINE = (
     "# Generated from {} by codegen. Do not edit: change the spec, then run `make codegen`."
@@ -28,29 +31,31 @@ _INIT = f'''{_FIRST_LINE.format("specs/rewrites")}
 def emit_rewrites(rewrites: tuple[Rewrite, ...]) -> dict[str, str]:
     """Emit ``ortable_generated/rewrites/*.py`` as relative path -> text."""
     files = {f"{_PACKAGE}/__init__.py": _INIT}
-    displays = sorted({rewrite.file for rewrite in rewrites})
+    display_paths = sorted({rewrite.file for rewrite in rewrites})
     rows: list[str] = []
-    for display in displays:
-        members = tuple(rewrite for rewrite in rewrites if rewrite.file == display)
-        stem = Path(display).stem
-        text, family_rows = _family_text(members, display, f"_{stem}")
+    for display_path in display_paths:
+        members = tuple(rewrite for rewrite in rewrites if rewrite.file == display_path)
+        stem = Path(display_path).stem
+        text, family_rows = _family_text(members, display_path, f"_{stem}")
         files[f"{_PACKAGE}/{stem}.py"] = text
         rows += family_rows
-    files[f"{_PACKAGE}/dispatch.py"] = _dispatch_text(displays, rows)
+    files[f"{_PACKAGE}/dispatch.py"] = _dispatch_text(display_paths, rows)
     return files
 
 
-def rewrites_text(rewrites: tuple[Rewrite, ...], display: str) -> str:
-    """Emit a user's file as one module: matchers, makers and rows."""
-    text, rows = _family_text(rewrites, display, "_rows")
+def rewrites_text(rewrites: tuple[Rewrite, ...], file_name: str) -> str:
+    """Emit a user's file as one module: matchers, makers and the table of its rules."""
+    text, rows = _family_text(rewrites, file_name, "_rows")
     imports = "\n\nfrom functools import partial\n\n" + _RULE_IMPORT
     return (
-        f"{text}{imports}\n\n{_partial_line('_rows', display, 'globals()')}\n{_rules_table(rows)}"
+        f"{text}{imports}\n\n{_partial_line('_rows', file_name, 'globals()')}\n{_rules_table(rows)}"
     )
 
 
-def _family_text(rewrites: tuple[Rewrite, ...], display: str, maker: str) -> tuple[str, list[str]]:
-    """Emit the matchers and makers of one file as a module; rows are calls of ``maker``."""
+def _family_text(
+    rewrites: tuple[Rewrite, ...], file_name: str, row_function: str
+) -> tuple[str, list[str]]:
+    """Emit a file's matchers and makers as a module, and table rows that call ``row_function``."""
     needs = Needs(helpers=vocabulary.rewrite_helpers())
     needs.add("ortable.passes.rewrite.rule", "Match")
     defaults: dict[str, str] = {}
@@ -75,7 +80,7 @@ def _family_text(rewrites: tuple[Rewrite, ...], display: str, maker: str) -> tup
                 for number, alternatives in enumerate(matchers)
             },
             rewrite.name,
-            first_matcher.m,
+            first_matcher.matcher_name,
             first_matcher.local_name("root"),
             names.kinds,
         )
@@ -86,9 +91,9 @@ def _family_text(rewrites: tuple[Rewrite, ...], display: str, maker: str) -> tup
             _pattern_row(root, alternatives, rewrite.traits["common"])
             for root, alternatives in by_root.items()
         ]
-        rows.append(_rows_text(rewrite, maker, pattern_rows))
+        rows.append(_rows_text(rewrite, row_function, pattern_rows))
         functions.append("\n".join(_maker_lines(rewrite, names, needs, annotations)))
-    sections = [_module_header(display, needs, annotations)]
+    sections = [_module_header(file_name, needs, annotations)]
     sections += ["\n".join(f"{name} = {text}" for name, text in sorted(defaults.items()))]
     sections += functions
     return "\n\n\n".join(section for section in sections if section) + "\n", rows
@@ -98,9 +103,9 @@ def _rules_table(rows: list[str]) -> str:
     return f"RULES: tuple[Rule, ...] = ({''.join(rows)}\n)\n" if rows else "RULES = ()\n"
 
 
-def _module_header(display: str, needs: Needs, annotations: set[str]) -> str:
+def _module_header(display_path: str, needs: Needs, annotations: set[str]) -> str:
     lines = [
-        _FIRST_LINE.format(display),
+        _FIRST_LINE.format(display_path),
         "from __future__ import annotations",
         "",
         "from typing import TYPE_CHECKING, Any",
@@ -117,10 +122,10 @@ def _module_header(display: str, needs: Needs, annotations: set[str]) -> str:
     return "\n".join(lines)
 
 
-def _dispatch_text(displays: list[str], rows: list[str]) -> str:
-    """Emit the table of all rows; its families are imported when a rule is tried."""
+def _dispatch_text(display_paths: list[str], rows: list[str]) -> str:
+    """Emit the table of all rules; the module of a rule is imported when the rule is tried."""
     home = _PACKAGE.replace("/", ".")
-    stems = [Path(display).stem for display in displays]
+    stems = [Path(display_path).stem for display_path in display_paths]
     lines = [
         _FIRST_LINE.format("specs/rewrites"),
         "from __future__ import annotations",
@@ -130,16 +135,16 @@ def _dispatch_text(displays: list[str], rows: list[str]) -> str:
         _RULE_IMPORT,
         "",
         *(
-            _partial_line(f"_{stem}", display, repr(f"{home}.{stem}"))
-            for stem, display in zip(stems, displays, strict=True)
+            _partial_line(f"_{stem}", display_path, repr(f"{home}.{stem}"))
+            for stem, display_path in zip(stems, display_paths, strict=True)
         ),
         "",
     ]
     return "\n".join(lines) + _rules_table(rows)
 
 
-def _partial_line(name: str, display: str, home: str) -> str:
-    return f"{name} = partial(make_rules, file={display!r}, home={home})"
+def _partial_line(name: str, display_path: str, home: str) -> str:
+    return f"{name} = partial(make_rules, file={display_path!r}, home={home})"
 
 
 def _maker_lines(rewrite: Rewrite, names: Names, needs: Needs, annotations: set[str]) -> list[str]:
@@ -159,8 +164,8 @@ def _maker_lines(rewrite: Rewrite, names: Names, needs: Needs, annotations: set[
     return lines
 
 
-def _rows_text(rewrite: Rewrite, maker: str, patterns: list[str]) -> str:
-    """Emit the rows of a rewrite: its matchers, and their common fields."""
+def _rows_text(rewrite: Rewrite, row_function: str, patterns: list[str]) -> str:
+    """Emit the rows of a rewrite: one per matcher, and the fields that they share."""
     fields: list[tuple[str, object, object]] = [
         ("name", rewrite.name, None),
         ("stage", rewrite.stage, None),
@@ -170,7 +175,7 @@ def _rows_text(rewrite: Rewrite, maker: str, patterns: list[str]) -> str:
     first_line = ", ".join(f"{key}={value!r}" for key, value, default in fields if value != default)
     texts = [("off", rewrite.off_reason), ("why", rewrite.why)]
     lines = [f"        {first_line},", *(f"        {key}={text!r}," for key, text in texts if text)]
-    return "\n".join([f"\n    *{maker}(", *patterns, *lines, "    ),"])
+    return "\n".join([f"\n    *{row_function}(", *patterns, *lines, "    ),"])
 
 
 def _matcher_name(rewrite: Rewrite, number: int, count: int) -> str:

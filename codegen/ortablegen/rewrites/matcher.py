@@ -1,7 +1,7 @@
 """Emit the steps that match one alternative of a pattern.
 
-These are loops over candidates, and checks, each as early as its names are bound. `automaton`
-merges the steps of all alternatives.
+The steps are loops over candidate nodes, assignments and checks; a check follows as soon as its
+names are bound. `automaton` merges the steps of the alternatives (`optional`, `any_of`).
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from .pattern import (
     Numbers,
     Pattern,
     PatternNode,
-    find_entry_node,
+    find_reachable_node,
 )
 
 
 class _NodeEmitter:
-    """Emits steps of a matcher: its names and the tests of single nodes."""
+    """Emits the tests of single nodes, and chooses the names of the matcher's variables."""
 
     def __init__(
         self,
@@ -53,12 +53,12 @@ class _NodeEmitter:
         self.needs = needs
         self.defaults = defaults
         self.opsets = opset_range(rewrite)
-        self.m = self.local_name("m")
+        self.matcher_name = self.local_name("m")
         self.steps: list[Step] = []
         self.bound: set[str] = set()
         self.variables: dict[int, str] = {}
         self.results: dict[tuple[int, int], str] = {}
-        self.entry_inputs: dict[int, int] = {}
+        self.reached_inputs: dict[int, int] = {}
         self.counter = itertools.count(1)
         attribute_names = [a.name for n in pattern.nodes for a in n.attributes.values()
                     if isinstance(a, AttributeCapture)]  # fmt: skip
@@ -66,8 +66,10 @@ class _NodeEmitter:
             a.name for n in pattern.nodes for a in n.arguments if isinstance(a, Capture)
         ]
         capture_names += [a.name for a in pattern.aliases.values() if isinstance(a, Capture)]
-        self.captured = names.read | {n for n in capture_names if n and capture_names.count(n) > 1}
-        self.needed = names.read | {
+        self.inputs_to_bind = names.read | {
+            n for n in capture_names if n and capture_names.count(n) > 1
+        }
+        self.attributes_to_bind = names.read | {
             n for n in attribute_names if n and attribute_names.count(n) > 1
         }
 
@@ -89,7 +91,7 @@ class _NodeEmitter:
         self.steps.append(Step("do", line))
 
     def fail_if(self, tests: Iterable[str], reason: str = "") -> None:
-        """Add a condition that ends the match; ``reason`` is logged."""
+        """Add a step that rejects the candidate if a test is true; ``reason`` is logged."""
         condition = " or ".join(tests)
         if condition:
             self.steps.append(Step("fail_if", condition, reason))
@@ -99,8 +101,8 @@ class _NodeEmitter:
 
     # -- tests of a node ------------------------------------------------------------------------
 
-    def check_header(self, node: PatternNode, *first_tests: str) -> None:
-        """Test the input and output counts and the attributes, after ``first_tests``."""
+    def check_arity_and_attributes(self, node: PatternNode, *first_tests: str) -> None:
+        """Test ``first_tests``, then the counts of inputs and outputs, then the attributes."""
         variable = self.variables[id(node)]
         self.fail_if(
             [*first_tests, *self.arity_tests(node, variable), *self.default_tests(node, variable)]
@@ -113,12 +115,12 @@ class _NodeEmitter:
             if matched_attributes:
                 items = f"{variable}.attrs.items()"
                 text = f"{{k: v for k, v in {items} if k not in {matched_attributes!r}}}"
-            self.bind_value(node.attrs_name, text, compared=False)
+            self.bind_value(node.attrs_name, text, is_literal=False)
 
     def arity_tests(self, node: PatternNode, variable: str) -> list[str]:
-        """Return tests of the numbers of inputs and outputs."""
+        """Return conditions under which the numbers of inputs or outputs do not match."""
         required = len(node.arguments)
-        while required and may_be_absent(node.arguments[required - 1]):
+        while required and is_optional_in_pattern(node.arguments[required - 1]):
             required -= 1
         count = len(node.arguments)
         inputs = f"len({variable}.inputs)"
@@ -136,7 +138,7 @@ class _NodeEmitter:
         return tests
 
     def default_tests(self, node: PatternNode, variable: str) -> list[str]:
-        """Return tests that attributes outside the pattern have their defaults."""
+        """Return conditions under which an attribute outside the pattern is not its default."""
         if node.attrs_name is not None:
             return []
         constant = self.default_constant(node)
@@ -145,10 +147,10 @@ class _NodeEmitter:
         arguments = [variable, repr(tuple(node.attributes))]
         if constant:
             arguments.append(constant)
-        return [f"not {self.m}.plain({', '.join(arguments)})"]
+        return [f"not {self.matcher_name}.plain({', '.join(arguments)})"]
 
     def default_constant(self, node: PatternNode) -> str:
-        """Return the name of the constant with the operator's defaults, "" without any."""
+        """Return the name of the constant that holds the operator's defaults, "" if it has none."""
         low, high = DOMAIN_RANGE[node.domain]
         values: dict[str, Any] = {}
         differing: set[str] = set()
@@ -177,7 +179,7 @@ class _NodeEmitter:
         value = f"{variable}.attrs.get({name!r}{default_argument})"
         if isinstance(constraint, AttributeCapture):
             if constraint.name is not None:
-                self.bind_value(constraint.name, value, compared=True)
+                self.bind_value(constraint.name, value, is_literal=True)
             return
         if isinstance(constraint.expression, ast.Constant) and constraint.expression.value is None:
             self.fail_if([f"{variable}.attrs.get({name!r}) is not None"])
@@ -186,14 +188,17 @@ class _NodeEmitter:
         literal = expression_text(constraint.expression, self.needs)
         self.fail_if([f"not literal_equals({value}, {literal})"])
 
-    def bind_value(self, name: str, text: str, compared: bool) -> None:
-        """Bind a captured attribute, or compare it if it is already bound."""
+    def bind_value(self, name: str, text: str, is_literal: bool) -> None:
+        """Bind a captured attribute, or compare it if it is already bound.
+
+        ``is_literal`` values are compared by `literal_equals`, others (dicts) by ``!=``.
+        """
         if name not in self.bound:
-            if name in self.needed:
+            if name in self.attributes_to_bind:
                 self.bound.add(name)
                 self.add_line(f"{name} = {text}")
             return
-        if not compared:
+        if not is_literal:
             self.fail_if([f"{name} != {text}"])
             return
         temporary = self.new_temporary()
@@ -202,8 +207,8 @@ class _NodeEmitter:
         self.fail_if([f"{temporary} is not {name} and not literal_equals({temporary}, {name})"])
 
 
-def may_be_absent(argument: Argument) -> bool:
-    """Whether the input may be missing: ``None`` or ``maybe(x)``."""
+def is_optional_in_pattern(argument: Argument) -> bool:
+    """Whether the pattern allows the input to be missing: ``None`` or ``maybe(x)``."""
     return isinstance(argument, Absent) or (isinstance(argument, Capture) and argument.optional)
 
 
@@ -230,7 +235,7 @@ class MatcherEmitter(_NodeEmitter):
         """Return all steps, from the root of the pattern to the Match."""
         anchor = self.pattern.root_nodes()[0]
         self.variables[id(anchor)] = self.local_name("root")
-        self.check_header(anchor)
+        self.check_arity_and_attributes(anchor)
         self.visit_nodes(anchor)
         self.bind_aliases()
         self.add_conditions()
@@ -240,10 +245,10 @@ class MatcherEmitter(_NodeEmitter):
     # -- nodes ----------------------------------------------------------------------------------
 
     def visit_nodes(self, anchor: PatternNode) -> None:
-        """Visit the inputs of nodes depth-first, but of commutative nodes last.
+        """Visit inputs depth-first, but put off the inputs of commutative nodes.
 
-        So loops begin late, and alternatives that differ in one part have equal steps after that
-        part.
+        Commutative nodes need a loop over both orders. If these loops come last, the steps after
+        the part in which two alternatives differ are equal, and `automaton` can share them.
         """
         pending = self.visit_inputs(anchor)
         while True:
@@ -254,21 +259,21 @@ class MatcherEmitter(_NodeEmitter):
                     child for producer in producers for child in self.visit_inputs(producer)
                 ]
                 continue
-            entry = find_entry_node(self.pattern, set(self.variables), self.bound)
-            if entry is None:
+            reachable = find_reachable_node(self.pattern, set(self.variables), self.bound)
+            if reachable is None:
                 return
-            self.enter_node(*entry)
-            pending += self.visit_inputs(entry[0])
+            self.add_reader_loop(*reachable)
+            pending += self.visit_inputs(reachable[0])
 
     def visit_inputs(self, node: PatternNode) -> list[PatternNode]:
-        """Visit the inputs of a node up to commutative nodes, and return these."""
+        """Visit the inputs of a node up to commutative nodes; return the commutative nodes."""
         if node.tries_both_orders:
             return [node]
         return [
             child for producer in self.bind_inputs(node) for child in self.visit_inputs(producer)
         ]
 
-    def enter_node(self, node: PatternNode, index: int) -> None:
+    def add_reader_loop(self, node: PatternNode, index: int) -> None:
         """Add a loop that finds a node among the readers of one of its inputs."""
         variable = self.new_variable()
         name = self.result_text(node.arguments[index])
@@ -278,27 +283,29 @@ class MatcherEmitter(_NodeEmitter):
             for other in self.pattern.nodes
             if id(other) in self.variables and other.key == node.key
         ]
-        self.add_loop(f"for {variable} in {self.m}.readers({name}, {node.key!r}{index_argument}):")
+        self.add_loop(
+            f"for {variable} in {self.matcher_name}.readers({name}, {node.key!r}{index_argument}):"
+        )
         self.fail_if(f"{variable} is {other}" for other in matched_variables)
         self.variables[id(node)] = variable
         if not node.tries_both_orders:
-            self.entry_inputs[id(node)] = index
-        self.check_header(node)
+            self.reached_inputs[id(node)] = index
+        self.check_arity_and_attributes(node)
 
     # -- inputs ---------------------------------------------------------------------------------
 
     def bind_inputs(self, node: PatternNode) -> list[PatternNode]:
-        """Bind, compare and follow the inputs of a node; return the nodes that make them."""
+        """Bind and test the inputs of a node and the nodes that make them; return these nodes."""
         variable = self.variables[id(node)]
         texts, tests, producers = self.plan_inputs(node)
         leading_count = len(texts)
         while leading_count and isinstance(node.arguments[leading_count - 1], Capture) and (
-            may_be_absent(node.arguments[leading_count - 1])
+            is_optional_in_pattern(node.arguments[leading_count - 1])
         ):  # fmt: skip
             leading_count -= 1
         leading = texts[:leading_count]
         if node.tries_both_orders and (tests or any(text != "_" for text in leading)):
-            self.add_loop(f"for {', '.join(leading)} in {self.m}.orders({variable}):")
+            self.add_loop(f"for {', '.join(leading)} in {self.matcher_name}.orders({variable}):")
         elif any(text != "_" for text in leading):
             all_inputs = f"{variable}.inputs"
             if len(leading) == 1:
@@ -325,16 +332,16 @@ class MatcherEmitter(_NodeEmitter):
     def plan_inputs(
         self, node: PatternNode
     ) -> tuple[list[str], list[str], list[tuple[NodeOutput, str]]]:
-        """Return variables for the inputs of a node, tests, and nodes to follow.
+        """Return variables for the inputs of a node, tests, and the producers to test next.
 
         A test that begins with ``=`` is an assignment.
         """
         texts: list[str] = []
         tests: list[str] = []
         producers: list[tuple[NodeOutput, str]] = []
-        entered_nodes: set[int] = set()
+        new_producers: set[int] = set()
         for index, argument in enumerate(node.arguments):
-            if self.entry_inputs.get(id(node)) == index:
+            if self.reached_inputs.get(id(node)) == index:
                 texts.append("_")
                 continue
             if isinstance(argument, Capture):
@@ -344,15 +351,15 @@ class MatcherEmitter(_NodeEmitter):
                 key = (id(argument.node), argument.index)
                 if (
                     id(argument.node) not in self.variables
-                    and id(argument.node) not in entered_nodes
+                    and id(argument.node) not in new_producers
                 ):
                     name = argument.node.outputs[argument.index] or self.new_temporary()
                     texts.append(name)
                     self.results[key] = name
-                    entered_nodes.add(id(argument.node))
+                    new_producers.add(id(argument.node))
                     producers.append((argument, name))
                     continue
-                if id(argument.node) in entered_nodes and key not in self.results:
+                if id(argument.node) in new_producers and key not in self.results:
                     # both inputs are outputs of one node
                     texts.append(argument.node.outputs[argument.index] or self.new_temporary())
                     self.results[key] = texts[-1]
@@ -365,20 +372,22 @@ class MatcherEmitter(_NodeEmitter):
             if isinstance(argument, Absent):
                 tests.append(texts[-1])
             elif isinstance(argument, Number):
-                tests.append(f"not {self.m}.number({texts[-1]}, {number_text(argument.value)})")
+                tests.append(
+                    f"not {self.matcher_name}.number({texts[-1]}, {number_text(argument.value)})"
+                )
             elif isinstance(argument, Numbers):
                 values = ", ".join(number_text(value) for value in argument.values)
-                tests.append(f"not {self.m}.numbers({texts[-1]}, [{values}])")
+                tests.append(f"not {self.matcher_name}.numbers({texts[-1]}, [{values}])")
         return texts, tests, producers
 
     def bind_capture(
         self, node: PatternNode, index: int, argument: Capture, tests: list[str]
     ) -> str:
-        """Return the variable for a captured input; add its tests."""
-        may_be_empty = self.may_be_empty(node, index)
-        is_trailing = all(may_be_absent(later) for later in node.arguments[index:])
-        if argument.name is None or argument.name not in self.captured:
-            if argument.optional or not may_be_empty:
+        """Return the variable for a captured input; append the tests of the input to ``tests``."""
+        is_optional_in_schema = self.is_optional_in_schema(node, index)
+        is_trailing = all(is_optional_in_pattern(later) for later in node.arguments[index:])
+        if argument.name is None or argument.name not in self.inputs_to_bind:
+            if argument.optional or not is_optional_in_schema:
                 return "_"
             name = self.new_temporary()
             tests.append(f"not {name}")
@@ -393,26 +402,26 @@ class MatcherEmitter(_NodeEmitter):
         if argument.optional:
             if not is_trailing:
                 tests.append(f"={argument.name} = {argument.name} or None")
-        elif may_be_empty:
+        elif is_optional_in_schema:
             tests.append(f"not {argument.name}")
         return argument.name
 
-    def may_be_empty(self, node: PatternNode, index: int) -> bool:
-        """Whether the input is optional in some version of the operator."""
+    def is_optional_in_schema(self, node: PatternNode, index: int) -> bool:
+        """Whether the input is optional in the schema of some version of the operator."""
         return any(
             schema.inputs and schema.inputs[min(index, len(schema.inputs) - 1)].optional
             for schema in schemas_of(node, self.opsets)
         )
 
     def follow_input(self, output: NodeOutput, name: str) -> PatternNode:
-        """Bind and test the node that makes an input."""
+        """Bind and test the node that makes an input; return it."""
         node = output.node
         multi_output_schemas = [s for s in schemas_of(node, self.opsets) if s.max_outputs > 1]
         if id(node) not in self.variables:
             variable = self.new_variable()
-            self.add_line(f"{variable} = {self.m}.producer({name}, {node.key!r})")
+            self.add_line(f"{variable} = {self.matcher_name}.producer({name}, {node.key!r})")
             self.variables[id(node)] = variable
-            self.check_header(node, f"{variable} is None")
+            self.check_arity_and_attributes(node, f"{variable} is None")
         variable = self.variables[id(node)]
         if multi_output_schemas:
             self.fail_if([f"{variable}.outputs[{output.index}] != {name}"])
@@ -432,11 +441,11 @@ class MatcherEmitter(_NodeEmitter):
     # -- conditions and the match ---------------------------------------------------------------
 
     def bind_aliases(self) -> None:
-        """Bind names of results that no input has bound, each as early as possible."""
+        """Bind the names of results that are not bound as inputs, each as early as possible."""
         outputs = self.pattern.output_names()
         lets = {name for name, _ in self.rewrite.let}
         for name in self.names.kinds:
-            if name in self.bound or name in lets or name not in self.needed:
+            if name in self.bound or name in lets or name not in self.attributes_to_bind:
                 continue
             if name in outputs:
                 text = self.result_text(outputs[name])
@@ -448,7 +457,7 @@ class MatcherEmitter(_NodeEmitter):
                 self.steps.insert(self.find_earliest_step(text), Step("do", f"{name} = {text}"))
 
     def find_earliest_step(self, text: str) -> int:
-        """Return the position after the last binding of an expression's names, and its tests."""
+        """Return the position after the last step that binds a read name, and after its tests."""
         names = find_names_read([ast.parse(text)])
         positions = [
             position + 1
@@ -461,7 +470,7 @@ class MatcherEmitter(_NodeEmitter):
         return position
 
     def add_conditions(self) -> None:
-        """Add the conditions, with ``let`` values before the first condition that reads them."""
+        """Add the conditions, and each ``let`` value before the first condition that reads it."""
         pending = [(name, code) for name, code in self.rewrite.let if name in self.names.read]
         when = self.rewrite.when
         for condition in split_conjuncts(when.expression) if when is not None else []:
@@ -477,7 +486,7 @@ class MatcherEmitter(_NodeEmitter):
             self.add_line(f"{name} = {expression_text(code.expression, self.needs)}")
 
     def make_match(self) -> None:
-        """Add the return of the Match: results, values, and nodes with external uses."""
+        """Add the return of the Match: results, values, and nodes that may have external uses."""
         results = [self.result_text(result) for result in self.pattern.results]
         empty_tests = [
             f"not {text}"
@@ -486,17 +495,17 @@ class MatcherEmitter(_NodeEmitter):
         ]
         self.fail_if(empty_tests)
         outputs = self.pattern.output_names()
-        shared = [
+        shareable = [
             outputs[name].node for name in self.rewrite.allow_external_uses if name in outputs
         ]
-        shared_nodes = [self.variables[id(node)] for node in dict.fromkeys(shared)]
-        parts = [
+        shareable_variables = [self.variables[id(node)] for node in dict.fromkeys(shareable)]
+        match_arguments = [
             _tuple_text(results),
             _tuple_text(self.names.values),
-            *([_tuple_text(shared_nodes)] if shared_nodes else []),
+            *([_tuple_text(shareable_variables)] if shareable_variables else []),
         ]
         nodes = tuple(self.variables.values())
-        self.steps.append(Step("return", ", ".join(parts), nodes=nodes))
+        self.steps.append(Step("return", ", ".join(match_arguments), nodes=nodes))
 
 
 def _tuple_text(items: Iterable[str]) -> str:

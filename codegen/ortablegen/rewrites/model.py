@@ -1,4 +1,4 @@
-"""Graph rewrites as data, which `read` makes of specs/rewrites/*.yaml."""
+"""Graph rewrites as dataclasses, which `read` fills from specs/rewrites/*.yaml."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ STAGES = ("simplify", "fuse", "runtime", "arrange")
 
 @dataclass(frozen=True)
 class RewriteCase:
-    """A small graph on which the rule is tried.
+    """A sample: a small graph on which tests try the rule.
 
     ``values`` are texts (or lists of texts) by capture: ``"f32[n=2,3]"``, ``"const f32[3] = [1, 2,
-    3]"`` for an initializer, or a literal for an attribute. ``graph`` is a block that replaces the
-    pattern as graph. ``expect`` are the operators after the rewrite, in order, separated by spaces.
-    With ``unchanged``, the rule must not fire, and the logged reason contains this text.
+    3]"`` for an initializer, or a literal for an attribute. The graph is the block ``graph``, or
+    the pattern if this is None. ``expect`` lists the operators after the rewrite, separated by
+    spaces. With ``unchanged``, the rule must not fire, and the logged reason contains this text.
     ``extra_outputs`` are intermediate results that are graph outputs, too. ``quantize`` is the type
-    to which weights are quantized (int4), activations are not.
+    to which the test quantizes weights (int4); it does not quantize activations.
     """
 
     span: Span
@@ -38,7 +38,10 @@ class RewriteCase:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """An entry of a file of rewrites; ``traits`` maps each trait to the keys of its operators."""
+    """An entry of a file of rewrites; ``traits`` maps each trait to operator keys.
+
+    ``off_reason`` says why the rule is off unless users enable it; "" if the rule is on.
+    """
 
     name: str
     file: str

@@ -22,9 +22,9 @@ class Names:
     """Names of a rewrite over all alternatives.
 
     ``kinds`` are the kinds of captures, intermediate results, attributes and ``let`` values in the
-    order of the text. ``read`` are the names that ``let``, ``when`` or ``replace`` read, ``values``
-    the parameters of the maker, ``attr_dicts`` the names that are bound to all attributes of a
-    node.
+    order of the text. ``read`` are the names that ``let``, ``when`` or ``replace`` read; ``values``
+    are the parameters of the maker, the function that builds the replacement. ``attr_dicts`` are
+    the names of ``attrs=``, which hold the attributes that the pattern does not name.
     """
 
     kinds: dict[str, Kind]
@@ -34,13 +34,13 @@ class Names:
 
 
 def names_of(rewrite: Rewrite, patterns: tuple[Pattern, ...]) -> Names:
-    """Collect the names of a rewrite; a name that some alternative lacks may be None."""
+    """Collect the names of a rewrite; a name that some alternative does not bind may be None."""
     per_pattern = [kinds_of(pattern) for pattern in patterns]
     merged: dict[str, Kind] = {}
     for pattern_kinds in per_pattern:
         for name, kind in pattern_kinds.items():
-            known_kind = merged.get(name)
-            merged[name] = kind if known_kind is None else kinds.join_kinds(known_kind, kind)
+            earlier_kind = merged.get(name)
+            merged[name] = kind if earlier_kind is None else kinds.join_kinds(earlier_kind, kind)
     for name, kind in merged.items():
         if any(name not in pattern_kinds for pattern_kinds in per_pattern):
             merged[name] = Kind(kind.base, True, kind.elements_optional)
@@ -131,7 +131,7 @@ def opset_range(rewrite: Rewrite) -> tuple[int, int]:
 
 
 def find_names_read(body: Iterable[ast.AST]) -> set[str]:
-    """Return the names that code reads, without called functions."""
+    """Return the names that code reads, except names of called functions."""
     nodes = [node for tree in body for node in ast.walk(tree)]
     functions = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     references = (

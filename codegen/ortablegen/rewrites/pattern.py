@@ -1,4 +1,7 @@
-"""Parse the block of ``pattern:`` to graphs of pattern nodes, one for each alternative."""
+"""Parse the block of ``pattern:`` to graphs of pattern nodes, one for each alternative.
+
+An alternative is one choice for every ``optional`` and ``any_of`` of the block.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ class PatternProblem(Exception):
 
 @dataclass(frozen=True)
 class Capture:
-    """Any result, bound to ``name`` unless that is None; it may be absent if ``optional``."""
+    """An input that may be any result, bound to ``name`` if given; ``optional``: or absent."""
 
     name: str | None
     at: ast.AST = field(compare=False, repr=False)
@@ -72,14 +75,14 @@ Argument = Capture | Absent | Number | Numbers | NodeOutput
 
 @dataclass(frozen=True)
 class AttributeCapture:
-    """The value of an attribute, bound to ``name`` unless that is None."""
+    """Any value of an attribute, bound to ``name`` if given."""
 
     name: str | None
 
 
 @dataclass(frozen=True)
 class AttributeLiteral:
-    """A required value of an attribute; its expression is emitted unchanged."""
+    """A value that an attribute must have; its expression is emitted unchanged."""
 
     expression: ast.expr
 
@@ -95,8 +98,8 @@ class PatternNode:
     rest: Rest | None
     attributes: dict[str, AttributeCapture | AttributeLiteral]
     attrs_name: str | None
-    outputs: list[str | None]  # names of its results, None for an unnamed result
-    commutative: bool  # whether its operator has the trait `commutative`
+    outputs: list[str | None]  # the name of each result, or None
+    commutative: bool  # the operator has the trait `commutative`
 
     @property
     def key(self) -> str:
@@ -109,7 +112,7 @@ class PatternNode:
         return self.commutative and len(self.arguments) == 2 and self.rest is None
 
     def input_nodes(self) -> list[PatternNode]:
-        """Return the nodes that make inputs of this one."""
+        """Return the pattern nodes that make inputs of this node."""
         return [a.node for a in self.arguments if isinstance(a, NodeOutput)]
 
 
@@ -118,8 +121,8 @@ class Pattern:
     """One alternative of a pattern.
 
     ``nodes`` are in the order of the text, ``results`` in the order of the return. ``aliases`` are
-    names of inputs, such as the name of an ``optional`` node that is absent. ``body`` are the
-    statements.
+    assigned names of inputs: the name of an ``optional`` node is one where the node is absent.
+    ``body`` holds the statements.
     """
 
     nodes: tuple[PatternNode, ...]
@@ -128,7 +131,7 @@ class Pattern:
     body: tuple[ast.stmt, ...]
 
     def root_nodes(self) -> list[PatternNode]:
-        """Return the nodes that make the results, the anchor first."""
+        """Return the nodes that make the results; matching begins at the first, the anchor."""
         return list(dict.fromkeys(result.node for result in self.results))
 
     def captures_by_name(self) -> dict[str, Capture | Rest]:
@@ -172,17 +175,18 @@ def find_unreachable(pattern: Pattern) -> PatternNode | None:
             names |= {capture.name for capture in captures if capture.name is not None}
             stack += node.input_nodes()
         if not stack:
-            entry = find_entry_node(pattern, reached, names)
-            stack += [entry[0]] if entry is not None else []
-    return next((root for root in pattern.nodes if id(root) not in reached), None)
+            reachable = find_reachable_node(pattern, reached, names)
+            stack += [reachable[0]] if reachable is not None else []
+    return next((unreached for unreached in pattern.nodes if id(unreached) not in reached), None)
 
 
-def find_entry_node(
+def find_reachable_node(
     pattern: Pattern, reached: set[int], names: set[str]
 ) -> tuple[PatternNode, int] | None:
-    """Return a node that reads a reached result, and the index of that input.
+    """Return an unreached node that reads a reached result, and the index of this input.
 
-    Results of pattern nodes are preferred, since they have fewer readers than graph inputs.
+    Results of pattern nodes are tried first: a captured result may be a graph input, with many
+    readers.
     """
     for kind in (NodeOutput, Capture):
         for node in pattern.nodes:
@@ -224,11 +228,11 @@ _ARITHMETIC: dict[type, Callable[[float, float], float]] = {
 
 
 def read_patterns(code: Code, commutative: frozenset[str]) -> tuple[Pattern, ...]:
-    """Expand a pattern to its alternatives, in the order of their choices.
+    """Expand a pattern to its alternatives, in the order in which the text gives the choices.
 
     Args:
         code: the block of the pattern.
-        commutative: the keys of the operators with that trait.
+        commutative: the keys of the operators with the trait `commutative`.
 
     Raises:
         PatternProblem: the pattern has an error.
@@ -284,9 +288,9 @@ def _combine_choices(
     nodes: Sequence[ast.expr], location: ast.expr
 ) -> Iterator[tuple[ast.expr, ...]]:
     """Yield every combination of one choice for each expression."""
-    parts = [_expand_choices(node) for node in nodes]
-    _check_limit(math.prod(len(part) for part in parts), location)
-    return itertools.product(*parts)
+    choice_lists = [_expand_choices(node) for node in nodes]
+    _check_limit(math.prod(len(choice_list) for choice_list in choice_lists), location)
+    return itertools.product(*choice_lists)
 
 
 def _check_limit(count: int, location: ast.AST) -> None:
@@ -318,8 +322,8 @@ class _Reader:
                 self.read_assignment(statement)
             elif isinstance(statement, ast.Return) and statement.value is not None:
                 value = statement.value
-                parts = value.elts if isinstance(value, ast.Tuple) else [value]
-                results = [self.read_result(part) for part in parts]
+                returned_values = value.elts if isinstance(value, ast.Tuple) else [value]
+                results = [self.read_result(returned_value) for returned_value in returned_values]
         self.check_used(results)
         return Pattern(tuple(self.nodes), tuple(results), self.aliases, self.body)
 
@@ -445,7 +449,7 @@ class _Reader:
             self.attributes.add(value.id)
 
     def check_used(self, results: list[NodeOutput]) -> None:
-        """Raise `PatternProblem` if a result does not depend on some node."""
+        """Raise `PatternProblem` if there is a node on which no result depends."""
         reached: set[int] = set()
         stack = [result.node for result in results]
         while stack:
@@ -459,7 +463,7 @@ class _Reader:
 
 
 def parse_number(node: ast.expr) -> float | bool:
-    """Evaluate an expression of numbers without names."""
+    """Evaluate an expression of literal numbers, ``inf`` and ``pi``."""
     if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
         return node.value
     if isinstance(node, ast.Name) and node.id in _NUMBERS:

@@ -18,7 +18,7 @@ KEYS = (
     "rewrite", "stage", "why", "pattern", "let", "when", "opset", "target", "default",
     "allow_external_uses", "precision", "replace", "samples",
 )  # fmt: skip
-NEEDED = {
+REQUIRED_KEYS = {  # key -> the fix of the error if it is missing
     "stage": f"stage: one of {', '.join(STAGES)}",
     "why": "state the benefit of the rewrite in a sentence",
     "pattern": "add the nodes to match: pattern: return Cast(x, to=kind)",
@@ -30,31 +30,33 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _OFF = "off because "
 
 
-Traits: TypeAlias = "Mapping[str, frozenset[str]]"  # trait -> keys of its operators
+OperatorsByTrait: TypeAlias = "Mapping[str, frozenset[str]]"  # trait -> operator keys
 
 
 def read_rewrites(
-    folder: Path, root: Path, diagnostics: Diagnostics, traits: Traits
+    folder: Path, root: Path, diagnostics: Diagnostics, traits: OperatorsByTrait
 ) -> tuple[Rewrite, ...]:
-    """Read every ``*.yaml`` in ``folder``; ``traits`` are the traits of specs/onnx."""
+    """Read every ``*.yaml`` in ``folder`` as rewrites; ``traits`` are those of specs/onnx."""
     rewrites: list[Rewrite] = []
     for path in sorted(folder.glob("*.yaml")):
-        display = path.relative_to(root).as_posix()
-        rewrites += _read_entries(load(path, display, diagnostics), display, diagnostics, traits)
+        display_path = path.relative_to(root).as_posix()
+        rewrites += _read_entries(
+            load(path, display_path, diagnostics), display_path, diagnostics, traits
+        )
     return tuple(rewrites)
 
 
 def read_rewrites_text(
-    text: str, display: str, diagnostics: Diagnostics, traits: Traits
+    text: str, display_path: str, diagnostics: Diagnostics, traits: OperatorsByTrait
 ) -> tuple[Rewrite, ...]:
     """Read one file of rewrites given as text."""
-    return _read_entries(parse(text, display, diagnostics), display, diagnostics, traits)
+    return _read_entries(parse(text, display_path, diagnostics), display_path, diagnostics, traits)
 
 
 def _read_entries(
-    entries: YSeq, display: str, diagnostics: Diagnostics, traits: Traits
+    entries: YSeq, display_path: str, diagnostics: Diagnostics, traits: OperatorsByTrait
 ) -> tuple[Rewrite, ...]:
-    reader = _Reader(display, diagnostics)
+    reader = _Reader(display_path, diagnostics)
     reader.traits = traits
     rewrites = [reader.read_entry(node) for node in entries]
     return tuple(rewrite for rewrite in rewrites if rewrite is not None)
@@ -63,7 +65,7 @@ def _read_entries(
 class _Reader(EntryReader):
     """Reads the entries of one file."""
 
-    traits: Traits
+    traits: OperatorsByTrait
 
     def read_entry(self, node: YNode) -> Rewrite | None:
         if not isinstance(node, YMap) or node.get("rewrite") is None:
@@ -74,7 +76,7 @@ class _Reader(EntryReader):
             )
         error_count = len(self.diagnostics.errors)
         self.check_keys(node, KEYS, "a rewrite")
-        for key, fix in NEEDED.items():
+        for key, fix in REQUIRED_KEYS.items():
             if node.get(key) is None:
                 self.error(node.span, f"a rewrite needs '{key}'", fix=fix)
         name = self.read_name(node.get("rewrite"))
@@ -91,11 +93,11 @@ class _Reader(EntryReader):
             why=why,
             pattern=pattern or _empty_code(node.span),
             replace=replace or _empty_code(node.span),
-            cases=self.read_cases(node.get("samples")),
+            cases=self.read_samples(node.get("samples")),
             traits=self.traits,
             let=self.read_let(node.get("let")),
             when=when,
-            opset=self.read_opset_text(node.get("opset")),
+            opset=self.read_opset_condition(node.get("opset")),
             target=self.read_target(node.get("target")),
             off_reason=self.read_off_reason(node.get("default")),
             allow_external_uses=self.read_words(
@@ -122,7 +124,7 @@ class _Reader(EntryReader):
     def read_why(self, node: YNode | None) -> str:
         text = (self.read_text(node, "why") or "").strip()
         if node is not None and not text:
-            self.error(node.span, "why: is empty", fix=NEEDED["why"])
+            self.error(node.span, "why: is empty", fix=REQUIRED_KEYS["why"])
         return " ".join(text.split())
 
     def read_block(self, node: YNode | None, key: str) -> Code | None:
@@ -132,7 +134,7 @@ class _Reader(EntryReader):
             return self.error(node.span, f"{key} must be a block that ends in return")
         return parse_block(node, self.diagnostics)
 
-    def read_opset_text(self, node: YNode | None) -> str | None:
+    def read_opset_condition(self, node: YNode | None) -> str | None:
         condition = self.read_opset(node)
         return None if condition is None else "".join(str(part) for part in condition)
 
@@ -144,15 +146,15 @@ class _Reader(EntryReader):
             self.error(node.span, "'default' can only turn a rule off, with a reason", fix=fix)
         return reason
 
-    def read_cases(self, node: YNode | None) -> tuple[RewriteCase, ...]:
+    def read_samples(self, node: YNode | None) -> tuple[RewriteCase, ...]:
         if node is None:
             return ()
         if not isinstance(node, YSeq):
             self.error(node.span, "samples must be a list of graphs")
             return ()
-        return tuple(self.read_case(item) for item in node)
+        return tuple(self.read_sample(item) for item in node)
 
-    def read_case(self, node: YNode) -> RewriteCase:
+    def read_sample(self, node: YNode) -> RewriteCase:
         if not isinstance(node, YMap):
             self.error(node.span, "a sample is a mapping from capture to value")
             return RewriteCase(node.span, ())
@@ -169,7 +171,7 @@ class _Reader(EntryReader):
             unchanged=self.read_text(node.get("unchanged"), "unchanged"),
             extra_outputs=self.read_words(node.get("extra_outputs"), "extra_outputs"),
             tolerance=self.read_number(tolerance, node.get("tolerance")),
-            opset=self.read_version(node.get("opset")),
+            opset=self.read_sample_opset(node.get("opset")),
             quantize=self.read_quantize(node.get("quantize")),
         )
 
@@ -183,7 +185,7 @@ class _Reader(EntryReader):
             )
         return "int4"
 
-    def read_version(self, node: YNode | None) -> int | None:
+    def read_sample_opset(self, node: YNode | None) -> int | None:
         text = self.read_text(node, "opset")
         if node is None or text is None:
             return None

@@ -1,4 +1,7 @@
-"""Represent the results of a replacement as terms, and match patterns against them."""
+"""Represent the results of a replacement as terms, and match patterns against the terms.
+
+`cycles` asks by these whether a rule matches what another rule makes.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from .pattern import (
     parse_number,
 )
 
-# functions that make constants, not nodes
+# helpers that may make constants, which are not counted as nodes
 _CONSTANTS = ("const", "as_vec", "as_scalar")
 
 
@@ -79,7 +82,7 @@ class Output:
 
 @dataclass(eq=False)
 class Unknown:
-    """A term that is not analyzed."""
+    """A term of unknown content, which only a capture matches."""
 
 
 Term = CapturedResult | Constant | Constants | Spread | Output | Unknown | None
@@ -87,16 +90,16 @@ Binding = dict[str, Any]  # name of a pattern -> Term or attribute expression
 
 
 class Replacement:
-    """The terms of a replacement block."""
+    """The nodes of a replacement block, and the terms of its names."""
 
     def __init__(self, rewrite: Rewrite) -> None:
         self.nodes: list[ReplacementNode] = []
-        self.count = 0
+        self.max_node_count = 0
         self.names: dict[str, Term] = {}
         for statement in rewrite.replace.body:
             assert isinstance(statement, ast.Assign | ast.Return) and statement.value is not None
             value = statement.value
-            self.count += _node_count(value)
+            self.max_node_count += _node_count(value)
             if isinstance(statement, ast.Assign):
                 self.add_assignment(statement.targets[0], value)
             else:
@@ -116,7 +119,7 @@ class Replacement:
             self.names[name.id] = Output(node, index) if node is not None else Unknown()
 
     def make_term(self, node: ast.expr) -> Term:
-        """Convert an expression to a term, and collect its nodes."""
+        """Convert an expression to a term; append the nodes that it makes to ``nodes``."""
         if isinstance(node, ast.Name):
             return self.names[node.id] if node.id in self.names else CapturedResult(node.id)
         if isinstance(node, ast.Constant) and node.value is None:
@@ -138,7 +141,7 @@ class Replacement:
         return Unknown()
 
     def make_node(self, node: ast.Call, key: str) -> Output:
-        """Convert a CapWord call to a node, and return its first result."""
+        """Convert a call of an ONNX operator to a node, and return the node's first result."""
         arguments: list[Term] = []
         for argument in node.args:
             if isinstance(argument, ast.Starred):
@@ -159,12 +162,12 @@ class Replacement:
         return Output(replacement_node, 0)
 
 
-def _constant_term(node: ast.expr, is_list: bool) -> Term:
-    """Return the value of a constant with literal numbers, or `Unknown`."""
+def _constant_term(node: ast.expr, is_vector: bool) -> Term:
+    """Return the term of a constant with literal numbers, or `Unknown`."""
     try:
         if isinstance(node, ast.List):
             return Constants(tuple(parse_number(element) for element in node.elts))
-        return Constants((parse_number(node),)) if is_list else Constant(parse_number(node))
+        return Constants((parse_number(node),)) if is_vector else Constant(parse_number(node))
     except PatternProblem:  # the value is computed
         return Unknown()
 
@@ -188,7 +191,7 @@ def _node_count(node: ast.expr) -> int:
 
 
 def match_terms(pattern: Pattern, replacement: Replacement) -> Iterator[Binding]:
-    """Yield the bindings with which nodes of a replacement match a pattern."""
+    """Yield each binding of names with which nodes of a replacement match a pattern."""
     yield from _match_results(list(pattern.results), replacement.nodes, {})
 
 
@@ -262,7 +265,7 @@ def _match_arguments(
 def _match_attributes(
     expected: PatternNode, node: ReplacementNode, binding: Binding
 ) -> Binding | None:
-    """Bind captured attributes; return None if attributes differ or may differ."""
+    """Bind captured attributes; return None if a required attribute differs or may differ."""
     if node.passes_attrs and expected.attrs_name is None:
         return None
     bound = dict(binding)
