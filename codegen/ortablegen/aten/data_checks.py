@@ -56,7 +56,7 @@ def _read_row(node: YNode, schema: OpSchema, reader: PartReader) -> DataCheck | 
     if checked is None or repro is None or not isinstance(message, YScalar):
         return None
     return DataCheck(
-        checked=checked,
+        values=checked,
         **codes,
         is_condition=condition is not None,
         raises=raises,

@@ -381,8 +381,8 @@ def _onnx_only(value: Any, _: CallArguments) -> CallArguments | None:
 
 
 # How to_onnx treats an argument of torch.onnx.export, and the advice that the error gives. The
-# first item is the name of the argument in to_onnx, or a tuple of the accepted values, which have no
-# effect, or a function that converts the value to arguments of to_onnx (None if it cannot).
+# first item is the name of the argument in to_onnx, or a tuple of the accepted values, which have
+# no effect, or a function that converts the value to arguments of to_onnx (None if it cannot).
 ArgumentAlias = tuple[
     str | tuple[Any, ...] | Callable[[Any, CallArguments], CallArguments | None], str
 ]

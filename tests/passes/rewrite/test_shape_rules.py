@@ -123,7 +123,7 @@ def test_targets_that_may_copy() -> None:
 def test_spans_inside_spans_are_what_python_cuts(size: int) -> None:
     """Compare with Python's slices, on static axes and on dynamic ones with a known answer."""
     row = list(range(size))
-    last = slices._LAST
+    last = slices._AXIS_END
     dynamic_count = 0
     for first in ((0, last), (1, last), (2, 4), (0, -1), (1, -2), (-3, last), (-3, -1)):
         for second in ((0, 2), (1, last), (0, -1), (-2, last), (3, 1)):
@@ -140,7 +140,7 @@ def test_spans_inside_spans_are_what_python_cuts(size: int) -> None:
 
 def test_bounds_that_may_lie_outside_a_dynamic_axis_are_not_known() -> None:
     bounds = slices._known_bounds
-    last = slices._LAST
+    last = slices._AXIS_END
     assert bounds(slices.Span(0, last), N) == (0, N)
     assert bounds(slices.Span(0, 3), N) is None
     assert bounds(slices.Span(1, last), N) is None

@@ -113,7 +113,7 @@ class Sessions:
         return session
 
     def clear(self) -> None:
-        """Clear the table. A forked process must do this: threads of sessions do not exist there."""
+        """Clear the table; a forked process has to, since it has no threads of sessions."""
         self._slots = {}
 
     def _remove_dead(self, slot_key: Any, reference: Any) -> None:

@@ -376,11 +376,11 @@ class Program:
     state_dict. ``user_inputs`` are the placeholders that are inputs of the user's forward.
     ``outputs`` are results and mutations, and ``output_structure`` is the TreeSpec of forward's
     result. ``symbol_names`` maps torch's symbols to names of dimensions; the caller gave those in
-    ``user_dims``. For the symbols in ``open_dims`` and ``open_maximums`` the caller gave no smallest
-    or no largest size. ``ranges`` maps torch's symbols to ranges, if these differ from those of
-    ``exported``; ``smallest`` maps torch's symbols to the smallest size, if 0 and 1 were tried.
-    ``notes`` has one note for each step so far. ``exported`` is torch's program, None if the caller
-    gave a graph. ``guards`` are conditions on sizes that the program requires.
+    ``user_dims``. For the symbols in ``open_dims`` and ``open_maximums`` the caller gave no
+    smallest or no largest size. ``ranges`` maps torch's symbols to ranges, if these differ from
+    those of ``exported``; ``smallest`` maps torch's symbols to the smallest size, if 0 and 1 were
+    tried. ``notes`` has one note for each step so far. ``exported`` is torch's program, None if the
+    caller gave a graph. ``guards`` are conditions on sizes that the program requires.
 
     The conversion fills ``initializers``, which maps initializers to names in the state_dict
     (several for tied weights). If no module becomes a function, it also fills ``results``, which

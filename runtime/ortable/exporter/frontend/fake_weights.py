@@ -30,8 +30,8 @@ def replace_meta_tensors(request: Request) -> Iterator[Request]:
     """Replace tensors on the meta device by fake tensors of one device in the block.
 
     torch does not allow mixed devices, and code of a model on the meta device may create CPU
-    tensors. The device is that of the first tensor with data, or the CPU if there is none. The module
-    is restored when the block ends.
+    tensors. The device is that of the first tensor with data, or the CPU if there is none. The
+    module is restored when the block ends.
     """
     leaves = pytree.tree_leaves((request.args, request.kwargs))
     tensors = [*leaves, *(tensor for _, _, tensor in module_tensors(request.model))]

@@ -207,7 +207,7 @@ def call_runs(
 
 
 def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Apply ``change`` to all leaves of nested lists, tuples (as lists), dicts and complex pairs."""
+    """Apply ``change`` to leaves of nested lists, tuples (as lists), dicts and complex pairs."""
     from ortable.prelude.complex_value import ComplexValue
 
     if isinstance(value, (list, tuple)):
@@ -254,8 +254,8 @@ def function_choices(
 ) -> FunctionChoices | None:
     """Return the choices of a conversion, or None if nothing becomes a function.
 
-    The result is None with ``inline``, since functions would be inlined again. Raises OptionError if
-    ``modules`` is neither a bool nor a collection of classes.
+    The result is None with ``inline``, since functions would be inlined again. Raises OptionError
+    if ``modules`` is neither a bool nor a collection of classes.
     """
     classes = checked_classes(modules)
     all_modules = classes is True

@@ -79,7 +79,7 @@ class Decoder:
         }
 
     def example_cache(self, with_past: bool = True) -> Any:
-        """Return a cache of zeros; all layers are equally long, as masks implement sliding windows."""
+        """Return a cache of zeros. Layers have one length: masks implement sliding windows."""
         from transformers import DynamicCache
 
         zeros = list(self._zero_cache(_BATCH, _PAST)) if with_past else []
@@ -147,7 +147,8 @@ def max_text_length(config: Any) -> int | None:
 def cache_recompute_length(config: Mapping[str, Any]) -> int | None:
     """Return the length after which ``generate`` recomputes the whole cache.
 
-    ``config`` is the content of config.json. The result is None for most models, which never recompute it.
+    ``config`` is the content of config.json. The result is None for most models, which never
+    recompute it.
     """
     rope = config.get("rope_parameters") or {}
     if config.get("model_type") not in _RECOMPUTING_MODELS or rope.get("rope_type") != "longrope":

@@ -74,8 +74,9 @@ def export_language_model(
             greedy decoding in one call: ``input_ids``, ``attention_mask`` and ``max_new_tokens``
             (int64, 0-d) to ``sequences`` int64 (batch, length). "sample" writes
             ``sampled_search.onnx``, which samples tokens with its input ``random``, float32 (steps,
-            batch) in [0, 1), with ``max_new_tokens`` rows or more. Both graphs contain the settings of
-            ``model.generation_config`` (end tokens, repetition_penalty, temperature, top_k, top_p).
+            batch) in [0, 1), with ``max_new_tokens`` rows or more. Both graphs contain the settings
+            of ``model.generation_config`` (end tokens, repetition_penalty, temperature, top_k,
+            top_p).
         weights: None or "keep" keeps the dtype of the weights; "float32" casts the model to
             float32, which then computes in float32; "int4", "int8", a dict or WeightOptions
             quantizes the weights of linear layers and embeddings.

@@ -175,8 +175,8 @@ def export_search_loop(
     """Export ``input_ids, attention_mask, max_new_tokens -> sequences``, with ``random`` to sample.
 
     Without sampling, ``sequences`` has the tokens of ``generate(do_sample=False)``: those with the
-    largest score at each step. A text that has ended is padded, and the loop ends when all texts have
-    ended.
+    largest score at each step. A text that has ended is padded, and the loop ends when all texts
+    have ended.
     """
     call, shapes = step_example(decoder, sample)
     step = DecodeStep(decoder, decoding).eval()

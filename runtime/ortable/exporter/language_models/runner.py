@@ -29,8 +29,8 @@ _PAST, _PRESENT = "past_key_values.", "present."
 class OnnxLanguageModel:
     """A language model that runs in ONNX Runtime.
 
-    ``export_language_model`` returns an OnnxLanguageModel, and ``load`` reads a folder. Sessions are
-    created at first use. Between tokens the cache stays an OrtValue on the device of the first
+    ``export_language_model`` returns an OnnxLanguageModel, and ``load`` reads a folder. Sessions
+    are created at first use. Between tokens the cache stays an OrtValue on the device of the first
     provider.
 
     Args:
