@@ -38,7 +38,7 @@ def test_help_is_about_the_builder_and_prints_no_table_of_kernels() -> None:
         assert f" {name}(" in text
 
 
-def test_every_public_method_is_on_the_page() -> None:
+def test_listed_methods_are_on_the_page() -> None:
     text = PAGE.read_text(encoding="utf-8")
     for name in ("get_opset", "add_function", "get_attribute", "make_shape_from_results"):
         assert hasattr(GraphBuilder, name) and name in text

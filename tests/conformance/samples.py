@@ -1,7 +1,4 @@
-"""Sample calls from PyTorch's operator tests: a reproducible choice for an OpInfo and a dtype.
-
-plan.py and workers.py call it.
-"""
+"""Sample calls from PyTorch's operator tests: a reproducible choice for an OpInfo and a dtype."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ class Call:
     function: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any] = field(default_factory=dict)
-    total: int = 0  # the samples that torch yields
+    total: int = 0  # how many samples torch yields
     sample: Any = None  # torch's SampleInput, whose output_process_fn_grad gradients need
 
     def tensors(self) -> list[torch.Tensor]:
@@ -123,7 +120,7 @@ def seed(number: int = 0) -> None:
 
 
 def spread(total: int, count: int) -> Sequence[int]:
-    """Return ``count`` indices out of ``total``, evenly spread, first and last included."""
+    """Return at most ``count`` indices below ``total``, evenly spread from the first one."""
     if total <= count:
         return range(total)
     if count == 1:
@@ -148,8 +145,8 @@ def calls(name: str, dtype: str, count: int, requires_grad: bool = False) -> lis
     return selected
 
 
-# Factorisations are unique up to signs or phases of vectors; a function of their samples removes
-# this ambiguity (the absolute value of an eigenvector, a product).
+# Prefixes of OpInfos whose results are not unique (signs or phases of vectors). The function
+# `output_process_fn_grad` of their samples maps them to what is unique, such as a product.
 AMBIGUOUS = ("linalg.eig", "linalg.svd", "svd", "pca_lowrank", "linalg.lstsq")
 
 

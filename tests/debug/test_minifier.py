@@ -88,8 +88,8 @@ def run_python(arguments, folder):
     return process.stdout + process.stderr
 
 
-def list_calls(text):
-    """Return the operators called in the `forward` of a reproducer."""
+def list_statements(text):
+    """Return the beginning of each assignment in the `forward` of a reproducer."""
     body = text[text.index("def forward(self") : text.index("mod = Repro()")]
     return re.findall(r"= (torch\.\w+|\w+)\b[^\n]*;", body) or body.splitlines()
 
@@ -115,14 +115,14 @@ def run_minifier(folder):
     launchers = list(folder.rglob("minifier_launcher.py"))
     assert len(launchers) == 1, output
     run_python([str(launchers[0])], folder)
-    return list_calls(launchers[0].read_text()), (folder / "repro.py").read_text()
+    return list_statements(launchers[0].read_text()), (folder / "repro.py").read_text()
 
 
 @pytest.mark.slow  # each step of the minifier compiles
 def test_a_failing_graph_is_reduced_to_the_failing_operator(tmp_path):
     write_script(tmp_path, BACKEND, 2, "raise_on")
     original, minified = run_minifier(tmp_path)
-    assert len(list_calls(minified)) < len(original)
+    assert len(list_statements(minified)) < len(original)
     assert "relu" in minified
     assert "* 2" not in minified and "- 3" not in minified
 
@@ -132,6 +132,6 @@ def test_a_wrong_graph_is_reduced_to_the_wrong_operator(tmp_path):
     (tmp_path / "wrong.yaml").write_text(WRONG_ENTRY)
     write_script(tmp_path, WRONG_BACKEND, 4, "AccuracyError")
     original, minified = run_minifier(tmp_path)
-    assert len(list_calls(minified)) < len(original)
+    assert len(list_statements(minified)) < len(original)
     assert "relu" in minified
     assert "* 2" not in minified and "- 3" not in minified

@@ -429,9 +429,9 @@ def test_a_branch_on_a_dynamic_size_is_not_specialised() -> None:
     )
 
 
-def test_sides_of_another_shape() -> None:
-    class Shapes(torch.nn.Module):
+def test_branches_of_different_dtypes() -> None:
+    class Dtypes(torch.nn.Module):
         def forward(self, x):
             return x if x.sum() > 0 else x.to(torch.float64)
 
-    check_refusal(Shapes(), X, error="the sides of a branch do not fit together")
+    check_refusal(Dtypes(), X, error="the sides of a branch do not fit together")

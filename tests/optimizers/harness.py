@@ -23,7 +23,7 @@ TWICE = {
     "LayerNormFusionL1": "LayerNormFusionL2",
 }
 # Patterns that a newer ONNX Runtime ignores or handles correctly, with the version of the change.
-# Their rows stay in the table as long as an older version is supported.
+# Their rows stay in optimizers.yaml as long as an older version is supported.
 FIXED_PATTERNS = {
     ("LayerNormFusionL1", "double epsilon"): (1, 32),
     ("MatMulAddFusion", "no rows"): (1, 32),
@@ -45,8 +45,8 @@ CORNERS = np.array([0.0, -0.0, 1, -1, NAN, INF, -INF, 1e-40, -1e-40, 3e38, -3e38
 class Pattern:
     """A graph in ONNX's text form, ``(inputs) => (outputs) { nodes }``, with its inputs.
 
-    ``outcome``: "equal" (within ``tolerance`` of the largest finite value; at 0 to the bit, with
-    the sign of zeros), or the failure that the optimizer causes: "wrong" numbers or shape, "fails"
+    ``outcome``: "equal" (differences of at most ``tolerance`` times the largest finite value; a
+    tolerance of 0 compares signs of zeros, too), or the failure that the optimizer causes: "wrong" numbers or shape, "fails"
     at run time, "no session". ``besides``: other optimizers to disable for the same pattern.
     """
 
@@ -175,7 +175,7 @@ def _is_equal(expected: Any, actual: Any, tolerance: float) -> bool:
 
 _NAMES = "^(Eliminate|Fuse)|(Fusion|Elimination|Transformer|Optimizer|Remover|Folding|Sharing"
 _NAMES += "|Approximation|Quantization|DummyDq|NodeUnit)$"
-# base classes, and optimizers of builds for training or for other providers
+# base classes, and an optimizer of other execution providers
 _NO_OPTIMIZERS = {
     "ConstantFoldingDQ",
     "GraphTransformer",

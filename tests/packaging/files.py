@@ -17,7 +17,7 @@ SUFFIXES = {".cfg", ".err", ".jinja", ".md", ".py", ".toml", ".txt", ".yaml", ".
 
 
 def text_files() -> Iterator[Path]:
-    """Yield the text files of the repository by relative path, except caches and environments."""
+    """Yield relative paths of files at the root and in ``TOP`` with a suffix in ``SUFFIXES``."""
     paths = [path for path in ROOT.iterdir() if path.is_file()]
     for top in TOP:
         paths += (path for path in (ROOT / top).rglob("*") if path.is_file())

@@ -1,4 +1,4 @@
-"""Quantized weights of mixture-of-experts layers, in each implementation of transformers."""
+"""Quantized weights of mixture-of-experts layers, in two implementations of transformers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .experts import HIDDEN, block
 from .models import distance, operators
 
 IMPLEMENTATIONS = ("batched_mm", "grouped_mm")
-MATRICES = 2 * 4
+MATRICES = 2 * 4  # gate_up_proj and down_proj of 4 experts; the router is one more
 X = torch.randn(1, 16, HIDDEN, generator=torch.Generator().manual_seed(0))
 
 

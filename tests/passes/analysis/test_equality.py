@@ -66,7 +66,7 @@ def test_a_range_that_falls_has_no_lower_bound_at_its_start(g: GraphBuilder) -> 
     assert lower_bound(g, rising) == 5 and lower_bound(g, falling) is None
 
 
-def test_positions_that_may_wrap_around_are_no_positions(g: GraphBuilder) -> None:
+def test_counters_with_a_start_that_may_overflow_are_rejected(g: GraphBuilder) -> None:
     for start, is_known in ((2**20, True), (2**62, False)):
         limit = scalar(g, start + 5)
         counter = counter_of(g, g.make_node("Range", [scalar(g, start), limit, scalar(g, 1)]))
