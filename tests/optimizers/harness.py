@@ -46,8 +46,9 @@ class Pattern:
     """A graph in ONNX's text form, ``(inputs) => (outputs) { nodes }``, with its inputs.
 
     ``outcome``: "equal" (differences of at most ``tolerance`` times the largest finite value; a
-    tolerance of 0 compares signs of zeros, too), or the failure that the optimizer causes: "wrong" numbers or shape, "fails"
-    at run time, "no session". ``besides``: other optimizers to disable for the same pattern.
+    tolerance of 0 compares signs of zeros, too), or the failure that the optimizer causes: "wrong"
+    numbers or shape, "fails" at run time, "no session". ``besides``: other optimizers to disable
+    for the same pattern.
     """
 
     optimizer: str
