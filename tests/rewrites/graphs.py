@@ -37,7 +37,7 @@ class Graph:
     """A graph: ordered nodes, constants by name, inputs, and output names."""
 
     nodes: tuple[Node, ...]
-    constant_values: Mapping[str, tuple[Any, int]]
+    constants: Mapping[str, tuple[Any, int]]
     inputs: tuple[Input, ...]
     outputs: tuple[str, ...]
 
