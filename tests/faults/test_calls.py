@@ -179,7 +179,7 @@ def test_an_initializer_that_does_not_fit_into_memory(tmp_path: Any) -> None:
     process = python("-W", "ignore", "-c", EXPORT_SCRIPT, cwd=tmp_path)
     assert process.returncode == 0, process.stderr
     inline_error, external_error = process.stdout.splitlines()
-    assert inline_error.startswith("ExportError there is not enough memory to write the model")
+    assert inline_error.startswith("ExportError there is not enough memory to serialize the model")
     assert external_error.startswith("MemoryError")
 
 
