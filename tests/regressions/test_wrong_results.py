@@ -385,3 +385,18 @@ def test_an_optimizer_keeps_casts_that_round(opset: int) -> None:
     builder.optimize(folding=True)
     x = torch.tensor([1.0001, 2.0003, 70000.0])
     compare_tensor(run_onnx(builder.to_onnx(), {"x": x})[0], x.half().float())
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_a_storage_offset_is_no_size_of_the_same_name(number: int) -> None:
+    """torch's symbols are called s0 to s99, as our names of sizes are."""
+
+    def offset(*inputs: torch.Tensor) -> torch.Tensor:
+        value = torch.ops.aten.sym_storage_offset.default(inputs[number])
+        return torch.ops.aten.full.default([1], value)
+
+    inputs = tuple(torch.ones(200)[3 + 20 * i :][:32].reshape(2, 2, 2, 2, 2) for i in range(6))
+    auto = tuple(dict.fromkeys(range(5), torch.export.Dim.AUTO) for _ in inputs)
+    program = torch.export.export(Function(offset), inputs, dynamic_shapes=(auto,))
+    with pytest.raises(ortable.errors.ConversionError, match=r"No result .* has dimension"):
+        ortable.to_onnx(program)

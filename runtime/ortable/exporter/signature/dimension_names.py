@@ -21,18 +21,22 @@ from .dynamic_shapes import Leaf, NamedHint
 def name_dimensions(program: Program, requested: Sequence[Leaf] | None) -> None:
     """Name torch's symbols in ``program.symbol_names``.
 
-    The caller's name or Dim has priority; symbols of other inputs get ``s0``, ``s1``... in order;
-    data-dependent sizes are named after their node. ``requested`` has the caller's specs of each
+    The caller's name or Dim has priority; other symbols of inputs get ``s0``, ``s1``... in order,
+    those of strides and storage offsets last: torch's own names are of this form, too.
+    Data-dependent sizes are named after their node. ``requested`` has the caller's specs of each
     input. Raises ExportError if a named dimension is static in the graph.
     """
     symbol_names = program.symbol_names
     if requested is not None and len(requested) == len(program.user_inputs):
         _name_requested(program, requested)
-    ordered: list[str] = []
-    for node in program.user_inputs:
-        for symbol in _symbols_of(node.meta.get("val"), symbol_names):
-            if symbol not in ordered:
-                ordered.append(symbol)
+    values = [node.meta.get("val") for node in program.user_inputs]
+    ordered: dict[str, None] = {}
+    for value in values:
+        ordered.update(dict.fromkeys(_symbols_of(value, symbol_names)))
+    for value in values:
+        if isinstance(value, torch.Tensor) and value.layout is torch.strided:
+            for position in (*value.stride(), value.storage_offset()):
+                ordered.update(dict.fromkeys(free_symbols(position)))
     used = set(symbol_names.values())
     program.user_dims = frozenset(used)
     number = 0
