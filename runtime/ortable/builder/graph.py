@@ -60,8 +60,10 @@ class Ops:
 class GraphBuilder(Graph):
     """A graph under construction. Results are names (``str``); shapes are tuples of dims.
 
-    Sizes are ints, dimension names, torch.SymInts or SymDims, None if unknown. Dtypes are ONNX
-    element types, such as ``onnx.TensorProto.FLOAT`` (1). The domain ``""`` is ONNX's.
+    In methods, ``name`` is a result, ``prefix`` begins a new name, and ``domain`` ``""`` is ONNX's.
+    The sizes of a ``shape``, a ``dim`` and a ``value`` (of a result that holds sizes) are ints,
+    dimension names, torch.SymInts or SymDims, None if unknown; ``rank`` is the number of
+    dimensions. A ``dtype`` is an ONNX element type, such as ``onnx.TensorProto.FLOAT`` (1).
 
     Args:
         target_opset: an opset, ``{domain: opset}``, or a ModelProto to start from.

@@ -52,6 +52,14 @@ class DynamoInterpreter:
     After ``run``, ``inputs`` and ``outputs`` contain a record with the role of each input and
     output, and ``values`` the result or number of each FX node.
 
+    In methods, ``node`` and ``nodes`` are FX nodes of a ``graph_module``; ``args``, ``kwargs`` and
+    ``operands`` are results, numbers and dimensions. A ``converter`` or ``function`` converts the
+    ``target`` of a node (``of`` in errors) to ``returned`` results, which ``res`` describes, or
+    raises ``error``. ``call`` is an entry of the alias tables, ``write`` a write in place.
+    ``graph`` receives ONNX nodes; a child of class ``kind`` with ``options`` converts inner graphs.
+    Names in a ``module`` begin with ``prefix``. ``name`` and ``tensor`` are a weight, ``value`` a
+    result.
+
     Args:
         builder: the graph to which nodes are added. Its ``rename_dims`` maps torch's symbols to
             names of dimensions.
