@@ -43,7 +43,8 @@ class CodeChecker:
     ``opsets`` is the range in which the code may run, ``target`` the target of its case; code of a
     ``condition`` must not make nodes. Rewrites have more ``helpers`` (functions) and ``attr_dicts``
     (names bound to all attributes of a node); ``container_name`` and ``signature_owner`` name the
-    case and the schema in errors.
+    case and the schema in errors. ``linked`` are the promoted arguments; ``limits`` are the kernels
+    that compute less exactly than their dtypes.
     """
 
     code: Code

@@ -35,7 +35,7 @@ def _run_ops(args: argparse.Namespace) -> int:
 
 
 def _print_coverage(text: str) -> None:
-    """Print the table of docs/operators.md, and the names of operators that load_specs added."""
+    """Print the generated table of operators, and the names of operators that load_specs added."""
     from ortable.interpreter.tables import generated_tables
     from ortable_generated.coverage import COVERAGE
 
@@ -94,7 +94,7 @@ def add_specs(commands: Any) -> None:
         "check",
         help="check a spec file as codegen does",
         description="Check a spec file of yours with the compiler and the checks of codegen; every "
-        "error has a line and a fix. No checkout of ortable is needed.",
+        "error has a line, and a fix where one is known. No checkout of ortable is needed.",
         epilog="ortable.load_specs(FILE) adds its operators in Python; docs/adding-an-operator.md "
         "and docs/language.md say what such a file holds.",
     )

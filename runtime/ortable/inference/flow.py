@@ -1,4 +1,4 @@
-"""Inference rules of operators with graphs or tensors as attributes (If, Loop, Scan, Constant).
+"""Inference rules of operators with graphs or tensors as attributes, and of DFT.
 
 Each rule infers dtype, shape and value together:
 ``(inputs, attrs, n_outputs, opset) -> ((dtype, shape, value), ...)``.
@@ -37,7 +37,7 @@ def infer_if(inputs: Sequence[Any], attrs: dict[str, Any], n_outputs: int, opset
 def _merge_branches(a: Inferred, b: Inferred) -> Inferred:
     shape = None
     if a[1] is not None and b[1] is not None and len(a[1]) == len(b[1]):
-        # one symbol may have different values in the branches, so only equal shapes are known
+        # a size that differs between the branches has no name, so only equal shapes are kept
         shape = a[1] if a[1] == b[1] else None
     value = a[2] if a[2] is not None and a[2] == b[2] else None
     return (a[0] if a[0] == b[0] else None, shape, value)

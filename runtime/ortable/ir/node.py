@@ -2,7 +2,7 @@
 
 A `Node` is about ten times cheaper than a NodeProto, which `ir.proto.node_proto` makes when the
 model is written. The origin is the FX node that results are named after. A node made by a rewrite
-has a `Rewritten` as origin: the rule and the origin of the replaced node.
+has a `RewriteOrigin` as origin: the rule and the origin of the replaced node.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Node:
         name: the name of the node.
         attrs: attributes by name: Python values, numpy arrays, protobuf messages, or GraphBuilders
             for subgraphs.
-        origin: the FX node that the node is made for, a `Rewritten`, or a dict of metadata texts.
+        origin: the FX node that the node is made for, a `RewriteOrigin`, or a dict of metadata.
     """
 
     __slots__ = ("attrs", "domain", "inputs", "key", "name", "op_type", "origin", "outputs")

@@ -1,6 +1,6 @@
-"""Lower batch, layer, group and RMS norms and their gradients.
+"""Lower batch, layer, group and RMS norms, and the gradients of batch and layer norm.
 
-The statistics are fixed or those of the batch. Weights and statistics may be None.
+Batch norm uses running statistics or those of the batch. Weights and statistics may be None.
 """
 
 from __future__ import annotations
@@ -419,12 +419,12 @@ def group_instances(graph: Graph, x: Result, groups: Int, eps: Float) -> Result:
 def rms_normalized(
     graph: Graph, x: Result, normalized: SymInts, gain: Result | None, eps: Float
 ) -> Result:
-    """Divide ``x`` by the root mean square along the last dimensions; one node from opset 23."""
+    """Divide ``x`` by the root mean square along the last dimensions; one node if it is exact."""
     op = OpBuilder(graph)
     dtype = graph.get_type(x)
     first_axis = rank_of(graph, x) - len(normalized)
-    has_kernel = is_short_layer(normalized) and fits_attribute(graph, eps, x)
-    if graph.opset >= 23 and has_kernel:
+    is_exact = is_short_layer(normalized) and fits_attribute(graph, eps, x)
+    if graph.opset >= 23 and is_exact:
         factor = or_filled(graph, gain, normalized, 1, dtype)
         return op.RMSNormalization(x, factor, axis=first_axis, epsilon=eps)
     axes = list(range(first_axis, rank_of(graph, x)))

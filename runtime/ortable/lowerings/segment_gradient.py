@@ -1,4 +1,4 @@
-"""Lower the gradient of segment reductions: share each segment's gradient among its elements."""
+"""Lower the gradient of segment reductions: distribute each segment's gradient to its elements."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ def segment_reduce_backward(
 ) -> str:
     """Lower aten::_segment_reduce_backward: distribute each segment's gradient to its elements.
 
-    For maxima and minima, the elements equal to the result share it. For a product, the gradient of
-    an element is multiplied by the product of the other elements.
+    For maxima and minima, NaN and elements equal to the result receive the gradient; a positive one
+    is divided among them. For a product, the gradient of an element is multiplied by the product of
+    the other elements.
     """
     op, axis = OpBuilder(graph), axis_of(graph, data, axis)
     ends, sizes = _segment_ends(graph, lengths, offsets)

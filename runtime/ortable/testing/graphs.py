@@ -36,7 +36,7 @@ class CaseProblem(Exception):
 
 @dataclass
 class CaseGraph:
-    """A graph under construction, and its operands (inputs and initializers) by name."""
+    """A graph under construction, the samples of its inputs, and example sizes of its symbols."""
 
     builder: GraphBuilder
     inputs: dict[str, TensorSample] = field(default_factory=dict)
@@ -245,8 +245,9 @@ class _GraphMaker:
     ) -> int:
         """Infer the dtype of a literal.
 
-        The dtype is the fixed dtype of the input in the schema, else the dtype of another input
-        with the same type parameter, else the dtype of the literal.
+        The dtype is the fixed dtype of the input in the schema, the dtype of another input with the
+        same type parameter, int64 if the schema allows only int32 and int64, the dtype of the first
+        input that is not bool, or that of the literal: the first of these that exists.
         """
         input_dtypes = [self.builder.values[name].dtype if name else None for name in names]
         version = self.builder.domain_version(domain)

@@ -18,7 +18,7 @@ from .matcher import Matcher
 
 Key = tuple[int, ...]
 
-_MAX_MOVED = 32  # nodes that one replacement may move to an earlier position
+_MAX_MOVED = 32  # `move_before` gives up when it would move more nodes
 _MAX_POSITION = 1 << 62  # sorts after every other position with the same prefix
 
 
@@ -122,7 +122,10 @@ class GraphIndex:
                 self.restore_producer(related_name)
 
     def move_before(self, name: str, place: Key, not_these: Iterable[Node]) -> bool:
-        """Move producers before ``place``; False if that moves ``not_these`` or too many nodes."""
+        """Move the producer of ``name``, with those it reads from, before ``place``.
+
+        Return False if this would move a node of ``not_these`` or too many nodes.
+        """
         immovable = set(not_these)
         to_move: dict[Node, None] = {}
         stack = [name]
