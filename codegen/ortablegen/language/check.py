@@ -154,7 +154,7 @@ class CodeChecker:
     # -- expressions ----------------------------------------------------------------------------
 
     def infer_value(self, node: ast.expr, outputs: int | None = 1) -> Value:
-        """Infer the kind of an expression; a node call must have ``outputs`` results."""
+        """Infer the kind of an expression; a node call must have ``outputs`` results, if set."""
         method = getattr(self, f"_check_{type(node).__name__.lower()}", None)
         if method is None:
             return Value(Kind(ANY))
@@ -281,8 +281,8 @@ class CodeChecker:
         if not starred:
             named |= {p.name: value for p, value in zip(positional, values, strict=False)}
         if helper.result.base in (kinds.TENSOR, kinds.TENSORS):
-            classes = [value.kind for value in (*values, *named.values())]
-            kind = kinds.helper_result_kind(helper.result, classes)
+            argument_kinds = [value.kind for value in (*values, *named.values())]
+            kind = kinds.helper_result_kind(helper.result, argument_kinds)
             return Value(kind, helper_dtypes(helper, named) if kind.base == RESULT else None)
         return self.infer_helper_result(helper, values, named)
 

@@ -33,8 +33,8 @@ def emit_onnx_rules(model: OnnxModel) -> dict[str, str]:
         (r.key, f"inference.{r.python}" if r.python else f"{r.family}.{r.function_name}")
         for r in model.rules
     ]
-    uses_rules = any(r.python for r in model.rules)
-    text = render("onnx_dispatch.jinja", modules=modules, table=table, rules=uses_rules)
+    imports_inference = any(r.python for r in model.rules)
+    text = render("onnx_dispatch.jinja", modules=modules, table=table, rules=imports_inference)
     files["ortable_generated/onnx/dispatch.py"] = text
     files["ortable_generated/onnx/traits.py"] = _traits_text(model)
     return files

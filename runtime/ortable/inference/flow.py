@@ -140,6 +140,7 @@ def infer_dft(inputs: Sequence[Any], attrs: dict[str, Any], n_outputs: int, opse
         axis = -2 if axis_input is None else as_scalar(axis_input.value)
     shape = None
     if type(axis) is int:
+        # () is an omitted length
         size = () if dft_length is None else dft_length.value
         shape = dft_shape(
             signal.shape, size, axis, attrs.get("inverse", 0), attrs.get("onesided", 0)

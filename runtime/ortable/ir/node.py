@@ -78,7 +78,7 @@ class RewriteOrigin:
         return fx_node_name(self.find_original())
 
     def find_original(self) -> Any:
-        """Return the origin from before all rewrites: of the first node that a rule replaced."""
+        """Follow ``source`` to the first origin that is not a RewriteOrigin."""
         source = self.source
         while isinstance(source, RewriteOrigin):
             source = source.source

@@ -64,7 +64,7 @@ def segment_reduce_backward(
 
 
 def _segment_ends(graph: Graph, lengths: str | None, offsets: str | None) -> tuple[str, str]:
-    """Return the end and the length of each segment as int64; the last axis counts segments."""
+    """Return the end and the length of each segment as int64; the last axis is that of segments."""
     op = OpBuilder(graph)
     if lengths is not None:
         sizes = cast(graph, lengths, dtypes.int64)
@@ -115,7 +115,7 @@ def _product_share(
     start = expanded(graph, start, list(shape_of(graph, output)))
     factors = op.Where(is_special, one, data)
     regular_product = gather(scatter_elements(graph, start, axis, segment, factors, "mul"))
-    has_others = []
+    has_others = []  # whether another element of the segment is NaN, and is 0
     for mask in (is_nan, is_zero):
         total = gather(_count_marked(graph, mask, output, segment, axis))
         has_others.append(op.Greater(op.Sub(total, cast(graph, mask, dtype)), zero))

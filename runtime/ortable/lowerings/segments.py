@@ -1,4 +1,4 @@
-"""Lower reductions over segments of an axis whose lengths are known only at run time."""
+"""Lower reductions over segments of an axis; the segment lengths are known only at run time."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def segment_reduce(
         assert offsets is not None, "torch requires lengths or offsets"
         edges = cast(graph, offsets, dtypes.int64)
     count = dim_of(graph, edges, -1) - 1
-    # positions before the first segment get segment 0, those after the last get count + 1
+    # bin s + 1 is segment s; bins 0 and count + 1 (before and after all segments) are cut off below
     positions = iota(graph, 0, dim_of(graph, data, dim), 1)
     outer = list(shape_of(graph, edges)[:-1])
     positions = expanded(graph, positions, [*outer, dim_of(graph, data, dim)])

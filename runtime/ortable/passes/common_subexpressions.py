@@ -70,8 +70,9 @@ def merge_equal_initializers(graph: Graph, buffers: bool = False) -> int:
     """Merge initializers with equal content into the first of them.
 
     Arrays of less than 1 MiB are compared by type, shape and bytes, and larger arrays by identity.
-    Torch tensors are compared by storage, because a weight may change later and keeps its name;
-    with ``buffers``, small torch tensors that are not parameters are compared like arrays.
+    Torch tensors are compared by storage, because a weight may change after conversion; with
+    ``buffers``, small torch tensors are compared like arrays, except parameters and transposed
+    weights.
 
     The pass skips initializers that are graph inputs or outputs, that a GraphProto reads, or whose
     data is not readable.

@@ -17,9 +17,9 @@ def call_operator(graph: Graph, tables: Any, name: str, *args: Any, **kwargs: An
     """
     case, arguments = graph.case, (*args, *kwargs.values())
     is_complex = name not in tables.CONVERTERS or any(map(_is_complex, arguments))
-    rules = tables.RULES[name](graph, *args, **kwargs)
-    dtypes, shapes = zip(*rules, strict=True)
-    names = [graph.unique_name(f"{name.partition('::')[2]}{index}") for index in range(len(rules))]
+    facts = tables.RULES[name](graph, *args, **kwargs)
+    dtypes, shapes = zip(*facts, strict=True)
+    names = [graph.unique_name(f"{name.partition('::')[2]}{index}") for index in range(len(facts))]
     convert = (tables.COMPLEX_CONVERTERS if is_complex else tables.CONVERTERS)[name]
     result = convert(graph, ResultSpec(names, dtypes, shapes), *args, **kwargs)
     graph.case = case

@@ -70,7 +70,7 @@ class _GraphMaker:
             for operand in _parse_operands(value):
                 self.built.symbols.update(operand.symbols)
 
-    def run(self, body: Sequence[ast.stmt], also: Sequence[str]) -> None:
+    def run(self, body: Sequence[ast.stmt], extra_outputs: Sequence[str]) -> None:
         attributes = _keyword_names(body)
         for name, value in self.values.items():
             if name not in attributes and _parse_operands(value):
@@ -81,7 +81,7 @@ class _GraphMaker:
                 self.run_assignment(statement)
             elif isinstance(statement, ast.Return):
                 outputs = self.run_return(statement)
-        for name in (*outputs, *also):
+        for name in (*outputs, *extra_outputs):
             if name not in self.builder.known_types:
                 raise CaseProblem(f"'{name}' has no element type and cannot be an output")
             self.builder.make_tensor_output(name)
@@ -185,11 +185,11 @@ class _GraphMaker:
         if function == "optional":
             optional_node = tree.args[0]
             assert isinstance(optional_node, ast.Call)
-            bypassed = optional_node.args[0]
-            captures = _capture_names(optional_node) - _capture_names(bypassed)
+            operand = optional_node.args[0]
+            captures = _capture_names(optional_node) - _capture_names(operand)
             if all(map(self.is_given, captures)):
                 return self.evaluate_node(optional_node, outputs)
-            return self.evaluate_node(bypassed, outputs)
+            return self.evaluate_node(operand, outputs)
         if function == "any_of":
             for choice in tree.args:
                 if all(map(self.is_given, _capture_names(choice))):
@@ -206,19 +206,19 @@ class _GraphMaker:
             result = self.evaluate_argument(argument)
             inputs.extend(result) if isinstance(result, list) else inputs.append(result)
         attrs: dict[str, Any] = {}
-        count: Any = outputs
+        output_spec: Any = outputs  # names, a number, or None
         for keyword in tree.keywords:
             value = self.evaluate_attribute(keyword.value)
             if keyword.arg == "outputs":
-                count = count or value
+                output_spec = output_spec or value
             elif keyword.arg == "attrs" or keyword.arg is None:
                 attrs.update(value or {})
             else:
                 attrs[keyword.arg] = value
         names = self.make_constants(op, domain, inputs)
-        if isinstance(count, list) and len(count) == 1 and not count[0]:
-            count = None
-        result = self.builder.make_node(op, names, count, domain=domain, **attrs)
+        if isinstance(output_spec, list) and len(output_spec) == 1 and not output_spec[0]:
+            output_spec = None
+        result = self.builder.make_node(op, names, output_spec, domain=domain, **attrs)
         return list(result) if isinstance(result, tuple) else result
 
     def evaluate_attribute(self, tree: ast.expr) -> Any:
@@ -283,6 +283,7 @@ def _capture_names(tree: ast.AST) -> set[str]:
     names = [
         node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called
     ]
+    # without the prefixes of operators, the keys of DOMAINS
     return {name for name in names if evaluate_literal(ast.Name(name, ast.Load())) == name} - {
         "ms",
         "ml",

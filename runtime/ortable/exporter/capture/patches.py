@@ -1,7 +1,7 @@
-"""Define the patches of bypass_export_some_errors; workarounds.py installs them.
+"""Define the patches of bypass_export_some_errors, workarounds for failures of torch.export.
 
-A replacement returns the same as the original function, but uses only operations that torch.export
-supports, or leaves out a check.
+workarounds.py installs them. A replacement returns the same as the original function, but uses
+only operations that torch.export supports, or leaves out a check.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Patch:
     is_thread_local: bool = False
 
     def is_available(self) -> bool:
-        """Whether the library to patch is installed, or imported."""
+        """Whether the library is installed or, with ``once_imported``, its ``ops`` are imported."""
         if self.once_imported:
             return f"{self.library}.ops" in sys.modules
         return importlib.util.find_spec(self.library) is not None
@@ -68,10 +68,10 @@ def _assign_attribute(owner: Any, attribute: str, value: Any) -> Undo:
     )
 
 
-def _make_replacement(
+def _patch_function(
     name: str, owner: Any, attribute: str, make: Callable[[Any], Any]
 ) -> Callable[[], Undo]:
-    """Make a patch that replaces ``owner.attribute`` by ``make(original)``.
+    """Return the ``apply`` of a patch that replaces ``owner.attribute`` by ``make(original)``.
 
     The replacement runs in threads that are inside a block with the patch ``name``, and wherever
     dynamo traces code meanwhile, because dynamo cannot distinguish threads.
@@ -92,7 +92,7 @@ def _make_replacement(
     return apply_patch
 
 
-def _patch_one_hot(original: Any) -> Any:
+def _make_one_hot(original: Any) -> Any:
     """Compute the number of classes, a data-dependent size, without torch's check of its value."""
 
     def one_hot(tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
@@ -105,7 +105,7 @@ def _patch_one_hot(original: Any) -> Any:
     return one_hot
 
 
-def _patch_tensor(original: Any) -> Any:
+def _make_tensor(original: Any) -> Any:
     """Stack a list of 0-d tensors; torch.tensor would read their values."""
 
     def stacked_tensor(
@@ -152,7 +152,7 @@ def _number_type(value: Any) -> torch.dtype:
     return torch.int64
 
 
-def _patch_deepcopy(original: Any) -> Any:
+def _make_deepcopy(original: Any) -> Any:
     """Clone a fake tensor; copy.deepcopy reads its storage."""
 
     def copy_fake_tensor(self: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
@@ -165,7 +165,7 @@ def _patch_deepcopy(original: Any) -> Any:
     return copy_fake_tensor
 
 
-def _patch_jit_isinstance(original: Any) -> Any:
+def _make_jit_isinstance(original: Any) -> Any:
     """Use Python's isinstance for a class; dynamo does not support torch.jit.isinstance."""
 
     def jit_isinstance(obj: Any, target_type: Any) -> bool:
@@ -176,7 +176,7 @@ def _patch_jit_isinstance(original: Any) -> Any:
     return jit_isinstance
 
 
-def _patch_mark_static_address(original: Any) -> Any:
+def _make_mark_static_address(original: Any) -> Any:
     """Ignore a hint for CUDA graphs."""
 
     def mark_static_address(t: Any, guard: bool = False) -> None:
@@ -185,11 +185,11 @@ def _patch_mark_static_address(original: Any) -> Any:
     return mark_static_address
 
 
-def _patch_script_call(original: Any) -> Any:
+def _make_script_call(original: Any) -> Any:
     """Call the compiled method of a ScriptModule with fake tensors, as if it were an operator.
 
-    torch.export traces modules behind a proxy, and TorchScript would pass the module to the proxy's
-    forward twice.
+    ModuleStackTracer wraps modules in an ``_AttrProxy``, and TorchScript would pass the module to
+    the proxy's forward twice.
     """
 
     def call_module(self: Any, m: Any, forward: Any, args: Any, kwargs: Any) -> Any:
@@ -201,11 +201,11 @@ def _patch_script_call(original: Any) -> Any:
     return call_module
 
 
-def _patch_batched_nms(original: Any) -> Any:
+def _make_batched_nms(original: Any) -> Any:
     """Offset the boxes of each class by the largest coordinate, also if there are no boxes.
 
     torchvision branches on the number of boxes: whether it is 0 and, outside of tracing, whether it
-    is above a thousand.
+    is above a limit.
     """
 
     def batched_nms(
@@ -228,9 +228,7 @@ def _patch_nms_owners() -> Undo:
 
     def replace_all() -> None:
         for owner in owners:
-            undo.append(
-                _make_replacement("batched_nms", owner, "batched_nms", _patch_batched_nms)()
-            )
+            undo.append(_patch_function("batched_nms", owner, "batched_nms", _make_batched_nms)())
 
     def undo_all() -> None:
         for restore in undo:
@@ -242,7 +240,7 @@ def _patch_nms_owners() -> Undo:
 _NO_SHAPE = torch.Size()
 
 
-def _patch_distribution(original: Any) -> Any:
+def _make_distribution_init(original: Any) -> Any:
     """Skip the default checks of parameters, which branch on values of tensors and only raise."""
 
     def init_distribution(
@@ -258,8 +256,8 @@ def _patch_distribution(original: Any) -> Any:
     return init_distribution
 
 
-def _patch_symbolic_bool(original: Any) -> Any:
-    """Let the active tracing answer a condition on a data-dependent size."""
+def _make_symbolic_bool(original: Any) -> Any:
+    """Let a run of ExportOptions(tracing=True) answer a condition on a data-dependent size."""
 
     def decide_bool(self: torch.SymBool) -> bool:
         try:
@@ -272,7 +270,7 @@ def _patch_symbolic_bool(original: Any) -> Any:
                 raise
             return answer
 
-    # under torch's file name, torch records the caller's line for the condition; see guards.py
+    # torch skips files of its own, so it records the caller's line for the condition; see guards.py
     decide_bool.__code__ = decide_bool.__code__.replace(co_filename=torch.__file__)
     return decide_bool
 
@@ -281,27 +279,26 @@ def _patch_symbolic_bool(original: Any) -> Any:
 # ``aten::gru``, but infers their shapes with torch's decomposition, a Python loop over the steps,
 # which makes the length constant. The patch computes the shapes from those of the arguments
 
-_KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
+_SHAPE_DISPATCH_KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 
 
 def patch_recurrent_lengths(applies: Callable[[], bool]) -> Undo:
     """Install the patch, and return the function that removes it.
 
-    The patch affects only tensors without data (torch.export's), threads in which ``applies()`` is
-    true, and calls in which torch infers shapes: code that records a graph, such as a
-    decomposition, uses torch's function.
+    A kernel infers shapes only if the input is a FakeTensor, ``applies()`` is true in this thread,
+    and no proxy mode, which records a graph, is active. Else it runs torch's function.
     """
     replaced: list[tuple[Any, DispatchKey, Any]] = []
     rules: dict[Any, Callable[..., Any] | None] = {}
 
     def replace_kernels() -> None:
         for operator in _recurrent_operators():
-            for key in _KEYS:
+            for key in _SHAPE_DISPATCH_KEYS:
                 original = operator.py_kernels.get(key)
                 if original is not None:
                     replaced.append((operator, key, original))
                     operator.py_kernels[key] = _with_shapes(original, applies)
-            # torch uses these rules before decompositions when it retraces dynamic sizes
+            # for symbolic sizes, FakeTensorMode prefers fake_rules() to decompositions
             rules[operator] = fake_rules().get(operator)
             fake_rules()[operator] = _recurrent_rule(operator, applies)
             clear_dispatch_cache(operator)
@@ -383,27 +380,25 @@ PATCHES: tuple[Patch, ...] = (
         "one_hot",
         "torch",
         "torch.nn.functional.one_hot without num_classes",
-        _make_replacement("one_hot", torch.nn.functional, "one_hot", _patch_one_hot),
+        _patch_function("one_hot", torch.nn.functional, "one_hot", _make_one_hot),
     ),
     Patch(
         "tensor of tensors",
         "torch",
         "torch.tensor([a, b]) of 0-d tensors, with strict=False",
-        _make_replacement("tensor of tensors", torch, "tensor", _patch_tensor),
+        _patch_function("tensor of tensors", torch, "tensor", _make_tensor),
     ),
     Patch(
         "deepcopy",
         "torch",
         "copy.deepcopy of a tensor in forward, with strict=False",
-        _make_replacement("deepcopy", torch.Tensor, "__deepcopy__", _patch_deepcopy),
+        _patch_function("deepcopy", torch.Tensor, "__deepcopy__", _make_deepcopy),
     ),
     Patch(
         "TorchScript modules",
         "torch",
         "a submodule compiled by torch.jit.script, with strict=False and static shapes",
-        _make_replacement(
-            "TorchScript modules", ModuleStackTracer, "call_module", _patch_script_call
-        ),
+        _patch_function("TorchScript modules", ModuleStackTracer, "call_module", _make_script_call),
     ),
     Patch(
         "recurrent layers",
@@ -415,22 +410,22 @@ PATCHES: tuple[Patch, ...] = (
         "jit.isinstance",
         "torch",
         "torch.jit.isinstance, with strict=True",
-        _make_replacement("jit.isinstance", torch.jit, "isinstance", _patch_jit_isinstance),
+        _patch_function("jit.isinstance", torch.jit, "isinstance", _make_jit_isinstance),
     ),
     Patch(
         "mark_static_address",
         "torch",
         "torch._dynamo.mark_static_address, with strict=True",
-        _make_replacement(
-            "mark_static_address", dynamo, "mark_static_address", _patch_mark_static_address
+        _patch_function(
+            "mark_static_address", dynamo, "mark_static_address", _make_mark_static_address
         ),
     ),
     Patch(
         "distributions",
         "torch",
         "torch.distributions with its default checks of parameters and values",
-        _make_replacement(
-            "distributions", torch.distributions.Distribution, "__init__", _patch_distribution
+        _patch_function(
+            "distributions", torch.distributions.Distribution, "__init__", _make_distribution_init
         ),
     ),
     Patch(
@@ -438,7 +433,7 @@ PATCHES: tuple[Patch, ...] = (
         "torch",
         "a branch on a size that depends on data, whose sides compute the same, with tracing",
         lambda: _assign_attribute(
-            torch.SymBool, "__bool__", _patch_symbolic_bool(torch.SymBool.__bool__)
+            torch.SymBool, "__bool__", _make_symbolic_bool(torch.SymBool.__bool__)
         ),
     ),
     Patch(

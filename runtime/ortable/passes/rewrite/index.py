@@ -84,9 +84,9 @@ class GraphIndex:
         self.uses.remove_node(node)
 
     def drop_unread(self, names: Iterable[str]) -> list[Node]:
-        """Remove unread producers of results, recursively; return the readers that remain alone.
+        """Remove unread producers of results, recursively; return readers to match again.
 
-        These are readers of results that now have one reader, so that a pattern may match.
+        These are the only readers of results that now have one reader, so that a pattern may match.
         """
         single_readers: list[Node] = []
         stack = sorted(names, reverse=True)
@@ -110,7 +110,7 @@ class GraphIndex:
         return bool(name) and (bool(self.uses.readers.get(name)) or self.is_output(name))
 
     def restore_producer(self, name: str) -> None:
-        """Restore the removed producer of a result that a new node reads, such as a size."""
+        """Restore the removed producer of a result that a new node reads, and what it reads."""
         while name in self.removed and name not in self.matcher.producers:
             node, key = self.removed.pop(name)
             for related_name in node.outputs:
@@ -158,12 +158,12 @@ class GraphIndex:
         self._replaced.setdefault(other, []).append(name)
 
     def nodes_around(
-        self, changed: Iterable[Node], depth: int, after: Key | None = None
+        self, changed: Iterable[Node], depth: int, until: Key | None = None
     ) -> tuple[list[Node], list[Node]]:
-        """Return the roots whose pattern may contain a changed node, and all nodes below these.
+        """Return the nodes whose pattern may contain a changed node, and all readers below these.
 
-        The roots are the changed nodes and their readers up to ``depth`` levels down, in order.
-        With ``after``, readers at a later position are left out.
+        The former are the changed nodes and their readers up to ``depth`` levels down, in order.
+        With ``until``, readers at a later position are left out.
         """
         keys, uses = self.keys, self.uses.readers
         level = [node for node in changed if node in keys]
@@ -172,11 +172,11 @@ class GraphIndex:
         while level:
             next_level: dict[Node, None] = {}
             for node in level:
-                if after is not None and keys[node] > after:
+                if until is not None and keys[node] > until:
                     continue
                 for name in node.outputs:
                     for reader in uses.get(name, ()):
-                        if reader not in reached and (after is None or keys[reader] <= after):
+                        if reader not in reached and (until is None or keys[reader] <= until):
                             next_level[reader] = None
             reached.update(next_level)
             level = list(next_level)

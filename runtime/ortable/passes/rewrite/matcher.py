@@ -12,7 +12,7 @@ from ortable.ir.editing import UseIndex
 from ortable.ir.node import Node
 from ortable.passes.analysis.constants import small_constant
 
-_NONE: Mapping[str, Any] = {}
+_EMPTY: Mapping[str, Any] = {}
 
 
 class Matcher:
@@ -48,7 +48,7 @@ class Matcher:
         return ((first, second),) if first == second else ((first, second), (second, first))
 
     def plain(
-        self, node: Node, mentioned: tuple[str, ...] = (), defaults: Mapping[str, Any] = _NONE
+        self, node: Node, mentioned: tuple[str, ...] = (), defaults: Mapping[str, Any] = _EMPTY
     ) -> bool:
         """Whether every attribute that the pattern does not mention has its default value."""
         for name, value in node.attrs.items():
