@@ -20,7 +20,7 @@ from onnx.reference import ReferenceEvaluator
 
 from ortable import GraphBuilder
 from tests.process_state import changes, process_state
-from tests.rotation import is_of_part, turn
+from tests.rotation import is_of_part, rotation_seed
 from tests.skips import Skips
 
 # Middle-generation collections since the last full collection: some 100,000 new objects each.
@@ -85,7 +85,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         turns = {} if config.getoption("--every-program") else _compute_turns(unnamed)
         omitted = {item for item in unnamed if not _is_selected(item, turns.get(item), sweeps)}
     if (files := config.getoption("--files-of")) > 1:
-        number = turn()
+        number = rotation_seed()
         omitted = {*omitted, *(i for i in items if not is_of_part(i.path.name, number, files))}
     if omitted:
         config.hook.pytest_deselected(items=[item for item in items if item in omitted])
@@ -117,7 +117,7 @@ def _compute_turns(items: list[pytest.Item]) -> dict[pytest.Item, int]:
             function = item.nodeid.partition("[")[0]
             groups.setdefault((function, other_params, parts), []).append(item)
     turns: dict[pytest.Item, int] = {}
-    number = turn() if groups else 0
+    number = rotation_seed() if groups else 0
     for key, members in groups.items():
         # starts elsewhere in each group, so that modes mix, and equally in every process
         name = re.sub(r" at 0x[0-9a-f]+", "", repr(key))

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 TESTED = ("specs", "codegen", "generated", "runtime")
 
 
-def turn() -> int:
+def rotation_seed() -> int:
     """Return a hash below 2**32 of the committed specs, generator and runtime.
 
     Without git the number is today's date.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.backend.launch import FOLDER, needs_gloo, torchrun
-from tests.rotation import turn
+from tests.rotation import rotation_seed
 
 TIMEOUT = 180
 
@@ -71,8 +71,10 @@ def pytest_generate_tests(metafunc):
     parameters = [
         pytest.param(script, case, processes, id=f"{script[:-3]}-{case}-{processes}")
         for index, (script, numbers) in enumerate(SCRIPTS.items())
-        if select_all or (index + turn() // 2) % 2 == 0
-        for processes in (numbers if select_all else [numbers[(index + turn()) % len(numbers)]])
+        if select_all or (index + rotation_seed() // 2) % 2 == 0
+        for processes in (
+            numbers if select_all else [numbers[(index + rotation_seed()) % len(numbers)]]
+        )
         for case in read_case_names(script)
     ]
     metafunc.parametrize(("script", "case", "processes"), parameters)

@@ -21,7 +21,7 @@ from ortable.errors import FunctionNotFoundError, UnsupportedCase
 from ortable.testing.entries import make_tensor
 from tests.backend.relations import compare
 from tests.fuzz.catalog import CallSite, catalog
-from tests.rotation import turn
+from tests.rotation import rotation_seed
 
 SAMPLE_SIZE = 12  # operators of each kind in `make test`
 NO_FALLBACK = {"fallback": "error"}
@@ -82,8 +82,8 @@ def choose_calls(has_property: Callable[[str], Any], all_entries: bool) -> dict[
         if has_property(key)
     }
     keys = sorted(key for key, sites in calls.items() if sites)
-    keys = keys if all_entries else random.Random(turn()).sample(keys, SAMPLE_SIZE)
-    return {key: calls[key][turn() % len(calls[key])] for key in keys}
+    keys = keys if all_entries else random.Random(rotation_seed()).sample(keys, SAMPLE_SIZE)
+    return {key: calls[key][rotation_seed() % len(calls[key])] for key in keys}
 
 
 def build_function(site: CallSite, text: str) -> Callable[..., Any]:

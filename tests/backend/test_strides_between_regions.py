@@ -31,10 +31,10 @@ from ortable.backend.partition.host_graph import (
 )
 from ortable.backend.partition.placement import is_rng_call
 from tests.backend.drawn_programs import draw_layout, draw_program
-from tests.rotation import turn
+from tests.rotation import rotation_seed
 
 # Fixed seeds, and seeds that change with the commit; ORTABLE_DRAWN=0-500 runs more.
-SEEDS = [*range(6), *(turn() % 100_000 + number for number in range(6))]
+SEEDS = [*range(6), *(rotation_seed() % 100_000 + number for number in range(6))]
 if "ORTABLE_DRAWN" in os.environ:
     SEEDS = range(*map(int, os.environ["ORTABLE_DRAWN"].split("-")))
 NO_HINTS = {"hints": False}  # no warnings about operators that run in torch

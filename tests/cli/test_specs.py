@@ -230,7 +230,7 @@ def test_rewrites(
         ),
     ],
 )
-def test_a_graph_of_a_case_that_cannot_be_made_is_told(
+def test_a_graph_of_a_sample_that_cannot_be_made_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str, error: str
 ) -> None:
     path = tmp_path / "rules.yaml"
@@ -238,7 +238,7 @@ def test_a_graph_of_a_case_that_cannot_be_made_is_told(
     path.write_text(text + f'    - {{x: "f32[2]", {case}, unchanged: ""}}\n')
     assert main(["specs", "test", str(path)]) == 1
     out = capsys.readouterr().out
-    assert f"opset 18: CaseProblem: {error}\n" in out and ", 1 failed" in out
+    assert f"opset 18: SampleProblem: {error}\n" in out and ", 1 failed" in out
 
 
 def test_check_reads_a_file_of_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from tests.conformance import expected, plan, report, workers
 from tests.conformance.samples import DTYPES
-from tests.rotation import turn
+from tests.rotation import rotation_seed
 
 MEASURED = Path("specs/runtime/conformance.yaml")
 UNFINISHED = 3
@@ -54,7 +54,7 @@ def arguments() -> argparse.ArgumentParser:
 
 def choice_of(options: argparse.Namespace) -> plan.Choice:
     """Return the choice that the command line makes."""
-    part = turn() if options.part is None else options.part
+    part = rotation_seed() if options.part is None else options.part
     index, _, parts = options.parts.rpartition("/")
     opsets = tuple(int(opset) for opset in options.opsets.split(",")) if options.opsets else None
     return plan.Choice(

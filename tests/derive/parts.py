@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ortablegen.schemas.registry import import_problem, installed_torch
-from tests.rotation import turn
+from tests.rotation import rotation_seed
 from tests.specs.test_cases import ENTRIES
 
 from .runner import Entry, Job
@@ -31,7 +31,7 @@ class Part:
 
 def rotating(count: int, seed: int | None = None) -> Part:
     """Return the part that the commit selects, or part ``seed``."""
-    return Part((turn() if seed is None else seed) % count, count)
+    return Part((rotation_seed() if seed is None else seed) % count, count)
 
 
 def key_of(entry: Entry) -> str:

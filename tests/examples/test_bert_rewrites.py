@@ -14,7 +14,7 @@ from ortable.passes.rewrite.rule_selection import load_rules
 from ortable.testing.entries import run_onnx
 from ortable.testing.trial import RewriteTrial, list_operators
 from ortable_generated.onnx.traits import BY_TRAIT
-from ortablegen.rewrites.model import Rewrite, RewriteCase
+from ortablegen.rewrites.model import Rewrite, RewriteSample
 from ortablegen.rewrites.read import read_rewrites_text
 from ortablegen.source.diagnostics import Diagnostics
 
@@ -229,27 +229,27 @@ def test_the_program_says_that_results_are_equal(example, capfd):
     assert out.count(" of eager\n") == 6
 
 
-def load_cases() -> list[tuple[Rewrite, RewriteCase]]:
+def load_samples() -> list[tuple[Rewrite, RewriteSample]]:
     diagnostics = Diagnostics()
     rewrites = read_rewrites_text(RULES.read_text(), RULES.name, diagnostics, BY_TRAIT)
     assert not diagnostics.errors, diagnostics.render()
-    return [(rewrite, case) for rewrite in rewrites for case in rewrite.cases]
+    return [(rewrite, sample) for rewrite in rewrites for sample in rewrite.samples]
 
 
 @pytest.mark.parametrize("opset", [18, 24])
 @pytest.mark.parametrize(
-    ("rewrite", "case"),
-    [pytest.param(*pair, id=f"{pair[0].name}-{n}") for n, pair in enumerate(load_cases())],
+    ("rewrite", "sample"),
+    [pytest.param(*pair, id=f"{pair[0].name}-{n}") for n, pair in enumerate(load_samples())],
 )
-def test_cases_of_the_rules(rewrite: Rewrite, case: RewriteCase, opset: int) -> None:
-    trial = RewriteTrial(rewrite, case, opset, None)
+def test_samples_of_the_rules(rewrite: Rewrite, sample: RewriteSample, opset: int) -> None:
+    trial = RewriteTrial(rewrite, sample, opset, None)
     record = trial.apply([rule for rule in load_rules(RULES) if rule.name == rewrite.name])
-    if case.unchanged is not None:
+    if sample.unchanged is not None:
         assert not record.fired
         reasons = record.statistics[rewrite.name].refused
-        assert any(case.unchanged in reason for reason in reasons), reasons
+        assert any(sample.unchanged in reason for reason in reasons), reasons
         return
     assert record.counts() == {rewrite.name: 1}
-    if case.expect is not None:
-        assert list_operators(trial.builder) == case.expect.split()
+    if sample.expect is not None:
+        assert list_operators(trial.builder) == sample.expect.split()
     trial.compare()

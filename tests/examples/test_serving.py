@@ -25,7 +25,7 @@ import pytest
 import torch
 import uvicorn
 
-from tests.rotation import turn
+from tests.rotation import rotation_seed
 
 from . import EXAMPLES, script
 
@@ -259,7 +259,7 @@ def serve(application: Any) -> Iterator[str]:
 
 def test_answers_of_an_exported_model_are_eager_s() -> None:
     with serve(app.exported()) as url:
-        report = clients.load(url, 60, clients=4, seed=turn(), bad=3)
+        report = clients.load(url, 60, clients=4, seed=rotation_seed(), bad=3)
         assert clients.main(["--url", url, "--requests", "10", "--clients", "2"]) == 0
     assert report.wrong == ()
     assert (report.answered, report.refused) == (40, 20) and report.calls <= 40
@@ -284,7 +284,7 @@ def test_two_thousand_requests(engine: str) -> None:
         done = threading.Event()
         disconnects = pool.submit(_disconnect_early, url, done)
         try:
-            report = clients.load(url, 2000, clients=12, seed=turn())
+            report = clients.load(url, 2000, clients=12, seed=rotation_seed())
         finally:
             done.set()
         assert disconnects.result() > 10
@@ -320,7 +320,7 @@ def test_several_workers(engine: str) -> None:
         try:
             url = f"http://127.0.0.1:{port}"
             clients.wait_until_ready(url, process)
-            report = clients.load(url, 400, clients=8, seed=turn())
+            report = clients.load(url, 400, clients=8, seed=rotation_seed())
         finally:
             process.terminate()
     assert report.wrong == () and report.answered == 360

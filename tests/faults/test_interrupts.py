@@ -18,7 +18,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import ortable
 from ortable.backend.cache.memory import conversions
-from tests.rotation import turn
+from tests.rotation import rotation_seed
 
 from .interrupts import draw_indices, run_with_interrupt
 
@@ -150,7 +150,7 @@ def _check_call_after_interrupt(seed: int, count: int, work: Work) -> None:
 
 @pytest.mark.parametrize("work", ["training", "inference", "refresh"])
 def test_the_call_after_an_interrupt_is_right(work: str) -> None:
-    _check_call_after_interrupt(turn(), INTERRUPTS, WORKS[work])
+    _check_call_after_interrupt(rotation_seed(), INTERRUPTS, WORKS[work])
 
 
 def test_an_interrupt_while_a_forward_graph_becomes_one_for_inference() -> None:
@@ -172,7 +172,7 @@ def test_an_interrupt_while_a_forward_graph_becomes_one_for_inference() -> None:
         i for i, (file, _) in enumerate(lines.executed) if Path(file).name == "forward_only.py"
     ]
     assert len(indices) > 40
-    for index in random.Random(turn()).sample(indices, 4):
+    for index in random.Random(rotation_seed()).sample(indices, 4):
         recompile()
         trace = run_with_interrupt(index, lambda: model(X))
         if trace.where is None:  # fewer lines ran: use the same distance from the end
@@ -217,7 +217,7 @@ def test_an_interrupt_while_garbage_is_collected() -> None:
     [("training", 50), ("inference", 50), ("forwards", 50), ("warm calls", 60), ("refresh", 40)],
 )
 def test_many_interrupts(work: str, count: int) -> None:
-    _check_call_after_interrupt(turn() + 1, count, WORKS[work])
+    _check_call_after_interrupt(rotation_seed() + 1, count, WORKS[work])
 
 
 # -- files
@@ -243,7 +243,7 @@ def _check_interrupted_exports(folder: Path, count: int) -> None:
 
     save(old)
     lines = run_with_interrupt(-1, lambda: save(new))
-    for index in draw_indices(lines, count, random.Random(turn())):
+    for index in draw_indices(lines, count, random.Random(rotation_seed())):
         save(old)
         trace = run_with_interrupt(index, lambda: save(new))
         result = _run_file(path)
@@ -281,7 +281,7 @@ def test_a_language_model_that_is_loaded(tmp_path: Path) -> None:
     with torch.no_grad():
         eager = model.generate(prompt, max_new_tokens=3, do_sample=False)
     assert uninterrupted[1].tolist() == eager.tolist()
-    for index in draw_indices(lines, 20, random.Random(turn())):
+    for index in draw_indices(lines, 20, random.Random(rotation_seed())):
         loaded: list[Any] = []
         trace = run_with_interrupt(index, partial(load_and_generate, loaded))
         language_model = loaded[0] if loaded else ortable.OnnxLanguageModel.load(tmp_path / "lm")

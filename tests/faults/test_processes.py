@@ -12,7 +12,7 @@ import pytest
 
 from ortable.backend import store
 from ortable.ir.proto.atomic_files import TEMPORARY_PREFIX as TEMPORARY_PREFIX
-from tests.rotation import turn
+from tests.rotation import rotation_seed
 
 from .processes import (
     RunSummary,
@@ -66,7 +66,7 @@ def assert_cleanup(folder: Path, kills: int) -> None:
 )
 def test_processes_that_share_files(copies: int, kills: int, cache: Path, tmp_path: Path) -> None:
     tasks = [write_and_read_task(cache)] * copies + [fill_task(cache)] * copies
-    result = run_processes(tasks, kills, 0.02, turn(), tmp_path)
+    result = run_processes(tasks, kills, 0.02, rotation_seed(), tmp_path)
     assert_no_errors(result, kills)
     assert result.counts["found"] and result.counts["missing"] and not result.counts["damaged"]
     assert_cleanup(cache, kills)
@@ -76,7 +76,7 @@ def test_processes_that_share_files(copies: int, kills: int, cache: Path, tmp_pa
 def test_eight_processes_that_compile(cache: Path, tmp_path: Path) -> None:
     """The folder is too small for all entries, so entries vanish while others read them."""
     tasks = [compile_task(cache)] * 7 + [slow_task(fill_task(cache, keys=14, capacity=10))]
-    result = run_processes(tasks, 20, 0.1, turn(), tmp_path, rounds=10)
+    result = run_processes(tasks, 20, 0.1, rotation_seed(), tmp_path, rounds=10)
     assert_no_errors(result, 20)
     assert result.counts["disk"] and result.counts["miss"] and not result.counts["damaged"]
     assert_cleanup(cache, 20)
@@ -87,7 +87,7 @@ def test_one_process_that_damages(cache: Path, tmp_path: Path) -> None:
     """Damaged entries are reported and rewritten, and never used for another graph."""
     fill = fill_task(cache, keys=14, capacity=10)
     tasks = [compile_task(cache)] * 4 + [slow_task(fill), slow_task(damage_task(cache))] * 2
-    result = run_processes(tasks, 15, 0.1, turn(), tmp_path, rounds=15)
+    result = run_processes(tasks, 15, 0.1, rotation_seed(), tmp_path, rounds=15)
     assert_no_errors(result, 15)
     assert result.counts["damaged"] and result.counts["damage done"] and result.counts["miss"]
     assert_cleanup(cache, 15)
@@ -107,7 +107,7 @@ def test_three_processes_that_write_one_file(name: str, tmp_path: Path) -> None:
 
     for seed in range(6):
         (tmp_path / "stop").unlink(missing_ok=True)
-        result = run_processes([write] * 3, 2, 0.1, turn() + seed, tmp_path)
+        result = run_processes([write] * 3, 2, 0.1, rotation_seed() + seed, tmp_path)
         assert_no_errors(result, 2)
         assert result.counts["written"] > 3
         assert scenario.read(folder) in (OLD, NEW)

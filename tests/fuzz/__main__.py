@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.rotation import turn
+from tests.rotation import rotation_seed
 
 from . import again, runner
 from .catalog import BUILD, ROOT, catalog
@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
         return 0
     seeds = [options.seed]
     if options.rotating:
-        seeds = [options.seed, turn()]
+        seeds = [options.seed, rotation_seed()]
     print(f"seeds {seeds}, {options.count} programs", flush=True)
     started = time.time()
     catalog()

@@ -1,7 +1,7 @@
-"""Splice the graphs of the rewrites' test cases into random ONNX graphs.
+"""Splice the graphs of the rewrites' samples into random ONNX graphs.
 
-An input of a case is a result of the graph where dtype and shape agree. `check` compares the graph
-before and after all rules, for both targets; `runner` runs it along with the torch programs.
+An input of a sample is a result of the graph where dtype and shape agree. `check` compares the
+graph before and after all rules, for both targets; `runner` runs it along with the torch programs.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ from ortable.testing.values import (
     is_free,
     symbolic_shape,
 )
-from ortablegen.rewrites.model import Rewrite, RewriteCase
+from ortablegen.rewrites.model import Rewrite, RewriteSample
 from tests.passes.rewrite.harness import all_rewrites
 
 from .catalog import ROOT
 from .judge import within
 from .oracle import Outcome
 
-# operators that are added after results of cases
+# operators that are added after results of samples
 EXTRA_OPS = ("Identity", "Neg", "Abs", "Relu", "Transpose", "Unsqueeze", "Reshape", "Cast")
 
 
 @dataclass(frozen=True)
-class CasesOf:
-    """A case of a rewrite."""
+class RuleSample:
+    """A sample of a rewrite."""
 
     rewrite: Rewrite
-    case: RewriteCase
+    sample: RewriteSample
 
 
 @dataclass(frozen=True)
 class GraphProgram:
-    """The numbers of cases, with numbers that determine how each is spliced and surrounded."""
+    """The numbers of samples, with numbers that determine how each is spliced and surrounded."""
 
     pieces: tuple[tuple[int, int, int, int], ...]
     opset: int
@@ -67,13 +67,15 @@ class GraphProgram:
 
 
 @cache
-def cases() -> tuple[CasesOf, ...]:
-    """Return every case of every rewrite, including cases where the rule does not fire."""
-    return tuple(CasesOf(rewrite, case) for rewrite in all_rewrites() for case in rewrite.cases)
+def rule_samples() -> tuple[RuleSample, ...]:
+    """Return every sample of every rewrite, including samples where the rule does not fire."""
+    return tuple(
+        RuleSample(rewrite, sample) for rewrite in all_rewrites() for sample in rewrite.samples
+    )
 
 
 class _Splicer(graphs._GraphMaker):
-    """Builds a case in a graph; results of the graph become its inputs where they fit."""
+    """Builds a sample in a graph; results of the graph become its inputs where they fit."""
 
     def __init__(
         self, builder: GraphBuilder, values: Any, choose: Callable[[int], int], prefix: str,
@@ -160,21 +162,21 @@ def _build_graph(program: GraphProgram) -> _Graph:
     pool: list[str] = []
     outputs: list[str] = []
     tolerance = 0.0
-    for number, (case_number, a, b, c) in enumerate(program.pieces):
-        selected = cases()[case_number % len(cases())]
+    for number, (sample_number, a, b, c) in enumerate(program.pieces):
+        selected = rule_samples()[sample_number % len(rule_samples())]
         state = [a * 65536 + b * 256 + c + 1]
 
         def choose(count: int, state: list[int] = state) -> int:
             state[0] = state[0] * 1103515245 + 12345 & 0x7FFFFFFF
             return (state[0] >> 8) % count
 
-        code = selected.case.graph or selected.rewrite.pattern
+        code = selected.sample.graph or selected.rewrite.pattern
         maker = _Splicer(
-            builder, dict(selected.case.values), choose, f"p{number}_", pool, samples, symbols,
+            builder, dict(selected.sample.values), choose, f"p{number}_", pool, samples, symbols,
             program.dynamic,
         )  # fmt: skip
-        maker.run(code.body, selected.case.extra_outputs)
-        tolerance = max(tolerance, selected.case.tolerance or 0.0)
+        maker.run(code.body, selected.sample.extra_outputs)
+        tolerance = max(tolerance, selected.sample.tolerance or 0.0)
         names = [result for result in maker.output_names if isinstance(result, str)]
         names = [result for result in names if builder.values[result].dtype is not None]
         pool += [result for result in names if builder.values[result].shape is not None]
@@ -301,7 +303,7 @@ def _finite_rules() -> set[str]:
 def _find_difference(
     graph: _Graph, old: ModelRunner, new: ModelRunner, special: bool
 ) -> str | None:
-    """Describe the first difference, at the sizes of the cases and at larger sizes."""
+    """Describe the first difference, at the sizes of the samples and at larger sizes."""
     sizes = [graph.symbols]
     if graph.symbols:
         sizes.append({name: size + GROWTH for name, size in graph.symbols.items()})

@@ -215,16 +215,16 @@ class Worker:
 
     def _make_graph(self, numbers: random.Random) -> onnx_programs.GraphProgram:
         """Return a program of cases; cases of rules that have not fired come first."""
-        all_cases = onnx_programs.cases()
+        all_samples = onnx_programs.rule_samples()
         rare = [
-            index for index, row in enumerate(all_cases)
+            index for index, row in enumerate(all_samples)
             if row.case.unchanged is None and not self.tally.rewrites[row.rewrite.name]
         ]  # fmt: skip
         count = numbers.choice((1, 2, 2, 3, 4))
         pieces = []
         for index in range(count):
             number = (
-                numbers.choice(rare) if rare and index == 0 else numbers.randrange(len(all_cases))
+                numbers.choice(rare) if rare and index == 0 else numbers.randrange(len(all_samples))
             )
             pieces.append((number, *(numbers.randrange(256) for _ in range(3))))
         opset = numbers.choice((oracle.FLOOR, 21, 23, onnx_programs.newest()))
@@ -253,7 +253,7 @@ class Worker:
                 if single_outcome.kind == outcome.kind:
                     small, outcome, model = single, single_outcome, text
                     break
-            names = {onnx_programs.cases()[p[0]].rewrite.name for p in small.pieces}
+            names = {onnx_programs.rule_samples()[p[0]].rewrite.name for p in small.pieces}
             text = onnx_programs.script(model, outcome, program.target) if model else ""
             self.add_find({f"rewrite {name}" for name in names}, "onnx", outcome, text)
 
@@ -349,7 +349,7 @@ def too_little(tally: Tally) -> list[str]:
 def report(tally: Tally, seconds: float) -> str:
     """Return the summary that is printed."""
     keys = set(catalog().keys)
-    rules = {row.rewrite.name for row in onnx_programs.cases()}
+    rules = {row.rewrite.name for row in onnx_programs.rule_samples()}
     reached, fired = tally.reached & keys, {name for name in tally.rewrites if name in rules}
     lines = [f"{tally.programs} programs in {seconds:.0f} s, {tally.seconds:.0f} s of CPU"]
     lines += [f"  {kind}: {count}" for kind, count in sorted(tally.outcomes.items())]
@@ -368,7 +368,7 @@ def report(tally: Tally, seconds: float) -> str:
 
 def unreached(tally: Tally) -> str:
     """Return as JSON the operators and rewrites that no program reached, and the reasons."""
-    rules = {row.rewrite.name for row in onnx_programs.cases()}
+    rules = {row.rewrite.name for row in onnx_programs.rule_samples()}
     return json.dumps(
         {
             "operators": sorted(set(catalog().keys) - tally.reached),

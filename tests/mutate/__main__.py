@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from tests.rotation import turn
+from tests.rotation import rotation_seed
 
 from .mutants import Mutant, problem, read_mutants
 from .report import RECORD, counts, faulty, record, survivors, table
@@ -68,7 +68,9 @@ def _select_mutants(mutants: Sequence[Mutant], options: argparse.Namespace) -> l
     if options.only:
         return [mutant for mutant in mutants if any(part in mutant.name for part in options.only)]
     if options.bounded:
-        indices = random.Random(turn()).sample(range(len(mutants)), min(HANDFUL, len(mutants)))
+        indices = random.Random(rotation_seed()).sample(
+            range(len(mutants)), min(HANDFUL, len(mutants))
+        )
         return [mutants[index] for index in sorted(indices)]
     return list(mutants)
 

@@ -15,7 +15,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tests.rotation import turn
+from tests.rotation import rotation_seed
 
 from .mutants import ROOT, Mutant
 from .propose import proposals
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2, help="number of processes (2)")
     options = parser.parse_args(argv)
     reach = read_reach()
-    mutants = draw(reach, options.count, turn() if options.seed is None else options.seed)
+    mutants = draw(reach, options.count, rotation_seed() if options.seed is None else options.seed)
     remaining = {mutant.name: mutant for mutant in mutants if mutant.run}
     with workers(options.jobs) as pool:
         _run(pool, remaining, LIMITS[0])

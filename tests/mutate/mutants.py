@@ -30,7 +30,7 @@ KINDS = (
 # Tables that codegen reads: a mutant of a table changes generated/, too.
 TABLES = ("specs/aten/", "specs/onnx/", "specs/rewrites/")
 _CALLS = "tests/specs/test_cases.py::test_sample_calls_equal_eager[{}]"
-_CASES = "tests/passes/rewrite/test_cases.py::test_cases_alone[{}]"
+_RULE_SAMPLES = "tests/passes/rewrite/test_samples.py::test_samples_alone[{}]"
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def read_mutants(path: Path = LIST) -> list[Mutant]:
         if "entry" in fields:
             run = [_CALLS.format(fields.pop("entry")), "--opsets", "all"]
         elif "rewrite" in fields:
-            run = [_CASES.format(fields.pop("rewrite"))]
+            run = [_RULE_SAMPLES.format(fields.pop("rewrite"))]
         else:
             run = fields.pop("run").split() if isinstance(fields["run"], str) else fields.pop("run")
         mutants.append(Mutant(**fields, run=tuple(run)))

@@ -28,22 +28,25 @@ def test_a_change_of_what_is_tested_takes_others(
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     for folder in rotation.TESTED:
         _commit(tmp_path, f"{folder}/x", "1")
-    turn = rotation.turn()
+    rotation_seed = rotation.rotation_seed()
     _commit(tmp_path, "tests/expected.yaml", "a reason")
-    assert rotation.turn() == turn
+    assert rotation.rotation_seed() == rotation_seed
     _commit(tmp_path, "specs/x", "2")
-    assert rotation.turn() != turn
+    assert rotation.rotation_seed() != rotation_seed
 
 
 def test_without_git_the_date_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rotation, "ROOT", tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert 700_000 < rotation.turn() < 900_000
+    assert 700_000 < rotation.rotation_seed() < 900_000
 
 
 def test_the_parts_are_every_file_once() -> None:
     names = [path.name for path in Path(rotation.ROOT, "tests").rglob("test_*.py")]
-    parts = [[n for n in names if rotation.is_of_part(n, turn, 4)] for turn in range(6, 10)]
+    parts = [
+        [n for n in names if rotation.is_of_part(n, rotation_seed, 4)]
+        for rotation_seed in range(6, 10)
+    ]
     assert sorted(name for part in parts for name in part) == sorted(names)
     assert all(len(part) > 0.2 * len(names) for part in parts)
 

@@ -53,7 +53,7 @@ class Verdict:
 
 @dataclass
 class Comparer:
-    """Compare pairs of terms; `ranges` holds the bounds of inputs that a case specifies."""
+    """Compare pairs of terms; `ranges` holds the bounds of inputs that a sample specifies."""
 
     table: Table
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)

@@ -19,7 +19,7 @@ import numpy as np
 
 from ortable.testing.values import parse_operand
 from ortablegen.language.samples import ABBREVIATIONS
-from ortablegen.rewrites.model import Code, Rewrite, RewriteCase
+from ortablegen.rewrites.model import Code, Rewrite, RewriteSample
 
 SHORT = {long: short for short, long in ABBREVIATIONS.items()}
 SIZES = (0, 1, 2, 3)
@@ -37,16 +37,16 @@ SMALL_SHAPES = tuple(shape for shape in SHAPES if len(shape) <= 2)
 
 @dataclass(frozen=True)
 class Instance:
-    """A case with other sizes and numbers; `dynamic`: some sizes are symbols."""
+    """A sample with other sizes and numbers; `dynamic`: some sizes are symbols."""
 
-    case: RewriteCase
+    sample: RewriteSample
     kind: str
     dynamic: bool
 
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A parsed tensor of a case; labels are sizes, or names of dynamic sizes."""
+    """A parsed tensor of a sample; labels are sizes, or names of dynamic sizes."""
 
     dtype: str
     labels: tuple[Any, ...]
@@ -95,12 +95,14 @@ def _as_tuple(value: object) -> tuple[object, ...]:
     return tuple(value) if isinstance(value, (list, tuple)) else (value,)
 
 
-def _list_tensors(case: RewriteCase) -> list[TensorSpec]:
-    specs = [_parse_tensor(text) for _, value in case.values for text in _as_tuple(value)]
+def _list_tensors(sample: RewriteSample) -> list[TensorSpec]:
+    specs = [_parse_tensor(text) for _, value in sample.values for text in _as_tuple(value)]
     return [spec for spec in specs if spec is not None]
 
 
-def _change_sizes(case: RewriteCase, mapping: dict[Any, Any], kind: str, dynamic: bool) -> Instance:
+def _change_sizes(
+    sample: RewriteSample, mapping: dict[Any, Any], kind: str, dynamic: bool
+) -> Instance:
     """Replace every size according to its label, also in constants and in the graph."""
 
     def change(value: object) -> object:
@@ -117,11 +119,11 @@ def _change_sizes(case: RewriteCase, mapping: dict[Any, Any], kind: str, dynamic
             values = _map_values(values, mapping)
         return spec.text(shape, values)
 
-    values = tuple((name, change(value)) for name, value in case.values)
-    graph = case.graph
+    values = tuple((name, change(value)) for name, value in sample.values)
+    graph = sample.graph
     if graph is not None and not dynamic:
         graph = _change_graph_sizes(graph, mapping)
-    return Instance(replace(case, values=values, graph=graph), kind, dynamic)
+    return Instance(replace(sample, values=values, graph=graph), kind, dynamic)
 
 
 def _map_size(label: Any, size: int, mapping: dict[Any, Any]) -> Any:
@@ -155,33 +157,33 @@ def _change_graph_sizes(code: Code, mapping: dict[Any, Any]) -> Code:
     return replace(code, body=type(code.body)(body))
 
 
-def _list_labels(case: RewriteCase) -> list[Any]:
+def _list_labels(sample: RewriteSample) -> list[Any]:
     labels: dict[Any, None] = {}
-    for spec in _list_tensors(case):
+    for spec in _list_tensors(sample):
         for label in spec.labels:
             if isinstance(label, int) or label.isidentifier():
                 labels.setdefault(label)
     return list(labels)
 
 
-def _vary_sizes(case: RewriteCase, rng: random.Random, max_count: int) -> Iterator[Instance]:
+def _vary_sizes(sample: RewriteSample, rng: random.Random, max_count: int) -> Iterator[Instance]:
     """Try every size from 0 to 3 (and larger original ones) statically, then symbols."""
-    labels = _list_labels(case)
+    labels = _list_labels(sample)
     choices = [(*SIZES, size) if isinstance(size, int) and size > 3 else SIZES for size in labels]
     for sizes in _combinations(choices, rng, max_count):
-        yield _change_sizes(case, dict(zip(labels, sizes, strict=True)), "sizes", False)
+        yield _change_sizes(sample, dict(zip(labels, sizes, strict=True)), "sizes", False)
     symbols = {
-        label: f"{label if isinstance(label, str) else f'd{label}'}={_get_size(case, label)}"
+        label: f"{label if isinstance(label, str) else f'd{label}'}={_get_size(sample, label)}"
         for label in labels
     }
-    yield _change_sizes(case, symbols, "all dynamic", True)
+    yield _change_sizes(sample, symbols, "all dynamic", True)
     for static_label in labels if len(labels) < 6 else rng.sample(labels, 5):
         others = {key: value for key, value in symbols.items() if key != static_label}
-        yield _change_sizes(case, others, "some dynamic", True)
+        yield _change_sizes(sample, others, "some dynamic", True)
 
 
-def _get_size(case: RewriteCase, label: Any) -> int:
-    for spec in _list_tensors(case):
+def _get_size(sample: RewriteSample, label: Any) -> int:
+    for spec in _list_tensors(sample):
         for other_label, size in zip(spec.labels, spec.sizes, strict=True):
             if other_label == label:
                 return size
@@ -202,7 +204,7 @@ def _combinations(
         yield tuple(rng.choice(values) for values in choices)
 
 
-def _vary_shapes(case: RewriteCase, rng: random.Random, max_count: int) -> Iterator[Instance]:
+def _vary_shapes(sample: RewriteSample, rng: random.Random, max_count: int) -> Iterator[Instance]:
     """Vary the shapes of inputs independently.
 
     For one input, try every shape up to rank 3; for two, every pair up to rank 2; for more, random
@@ -210,7 +212,7 @@ def _vary_shapes(case: RewriteCase, rng: random.Random, max_count: int) -> Itera
     """
     slots = [
         (index, item, spec)
-        for index, (_, value) in enumerate(case.values)
+        for index, (_, value) in enumerate(sample.values)
         for item, text in enumerate(_as_tuple(value))
         if (spec := _parse_tensor(text)) is not None
         and (spec.values is None or _is_uniform(spec.values))
@@ -224,7 +226,7 @@ def _vary_shapes(case: RewriteCase, rng: random.Random, max_count: int) -> Itera
             for _, _, spec in slots
         ]
     for shapes in _combinations(choices, rng, max_count):
-        values = [[name, value] for name, value in case.values]
+        values = [[name, value] for name, value in sample.values]
         for (index, item, spec), shape in zip(slots, shapes, strict=True):
             new_values = None if spec.values is None else _fill(_first_value(spec.values), shape)
             new = spec.text(shape, new_values)
@@ -232,7 +234,7 @@ def _vary_shapes(case: RewriteCase, rng: random.Random, max_count: int) -> Itera
                 values[index][1] = [*values[index][1][:item], new, *values[index][1][item + 1 :]]
             else:
                 values[index][1] = new
-        yield Instance(replace(case, values=tuple((n, v) for n, v in values)), "shapes", False)
+        yield Instance(replace(sample, values=tuple((n, v) for n, v in values)), "shapes", False)
 
 
 def _first_value(values: Any) -> Any:
@@ -258,10 +260,10 @@ def _fill(value: Any, shape: Sequence[int]) -> Any:
     return [_fill(value, shape[1:]) for _ in range(shape[0])]
 
 
-def _list_slots(case: RewriteCase) -> list[tuple[tuple[Any, ...], list[Any]]]:
-    """Return the positions of numbers in the case, with the alternatives of each."""
+def _list_slots(sample: RewriteSample) -> list[tuple[tuple[Any, ...], list[Any]]]:
+    """Return the positions of numbers in the sample, with the alternatives of each."""
     slots: list[tuple[tuple[Any, ...], list[Any]]] = []
-    for position, (name, value) in enumerate(case.values):
+    for position, (name, value) in enumerate(sample.values):
         spec = _parse_tensor(value)
         if spec is not None and spec.constant and spec.values is not None:
             flat = _flatten(spec.values)
@@ -284,8 +286,8 @@ def _list_slots(case: RewriteCase) -> list[tuple[tuple[Any, ...], list[Any]]]:
                 slots.append((("attribute", position), [0, 1]))
             elif isinstance(literal, int) and name not in ("dtype", "between"):
                 slots.append((("attribute", position), list(range(-3, 4))))
-    if case.graph is not None:
-        for index, (_, choices) in enumerate(_graph_slots(case.graph.body)):
+    if sample.graph is not None:
+        for index, (_, choices) in enumerate(_graph_slots(sample.graph.body)):
             slots.append((("graph", index), list(choices)))
     return slots
 
@@ -319,9 +321,11 @@ def _graph_slots(body: Sequence[ast.stmt]) -> list[tuple[Any, Sequence[Any]]]:
     return slots
 
 
-def _change_numbers(case: RewriteCase, edits: Sequence[tuple[tuple[Any, ...], Any]]) -> RewriteCase:
-    values = [list(pair) for pair in case.values]
-    graph = case.graph
+def _change_numbers(
+    sample: RewriteSample, edits: Sequence[tuple[tuple[Any, ...], Any]]
+) -> RewriteSample:
+    values = [list(pair) for pair in sample.values]
+    graph = sample.graph
     for slot, value in edits:
         if slot[0] == "value":
             spec = _parse_tensor(values[slot[1]][1])
@@ -338,7 +342,9 @@ def _change_numbers(case: RewriteCase, edits: Sequence[tuple[tuple[Any, ...], An
             values[slot[1]][1] = repr(value)
         elif graph is not None:
             graph = _change_graph_number(graph, slot[1], value)
-    return replace(case, values=tuple((name, new_value) for name, new_value in values), graph=graph)
+    return replace(
+        sample, values=tuple((name, new_value) for name, new_value in values), graph=graph
+    )
 
 
 def _list_dims(spec: TensorSpec) -> list[str]:
@@ -366,43 +372,43 @@ def _change_graph_number(code: Code, index: int, value: Any) -> Code:
     return replace(code, body=type(code.body)(body))
 
 
-def _vary_numbers(case: RewriteCase, rng: random.Random, max_count: int) -> Iterator[Instance]:
+def _vary_numbers(sample: RewriteSample, rng: random.Random, max_count: int) -> Iterator[Instance]:
     """Vary each number alone, then several at once."""
-    slots = _list_slots(case)
+    slots = _list_slots(sample)
     count = 1
     for _, choices in slots:
         count *= len(choices)
     if slots and count <= max_count:
         for values in itertools.product(*(choices for _, choices in slots)):
             changes = [(slot, v) for (slot, _), v in zip(slots, values, strict=True)]
-            yield Instance(_change_numbers(case, changes), "numbers", True)
+            yield Instance(_change_numbers(sample, changes), "numbers", True)
         return
     single_changes = [(slot, value) for slot, choices in slots for value in choices]
     rng.shuffle(single_changes)
     for change in single_changes[: max_count // 2]:
-        yield Instance(_change_numbers(case, [change]), "numbers", True)
+        yield Instance(_change_numbers(sample, [change]), "numbers", True)
     for _ in range(max_count // 2 if slots else 0):
-        sample = rng.sample(slots, min(len(slots), rng.choice((2, 2, 3, 4))))
-        changes_at_once = [(slot, rng.choice(choices)) for slot, choices in sample]
-        yield Instance(_change_numbers(case, changes_at_once), "numbers", True)
+        drawn_slots = rng.sample(slots, min(len(slots), rng.choice((2, 2, 3, 4))))
+        changes_at_once = [(slot, rng.choice(choices)) for slot, choices in drawn_slots]
+        yield Instance(_change_numbers(sample, changes_at_once), "numbers", True)
 
 
-def _siblings(rewrite: Rewrite, case: RewriteCase) -> Iterator[RewriteCase]:
-    """Yield the case with each alternative operator of `any_of` in the pattern."""
+def _siblings(rewrite: Rewrite, sample: RewriteSample) -> Iterator[RewriteSample]:
+    """Yield the sample with each alternative operator of `any_of` in the pattern."""
     groups: list[set[str]] = []
     for node in ast.walk(ast.Module(body=list(rewrite.pattern.body), type_ignores=[])):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "any_of":
             calls = [argument.func for argument in node.args if isinstance(argument, ast.Call)]
             names = {func.id for func in calls if isinstance(func, ast.Name)}
             groups.append(names - {"any_of", "optional"})
-    if case.graph is None:
+    if sample.graph is None:
         return
     for group in groups:
-        for index, call in enumerate(_list_calls(case.graph.body)):
+        for index, call in enumerate(_list_calls(sample.graph.body)):
             if getattr(call.func, "id", "") not in group:
                 continue
             for other in sorted(group - {call.func.id}):  # type: ignore[attr-defined]
-                body = copy.deepcopy(list(case.graph.body))
+                body = copy.deepcopy(list(sample.graph.body))
                 new_call = _list_calls(body)[index]
                 new_call.func = ast.Name(other, ast.Load())
                 if other not in ("Cast", "Softmax"):
@@ -410,7 +416,9 @@ def _siblings(rewrite: Rewrite, case: RewriteCase) -> Iterator[RewriteCase]:
                 elif other == "Cast":
                     new_call.keywords = [ast.keyword("to", ast.Constant(10))]
                 yield replace(
-                    case, graph=replace(case.graph, body=type(case.graph.body)(body)), expect=None
+                    sample,
+                    graph=replace(sample.graph, body=type(sample.graph.body)(body)),
+                    expect=None,
                 )
 
 
@@ -419,32 +427,35 @@ def _list_calls(body: Sequence[ast.stmt]) -> list[ast.Call]:
 
 
 def make_instances(rewrite: Rewrite, seed: int, most: int) -> Iterator[Instance]:
-    """Yield about `most` graphs for a rule, including its unchanged cases."""
+    """Yield about `most` graphs for a rule, including its unchanged samples."""
     rng = random.Random(seed)
-    cases = list(rewrite.cases)
-    for case in cases:
-        yield Instance(case, "case", True)
+    samples = list(rewrite.samples)
+    for sample in samples:
+        yield Instance(sample, "sample", True)
     variants = [
-        variant for case in cases if case.unchanged is None for variant in _siblings(rewrite, case)
+        variant
+        for sample in samples
+        if sample.unchanged is None
+        for variant in _siblings(rewrite, sample)
     ]
-    for case in variants[: most // 4]:
-        yield Instance(case, "operators", True)
-    firing = [case for case in cases if case.unchanged is None] + rng.sample(
+    for sample in variants[: most // 4]:
+        yield Instance(sample, "operators", True)
+    firing = [sample for sample in samples if sample.unchanged is None] + rng.sample(
         variants, min(4, len(variants))
     )
-    share = max(most // (3 * len(cases) + 1), 4)
-    for case in firing:
-        yield from _vary_sizes(case, rng, share * 2)
-        yield from _vary_shapes(case, rng, share)
-        yield from _vary_numbers(case, rng, share * 2)
-    rejected = [case for case in cases if case.unchanged is not None]
-    for case in rejected:
-        yield from _vary_sizes(case, rng, share // 2)
-        yield from _vary_numbers(case, rng, share // 2)
+    share = max(most // (3 * len(samples) + 1), 4)
+    for sample in firing:
+        yield from _vary_sizes(sample, rng, share * 2)
+        yield from _vary_shapes(sample, rng, share)
+        yield from _vary_numbers(sample, rng, share * 2)
+    rejected = [sample for sample in samples if sample.unchanged is not None]
+    for sample in rejected:
+        yield from _vary_sizes(sample, rng, share // 2)
+        yield from _vary_numbers(sample, rng, share // 2)
     for _ in range(share * 2):
-        case = rng.choice(cases)
-        for resized in itertools.islice(_vary_sizes(case, rng, 1), 1):
-            slots = _list_slots(resized.case)
-            sample = rng.sample(slots, min(len(slots), 2))
-            changes = [(slot, rng.choice(choices)) for slot, choices in sample]
-            yield Instance(_change_numbers(resized.case, changes), "sizes and numbers", False)
+        sample = rng.choice(samples)
+        for resized in itertools.islice(_vary_sizes(sample, rng, 1), 1):
+            slots = _list_slots(resized.sample)
+            drawn_slots = rng.sample(slots, min(len(slots), 2))
+            changes = [(slot, rng.choice(choices)) for slot, choices in drawn_slots]
+            yield Instance(_change_numbers(resized.sample, changes), "sizes and numbers", False)

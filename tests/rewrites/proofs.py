@@ -80,12 +80,12 @@ def prove(rewrite: Rewrite, seed: int = 0, most: int = INSTANCES) -> Proof:
 def _try(
     rewrite: Rewrite, instance: Instance, proof: Proof, levels: dict[object, Level], seed: int
 ) -> None:
-    targets = list(harness.list_targets(rewrite, instance.case))
+    targets = list(harness.list_targets(rewrite, instance.sample))
     if not targets:
         return
     opset, target = targets[proof.tried % len(targets)]
     try:
-        built = harness.build_case(rewrite, instance.case, opset, target)
+        built = harness.build_sample(rewrite, instance.sample, opset, target)
         before = read_graph(built.builder)
     except Exception as error:  # skip graphs that cannot be built
         proof.problems[f"{type(error).__name__}: {str(error)[:60]}"] += 1
@@ -142,9 +142,9 @@ def _sizes(symbols: dict[str, int], seed: int) -> list[dict[str, int]]:
 
 
 def _describe(rewrite: Rewrite, instance: Instance) -> str:
-    code = instance.case.graph
+    code = instance.sample.graph
     body = "" if code is None else "; ".join(ast.unparse(statement) for statement in code.body)
-    return f"{dict(instance.case.values)} {body}"
+    return f"{dict(instance.sample.values)} {body}"
 
 
 def _compare(

@@ -15,7 +15,7 @@ from ortable.passes.rewrite.helpers import attention, convolution
 from ortable.testing import trial as harness
 from ortable.testing.runs import ModelRunner, make_checked_model
 from tests.passes.rewrite.harness import all_rewrites
-from tests.rotation import turn
+from tests.rotation import rotation_seed
 
 from .compare import Comparer, Level
 from .floats import Format, all_values, round_to_format
@@ -26,7 +26,7 @@ from .proofs import digests, load_proofs, prove
 from .terms import NotConstant, Table, evaluate
 
 RULES = {rewrite.name: rewrite for rewrite in all_rewrites()}
-SAMPLED_RULES = random.Random(turn()).sample(sorted(RULES), 24)
+SAMPLED_RULES = random.Random(rotation_seed()).sample(sorted(RULES), 24)
 
 
 def test_toy_float_is_ieee() -> None:
@@ -36,8 +36,8 @@ def test_toy_float_is_ieee() -> None:
     values = all_values(form)
     assert set(values[~np.isnan(values)]) == set(expected_values[~np.isnan(expected_values)])
     assert len(values) == len(expected_values) - 13  # one NaN instead of 14
-    samples = np.random.default_rng(turn()).standard_normal(20000) * np.exp2(
-        np.random.default_rng(turn()).integers(-12, 10, 20000)
+    samples = np.random.default_rng(rotation_seed()).standard_normal(20000) * np.exp2(
+        np.random.default_rng(rotation_seed()).integers(-12, 10, 20000)
     )
     # in float32: ml_dtypes rounds to float32 first, so values close to a tie would round twice
     samples = samples.astype(np.float32).astype(np.float64)
@@ -76,11 +76,11 @@ def test_sums_in_another_order_differ_by_rounding() -> None:
 
 @pytest.mark.parametrize("name", SAMPLED_RULES)
 def test_definitions_are_what_is_computed(name: str) -> None:
-    """Terms in float64 agree with ONNX Runtime on the inputs of a case."""
+    """Terms in float64 agree with ONNX Runtime on the inputs of a sample."""
     rewrite = RULES[name]
-    case = next(c for c in rewrite.cases if c.unchanged is None)
-    opset, target = list(harness.list_targets(rewrite, case))[-1]
-    trial = harness.RewriteTrial(rewrite, case, opset, target)
+    sample = next(c for c in rewrite.samples if c.unchanged is None)
+    opset, target = list(harness.list_targets(rewrite, sample))[-1]
+    trial = harness.RewriteTrial(rewrite, sample, opset, target)
     feeds = trial.feeds(trial.built.symbols, torch.Generator().manual_seed(0), False)
     table = Table()
     try:
@@ -107,7 +107,7 @@ def test_definitions_are_what_is_computed(name: str) -> None:
 @pytest.mark.parametrize("name", SAMPLED_RULES[:5])
 def test_rules_are_as_good_as_recorded(name: str) -> None:
     """New graphs of a rule give no worse level than its record."""
-    proof = prove(RULES[name], seed=turn(), most=30)
+    proof = prove(RULES[name], seed=rotation_seed(), most=30)
     recorded_level = load_proofs()[name]["verdict"]
     if recorded_level != "NONE":
         message = f"{proof.worst.example}\n{proof.where}"

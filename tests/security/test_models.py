@@ -17,7 +17,7 @@ import ortable
 from ortable.errors import BuilderError, InputError, OrtableError
 from ortable.ir.pictures.draw import render_model
 from ortable.ir.proto.large_model import LargeModel
-from tests.rotation import turn
+from tests.rotation import rotation_seed
 
 from . import models
 
@@ -141,7 +141,7 @@ def test_damaged_bytes() -> None:
         models.functions(4).SerializeToString(),
         models.deep(4).SerializeToString(),
     ]
-    first, parsed = turn(), 0
+    first, parsed = rotation_seed(), 0
     for number in range(1500):
         model = models.damaged(first + number, sources[number % len(sources)])
         if model is not None:

@@ -13,7 +13,7 @@ from ortable.errors import SpecError
 from ortable.interpreter.user_specs import check_spec_file, compile_spec_file, load_specs
 from ortable.passes.rewrite import rule_selection
 from ortable.testing.user_file import is_file_of_rewrites
-from tests.rotation import turn
+from tests.rotation import rotation_seed
 
 from .fuzz.mutate import CODE, KINDS, MARK, WORDS, Input, entries, made
 from .fuzz.worker import marked, problem
@@ -181,7 +181,7 @@ def _replace_field(node: Any, path: tuple[Any, ...], word: Any, as_key: bool) ->
 def test_code_in_every_field(kind: str, tmp_path: Path) -> None:
     """Every field and every key of the entry with the most fields becomes a piece of code."""
     largest = max(entries(kind), key=lambda entry: (len(entry), -len(json.dumps(entry))))
-    first = turn()
+    first = rotation_seed()
     for number, path in enumerate(_list_paths(largest)):
         for as_key in (False, True) if isinstance(path[-1], str) else (False,):
             word = CODE[(first + number) % len(CODE)]
@@ -191,7 +191,7 @@ def test_code_in_every_field(kind: str, tmp_path: Path) -> None:
 
 def test_files_that_are_nearly_right(tmp_path: Path) -> None:
     """A few of the files of ``python -m tests.security.fuzz`` are accepted or refused."""
-    first = turn()
+    first = rotation_seed()
     for number in range(first, first + FILE_COUNT):
         assert problem(made(number), tmp_path) is None, f"--show {number}"
 

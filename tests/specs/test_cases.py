@@ -20,7 +20,7 @@ from ortablegen.aten.read import read_folder
 from ortablegen.schemas.onnx import CEILING, FLOOR
 from ortablegen.schemas.registry import import_problem, installed_torch
 from ortablegen.source.diagnostics import Diagnostics
-from tests.rotation import turn
+from tests.rotation import rotation_seed
 
 from .reached import opsets_of
 
@@ -109,7 +109,7 @@ NUMBERED = {
 }
 
 
-TURN = turn()
+ROTATION_SEED = rotation_seed()
 # the lowest and the newest opset, for one target each
 ENDS: tuple[tuple[int, str | None], ...] = ((FLOOR, None), (CEILING, "onnxruntime"))
 
@@ -129,7 +129,7 @@ def _combinations(config: pytest.Config, number: int, sample: Sample) -> list[tu
 def test_sample_calls_equal_eager(key: str, request: pytest.FixtureRequest) -> None:
     entry = ENTRIES[key]
     skip_absent(entry)
-    first = TURN + zlib.crc32(key.encode())  # so that entries with one sample differ, too
+    first = ROTATION_SEED + zlib.crc32(key.encode())  # so that entries with one sample differ, too
     for number, sample in enumerate(entry.samples, first):
         check = harness.SampleCheck(entry.schema, sample)
         for opset, target in _combinations(request.config, number, sample):

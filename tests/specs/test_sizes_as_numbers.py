@@ -25,7 +25,7 @@ from ortable.testing import entries as harness
 from ortable_generated.aten.traits import UNINITIALIZED
 from ortablegen.aten.model import OpEntry
 from ortablegen.aten.samples import parse_sample
-from tests.rotation import turn
+from tests.rotation import rotation_seed
 
 from .test_cases import ENTRIES
 
@@ -205,7 +205,7 @@ def outcomes_in_child(entry: OpEntry) -> dict[str, str]:
 @pytest.mark.opsets
 def test_a_number_that_a_size_says(request: pytest.FixtureRequest) -> None:
     parts = PARTS[request.config.getoption("--opsets")]
-    selected = list(available_entries())[turn() % parts :: parts]
+    selected = list(available_entries())[rotation_seed() % parts :: parts]
     results = {name: text for entry in selected for name, text in outcomes_in_child(entry).items()}
     failures = {n: text for n, text in results.items() if text not in ACCEPTED and n not in KNOWN}
     assert not failures, "\n".join(f"{name}: {text}" for name, text in failures.items())

@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from tqdm import tqdm
 
-from tests.rotation import turn
+from tests.rotation import rotation_seed
 
 from .expected import LISTABLE, UNDEFINED, Expectations, compact, judge, load, matching, part_of
 from .workers import Record, run
@@ -87,7 +87,7 @@ def _select_part(options: argparse.Namespace, suite: Suite, console: Console) ->
         return part - 1, parts
     if not options.bounded:
         return 0, 1
-    part = turn() % suite.parts
+    part = rotation_seed() % suite.parts
     console.print(f"{suite.name}: the short run, --part {part + 1}/{suite.parts}")
     return part, suite.parts
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rotation import turn
+from tests.rotation import rotation_seed
 
 from .programs import load_programs
 from .programs.against import check, modes
@@ -21,7 +21,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     run_all = metafunc.config.getoption("--every-program")
     cases = []
     for index, (name, program) in enumerate(PROGRAMS.items()):
-        names, (turns, part) = list(modes(program)), divmod(index + turn(), PARTS)
+        names, (turns, part) = list(modes(program)), divmod(index + rotation_seed(), PARTS)
         if run_all or not part:
             cases += [(name, mode) for mode in (names if run_all else [names[turns % len(names)]])]
     metafunc.parametrize(("name", "mode"), cases, ids=[f"{n}-{m}" for n, m in cases])

@@ -18,7 +18,6 @@ from ortablegen.language.precision import Limits, NumberTable
 from ortablegen.schemas.onnx import DOMAIN_RANGE, operators, versions_between
 from ortablegen.source.diagnostics import Diagnostics, Span
 
-from .cases import check_cases
 from .cycles import check_cycles
 from .model import Rewrite
 from .names import Names, kinds_of, literal_dtype, names_of, opset_range, schemas_of
@@ -33,7 +32,8 @@ from .pattern import (
     find_unreachable,
     read_patterns,
 )
-from .read import CASE_KEYS
+from .read import SAMPLE_KEYS
+from .samples import check_samples
 
 
 def check_nodes(
@@ -286,7 +286,7 @@ class RewriteChecker:
 _FLOATS = (kinds.FLOAT, kinds.FLOATS)
 
 # names that captures cannot have: they have a meaning in generated code or samples
-RESERVED = {"graph", "res", "len", "list", "dict", *CASE_KEYS}
+RESERVED = {"graph", "res", "len", "list", "dict", *SAMPLE_KEYS}
 
 
 def check_rewrites(
@@ -349,7 +349,7 @@ class _Checker:
             # after another error some names may not have been read
             self.check_names_read(patterns, names)
         self.check_external_uses(patterns)
-        check_cases(self.rewrite, patterns, names, self.diagnostics)
+        check_samples(self.rewrite, patterns, names, self.diagnostics)
 
     def parse_patterns(self) -> tuple[Pattern, ...]:
         code = self.rewrite.pattern

@@ -14,7 +14,7 @@ STAGES = ("simplify", "fuse", "runtime", "arrange")
 
 
 @dataclass(frozen=True)
-class RewriteCase:
+class RewriteSample:
     """A sample: a small graph on which tests try the rule.
 
     ``values`` are texts (or lists of texts) by capture: ``"f32[n=2,3]"``, ``"const f32[3] = [1, 2,
@@ -50,7 +50,7 @@ class Rewrite:
     why: str
     pattern: Code
     replace: Code
-    cases: tuple[RewriteCase, ...]
+    samples: tuple[RewriteSample, ...]
     traits: Mapping[str, frozenset[str]] = field(compare=False, repr=False)
     let: tuple[tuple[str, Code], ...] = ()
     when: Code | None = None

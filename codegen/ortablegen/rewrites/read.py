@@ -12,7 +12,7 @@ from ortablegen.language.parse import Code, parse_block
 from ortablegen.source.diagnostics import Diagnostics, Span
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq, load, parse
 
-from .model import STAGES, Rewrite, RewriteCase
+from .model import STAGES, Rewrite, RewriteSample
 
 KEYS = (
     "rewrite", "stage", "why", "pattern", "let", "when", "opset", "target", "default",
@@ -25,7 +25,7 @@ REQUIRED_KEYS = {  # key -> the fix of the error if it is missing
     "replace": "add the replacement: replace: return x",
     "samples": "add a graph that is rewritten, and one that is not (with unchanged:)",
 }
-CASE_KEYS = ("graph", "expect", "unchanged", "extra_outputs", "tolerance", "opset", "quantize")
+SAMPLE_KEYS = ("graph", "expect", "unchanged", "extra_outputs", "tolerance", "opset", "quantize")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _OFF = "off because "
 
@@ -93,7 +93,7 @@ class _Reader(EntryReader):
             why=why,
             pattern=pattern or _empty_code(node.span),
             replace=replace or _empty_code(node.span),
-            cases=self.read_samples(node.get("samples")),
+            samples=self.read_samples(node.get("samples")),
             traits=self.traits,
             let=self.read_let(node.get("let")),
             when=when,
@@ -146,7 +146,7 @@ class _Reader(EntryReader):
             self.error(node.span, "'default' can only turn a rule off, with a reason", fix=fix)
         return reason
 
-    def read_samples(self, node: YNode | None) -> tuple[RewriteCase, ...]:
+    def read_samples(self, node: YNode | None) -> tuple[RewriteSample, ...]:
         if node is None:
             return ()
         if not isinstance(node, YSeq):
@@ -154,17 +154,17 @@ class _Reader(EntryReader):
             return ()
         return tuple(self.read_sample(item) for item in node)
 
-    def read_sample(self, node: YNode) -> RewriteCase:
+    def read_sample(self, node: YNode) -> RewriteSample:
         if not isinstance(node, YMap):
             self.error(node.span, "a sample is a mapping from capture to value")
-            return RewriteCase(node.span, ())
+            return RewriteSample(node.span, ())
         tolerance = self.read_text(node.get("tolerance"), "tolerance")
-        return RewriteCase(
+        return RewriteSample(
             span=node.span,
             values=tuple(
                 (key.text, self.to_plain(value))
                 for key, value in node.items()
-                if key.text not in CASE_KEYS
+                if key.text not in SAMPLE_KEYS
             ),
             graph=self.read_block(node.get("graph"), "graph"),
             expect=self.read_text(node.get("expect"), "expect"),

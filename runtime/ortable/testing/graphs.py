@@ -15,8 +15,8 @@ from ortable.builder import GraphBuilder
 from ortable.debug.arrays import to_numpy
 from ortable.ir.schemas import find_schema
 from ortablegen.language.parse import onnx_call
-from ortablegen.language.samples import TensorSample
-from ortablegen.rewrites.model import Rewrite, RewriteCase
+from ortablegen.language.samples import SampleProblem, TensorSample
+from ortablegen.rewrites.model import Rewrite, RewriteSample
 
 from .values import (
     Operand,
@@ -30,12 +30,8 @@ from .values import (
 _INTEGERS = frozenset({dtypes.int32, dtypes.int64})
 
 
-class CaseProblem(Exception):
-    """Raised if no graph can be built for a sample."""
-
-
 @dataclass
-class CaseGraph:
+class SampleGraph:
     """A graph under construction, the samples of its inputs, and example sizes of its symbols."""
 
     builder: GraphBuilder
@@ -50,12 +46,14 @@ class Number:
     value: Any
 
 
-def build_graph(rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None) -> CaseGraph:
+def build_graph(
+    rewrite: Rewrite, sample: RewriteSample, opset: int, target: str | None
+) -> SampleGraph:
     """Build the graph of a sample, without casts for missing kernels."""
     builder = GraphBuilder(opset, target=target, kernel_table={}, name=rewrite.name)
-    code = case.graph or rewrite.pattern
-    maker = _GraphMaker(builder, dict(case.values))
-    maker.run(code.body, case.extra_outputs)
+    code = sample.graph or rewrite.pattern
+    maker = _GraphMaker(builder, dict(sample.values))
+    maker.run(code.body, sample.extra_outputs)
     return maker.built
 
 
@@ -63,7 +61,7 @@ class _GraphMaker:
     def __init__(self, builder: GraphBuilder, values: Mapping[str, object]) -> None:
         self.builder = builder
         self.values = values
-        self.built = CaseGraph(builder)
+        self.built = SampleGraph(builder)
         self.results: dict[str, Any] = {}  # by variable: a result name, a list of names, or None
         self.generator = torch.Generator().manual_seed(1)
         for value in values.values():
@@ -83,7 +81,7 @@ class _GraphMaker:
                 outputs = self.run_return(statement)
         for name in (*outputs, *extra_outputs):
             if name not in self.builder.known_types:
-                raise CaseProblem(f"'{name}' has no element type and cannot be an output")
+                raise SampleProblem(f"'{name}' has no element type and cannot be an output")
             self.builder.make_tensor_output(name)
 
     # -- statements
@@ -139,7 +137,7 @@ class _GraphMaker:
             return None
         parsed = parse_operand(text)
         if parsed is None:
-            raise CaseProblem(f"'{text}' of '{name}' is not a tensor")
+            raise SampleProblem(f"'{text}' of '{name}' is not a tensor")
         sample = parsed.sample
         if parsed.constant:
             value = draw_tensor(sample, sample.shape, self.generator)
@@ -163,7 +161,7 @@ class _GraphMaker:
                 return self.make_capture(tree.id)
             if tree.id in ("inf", "nan"):
                 return Number(evaluate_literal(tree))
-            raise CaseProblem(f"the case does not define '{tree.id}'")
+            raise SampleProblem(f"the sample does not define '{tree.id}'")
         if isinstance(tree, ast.Starred):
             return self.evaluate_argument(tree.value)
         if isinstance(tree, ast.Call):
@@ -194,9 +192,11 @@ class _GraphMaker:
             for choice in tree.args:
                 if all(map(self.is_given, _capture_names(choice))):
                     return self.evaluate_node(choice, outputs)
-            raise CaseProblem("the case does not define all captures of an alternative of any_of")
+            raise SampleProblem(
+                "the sample does not define all captures of an alternative of any_of"
+            )
         if onnx_call(tree) is None:
-            raise CaseProblem(f"'{ast.unparse(tree)}' is not a node")
+            raise SampleProblem(f"'{ast.unparse(tree)}' is not a node")
         return self.make_node_of_call(tree, outputs)
 
     def make_node_of_call(self, tree: ast.Call, outputs: list[str] | None) -> Any:

@@ -16,9 +16,9 @@ from ortable.passes.rewrite.engine import rewrite_graph as run_engine
 from ortable.passes.rewrite.rule import Rule
 from ortable.passes.weight_quantization import QuantizationRun, WeightOptions
 from ortable_generated.kernels import KERNELS_CPU
-from ortablegen.rewrites.model import Rewrite, RewriteCase
+from ortablegen.rewrites.model import Rewrite, RewriteSample
 
-from .graphs import CaseGraph, build_graph
+from .graphs import SampleGraph, build_graph
 from .runs import (
     ModelRunner,
     check_same_declarations,
@@ -70,7 +70,7 @@ def all_rules(target: str | None, opset: int, but: str = "") -> list[Rule]:
 
 
 def list_targets(
-    rewrite: Rewrite, case: RewriteCase, rule_set: str = "all"
+    rewrite: Rewrite, sample: RewriteSample, rule_set: str = "all"
 ) -> Iterator[tuple[int, str | None]]:
     """Yield the targets of a sample, each with the lowest and the highest opset of the rewrite."""
     for target in TARGETS:
@@ -81,14 +81,16 @@ def list_targets(
             for opset in range(OLDEST_OPSET, ORT_MAX_OPSET + 1)
             if select_rewrite_rules(rewrite.name, target, opset, rule_set)
         ]
-        requested = supported if case.opset is None else [case.opset]
+        requested = supported if sample.opset is None else [sample.opset]
         for opset in sorted({*requested[:1], *requested[-1:]}):
             yield opset, target
 
 
-def build_case(rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None) -> CaseGraph:
+def build_sample(
+    rewrite: Rewrite, sample: RewriteSample, opset: int, target: str | None
+) -> SampleGraph:
     """Build the graph of a sample; for ONNX Runtime, replacements need operators with kernels."""
-    graph = build_graph(rewrite, case, opset, target)
+    graph = build_graph(rewrite, sample, opset, target)
     if target == "onnxruntime":
         graph.builder.kernel_table = KERNELS_CPU
     return graph
@@ -100,19 +102,21 @@ def build_case(rewrite: Rewrite, case: RewriteCase, opset: int, target: str | No
 class RewriteTrial:
     """A graph before and after rewriting; ``apply`` runs the rules."""
 
-    def __init__(self, rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None) -> None:
-        self.case = case
-        self.built = build_case(rewrite, case, opset, target)
+    def __init__(
+        self, rewrite: Rewrite, sample: RewriteSample, opset: int, target: str | None
+    ) -> None:
+        self.sample = sample
+        self.built = build_sample(rewrite, sample, opset, target)
         self.builder = self.built.builder
-        if case.quantize is not None:
+        if sample.quantize is not None:
             self.builder.rounding = QuantizationRun(
-                WeightOptions(case.quantize, activations="float32")
+                WeightOptions(sample.quantize, activations="float32")
             )
         self.before = make_checked_model(self.builder)
         self.outputs = copy_declarations(self.builder.outputs)
         self.inputs = copy_declarations(self.builder.inputs)
         # stages that change arithmetic may lose the sign of a zero; ONNX Runtime's Where loses some
-        exact = rewrite.stage in ("simplify", "arrange") and case.tolerance is None
+        exact = rewrite.stage in ("simplify", "arrange") and sample.tolerance is None
         self.signs = exact and all(node.op_type != "Where" for node in self.builder.nodes)
 
     def apply(self, rules: Iterable[Rule]) -> Any:
@@ -142,7 +146,7 @@ class RewriteTrial:
                     break  # the graph itself does not run at these sizes
                 description = f" ({sizes or 'static'}{', special values' if special else ''})"
                 check_same_values(
-                    expected, new(feeds), self.case.tolerance, self.signs, description
+                    expected, new(feeds), self.sample.tolerance, self.signs, description
                 )
 
     def feeds(
@@ -170,20 +174,20 @@ def _divides_integers(builder: GraphBuilder) -> bool:
     )
 
 
-def check_case(
-    rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None, rule_set: str = "all"
+def check_sample(
+    rewrite: Rewrite, sample: RewriteSample, opset: int, target: str | None, rule_set: str = "all"
 ) -> None:
     """Check a rule alone on its sample: it fires and preserves the results, or it is refused."""
     rules = select_rewrite_rules(rewrite.name, target, opset, rule_set)
-    check_rules(rewrite, case, opset, target, rules)
+    check_rules(rewrite, sample, opset, target, rules)
 
 
 def check_rules(
-    rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None, rules: Sequence[Rule]
+    rewrite: Rewrite, sample: RewriteSample, opset: int, target: str | None, rules: Sequence[Rule]
 ) -> None:
     """Check the given rules of a rewrite on a sample; a test may pass modified rules."""
     assert rules, f"no rule of {rewrite.name} is for opset {opset} and target {target}"
-    trial = RewriteTrial(rewrite, case, opset, target)
+    trial = RewriteTrial(rewrite, sample, opset, target)
     record = trial.apply(rules)
     reasons = [
         reason
@@ -191,18 +195,18 @@ def check_rules(
         if name == rewrite.name
         for reason in statistics.refused
     ] or ["the pattern does not fit"]
-    if case.unchanged is not None:
-        assert not record.fired, f"{rewrite.name} fired on a case with 'unchanged'"
+    if sample.unchanged is not None:
+        assert not record.fired, f"{rewrite.name} fired on a sample with 'unchanged'"
         assert make_checked_model(trial.builder) == trial.before
-        if case.unchanged:
+        if sample.unchanged:
             message = f"refused because of {reasons or 'nothing'}"
-            assert any(case.unchanged in reason for reason in reasons), message
+            assert any(sample.unchanged in reason for reason in reasons), message
         return
     assert record.fired, f"{rewrite.name} did not fire: {reasons or trial.builder.nodes}"
     assert {fired.rule for fired in record.fired} == {rewrite.name}
-    if case.expect is not None:
+    if sample.expect is not None:
         ops = list_operators(trial.builder)
-        assert ops == case.expect.split(), f"operators are {' '.join(ops)}"
+        assert ops == sample.expect.split(), f"operators are {' '.join(ops)}"
     trial.compare()
 
 

@@ -13,15 +13,15 @@ from typing import Any
 from ortable.interpreter.user_specs import load_specs, read_spec_file
 from ortable.ir.versions import TARGETS
 from ortablegen.aten.model import AliasEntry, OpEntry, Sample
-from ortablegen.rewrites.model import Rewrite, RewriteCase
+from ortablegen.rewrites.model import Rewrite, RewriteSample
 from ortablegen.schemas.onnx import CEILING, FLOOR
 
 from .entries import SampleCheck, check_inference_rule
-from .trial import check_case, list_targets
+from .trial import check_sample, list_targets
 
 
 @dataclass(frozen=True)
-class CaseResult:
+class SampleResult:
     """The result of one sample.
 
     Attributes:
@@ -51,7 +51,7 @@ def run_spec_file(
     lowerings: Mapping[str, Callable[..., Any]] | None = None,
     opsets: Sequence[int] = (FLOOR, CEILING),
     only: str = "",
-) -> Iterator[CaseResult]:
+) -> Iterator[SampleResult]:
     """Yield the result of each sample of a file of operators or of rewrites.
 
     A call of an operator is compared with eager in value, dtype and shape, at the sizes of the
@@ -70,14 +70,14 @@ def run_spec_file(
         SpecError: the file does not pass ``ortable specs check``.
     """
     if is_file_of_rewrites(path):
-        yield from _rewrite_cases(Path(path), only)
+        yield from _check_rewrite_samples(Path(path), only)
         return
     functions = dict(lowerings or {})
     specs = read_spec_file(path, frozenset(functions))
     load_specs(path, lowerings=functions, override=True)
     for entry in (*specs.ops, *specs.aliases):
         for sample in entry.samples if only in entry.key else ():
-            yield _entry_case(entry, sample, opsets)
+            yield _check_entry_sample(entry, sample, opsets)
 
 
 def is_file_of_rewrites(path: str | Path) -> bool:
@@ -94,7 +94,9 @@ def is_file_of_rewrites(path: str | Path) -> bool:
     return any(isinstance(row, YMap) and row.key("rewrite") is not None for row in rows)
 
 
-def _entry_case(entry: OpEntry | AliasEntry, sample: Sample, opsets: Sequence[int]) -> CaseResult:
+def _check_entry_sample(
+    entry: OpEntry | AliasEntry, sample: Sample, opsets: Sequence[int]
+) -> SampleResult:
     check = SampleCheck(entry.schema, sample)
     runs = 0
     for opset in opsets:
@@ -118,14 +120,14 @@ def _entry_case(entry: OpEntry | AliasEntry, sample: Sample, opsets: Sequence[in
     return _make_result(entry.key, sample, runs)
 
 
-def _rewrite_cases(path: Path, only: str) -> Iterator[CaseResult]:
+def _check_rewrite_samples(path: Path, only: str) -> Iterator[SampleResult]:
     """Test the samples of a file of rewrites with the rules of that file alone."""
     from ortable.passes.rewrite import rule_selection
 
     rule_selection.load_rules(path)  # raises the errors of the compiler's checks
     for rewrite in _read_rewrites(path):
-        for case in rewrite.cases if only in rewrite.name else ():
-            yield _rewrite_case(rewrite, case, str(path))
+        for sample in rewrite.samples if only in rewrite.name else ():
+            yield _check_rewrite_sample(rewrite, sample, str(path))
 
 
 def _read_rewrites(path: Path) -> tuple[Rewrite, ...]:
@@ -142,29 +144,29 @@ def _read_rewrites(path: Path) -> tuple[Rewrite, ...]:
     return rewrites
 
 
-def _rewrite_case(rewrite: Rewrite, case: RewriteCase, path: str) -> CaseResult:
+def _check_rewrite_sample(rewrite: Rewrite, sample: RewriteSample, path: str) -> SampleResult:
     runs = 0
-    for opset, target in list_targets(rewrite, case, rule_set=path):
+    for opset, target in list_targets(rewrite, sample, rule_set=path):
         try:
-            check_case(rewrite, case, opset, target, rule_set=path)
+            check_sample(rewrite, sample, opset, target, rule_set=path)
             runs += 1
         except Exception as error:
             location = f"opset {opset}" + (f", target {target}" if target else "")
             message = _format_error(error, "the graph before")
-            return _make_result(rewrite.name, case, runs, f"{location}: {message}")
-    return _make_result(rewrite.name, case, runs, "" if runs else "the case is for no opset")
+            return _make_result(rewrite.name, sample, runs, f"{location}: {message}")
+    return _make_result(rewrite.name, sample, runs, "" if runs else "the sample is for no opset")
 
 
 def _make_result(
-    entry: str, case: Sample | RewriteCase, runs: int, failure: str = ""
-) -> CaseResult:
-    span = case.span
+    entry: str, sample: Sample | RewriteSample, runs: int, failure: str = ""
+) -> SampleResult:
+    span = sample.span
     outcome = "equal"
-    if isinstance(case, Sample):
-        outcome = "equal" if case.raises is None else "refused"
-    elif case.unchanged is not None:
+    if isinstance(sample, Sample):
+        outcome = "equal" if sample.raises is None else "refused"
+    elif sample.unchanged is not None:
         outcome = "unchanged"
-    return CaseResult(entry, span.file, span.line, span.column, runs, failure, outcome)
+    return SampleResult(entry, span.file, span.line, span.column, runs, failure, outcome)
 
 
 def _format_error(error: Exception, desired: str = "eager") -> str:

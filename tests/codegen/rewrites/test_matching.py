@@ -1,4 +1,4 @@
-"""Each case of the golden rewrites matches its pattern, and the rewrite keeps the results."""
+"""Each sample of the golden rewrites matches its pattern, and the rewrite keeps the results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ortable.ir.versions import ORT_MAX_OPSET
 from ortable.testing.trial import RewriteTrial
 from ortable_generated.onnx.traits import BY_TRAIT
 from ortablegen.rewrites.emit import rewrites_text
-from ortablegen.rewrites.model import Rewrite, RewriteCase
+from ortablegen.rewrites.model import Rewrite, RewriteSample
 from ortablegen.rewrites.names import opset_range
 from ortablegen.rewrites.read import read_rewrites_text
 from ortablegen.source.diagnostics import Diagnostics
@@ -25,28 +25,28 @@ def _load_rewrites() -> list[Rewrite]:
     return rewrites
 
 
-CASES = [
-    pytest.param(rewrite, case, id=f"{rewrite.name}-{index}")
+SAMPLES = [
+    pytest.param(rewrite, sample, id=f"{rewrite.name}-{index}")
     for rewrite in _load_rewrites()
-    for index, case in enumerate(rewrite.cases)
+    for index, sample in enumerate(rewrite.samples)
 ]
 
 
-@pytest.mark.parametrize(("rewrite", "case"), CASES)
-def test_a_matcher_finds_its_pattern(rewrite: Rewrite, case: RewriteCase) -> None:
+@pytest.mark.parametrize(("rewrite", "sample"), SAMPLES)
+def test_a_matcher_finds_its_pattern(rewrite: Rewrite, sample: RewriteSample) -> None:
     namespace: dict[str, Any] = {"__name__": "compiled"}
     exec(rewrites_text((rewrite,), rewrite.file), namespace)
     opset = min(opset_range(rewrite)[1], ORT_MAX_OPSET)
-    trial = RewriteTrial(rewrite, case, opset, rewrite.target)
+    trial = RewriteTrial(rewrite, sample, opset, rewrite.target)
     record = trial.apply(namespace["RULES"])
     fired = [match.rule for match in record.fired]
-    if case.unchanged is None:
+    if sample.unchanged is None:
         assert fired == [rewrite.name], record.refused
     else:
         assert fired == []
-    if case.expect is not None:
+    if sample.expect is not None:
         op_types = [node.op_type for node in trial.builder.nodes]
         # a graph output that equals an input goes through an Identity, which keeps its name
-        assert [op for op in op_types if op != "Identity"] == case.expect.split()
+        assert [op for op in op_types if op != "Identity"] == sample.expect.split()
     if rewrite.target is None:  # onnx cannot infer types of ONNX Runtime's operators
         trial.compare()

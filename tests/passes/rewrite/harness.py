@@ -1,6 +1,6 @@
-"""The packaged rewrites with their cases, for the tests of this folder.
+"""The packaged rewrites with their samples, for the tests of this folder.
 
-`ortable.testing`, which is part of the package, tries a rule on a case.
+`ortable.testing`, which is part of the package, tries a rule on a sample.
 """
 
 from __future__ import annotations

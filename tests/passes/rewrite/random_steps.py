@@ -140,7 +140,7 @@ def clip(g: RandomGraph, a: int, b: int, c: int) -> None:
     x = g.pick(a, FLOATS)
     if x is not None:
         # Never omit a bound: the finite limits would replace infinities, and products of them
-        # overflow only in the original graph. The cases of the rules cover missing bounds.
+        # overflow only in the original graph. The samples of the rules cover missing bounds.
         low, high = ((0.0, 6.0), (-math.inf, 1.0), (0.0, math.inf), (1.0, -1.0), (-1.0, 1.0))[b % 5]
         g.add_exact(g.node("Clip", x, g.const(low, x), g.const(high, x)), x)
 

@@ -1,4 +1,4 @@
-"""Every conjunct of a rule's `when` is necessary: without it, some case of the rule fails.
+"""Every conjunct of a rule's `when` is necessary: without it, some sample of the rule fails.
 
 conjuncts.yaml lists the exceptions with reasons. The conjunct `for_cpu()` is tested on graphs
 that are not for the CPU.
@@ -24,7 +24,7 @@ from ortable.testing.trial import check_rules, list_targets, select_rules
 from ortablegen.language.emit import split_conjuncts
 from ortablegen.language.parse import Code
 from ortablegen.rewrites.emit import rewrites_text
-from ortablegen.rewrites.model import Rewrite, RewriteCase
+from ortablegen.rewrites.model import Rewrite, RewriteSample
 
 from .harness import all_rewrites
 
@@ -64,23 +64,25 @@ def rules_without(rewrite: Rewrite, conjunct_index: int) -> tuple[Rule, ...]:
     return rules
 
 
-def has_failing_case(rewrite: Rewrite, conjunct_index: int) -> bool:
-    """Return whether some case of the rule fails without the conjunct."""
+def has_failing_sample(rewrite: Rewrite, conjunct_index: int) -> bool:
+    """Return whether some sample of the rule fails without the conjunct."""
     rules = rules_without(rewrite, conjunct_index)
     conjunct_text = _normalize(ast.unparse(list_conjuncts(rewrite)[conjunct_index]))
-    rejected_cases = [case for case in rewrite.cases if case.unchanged is not None]
-    rejected_cases.sort(key=lambda case: _normalize(case.unchanged or "?") not in conjunct_text)
-    return any(_fails(rewrite, case, rules) for case in rejected_cases)
+    rejected_samples = [sample for sample in rewrite.samples if sample.unchanged is not None]
+    rejected_samples.sort(
+        key=lambda sample: _normalize(sample.unchanged or "?") not in conjunct_text
+    )
+    return any(_fails(rewrite, sample, rules) for sample in rejected_samples)
 
 
 def _normalize(text: str) -> str:
     return "".join(text.split()).replace('"', "'")
 
 
-def _fails(rewrite: Rewrite, case: RewriteCase, rules: tuple[Rule, ...]) -> bool:
-    for opset, target in list_targets(rewrite, case):
+def _fails(rewrite: Rewrite, sample: RewriteSample, rules: tuple[Rule, ...]) -> bool:
+    for opset, target in list_targets(rewrite, sample):
         try:
-            check_rules(rewrite, case, opset, target, select_rules(rules, target, opset))
+            check_rules(rewrite, sample, opset, target, select_rules(rules, target, opset))
         except Exception:  # the matcher may rely on the removed conjunct
             return True
     return False
@@ -88,12 +90,12 @@ def _fails(rewrite: Rewrite, case: RewriteCase, rules: tuple[Rule, ...]) -> bool
 
 @pytest.mark.alternates(parts=6)
 @pytest.mark.parametrize("name", sorted(REWRITES))
-def test_some_case_fails_without_a_part_of_the_condition(name: str) -> None:
+def test_some_sample_fails_without_a_part_of_the_condition(name: str) -> None:
     rewrite = REWRITES[name]
     missing = {
         ast.unparse(part)
         for index, part in enumerate(list_conjuncts(rewrite))
-        if ast.unparse(part) != CPU and not has_failing_case(rewrite, index)
+        if ast.unparse(part) != CPU and not has_failing_sample(rewrite, index)
     }
     assert missing == set(load_exceptions().get(name, {}))
 
@@ -110,34 +112,34 @@ def test_rules_that_count_on_kernels_leave_other_graphs_alone(name: str) -> None
     rewrite = REWRITES[name]
     (index,) = _find_cpu_conjuncts(rewrite)
     fired = 0
-    for case in rewrite.cases:
-        for opset, target in list_targets(rewrite, case) if case.unchanged is None else ():
+    for sample in rewrite.samples:
+        for opset, target in list_targets(rewrite, sample) if sample.unchanged is None else ():
             rules = select_rules(rule_selection.select_rules(name), target, opset)
-            record = run_engine(_build_graph(rewrite, case, opset, target), rules)
+            record = run_engine(_build_graph(rewrite, sample, opset, target), rules)
             assert not record.fired
             if CPU in [
                 reason for statistics in record.statistics.values() for reason in statistics.refused
             ]:
-                fired += _fires(rewrite, case, opset, target, rules_without(rewrite, index))
-    assert fired, f"no case of {name} is rejected by {CPU} alone"
+                fired += _fires(rewrite, sample, opset, target, rules_without(rewrite, index))
+    assert fired, f"no sample of {name} is rejected by {CPU} alone"
 
 
 def _build_graph(
-    rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None
+    rewrite: Rewrite, sample: RewriteSample, opset: int, target: str | None
 ) -> GraphBuilder:
-    """Return the graph of a case for a provider with unknown kernels."""
-    builder = build_graph(rewrite, case, opset, target).builder
-    if case.quantize is not None:
-        builder.rounding = QuantizationRun(WeightOptions(case.quantize, activations="float32"))
+    """Return the graph of a sample for a provider with unknown kernels."""
+    builder = build_graph(rewrite, sample, opset, target).builder
+    if sample.quantize is not None:
+        builder.rounding = QuantizationRun(WeightOptions(sample.quantize, activations="float32"))
     return builder
 
 
 def _fires(
-    rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None, rules: tuple[Rule, ...]
+    rewrite: Rewrite, sample: RewriteSample, opset: int, target: str | None, rules: tuple[Rule, ...]
 ) -> bool:
     """Return whether the rule fires, or fails, on a graph that is not for the CPU."""
     try:
-        graph = _build_graph(rewrite, case, opset, target)
+        graph = _build_graph(rewrite, sample, opset, target)
         return bool(run_engine(graph, select_rules(rules, target, opset)).fired)
     except Exception:  # the rule requires CPU kernels
         return True

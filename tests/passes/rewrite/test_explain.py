@@ -219,19 +219,19 @@ def _page_examples() -> list[str]:
 
 
 @pytest.mark.parametrize("example", _page_examples(), ids=["first", "with_other_graphs"])
-def test_the_cases_of_the_page_hold(tmp_path: Path, example: str) -> None:
+def test_the_samples_of_the_page_hold(tmp_path: Path, example: str) -> None:
     path = tmp_path / "squares.yaml"
     path.write_text(example)
     diagnostics = Diagnostics()
     (rewrite,) = read_rewrites_text(example, path.name, diagnostics, BY_TRAIT)
-    for case in rewrite.cases:
-        trial = RewriteTrial(rewrite, case, 18, None)
+    for sample in rewrite.samples:
+        trial = RewriteTrial(rewrite, sample, 18, None)
         record = trial.apply(rule_selection.load_rules(path))
-        assert record.counts() == ({} if case.unchanged else {"sum_of_squares": 1})
-        if case.unchanged:
-            assert list(record.refusals()["sum_of_squares"]) == [case.unchanged]
+        assert record.counts() == ({} if sample.unchanged else {"sum_of_squares": 1})
+        if sample.unchanged:
+            assert list(record.refusals()["sum_of_squares"]) == [sample.unchanged]
         else:
-            assert list_operators(trial.builder) == (case.expect or "").split()
+            assert list_operators(trial.builder) == (sample.expect or "").split()
         trial.compare()
 
 

@@ -1,4 +1,4 @@
-"""Construction of the graphs and inputs of rewrite cases."""
+"""Construction of the graphs and inputs of rewrite samples."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
-from ortable.testing.graphs import CaseProblem, build_graph
+from ortable.testing.graphs import build_graph
 from ortable.testing.values import (
     concrete_shape,
     draw_tensor,
@@ -25,14 +25,14 @@ from ortablegen.rewrites.read import read_rewrites_text
 from ortablegen.source.diagnostics import Diagnostics
 
 
-def build_case_graph(pattern: str, case: str) -> GraphBuilder:
+def build_sample_graph(pattern: str, sample: str) -> GraphBuilder:
     text = "- rewrite: tried\n  stage: simplify\n  why: it is tried here\n  pattern: |\n"
     text += textwrap.indent(textwrap.dedent(pattern).strip(), "    ")
-    text += f"\n  replace: return x\n  samples:\n    - {case}\n"
+    text += f"\n  replace: return x\n  samples:\n    - {sample}\n"
     diagnostics = Diagnostics()
     (rewrite,) = read_rewrites_text(text, "tried.yaml", diagnostics, BY_TRAIT)
     diagnostics.raise_if_any()
-    return build_graph(rewrite, rewrite.cases[0], 18, None).builder
+    return build_graph(rewrite, rewrite.samples[0], 18, None).builder
 
 
 def ops(builder: GraphBuilder) -> list[str]:
@@ -44,7 +44,7 @@ def input_constant(builder: GraphBuilder, node_index: int, index: int) -> np.nda
 
 
 def test_captures_are_inputs_or_initializers() -> None:
-    builder = build_case_graph(
+    builder = build_sample_graph(
         """
         product = MatMul(a, b)
         return Add(product, bias)
@@ -60,25 +60,25 @@ def test_captures_are_inputs_or_initializers() -> None:
 
 
 def test_numbers_have_the_dtype_of_the_other_input() -> None:
-    builder = build_case_graph("return Mul(Pow(x, 2), 0.5)", '{x: "f16[2]"}')
+    builder = build_sample_graph("return Mul(Pow(x, 2), 0.5)", '{x: "f16[2]"}')
     assert input_constant(builder, 0, 1).dtype == input_constant(builder, 1, 1).dtype == np.float16
-    builder = build_case_graph("return Reshape(Unsqueeze(x, [0]), [0, -1])", '{x: "f16[2]"}')
+    builder = build_sample_graph("return Reshape(Unsqueeze(x, [0]), [0, -1])", '{x: "f16[2]"}')
     assert input_constant(builder, 0, 1).dtype == input_constant(builder, 1, 1).dtype == np.int64
-    builder = build_case_graph("return Clip(Where(c, x, -inf), 0, 6)", '{c: "b[2]", x: "f64[2]"}')
+    builder = build_sample_graph("return Clip(Where(c, x, -inf), 0, 6)", '{c: "b[2]", x: "f64[2]"}')
     assert input_constant(builder, 0, 2).tolist() == -np.inf
     assert [input_constant(builder, 1, index).dtype for index in (1, 2)] == [np.float64] * 2
-    builder = build_case_graph("return Slice(x, [0], [2], [1], [1])", '{x: "i32[2,3]"}')
+    builder = build_sample_graph("return Slice(x, [0], [2], [1], [1])", '{x: "i32[2,3]"}')
     assert [input_constant(builder, 0, index).dtype for index in (1, 2, 3, 4)] == [np.int64] * 4
 
 
-def test_attributes_are_literals_or_values_of_the_case() -> None:
-    builder = build_case_graph(
+def test_attributes_are_literals_or_values_of_the_sample() -> None:
+    builder = build_sample_graph(
         "return Cast(Transpose(x, perm=[1, 0]), to=kind)", '{x: "f32[2,3]", kind: float16}'
     )
     assert [node.attrs for node in builder.nodes] == [{"perm": [1, 0]}, {"to": dtypes.float16}]
-    builder = build_case_graph("return Transpose(x, perm=p)", '{x: "f32[2,3]"}')
+    builder = build_sample_graph("return Transpose(x, perm=p)", '{x: "f32[2,3]"}')
     assert builder.nodes[0].attrs == {}
-    builder = build_case_graph(
+    builder = build_sample_graph(
         "return Conv(x, w, maybe(b), attrs=kept)",
         '{x: "f32[1,2,5]", w: "f32[3,2,2]", kept: "{strides: [2], pads: [1, 1]}"}',
     )
@@ -88,21 +88,21 @@ def test_attributes_are_literals_or_values_of_the_case() -> None:
 
 def test_alternatives_follow_the_captures_that_are_given() -> None:
     pattern = "return Relu(optional(Cast(x, to=kind)))"
-    assert ops(build_case_graph(pattern, '{x: "f32[2]"}')) == ["Relu"]
-    assert ops(build_case_graph(pattern, '{x: "f32[2]", kind: float64}')) == ["Cast", "Relu"]
+    assert ops(build_sample_graph(pattern, '{x: "f32[2]"}')) == ["Relu"]
+    assert ops(build_sample_graph(pattern, '{x: "f32[2]", kind: float64}')) == ["Cast", "Relu"]
     pattern = "return any_of(Add(x, y), Mul(x, z))"
-    assert ops(build_case_graph(pattern, '{x: "f32[2]", y: "f32[2]"}')) == ["Add"]
-    assert ops(build_case_graph(pattern, '{x: "f32[2]", z: "f32[2]"}')) == ["Mul"]
-    with pytest.raises(CaseProblem, match="does not define all captures of an alternative"):
-        build_case_graph(pattern, '{x: "f32[2]"}')
+    assert ops(build_sample_graph(pattern, '{x: "f32[2]", y: "f32[2]"}')) == ["Add"]
+    assert ops(build_sample_graph(pattern, '{x: "f32[2]", z: "f32[2]"}')) == ["Mul"]
+    with pytest.raises(SampleProblem, match="does not define all captures of an alternative"):
+        build_sample_graph(pattern, '{x: "f32[2]"}')
 
 
 def test_lists_and_several_results() -> None:
-    builder = build_case_graph(
+    builder = build_sample_graph(
         "return Concat(*xs, axis=axis)", '{xs: ["f32[2,3]", "const f32[1,3]"], axis: "0"}'
     )
     assert builder.nodes[0].inputs == ["xs_0", "xs_1"]
-    builder = build_case_graph(
+    builder = build_sample_graph(
         """
         first, _, last = Split(x, [1, 1, 2])
         return last, first
@@ -113,9 +113,9 @@ def test_lists_and_several_results() -> None:
 
 
 def test_outputs_that_are_inputs_are_copied() -> None:
-    builder = build_case_graph("return Neg(x)", '{x: "f32[2]", graph: "return Neg(x), x"}')
+    builder = build_sample_graph("return Neg(x)", '{x: "f32[2]", graph: "return Neg(x), x"}')
     assert ops(builder) == ["Neg", "Identity"]
-    builder = build_case_graph(
+    builder = build_sample_graph(
         """
         y = Neg(x)
         return Abs(y)
@@ -125,9 +125,9 @@ def test_outputs_that_are_inputs_are_copied() -> None:
     assert [info.name for info in builder.outputs] == ["result", "y"]
 
 
-def test_a_capture_that_the_case_forgets_is_named() -> None:
-    with pytest.raises(CaseProblem, match="does not define 'y'"):
-        build_case_graph("return Add(x, y)", '{x: "f32[2]"}')
+def test_a_capture_that_the_sample_forgets_is_named() -> None:
+    with pytest.raises(SampleProblem, match="does not define 'y'"):
+        build_sample_graph("return Add(x, y)", '{x: "f32[2]"}')
 
 
 def test_sizes() -> None:

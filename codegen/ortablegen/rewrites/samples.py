@@ -22,10 +22,10 @@ from ortablegen.language.vocabulary import DTYPES
 from ortablegen.schemas.onnx import CEILING, FLOOR
 from ortablegen.source.diagnostics import Diagnostics, did_you_mean
 
-from .model import Rewrite, RewriteCase
+from .model import Rewrite, RewriteSample
 from .names import Names, attribute_of, find_names_read
 from .pattern import Pattern
-from .read import CASE_KEYS
+from .read import SAMPLE_KEYS
 
 _CONSTANT = "const "
 # kind of a result -> an example of its value in a sample
@@ -82,17 +82,17 @@ def _parse_attributes(text: str) -> dict[str, Any]:
     return dict(zip(names, (read_value(ast.unparse(v)) for v in tree.values), strict=True))
 
 
-def check_cases(
+def check_samples(
     rewrite: Rewrite, patterns: tuple[Pattern, ...], names: Names, diagnostics: Diagnostics
 ) -> None:
     """Report errors in the samples of a rewrite."""
-    if not any(sample.unchanged is None for sample in rewrite.cases):
+    if not any(sample.unchanged is None for sample in rewrite.samples):
         diagnostics.error(
             rewrite.span,
             f"'{rewrite.name}' has no sample that is rewritten",
             fix="add a sample without unchanged:",
         )
-    if not any(sample.unchanged is not None for sample in rewrite.cases):
+    if not any(sample.unchanged is not None for sample in rewrite.samples):
         diagnostics.error(
             rewrite.span,
             f"'{rewrite.name}' has no sample that it does not rewrite",
@@ -101,7 +101,7 @@ def check_cases(
     intermediates = {name for pattern in patterns for name in pattern.output_names()}
     allowed = _settable_names(patterns)
     required = _required_names(patterns, names)
-    for sample in rewrite.cases:
+    for sample in rewrite.samples:
         _SampleChecker(sample, names, diagnostics).check(allowed, required, intermediates)
 
 
@@ -131,7 +131,7 @@ def _required_names(patterns: tuple[Pattern, ...], names: Names) -> list[str]:
 
 
 class _SampleChecker:
-    def __init__(self, sample: RewriteCase, names: Names, diagnostics: Diagnostics) -> None:
+    def __init__(self, sample: RewriteSample, names: Names, diagnostics: Diagnostics) -> None:
         self.sample = sample
         self.names = names
         self.diagnostics = diagnostics
@@ -188,5 +188,5 @@ class _SampleChecker:
 
     def report_unknown(self, name: str, candidates: list[str], description: str) -> None:
         listed = ", ".join(candidates) or "none"
-        hint = find_new_name(name, CASE_KEYS) or did_you_mean(name, candidates)
+        hint = find_new_name(name, SAMPLE_KEYS) or did_you_mean(name, candidates)
         self.error(f"'{name}' is not a known {description}{hint}", [f"known are {listed}"])

@@ -1,4 +1,4 @@
-"""Every case of every rewrite: the rule alone, with all rules, and without cycles of rules."""
+"""Every sample of every rewrite: the rule alone, with all rules, and without cycles of rules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from ortable.testing.trial import (
     RewriteTrial,
     all_rules,
-    check_case,
+    check_sample,
     default_rules,
     list_targets,
     select_rewrite_rules,
@@ -25,25 +25,25 @@ def entry(request: pytest.FixtureRequest) -> Rewrite:
 
 
 @pytest.mark.alternates(parts=2)
-def test_cases_alone(entry: Rewrite) -> None:
-    """The rule fires only in its cases and preserves results; rejections give their reason."""
+def test_samples_alone(entry: Rewrite) -> None:
+    """The rule fires only in its samples and preserves results; rejections give their reason."""
     trial_count = 0
-    for case in entry.cases:
-        for opset, target in list_targets(entry, case):
-            with _CaseNote(f"{case.span}, opset {opset}, target {target}"):
-                check_case(entry, case, opset, target)
+    for sample in entry.samples:
+        for opset, target in list_targets(entry, sample):
+            with _SampleNote(f"{sample.span}, opset {opset}, target {target}"):
+                check_sample(entry, sample, opset, target)
             trial_count += 1
-    assert trial_count >= len(entry.cases)
+    assert trial_count >= len(entry.samples)
 
 
 @pytest.mark.alternates(parts=3)
-def test_cases_with_all_rules(entry: Rewrite) -> None:
+def test_samples_with_all_rules(entry: Rewrite) -> None:
     """All rules together preserve the results, and a second run fires no rule."""
-    for case in entry.cases:
-        opset, target = list(list_targets(entry, case))[-1]
+    for sample in entry.samples:
+        opset, target = list(list_targets(entry, sample))[-1]
         for rules in (default_rules(target, opset), all_rules(target, opset)):
-            with _CaseNote(f"{case.span}, opset {opset}, target {target}"):
-                trial = RewriteTrial(entry, case, opset, target)
+            with _SampleNote(f"{sample.span}, opset {opset}, target {target}"):
+                trial = RewriteTrial(entry, sample, opset, target)
                 trial.apply(rules)
                 trial.compare()
                 trial.builder.constant_folding()  # fold weights that rules have computed
@@ -53,33 +53,33 @@ def test_cases_with_all_rules(entry: Rewrite) -> None:
 
 def test_no_rule_undoes_another(entry: Rewrite) -> None:
     """No other rule restores the graph from before the rule."""
-    for case in entry.cases:
-        if case.unchanged is not None:
+    for sample in entry.samples:
+        if sample.unchanged is not None:
             continue
-        opset, target = list(list_targets(entry, case))[-1]
-        trial = RewriteTrial(entry, case, opset, target)
+        opset, target = list(list_targets(entry, sample))[-1]
+        trial = RewriteTrial(entry, sample, opset, target)
         before = shape_of_graph(trial.builder)
         trial.apply(select_rewrite_rules(entry.name, target, opset))
         after = shape_of_graph(trial.builder)
-        assert after != before, f"{case.span}: the graph is unchanged"
+        assert after != before, f"{sample.span}: the graph is unchanged"
         other_rules = trial.apply(all_rules(target, opset, but=entry.name)).counts()
         for name in other_rules:
-            trial = RewriteTrial(entry, case, opset, target)
+            trial = RewriteTrial(entry, sample, opset, target)
             trial.apply(select_rewrite_rules(entry.name, target, opset))
             trial.apply(select_rewrite_rules(name, target, opset))
             is_undone = shape_of_graph(trial.builder) == before
-            assert not is_undone, f"{case.span}: {name} undoes {entry.name}"
+            assert not is_undone, f"{sample.span}: {name} undoes {entry.name}"
 
 
-def test_every_rule_has_a_case_that_fires_and_one_that_does_not(entry: Rewrite) -> None:
-    firing_cases = [case for case in entry.cases if case.unchanged is None]
-    assert firing_cases, f"{entry.span}: {entry.name} fires in no case"
+def test_every_rule_has_a_sample_that_fires_and_one_that_does_not(entry: Rewrite) -> None:
+    firing_samples = [sample for sample in entry.samples if sample.unchanged is None]
+    assert firing_samples, f"{entry.span}: {entry.name} fires in no sample"
     if entry.when is not None:
-        assert len(firing_cases) < len(entry.cases), f"{entry.span}: no case has unchanged:"
+        assert len(firing_samples) < len(entry.samples), f"{entry.span}: no sample has unchanged:"
 
 
-class _CaseNote:
-    """Add the location of the failing case to an exception."""
+class _SampleNote:
+    """Add the location of the failing sample to an exception."""
 
     def __init__(self, location: str) -> None:
         self.location = location
@@ -89,4 +89,4 @@ class _CaseNote:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None:
-            error.add_note(f"case at {self.location}")
+            error.add_note(f"sample at {self.location}")
