@@ -1,7 +1,8 @@
 """Evaluate numbers that a model reads from tensors of constants and sizes, while torch traces.
 
 Examples are ``int(self.kernel_size)`` and ``(length - kernel) / stride`` in 0-d tensors. tracing.py
-enters the torch function mode ``ConcreteValues``, which intercepts every call of torch.
+enters the torch function mode `ConcreteValues`, which intercepts every call of torch; strategies.py
+enters `FlagEvaluationMode`.
 
 Tensors that do not depend on sizes are computed next to the trace, by the same calls on real
 tensors, so that a number is exactly the number of eager mode. Tensors that depend on sizes are
@@ -38,7 +39,7 @@ from .recorded_calls import iterate_leaves
 
 # Larger tensors are data of the model, and it takes time to compute them twice.
 _MAX_ELEMENTS = 256
-_MAX_ROUNDINGS = 6  # roundings in one number
+_MAX_ROUNDINGS = 6  # of eager mode in one number
 # Rounding to float32 has a relative error of at most 2**-24. With a numerator below 2**20, and
 # added constants below 2**16, the errors of _MAX_ROUNDINGS roundings sum to less than
 # 1 / denominator: no fraction crosses an integer, and integers are exact.
@@ -83,7 +84,7 @@ _UNKNOWN = _ConcreteValue(None)
 
 @dataclass
 class ConcreteReads:
-    """The number reads that one run evaluated: their count and the buffers they depend on.
+    """The reads of numbers that one run evaluated: their count, and the buffers they depend on.
 
     ``written`` are the buffers that forward wrote to.
     """
@@ -151,7 +152,7 @@ class ConcreteValues(TorchFunctionMode):
             return None
         if isinstance(value, torch.Tensor):
             if name != "tolist" and value.numel() != 1:
-                return None  # torch raises
+                return None  # torch raises its own error
             number = _tensor_to_list(value)
             if name != "tolist":
                 while isinstance(number, list):  # one element, of any rank
@@ -200,9 +201,9 @@ class ConcreteValues(TorchFunctionMode):
                 read = value.item()
             return value if read is None else read
 
-        leading, rest = (args[:1], args[1:]) if tensor_first else ((), args)
-        rest = pytree.tree_map(read_number, tuple(rest))
-        return (*leading, *rest), pytree.tree_map(read_number, dict(kwargs))
+        leading, number_args = (args[:1], args[1:]) if tensor_first else ((), args)
+        number_args = pytree.tree_map(read_number, tuple(number_args))
+        return (*leading, *number_args), pytree.tree_map(read_number, dict(kwargs))
 
     # -- recording
 
@@ -576,10 +577,10 @@ class FlagEvaluationMode(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        conditions = any(
+        has_conditions = any(
             isinstance(argument, torch.SymBool) for argument in (*args, *kwargs.values())
         )
-        if conditions and isinstance(func, (OpOverload, OpOverloadPacket)):
+        if has_conditions and isinstance(func, (OpOverload, OpOverloadPacket)):
             flags = set(_flag_arguments(func))
             args = [
                 _decide_condition(value) if i in flags else value for i, value in enumerate(args)

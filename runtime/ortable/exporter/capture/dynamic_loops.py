@@ -5,8 +5,9 @@ turns the steps into one scan.
 
 While the forward runs, ``range``, ``zip``, ``enumerate`` and ``len`` of the model's own files are
 the functions of this module, which behave like Python's wherever no size is dynamic. A torch
-function mode handles ``iter(x)`` of a dynamic size. It also records which step of which loop made
-each tensor, so that a list that a loop filled can be stacked to as many rows as there are steps.
+function mode handles ``iter(x)`` and ``x.unbind()`` along a dynamic size. It also records which
+step of which loop made each tensor: ``torch.stack`` of a list that a loop filled then has as many
+rows as the loop has steps, although the list has only the tensors of the captured steps.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ from ortable.exporter.frontend.export_request import UserLine
 
 @torch.library.custom_op("ortable_loops::step", mutates_args=())
 def mark_step(outputs: Sequence[torch.Tensor], length: int, loop: int, number: int) -> torch.Tensor:
-    """Mark where step ``number`` of a loop begins; return its index, int64 [].
+    """Mark where step ``number`` of a loop begins, or the end of the last step; return its index.
 
-    ``outputs`` are the tensors of the previous step. They are inputs of the mark so that torch
-    leaves their nodes, and writes to these tensors, in front of the mark.
+    The index is an int64 []. ``outputs`` are the tensors of the previous step. They are inputs of
+    the mark so that torch leaves their nodes, and writes to these tensors, in front of the mark.
     """
     return torch.full((), number, dtype=torch.int64)
 
@@ -48,7 +49,7 @@ def _fake_mark_step(
 
 @torch.library.custom_op("ortable_loops::collect", mutates_args=())
 def collect_rows(items: Sequence[torch.Tensor], length: int, loop: int, dim: int) -> torch.Tensor:
-    """Stack the tensors of ``length`` steps along ``dim``; ``items`` has the captured ones."""
+    """Stack one tensor per step along ``dim``; ``items`` has those of the captured steps."""
     return torch.stack(list(items), dim)
 
 
@@ -72,7 +73,8 @@ LoopLocation = tuple[str, int]
 class DynamicLoop:
     """One execution of a loop statement.
 
-    ``peeled`` says whether its first step is peeled, ``steps`` how many steps are captured.
+    ``steps`` captured steps represent all ``length`` steps. If ``peeled``, the first step stays
+    outside of the scan. ``number`` is the index of the execution in `LoopSession.loops`.
     """
 
     number: int
@@ -119,8 +121,9 @@ class _TensorOrigin:
 class LoopSession:
     """The state of loops while one forward runs.
 
-    ``steps`` of each loop run, and one more if ``peeled`` has the loop, whose first step is then
-    not part of the scan; ``broken`` is the first loop that forward left early.
+    ``steps`` steps of each loop run, and one more if ``peeled`` has the loop, whose first step is
+    then not part of the scan. ``active`` are the running loops, the innermost last; ``broken`` is
+    the first loop that forward left early.
     """
 
     steps: int
@@ -128,9 +131,8 @@ class LoopSession:
     loops: list[DynamicLoop] = field(default_factory=list)
     active: list[DynamicLoop] = field(default_factory=list)
     broken: DynamicLoop | None = None
-    call_inputs: dict[int, torch.Tensor] = field(
-        default_factory=dict
-    )  # the arguments of all calls of torch, by id
+    # the tensors that calls of torch took as arguments, by id
+    call_inputs: dict[int, torch.Tensor] = field(default_factory=dict)
     origins: dict[int, _TensorOrigin] = field(default_factory=dict)  # by id of the tensor
     numbers: dict[int, tuple[Any, torch.Tensor]] = field(default_factory=dict)  # by id of the index
 
@@ -169,7 +171,8 @@ class LoopSession:
         outputs = list(loop.outputs)
         index = STEP(outputs, loop.length, loop.number, number).item()
         loop.current_step = number
-        loop.outputs = outputs if number == loop.steps else []  # drop the mark's own result
+        # the mode recorded the mark's own result as an output
+        loop.outputs = outputs if number == loop.steps else []
         check(index >= (1 if loop.peeled and number else 0))
         if number == loop.steps:
             return index
@@ -200,7 +203,7 @@ class LoopSession:
         )
 
     def split_segments(self, items: Sequence[Any]) -> list[Any] | None:
-        """Replace each run of items that a loop made with a `_FilledSegment`; None if none."""
+        """Replace each run of items that a loop made by a `_FilledSegment`; None if no loop did."""
         segments: list[Any] = []
         index = 0
         while index < _LEN(items):
@@ -219,14 +222,14 @@ class LoopSession:
     def _find_segment(self, items: Sequence[Any], index: int) -> _FilledSegment | None:
         """Return the items from ``index`` on that all steps of a finished loop made, or None."""
         origin = self.origins.get(id(items[index]))
-        finished = (
+        finished_positions = (
             []
             if origin is None
             else [
                 position for position in origin.positions.values() if position[0] not in self.active
             ]
         )
-        for loop, step, _ in finished:
+        for loop, step, _ in finished_positions:
             steps = list(_RANGE(loop.first_step, loop.steps))
             backwards = step == steps[-1]
             if backwards or step == steps[0]:
@@ -537,7 +540,7 @@ def intercept_loops(session: LoopSession, module: torch.nn.Module) -> Iterator[N
 
 
 def _module_namespaces(module: torch.nn.Module) -> list[dict[str, Any]]:
-    """Return the globals of user files with code of the module, or with functions they import."""
+    """Return the globals of user files that define the module's methods, or functions they use."""
     namespaces: dict[int, dict[str, Any]] = {}
     candidates = [
         function.__globals__

@@ -1,8 +1,8 @@
 """Enlarge dynamic dimensions whose example has size 0 or 1.
 
 torch.export takes these sizes for constants, but a graph captured at larger sizes usually holds for
-sizes 0 and 1 too; small_sizes.py proves that it does. sources.py captures the enlarged examples in
-turn, then the caller's example if none of them works.
+sizes 0 and 1 too; small_sizes.py proves or rejects this. sources.py captures the enlarged examples
+in turn, then the caller's example if none of them works.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ortable.exporter.frontend.module_state import module_tensors
 from ortable.exporter.signature import dynamic_shapes as shapes
 from ortable.exporter.signature.dynamic_shapes import Hint, Leaf, NamedHint, evaluate_dim_expression
 
-_MAX_SIZE = 64  # of an enlarged dimension
+_MAX_SIZE = 64  # of an enlarged dimension without a requested maximum
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,14 @@ class _Axis:
 
     @property
     def name(self) -> str | None:
-        """The caller's name of the dimension, or of the dimension it is derived from."""
+        """The caller's name of the dimension; for a derived one its expression, ``2*half``."""
         if isinstance(self.dim, NamedHint):
             return self.dim.name
         return self.dim.__name__ if isinstance(self.dim, Dim) else None
 
     @property
     def max_size(self) -> int:
-        """The largest size that the dimension may have."""
+        """The largest size to try: the requested maximum, or `_MAX_SIZE`."""
         max_size = getattr(self.dim, "max", None)
         return max_size if isinstance(max_size, int) else _MAX_SIZE
 
@@ -54,7 +54,7 @@ _GROUPINGS = ((True, True), (False, True), (True, False), (False, False))
 
 
 def make_enlarged_requests(request: Request) -> Iterator[Request]:
-    """Yield the request with examples in which no dynamic dimension has size 0 or 1.
+    """Yield the request with examples in which dynamic dimensions of size 0 or 1 are larger.
 
     The requests differ in how dimensions without names are grouped. If no dynamic dimension has
     size 0 or 1, no request is yielded.

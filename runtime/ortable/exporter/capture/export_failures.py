@@ -25,15 +25,14 @@ TORCH = os.path.dirname(torch.__file__) + os.sep
 _ORTABLE = str(Path(__file__).resolve().parents[2]) + os.sep
 _PYTHON = sysconfig.get_paths()["stdlib"] + os.sep
 _SITE_PACKAGES = os.sep + "site-packages" + os.sep
-# Prefixes of names of code without a file that is not the user's: graphs of torch.fx and Python's
-# own modules.
-# "<stdin>", "<string>" and a notebook's "<ipython-input-1>" are the user's.
+# Prefixes of code names that are neither files nor the user's: graphs of torch.fx, Python's own
+# modules. "<stdin>", "<string>" and a notebook's "<ipython-input-1>" are the user's.
 _NON_USER_CODE = ("<eval_with_key>", "<frozen ", "<ortable ", "<__array_function__")
 # Files of torch's Python functions whose conditions test arguments of the caller, and
 # torch.export's replacement of ``min`` and ``max``.
 _INTERFACES = ("_tensor.py", "functional.py", "nn/functional.py")
 _MIN_MAX = "_tensor_min_max"
-_DISPATCH = "_ops.py"
+_DISPATCH = "_ops.py"  # torch's file that calls kernels
 
 # Formats in which torch's messages give lines of Python.
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
@@ -93,7 +92,7 @@ def _make_kind(
     )
 
 
-# Failures whose reports also list the dimensions of the inputs, from `dynamic_shapes`.
+# Failures about arguments, whose dimensions signature/dynamic_shapes.py adds to the report.
 ARGUMENT_FAILURES: tuple[FailureKind, ...] = (
     _make_kind(
         "a dynamic dimension cannot vary as requested",

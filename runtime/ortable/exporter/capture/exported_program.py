@@ -28,9 +28,11 @@ from .guards import find_guards
 
 
 def build_program(exported: ExportedProgram, request: Request) -> Program:
-    """Build the program to convert; the request's dynamic shapes only name dimensions here.
+    """Build the program to convert; the request's dynamic shapes do not change its sizes.
 
-    Raises ExportError for inputs and outputs that ONNX cannot represent.
+    They only name dimensions and give the ranges for which guards are reported. Raises ExportError
+    for inputs and outputs that ONNX cannot represent, for an additional input that the program
+    rejects, and if a decomposition fixes a dynamic dimension.
     """
     if request.extra_inputs is not None:
         _check_extra(request.extra_inputs, exported)
@@ -118,7 +120,7 @@ def _input_shapes(
 ) -> Iterator[tuple[str, tuple[int | None, ...]]]:
     """Yield names and shapes of the user's input tensors.
 
-    A size is None if it is dynamic, or if it has a symbol in ``declared``.
+    A size is None if it is dynamic, or if torch traced it with a symbol in ``declared``.
     """
     user_inputs = set(program.graph_signature.user_inputs)
     for node in program.graph.find_nodes(op="placeholder"):
@@ -165,7 +167,7 @@ def _program_output(spec: Any) -> ProgramOutput:
         graph_signature.OutputKind.LOSS_OUTPUT,
     ):
         return ProgramOutput("user", is_none=is_none)
-    if spec.kind.name == "PARAMETER_MUTATION":  # newer than the oldest torch
+    if spec.kind.name == "PARAMETER_MUTATION":  # a kind that old versions of torch lack
         raise ExportError(
             f"the model writes to its parameter '{spec.target}', which a call of an ONNX model "
             "cannot: make it a buffer (register_buffer), whose new value is returned"

@@ -61,11 +61,12 @@ def implicit_aliases(
         target: Any = node.target
         if target in bodies:
             continue
-        is_explicit = _is_identity(node) or target.name() in traits.HIDDEN_VIEW
+        # expose_aliases rewrites these calls
+        is_exposed = _is_identity(node) or target.name() in traits.HIDDEN_VIEW
         if is_composite(target) and write_reason(node, mutates) is not None:
             bodies[target] = get_composite_body(target)
             continue
-        if not is_explicit and not _has_implicit_alias(node):
+        if not is_exposed and not _has_implicit_alias(node):
             continue
         if find_user_converter(dispatcher, target.name()) is not None:
             raise ExportError(
@@ -73,7 +74,7 @@ def implicit_aliases(
                 "writes in place; torch loses such a write if your converter handles the "
                 "operator. Remedy: do not write in place, or leave the converter out."
             )
-        if not is_explicit:
+        if not is_exposed:
             bodies[target] = get_composite_body(target)
     return bodies
 
@@ -91,7 +92,7 @@ def _has_implicit_alias(node: Node) -> bool:
 
 @contextlib.contextmanager
 def expose_aliases(graph_module: GraphModule) -> Iterator[None]:
-    """Make aliases that torch takes for copies explicit in the block.
+    """Rewrite aliases that torch takes for copies, so that torch sees them in the block.
 
     Users of a dropout that drops nothing read the dropout's input, and ``unsafe_split`` becomes
     ``split``.
@@ -177,10 +178,10 @@ def _traced_size(value: Any) -> Any:
 
 
 def get_composite_body(target: Any) -> Callable[..., Any]:
-    """Return the Python body of a composite operator.
+    """Return the decomposition of a composite operator, for a decomposition table.
 
-    ``target.decompose`` would recurse: it calls the composite kernel, for which torch registers the
-    function of the decomposition table.
+    ``target.decompose`` in the table would call itself: torch registers the function in the table
+    as the operator's composite kernel, and ``decompose`` calls that kernel.
     """
     return composite_kernel(target)
 
@@ -218,9 +219,10 @@ def prepare_program(
 ) -> tuple[ExportedProgram, list[str]]:
     """Return a program that writes nothing in place, and notes on its rewrites.
 
-    Composite operators are preserved unless ``options`` has a table. Operators of ONNX that are
-    newer than ``opset`` are decomposed. Raises FunctionalizationError if torch fails to rewrite the
-    graph, and ExportError for a write that torch would lose.
+    If ``options`` has a decomposition table, its operators are decomposed. Otherwise only operators
+    without a converter are, and operators of torch.onnx.ops that are newer than ``opset``; if the
+    graph writes in place, also those with undeclared aliases. Raises FunctionalizationError if
+    torch fails to rewrite the graph, and ExportError for a write that torch would lose.
     """
     table = options.table()
     reason = rewrite_reason(program.graph_module, tables)
@@ -255,7 +257,7 @@ def prepare_program(
 
 
 def rewrite_reason(graph_module: GraphModule, tables: ConverterTables) -> str | None:
-    """Return why torch must rewrite the graph: a write, or a call to inline; None otherwise."""
+    """Return why torch must rewrite the graph, such as a write in place; None if it need not."""
     write = first_write(graph_module, tables)
     if write is not None:
         node, cause = write
@@ -367,7 +369,8 @@ def replace_scalar_constants(graph_module: GraphModule) -> Iterator[None]:
             setattr(owner, name, inner)
 
     with restore_on_exit(undo):
-        for owner, name, inner in reversed(replaced):  # innermost first: outer copies use it
+        # innermost first: the copy of an outer graph has the new inner graphs
+        for owner, name, inner in reversed(replaced):
             setattr(owner, name, _without_scalars(inner))
         yield
 
@@ -413,7 +416,7 @@ class _Region(torch.nn.Module):
 
 @contextmanager
 def mark_regions(graph_module: GraphModule) -> Iterator[None]:
-    """Replace the graphs of regions by marked copies in the block."""
+    """Replace the graphs of regions (no_grad, autocast) by `_Region` copies in the block."""
     replaced: dict[str, GraphModule] = {}
 
     def undo() -> None:
@@ -426,7 +429,7 @@ def mark_regions(graph_module: GraphModule) -> Iterator[None]:
 
 
 def _mark_regions(graph_module: GraphModule, replaced: dict[str, GraphModule]) -> None:
-    """Replace the graphs of regions by marked copies, and add the originals to ``replaced``."""
+    """Replace the graphs of regions by copies, and add the originals by path to ``replaced``."""
     for node in graph_module.graph.nodes:
         name = getattr(node.target, "__name__", "")
         if name not in traits.REGION or not isinstance(node.target, HigherOrderOperator):
@@ -445,7 +448,7 @@ def _mark_regions(graph_module: GraphModule, replaced: dict[str, GraphModule]) -
 
 
 def _copy_region(inner: GraphModule, node: Node) -> GraphModule:
-    """Copy the graph of a region; mark the nodes if the region enables autocast."""
+    """Copy a region's graph; a region with autocast adds itself to each node's module stack."""
     graph = Graph()
     copies: dict[Node, Node] = {}
     outputs = graph.graph_copy(inner.graph, copies)

@@ -25,7 +25,7 @@ from ortable.interpreter.modules import find_attribute
 from .export_failures import error_headline
 from .recorded_calls import FakeCopies, SizeEvaluator
 
-_MAX_CACHED = 1 << 14
+_MAX_CACHED = 1 << 14  # results in `_CACHE`
 _MAX_RERUN_ELEMENTS = 1 << 24  # limit of elements in `is_caused_by_shapes`
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, FakeTensor)
 _SCALAR_MODULES = ("_operator", "math", "torch")  # modules of scalar functions in graphs
@@ -97,13 +97,13 @@ class _Step:
     key: tuple[Any, ...] | None
 
 
-_CACHE: dict[tuple[Any, ...], tuple[Any, list[Any]] | str] = {}  # a str is an error
+_CACHE: dict[tuple[Any, ...], tuple[Any, list[Any]] | str] = {}  # a str is an error's text
 
 
 class GraphAtSizes:
     """Runs the graph of a program at several sizes.
 
-    Nodes that do not depend on symbolic sizes do not run: the constructor stores their recorded
+    Cacheable nodes that do not depend on inputs do not run: the constructor stores their recorded
     layouts.
     """
 
@@ -247,7 +247,8 @@ def _node_key(node: Node) -> tuple[Any, ...] | None:
     """Return a node's target and constant arguments; None if its result cannot be cached."""
     target = node.target
     if isinstance(target, OpOverload):
-        is_cacheable = target.namespace in ("aten", "prims")  # users may replace other fakes
+        # users may replace the shape functions of other namespaces
+        is_cacheable = target.namespace in ("aten", "prims")
     else:
         is_cacheable = getattr(target, "__module__", None) in _SCALAR_MODULES
     positions = {operand: index for index, operand in enumerate(node.all_input_nodes)}

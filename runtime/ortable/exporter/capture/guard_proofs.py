@@ -1,7 +1,7 @@
 """Prove conditions on sizes, which are sympy relations between torch's symbols.
 
 The methods are interval arithmetic, enumeration of sizes, and the algebra of `ortable.dims`.
-guards.py drops the guards that are proved.
+guards.py drops the guards that are proved; size_branches.py proves that branches cover all sizes.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def _holds_by_enumeration(
 ) -> bool:
     """Whether evaluating the relation at sizes of its one dimension proves it.
 
-    All sizes of the dimension are tried if they are few. Otherwise two periods are tried, if the
-    difference of the sides grows by the same amount in each period.
+    All sizes of the dimension are tried if they are few. Otherwise, if the difference of the sides
+    grows by the same amount in each period, its bounds follow from the first period.
     """
     period = _growth_period(difference, symbol)
     count = None if largest is None else largest - smallest + 1
@@ -157,7 +157,7 @@ def _growth_period(expression: Any, symbol: Any) -> int | None:
 
 
 def _common_period(parts: Sequence[Any], symbol: Any) -> int | None:
-    """Return the period of a maximum or minimum; None unless all operands grow equally."""
+    """Return the period of a maximum or minimum; None unless all operands grow by one amount."""
     periods = [_growth_period(part, symbol) for part in parts]
     if None in periods:
         return None
@@ -183,9 +183,8 @@ def choose_size_cases(
         for condition in conjunction
         for relation in condition.atoms(sympy.core.relational.Relational)
     }
-    start_and_period: dict[
-        Any, tuple[int, int]
-    ] = {}  # the size from which on every relation repeats, and the common period
+    # by symbol: the size from which on every relation repeats, and the common period
+    start_and_period: dict[Any, tuple[int, int]] = {}
     for relation in relations:
         difference = relation.lhs - relation.rhs
         symbols = list(difference.free_symbols)

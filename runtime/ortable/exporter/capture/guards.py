@@ -2,16 +2,16 @@
 
 torch.export evaluates a Python branch on a size, ``if x.shape[0] % 8 == 7``, for the example; the
 program has one side only, and torch records the condition. This module finds the guards that the
-dynamic shapes do not imply. conversion.py warns or raises with `report_guards`; the record, the
-metadata and the validation use the guards, too.
+dynamic shapes do not imply. conversion.py and custom_operators.py warn or raise with
+`report_guards`; the record, the metadata and the validation use the guards, too.
 
 Guards that the model does not depend on are dropped: guards of torch's own code, which computes the
 same on every side of its branches or raises; guards that hold for all requested sizes (from 2 on,
 unless a minimum is given); and guards on ``torch.export.Dim`` objects, which torch checks against
 their ranges. A guard of torch's own code is kept, however, if it fixes a number of the program, if
 torch writes the size of a slice or part into the program (``x[:10]`` of a size below 10 has that
-size), or if torch's caller passes the condition (``F.gumbel_softmax(x, hard=n > m)``) or the sizes
-that it compares (``min(n / 8, 1.0)``).
+size), or if the caller of torch passes the condition (``F.gumbel_softmax(x, hard=n > m)``) or the
+sizes that torch's code compares (``min(n / 8, 1.0)``).
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class _Size:
     """A dynamic size of an input.
 
     ``symbol`` is torch's symbol at the start of the capture, ``final`` its expression in the
-    program. ``text`` is Python for the size, ``name`` the caller's name of the dimension, and
-    ``smallest`` and ``largest`` are the requested range.
+    program. ``text`` is Python for the size (``x.shape[0]``), ``name`` the caller's name of the
+    dimension, and ``smallest`` and ``largest`` are the requested range, None if unbounded.
     """
 
     symbol: Any
@@ -82,9 +82,9 @@ class _Size:
 
 
 def find_guards(exported: ExportedProgram, requested: Sequence[Leaf] | None) -> list[Guard]:
-    """Return the guards to report, in the order of the code.
+    """Return the guards to report, in the order in which torch recorded them.
 
-    For a saved program, which has the text of its guards only, the shortest guard comes first.
+    For a saved program, which has the text of its guards only, the shortest text comes first.
     ``exported`` is the program from torch, ``requested`` the requested dimensions of each input.
     """
     inputs = _user_inputs(exported)
@@ -246,7 +246,7 @@ def _makes_number_constant(expression: Any) -> bool:
 
 
 def _is_captured_here(environment: Any) -> bool:
-    """Whether the program was captured in this process; saved symbols do not have sources."""
+    """Whether the program was captured in this process; symbols of a file have no sources."""
     return any("L[" in name for names in _source_names(environment).values() for name in names)
 
 
@@ -304,9 +304,9 @@ def _from_expression(
 def _holds_at_trials(expression: Any, ranges: Mapping[Any, Range]) -> bool:
     """Whether the condition holds at all trial sizes.
 
-    Trials replace a proof for the ends of slices: torch guards each of them, and many lengths
-    cannot be proved (``n`` rows of ``n`` rounded up to chunks). The same is true of numbers that
-    torch's own code computes from sizes (two chunks of half a size, rounded up).
+    Trials replace a proof for the ends of slices: torch records a guard for each of them, and many
+    guards cannot be proved (``n`` rows of ``n`` rounded up to chunks). The same is true of numbers
+    that torch's own code computes from sizes (two chunks of half a size, rounded up).
     """
     import sympy
 
@@ -358,14 +358,14 @@ def _is_from_caller(guard: Any) -> bool:
 
 
 def _tests_remainder(guard: Any) -> bool:
-    """Whether a kernel of torch compared a remainder, for example to size parts of a tensor.
+    """Whether a kernel of torch tested an inequality of a remainder, to compute sizes of parts.
 
     ``tensor_split`` of ``n`` rows into 3 parts tests ``n % 3 > 0``, and the program has the part
     sizes of that outcome.
     """
     line, expression = _guard_line(guard), guard.expr
     if line is None or not is_dispatch(line) or not type(expression).__name__.endswith("Than"):
-        return False  # views require equalities of remainders
+        return False  # an equality of a remainder is a condition of a view
     return any(type(side).__name__ in _REMAINDERS for side in expression.args)
 
 
@@ -442,7 +442,7 @@ def _format_condition(expression: Any, names: Mapping[str, str]) -> str:
 
 
 def _simplify_text(text: str) -> str:
-    """Return Python text without needless brackets, and with minus signs."""
+    """Return Python text without needless brackets: ``n - m`` for ``(n) + -1 * m``."""
     return ast.unparse(ast.parse(text, mode="eval")).replace(" + -1 * ", " - ")
 
 
@@ -538,7 +538,7 @@ def _evaluate_guard(compiled: Any, variables: Mapping[str, int]) -> bool:
 
 
 def _trial_sizes(names: Sequence[str], constants: Collection[int]) -> list[dict[str, int]]:
-    """Choose trial sizes on both sides of every number at which the guard may change.
+    """Choose sizes by name, on both sides of every number at which the guard may change.
 
     The trial sizes are small sizes, and sizes near the guard's numbers and near the sums and
     products of these numbers (``n // 8 < 200`` changes at 1600).

@@ -67,7 +67,7 @@ def capture_with_loops(
         try:
             program, session = capture_steps(_STEPS, peeled)
             break
-        except _NeedsPeeling as peeling:  # at most once per loop: a peeled one never needs it
+        except _NeedsPeeling as peeling:  # a peeled loop is not peeled again
             peeled |= {peeling.location}
     try:
         longer, _ = capture_steps(_MORE_STEPS, peeled)
@@ -84,7 +84,7 @@ def capture_with_loops(
 
 
 class _NeedsPeeling(Exception):
-    """The first step of a loop may have to be peeled; ``error`` is the failure."""
+    """The first step of a loop may have to stay outside of the scan; ``error`` is the failure."""
 
     def __init__(self, location: LoopLocation, error: Exception) -> None:
         super().__init__(str(error))
@@ -116,6 +116,7 @@ def _capture_steps(
     except Exception as error:  # forward is any Python code, torch.export raises many types
         if sessions and sessions[-1].active:
             loop = sessions[-1].active[-1]
+            # peeling may help: the index of a peeled first step is the number 0
             if loop.current_step == 0 and not loop.peeled:
                 raise _NeedsPeeling(loop.location, error) from error
         raise
@@ -195,9 +196,10 @@ def _describe_loops(loops: Sequence[DynamicLoop]) -> list[str]:
 
 
 def check_other_sizes(program: Program, exported: ExportedProgram, request: Request) -> list[str]:
-    """Compare the program with the module at other sizes; return a note with the sizes.
+    """Compare ``exported`` with the module at other sizes; return a note with the sizes, or none.
 
-    Nothing is compared if weights or inputs are fake. Raises ExportError if the results differ.
+    Nothing is compared if weights or inputs are fake. Raises ExportError if the results differ, or
+    if only the program fails.
     """
     call = (request.args, dict(request.kwargs))
     if any(map(is_fake, pytree.tree_leaves((dict(exported.state_dict), call)))):

@@ -104,9 +104,10 @@ def _find_marks(graph: Graph) -> dict[int, dict[int, Node]]:
 class _LoopReroller:
     """Replaces the steps of one loop.
 
-    ``region`` maps a node to its step, ``before`` a node of a step to the node of the previous step
-    that computes the same, and ``starts`` a node that the next step reads to the node that the
-    first step reads instead. ``size`` is the number of scan iterations.
+    ``region`` maps a node to its step, ``position`` a node to its index in the graph, and
+    ``before`` a node of a step to the node of the previous step that computes the same. ``starts``
+    maps a result of the first step that the second one reads to the value that the first step reads
+    instead: ``{h1: h0}`` for ``h1 = f(h0); h2 = f(h1)``. ``size`` is the number of scan iterations.
     """
 
     program: ExportedProgram
@@ -239,8 +240,8 @@ class _LoopReroller:
             (node, self._template_node(_node_leaves(node.args[0])[-1])) for node in collects
         ]
         last_results = self._read_after(collects)
-        unread_rows = [node for _, node in last_results if node not in carried.values()]
-        rows = list(dict.fromkeys([*(node for _, node in collected), *unread_rows]))
+        uncarried_results = [node for _, node in last_results if node not in carried.values()]
+        rows = list(dict.fromkeys([*(node for _, node in collected), *uncarried_results]))
         for node in rows:
             self._check_same_type(node)
         filled = self._take_filled(carried, rows)
@@ -266,10 +267,10 @@ class _LoopReroller:
     def _take_filled(
         self, carried: dict[Node, Node], rows: Sequence[Node]
     ) -> dict[Node, tuple[Node, int]]:
-        """Remove tensors from ``carried`` of which each step only fills the part at its index.
+        """Remove tensors from ``carried`` of which each step only writes a part: ``out[:, i] = y``.
 
-        Returns the part that a step writes and its axis, by the filled tensor: the parts are joined
-        after the loop.
+        Returns the part ``y`` and the axis, 1, by the written tensor: stacking the parts after the
+        loop makes the tensor. ``i`` is the index of the step, which covers the full axis.
         """
         template = self.loop.first_step + 1
         filled: dict[Node, tuple[Node, int]] = {}
@@ -287,7 +288,10 @@ class _LoopReroller:
         return filled
 
     def _written_part(self, read_node: Node, result: Node) -> tuple[Node, int] | None:
-        """Return the part that a step writes at its own index into a full axis, and the axis."""
+        """Return the part that a step writes at its own index, and the axis; None for other writes.
+
+        The loop must cover the full axis.
+        """
         if result.target is not torch.ops.aten.select_scatter.default or self.loop.first_step:
             return None
         target, part, axis, index = result.args
@@ -311,7 +315,7 @@ class _LoopReroller:
         )
 
     def _find_carried(self, next_values: Mapping[Node, Node]) -> dict[Node, Node]:
-        """Map each value of the first step that the second step reads to its new value."""
+        """Map each value of the first step that the second reads to the second step's value."""
         carried = {}
         for node in sorted(self.starts, key=lambda item: self.position[item]):
             if node not in next_values or not isinstance(node.meta.get("val"), torch.Tensor):
@@ -328,7 +332,7 @@ class _LoopReroller:
         return carried
 
     def _template_node(self, node: Node) -> Node:
-        """Return the node of the second step that corresponds to ``node`` of the last one."""
+        """Return the node of the second captured step that corresponds to ``node`` of the last."""
         while self.region.get(node, 0) > self.loop.first_step + 1:
             node = self.before[node]
         return node
@@ -421,7 +425,7 @@ class _LoopReroller:
     def _emit_scan(
         self, body: GraphModule, starts: list[Node], captured: list[Node], rows: list[Node]
     ) -> Node:
-        """Emit the scan, inside a torch.cond if the loop may have no step."""
+        """Emit the scan, in a torch.cond if there may be no step and all row sizes are known."""
         owner, graph, loop = self.program.graph_module, self.program.graph, self.loop
         length: Any = self.marks[loop.steps].args[1]
         size = length.meta["val"] - loop.first_step
@@ -452,7 +456,7 @@ class _LoopReroller:
     def _emit_results(
         self, scan: Node, carried: Sequence[Node], rows: Sequence[Node]
     ) -> tuple[dict[Node, Node], dict[Node, Node]]:
-        """Emit the results of a scan, by template node: last carried values, and all rows."""
+        """Emit the scan's results; return last carried values, and stacked rows, by template."""
         values = [node.meta["val"] for node in carried]
         values += [_stacked_value(node.meta["val"], self.size) for node in rows]
         mark = self.marks[self.loop.steps]
@@ -493,7 +497,7 @@ class _LoopReroller:
         return selected
 
     def _emit_call(self, target: Any, args: tuple[Any, ...], value: torch.Tensor) -> Node:
-        # the caller passes the fake value: torch would evaluate sizes for it, and add a guard
+        # the caller passes the fake value: to compute it, torch would evaluate sizes and add guards
         node = self.program.graph.call_function(target, args)
         node.meta["val"] = value
         return node
@@ -506,7 +510,7 @@ class _LoopReroller:
         self.program.graph_signature.replace_all_uses(node.name, value.name)
 
     def _erase_steps(self) -> None:
-        """Erase the remaining nodes of the steps."""
+        """Erase the nodes of the steps; raise RerollError if another node reads one of them."""
         graph = self.program.graph
         graph_nodes = list(graph.nodes)
         step_nodes = set(self.marks.values())
@@ -537,14 +541,14 @@ class _LoopReroller:
 def _may_be_zero(size: Any) -> bool:
     """Whether a number of steps may be 0.
 
-    False only for the size of an input plus a constant: torch takes the size for 2 or more, and
-    a call with size 1 has a step, too.
+    False only for a symbolic size plus a constant of 0 or more: torch takes the size for 2 or
+    more, and a call with size 1 has a step, too.
     """
     expression, env = size.node.expr, size.node.shape_env
     symbols = list(expression.free_symbols)
     if len(symbols) != 1 or env.is_unbacked_symint(symbols[0]):
         return True
-    excess = expression - symbols[0]  # steps beyond the size of an input
+    excess = expression - symbols[0]  # steps beyond the symbolic size
     return not (excess.is_Integer and excess >= 0)
 
 

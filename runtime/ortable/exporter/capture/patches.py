@@ -283,10 +283,10 @@ _SHAPE_DISPATCH_KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutog
 
 
 def patch_recurrent_lengths(applies: Callable[[], bool]) -> Undo:
-    """Install the patch, and return the function that removes it.
+    """Patch the shape inference of LSTM, GRU and RNN; return the function that removes the patch.
 
-    A kernel infers shapes only if the input is a FakeTensor, ``applies()`` is true in this thread,
-    and no proxy mode, which records a graph, is active. Else it runs torch's function.
+    A patched kernel computes only shapes if the input is a FakeTensor, ``applies()`` is true in
+    this thread, and no proxy mode, which records a graph, is active. Else it runs torch's function.
     """
     replaced: list[tuple[Any, DispatchKey, Any]] = []
     rules: dict[Any, Callable[..., Any] | None] = {}
@@ -324,6 +324,7 @@ def _recurrent_operators() -> tuple[Any, ...]:
 def _with_shapes(original: Callable[..., Any], applies: Callable[[], bool]) -> Callable[..., Any]:
     def shape_kernel(*args: Any, **kwargs: Any) -> Any:
         only_shapes = applies() and get_proxy_mode() is None
+        # 9 arguments: those of `_recurrent_results`
         if only_shapes and not kwargs and len(args) == 9 and isinstance(args[0], FakeTensor):
             return _recurrent_results(*args)
         return original(*args, **kwargs)

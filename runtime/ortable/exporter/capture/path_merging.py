@@ -29,7 +29,7 @@ _COPIED_META = ("stack_trace", "nn_module_stack")
 
 @dataclass(frozen=True)
 class TracedPath:
-    """One run of forward; its program returns the results and ``decisions`` booleans."""
+    """One run of forward; its program returns the results, and ``decisions`` bool tensors."""
 
     program: ExportedProgram
     decisions: int
@@ -109,10 +109,10 @@ class _ValueNumbering:
 
 
 def merge_paths(tree: TracedPath | DecisionNode, module: torch.nn.Module) -> GraphModule:
-    """Return one GraphModule that computes all paths of ``tree``, with the call of ``module``.
+    """Return one GraphModule that computes all paths of ``tree``, with the inputs of ``module``.
 
-    Raises ExportError for writes to inputs or buffers, and for paths whose results differ in
-    structure.
+    Raises ExportError for writes to inputs or buffers, results that differ in structure, results
+    that depend on a decision and are no tensors, and a decision that differs between paths.
     """
     numbering = _ValueNumbering()
     graphs = [_functional_graph(path) for path in tree.iter_paths()]
@@ -274,7 +274,7 @@ def _attribute_key(name: str, value: Any, weights: frozenset[str]) -> Hashable:
 
 @dataclass
 class _Scope:
-    """A graph under construction: its nodes by value number, and its submodules and constants.
+    """A graph under construction: its nodes by value number, and its submodules and tensors.
 
     ``outside`` has the value numbers that enclosing graphs have computed.
     """
@@ -421,7 +421,7 @@ class _Builder:
 def _add_attribute(scope: _Scope, number: int, value: _Value) -> None:
     """Add a weight under its name in the state_dict, or a constant.
 
-    `_Builder.copy_node` adds the body of a region where it is called.
+    The body of a region is skipped: `_Builder.copy_node` adds it to each graph that calls it.
     """
     name = str(value.node.target)
     attribute = find_attribute(value.owner, name)

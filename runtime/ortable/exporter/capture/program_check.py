@@ -1,7 +1,7 @@
 """Check a captured program before conversion.
 
 With ExportOptions(validate=True) the program must return the same as the module on the example.
-Tensor subclasses and non-dense tensors are checked for every program.
+Tensor subclasses and non-dense tensors of modules are always checked.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def check_program(exported: ExportedProgram, request: Request) -> None:
     Neither the module nor the arguments are changed; both sides draw the same random numbers.
 
     Raises:
-        OptionError: the weights have no data.
+        OptionError: weights or inputs have no data.
         ExportError: the program cannot be run, or a result or buffer differs; the message names it.
     """
     module = request.model
@@ -140,7 +140,10 @@ def check_subclasses(exported: ExportedProgram, request: Request) -> None:
 def _plain_results(
     module: Any, request: Request, copy_tensor: Callable[[torch.Tensor], torch.Tensor]
 ) -> list[Any]:
-    """Return the flat results of a copied module and call, as plain tensors."""
+    """Call a copy of the module; return the flat results as plain tensors.
+
+    ``copy_tensor`` copies tensors whose class overrides ``__torch_function__``.
+    """
     leaves = list(_tensor_leaves((request.args, request.kwargs)))
     overriding = [
         tensor
@@ -217,7 +220,7 @@ def check_layouts(request: Request) -> None:
 
 
 def check_not_nested(label: str, value: Any) -> None:
-    """Raise InputError if an input of a given graph is a nested tensor, which has no shape."""
+    """Raise InputError if ``value``, an input of a graph, is a nested tensor: it has no shape."""
     if isinstance(value, torch.Tensor) and value.is_nested and value.layout is torch.strided:
         raise InputError(f"{label} is {_describe_non_dense(value)}")
 

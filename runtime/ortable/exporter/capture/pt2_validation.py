@@ -1,7 +1,8 @@
 """Validate a file of torch.export.save before torch opens it.
 
 torch falls back to unpickling, evaluates the texts of sizes and guards, and looks functions up by
-name. pt2.py checks archives with this module; guards.py checks the texts of guards.
+name, so a file could run code. pt2.py checks archives with this module; guards.py checks the texts
+of guards.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from ortable.errors import ExportError
 _MAX_EXPANSION = 64 << 20  # unpacked bytes that an archive may have beyond four times its size
 _MAX_TEXT_LENGTH = 20_000  # characters of a size or guard
 _TARGET = re.compile(r"torch\.ops\.\w+\.\w+(\.\w+)?|torch\.sym_\w+|_operator\.\w+|math\.\w+")
+# Prefixes of files in an archive: objects that only unpickling can create, and files that are no
+# pickles.
 _OBJECTS = ("custom_obj_", "opaque_obj_")
 _PLAIN = (
     "archive_format",

@@ -106,7 +106,7 @@ class _RecordingMode(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        if torch.compiler.is_dynamo_compiling():  # the control flow operator itself is recorded
+        if torch.compiler.is_dynamo_compiling():  # of a torch.cond only its own call is recorded
             return func(*args, **(kwargs or {}))
         arguments = self.record.leaves_of((args, kwargs or {}))
         result = func(*args, **(kwargs or {}))
@@ -143,7 +143,7 @@ class Divergence:
 
 
 class SizeEvaluator:
-    """Evaluates symbolic numbers; ``sizes`` are given by the names of torch's symbols."""
+    """Evaluates symbolic numbers; ``sizes`` maps names of torch's symbols to sizes."""
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self.sizes = sizes
@@ -151,7 +151,7 @@ class SizeEvaluator:
         self._shapes: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 
     def shape(self, sizes: tuple[Any, ...]) -> tuple[int | None, ...]:
-        """Evaluate a shape; None for a size that the given sizes do not determine."""
+        """Evaluate a shape; None for a size that ``self.sizes`` does not determine."""
         if sizes not in self._shapes:
             self._shapes[sizes] = tuple(
                 size if isinstance(size, int) else self._evaluate_expression(torch.SymInt, size)
@@ -184,7 +184,7 @@ def find_divergence(
 ) -> Divergence | None:
     """Return where a run at other sizes diverges from a capture; None if they agree.
 
-    ``general`` is the record of the capture, ``special`` of the run.
+    ``general`` is the record of the capture, ``special`` that of the run at other sizes.
     """
     comparison, last_line = _Comparison(at_sizes), None
     comparison.same_leaves(general.inputs, special.inputs, new=True)
@@ -206,7 +206,8 @@ def find_divergence(
 class _Comparison:
     """Compares leaves, and maps tensors of the capture to tensors of the run.
 
-    Two tensors of the capture may be the same tensor in the run, where dropout returns its input.
+    Several tensors of the capture may map to one tensor of the run, for example if dropout returns
+    its input there.
     """
 
     def __init__(self, at_sizes: SizeEvaluator) -> None:
@@ -216,7 +217,7 @@ class _Comparison:
     def same_leaves(
         self, captured: Sequence[Any], actual: Sequence[Any], new: bool = False
     ) -> bool:
-        """Whether leaves agree; ``new`` marks leaves that are results, and may add tensors."""
+        """Whether leaves agree; ``new`` means that tensors may appear here for the first time."""
         return len(captured) == len(actual) and all(
             self._same_leaf(captured_leaf, actual_leaf, new)
             for captured_leaf, actual_leaf in zip(captured, actual, strict=True)
@@ -247,14 +248,14 @@ class _Comparison:
 
 
 class FakeCopies:
-    """Fake copies of tensors in one mode, made only once each so that tied weights stay tied."""
+    """Fake copies in one mode: one copy per tensor, so that tied weights stay tied."""
 
     def __init__(self) -> None:
         self._copies: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     @cached_property
     def fake_mode(self) -> FakeTensorMode:
-        """The fake tensor mode, which takes as long to create as a small conversion."""
+        """The fake tensor mode; cached, because creating it takes as long as a small conversion."""
         return FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
 
     def __call__(self, value: Any) -> Any:

@@ -1,11 +1,12 @@
-"""Merge programs for the sides of branches on sizes; sources.py calls it if a fallback is enabled.
+"""Merge programs for the sides of branches on sizes.
 
-A program holds for the sizes that take the example's side of every branch, ``if x.shape[1] > 8``,
-and has guards for these branches. This module captures calls of other sizes, too, and chooses among
-the programs with a torch.cond on the sizes.
+sources.py calls this module if a fallback or tracing is enabled. A program holds for the sizes
+that take the example's side of every branch, ``if x.shape[1] > 8``, and has guards for these
+branches. This module captures calls of other sizes, too, and chooses among the programs with a
+torch.cond on the sizes.
 
-Nothing is specialized: the programs are tested in turn by their guards, and the last is chosen
-unconditionally only if it is proved that one of the programs always holds. Otherwise the merged
+The merged program tests the guards of all programs but the last in turn, and runs the last one if
+no earlier one holds. Unless it is proved that one of the programs holds for every size, the merged
 program has the guard that one of them holds, which is reported and checked like others. A branch of
 the torch.cond is a whole program, because torch uses the guards to simplify every line of a
 program. The programs share weights.
@@ -36,16 +37,17 @@ from .guards import get_size_ranges
 
 MAX_PROGRAMS = 4
 _MAX_FAILURES = 2  # failing captures: each takes as long as a successful one
-_MAX_TRIED = 2000
+_MAX_TRIED = 2000  # combinations of sizes
 _MAX_BYTES = 2**28  # of matrices, which a branch may store in a layout of its own
-_SIZE_STEPS = (1, 2, 3, 4, 8, 16, 32, 64, 100, 128, 256, 512, 1000)  # sizes besides the example's
+_SIZE_STEPS = (1, 2, 3, 4, 8, 16, 32, 64, 100, 128, 256, 512, 1000)  # added to known sizes
 
 
 @dataclass(frozen=True)
 class BranchVariants:
-    """The programs of several sides, the relations of each, and notes on failed captures.
+    """The programs of several sides, and notes on failed captures.
 
-    ``proved`` says whether the conditions cover all sizes.
+    ``conditions`` has a list of sympy relations per program, which must all hold. ``proved`` says
+    whether at every size the relations of one of the programs hold.
     """
 
     programs: list[Program]
@@ -59,8 +61,9 @@ def merge_branch_variants(
 ) -> Program:
     """Return a program that holds for the sizes of several calls.
 
-    The result is ``program`` itself if it holds for all sizes, or if no other call can be captured;
-    its notes have the reason. ``capture`` makes the program of a request with other example sizes.
+    The result is ``program`` itself if it has no guard on a single size, or a guard without an
+    expression; also if no other program can be captured or merged, with the reason in its notes.
+    ``capture`` makes the program of a request with other example sizes.
     """
     if any(guard.condition is None for guard in program.guards) or not _branch_conditions(program):
         return program
@@ -143,20 +146,20 @@ def _capture_variants(
 def _holds_at_one_size(
     conditions: Sequence[Any], values: Mapping[Any, int], ranges: Mapping[Any, Range]
 ) -> bool:
-    """Whether a program holds for one size only, because the code computes with the number."""
+    """Whether a symbol has one size only, because the code computes with the number."""
     symbols = {symbol for condition in conditions for symbol in condition.free_symbols}
-    for moving in symbols:
-        for together in (False, True):  # equal sizes may have to stay equal
+    for moved_symbol in symbols:
+        for move_all in (False, True):  # equal sizes may have to stay equal
             for step in (*_SIZE_STEPS, *(-step for step in _SIZE_STEPS)):
                 near_sizes = {
-                    symbol: values[symbol] + step * (symbol == moving or together)
+                    symbol: values[symbol] + step * (symbol == moved_symbol or move_all)
                     for symbol in symbols
                 }
                 if all(
                     map(
                         _is_in_range,
                         near_sizes.values(),
-                        (ranges.get(nearby) for nearby in near_sizes),
+                        (ranges.get(symbol) for symbol in near_sizes),
                     )
                 ) and _all_hold(conditions, near_sizes):
                     break
@@ -181,7 +184,7 @@ def _check_weights(program: Program) -> None:
 
 
 def _branch_guards(program: Program) -> list[Guard]:
-    """Return the guards on a single size; guards on two sizes hold for the merged program."""
+    """Return the guards on a single size; the merged program keeps guards on several sizes."""
     return [guard for guard in program.guards if len(guard.condition.free_symbols) == 1]
 
 
@@ -202,7 +205,7 @@ def _next_sizes(
     cases: Mapping[Any, range] | None,
     failures: Sequence[Mapping[Any, int]],
 ) -> dict[Any, int] | None:
-    """Return sizes near the example at which none of the conditions holds; None if there are none.
+    """Return sizes near the example at which no program holds yet; None if there are none.
 
     Larger sizes come first, because most calls have them. Symbols of the same name get the same
     size.
@@ -215,17 +218,15 @@ def _next_sizes(
         for symbol in condition.free_symbols
     }
     related_symbols = {
-        symbol
-        for variant_conditions in _relation_guards(program)
-        for symbol in variant_conditions.condition.free_symbols
+        symbol for guard in _relation_guards(program) for symbol in guard.condition.free_symbols
     }
-    moving = [symbol for symbol in hints if symbol in branch_symbols | related_symbols]
+    moved_symbols = [symbol for symbol in hints if symbol in branch_symbols | related_symbols]
     relations = [guard.condition for guard in _relation_guards(program)]
     for values in itertools.chain(
-        _move_equal_sizes(hints, moving), _move_sizes(hints, moving, ranges, cases)
+        _move_equal_sizes(hints, moved_symbols), _move_sizes(hints, moved_symbols, ranges, cases)
     ):
         sizes = _unify_names({**hints, **values}, hints, names)
-        is_valid = all(_is_in_range(sizes[symbol], ranges.get(symbol)) for symbol in moving)
+        is_valid = all(_is_in_range(sizes[symbol], ranges.get(symbol)) for symbol in moved_symbols)
         is_valid = is_valid and _all_hold(relations, sizes)
         if (
             is_valid
@@ -241,33 +242,35 @@ def _next_sizes(
     return None
 
 
-def _move_equal_sizes(hints: Mapping[Any, int], moving: Sequence[Any]) -> Iterator[dict[Any, int]]:
-    """Yield sizes that keep sizes of the example equal that are equal, in case they have to be."""
-    for size in dict.fromkeys(hints[symbol] for symbol in moving):
+def _move_equal_sizes(
+    hints: Mapping[Any, int], moved_symbols: Sequence[Any]
+) -> Iterator[dict[Any, int]]:
+    """Yield one new size for all symbols of equal size, in case they must stay equal."""
+    for size in dict.fromkeys(hints[symbol] for symbol in moved_symbols):
         for new_size in [*(size + step for step in _SIZE_STEPS), size * 2, *range(size - 1, 1, -1)]:
-            yield {symbol: new_size for symbol in moving if hints[symbol] == size}
+            yield {symbol: new_size for symbol in moved_symbols if hints[symbol] == size}
 
 
 def _move_sizes(
     hints: Mapping[Any, int],
-    moving: Sequence[Any],
+    moved_symbols: Sequence[Any],
     ranges: Mapping[Any, Range],
     cases: Mapping[Any, range] | None,
 ) -> Iterator[dict[Any, int]]:
     candidates = []
-    for symbol in moving:
+    for symbol in moved_symbols:
         smallest, _ = ranges.get(symbol, (2, None))
         hint = hints[symbol]
         sizes = [hint, *(hint + step for step in _SIZE_STEPS), *range(hint - 1, smallest - 1, -1)]
         candidates.append(dict.fromkeys([*sizes, *(cases or {}).get(symbol, ())]))
     for combination in itertools.islice(itertools.product(*candidates), _MAX_TRIED):
-        yield dict(zip(moving, combination, strict=True))
+        yield dict(zip(moved_symbols, combination, strict=True))
 
 
 def _unify_names(
     values: Mapping[Any, int], hints: Mapping[Any, int], names: Mapping[Any, str]
 ) -> dict[Any, int]:
-    """Use one size per name, preferably not the example's; compute names like ``past + new``."""
+    """Use one size per name, preferably not the example's; evaluate names like ``past + new``."""
     by_name: dict[str, int] = {}
     for symbol, value in values.items():
         name = names[symbol]
@@ -376,7 +379,10 @@ def _join_variants(variants: BranchVariants) -> Program:
 
 @dataclass
 class _SharedGraph:
-    """The merged graph, its placeholders, and for each program the indices of its placeholders."""
+    """The merged graph, its placeholders, and for each program the indices of its placeholders.
+
+    ``weights`` and ``paths`` are those of `Program`.
+    """
 
     graph: Graph
     operands: list[Node]
@@ -438,7 +444,7 @@ def _chain_branches(
     operands: Sequence[Node],
     conditions: Sequence[Node],
 ) -> Node:
-    """Emit nested torch.conds; the conditions of inner branches are the last operands."""
+    """Emit ``cond(c0, p0, cond(c1, p1, p2))``; the last operands are ``c1`` and so on."""
     first_branch, other_branch = branches[0], branches[1]
     if len(branches) > 2:
         inner = Graph()
@@ -520,7 +526,7 @@ def _make_union_guard(variants: BranchVariants) -> Guard:
 
 
 def _merge_ranges(programs: Sequence[Program]) -> dict[Any, Any]:
-    """Return for each symbol the range of sizes that at least one of the programs accepts."""
+    """Return for each symbol the smallest range that contains the ranges of all programs."""
     ranges: dict[Any, Any] = {}
     for program in programs:
         constraints = program.exported.range_constraints if program.exported is not None else {}
@@ -578,7 +584,7 @@ def _is_same_weight(left: torch.Tensor, right: Any) -> bool:
 
 
 def _result_values(programs: Sequence[Program], indices: Sequence[int]) -> list[torch.Tensor]:
-    """Return the merged program's fake results; a size that differs becomes a new symbol."""
+    """Return the merged program's fake results; a size that differs between programs is new."""
     results = []
     for index in indices:
         values = [_node_value(_output_values(program)[index]) for program in programs]
@@ -631,7 +637,7 @@ class _ConditionEmitter:
     def emit_all(self, conditions: Sequence[Any]) -> Node:
         """Emit the conjunction of conditions.
 
-        Raises ExportError for an unsupported expression.
+        Raises ExportError for an unsupported expression, and if torch evaluates it to a constant.
         """
         condition = reduce(
             lambda left, right: self.emit_call(operator.and_, left, right),

@@ -4,9 +4,9 @@ torch.export assumes that a dynamic size is neither, and does not record this as
 
 The module runs with fake tensors at the small size. It must call the same functions on the same
 tensors, with results of the same shapes, as in the capture (recorded_calls.py). If it does not, or
-raises, the program and the module run with data, and their results are compared. A given exported
-program runs alone, and its results must have the recorded shapes. sources.py calls this module;
-`Program.smallest` stores the result.
+raises, the program and the module run with data, and their results are compared. If the caller gave
+an ExportedProgram, there is no module: only the shapes of the program's results are compared with
+the recorded ones. sources.py calls this module; `Program.smallest` stores the result.
 """
 
 from __future__ import annotations
@@ -79,6 +79,7 @@ def prove_small_sizes(program: Program, request: Request, capture: CapturedModul
         )
         for group in groups:
             group_reason = joint_reason
+            # if all symbols at once fail, try each name alone
             if joint_reason != "" and len(group) < len(all_sizes):
                 group_reason = trials.failure_reason(dict.fromkeys(group, size))
             for symbol in group:
@@ -90,7 +91,7 @@ def prove_small_sizes(program: Program, request: Request, capture: CapturedModul
                     program.smallest[str(symbol)] = SmallestSize(
                         size + 1, f"at {size} {group_reason}"
                     )
-                elif _is_open(program, symbol):  # the proof is unknown
+                elif _is_open(program, symbol):  # neither proved nor disproved
                     program.smallest.pop(str(symbol), None)
 
 
@@ -205,7 +206,7 @@ class CapturedModule:
 
 
 class _SizeTrials:
-    """Evaluates the program and the module at other sizes.
+    """Evaluates the program and the module at sizes other than the example's.
 
     ``hints`` are the example's sizes by symbol, ``names`` the dimension names by symbol.
     """
@@ -289,10 +290,10 @@ class _SizeTrials:
     def _run_failure(
         self, values: Mapping[Any, int], failed: FailingNodeError | None = None
     ) -> str | None:
-        """Run the graph with data and return the reason of a failure.
+        """Run the graph with data; return why it fails, empty if it does not.
 
-        None for a program that calls backward kernels: they rely on autograd's sizes, and may write
-        out of bounds.
+        None if inputs or weights have no data, or if the program calls backward kernels: they rely
+        on autograd's sizes, and may write out of bounds.
         """
         if any(map(is_fake, (*self.leaves, *self.program.weights.values()))):
             return None
@@ -319,7 +320,10 @@ class _SizeTrials:
     def _value_failure(
         self, exported: ExportedProgram, values: Mapping[Any, int], default_reason: str | None
     ) -> str | None:
-        """Compare program and module with data; without data return ``default_reason``."""
+        """Compare program and module with data; return why they differ, empty if they do not.
+
+        ``default_reason`` is returned without data, and in place of the text for a difference.
+        """
         model = self.request.model
         if any(map(is_fake, (*self.leaves, *exported.state_dict.values()))):
             return default_reason

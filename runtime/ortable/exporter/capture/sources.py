@@ -71,6 +71,7 @@ def make_program(request: Request) -> Program:
     Raises:
         ExportError: the model has another type, torch cannot export it, or the dynamic shapes do
             not fit.
+        InputError: a tensor of the model or of the call is not dense.
     """
     mod = request.model
     if isinstance(mod, ExportedProgram):
@@ -101,7 +102,7 @@ def make_program(request: Request) -> Program:
 
 
 def export_reason(graph_module: GraphModule, tables: ConverterTables) -> str | None:
-    """Return why a GraphModule needs torch.export: calls, writes, no metadata; None otherwise."""
+    """Return why a GraphModule needs torch.export, such as a call of a module; None otherwise."""
     for node in graph_module.graph.nodes:
         if node.op == "call_method":
             return f"node '{node.name}' calls the method '{node.target}'"
@@ -219,15 +220,15 @@ def _try_strategies(request: Request) -> Program:
 
 
 def _note_failure(attempts: CaptureAttempts, strategy: Strategy, error: Exception) -> None:
-    error, runs = check_eager(error, attempts.request)
-    attempts.followed_advice += (export_failures.EAGER_ADVICE,) * runs
+    error, runs_in_eager = check_eager(error, attempts.request)
+    attempts.followed_advice += (export_failures.EAGER_ADVICE,) * runs_in_eager
     attempts.failures.append((strategy.name, error))
     if strategy.approach != "loops":  # a failed re-rolling does not rule out other approaches
         attempts.approaches &= fallbacks_after(error, attempts.request.options.fallback)
 
 
 def _merge_other_sides(program: Program, strategy: Strategy, attempts: CaptureAttempts) -> Program:
-    """Add the other sides of branches on sizes to the program, if a fallback is requested."""
+    """Add the other sides of branches on sizes, if a fallback or tracing is requested."""
     options = attempts.request.options
     if not (options.fallback or options.tracing) or strategy.approach not in ("capture", "tracing"):
         return program
@@ -243,7 +244,7 @@ def _merge_other_sides(program: Program, strategy: Strategy, attempts: CaptureAt
 
 
 def _copy_repeated_tensors(request: Request) -> Request:
-    """Copy tensors that are given twice, because torch.export makes one input of equal objects."""
+    """Copy tensors that the call has twice: torch.export would make one input of both."""
     seen: set[int] = set()
 
     def copy_seen(leaf: Any) -> Any:
@@ -381,7 +382,7 @@ def _error_summary(error: Exception) -> str:
 
 
 class MissingConverters(ExportError):
-    """The program calls operators without a converter that torch can decompose."""
+    """The program calls operators that have no converter, but a decomposition in torch."""
 
 
 class FailsInEager(ExportError):
@@ -402,16 +403,17 @@ def fallbacks_after(error: Exception, fallback: bool) -> frozenset[str]:
 
 
 def can_decompose(missing: Sequence[OpOverload]) -> bool:
-    """Whether torch has a decomposition of every operator."""
+    """Whether torch has a decomposition of every operator in ``missing``."""
     table = decomposition_table
     return all(overload in table or torch_decomposes(overload) for overload in missing)
 
 
 def check_eager(error: Exception, request: Request) -> tuple[Exception, bool]:
-    """Return ``error``, or FailsInEager if the model raises in eager mode; and whether it ran.
+    """Run the model in eager mode; return the error to report, and whether the run succeeded.
 
-    A copy of the model runs, with the caller's gradient mode and autocast, and only if torch's
-    message does not rule out an error of the model.
+    The error to report is FailsInEager if the model raises, otherwise ``error``. A copy of the
+    model runs, with the caller's gradient mode and autocast. It does not run if torch's message
+    rules out an error of the model, if a tensor has no data, or if the model cannot be copied.
     """
     if (
         isinstance(error, OrtableError)

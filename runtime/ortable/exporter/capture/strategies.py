@@ -39,7 +39,8 @@ Captured = tuple[ExportedProgram, list[str]]
 class CaptureAttempts:
     """The state of the attempts to capture one model.
 
-    ``programs`` has torch's programs, ``left_out`` the names of skipped strategies,
+    ``programs`` and ``failures`` have torch's programs and the errors, with the names of their
+    strategies. ``left_out`` has the names of skipped strategies,
     ``dynamic_shapes`` the shapes in torch's format, and ``approaches`` the approaches that no
     failure has ruled out.
     """
@@ -76,10 +77,12 @@ class Strategy:
 
 
 def select_strategies(options: ExportOptions) -> Iterator[Strategy]:
-    """Yield the strategies to try, in the order of `STRATEGIES`.
+    """Yield the strategies to try.
 
-    The strategies that the options select come first; with a fallback the others follow. By default
-    the non-strict mode of torch.export is tried before the strict mode.
+    Without a fallback these are the strategies that the options select; with a fallback the first
+    of these, then all others. The order is that of `STRATEGIES`, but with ``strict=True`` the two
+    modes of torch.export change places. If the options name a decomposition table, strategies with
+    a table are left out.
     """
     no_table = options.decomposition_table in (None, "none")
     listed = [strategy for strategy in STRATEGIES if strategy.table is None or no_table]

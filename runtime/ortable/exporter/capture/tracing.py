@@ -44,8 +44,8 @@ class Decisions:
     The answers are ``planned``, then True for every later condition. Per condition, ``conditions``
     has the tensor (None: a condition on data-dependent sizes) and ``lines`` the source line.
     ``on_sizes`` maps the text of a condition on such sizes to its answer; ``failed`` is the line
-    and the exception where forward raised; ``answers`` are the numbers that forward read from
-    buffers.
+    and the exception where forward raised; ``answers`` records which buffers forward read numbers
+    from.
     """
 
     planned: tuple[bool, ...]
@@ -160,14 +160,15 @@ def trace_program(
     """Export ``module`` with both sides of every decision on data.
 
     Returns:
-        The program, notes for the report, and the programs of the paths. The guards of the paths'
-        programs apply to the merged program. Its own export records none, since the merged graph
-        has no Python code that branches on sizes.
+        The program, notes for the report, and the programs of the merged paths (none if forward
+        decides nothing). Their guards apply to the merged program, whose own export records none,
+        since the merged graph has no Python code that branches on sizes.
 
     Raises:
-        ExportError: more than ``MAX_PATHS`` paths, every path raises, or the paths cannot be merged
-            into one graph (a write in place, random numbers, results that differ in structure).
-        Exception: torch.export failed on one path.
+        ExportError: there are too many paths or decisions, they differ in another run, or the paths
+            cannot be merged into one graph (a write in place, numbers of Python's random module,
+            results that differ in structure).
+        Exception: torch.export failed on one path, or forward raises on every path.
     """
     notes: list[str] = []
     tree = _explore_paths(module, args, kwargs, dynamic_shapes, notes)
@@ -314,7 +315,7 @@ def _make_limit_error(module: torch.nn.Module, limit: str, decisions: Decisions)
 
 
 def _wrap_forward(forward: Any, decisions: Decisions, module: torch.nn.Module) -> Any:
-    """Return a forward that answers its decisions, and appends their conditions to its result."""
+    """Return a forward that answers its decisions, and returns ``(result, conditions)``."""
     real_buffers = get_buffers(module)
 
     @functools.wraps(forward)

@@ -1,7 +1,7 @@
-"""Implement `bypass_export_some_errors`, a region with patches for failures of torch.export.
+"""Implement `bypass_export_some_errors`, a ``with`` block that avoids failures of torch.export.
 
-The patches of torch and transformers work around known failures, and to_onnx falls back to its
-other strategies. Nothing else in ortable patches torch; patches.py defines the patches.
+In the block (a region), patches of torch, transformers and torchvision work around known failures,
+and to_onnx falls back to its other strategies. patches.py defines the patches.
 """
 
 from __future__ import annotations
