@@ -1,6 +1,6 @@
 """Symbolic dimensions: plain ints, or interned polynomials with integer coefficients.
 
-Equal polynomials are the same object; nothing is parsed.
+Equal polynomials are the same object. Arithmetic makes dimensions; no text is parsed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Algebra of dimensions: interned integer polynomials over symbols and opaque atoms.
+"""Algebra of dimensions: interned polynomials with integer coefficients over atoms.
 
-Atoms are symbols, floor divisions, remainders, maxima, minima and opaque integers. Equal
-polynomials are the same object. Import `ortable.dims`, not this module.
+Atoms are symbols, floor divisions, remainders, maxima, minima and opaque integers; the polynomial
+``2*n + n//3`` has the atoms ``n`` and ``n//3``. Equal polynomials are the same object. Import
+`ortable.dims`, not this module.
 """
 
 from __future__ import annotations
@@ -14,20 +15,25 @@ from typing import Any, TypeAlias
 
 from ortable.errors import BuilderError
 
-Monomial: TypeAlias = "tuple[int, ...]"  # sorted atom numbers, repeated for powers; () is 1
-Terms: TypeAlias = "tuple[tuple[Monomial, int], ...]"
+Monomial: TypeAlias = "tuple[int, ...]"  # sorted indices of atoms, repeated for powers; () is 1
+Terms: TypeAlias = "tuple[tuple[Monomial, int], ...]"  # sorted (monomial, coefficient), none is 0
 
 SYMBOL, FLOORDIV, MOD, MAX, MIN, OPAQUE = "symbol", "floordiv", "mod", "max", "min", "opaque"
 
 # How to compute an opaque atom from its arguments: an int is the index of an argument, a float is
 # a constant, a tuple is an operator and its inputs. See `float_recipes`.
 Recipe = int | float | tuple[Any, ...]
-# The key is the text of the atom, which has the exact floats; recipes are pickled with the atom.
+# The key is the text of the atom, in which floats have all digits; recipes are pickled with atoms.
 RECIPES: dict[str, Recipe] = {}
 
 
 class Atom:
-    """A factor of a monomial: a symbol, or an operation that is not polynomial."""
+    """A factor of a monomial: a symbol, or an operation that is not polynomial.
+
+    ``index`` is the position in ATOMS, ``lower`` and ``upper`` are bounds (None: unbounded). Only
+    symbols and opaque atoms have a ``name``. ``args`` are the operands; for an opaque atom they are
+    followed by its minimum, and a symbol has only its minimum.
+    """
 
     __slots__ = ("args", "index", "kind", "lower", "name", "upper")
 
@@ -50,7 +56,7 @@ class SymDim:
     ``==`` is identity, which equals equality of polynomials because they are interned. A dimension
     also equals its text and has the same hash, so that a shape can be compared with names (``("a",
     3)``) and a dict keyed by names can be indexed with dimensions. Symbols with the same name and
-    different minima all equal that name, but not each other; no dict mixes both kinds of keys.
+    different minima all equal that name, but not each other; no dict has both as keys.
     ``<``, ``<=``, ``>`` and ``>=`` are True only if provable for every value of the symbols, so
     ``not a < b`` does not mean ``a >= b``. Symbols are at least their ``minimum`` (default 0).
     """
@@ -80,7 +86,7 @@ class SymDim:
 
     def __add__(self, other: Dim) -> Dim:
         key = (id(self), id(other)) if type(other) is SymDim else (id(self), other, None)
-        result = _add_cache.get(key)  # the key of `_cache_key`, without the cost of a call
+        result = _add_cache.get(key)  # `_cache_key(self, other)`, inlined because it is faster
         return result if result is not None else compute_cached(_add_cache, _add_dims, self, other)
 
     def __mul__(self, other: Dim) -> Dim:
@@ -202,7 +208,10 @@ def make_symbol(name: str, minimum: int | None = 0) -> SymDim:
 
 
 def make_opaque(text: str, args: Iterable[Dim] = (), minimum: int | None = None) -> SymDim:
-    """Return an integer that is known only by its text, its lower bound and its arguments."""
+    """Return the dimension of an integer whose function is known only by its text.
+
+    ``args`` are the dimensions that it depends on; a ``minimum`` of None is unbounded.
+    """
     return from_atom(make_atom(OPAQUE, text, (*args, minimum), (minimum, None)))
 
 
@@ -210,7 +219,7 @@ def _cache_key(a: Any, b: Any) -> _CacheKey:
     """Return the cache key of two operands.
 
     The key has dimensions by identity, which is valid because they are interned, and ints by value.
-    The lengths and positions distinguish identities from values.
+    Its length states which operands are ints, so that no value is taken for an identity.
     """
     if type(a) is SymDim:
         return (id(a), id(b)) if type(b) is SymDim else (id(a), b, None)
@@ -220,7 +229,10 @@ def _cache_key(a: Any, b: Any) -> _CacheKey:
 def compute_cached(
     cache: dict[_CacheKey, Dim], compute: Callable[[Any, Any], Any], a: Any, b: Any
 ) -> Dim:
-    """Compute an operation on two dimensions and store the result in the cache."""
+    """Compute an operation on two dimensions and store the result in ``cache``.
+
+    Returns NotImplemented for operands that are not dimensions, as operators of Python must.
+    """
     if not isinstance(a, (int, SymDim)) or not isinstance(b, (int, SymDim)):
         return NotImplemented
     if len(cache) > _CACHE_LIMIT:
@@ -231,7 +243,7 @@ def compute_cached(
 
 
 def intern_terms(terms: Terms) -> SymDim:
-    """Return the dimension with these terms; equal terms give the same object."""
+    """Return the dimension with these sorted terms; equal terms give the same object."""
     existing = _interned.get(terms)
     if existing is not None:
         return existing
@@ -242,7 +254,7 @@ def intern_terms(terms: Terms) -> SymDim:
 
 
 def from_dict(terms: dict[Monomial, int]) -> Dim:
-    """Return the dimension with these coefficients by monomial."""
+    """Return the dimension with these coefficients by monomial, an int if it is constant."""
     nonzero = sorted(item for item in terms.items() if item[1])
     if not nonzero:
         return 0
@@ -275,7 +287,7 @@ def _multiply_dims(a: Dim, b: Dim) -> Dim:
 
 
 def make_atom(kind: str, name: str, args: tuple[Any, ...], bounds: Bounds) -> Atom:
-    """Return the atom with these fields; equal fields give the same object."""
+    """Return the atom of this kind, name and arguments, of which there is one object only."""
     key = (kind, name, args)
     number = _atom_numbers.get(key)
     if number is None:
@@ -316,7 +328,7 @@ def split_constant(dim: Dim) -> tuple[Dim, int]:
 
 
 def bounds_of(dim: Dim) -> Bounds:
-    """Return an interval that contains the dimension wherever it is defined; None is unbounded."""
+    """Return (lower, upper) bounds of the dimension where it is defined; None is unbounded."""
     if isinstance(dim, int):
         return dim, dim
     if dim._bounds is None:
@@ -343,11 +355,12 @@ def _monomial_bounds(monomial: Monomial) -> Bounds:
         atom = ATOMS[number]
         low, high = _multiply_bounds((low, high), (atom.lower, atom.upper))
     if low is None and len(monomial) % 2 == 0 and monomial[::2] == monomial[1::2]:
-        low = 0  # a square
+        low = 0  # a square, such as (n, n, m, m)
     return low, high
 
 
 def _multiply_bounds(a: Bounds, b: Bounds) -> Bounds:
+    """Return bounds of a product; unbounded unless both are finite or both are nonnegative."""
     if None not in a and None not in b:
         corners = [x * y for x in a for y in b if x is not None and y is not None]
         return min(corners), max(corners)
@@ -358,7 +371,10 @@ def _multiply_bounds(a: Bounds, b: Bounds) -> Bounds:
 
 
 def is_nonnegative(dim: Dim, depth: int = 3) -> bool:
-    """Whether dim >= 0 is provable for all values of its symbols."""
+    """Whether dim >= 0 is provable for all values of its symbols.
+
+    ``depth`` limits how many atoms a proof bounds by their arguments, one after the other.
+    """
     if isinstance(dim, int):
         return dim >= 0
     low, high = bounds_of(dim)
@@ -376,23 +392,27 @@ def is_nonnegative(dim: Dim, depth: int = 3) -> bool:
     return False
 
 
+# Kinds of atoms that `_prove_relaxed` bounds.
 _RELAXED = frozenset({FLOORDIV, MAX, MIN})
 
 
-def _prove_relaxed(atom: Atom, factor: int, rest: Dim, depth: int) -> bool:
-    """Prove factor*atom + rest >= 0 by bounding the atom with its arguments."""
+def _prove_relaxed(atom: Atom, factor: int, other_terms: Dim, depth: int) -> bool:
+    """Prove factor*atom + other_terms >= 0 by bounding the atom with its arguments."""
     if atom.kind == FLOORDIV:
         a, b = atom.args
         if not isinstance(b, int):
             return False
-        # b*(a//b) lies between a - b + 1 and a
-        return is_nonnegative(factor * (a - b + 1 if factor > 0 else a) + b * rest, depth)
-    proofs = (is_nonnegative(factor * arg + rest, depth) for arg in atom.args)
+        # multiplied by b > 0, because b*(a//b) lies between a - b + 1 and a
+        return is_nonnegative(factor * (a - b + 1 if factor > 0 else a) + b * other_terms, depth)
+    proofs = (is_nonnegative(factor * arg + other_terms, depth) for arg in atom.args)
     return any(proofs) if (atom.kind == MAX) == (factor > 0) else all(proofs)
 
 
 def _nonnegative_shifted(dim: SymDim) -> bool:
-    """Whether all coefficients are >= 0 if each atom is written as its bound plus a rest >= 0."""
+    """Whether all coefficients are >= 0 if each atom is its lower bound plus a new variable >= 0.
+
+    For m >= 1, ``n*m - n`` is ``n*(1 + m') - n``, that is ``n*m'``.
+    """
     shifted: dict[Monomial, int] = {}
     for monomial, coefficient in dim.terms:
         expansion: dict[Monomial, int] = {(): coefficient}
@@ -417,7 +437,7 @@ def always_differ(a: Dim, b: Dim) -> bool:
     difference = a - b
     if isinstance(difference, int):
         return difference != 0
-    step, constant = 0, 0
+    step, constant = 0, 0  # the other terms are multiples of step: 2*n + 4*m + 1 is never 0
     for monomial, coefficient in difference.terms:
         if monomial:
             step = gcd(step, coefficient)
@@ -439,7 +459,11 @@ def floor_div(a: Dim, b: Dim) -> Dim:
 
 
 def ceil_div(a: Dim, b: Dim) -> Dim:
-    """Return ``a / b`` rounded up."""
+    """Return ``a / b`` rounded up.
+
+    Raises:
+        BuilderError: b is 0.
+    """
     if isinstance(b, int):
         return floor_div(a + (b - 1), b) if b > 0 else -floor_div(a, -b)
     return -floor_div(-a, b)
@@ -456,12 +480,12 @@ def floor_mod(a: Dim, b: Dim) -> Dim:
 
 
 def max_of(*values: Dim) -> Dim:
-    """Return the maximum, without values that are provably at most another value."""
+    """Return the maximum; values that are provably at most another value are left out."""
     return _compute_extremum(MAX, values)
 
 
 def min_of(*values: Dim) -> Dim:
-    """Return the minimum, without values that are provably at least another value."""
+    """Return the minimum; values that are provably at least another value are left out."""
     return _compute_extremum(MIN, values)
 
 
@@ -481,7 +505,10 @@ def _compute_floor_div(a: Dim, b: Dim) -> Dim:
 
 
 def _floor_div_int(a: SymDim, b: int) -> Dim:
-    """Divide by b > 0: move multiples of b out of the division, and cancel common factors."""
+    """Divide by b > 0: move multiples of b out of the division, and cancel common factors.
+
+    For example, ``(4*n + 2*m + 5)//4`` is ``n + 1 + m//2``.
+    """
     multiples = {monomial: c // b for monomial, c in a.terms if c % b == 0}
     remainder, constant = split_constant(
         from_dict({monomial: c for monomial, c in a.terms if c % b})
@@ -499,12 +526,13 @@ def _floor_div_int(a: SymDim, b: int) -> Dim:
         return quotient + remainder + constant
     assert isinstance(remainder, SymDim)
     if remainder.terms[0][1] < 0:
-        # (-x)//b is -((x + b - 1)//b): both forms of rounding up become the same dimension
+        # (-x)//b is -((x + b - 1)//b), so both ways to write a division rounded up are equal
         return quotient - _floor_div_canonical(-remainder + (b - 1 - constant), b)
     return quotient + _floor_div_canonical(remainder + constant, b)
 
 
 def _floor_div_canonical(a: Dim, b: int) -> Dim:
+    """Divide by b > 1, after `_floor_div_int` has simplified the division."""
     shifted, constant = split_constant(a)
     if constant >= b or constant < 0:
         return floor_div(a, b)
@@ -512,16 +540,16 @@ def _floor_div_canonical(a: Dim, b: int) -> Dim:
         return 0
     inner = single_atom(shifted, FLOORDIV)
     if inner is not None and isinstance(inner.args[1], int):
-        # (x//i + c)//b is (x + i*c)//(i*b): true for floors and positive ints
+        # (x//i + c)//b is (x + i*c)//(i*b) for positive ints i and b
         return floor_div(inner.args[0] + inner.args[1] * constant, inner.args[1] * b)
     return from_atom(make_atom(FLOORDIV, "", (a, b), _floor_div_bounds(a, b)))
 
 
 def _exact_quotient(a: Dim, b: SymDim) -> Dim | None:
-    """Return q with a == q*b as polynomials, or None."""
+    """Return q with a == q*b as polynomials, or None if there is none or it is not found."""
     lead_monomial, lead_coefficient = b.terms[-1]
     quotient: Dim = 0
-    for _ in range(32):
+    for _ in range(32):  # limited, because dividing y by x*y + y, whose last term is y, never ends
         if isinstance(a, int):
             return quotient if a == 0 else None
         monomial, coefficient = a.terms[-1]
@@ -535,12 +563,12 @@ def _exact_quotient(a: Dim, b: SymDim) -> Dim | None:
 
 
 def _divide_monomial(a: Monomial, b: Monomial) -> Monomial | None:
-    rest = list(a)
+    quotient = list(a)
     for number in b:
-        if number not in rest:
+        if number not in quotient:
             return None
-        rest.remove(number)
-    return tuple(rest)
+        quotient.remove(number)
+    return tuple(quotient)
 
 
 def _compute_floor_mod(a: Dim, b: Dim) -> Dim:
@@ -595,6 +623,7 @@ def _compute_extremum(kind: str, values: tuple[Dim, ...]) -> Dim:
 
 
 def _is_more_extreme(kind: str, a: Dim, b: Dim) -> bool:
+    """Whether the maximum or minimum of a and b is provably a."""
     return is_nonnegative(a - b) if kind == MAX else is_nonnegative(b - a)
 
 
@@ -611,9 +640,9 @@ def _floor_div_bounds(a: Dim, b: Dim) -> Bounds:
     low, high = bounds_of(a)
     if isinstance(b, int):  # positive here
         return (None if low is None else low // b), (None if high is None else high // b)
-    divisor = bounds_of(b)[0]
-    if low is not None and low >= 0 and divisor is not None and divisor >= 0:
-        return 0, (None if high is None else high // max(divisor, 1))
+    divisor_low = bounds_of(b)[0]
+    if low is not None and low >= 0 and divisor_low is not None and divisor_low >= 0:
+        return 0, (None if high is None else high // max(divisor_low, 1))
     return None, None
 
 
@@ -659,8 +688,8 @@ def _operand_text(dim: Dim) -> str:
 
 
 def format_dim(dim: SymDim) -> str:
-    """Return the text of a dimension."""
-    parts: list[tuple[bool, int, str, bool]] = []  # (negative, -degree, text of the absolute value)
+    """Return a text such as ``n**2 - n + 1``, or ``3 - n``, which starts with the positive term."""
+    parts: list[tuple[bool, int, str, bool]] = []  # negative, -degree, text without sign, negative
     for monomial, coefficient in dim.terms:
         size = abs(coefficient)
         parenthesize = len(monomial) > 1 or (size != 1 and bool(monomial)) or coefficient < 0
@@ -682,7 +711,7 @@ def format_dim(dim: SymDim) -> str:
 
 
 def to_picklable(dim: Dim) -> Any:
-    """Return a picklable form of the dimension."""
+    """Return the dimension as nested lists and tuples, with (kind, name, args) for an atom."""
     if isinstance(dim, int):
         return dim
     return [(c, [_atom_to_picklable(ATOMS[n]) for n in m]) for m, c in dim.terms]
@@ -696,7 +725,7 @@ def _atom_to_picklable(atom: Atom) -> tuple[Any, ...]:
 
 
 def from_picklable(flat: Any) -> Any:
-    """Return the dimension of a form that `to_picklable` made."""
+    """Return the dimension that `to_picklable` was called with; None, a minimum, stays None."""
     if flat is None or isinstance(flat, int):
         return flat
     total: Dim = 0
@@ -716,7 +745,7 @@ def from_picklable(flat: Any) -> Any:
     return total
 
 
-# A recipe that was read from text has lists instead of tuples.
+# A recipe that was stored as JSON has lists instead of tuples.
 def _as_tuples(recipe: Any) -> Recipe:
     if isinstance(recipe, (int, float)):
         return recipe

@@ -1,6 +1,7 @@
-"""Convert torch.SymInt and sympy expressions to dimensions, by duck typing.
+"""Convert torch.SymInt and sympy expressions to dimensions.
 
-The module imports only sympy's printer, and only to print an expression.
+Types are recognized by attributes and class names, because the module does not import torch; of
+sympy it imports only the printer, and only to print an expression.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from .expression import (
 from .float_recipes import record_recipe
 from .traverse import free_symbols, map_atoms, product_of
 
+# Dimensions by sympy expression, for each ShapeEnv, because it has the ranges of the symbols. The
+# plain cache is for expressions without a ShapeEnv.
 _env_caches: WeakKeyDictionary[Any, dict[Any, Dim]] = WeakKeyDictionary()
 _plain_cache: dict[Any, Dim] = {}
 _rename_cache: dict[tuple[Dim, tuple[tuple[str, str], ...]], Dim] = {}
@@ -42,7 +45,7 @@ def from_torch(value: Any, rename: Mapping[str, str] | None = None) -> Dim:
         rename: maps torch's symbols to the user's names (``{"s77": "batch"}``).
 
     Raises:
-        BuilderError: ``value`` is a float or a boolean.
+        BuilderError: ``value`` is a float, or an expression that is not an integer.
     """
     if isinstance(value, SymDim):
         return value
@@ -115,7 +118,7 @@ def _from_sympy(expr: Any, env: Any) -> Dim:
 
 
 def exact_text(expr: Any) -> str:
-    """Return the text of a sympy expression with all digits of floats; sympy itself prints 15."""
+    """Return the text of a sympy expression with all digits of floats; sympy prints 15 digits."""
     return str(_exact_printer().doprint(expr))
 
 
@@ -135,13 +138,14 @@ def _is_fraction(expr: Any) -> bool:
 
 
 def _symbol_minimum(expr: Any, env: Any) -> int | None:
-    """Return 0 for sizes, None for an integer that may be negative (``int(tensor)``)."""
+    """Return 0 for a size, and None for an integer that may be negative (``tensor.item()``)."""
     ranges = getattr(env, "var_to_range", None)
     value_range = ranges.get(expr) if ranges is not None else None
     if value_range is not None:
         return 0 if value_range.lower >= 0 else None
     if getattr(expr, "is_nonnegative", None):
         return 0
+    # torch names integers that depend on data u0, u1, ...
     return None if expr.name[:1] == "u" and expr.name[1:].isdigit() else 0
 
 

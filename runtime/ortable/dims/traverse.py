@@ -12,7 +12,7 @@ from .float_recipes import compute_opaque
 
 
 def product_of(values: Iterable[Dim]) -> Dim:
-    """Return the product of the dimensions; 1 if there are none."""
+    """Return the product of dimensions; 1 if there are none."""
     result: Dim = 1
     for value in values:
         result = result * value
@@ -20,7 +20,7 @@ def product_of(values: Iterable[Dim]) -> Dim:
 
 
 def always_equal(a: Dim, b: Dim) -> bool:
-    """Whether both are equal for all values of the symbols."""
+    """Whether both are the same int or polynomial, so that they are equal for all values."""
     return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)
 
 
@@ -36,7 +36,7 @@ def is_symbol(dim: object) -> bool:
 
 
 def free_symbols(dim: Dim) -> frozenset[str]:
-    """Return the names of the symbols that the dimension depends on."""
+    """Return the names of the symbols of a dimension, also those in arguments of its atoms."""
     if isinstance(dim, int):
         return frozenset()
     names: set[str] = set()
@@ -52,7 +52,11 @@ def free_symbols(dim: Dim) -> frozenset[str]:
 
 
 class Factor(NamedTuple):
-    """A factor of a polynomial: ``kind`` is symbol, floordiv, mod, max, min or opaque."""
+    """A factor of a term, which is one atom: ``n``, or ``n // 2``, with the ``args`` n and 2.
+
+    ``kind`` is symbol, floordiv, mod, max, min or opaque; a symbol or opaque integer has no
+    ``args``. ``dim`` is the factor as a dimension.
+    """
 
     dim: SymDim
     kind: str
@@ -60,7 +64,10 @@ class Factor(NamedTuple):
 
 
 def split_terms(dim: SymDim) -> list[tuple[int, tuple[Factor, ...]]]:
-    """Split the polynomial into (coefficient, factors), a positive term first if there is one."""
+    """Split the polynomial into terms (coefficient, factors), those with a positive one first.
+
+    For example, ``3 - 2*n**2`` gives ``[(3, ()), (-2, (n, n))]``.
+    """
     terms = [(c, tuple(_factor_of(ATOMS[number]) for number in m)) for m, c in reversed(dim.terms)]
     return sorted(terms, key=lambda term: term[0] < 0)
 
@@ -74,8 +81,8 @@ def evaluate_dim(dim: Dim, values: Mapping[str, int]) -> int:
     """Return the value of the dimension for these values of its symbols.
 
     Raises:
-        BuilderError: a missing symbol, an opaque atom without a value, a division by zero, or a
-            float without an integer value.
+        BuilderError: ``values`` lacks a symbol, an opaque atom has no recipe, the dimension divides
+            by zero, or a recipe rounds infinity or NaN.
     """
 
     def value_of(atom: Atom) -> Dim:
@@ -101,7 +108,10 @@ def evaluate_dim(dim: Dim, values: Mapping[str, int]) -> int:
 
 
 def substitute_symbols(dim: Dim, values: Mapping[str, Dim]) -> Dim:
-    """Replace some symbols by dimensions, which must respect the symbols' minima."""
+    """Replace some symbols by dimensions, which must respect the symbols' minima.
+
+    Symbols in the arguments of opaque atoms are not replaced.
+    """
 
     def value_of(atom: Atom) -> Dim:
         replacement = values.get(atom.name) if atom.kind == SYMBOL else None
@@ -111,7 +121,10 @@ def substitute_symbols(dim: Dim, values: Mapping[str, Dim]) -> Dim:
 
 
 def map_atoms(dim: Dim, value_of: Callable[[Atom], Dim]) -> Dim:
-    """Return the dimension with each symbol and opaque atom replaced by ``value_of`` it."""
+    """Return the dimension with each symbol and opaque atom replaced by ``value_of(atom)``.
+
+    Other atoms are computed again from their arguments: ``n//4`` with 8 for n is 2.
+    """
     if isinstance(dim, int):
         return dim
     total: Dim = 0

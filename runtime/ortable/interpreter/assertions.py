@@ -27,7 +27,7 @@ _DEFAULT_MESSAGE = "Expected Tensor with single nonzero value, but got zero"
 
 @dataclass(frozen=True)
 class Assertion:
-    """A run-time check: its node, the node of the condition, and the error message."""
+    """A run-time check: its node, the node of the condition, and torch's error message."""
 
     node: Node
     condition: Node
@@ -37,11 +37,11 @@ class Assertion:
 def run_time_checks(graph: Graph) -> list[Assertion]:
     """Return the checks of one graph that may fail for some input, in order.
 
-    Static conditions and checks that a size is not negative are left out.
+    Checks of static conditions are left out, and those for which `_can_ignore` holds.
     """
     targets = {node.target for node in graph.nodes if node.op == "call_function"}
-    checks = {target for target in targets if _target_name(target) in traits.CONDITION}
-    nodes = [node for node in graph.nodes if node.target in checks] if checks else []
+    check_targets = {target for target in targets if _target_name(target) in traits.CONDITION}
+    nodes = [node for node in graph.nodes if node.target in check_targets] if check_targets else []
     assertions = [check for check in map(_make_assertion, nodes) if check is not None]
     return [assertion for assertion in assertions if not _can_ignore(assertion)]
 
@@ -52,7 +52,7 @@ def has_inner_assertions(graph_module: GraphModule, node: Node) -> bool:
 
 
 def lost_assertions(graph_module: GraphModule) -> list[str]:
-    """Return the messages of all checks of a graph and its subgraphs, with source lines."""
+    """Return the messages of the checks of a graph and its subgraphs, with source lines."""
     messages = []
     for module in graph_module.modules():
         checks = run_time_checks(module.graph) if isinstance(module, GraphModule) else []
@@ -78,9 +78,10 @@ def _make_assertion(node: Node) -> Assertion | None:
 def _can_ignore(assertion: Assertion) -> bool:
     """Whether the condition of a check holds for all inputs, or is a wrong assumption of torch.
 
-    It holds if it is statically true, bounds a size from below by 0 or less, or bounds the number
-    of selected elements by the number of all elements. Torch assumes that a mask never selects more
-    elements than the tensor has, which is wrong for a mask with more axes.
+    It holds for all inputs if it is statically true, bounds a size from below by 0 or less, or
+    allows masked_select or nonzero to select all elements that there are after broadcasting, if
+    their number is static. Torch adds its own check that a mask selects no more elements than the
+    tensor has, which is wrong for a mask with more axes.
     """
     condition = assertion.condition
     if condition.meta.get("val") is True:
@@ -113,7 +114,7 @@ def _can_ignore(assertion: Assertion) -> bool:
 
 
 def _has_trait(node: Node, keys: set[str]) -> bool:
-    """Whether a node calls an overload in the table of a trait."""
+    """Whether a node calls an overload with a trait, whose table is ``keys``."""
     return isinstance(node.target, OpOverload) and node.target.name() in keys
 
 

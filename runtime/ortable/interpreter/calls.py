@@ -1,7 +1,7 @@
 """Find the converter for the target of an FX node.
 
 Overloads are looked up by name. For torch functions, Python operators and methods, the alias tables
-contain the operator, and torch resolves the overload.
+(`ConverterTables.callables` and `methods`) contain the operator, and torch resolves the overload.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ AUGMENTED_ASSIGNMENTS = frozenset(
     )
 )
 
+# Modules by the prefix of public names; a function of several modules has the first prefix.
 _PUBLIC_MODULES: tuple[tuple[str, Any], ...] = (
     ("operator", operator),
     ("torch.nn.functional", torch.nn.functional),
@@ -70,7 +71,10 @@ def qualified_name(target: Any) -> str:
 
 
 def operator_key(node: Node) -> str:
-    """Return the key of a node's target, or of the operator that a functionalized call wraps."""
+    """Return the key of a node's target in the tables, such as ``aten::add.Tensor``.
+
+    For a functionalized call, it is the key of the operator that the call wraps.
+    """
     target = node.target
     if isinstance(target, OpOverload):
         return target.name()
@@ -97,7 +101,7 @@ def converter_name(tables: ConverterTables, node: Node) -> str:
 
 
 class PacketCall(NamedTuple):
-    """Call target of an operator without an overload; see the generated call targets."""
+    """Call target of an operator without an overload; fields as in the generated `CallTarget`."""
 
     packet: str
     fixed: dict[str, Any]
@@ -106,7 +110,7 @@ class PacketCall(NamedTuple):
 
 
 def check_dtype_unchanged(graph: Graph, written: Any, returned: Any) -> None:
-    """Raise UnsupportedCase if the result of ``x += y`` has another dtype than ``x``."""
+    """Raise UnsupportedCase if the result of ``x += y`` has another dtype than ``x`` (written)."""
     if isinstance(written, str) and isinstance(returned, str):
         dtype_names = [dtypes.name(graph.get_type(name)) for name in (written, returned)]
         if dtype_names[0] != dtype_names[1]:
@@ -116,7 +120,7 @@ def check_dtype_unchanged(graph: Graph, written: Any, returned: Any) -> None:
 
 
 def find_call_target(tables: ConverterTables, target: Any) -> Any:
-    """Return the call target of a Python function or an operator packet, or None."""
+    """Return the call target of a Python function or an ``OpOverloadPacket``, or None."""
     if isinstance(target, OpOverloadPacket):
         return PacketCall(qualified_op_name(target), {}, None)
     return tables.callables.get(qualified_name(target))
@@ -127,15 +131,16 @@ def resolve_overload(
 ) -> tuple[Any, list[Any], dict[str, Any]]:
     """Resolve the ATen overload that torch calls for a Python call; return it with its arguments.
 
-    Results represent tensors of their dtype and rank, symbolic dimensions represent integers.
-    Raises UnsupportedCase if torch has no overload for the arguments.
+    ``call`` is the call target of the function, ``args`` and ``kwargs`` are converted arguments.
+    Torch resolves the overload with stand-ins for them (see `make_stand_in`). Raises
+    UnsupportedCase if torch has no overload for the arguments.
     """
     namespace, _, qualified = call.packet.partition("::")
     packet_name, _, overload = qualified.partition(".")
     packet = getattr(getattr(torch.ops, namespace), packet_name)
     # converted dtypes are numbers, which must not be packed as sizes: x.view(torch.int32)
-    is_dtype = any(map(_is_dtype, node.args))
-    call_args = list(args) if is_dtype else pack_arguments(call.pack, args, packet)
+    has_dtype = any(map(_is_dtype, node.args))
+    call_args = list(args) if has_dtype else pack_arguments(call.pack, args, packet)
     schema_kwargs = _without_python_only(call, kwargs)
     call_kwargs = {**call.fixed, **_rename_to_schema(schema_kwargs, packet)}
     if not overload:
@@ -151,9 +156,12 @@ def _is_dtype(value: Any) -> bool:
 
 
 def _resolve_arguments(
-    graph: Graph, packet: Any, packed: list[Any], named: dict[str, Any]
+    graph: Graph, packet: Any, args: list[Any], kwargs: dict[str, Any]
 ) -> tuple[str, list[Any], dict[str, Any]]:
-    """Return the name of the overload, and its arguments with lists where Python allows numbers."""
+    """Return the name of the overload that torch chooses, and its arguments.
+
+    If torch rejects the arguments, numbers that Python functions accept for lists become lists.
+    """
     name = qualified_op_name(packet)
 
     def resolve_values(values: Sequence[Any], keywords: Mapping[str, Any]) -> str:
@@ -165,9 +173,9 @@ def _resolve_arguments(
         )
 
     try:
-        overload = resolve_values(packed, named)
+        overload = resolve_values(args, kwargs)
     except RuntimeError as error:
-        for values, keywords in _with_lists(packet, packed, named):
+        for values, keywords in _with_lists(packet, args, kwargs):
             with contextlib.suppress(RuntimeError):
                 return resolve_values(values, keywords), values, keywords
         raise UnsupportedCase(
@@ -176,11 +184,11 @@ def _resolve_arguments(
             "example inputs (args)",
             details=str(error),
         ) from error
-    with_axes = _numbers_as_lists(getattr(packet, overload or "default"), packed)
-    if with_axes is not None:
-        with contextlib.suppress(RuntimeError):  # without such an overload, it is a flag
-            overload = resolve_values(with_axes, named)
-    return overload, packed, named
+    args_with_lists = _numbers_as_lists(getattr(packet, overload or "default"), args)
+    if args_with_lists is not None:
+        with contextlib.suppress(RuntimeError):  # without such an overload, 0 is the bool
+            overload = resolve_values(args_with_lists, kwargs)
+    return overload, args, kwargs
 
 
 def _with_lists(
@@ -188,7 +196,7 @@ def _with_lists(
 ) -> Iterator[tuple[list[Any], dict[str, Any]]]:
     """Yield for each overload the arguments, with numbers and None converted to its list types.
 
-    An example is ``conv2d(x, w, None, 1)``.
+    For example, ``conv2d(x, w, None, 1)`` gives ``[x, w, None, [1, 1]]``.
     """
     for overload in packet.overloads():
         arguments = getattr(packet, overload)._schema.arguments
@@ -201,7 +209,7 @@ def _with_lists(
 
 
 def _as_list(argument: Any, value: Any) -> Any:
-    """Convert a number or None to a list if the argument of the schema is a list."""
+    """Return a number as a list, and None as the default, if the schema's argument is a list."""
     argument_type = argument.type
     if argument_type.kind() == "OptionalType":
         argument_type = argument_type.getElementType()
@@ -216,8 +224,8 @@ def _as_list(argument: Any, value: Any) -> Any:
 def _numbers_as_lists(overload: Any, values: Sequence[Any]) -> list[Any] | None:
     """Convert ints and None to lists if ``overload`` has bool parameters for them.
 
-    Python functions do not accept them as bools: ``x.std(0)`` reduces dimension 0, but resolution
-    by schemas alone gives ``unbiased=False``. Returns None if there is no such value.
+    Python functions do not accept ints as bools: ``x.std(0)`` reduces dimension 0, but resolution
+    by schemas alone gives ``unbiased=False``. Returns None if no value is converted.
     """
     flags = [
         index
@@ -233,7 +241,7 @@ def _numbers_as_lists(overload: Any, values: Sequence[Any]) -> list[Any] | None:
 
 
 def _without_python_only(call: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove keyword arguments that ATen lacks; raise UnsupportedCase if they have an effect."""
+    """Remove keyword arguments that ATen lacks; raise UnsupportedCase if one has an effect."""
     accepted = getattr(call, "python_only", {})
     for name, value in kwargs.items():
         allowed = accepted.get(name, "any")
@@ -243,10 +251,10 @@ def _without_python_only(call: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _rename_to_schema(kwargs: Mapping[str, Any], packet: Any) -> dict[str, Any]:
-    """Rename keyword arguments to the names of the schema, and remove ``inplace=False``.
+    """Rename keyword arguments to the schema's names: ``input`` to ``self``, ``axis`` to ``dim``.
 
-    Examples are Python's ``input`` for ``self`` and numpy's ``axis`` for ``dim``. Arguments that no
-    overload has are not removed, so that torch rejects them.
+    ``inplace=False``, and None for a list with a default, are removed. Other arguments that no
+    overload has stay, so that torch rejects them; ``inplace=True`` raises UnsupportedCase.
     """
     arguments = [
         argument
@@ -289,7 +297,10 @@ def pack_arguments(pack: str | None, args: Sequence[Any], packet: Any) -> list[A
 
 
 def make_stand_in(graph: Graph, value: Any) -> Any:
-    """Return a placeholder value for a converted argument, with which torch resolves overloads."""
+    """Return the value that represents a converted argument when torch resolves overloads.
+
+    It is an empty meta tensor of the same dtype and rank for a result, and 1 for a symbolic size.
+    """
     if isinstance(value, str):
         info = graph.values.get(value)
         if info is None:
@@ -311,7 +322,7 @@ def make_stand_in(graph: Graph, value: Any) -> Any:
 # Prefixes of Python functions that the interpreter evaluates if no argument is a result.
 PYTHON_PREFIXES = ("operator.", "builtins.", "math.")
 
-# Properties and methods that the interpreter evaluates from known facts, without nodes.
+# Properties and methods that the interpreter evaluates from known types and shapes, without nodes.
 SIZE_PROPERTIES = frozenset({"shape", "ndim", "dtype"})
 SIZE_METHODS = frozenset({"size", "dim", "ndimension", "numel"})
 

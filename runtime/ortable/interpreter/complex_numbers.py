@@ -35,7 +35,8 @@ def select_converter(
 ) -> Converter | None:
     """Return the converter of a call with complex arguments or results; None for real calls.
 
-    A converter that a dispatcher chose is returned unchanged. Raises UnsupportedCase if the spec of
+    ``key`` is the operator. A ``converter`` that is not the one of the tables, because a dispatcher
+    chose it, is returned unchanged, as is `complex_getitem`. Raises UnsupportedCase if the spec of
     the operator has no complex form.
     """
     has_complex_result = not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes)
@@ -88,7 +89,7 @@ def real_tensor(tensor: Any) -> Any:
 
 
 def join_outputs(graph: Graph, values: list[Any]) -> list[Any]:
-    """Replace each ComplexValue among the output values by a real result of both parts."""
+    """Replace each ComplexValue among the outputs by a real result with a last dimension of 2."""
     joined_values: dict[ComplexValue, str] = {}
     for value in values:
         if value.__class__ is ComplexValue and value not in joined_values:
@@ -102,16 +103,16 @@ def complex_getitem(graph: Graph, res: ResultSpec, self: Any, index: Any) -> Any
 
 
 def compare_parts(graph: Graph, res: ResultSpec, values: Sequence[Any]) -> list[Any]:
-    """Compare complex results with torch's types and shapes; replace them by None in the values.
+    """Compare complex results with torch's; return the values with None for the compared ones.
 
-    Raises BuilderError if a type or shape differs, or if only torch or the converter returns a
-    complex result.
+    Raises BuilderError if a type or shape differs, also if a result is complex for the converter
+    and real for torch or vice versa.
     """
     remaining = list(values)
     for index, (value, dtype) in enumerate(zip(values, res.dtypes, strict=False)):
         is_pair = value.__class__ is ComplexValue
         if dtype is None or not (is_pair or dtypes.is_complex_type(dtype)) or not value:
-            continue  # a value without a dtype may be a symbolic size, which has no truth value
+            continue  # dtype first: without one, value may be a size, which has no truth value
         if is_pair != dtypes.is_complex_type(dtype):
             computed_text = dtypes.name(value.dtype) if is_pair else "one real result"
             raise BuilderError(

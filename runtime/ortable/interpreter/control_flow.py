@@ -1,9 +1,10 @@
 """Convert higher-order operators: transparent regions, functionalized calls, and control flow.
 
-Regions that only set a mode (such as no_grad) are inlined. A functionalized call of a custom
-operator returns its results and then the new values of the arguments that it writes to; the user
-must register a converter for the operator. In functionalized control flow, subgraphs write to
-their inputs with ``copy_``; here they become subgraphs that return the new values.
+Transparent regions call a graph once and at most set a mode (such as no_grad); they are inlined. A
+functionalized call of a custom operator returns its results and then the new values of the
+arguments that it writes to; the user must register a converter for the operator. In functionalized
+control flow, subgraphs write to their inputs with ``copy_``; here they become subgraphs that return
+the new values.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ class CallLayout(NamedTuple):
 
     before: int = 0  # number of arguments before the graph
     between: int = 0  # number of arguments between the graph and the operands
-    packed: bool = False  # whether the operands are one tuple
+    packed: bool = False  # whether one argument, a tuple, contains all operands
 
 
 def find_call_layout(name: str) -> CallLayout | None:
-    """Return the layout of a higher-order operator that calls a graph once, else None."""
+    """Return the layout of the arguments if the operator calls a graph once, else None."""
     layout = traits.TRANSPARENT.get(name)
     return None if layout is None else CallLayout(*layout)
 
 
 def is_token(node: Node) -> bool:
-    """Whether an input is an effect token, for which torch passes None to the compiled graph."""
+    """Whether a placeholder is an effect token, for which torch passes None to compiled graphs."""
     users = list(node.users)
     return bool(users) and all(
         getattr(user.target, "__name__", "") in traits.CARRIES_TOKEN and user.args[0] is node
@@ -48,7 +49,7 @@ def is_token(node: Node) -> bool:
 
 
 def reject_effects(graph_module: GraphModule) -> None:
-    """Raise UnsupportedCase if the graph has an effect, which an ONNX graph would lose."""
+    """Raise UnsupportedCase if the graph calls an operator with an effect, such as printing."""
     for node in graph_module.graph.nodes:
         if getattr(node.target, "__name__", "") in traits.CARRIES_TOKEN:
             refuse_effect(node.args[1])
@@ -63,23 +64,23 @@ def is_token_result(node: Node) -> bool:
 
 
 def transparent_call(node: Node, args: Sequence[Any]) -> tuple[GraphModule, list[Any]] | None:
-    """Return graph and operands of a higher-order operator that calls a graph once, else None.
+    """Return graph and operands if a higher-order operator calls a graph once, else None.
 
     Raises:
         UnsupportedCase: the operator is an autocast region, whose graph does not contain the casts.
     """
     target: Any = node.target
     name = target.name()
-    call = find_call_layout(name)
-    if call is None or not isinstance(args[call.before], GraphModule):
+    layout = find_call_layout(name)
+    if layout is None or not isinstance(args[layout.before], GraphModule):
         return None
     if name in traits.CASTS and args[traits.CASTS[name]]:
         raise UnsupportedCase(
             "autocast casts operands without nodes in the graph; `run_decompositions({})` of the "
             "exported program makes the casts explicit, and to_onnx calls it"
         )
-    operands = args[call.before + 1 + call.between :]
-    return args[call.before], list(operands[0] if call.packed else operands)
+    operands = args[layout.before + 1 + layout.between :]
+    return args[layout.before], list(operands[0] if layout.packed else operands)
 
 
 def transparent_result(name: str, args: Sequence[Any]) -> Any:
@@ -107,7 +108,7 @@ def bind_placeholders(
 
 
 def inlined_result(graph_module: GraphModule, values: dict[Node, Any]) -> Any:
-    """Return the output value of an inlined graph, in which nodes are replaced by their values."""
+    """Return the value of the output of an inlined graph; a container becomes a flat list."""
     returned = graph_module.graph.output_node().args[0]
     if isinstance(returned, Node):
         return values[returned]
@@ -128,11 +129,12 @@ FUNCTIONALIZED_WRAPPER = "auto_functionalized_v2"
 def convert_functionalized_call(
     find: Callable[[Any], Converter | None], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[Converter, list[Any], dict[str, Any]] | None:
-    """Return converter and arguments for a functionalized call of a custom operator, or None.
+    """Return converter, ``args`` and ``kwargs`` for a functionalized call of a custom operator.
 
-    The converter of the overload is called with the arguments of the schema, and returns the
-    results followed by the new value of each written argument, in the order of the schema. Raises
-    UnsupportedCase if the operator writes into a part of a tensor.
+    The converter of the overload (from ``find``) is called with the arguments of the schema, and
+    returns the results followed by the new value of each written argument, in the order of the
+    schema. Returns None if the overload has no converter. Raises UnsupportedCase if the operator
+    writes into a part of a tensor, or twice into one tensor.
     """
     overload = args[0]
     converter = find(overload) if hasattr(overload, "_schema") else None
@@ -149,7 +151,7 @@ def convert_functionalized_call(
 
 
 def written_overload(node: Node) -> OpOverload | None:
-    """Return the overload with written arguments that a functionalized call wraps, or None."""
+    """Return the overload that a functionalized call wraps, if any; None for other nodes."""
     target = node.target
     if not isinstance(target, HigherOrderOperator):
         return None
@@ -174,8 +176,8 @@ def functional_arguments(
 ) -> tuple[dict[str, Any], list[int], dict[str, Any]]:
     """Convert the keyword arguments of a functionalized call to those of the schema.
 
-    Returns them, the index of each written argument among the new values, and the remaining keyword
-    arguments, which describe views.
+    Returns a tuple of the arguments of the schema, the index of each written argument among the new
+    values that the call returns, and the remaining keyword arguments, which describe views.
     """
     remaining = dict(kwargs)
     bases = remaining.pop("_all_bases", None)
@@ -201,7 +203,7 @@ def functional_arguments(
 
 
 def _reorder_results(converter: Converter, has_results: bool, order: Sequence[int]) -> Converter:
-    """Wrap a converter so that its new values are in torch's order.
+    """Wrap a converter to return the new values in torch's order instead of the schema's.
 
     Torch's results start with None if the operator returns nothing.
     """
@@ -229,14 +231,15 @@ def _reorder_results(converter: Converter, has_results: bool, order: Sequence[in
 
 
 def wraps_control_flow(args: Sequence[Any]) -> bool:
-    """Whether the first argument of a wrapper is an operator that `control_flow_call` supports."""
+    """Whether a functionalized call wraps an operator that `control_flow_call` supports."""
     return isinstance(args[0], HigherOrderOperator) and args[0].name() in _CONTROL_FLOW
 
 
 def control_flow_call(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[str, list[Any]]:
-    """Return operator and arguments for control flow that also returns the written tensors.
+    """Return name and arguments of the operator, with subgraphs that also return written tensors.
 
-    Raises UnsupportedCase if a subgraph writes into a view, or into a carried tensor of a loop.
+    Raises UnsupportedCase if a subgraph writes into a view, twice into a tensor, or into a carried
+    tensor of a loop.
     """
     name = args[0].name()
     return name, _CONTROL_FLOW[name](kwargs)
@@ -293,7 +296,7 @@ _CONTROL_FLOW = {"cond": _convert_cond, "while_loop": _convert_while_loop}
 def _split_operands(arguments: dict[str, Any], prefix: str) -> tuple[list[Any], dict[int, int]]:
     """Return the operands named ``prefix0``, ``prefix1``, ..., and the indices of written ones.
 
-    The indices are keyed by the index of the written tensor in ``_all_bases``.
+    The second value maps the index of a written tensor in ``_all_bases`` to that of its operand.
     """
     operands: list[Any] = []
     written_indices: dict[int, int] = {}
@@ -319,13 +322,17 @@ def _split_operands(arguments: dict[str, Any], prefix: str) -> tuple[list[Any], 
 
 
 def _return_written(
-    graph_module: GraphModule, inputs: Sequence[int], written: Sequence[int]
+    graph_module: GraphModule, input_order: Sequence[int], written_inputs: Sequence[int]
 ) -> GraphModule:
-    """Copy a graph: reorder inputs, drop `copy_`, and also return new values of written inputs."""
+    """Return a copy of a graph that takes ``input_order`` and also returns written inputs.
+
+    Both parameters are indices of the inputs of ``graph_module``. The copy has no ``copy_`` to an
+    input; the source of the last one is the value that is returned for a written input.
+    """
     graph = Graph()
     nodes = list(graph_module.graph.nodes)
     graph_inputs = [node for node in nodes if node.op == "placeholder"]
-    copies = {graph_inputs[index]: graph.node_copy(graph_inputs[index]) for index in inputs}
+    copies = {graph_inputs[index]: graph.node_copy(graph_inputs[index]) for index in input_order}
     last_values: dict[Node, Node] = {}
     for node in nodes:
         if node.target is torch.ops.aten.copy_.default and node.args[0] in graph_inputs:
@@ -334,7 +341,7 @@ def _return_written(
             leaves = [copies.get(leaf, leaf) for leaf in flatten_output(node.args[0])]
             final_values = [
                 last_values.get(graph_inputs[index], copies[graph_inputs[index]])
-                for index in written
+                for index in written_inputs
             ]
             graph.output((*leaves, *final_values))
         elif node.op != "placeholder":

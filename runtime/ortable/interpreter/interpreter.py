@@ -50,21 +50,22 @@ class DynamoInterpreter:
     """Convert a ``torch.fx.GraphModule`` into nodes of a graph, usually a GraphBuilder.
 
     After ``run``, ``inputs`` and ``outputs`` contain a record with the role of each input and
-    output, and ``values`` the result or number of each FX node.
+    output, and ``values`` the converted value of each FX node: a result, number or dimension.
 
-    In methods, ``node`` and ``nodes`` are FX nodes of a ``graph_module``; ``args``, ``kwargs`` and
-    ``operands`` are results, numbers and dimensions. A ``converter`` or ``function`` converts the
-    ``target`` of a node (``of`` in errors) to ``returned`` results, which ``res`` describes, or
-    raises ``error``. ``call`` is an entry of the alias tables, ``write`` a write in place.
-    ``graph`` receives ONNX nodes; a child of class ``kind`` with ``options`` converts inner graphs.
-    Names in a ``module`` begin with ``prefix``. ``name`` and ``tensor`` are a weight, ``value`` a
-    result.
+    In methods, ``node`` and ``nodes`` are FX nodes of a ``graph_module``, which read attributes of
+    ``module``; ``args``, ``kwargs`` and ``operands`` are converted values. A ``converter`` adds the
+    ONNX nodes of an operator (``of``, or the ``target`` of a node) to ``graph``; it returns results
+    (``returned``), which ``res`` describes in advance. ``call`` is an entry of the alias tables,
+    ``write`` an unobservable write in place. ``function`` is called with ``args`` as they are, and
+    may raise ``error``. A child interpreter of class ``kind`` with ``options`` converts an inner
+    graph. ``prefix`` starts the names of weights in an inlined module; ``name`` and ``tensor`` are
+    a weight, ``value`` a converted value.
 
     Args:
         builder: the graph to which nodes are added. Its ``rename_dims`` maps torch's symbols to
             names of dimensions.
         retriever: a function of a placeholder, called as ``retriever(node)``. If it returns a
-            tensor, the placeholder becomes an initializer; if None, an input.
+            tensor, the placeholder becomes an initializer; if None, an input or a constant.
         dispatcher: an object whose ``find(name, target, native)`` returns the converter of an
             overload, or None.
         module: the module that ``get_attr`` and ``call_module`` nodes refer to; defaults to the
@@ -76,7 +77,8 @@ class DynamoInterpreter:
         initializer_names: names of initializers by placeholder target; default to the target.
         output_names: names of the leaves of the flattened output, in FX order; default to
             ``output_0``, ``output_1``, ...
-        output_order: order in which ONNX outputs are declared, as indices of the flattened output.
+        output_order: indices of leaves of the flattened output, in the order in which the ONNX
+            outputs are declared.
         bypass_outputs: make no ONNX outputs for numbers, dimensions, None, inputs, initializers and
             duplicates. The caller returns them as described by the records.
         verbose: 2 prints each node.
@@ -84,9 +86,9 @@ class DynamoInterpreter:
     Raises:
         FunctionNotFoundError: the graph has operators without a converter; the error lists all of
             them before any node is converted.
-        UnsupportedCase: a converter rejects its arguments.
+        UnsupportedCase: a converter rejects its arguments, or ONNX cannot represent a tensor.
         ConversionError: a converter fails, or its results have another type or shape than torch's,
-            or the graph writes in place.
+            or the graph has an observable write in place.
     """
 
     def __init__(
@@ -141,7 +143,7 @@ class DynamoInterpreter:
 
         Args:
             graph_module: the graph module.
-            outputs: convert the output node and declare the ONNX outputs.
+            outputs: whether to convert the output node, and so to declare the ONNX outputs.
 
         Returns:
             The records of the outputs.
@@ -203,7 +205,7 @@ class DynamoInterpreter:
     def run_node(self, node: Node) -> Any:
         """Convert a node, store its converted value in ``values``, and return the value."""
         if node in self.values:
-            return self.values[node]  # a placeholder of a subgraph that is already bound
+            return self.values[node]  # a placeholder of a subgraph, bound to an operand
         self.graph.origin = node
         if self.verbose > 1:
             print(f"[DynamoInterpreter] {node.op} {node.name} target={node.target}")
@@ -230,7 +232,7 @@ class DynamoInterpreter:
     # -- one method for each FX op
 
     def placeholder(self, node: Node) -> Any:
-        """Convert a placeholder to an input, an initializer, a dimension, or a number."""
+        """Convert a placeholder to an input, an initializer, a dimension, or a constant."""
         tensor = self.retriever(node) if self.retriever is not None else None
         if tensor is not None:
             target = str(node.target)
@@ -268,7 +270,7 @@ class DynamoInterpreter:
         return self._add_record(node, "tensor", name, None, self.note_complex(declared))
 
     def get_attr(self, node: Node) -> Any:
-        """Convert a tensor attribute to an initializer; return other attributes unchanged."""
+        """Convert a tensor attribute to an initializer if it is used; return others unchanged."""
         path = str(node.target)
         value = find_attribute(self.owner, path, results.UNKNOWN)
         if value is results.UNKNOWN:
@@ -299,7 +301,7 @@ class DynamoInterpreter:
         return self.call_python(node)
 
     def call_in_place(self, node: Node, write: ElidableMutation) -> Any:
-        """Convert an unobservable write as a functional call whose result replaces all aliases."""
+        """Convert an unobservable write as a functional call; its result replaces all aliases."""
         args, kwargs = convert_arguments(node, self.values, self.rename)
         converter = self.find_converter(write.overload)
         if converter is None:  # the user's dispatcher removed it
@@ -310,7 +312,7 @@ class DynamoInterpreter:
         return value
 
     def call_special(self, node: Node) -> Any:
-        """Convert the first call of an overload, or sizes and checks, which need no converter."""
+        """Convert a call whose converter is not cached yet, or that needs none (sizes, checks)."""
         target: Any = node.target
         name = target.name()
         converter = self.find_converter(target)
@@ -422,7 +424,8 @@ class DynamoInterpreter:
     ) -> Any:
         """Call a converter for a node, compare the results with FX metadata, and return them.
 
-        ``of`` is the key of the converted operator if the node calls another one.
+        ``of`` is the key of the operator that ``converter`` converts, if it is not the node's
+        target: ``aten::add.Tensor`` for a node that calls ``operator.add``.
         """
         self.graph.case = 0
         value = results.node_value(node)
@@ -468,7 +471,7 @@ class DynamoInterpreter:
     def call_alias(self, node: Node, call: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Convert a call of a torch function or method with the overload that torch resolves.
 
-        ``call`` is the entry of the alias tables.
+        ``call`` is the entry of the alias tables, or None if they have none.
         """
         if call is None:
             raise self.not_found(node)
@@ -482,7 +485,7 @@ class DynamoInterpreter:
         return self.convert(node, converter, args, kwargs, overload.name())
 
     def compare(self, node: Node, res: ResultSpec, returned: Any) -> None:
-        """Raise ConversionError if type, rank or a static size of a result differs from torch's."""
+        """Raise an error if results contradict ``res``; set types and shapes that they lack."""
         names = returned if isinstance(returned, (list, tuple)) else (returned,)
         if self.has_complex or any(name.__class__ is ComplexValue for name in names):
             names = self.call_guarded(node, complex_numbers.compare_parts, self.graph, res, names)
@@ -494,7 +497,7 @@ class DynamoInterpreter:
                 raise self.failure(BuilderError(difference), node) from None
 
     def find_converter(self, target: Any) -> Converter | None:
-        """Return the converter of an overload, which is cached by target."""
+        """Return the converter of an overload or higher-order operator, from a cache by target."""
         if target in self._converters:
             return self._converters[target]
         converter = calls.find_converter(self.tables, target.name(), target, self.dispatcher)
@@ -558,9 +561,9 @@ class DynamoInterpreter:
 
         Args:
             graph_module: the branch or body.
-            operands: values of its placeholders: results of the outer graph, or inputs that the
-                caller declared in ``child``.
-            name: name of a new child graph.
+            operands: values of its placeholders: results of the outer graph, numbers, dimensions,
+                or inputs that the caller declared in ``child``.
+            name: name of a new child graph, and prefix of the names of its outputs.
             child: an existing child graph; None makes one.
 
         Returns:
@@ -589,7 +592,7 @@ class DynamoInterpreter:
             graph: the graph to which nodes are added.
             graph_module: the called graph.
             operands: values of its placeholders.
-            rename: names in ``graph`` of symbols of the graph module.
+            rename: maps symbols of the graph module to names in ``graph``.
 
         Returns:
             The returned values: results, numbers and dimensions.
@@ -603,7 +606,7 @@ class DynamoInterpreter:
         return converted if isinstance(converted, list) else [converted]
 
     def elidable_in(self, graph_module: GraphModule) -> dict[Node, ElidableMutation]:
-        """Return the unobservable in-place writes of a graph, which are cached."""
+        """Return the unobservable in-place writes of a graph, from a cache by graph module."""
         elidable = self._elidable_in.get(graph_module)
         if elidable is None:
             elidable = elidable_mutations(graph_module, self.tables.converters.__contains__)
@@ -616,7 +619,7 @@ class DynamoInterpreter:
         return self.module if self.module is not None else self.graph_module
 
     def leaf(self, module: Any) -> GraphModule | None:
-        """Return a leaf module as a graph (cached), or None if it cannot be traced."""
+        """Return a submodule as a graph (cached), or None if it cannot be traced."""
         key = id(module)
         if key not in self._leaves:
             self._leaves[key] = (
@@ -627,12 +630,12 @@ class DynamoInterpreter:
     # -- inputs and initializers
 
     def input_name(self, node: Node) -> str:
-        """Return the name of the ONNX input of a placeholder; it defaults to the target."""
+        """Return the name of a placeholder's ONNX input; the default is unique, from the target."""
         name = self.input_names.get(str(node.target))
         return name if name is not None else str(self.graph.unique_name(str(node.target)))
 
     def note_complex(self, value: Any) -> Any:
-        """Return ``value`` after recording in ``has_complex`` whether it is a ComplexValue."""
+        """Set ``has_complex`` if ``value`` is a ComplexValue, and return ``value``."""
         self.has_complex = self.has_complex or value.__class__ is ComplexValue
         return value
 
@@ -642,10 +645,10 @@ class DynamoInterpreter:
         return self.make_initializer(name, tensor)
 
     def make_initializer(self, name: str, tensor: Any) -> Any:
-        """Make an initializer that references ``tensor``; return its name.
+        """Make an initializer that references ``tensor``; return its name, or a ComplexValue.
 
-        Tied weights become one initializer. A complex tensor becomes a real initializer, which is
-        split into a ComplexValue.
+        Tied weights become one initializer. A complex tensor becomes a real initializer, whose
+        parts are the returned ComplexValue.
         """
         real = complex_numbers.real_tensor(tensor)
         initializer = self.graph.make_initializer(self.graph.unique_name(name), real)
@@ -673,9 +676,9 @@ class DynamoInterpreter:
             raise self.failure(error, node) from error
 
     def failure(self, error: Exception, node: Node) -> OrtableError:
-        """Wrap an error with node, operator, arguments, module and source line."""
+        """Return the error to raise for ``error``, with node, operator, module and source line."""
         failure = failures.wrap_error(error, node, self.tables.spec_files, self.graph)
-        failure.fx_node = node.name  # an outer interpreter replaces it by the calling node
+        failure.fx_node = node.name  # the interpreter of an outer graph sets the calling node
         if node.op.startswith("call_"):
             failure.operator = getattr(error, "operator", "")
             failure.converter_name = getattr(error, "converter_name", "")
@@ -685,6 +688,6 @@ class DynamoInterpreter:
         return failure
 
     def not_found(self, node: Node) -> OrtableError:
-        """Return the error for a node without a converter that `check` could not find."""
+        """Return the error for a node whose missing converter `check` could not detect."""
         missing = unsupported.group_missing([node])
         return unsupported.not_found_error(missing, self.tables, self.graph.get_debug_msg())

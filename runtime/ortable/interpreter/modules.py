@@ -1,7 +1,7 @@
 """Convert leaf modules of `torch.fx.symbolic_trace` to graphs of torch functions.
 
-Tracing forward again without leaf modules gives calls that the alias tables contain. Unlike
-torch.export, it needs no example inputs.
+A second trace of `forward`, for which no module is a leaf, gives calls of functions that the alias
+tables contain. Unlike torch.export, it needs no example inputs.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def module_operands(
 ) -> list[Any]:
     """Return the values of the placeholders of a submodule for a call, including defaults.
 
-    Raises ConversionError if an argument is missing, unknown, or given twice, and UnsupportedCase
+    Raises ConversionError if an argument is missing, unknown, or passed twice, and UnsupportedCase
     if forward has variadic arguments, for which FX has a single placeholder.
     """
     inputs = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
@@ -79,7 +79,10 @@ def module_operands(
 
 
 def find_attribute(module: Any, path: str, default: Any = ...) -> Any:
-    """Return the attribute at a dotted path, or the default; raise AttributeError without one."""
+    """Return the attribute at a dotted path, or ``default``.
+
+    Raises AttributeError if there is neither an attribute nor a default.
+    """
     value = module
     for part in path.split("."):
         if not hasattr(value, part):

@@ -1,7 +1,7 @@
 """Find in-place writes of an FX graph, and those that can be converted as functional operators.
 
 A graph with observable writes must be functionalized by torch first, which takes longer than the
-conversion. A write is unobservable if the graph made the tensor and no view of it exists.
+conversion. A write is unobservable if the graph made the written tensor and no view of it exists.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ from ortable_generated.aten import traits
 
 @dataclass(frozen=True)
 class ElidableMutation:
-    """An unobservable write: its functional overload, and the nodes whose value is the tensor."""
+    """An unobservable write, which is converted as a call of the functional ``overload``.
+
+    ``aliases`` are earlier nodes whose value is the written tensor: the node that made it, then the
+    chain of writes whose last one is the operand.
+    """
 
     overload: Any
     aliases: tuple[Node, ...]
@@ -40,8 +44,9 @@ def elidable_mutations(
 ) -> dict[Node, ElidableMutation]:
     """Return the writes of a graph that can be converted as functional operators.
 
-    The graph must make the written tensor and only read it before the write. The tensor must have
-    the dtype of all operands, and the functional overload must have a converter.
+    The graph must make the written tensor, and before the write only read it or write to it in the
+    same way. All operands must have the dtype of the tensor, and the functional overload must have
+    a converter (``has_converter`` receives its name).
     """
     mutations: dict[Node, ElidableMutation] = {}
     order: dict[Node, int] = {}
@@ -112,7 +117,7 @@ def _functional_overload(target: Any) -> Any:
 
 
 def _same_dtype(node: Node) -> bool:
-    """Whether all tensor operands have the dtype of the result, so that no cast is needed."""
+    """Whether all tensor operands except a mask have the dtype of the result, so none is cast."""
     result = node.meta.get("val")
     if not isinstance(result, torch.Tensor):
         return False
@@ -133,7 +138,7 @@ _DTYPE_KEPT: dict[tuple[Any, torch.dtype], bool] = {}
 def _keeps_dtype(node: Node, overload: Any) -> bool:
     """Whether the result of the functional overload has the dtype of the written tensor.
 
-    The result of a comparison is bool, which an in-place comparison casts.
+    A comparison such as ``lt`` returns bool, but ``lt_`` casts to the dtype of the tensor.
     """
     dtype = node.meta["val"].dtype
     if (overload, dtype) not in _DTYPE_KEPT:
@@ -142,7 +147,10 @@ def _keeps_dtype(node: Node, overload: Any) -> bool:
 
 
 def _makes_bools(node: Node, overload: Any) -> bool:
-    """Whether the functional overload returns bool for 0-d operands, as comparisons do."""
+    """Whether the functional overload returns bool for 0-d operands, as comparisons do.
+
+    If it rejects 0-d operands, it is assumed to keep the dtype of the written tensor.
+    """
 
     def scalar_operand(operand: Node) -> Any:
         value = operand.meta.get("val")
@@ -204,14 +212,14 @@ def is_read_only(target: Any) -> bool:
 def find_elidable(
     graph_module: GraphModule, tables: ConverterTables, elidable_in: ElidableIn | None
 ) -> Mapping[Node, ElidableMutation]:
-    """Return the unobservable writes of a graph, from ``elidable_in`` if it is given."""
+    """Return the unobservable writes of a graph, from the cache ``elidable_in`` if there is one."""
     if elidable_in is not None:
         return elidable_in(graph_module)
     return elidable_mutations(graph_module, tables.converters.__contains__)
 
 
 def write_reason(node: Node, mutates: Mapping[str, str]) -> str | None:
-    """Return why a node writes to an argument, or None if it does not."""
+    """Return why a node writes to an argument, or None. ``mutates``: see `ConverterTables`."""
     target = node.target
     if not isinstance(target, OpOverload):
         return None
@@ -229,14 +237,14 @@ def write_reason(node: Node, mutates: Mapping[str, str]) -> str | None:
 
 
 def _may_write(target: Any, mutates: Mapping[str, str]) -> bool:
-    """Whether a function may write to an argument, depending on the call."""
+    """Whether some call of a function writes to an argument."""
     if not isinstance(target, OpOverload):
         return target in AUGMENTED_ASSIGNMENTS
     return target._schema.is_mutable or target.name() in mutates
 
 
 def _is_unobservable_assignment(node: Node, tables: ConverterTables) -> bool:
-    """Whether ``x += 1`` and the like change a number, or a new tensor without other users."""
+    """Whether ``x += 1`` or the like changes a number, or a new tensor without other users."""
     value = node_value(node)
     if value is not UNKNOWN and not is_tensor_like(value):
         return True
@@ -247,7 +255,10 @@ def _is_unobservable_assignment(node: Node, tables: ConverterTables) -> bool:
 
 
 def _makes_new_tensor(node: Node, tables: ConverterTables) -> bool:
-    """Whether the value of a node in a graph of Python functions has new memory."""
+    """Whether a node in a graph of Python functions returns a tensor with memory of its own.
+
+    All overloads that the call may resolve to, and that take a tensor first, must do so.
+    """
     if node.op == "call_method":
         call = tables.methods.get(str(node.target))
     elif node.op != "call_function":
@@ -316,7 +327,7 @@ def first_write(
 
 
 def _has_running_statistics(node: Node) -> bool:
-    """Whether a normalization has running statistics, which it would update."""
+    """Whether a call passes running statistics; True for operators without such arguments."""
     schema: Any = node.target._schema  # type: ignore[union-attr]
     names = [argument.name for argument in schema.arguments if argument.name.startswith("running_")]
     return not names or any(_argument_value(node, schema, name) is not None for name in names)

@@ -1,9 +1,9 @@
 """Convert Python numbers of an FX graph.
 
-Symbolic integers become dimensions, and conditions on them become comparison nodes if they are
-used. Numbers that are only known at run time (floats of symbolic sizes, items of tensors) become
-0-d results of float64, int64 or bool. The graph records that these represent Python numbers, which
-have the lowest priority in type promotion.
+Symbolic integers become dimensions, and conditions on them become nodes that compare them, unless
+only run-time checks use the conditions. Floats of symbolic sizes (``n ** 0.5``), and floats and
+bools that are items of tensors, become 0-d results of float64 or bool. ``graph.numbers`` records
+that these represent Python numbers, which have the lowest priority in type promotion.
 """
 
 from __future__ import annotations
@@ -27,15 +27,19 @@ from ortable_generated.aten import traits
 
 _NUMBERS = frozenset({bool, int, float, dims.SymDim})
 _DECIMALS = range(23)  # numbers of digits n for which float64 represents 10**n exactly
-_SPLIT = 2.0**27 + 1  # factor of Dekker's splitting of a float64 into two halves
+_SPLIT = 2.0**27 + 1  # factor with which Dekker's algorithm splits a float64 into two halves
 
 
 def adopt_number(graph: Graph, name: str, value: Any) -> str:
-    """Record that a 0-d result represents a Python number; return it with the number's dtype."""
+    """Record that a 0-d result represents a Python float or bool, and return a copy to use for it.
+
+    ``value`` is the SymFloat or SymBool; the copy has the dtype float64 or bool. In type promotion
+    a float counts as torch's default dtype.
+    """
     dtype = dtypes.float64 if isinstance(value, torch.SymFloat) else dtypes.boolean
     if graph.get_type(name) != dtype:
         name = cast(graph, name, dtype)
-    else:  # the result may also be used as a tensor, which must not be recorded as a number
+    else:  # a new name, because `name` may also be used as a tensor, which is not a number
         name = graph.make_node("Identity", [name])
     graph.numbers[name] = default_float() if dtype == dtypes.float64 else dtype
     return name
@@ -44,8 +48,8 @@ def adopt_number(graph: Graph, name: str, value: Any) -> str:
 def as_tensor_argument(graph: Graph, target: Any, args: Sequence[Any]) -> Any:
     """Return the first argument of an operator; a number for a tensor becomes a 0-d result.
 
-    If another argument is a tensor, the number is not converted, because converters adapt numbers
-    to tensors. For example, ``torch.vmap`` calls ``_to_copy(1, dtype=...)`` for ``a + 1``.
+    For example, ``torch.vmap`` calls ``_to_copy(1, dtype=...)`` for ``a + 1``. If another argument
+    is a tensor, the number is returned unchanged, because converters adapt numbers to tensors.
     """
     argument = args[0]
     if argument.__class__ not in _NUMBERS or any(arg.__class__ is str for arg in args[1:]):
@@ -59,7 +63,11 @@ def as_tensor_argument(graph: Graph, target: Any, args: Sequence[Any]) -> Any:
 
 
 def compute_number(graph: Graph, node: Node, args: Sequence[Any]) -> str:
-    """Compute a Python function of numbers; raise ConversionError if it has no ONNX form."""
+    """Add nodes that compute a node's Python function of numbers, and return their 0-d result.
+
+    The dtype is float64, bool or int64, as the node's value in metadata. Raises ConversionError if
+    the function has no ONNX form.
+    """
     target: Any = node.target
     if target is operator.getitem:
         return make_number_result(graph, args[0][args[1]])
@@ -84,23 +92,24 @@ def compute_number(graph: Graph, node: Node, args: Sequence[Any]) -> str:
 
 
 def function_key_of(target: Any) -> str:
-    """Return the key of a Python function in the tables: ``sqrt`` for ``torch._sym_sqrt``."""
+    """Return the name of a Python function in the specs: ``sqrt`` for ``torch._sym_sqrt``."""
     return getattr(target, "__name__", "?").removeprefix("_").removeprefix("sym_")
 
 
 def apply_function(
     graph: Graph, table: str, function_key: str, args: Sequence[Any], is_float: bool = False
 ) -> str | None:
-    """Apply a ``number`` or ``condition`` function of the specs.
+    """Apply the function that a ``number`` or ``condition`` entry of the specs defines.
 
-    Numbers are cast to a common dtype, which is float64 if ``is_float`` is set or one of them is a
-    float. Returns None if the specs have no such function with this number of arguments.
+    ``table`` is ``"number"`` or ``"condition"``. Numbers are cast to float64 if ``is_float`` is set
+    or they have several dtypes with float64 among them; other mixtures are cast to int64. Returns
+    None if the specs have no such function with this number of arguments.
     """
     from ortable_generated.aten import dispatch
 
     functions = dispatch.NUMBERS if table == "number" else dispatch.CONDITIONS
     parameters = dispatch.PARAMETERS.get(f"{table} {function_key}", "")
-    is_fold = parameters == "nn+"
+    is_fold = parameters == "nn+"  # applied from left to right, as in min(min(a, b), c)
     if is_fold:
         parameters = "n" * len(args)
     if not args or len(parameters) != len(args):
@@ -148,7 +157,7 @@ def _round_to_decimals(graph: Graph, value: str, digits: int) -> str:
 
 
 def make_number_result(graph: Graph, value: Any) -> str:
-    """Return a number, a dimension or a result as a 0-d result without a cast."""
+    """Return a number or a dimension as a 0-d result; return a result unchanged."""
     if isinstance(value, dims.SymDim):
         return as_scalar(graph, value)
     if isinstance(value, (bool, int, float)):
@@ -163,14 +172,17 @@ def _number_dtype(value: Any) -> int:
 
 
 def is_size_target(target: Any) -> bool:
-    """Whether a target is a Python function or an ATen operator that reads a size."""
+    """Whether a target may return a size: any Python function, or an ATen operator for sizes."""
     if isinstance(target, OpOverload):
         return target.name() in traits.SIZE
     return not isinstance(target, (HigherOrderOperator, OpOverloadPacket))
 
 
 def is_only_asserted(node: Node) -> bool:
-    """Whether only run-time checks of torch use a node, directly or through other conditions."""
+    """Whether nothing but run-time checks of torch uses a node, also through other conditions.
+
+    It holds for ``a >= 2`` in ``_assert_scalar(a >= 2)``, and for a node without users.
+    """
     for user in node.users:
         target = user.target
         if isinstance(target, OpOverload):
@@ -190,8 +202,8 @@ def convert_number(
 ) -> Any:
     """Convert a call of a Python function of numbers with the value ``value`` in metadata.
 
-    Returns a number, a dimension, or a 0-d result. Raises ConversionError if a float or condition
-    of symbolic sizes has no ONNX form.
+    Returns a number, a dimension, a 0-d result, or None if only run-time checks use the node.
+    Raises ConversionError if a number that is not static has no ONNX form.
     """
     if isinstance(value, torch.SymInt):
         return convert_integer(graph, node, value, args, rename)
@@ -208,7 +220,11 @@ def convert_number(
 def convert_integer(
     graph: Graph, node: Node, value: Any, args: list[Any], rename: Mapping[str, str] | None
 ) -> Any:
-    """Convert a SymInt to a dimension; add nodes if dimensions cannot express its function."""
+    """Convert a SymInt to a dimension; add nodes if it cannot be computed as a dimension.
+
+    The result of the nodes becomes the source of the dimension. Returns None if only run-time
+    checks use a SymInt that is no dimension.
+    """
     try:
         dim = dims.from_torch(value, rename)
     except BuilderError:
@@ -226,6 +242,8 @@ def convert_integer(
 
 def convert_condition(graph: Graph, node: Node, args: list[Any]) -> Any:
     """Convert a condition on symbolic sizes to a bool if it is static, else to a 0-d bool result.
+
+    Returns None if only run-time checks use the condition.
 
     Raises:
         ConversionError: the condition is neither a comparison nor a combination of comparisons.

@@ -17,7 +17,7 @@ from ortable_generated.operator_cost import COSTS
 
 from .calls import operator_key
 
-# Measured dtypes whose cost is used for other dtypes: for example, half floats run through float32.
+# dtype -> the measured dtype whose cost it has: for example, half floats run through float32
 _MEASURED_DTYPES = {
     "float16": "float32", "bfloat16": "float32", "float64": "float32", "complex128": "complex64",
     "int32": "int64", "int16": "int64", "int8": "int64", "uint8": "int64",
@@ -28,10 +28,12 @@ def find_cost_ratio(node: Node) -> int | None:
     """Return the time of a call's ONNX nodes divided by that of torch's CPU kernel.
 
     Args:
-        node: a call whose arguments have `meta["val"]`; dynamic sizes have their traced values.
+        node: a call whose arguments have `meta["val"]`; dynamic sizes count with their traced
+            values.
 
     Returns:
-        The ratio at large sizes, or None if it is at most two or the tensors are too small.
+        The ratio at large sizes. None if the table has no row, because the ratio is at most two or
+        was not measured, or if the largest tensor is smaller than the row states.
     """
     tensors = _find_tensors(node)
     cost = _find_cost(node, tensors)
@@ -46,7 +48,7 @@ def is_costly_somewhere(node: Node) -> bool:
 
 
 def _find_cost(node: Node, tensors: Sequence[torch.Tensor]) -> tuple[int, int] | None:
-    """Return the number of elements from which a call is costly, and the ratio, or None."""
+    """Return the row for a call: elements from which it is costly, and the ratio; None without."""
     key = operator_key(node)
     if not tensors or key in traits.VIEW:  # a view costs nothing in torch
         return None

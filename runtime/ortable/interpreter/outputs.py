@@ -1,7 +1,7 @@
 """Convert the output node of an FX graph, and record the roles of inputs and outputs.
 
-The output is flattened, each leaf is classified, and ONNX outputs are made for leaves that need
-one. An Identity node gives each output its name; the identity pass may remove the node later.
+`declare_outputs` classifies each leaf of the flattened output and makes ONNX outputs for the leaves
+that need one. An Identity node gives each output its name; the identity pass may remove it later.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ OutputRole = Literal["tensor", "dimension", "constant", "none", "input", "initia
 class InputRecord:
     """Role of a placeholder of the FX graph.
 
-    ``name`` is the ONNX input (roles ``tensor`` and ``dimension``) or initializer, or None.
-    ``value`` is the dimension (role ``dimension``) or number (role ``constant``).
+    ``name`` is the ONNX input (roles ``tensor`` and ``dimension``) or the initializer, else None; a
+    complex initializer has none. An ``unused`` input is a weight that no node reads. ``value`` is
+    the dimension (role ``dimension``), or the number, string or enum member (role ``constant``).
     """
 
     index: int
@@ -41,11 +42,11 @@ class InputRecord:
 
 @dataclass(frozen=True)
 class OutputRecord:
-    """Role of a leaf of the flattened FX output.
+    """Role of leaf ``index`` of the flattened FX output.
 
-    ``name`` is the ONNX output, or None. ``source`` is the returned result, input or initializer.
-    ``value`` is the dimension (role ``dimension``) or number (role ``constant``). ``fx_name`` is
-    the FX node, or None for a literal.
+    ``name`` is the ONNX output, or None. ``source`` is the returned result, input or initializer
+    (for a ``duplicate``, that of an earlier output). ``value`` is the dimension (role
+    ``dimension``) or number (role ``constant``). ``fx_name`` names the FX node; None: a literal.
     """
 
     index: int
@@ -57,7 +58,7 @@ class OutputRecord:
 
 
 def flatten_output(value: Any) -> Iterator[Any]:
-    """Yield the leaves of nested tuples, lists and dicts."""
+    """Yield the leaves of nested tuples, lists and dicts: ``(a, [b, {"k": c}])`` has a, b, c."""
     if isinstance(value, (list, tuple)):
         for item in value:
             yield from flatten_output(item)
@@ -73,7 +74,8 @@ def classify_output(
 ) -> OutputRecord:
     """Return the record of output ``index``, without the name of an ONNX output.
 
-    ``first_outputs`` has the index of the first output of each result, and is updated. Raises
+    ``leaf`` is the leaf of the FX output, and ``value`` its converted value. ``first_outputs`` maps
+    results to the index of the first output that returns them; ``value`` is added to it. Raises
     ConversionError if an ONNX model cannot return the value.
     """
     fx_name = leaf.name if isinstance(leaf, Node) else None
@@ -107,13 +109,13 @@ def classify_output(
 def emit_output(graph: Graph, record: OutputRecord, name: str) -> str:
     """Make the ONNX output ``name`` for a record, and return its name.
 
-    Numbers and dimensions become 0-d tensors of int64 (for int), bool, or float64 (for float).
+    Numbers become 0-d tensors of bool, int64, float64 or complex128, dimensions of int64.
     """
     result = record.source
     if record.role == "constant":
-        # numpy's default dtypes equal torch's, except for int, which depends on the platform
-        is_default = isinstance(record.value, bool | float | complex)
-        dtype = None if is_default else np.int64
+        # numpy's dtype of an int depends on the platform; that of other numbers does not
+        has_fixed_dtype = isinstance(record.value, bool | float | complex)
+        dtype = None if has_fixed_dtype else np.int64
         result = graph.make_initializer("", np.array(record.value, dtype))
     elif record.role == "dimension":
         result = as_scalar(graph, record.value)
@@ -140,9 +142,11 @@ def declare_outputs(
 ) -> list[OutputRecord]:
     """Classify the leaves of the FX output and declare the ONNX outputs.
 
-    ``order`` is the order of the ONNX outputs. With ``bypass``, only computed tensors without
-    duplicates become outputs. Returns the records in the order of the leaves. Raises
-    ConversionError if the number of names differs from the number of leaves.
+    ``values`` are the converted leaves, and ``names`` the names of the outputs for all leaves
+    (default: ``output_0``, ...). ``order`` has the indices of the leaves in the order of the ONNX
+    outputs (default: that of the leaves). With ``bypass``, only leaves of the role ``tensor``
+    become outputs. Returns the records in the order of the leaves. Raises ConversionError if the
+    number of names differs from the number of leaves.
     """
     first_outputs: dict[str, int] = {}
     records = [

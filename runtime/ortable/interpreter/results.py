@@ -1,7 +1,7 @@
 """Convert the arguments of converters, and check their results against FX metadata.
 
-Types and shapes that the graph infers from the ONNX nodes must agree with torch's; otherwise the
-converter is wrong.
+Types and shapes that the graph infers from the ONNX nodes of a converter must agree with those that
+torch recorded in FX metadata; otherwise the converter is wrong.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ for _name in dir(torch):
             continue
 del _name, _value
 
+# Types of arguments that `convert_argument` returns unchanged.
 UNCONVERTED_TYPES = frozenset(
     {int, float, bool, str, complex, type(None), torch.device, torch.layout, torch.memory_format}
 )
@@ -41,7 +42,7 @@ _QUANTIZED = frozenset({torch.qint8, torch.quint8, torch.qint32, torch.quint4x2,
 
 
 def node_value(node: Node) -> Any:
-    """Return a node's value in metadata (fake tensor, number, None, container) or ``UNKNOWN``."""
+    """Return a node's value in metadata (fake tensor, number, None, list, ...), or ``UNKNOWN``."""
     meta = node.meta
     if "val" in meta:
         return meta["val"]
@@ -53,7 +54,11 @@ def node_value(node: Node) -> Any:
 def convert_argument(
     value: Any, values: Mapping[Node, Any], rename: Mapping[str, str] | None
 ) -> Any:
-    """Convert nodes to their values, dtypes to ONNX types, and SymInts to dimensions."""
+    """Convert nodes to their values, dtypes to ONNX types, and SymInts to dimensions.
+
+    ``values`` has the converted values of nodes, ``rename`` maps torch's symbols to names of
+    dimensions. Containers are converted by item, other values returned unchanged.
+    """
     value_type = value.__class__
     if value_type is Node:
         return values[value]
@@ -80,7 +85,7 @@ def convert_argument(
 def convert_arguments(
     node: Node, values: Mapping[Node, Any], rename: Mapping[str, str] | None
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Convert arguments and keyword arguments; append ``_`` to keywords such as ``from``."""
+    """Convert the arguments of a node; ``_`` is appended to keywords of Python such as ``from``."""
     args = [convert_argument(arg, values, rename) for arg in node.args]
     kwargs = {
         (name + "_" if keyword.iskeyword(name) else name): convert_argument(arg, values, rename)
@@ -90,7 +95,10 @@ def convert_arguments(
 
 
 def contains_result(values: Sequence[Any]) -> bool:
-    """Whether a converted argument is, or contains, the name of a result."""
+    """Whether any converted value is a result, or a list or tuple that contains one.
+
+    Every string counts as the name of a result.
+    """
     return any(
         isinstance(value, (str, ComplexValue))
         or (isinstance(value, (list, tuple)) and contains_result(value))
@@ -104,7 +112,7 @@ def is_tensor_like(value: Any) -> bool:
 
 
 def tensor_type(value: Any, rename: Mapping[str, str] | None) -> tuple[int, tuple[Any, ...]]:
-    """Return the ONNX element type and the shape of a fake tensor."""
+    """Return the ONNX element type and the shape of a fake tensor; reject quantized tensors."""
     dtype = ELEMENT_TYPES.get(value.dtype)
     if dtype is None:
         if value.dtype in _QUANTIZED:
@@ -119,7 +127,7 @@ def tensor_type(value: Any, rename: Mapping[str, str] | None) -> tuple[int, tupl
 
 
 def check_dense(tensor: Any) -> None:
-    """Raise UnsupportedCase if an input or weight is sparse, nested or packed."""
+    """Raise UnsupportedCase if an input or weight is nested or has another layout than strided."""
     layout = getattr(tensor, "layout", torch.strided)
     if layout is not torch.strided or getattr(tensor, "is_nested", False):
         layout_name = "torch.nested" if layout is torch.strided else str(layout)
@@ -142,8 +150,8 @@ def make_result_spec(
 ) -> ResultSpec:
     """Make the result spec of a node from its metadata.
 
-    Results are named after the FX node, with a number if there are several. Unused results, and
-    results that are not tensors, have the name ``""``.
+    A single result has the name of the FX node, items of a list have that name and their index.
+    Unused items, and items that are not tensors, have the name ``""``.
     """
     if is_tensor_like(value):
         result_dtype, result_shape = tensor_type(value, rename)
@@ -170,7 +178,10 @@ def make_spec_from_rule(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> ResultSpec:
-    """Make the result spec of a node without metadata from the generated rule, if there is one."""
+    """Make the result spec of a node without metadata from the generated rule.
+
+    Without a rule, the spec has one result of unknown type and shape.
+    """
     entries = list(rule(graph, *args, **kwargs)) if rule is not None else [(None, None)]
     if len(entries) == 1:
         names = [graph.unique_name(node.name)]
@@ -192,10 +203,10 @@ def has_only_empty_results(res: ResultSpec) -> bool:
 
 
 def make_empty(graph: Graph, res: ResultSpec, several: bool) -> Any:
-    """Make constants without elements for the results.
+    """Make constants without elements for the results; with ``several``, return them as a list.
 
-    Some ONNX kernels reject sizes of 0, and some operators of torch have special shape rules for
-    them.
+    They replace the operator, because some ONNX kernels reject sizes of 0, and some operators of
+    torch have special shape rules for them.
     """
     constants: list[Any] = []
     for name, dtype, shape in zip(res.outputs, res.dtypes, res.shapes, strict=True):
@@ -212,9 +223,10 @@ def make_empty(graph: Graph, res: ResultSpec, several: bool) -> Any:
 def rename_to_torch_names(
     graph: Graph, node: Node, res: ResultSpec, returned: Any, start: int
 ) -> Any:
-    """Rename results to the names in ``res`` if the converter made them, in ``nodes[start:]``.
+    """Rename results to the names in ``res``, and return them with the new names.
 
-    Returns the results with the new names.
+    Only results of the converter's nodes (``graph.nodes[start:]``) are renamed, and of these only
+    the ones whose names start with the name of the FX node and a dot.
     """
     if returned.__class__ is str:
         torch_name = res.outputs[0]
@@ -234,7 +246,7 @@ def rename_to_torch_names(
 
 def _rename_result(graph: Graph, node: Node, torch_name: str, name: str, start: int) -> str:
     if name == torch_name or not torch_name or not name.startswith(f"{node.name}."):
-        return name  # an earlier node made the result, or the converter chose its name
+        return name  # right already, unused, of an earlier node, or chosen by the converter
     if not graph.is_own(name) or torch_name in graph.values:
         return name
     producer = graph.values[name].producer
@@ -245,7 +257,10 @@ def _rename_result(graph: Graph, node: Node, torch_name: str, name: str, start: 
 
 
 def used_results(node: Node, count: int) -> list[bool]:
-    """Return which results of a node are used; assume all if a user is not a ``getitem``."""
+    """Return for each result of a node whether it is used.
+
+    If a user is not ``getitem`` with a static index, all are assumed to be used.
+    """
     used = [False] * count
     for user in node.users:
         if user.target is not operator.getitem or user.args[0] is not node:
@@ -258,7 +273,10 @@ def used_results(node: Node, count: int) -> list[bool]:
 
 
 def adopt_integer(graph: Graph, value: Any, rename: Mapping[str, str] | None, returned: Any) -> Any:
-    """Return a computed integer (``item()``) as a dimension whose source is the result."""
+    """Return the dimension of a SymInt that a node computes (``item()``).
+
+    The result ``returned`` becomes the source of the dimension.
+    """
     dim = dims.from_torch(value, rename)
     if isinstance(returned, str):
         if graph.get_type(returned) != dtypes.int64:
@@ -270,10 +288,10 @@ def adopt_integer(graph: Graph, value: Any, rename: Mapping[str, str] | None, re
 def check_and_complete(
     graph: Graph, name: str, dtype: int | None, shape: tuple[Any, ...] | None
 ) -> str | None:
-    """Compare a result with torch's type and shape, and set the facts that the graph lacks.
+    """Compare a result with torch's type and shape, and set what the graph does not know of them.
 
-    Returns a description of the difference, or None. Symbolic dimensions only differ if they can
-    never be equal.
+    ``dtype`` and ``shape`` are torch's, None if unknown. Returns a description of the difference,
+    or None. Sizes of which one is symbolic differ only if they can never be equal.
     """
     info = graph.values.get(name)
     if info is None:
@@ -305,7 +323,7 @@ def _describe_difference(computed: str, expected: str) -> str:
 
 
 def shape_text(shape: Sequence[Any] | None) -> str:
-    """Format a shape as ``5x3``, ``batchx3``, ``scalar`` or ``?``."""
+    """Format a shape as ``5x3``, ``batchx3``, ``scalar`` (rank 0) or ``?`` (None)."""
     if shape is None:
         return "?"
     return "x".join(str(size) for size in shape) or "scalar"

@@ -14,26 +14,30 @@ from ortable.ir.context import Converter
 
 @dataclass(frozen=True)
 class ConverterTables:
-    """Converters and facts of operators.
+    """Converters of operators, and facts about operators.
 
     Keys are names of overloads, such as ``"aten::add.Tensor"``, unless stated otherwise.
 
     Attributes:
         converters: converters of overloads.
         complex_converters: converters for calls with complex arguments or results.
-        rules: shape and dtype rules.
-        callables: call targets by public function name, such as ``"torch.nn.functional.relu"``.
+        rules: functions that return dtype and shape of each result of a call.
+        callables: call targets (an operator and how to pass the arguments) by the public name of a
+            function, such as ``"torch.nn.functional.relu"``.
         methods: call targets by the name of a tensor method, such as ``"sum"``.
         hops: converters by the name of a higher-order operator, such as ``"cond"``.
-        mutates: name of the bool argument with which the overload writes to its inputs.
+        mutates: name of the bool argument that makes the overload write to its inputs, such as
+            ``"training"`` of batch_norm.
         spec_files: path of the spec file.
-        decompose: overloads that torch decomposes on request.
+        decompose: overloads that torch decomposes before the conversion.
         foreach: for overloads on lists of tensors, a function that calls the operator on each
             tensor.
         place: for overloads that the backend leaves to torch, the reason.
-        draws: for random overloads, a function that returns the random numbers of a call.
-        checks: for overloads with requirements on data, a function that checks a call.
-        given: the converters that the caller added.
+        draws: for random overloads, a function that returns the `RngCall` of a call, which
+            describes the random numbers, or None.
+        checks: for overloads that torch checks the data of, a function that returns the list of
+            `DataCheck` of a call.
+        given: the converters that the caller added with `with_converters`.
     """
 
     converters: Mapping[str, Converter]
@@ -52,7 +56,7 @@ class ConverterTables:
     given: Mapping[str, Converter] = field(default_factory=dict)
 
     def native_converter(self, key: str) -> Converter | None:
-        """Return the generated converter of an operator, or None if the caller replaced it."""
+        """Return the converter from the specs, or None if the caller replaced it or none exists."""
         if key in self.given:
             return None
         return self.converters.get(key) or self.hops.get(key)
@@ -73,7 +77,7 @@ class ConverterTables:
 
 @lru_cache(maxsize=1)
 def generated_tables() -> ConverterTables:
-    """Return the tables of ``ortable_generated``, which are imported at the first call."""
+    """Return the tables of ``ortable_generated``; the first call imports them."""
     from ortable_generated import decompositions, foreach
     from ortable_generated.aten import dispatch
 
@@ -94,5 +98,5 @@ def generated_tables() -> ConverterTables:
     )
 
 
-# `LoadedSpecs` of the calls of `load_specs` in this process, in order; caches compare them.
+# `LoadedSpecs` of the calls of `load_specs` in this process, in order; cache keys depend on them.
 LOADED_SPECS: list[Any] = []

@@ -1,4 +1,4 @@
-"""Compile spec files of users at run time with the compiler of ortable, and list operators."""
+"""Compile spec files of users at run time with the code generator, and list operators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LoadedSpecs:
         path: name of the file for messages.
         operators: overloads that the file added or replaced.
         source: Python text that the file was compiled to.
-        lowerings: names of the user's functions.
+        lowerings: names of the functions that the caller of `load_specs` passed.
         file: absolute path of the file.
         lines: for each operator, the line of its entry followed by those of its cases.
     """
@@ -68,7 +68,8 @@ def load_specs(
         The added operators and their compiled text.
 
     Raises:
-        SpecError: the file has errors, which are all listed; nothing is added.
+        SpecError: the file has errors, which ``details`` lists, or converters exist already and
+            ``override`` is False; nothing is added.
     """
     from ortable_generated.aten import dispatch
 
@@ -103,16 +104,16 @@ def load_specs(
     }
     file = str(Path(path).resolve())
     loaded = LoadedSpecs(display, operators, source, tuple(sorted(functions)), file, lines)
-    added = _TableChanges()
-    apply_or_undo(lambda: _add_specs(specs, loaded, namespace, added), added.undo)
+    changes = _TableChanges()
+    apply_or_undo(lambda: _add_specs(specs, loaded, namespace, changes), changes.undo)
     return loaded
 
 
 class _TableChanges:
     """Changes of tables by a spec file, which are undone if loading the file fails.
 
-    A partially loaded file would change conversions without being listed in `tables.LOADED`, which
-    is part of cache keys.
+    A partially loaded file would change conversions without being listed in `tables.LOADED_SPECS`,
+    on which cache keys depend.
     """
 
     def __init__(self) -> None:
@@ -120,7 +121,7 @@ class _TableChanges:
         self.loaded: list[Any] = []
 
     def put(self, table: Any, key: str, value: Any) -> None:
-        """Set an entry of a table and record the old one; the value _ABSENT removes the entry."""
+        """Set an entry of a dict or set and record the old one; _ABSENT removes the entry."""
         self.old_entries.append((table, key, _table_entry(table, key)))
         _set_entry(table, key, value)
 
@@ -133,6 +134,7 @@ class _TableChanges:
 
 
 def _table_entry(table: Any, key: str) -> Any:
+    """Return the value of a key, or the key itself for a set; _ABSENT if the table lacks it."""
     if isinstance(table, set):
         return key if key in table else _ABSENT
     return table.get(key, _ABSENT)
@@ -148,7 +150,7 @@ def _set_entry(table: Any, key: str, value: Any) -> None:
 
 
 def _add_specs(
-    specs: Any, loaded: LoadedSpecs, namespace: Mapping[str, Any], added: _TableChanges
+    specs: Any, loaded: LoadedSpecs, namespace: Mapping[str, Any], changes: _TableChanges
 ) -> None:
     """Add the operators of a compiled file to the generated tables."""
     from ortable_generated.aten import dispatch
@@ -158,27 +160,27 @@ def _add_specs(
     for entry in specs.operator_entries():
         function = entry.schema.function_name
         complex_function = namespace.get("complex_" + function)
-        added.put(dispatch.CONVERTERS, entry.key, namespace.get(function, complex_function))
-        added.put(
+        changes.put(dispatch.CONVERTERS, entry.key, namespace.get(function, complex_function))
+        changes.put(
             dispatch.COMPLEX_CONVERTERS,
             entry.key,
             _ABSENT if complex_function is None else complex_function,
         )
-        added.put(dispatch.RULES, entry.key, namespace["rule_" + function])
-        added.put(dispatch.CHECKS, entry.key, namespace.get("check_" + function, _ABSENT))
-        added.put(dispatch.SPEC_FILES, entry.key, loaded.path)
+        changes.put(dispatch.RULES, entry.key, namespace["rule_" + function])
+        changes.put(dispatch.CHECKS, entry.key, namespace.get("check_" + function, _ABSENT))
+        changes.put(dispatch.SPEC_FILES, entry.key, loaded.path)
     for number in specs.numbers:
         table = dispatch.NUMBERS if number.kind == "number" else dispatch.CONDITIONS
-        added.put(table, number.short_name, namespace[number.function_name])
-        added.put(dispatch.PARAMETERS, number.key, number.kind_letters)
-    _add_traits(specs.traits, added)
-    for placed in specs.placed:
-        added.put(dispatch.PLACE, placed.name, placed.why)
-    added.loaded.append(loaded)
+        changes.put(table, number.short_name, namespace[number.function_name])
+        changes.put(dispatch.PARAMETERS, number.key, number.kind_letters)
+    _add_traits(specs.traits, changes)
+    for placement in specs.placed:
+        changes.put(dispatch.PLACE, placement.name, placement.why)
+    changes.loaded.append(loaded)
     LOADED_SPECS.append(loaded)
 
 
-def _add_traits(entries: Iterable[Any], added: _TableChanges) -> None:
+def _add_traits(entries: Iterable[Any], changes: _TableChanges) -> None:
     """Add the traits of a file to the generated tables."""
     from ortable_generated.aten import traits
     from ortablegen.aten.traits import table_value
@@ -186,7 +188,7 @@ def _add_traits(entries: Iterable[Any], added: _TableChanges) -> None:
     for entry in entries:
         for use in entry.uses:
             table = getattr(traits, use.name.upper())
-            added.put(table, entry.name, None if isinstance(table, set) else table_value(use))
+            changes.put(table, entry.name, None if isinstance(table, set) else table_value(use))
 
 
 def _traits_text(entries: Iterable[Any]) -> str:
@@ -198,6 +200,8 @@ def _traits_text(entries: Iterable[Any]) -> str:
 def check_spec_file(path: str | Path, lowerings: frozenset[str] = frozenset()) -> tuple[str, ...]:
     """Check a spec file without adding its operators, and return the operators.
 
+    ``lowerings`` are the names of functions to which ``python:`` in the file may refer.
+
     Raises:
         SpecError: the file has errors, which are all listed.
     """
@@ -207,6 +211,8 @@ def check_spec_file(path: str | Path, lowerings: frozenset[str] = frozenset()) -
 
 def compile_spec_file(path: str | Path, lowerings: frozenset[str] = frozenset()) -> str:
     """Return the Python text that `load_specs` compiles a spec file to, without executing it.
+
+    ``lowerings`` are the names of functions to which ``python:`` in the file may refer.
 
     Raises:
         SpecError: the file has errors, which are all listed.
@@ -228,6 +234,8 @@ def _compile_file(
 def read_spec_file(path: str | Path, lowerings: frozenset[str] = frozenset()) -> Any:
     """Return the entries of a spec file for the installed torch (`ortablegen.aten.model.Specs`).
 
+    ``lowerings`` are the names of functions to which ``python:`` in the file may refer.
+
     Raises:
         SpecError: the file has errors, which are all listed.
     """
@@ -236,7 +244,7 @@ def read_spec_file(path: str | Path, lowerings: frozenset[str] = frozenset()) ->
 
 
 def supported_ops() -> tuple[SupportedOp, ...]:
-    """Return all operators with a converter, including those of loaded specs, sorted by name."""
+    """Return all overloads with a converter, including those of loaded specs, sorted by name."""
     from ortable_generated.aten import dispatch
 
     return tuple(
@@ -285,7 +293,8 @@ def _for_installed_torch(specs: Any) -> Any:
 def _existing_targets(specs: Any, file: str) -> dict[str, Any]:
     """Return stub entries for the supported operators to which aliases or blocks of a file refer.
 
-    Random operators are excluded, because each operator needs its own entry for random numbers.
+    Excluded are operators of the file itself, those that the backend leaves to torch, and random
+    ones, because each operator needs its own entry for random numbers.
     """
     from ortable_generated.aten import dispatch
     from ortablegen.aten.model import ComplexForm, LowerCase, OpEntry, operators_called
@@ -296,8 +305,8 @@ def _existing_targets(specs: Any, file: str) -> dict[str, Any]:
     targets += operators_called(specs, dispatch.CONVERTERS)
     entries = {}
     for name, span in targets:
-        is_random = name in dispatch.DRAWS or name in dispatch.PLACE
-        if name in own_keys or is_random or name not in dispatch.CONVERTERS:
+        is_excluded = name in dispatch.DRAWS or name in dispatch.PLACE
+        if name in own_keys or is_excluded or name not in dispatch.CONVERTERS:
             continue
         has_complex = name in dispatch.COMPLEX_CONVERTERS
         entries[name] = OpEntry(

@@ -19,7 +19,7 @@ from ortable.errors import (
     UnsupportedCase,
 )
 
-# Entry points that the user calls.
+# Entry points that the user calls; "shell" is the command line, "library" any other function.
 EntryPoint = Literal["to_onnx", "compile", "shell", "shell compile", "library"]
 
 _TORCH_NAMESPACES = ("aten", "prims", "prim")
@@ -63,7 +63,7 @@ _REJECTED_ADVICE: dict[EntryPoint, tuple[str, ...]] = {
     "shell compile": ("What to do: without --no-fallback it runs in torch.",),
     "library": (),
 }
-# How to get the graph and all details, by entry point; ``verbose`` writes them to a file.
+# How to get the graph and all details, by entry point, also in a file (``verbose``).
 _DETAILS_ADVICE: dict[EntryPoint, str] = {
     "to_onnx": "{}; in a file: to_onnx(..., verbose=1).",
     "compile": '{}; in a file: options={"verbose": 1}.',
@@ -106,16 +106,16 @@ def format_for_cli(text: str) -> str:
 def make_advice(
     error: OrtableError, entry_point: EntryPoint, falls_back: bool = False
 ) -> tuple[str, ...]:
-    """Return lines of advice for an error; ``falls_back`` means that torch runs the operator."""
+    """Return lines of advice for an error; with ``falls_back``, torch already runs the operator."""
     lines = list(error.remedies)
     if isinstance(error, FunctionNotFoundError) and error.operators:
         lines += [] if falls_back else _missing_advice(error, entry_point)
-        custom = next(
-            (library for library in map(_custom_library, error.operators) if library), None
+        library = next(
+            (candidate for candidate in map(_custom_library, error.operators) if candidate), None
         )
-        if custom is not None and entry_point == "to_onnx":
+        if library is not None and entry_point == "to_onnx":
             lines.append(
-                f"  Dispatcher(custom_domains={{{custom!r}: 'my.domain'}}) writes each as a node "
+                f"  Dispatcher(custom_domains={{{library!r}: 'my.domain'}}) writes each as a node "
                 "of your ONNX domain."
             )
     elif isinstance(error, (ConversionError, UnsupportedCase)) and error.operator:
@@ -148,7 +148,7 @@ def _fill_name(lines: tuple[str, ...], converter_name: str) -> list[str]:
 
 
 def _custom_library(operator: str) -> str:
-    """Return the namespace of a custom operator; empty for operators of torch."""
+    """Return the namespace of a custom operator; empty for torch's operators and for functions."""
     namespace, colons, _ = operator.partition("::")
     return namespace if colons and namespace not in _TORCH_NAMESPACES else ""
 

@@ -23,7 +23,10 @@ MAX_COLUMNS = 120
 
 
 def describe_node(node: Node, spec_files: Mapping[str, str], case: int = 0) -> list[str]:
-    """Describe a node: schema, arguments, spec (with the chosen case), module, source line."""
+    """Describe a node: schema, arguments, spec, module, source line.
+
+    ``case`` is the number of the case of the spec's entry that was chosen, 0 if it has none.
+    """
     name = operator_key(node)
     target = node.target
     schema = str(target._schema) if isinstance(target, OpOverload) else name
@@ -48,10 +51,11 @@ def wrap_error(
 ) -> OrtableError:
     """Return the error to raise in place of an error of a converter.
 
-    It is an UnsupportedCase if the error is one, or if the arguments have several floating dtypes,
-    a Python error is caused by a number that the model computes, ONNX lacks a dtype for the
-    operator, or a shape is unknown because different dynamic sizes are broadcast. Other errors
-    become a ConversionError. An error of a subgraph only gets the name of the calling node.
+    It is an UnsupportedCase if the error is one, for a BuilderError if the arguments have several
+    floating dtypes, the ONNX operator does not support a dtype, or a shape is unknown because
+    different dynamic sizes are broadcast, and for a Python error if an argument is a number that
+    the model computes. Other errors become a ConversionError. To an error of a subgraph, only the
+    name of the calling node is added.
     """
     error_type: type[OrtableError] = (
         UnsupportedCase if isinstance(error, UnsupportedCase) else ConversionError
@@ -123,7 +127,7 @@ def _computed_numbers(node: Node) -> list[str]:
 
 
 def _sym_sizes(node: Node) -> dict[str, Dim]:
-    """Return the dynamic sizes of a node's arguments by name."""
+    """Return the dynamic sizes of the shapes of a node's arguments, by their text."""
     shapes = [getattr(node_value(operand), "shape", ()) for operand in node.all_input_nodes]
     sizes = {str(size): size for shape in shapes for size in shape if not isinstance(size, int)}
     return {name: dims.from_torch(sizes[name]) for name in sorted(sizes)}
@@ -143,26 +147,29 @@ def _float_dtypes(node: Node) -> list[str]:
 
 
 def _source_prefix(node: Node) -> str:
-    """Return ``file:line: `` of a node, as at the start of a compiler message."""
+    """Return ``model.py:7: `` as at the start of a compiler message, or an empty string."""
     source = source_line(node)
     return "" if source is None else f"{os.path.basename(source.file)}:{source.line}: "
 
 
 def shorten_line(line: str) -> str:
-    """Shorten an indented line to the width of a terminal; other lines are headlines."""
+    """Shorten an indented line to MAX_COLUMNS; other lines are headlines and are not cut."""
     if len(line) <= MAX_COLUMNS or not line.startswith(" "):
         return line
     return line[: MAX_COLUMNS - 4] + " ..."
 
 
 def node_position(node: Node) -> tuple[int, int]:
-    """Return the position of a node in its graph, and the number of nodes of the graph."""
+    """Return the index (from 0) of a node in its graph, and the number of nodes of the graph."""
     nodes = list(node.graph.nodes)
     return nodes.index(node), len(nodes)
 
 
 def graph_text(graph_module: GraphModule | None, node: Any, values: Mapping[Node, Any]) -> str:
-    """Return the FX part of the debug message: users, shapes and values, graph, current node."""
+    """Return the FX part of the debug message: users, shapes and values, graph, current node.
+
+    ``node`` is the node that is being converted, ``values`` are the converted values so far.
+    """
     if graph_module is None:
         return ""
     graph = graph_module.graph

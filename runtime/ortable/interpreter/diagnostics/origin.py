@@ -1,4 +1,4 @@
-"""Find the origin of an FX node for metadata and messages: module, target and source line."""
+"""Find the origin of an FX node for ONNX metadata and messages: module, target, source line."""
 
 from __future__ import annotations
 
@@ -40,23 +40,30 @@ class SourceLine:
 
 
 def source_line(node: Node) -> SourceLine | None:
-    """Return the innermost frame outside torch in the stack trace of a node, or None."""
+    """Return the innermost frame outside torch in the stack trace of a node, or None.
+
+    If all frames are torch's, it is the innermost one of them.
+    """
     trace = node.meta.get("stack_trace")
     return _parse_trace(trace) if trace else None
 
 
 @lru_cache(maxsize=4096)  # all nodes of a source line have equal traces
 def _parse_trace(trace: str) -> SourceLine | None:
+    # without generated code, whose file is for example `<eval_with_key>.0`
     frames = [match for match in _FRAME.finditer(trace) if os.sep in match["file"]]
     if not frames:
         return None
-    users = [frame for frame in frames if not frame["file"].startswith(_TORCH)]
-    innermost = (users or frames)[-1]
+    user_frames = [frame for frame in frames if not frame["file"].startswith(_TORCH)]
+    innermost = (user_frames or frames)[-1]
     return SourceLine(innermost["file"], int(innermost["line"]), innermost["code"].strip())
 
 
 def module_path(node: Node) -> tuple[str, str]:
-    """Return path and class name of the innermost module of a node, or two empty texts."""
+    """Return path and class name of the innermost module of a node, or two empty strings.
+
+    For example, ``("layers.0.fc", "Linear")``.
+    """
     stack = _module_stack(node)
     return _module_entry(*next(reversed(stack.values()))) if stack else ("", "")
 
@@ -102,7 +109,7 @@ def target_name(target: Any) -> str:
 
 
 def metadata_of(node: Node) -> dict[str, str]:
-    """Return the ``metadata_props`` of the ONNX nodes that are made for an FX node."""
+    """Return the ``metadata_props`` for the ONNX nodes of an FX node."""
     metadata = {"fx_node": node.name, "aten_target": target_name(node.target)}
     path, _ = module_path(node)
     if path:

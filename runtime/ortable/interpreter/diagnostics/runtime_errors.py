@@ -22,7 +22,10 @@ _STATUS = re.compile(
 
 
 def locate_error(error: object, model: ModelProto | None) -> tuple[str, list[str]]:
-    """Return the message of an ONNX Runtime error without codes, and lines about its node."""
+    """Return the message of an ONNX Runtime error without codes, and lines about its node.
+
+    There are no lines if ``model`` is None or has no node of the name in the message.
+    """
     text = str(error).strip()
     node = None if model is None else find_named_node(text, model)
     message = _CODE.sub("", text)
@@ -32,7 +35,10 @@ def locate_error(error: object, model: ModelProto | None) -> tuple[str, list[str
 
 
 def find_named_node(text: str, model: ModelProto) -> NodeProto | None:
-    """Return the node of the model that a message of ONNX Runtime names; None for fused nodes."""
+    """Return the node of the model that a message of ONNX Runtime names.
+
+    It is None if the model has no such node, for example because ONNX Runtime fused several.
+    """
     for pattern in _NODE_PATTERNS:
         match = pattern.search(text)
         if match is None:
@@ -44,7 +50,7 @@ def find_named_node(text: str, model: ModelProto) -> NodeProto | None:
 
 
 def describe_origin(node: NodeProto) -> Iterator[str]:
-    """Yield lines that describe the origin of a node."""
+    """Yield lines about a node: its source line if known, then name, torch target and module."""
     metadata = {entry.key: entry.value for entry in node.metadata_props}
     if "source" in metadata:
         yield f"  source: {metadata['source']}"
@@ -57,7 +63,7 @@ def describe_origin(node: NodeProto) -> Iterator[str]:
 
 
 def source_suffix(lines: Iterable[str]) -> str:
-    """Return `` at model.py:7`` from lines of `locate_error`, or an empty text."""
+    """Return `` at model.py:7`` from lines of `locate_error`, or an empty string."""
     for line in lines:
         match = re.match(r"  source: (\S+?:\d+)", line)
         if match:

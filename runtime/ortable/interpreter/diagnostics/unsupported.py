@@ -1,6 +1,7 @@
 """Check a graph for in-place writes and for operators without a converter.
 
-The error lists all such operators with calls, source lines, closest spec and a draft of an entry.
+The error for missing converters lists all operators concerned, with the number of calls, source
+lines, the operator of the most similar name that has a spec, and a draft of an entry.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from . import advice
 from .failures import MAX_COLUMNS, describe_node, shorten_line
 from .origin import module_path, source_line
 
+# Names of dtypes in the samples of specs: "f32[2,3]".
 _SHORT_TYPES = {
     torch.float32: "f32",
     torch.float64: "f64",
@@ -64,7 +66,7 @@ AsGraph = Callable[[Any], GraphModule | None]
 
 @dataclass
 class MissingOperator:
-    """A target without a converter, its key in the tables, and the nodes that call it."""
+    """A target without a converter; ``name`` is its key in the tables, ``nodes`` call it."""
 
     name: str
     target: Any
@@ -77,7 +79,10 @@ def check_writes(
     owner: Any = None,
     elidable_in: ElidableIn | None = None,
 ) -> None:
-    """Raise ConversionError if a node of the graph has an observable write to an argument."""
+    """Raise ConversionError if the graph or a subgraph has an observable write to an argument.
+
+    ``owner`` and ``elidable_in`` are those of `first_write`.
+    """
     write = first_write(graph_module, tables, owner, elidable_in)
     if write is None:
         return
@@ -101,8 +106,9 @@ def missing_nodes(
 ) -> list[Node]:
     """Return the nodes of a graph and its subgraphs that have no converter.
 
-    ``as_graph`` returns the graph of a submodule, or None if it cannot be traced; the other
-    arguments are those of `first_write`.
+    ``find_converter`` returns the converter of a target, or None. ``as_graph`` returns the graph of
+    a submodule, or None if it cannot be traced. ``owner`` and ``elidable_in`` are those of
+    `first_write`.
     """
     missing: list[Node] = []
     elidable = find_elidable(graph_module, tables, elidable_in)
@@ -163,7 +169,7 @@ def is_convertible(node: Node, tables: ConverterTables, find_converter: FindConv
 
 
 def group_missing(nodes: Iterable[Node]) -> list[MissingOperator]:
-    """Group nodes without a converter by target, in the order of the graph."""
+    """Group nodes without a converter by target, in the order of their first nodes."""
     groups: dict[tuple[str, str], MissingOperator] = {}
     for node in nodes:
         name = operator_key(node)
@@ -174,7 +180,10 @@ def group_missing(nodes: Iterable[Node]) -> list[MissingOperator]:
 def not_found_error(
     missing: list[MissingOperator], tables: ConverterTables, graph_text: str
 ) -> FunctionNotFoundError:
-    """Return the error for targets without a converter; its message shows the first one."""
+    """Return the error for targets without a converter.
+
+    The message describes the first one and names all; ``details`` describes all.
+    """
     details = [
         _format_search(missing),
         f"{_format_count(len(missing), 'operator')} of this graph without a converter:",
@@ -234,7 +243,7 @@ def _format_summary(missing: list[MissingOperator], tables: ConverterTables) -> 
 
 
 def _wrap_line(line: str) -> list[str]:
-    """Wrap a line of YAML to the width of a terminal, because a cut line cannot be copied."""
+    """Wrap a line of YAML to the width of a terminal; users copy it, so it must not be cut."""
     width = MAX_COLUMNS - 4
     if len(line) > width:
         line = line.partition("  # ")[0]  # a comment cannot continue in the next line
@@ -248,7 +257,7 @@ def _wrap_line(line: str) -> list[str]:
 
 
 def _format_search(missing: list[MissingOperator]) -> str:
-    """Return the first line of the details, with the call of the first target."""
+    """Return the first line of the details: the first target, and the arguments of its call."""
     first_missing = missing[0]
     node = first_missing.nodes[0]
     node_kind = type(first_missing.target) if node.op == "call_function" else node.op
@@ -261,7 +270,7 @@ def _format_search(missing: list[MissingOperator]) -> str:
 def _format_missing(entry: MissingOperator, tables: ConverterTables) -> list[str]:
     node = entry.nodes[0]
     lines = [f"  {entry.name}, {_format_count(len(entry.nodes), 'call')}"]
-    locations = list(dict.fromkeys(_node_location(called) for called in entry.nodes))
+    locations = list(dict.fromkeys(_node_location(call_node) for call_node in entry.nodes))
     lines += [f"    at {location}" for location in locations[:3] if location]
     if len(locations) > 3:
         lines.append(f"    and {len(locations) - 3} more lines")
@@ -296,7 +305,7 @@ def _closest_spec(name: str, tables: ConverterTables) -> str | None:
 
 
 def draft_entry(node: Node) -> list[str]:
-    """Draft a YAML entry for the target of a node, with shapes and types of the graph.
+    """Draft the lines of a YAML entry for a node's target, with shapes and types of its arguments.
 
     The draft is empty for targets that a user's file cannot contain, such as Python functions.
     """
@@ -339,13 +348,16 @@ def draft_entry(node: Node) -> list[str]:
     lines.append(f"  lower: return {', '.join(returned)}{comment}")
     if any(_is_complex(value) for value in (*values.values(), *results)):
         lines.append(f"  complex: parts({operand})  # or the form of the two parts")
-    case = ", ".join(f"{name}: {_sample_text(values[name])}" for name in values)
-    lines.append("  samples: [{" + case + "}]")
+    sample = ", ".join(f"{name}: {_sample_text(values[name])}" for name in values)
+    lines.append("  samples: [{" + sample + "}]")
     return lines
 
 
 def _result_examples(node: Node, schema: Any, values: Mapping[str, Any]) -> list[Any]:
-    """Return the metadata of the results that ``out`` describes; a list of tensors is one."""
+    """Return the metadata of the results that ``out`` describes; a returned list counts as one.
+
+    The results of a functionalized call are followed by the written arguments.
+    """
     results = node_value(node)
     if _returns_list(schema):
         return [results]
@@ -377,6 +389,7 @@ def _bind_arguments(node: Node, schema: Any) -> dict[str, Any]:
 
 
 def _out_rule(result: Any, tensors: list[str], values: Mapping[str, Any]) -> str:
+    """Return the ``out`` of a result, such as ``{shape: same(x), dtype: int64}``."""
     if not is_tensor_like(result):
         dtype_rule = f"same({tensors[0]})" if tensors else "float32"
         return f"{{shape: meta, dtype: {dtype_rule}}}"
@@ -412,7 +425,10 @@ def _sample_text(value: Any) -> str:
 
 
 def _onnx_operator(name: str, result_count: int) -> str:
-    """Return the ONNX operator with one input and output and the same name, or "Identity"."""
+    """Return the ONNX operator of the same name that accepts one input, or "Identity".
+
+    It is Identity, too, if torch's operator has several results.
+    """
     import onnx.defs
 
     torch_name = name.partition("::")[2].replace("_", "").lower()
