@@ -17,7 +17,7 @@ from ortable.errors import OptionError
 
 from .rewrites import VERBOSE_HELP, add_rewrites_option, parse_rewrites_option
 
-JSON_HELP = "print JSON"  # the help text of --json
+JSON_HELP = "print JSON"
 # Patterns of the values of list options. The first word that does not match ends the list, so
 # that `ortable bench --options freeze=off my_models:bert` has a target.
 _LIST_VALUE_PATTERNS = {
@@ -54,9 +54,9 @@ def parse_tolerance(text: str) -> float:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose list options end at the first word that is not a value.
+    """A parser whose list options, such as --inputs, end at the first word that is not a value.
 
-    An error is one line, with the option or command of the closest name.
+    An unknown option or command is an error that suggests the closest name.
     """
 
     subparsers_action: Any = None  # holds the parsers of the commands, if there are any
@@ -67,7 +67,10 @@ class Parser(argparse.ArgumentParser):
         return self.subparsers_action
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse as argparse does; the parser of a command itself reports unknown words."""
+        """Parse as argparse does, but without subparsers report unknown words as an error.
+
+        So the parser of the command reports them, which knows the command's options.
+        """
         words = None if args is None else _split_lists(args)
         parsed, unknown = super().parse_known_args(words, namespace)
         if unknown and self.subparsers_action is None:
@@ -82,7 +85,7 @@ class Parser(argparse.ArgumentParser):
         return {} if self.subparsers_action is None else dict(self.subparsers_action.choices)
 
     def error(self, message: str) -> NoReturn:
-        """Print the error in one line and exit with status 2."""
+        """Print the error and, in a second line, how to get help; exit with status 2."""
         choice = re.match(r"argument (?:command|action): invalid choice: '(.*?)'", message)
         if choice is not None:
             message = self._unknown_command_message(choice[1])
@@ -105,24 +108,24 @@ class Parser(argparse.ArgumentParser):
 
 def _split_lists(words: Sequence[str]) -> list[str]:
     """Convert ``--options a=1 b=2 target`` to ``--options=a=1 --options=b=2 target``."""
-    split: list[str] = []
+    converted: list[str] = []
     flag = ""
     for word in words:
         if flag and _LIST_VALUE_PATTERNS[flag].fullmatch(word):
-            if split[-1] == flag:
-                split.pop()
-            split.append(f"{flag}={word}")
+            if converted[-1] == flag:
+                converted.pop()
+            converted.append(f"{flag}={word}")
             continue
         flag = word if word in _LIST_VALUE_PATTERNS else ""
-        split.append(word)
-    return split
+        converted.append(word)
+    return converted
 
 
 # -- definitions
 
 
 def add_target(command: Any, alternative: str = "") -> None:
-    """Add ``TARGET`` and the options for its inputs, which `target.load_target` reads.
+    """Add ``TARGET``, --inputs, --task and --config, the arguments of `target.load_target`.
 
     Args:
         command: the subparser.
@@ -162,13 +165,13 @@ def add_target(command: Any, alternative: str = "") -> None:
 
 
 def add_flags(command: Any, **help_texts: str) -> None:
-    """Add boolean flags: ``large="weights in a file"`` is ``--large``."""
+    """Add boolean flags: ``no_validate="do not run"`` adds ``--no-validate`` with this help."""
     for name, help_text in help_texts.items():
         command.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=help_text)
 
 
 def add_compile_arguments(command: Any) -> None:
-    """Add the arguments of every command about torch.compile."""
+    """Add the arguments that all commands about torch.compile share."""
     add_flags(
         command,
         train="forward and backward, in training mode",
@@ -291,11 +294,11 @@ def check_folder(path: str) -> str:
     Raises:
         OptionError: the path cannot be a folder, or cannot be written.
     """
-    existing = Path(path)
-    while path and not existing.exists():
-        existing = existing.parent
-    if not path or not existing.is_dir():
-        raise OptionError(f"{path!r} cannot be a folder: '{existing}' is not a folder")
-    if not os.access(existing, os.W_OK):
-        raise OptionError(f"{path!r} cannot be written: folder '{existing}' is not writable")
+    ancestor = Path(path)
+    while path and not ancestor.exists():
+        ancestor = ancestor.parent
+    if not path or not ancestor.is_dir():
+        raise OptionError(f"{path!r} cannot be a folder: '{ancestor}' is not a folder")
+    if not os.access(ancestor, os.W_OK):
+        raise OptionError(f"{path!r} cannot be written: folder '{ancestor}' is not writable")
     return path

@@ -1,6 +1,7 @@
 """The commands about a compiled model: `ortable explain`, `bench`, `tune`, `profile` and `debug`.
 
-`target.py` loads the model of each. `debug` exits with status 1 if the model differs from eager.
+`target.py` loads their models, except the ONNX files of `profile`. `debug` exits with status 1 if
+the model differs from eager.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
     from ortable.debug.profiling.report import Profile
 
 
-_MAX_STEADY_RATIO = 3.0  # time of the slowest round / the fastest, on an otherwise idle machine
+# `bench` warns if the slowest round of a model takes this many times as long as the fastest.
+_MAX_STEADY_RATIO = 3.0
 
 
 def add_compile_commands(commands: Any) -> None:
@@ -112,8 +114,8 @@ def _run_bench(args: argparse.Namespace) -> int:
             call(compiled)
             step("measuring")
             calls = {"eager": partial(call, call.model), "compiled": partial(call, compiled)}
-            times = time_interleaved(calls, rounds, 0.02, on_round=step)
-    eager, ortable = times.values()
+            times = time_interleaved(calls, rounds, 0.02, on_round=step)  # 20 ms per measurement
+    eager_times, compiled_times = times.values()
     ratio = median_ratio(times, "compiled", "eager")
     if args.json:
         record = {
@@ -121,20 +123,20 @@ def _run_bench(args: argparse.Namespace) -> int:
             "train": args.train,
             "rounds": rounds,
             "first_call_s": first_call_seconds,
-            "eager_ms": _summarize_times(eager),
-            "ortable_ms": _summarize_times(ortable),
+            "eager_ms": _summarize_times(eager_times),
+            "ortable_ms": _summarize_times(compiled_times),
             "ratio": ratio,
         }
         print(json.dumps(record, indent=2))
         return 0
     print(f"first call, with compilation: {first_call_seconds:.2f} s")
-    for name, values in (("eager", eager), ("compiled", ortable)):
+    for name, values in (("eager", eager_times), ("compiled", compiled_times)):
         summary = _summarize_times(values)
         low, high = f"{summary['least']:.3f}", f"{summary['most']:.3f}"
         print(f"{name:9} {summary['median']:9.3f} ms a call  [{low} .. {high}]")
     mode = ", forward and backward" if args.train else ""
     print(f"compiled takes {ratio:.2f} of eager's time ({rounds} rounds{mode})")
-    spread = max(max(values) / min(values) for values in (eager, ortable))
+    spread = max(max(values) / min(values) for values in (eager_times, compiled_times))
     if spread > _MAX_STEADY_RATIO:
         print(f"times of one model vary by a factor of {spread:.0f}: this machine does other work")
     return 0
@@ -149,6 +151,7 @@ def _make_backend(options: Mapping[str, Any]) -> Callable[..., Any]:
 
 
 def _summarize_times(seconds: list[float]) -> dict[str, float]:
+    """Return the median, the least and the most of times, in milliseconds."""
     milliseconds = [1e3 * value for value in seconds]
     median = statistics.median(milliseconds)
     return {"median": median, "least": min(milliseconds), "most": max(milliseconds)}
@@ -235,7 +238,10 @@ def _search_fault(args: argparse.Namespace) -> Bisection:
 
 
 def _write_script(bisection: Bisection, path: str | None) -> str:
-    """Write the script of the faulty operator to `path` if there is one; return a message."""
+    """Write the script that shows the fault to `path`; return what to print about the script.
+
+    Return an empty string if no path or no fault is given.
+    """
     if path is None or bisection.fault is None:
         return ""
     if bisection.difference is None or not bisection.difference.script:
@@ -245,7 +251,7 @@ def _write_script(bisection: Bisection, path: str | None) -> str:
 
 @contextlib.contextmanager
 def _report_steps(step: Callable[[str], None]) -> Iterator[None]:
-    """Report each run that the search logs by a call of `step`."""
+    """Call `step` with each message that the search logs in the block, and log it nowhere else."""
     logger, handler = logging.getLogger(_SEARCH_LOGGER), logging.Handler()
     handler.emit = lambda record: step(record.getMessage())  # type: ignore[method-assign]
     level, propagate = logger.level, logger.propagate

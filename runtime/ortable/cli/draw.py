@@ -1,4 +1,4 @@
-"""The command `ortable draw`: write an ONNX model as a picture, or open it in a viewer."""
+"""The command `ortable draw`: draw an ONNX model into a file, or open it in a viewer."""
 
 from __future__ import annotations
 
@@ -92,17 +92,17 @@ def _write_picture(args: argparse.Namespace, output: Path) -> None:
 
 
 def _open_viewer(args: argparse.Namespace) -> int:
-    """Open the model in Model Explorer or Netron, until the user stops the viewer."""
+    """Open the model in Model Explorer, else in Netron; return when the user stops the viewer."""
     if (explorer := _import_if_installed("model_explorer")) is not None:
         with tempfile.TemporaryDirectory() as folder:
-            graph = Path(folder) / f"{Path(args.model).stem}.json"
-            _write_picture(args, graph)
+            graph_path = Path(folder) / f"{Path(args.model).stem}.json"
+            _write_picture(args, graph_path)  # also writes overlays, as model.dtype.json
             overlays = [
                 {"name": path.name.split(".")[-2], "node_data_path": str(path)}
-                for path in sorted(graph.parent.iterdir())
-                if path != graph
+                for path in sorted(graph_path.parent.iterdir())
+                if path != graph_path
             ]
-            explorer.visualize(str(graph), node_data=overlays)
+            explorer.visualize(str(graph_path), node_data=overlays)
     elif (netron := _import_if_installed("netron")) is not None:
         if args.module or args.overlay:
             raise OptionError(_ONLY_MODEL_EXPLORER)

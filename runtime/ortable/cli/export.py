@@ -25,8 +25,8 @@ from .target import load_target
 
 QUANTIZED_WEIGHTS = ("int8", "int4")
 
-_PROMPT_TOKENS = 5  # tokens in the comparison with eager; a second call reads the last one
-# Flags of the command that export_language_model has no argument for, and their default values.
+_PROMPT_TOKENS = 5  # tokens that eager reads in one call, and the exported graph in two
+# Flags for which export_language_model has no argument, and their default values.
 _UNSUPPORTED_FLAGS: dict[str, Any] = {
     "large": False,
     "functions": False,
@@ -41,7 +41,10 @@ _UNSUPPORTED_FLAGS: dict[str, Any] = {
 def export_text_generation(
     args: argparse.Namespace, target: Target, export_options: Any
 ) -> dict[str, Any]:
-    """Write the folder of a language model and compare its logits with eager's.
+    """Write the folder of a language model and, without --no-validate, compare logits with eager.
+
+    Returns:
+        What --json prints, and the lines to print otherwise as the entry `text`.
 
     Raises:
         OptionError: a flag does not apply to language models.
@@ -82,14 +85,14 @@ def _check_flags(args: argparse.Namespace, target: Target) -> None:
         )
     if args.inputs:
         raise OptionError(f"{name} generates text, its inputs are known: leave out --inputs")
-    for flag, unused in _UNSUPPORTED_FLAGS.items():
-        if getattr(args, flag) != unused:
+    for flag, default in _UNSUPPORTED_FLAGS.items():
+        if getattr(args, flag) != default:
             dashed = flag.replace("_", "-")
             raise OptionError(f"--{dashed} does not go with {name}, which generates text")
 
 
 def select_validation(args: argparse.Namespace) -> bool | float:
-    """Return whether to compare with eager, or the tolerance of the comparison.
+    """Return the argument `validate`: whether to compare with eager, or the value of --atol.
 
     A model with quantized weights is compared only if --atol is given.
     """
@@ -107,7 +110,7 @@ def _graph_facts(path: Path) -> dict[str, Any]:
 
 
 def _max_logits_difference(model: Any, exported: Any) -> float:
-    """Compute the largest difference between the logits of eager and of the exported graph.
+    """Compute the largest absolute difference between logits of eager and of the exported graph.
 
     The graph runs twice: on all tokens but the last, then on the last one with the cache.
     """
@@ -115,6 +118,7 @@ def _max_logits_difference(model: Any, exported: Any) -> float:
 
     vocab_size = int(model.config.get_text_config().vocab_size)
     generator = torch.Generator().manual_seed(0)
+    # most special tokens have ids below 20, in most vocabularies
     token_ids = torch.randint(
         min(20, vocab_size // 2), vocab_size, (1, _PROMPT_TOKENS), generator=generator
     )
@@ -144,14 +148,14 @@ def _format_lines(args: argparse.Namespace, facts: dict[str, Any]) -> list[str]:
 
 
 def _format_size(size: int) -> str:
-    for unit, bytes_ in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
-        if size >= bytes_:
-            return f"{size / bytes_:.1f} {unit}"
+    for unit, unit_bytes in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
+        if size >= unit_bytes:
+            return f"{size / unit_bytes:.1f} {unit}"
     return f"{size} bytes"
 
 
 def make_report(model: Any, builder: Any, output: str) -> dict[str, Any]:
-    """Make the report of an exported model; its entry `text` has the lines to print.
+    """Make the report of an exported model: what --json prints, and `text`, the lines to print.
 
     Args:
         model: a ModelProto or LargeModel.
@@ -164,9 +168,9 @@ def make_report(model: Any, builder: Any, output: str) -> dict[str, Any]:
     record = builder.record
     facts = export_facts(record, model)
     rewrites = facts["rewrites"]
-    about = f"{facts['nodes']} nodes, opset {facts['opset']}, {rewrite_summary(rewrites)}"
-    fired = fired_lines(rewrites, getattr(model, "proto", model))
-    lines = [f"wrote {output}: {about}", *(f"  {line}" for line in fired)]
+    summary = f"{facts['nodes']} nodes, opset {facts['opset']}, {rewrite_summary(rewrites)}"
+    rule_lines = fired_lines(rewrites, getattr(model, "proto", model))
+    lines = [f"wrote {output}: {summary}", *(f"  {line}" for line in rule_lines)]
     if record.weights is not None:
         lines += [f"  {line}".rstrip() for line in str(record.weights).splitlines()]
     files = file_sizes([output, f"{output}.data"])
@@ -251,7 +255,8 @@ def _add_capture_options(export: Any) -> None:
 def _run_export(args: argparse.Namespace) -> int:
     from ortable.exporter.arguments import check_file
 
-    if args.output.endswith(".onnx") or ":" in args.target:  # else the output may be a folder
+    # a target without a colon may be a language model, whose output is a folder
+    if args.output.endswith(".onnx") or ":" in args.target:
         check_file("filename", args.output)  # fail before the model is loaded
     check_file("report", args.report)
     _check_not_source(args.target, args.output)
@@ -265,7 +270,7 @@ def _run_export(args: argparse.Namespace) -> int:
 
 
 def _check_not_source(target: str, output: str) -> None:
-    """Raise OptionError if the model would overwrite its source file."""
+    """Raise OptionError if the output would overwrite the file of the target."""
     source = Path(target.rpartition(":")[0] or target)
     if source.is_file() and Path(output).is_file() and source.samefile(output):
         raise OptionError(f"{output!r} is the file of the model itself: give another file with -o")
@@ -321,7 +326,10 @@ def _to_onnx(args: argparse.Namespace, target: Target) -> dict[str, Any]:
 def _report_phases(
     args: argparse.Namespace, target: Target
 ) -> Iterator[Callable[[str, float], None]]:
-    """Show a progress bar with a step for each phase of to_onnx, in the order in which they end."""
+    """Show a progress bar whose steps are the phases of to_onnx, in the order in which they end.
+
+    Yields a function to call at the end of a phase.
+    """
     steps = ["export", "decompose", "convert"] + ([] if args.no_optimize else ["rewrite"])
     if not hasattr(target.model, "forward"):
         steps.remove("export")
@@ -330,7 +338,7 @@ def _report_phases(
     with show_progress(steps[0], len(steps)) as step:
 
         def end_phase(phase: str, _seconds: float) -> None:
-            if phase in steps:
+            if phase in steps:  # the label is the next phase; the last phase keeps its label
                 step(([*steps, phase])[steps.index(phase) + 1])
 
         yield end_phase
@@ -358,7 +366,10 @@ def _dynamic_shapes(args: argparse.Namespace, target: Target) -> Any:
 
 
 def _make_auto_shapes(target: Target) -> Any:
-    """Make dynamic shapes with `Dim.AUTO` everywhere, so that torch finds the dynamic ones."""
+    """Make dynamic shapes of `Dim.AUTO`, with which torch.export decides which sizes are dynamic.
+
+    For a call `forward(x)` with a matrix: ``{"x": {0: Dim.AUTO, 1: Dim.AUTO}}``.
+    """
     if not hasattr(target.model, "forward"):
         raise OptionError("a saved program has its dynamic sizes already: leave out --dynamic")
     signature = inspect.signature(target.model.forward)

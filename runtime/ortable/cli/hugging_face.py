@@ -1,6 +1,7 @@
 """Load models of transformers by folder, name on the hub, or class, with an example call.
 
-Nothing is downloaded. The example inputs follow from the configuration of the model.
+Nothing is downloaded. Without --inputs, the parameters of `forward`, the model's configuration and
+its tokenizer determine the example inputs.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ from .model_call import Target, make_inputs
 
 TEXT_GENERATION = "text-generation"
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
-_OTHER_FILES = (".onnx", ".pt2", ".py")
+_OTHER_FILES = (".onnx", ".pt2", ".py")  # suffixes of targets that transformers does not load
 
 
 def is_transformers_name(target_name: str) -> bool:
-    """Whether a target is a folder with a config.json, a name on the hub, or a model class."""
+    """Whether a target is a folder with config.json, a name on the hub (owner/name), or a class.
+
+    A misspelled name of a model class counts, so that the error suggests the class.
+    """
     if (Path(target_name) / "config.json").is_file():
         return True
     if ":" in target_name or target_name.endswith(_OTHER_FILES) or Path(target_name).exists():
@@ -40,7 +44,7 @@ def is_transformers_name(target_name: str) -> bool:
 
 
 def _is_class_name(name: str) -> bool:
-    """Whether ``name`` is a class of transformers, or close to the name of a model class."""
+    """Whether ``name`` is a class of transformers, or similar to the name of a model class."""
     import transformers
 
     if isinstance(getattr(transformers, name, None), type):
@@ -64,21 +68,27 @@ def load_transformers_target(
 ) -> Target:
     """Load a model in eval mode, with its task, its tokenizer, and an example call.
 
+    Args:
+        target_name: a folder, a name on the hub, or a class, which gets random weights.
+        task: the value of --task, or an empty string.
+        config: the values of --config, ``hidden_size=64`` or a folder; only for a class.
+        inputs: the values of --inputs, which replace the generated inputs.
+
     Raises:
-        ExportError: the model is not on this machine, or has no weights.
-        OptionError: the model does not support the task, or a field of --config is unknown.
-        InputError: an input of the model is unknown.
+        ExportError: transformers, the model or some of its weights are not on this machine.
+        OptionError: a task, a field of --config or an input is invalid.
+        InputError: no value can be generated for an input that the model needs.
     """
     if importlib.util.find_spec("transformers") is None:
         raise ExportError(f"{target_name} is a model of transformers: pip install transformers")
     with _silence_transformers():
-        folder = _HUB_NAME.fullmatch(target_name) or Path(target_name).is_dir()
+        is_pretrained = _HUB_NAME.fullmatch(target_name) or Path(target_name).is_dir()
         model = (
-            _load_folder(target_name, task, config)
-            if folder
+            _load_pretrained(target_name, task, config)
+            if is_pretrained
             else _make_random_model(target_name, task, config)
         )
-        tokenizer = _load_tokenizer(target_name) if folder else None
+        tokenizer = _load_tokenizer(target_name) if is_pretrained else None
     model.eval()
     model_task = task or _task_of(model)
     if inputs:
@@ -96,22 +106,22 @@ def _silence_transformers() -> Iterator[None]:
     """Silence the logs and progress bars of transformers."""
     from transformers.utils import logging
 
-    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    verbosity, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     try:
         logging.set_verbosity_error()
         logging.disable_progress_bar()
         yield
     finally:
-        logging.set_verbosity(before)
-        if bars:
+        logging.set_verbosity(verbosity)
+        if had_bars:
             logging.enable_progress_bar()
 
 
 # -- a folder, or a model of the hub that was downloaded before
 
 
-def _load_folder(target_name: str, task: str, changes: Sequence[str]) -> Any:
-    if changes:
+def _load_pretrained(target_name: str, task: str, config_words: Sequence[str]) -> Any:
+    if config_words:
         raise OptionError(
             "--config is for a class, whose weights are random; a folder has a configuration"
         )
@@ -164,7 +174,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _find_class(target_name: str, task: str, config: Any) -> Any:
-    """Find the class to load: that of the task, else the one that config.json names."""
+    """Find the class to load: the task's Auto class, else the class that config.json names."""
     if task:
         return _class_of_task(task, config)
     import transformers
@@ -227,14 +237,14 @@ def _task_of(model: Any) -> str:
     if config_class not in mapping or model.config.is_encoder_decoder:
         return ""
     classes = mapping[config_class]
-    class_tuple = classes if isinstance(classes, tuple) else (classes,)
-    return TEXT_GENERATION if type(model) in class_tuple else ""
+    model_classes = classes if isinstance(classes, tuple) else (classes,)
+    return TEXT_GENERATION if type(model) in model_classes else ""
 
 
 # -- a class, with random weights
 
 
-def _make_random_model(name: str, task: str, changes: Sequence[str]) -> Any:
+def _make_random_model(name: str, task: str, config_words: Sequence[str]) -> Any:
     import torch
     import transformers
 
@@ -248,7 +258,7 @@ def _make_random_model(name: str, task: str, changes: Sequence[str]) -> Any:
         or model_class.config_class is None
     ):
         raise ExportError(f"{name} is not a model class: give one, such as BertForMaskedLM")
-    config = _make_config(model_class, changes)
+    config = _make_config(model_class, config_words)
     if task:
         model_class = _class_of_task(task, config)
         model_class = models_of(model_class)[type(config)]
@@ -256,9 +266,12 @@ def _make_random_model(name: str, task: str, changes: Sequence[str]) -> Any:
     return model_class(config)
 
 
-def _make_config(cls: Any, changes: Sequence[str]) -> Any:
-    """Make the configuration of a class, or load that of a folder, and replace fields."""
-    folders = [change for change in changes if "=" not in change]
+def _make_config(cls: Any, config_words: Sequence[str]) -> Any:
+    """Make the configuration from the values of --config: a folder, and ``hidden_size=64``.
+
+    Without a folder, unnamed fields have the defaults of the class.
+    """
+    folders = [word for word in config_words if "=" not in word]
     config = _load_config(folders[-1]) if folders else cls.config_class()
     if not isinstance(config, cls.config_class):
         raise OptionError(
@@ -266,7 +279,7 @@ def _make_config(cls: Any, changes: Sequence[str]) -> Any:
             f"{cls.config_class.__name__}"
         )
     fields = config.to_dict()
-    for name, value in parse_pairs([change for change in changes if "=" in change]).items():
+    for name, value in parse_pairs([word for word in config_words if "=" in word]).items():
         if name not in fields and not hasattr(config, name):
             close = difflib.get_close_matches(name, fields, n=1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
@@ -276,9 +289,10 @@ def _make_config(cls: Any, changes: Sequence[str]) -> Any:
 
 
 def _load_tokenizer(target_name: str) -> Any:
-    """Load the tokenizer beside the weights; None if there is none, or it cannot be loaded.
+    """Load the tokenizer of a model; None if the model has none, or transformers cannot load it.
 
-    The export copies its files and reads the names of the tensors that it returns.
+    A text-generation export saves the tokenizer; for other models, the names of the tensors that
+    the tokenizer returns select the example inputs.
     """
     folder = Path(target_name)
     if folder.is_dir() and not list(folder.glob("tokenizer*")) + list(folder.glob("vocab*")):
@@ -289,14 +303,15 @@ def _load_tokenizer(target_name: str) -> Any:
         return AutoTokenizer.from_pretrained(
             target_name, local_files_only=True, trust_remote_code=False
         )
-    except Exception:  # many types: a library of the tokenizer is missing, or a file is broken
+    except Exception:  # of many types, if the tokenizer's library is missing or a file is broken
         return None
 
 
+# Sizes of example inputs: batch, tokens of the encoder and of the decoder, samples of audio.
 BATCH, TOKENS, DECODER, SAMPLES = 2, 8, 5, 16000
-_FIRST_ID = 20  # most vocabularies have their special tokens below
+_FIRST_ID = 20  # the ids of most special tokens are smaller, in most vocabularies
 
-ExampleInput = tuple[Any, dict[int, str]]
+ExampleInput = tuple[Any, dict[int, str]]  # a tensor, and the names of its dynamic dimensions
 
 
 def example_call(
@@ -306,13 +321,14 @@ def example_call(
 
     Args:
         model: a PreTrainedModel.
-        tokenizer_names: names of the tensors that its tokenizer returns, if it has a tokenizer.
+        tokenizer_names: names of the tensors that the model's tokenizer returns, if any.
 
     Returns:
-        The arguments by name, and the dynamic dimensions of each: ``{0: "batch"}``.
+        The arguments by name, and by the same names their dynamic dimensions: ``{0: "batch"}``,
+        or None for an argument that is no tensor.
 
     Raises:
-        InputError: forward needs an input of an unknown name.
+        InputError: the model needs an input that cannot be made from its configuration.
     """
     import torch
 
@@ -334,9 +350,10 @@ def example_call(
 
 
 def _input_names(model: Any, tokenizer_names: Sequence[str]) -> Iterator[str]:
+    """Yield the parameters of `forward` that an example call passes."""
     parameters = inspect.signature(model.forward).parameters
-    main = model.main_input_name
-    names = [main] if isinstance(main, str) else list(main)
+    main_input = model.main_input_name
+    names = [main_input] if isinstance(main_input, str) else list(main_input)
     names += [
         name for name, parameter in parameters.items() if parameter.default is parameter.empty
     ]
@@ -384,6 +401,7 @@ def _constant_maker(value: int) -> Callable[..., ExampleInput]:
 def _make_boxes(config: Any, generator: Any) -> ExampleInput:
     import torch
 
+    # (left, top, right, bottom) of each token
     corner = torch.randint(0, 100, (BATCH, TOKENS, 2), generator=generator)
     return torch.cat([corner, corner + 100], 2), {0: "batch", 1: "sequence"}
 
@@ -396,7 +414,7 @@ def _make_pixels(config: Any, generator: Any) -> ExampleInput | None:
         size = [size.get("height"), size.get("width")]
     height, width = size if isinstance(size, (list, tuple)) else (size, size)
     if not isinstance(height, int) or not isinstance(width, int):
-        height = width = 224  # a convolutional network, which runs on images of any size
+        height = width = 224  # without image_size: a convolutional network, which takes any size
     channels = _config_field(config, "num_channels") or 3
     return torch.randn(BATCH, channels, height, width, generator=generator), {0: "batch"}
 
@@ -420,11 +438,12 @@ def _make_spectrogram(config: Any, generator: Any) -> ExampleInput | None:
     )
     if not isinstance(bins, int) or not isinstance(positions, int):
         return None
+    # Whisper's encoder has a position for every second frame
     return torch.randn(BATCH, bins, 2 * positions, generator=generator), {0: "batch"}
 
 
 def _config_field(config: Any, name: str) -> Any:
-    """Return a field of a configuration, else of its vision, audio or backbone part."""
+    """Return a field of a configuration, else of its vision, audio or backbone part, else None."""
     parts = [getattr(config, f"{part}_config", None) for part in ("vision", "audio", "backbone")]
     values = (getattr(part, name, None) for part in (config, *parts) if part is not None)
     return next((value for value in values if value is not None), None)

@@ -1,7 +1,7 @@
-"""Entry point of the `ortable` command: parser, help, `show`, and errors without a traceback.
+"""Implement the `ortable` command: parser, help, `show`, and errors without a traceback.
 
 The exit status is 0 on success, 1 if results differ or a check failed, 2 for a wrong command line
-or an error, 130 for Ctrl-C.
+or an error, 130 for Ctrl-C, 141 if the reader of stdout closed the pipe (`ortable ops | head`).
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ error; 130 stopped by Ctrl-C."""
 
 
 def add_examples(commands: Mapping[str, argparse.ArgumentParser]) -> None:
-    """Add the description and the examples of each command to its help."""
+    """Add examples to the help of each command, and a description unless the command has one."""
     for name, examples in EXAMPLES.items():
         command = commands[name]
         command.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -120,7 +120,7 @@ _PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + 
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return the exit status."""
+    """Run one command and return the exit status; with --debug, raise its error instead."""
     _open_streams()
     parser = _make_parser()
     _complete_words(parser)
@@ -146,14 +146,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _open_streams() -> None:
-    """Replace closed streams, as in `ortable ops >&-`, by the null device."""
+    """Replace a closed stdout or stderr, as in `ortable ops >&-`, by the null device."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
 def _drop_output() -> None:
-    """Flush stdout; redirect it to the null device if that fails."""
+    """Flush stdout; if the flush fails, redirect stdout to the null device."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -161,7 +161,7 @@ def _drop_output() -> None:
 
 
 def _complete_words(parser: argparse.ArgumentParser) -> None:
-    """Print shell completions if the shell requests them and argcomplete is installed."""
+    """Print shell completions and exit, if the shell requests them and argcomplete is installed."""
     if "_ARGCOMPLETE" not in os.environ:  # the shell sets it to request completions
         return
     try:
@@ -218,11 +218,11 @@ def _run_show(args: argparse.Namespace) -> int:
 
 @contextmanager
 def quiet_torch(debug: bool) -> Iterator[None]:
-    """Drop torch's log records with tracebacks, since `format_error` prints the errors."""
+    """Drop the records of `_NOISY_LOGGERS`: tracebacks of errors that `format_error` prints."""
     loggers = [] if debug else [logging.getLogger(name) for name in _NOISY_LOGGERS]
     try:
         for logger in loggers:
-            logger.addFilter(_drop_record)  # a level would not last: importing torch resets levels
+            logger.addFilter(_drop_record)  # not a level: importing torch resets levels
         yield
     finally:
         for logger in loggers:
@@ -239,11 +239,14 @@ def exit_status(error: BaseException) -> int:
 
 
 def format_error(error: BaseException, command: str = "export", verbose: int = 0) -> str:
-    """Format an error of ortable with advice, any other with the line that raised it."""
+    """Format an error of ortable with advice, and other errors with the line that raised them.
+
+    Errors of the operating system outside of the user's code, such as a full disk, have no line.
+    """
     if isinstance(error, OrtableError):
         from ortable.interpreter.diagnostics.advice import attach_advice, format_for_cli
 
-        if command in _COMPILE_COMMANDS:  # these commands take backend options by name
+        if command in _COMPILE_COMMANDS:  # --options takes the names in messages as they are
             attach_advice(error, "shell compile", verbose)
             return f"error: {error}"
         attach_advice(error, "shell", verbose)
@@ -270,7 +273,7 @@ def format_error(error: BaseException, command: str = "export", verbose: int = 0
 
 
 def _format_os_error(error: OSError) -> str:
-    """Format as ``No space left on device: 'model.onnx'``, or as ``str`` without an errno."""
+    """Format as ``No space left on device: 'model.onnx'``; without an errno, as ``str(error)``."""
     if error.errno is None or error.strerror is None:
         return str(error)
     names = [repr(name) for name in (error.filename, error.filename2) if name is not None]
@@ -278,7 +281,7 @@ def _format_os_error(error: OSError) -> str:
 
 
 def _find_frame(error: BaseException) -> traceback.FrameSummary | None:
-    """Find the innermost frame in the user's code, else the innermost frame of all."""
+    """Find the innermost frame in the user's code, else the innermost frame; None if no frame."""
     frames = traceback.extract_tb(error.__traceback__)
     user_frames = [frame for frame in frames if _is_user_frame(frame)]
     candidates = user_frames or list(frames)

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 class Target:
     """A model and the arguments of one call.
 
-    ``free`` has the named dimensions, by input, that --dynamic makes dynamic. Only a model of
-    transformers has ``free``, ``task`` and ``tokenizer``.
+    ``dynamic_shapes`` is the argument of torch.export. ``free`` has the dimensions that --dynamic
+    makes dynamic, ``{"input_ids": {0: "batch", 1: "sequence"}}``. Only a model of transformers has
+    ``free`` (unless --inputs is used), ``task`` and ``tokenizer``.
     """
 
     model: Any
@@ -40,7 +41,7 @@ class ModelCall:
 
     Args:
         target: the model and the arguments.
-        train: run forward and backward, with gradients of ones.
+        train: run forward and backward, and begin backward with gradients of ones.
     """
 
     def __init__(self, target: Target, train: bool = False) -> None:
@@ -63,7 +64,7 @@ class ModelCall:
         self.model, self.args, self.kwargs = program.module(), tuple(args), dict(kwargs)
 
     def __call__(self, function: Callable[..., Any]) -> None:
-        """Call the model, compiled or not, and drop its gradients.
+        """Call `function`, which is the model or its compiled form, and drop the gradients.
 
         An error of ortable that dynamo wraps is raised unwrapped.
         """
@@ -72,14 +73,17 @@ class ModelCall:
         from ortable.debug.explain_state import run_call
 
         with torch.set_grad_enabled(self.train):
-            ran = run_call(function, (self.args, self.kwargs), self.train)
-        if self.train and not ran:
+            backward_ran = run_call(function, (self.args, self.kwargs), self.train)
+        if self.train and not backward_ran:
             raise InputError("no result of the model requires gradients: nothing runs backward")
         if self.train and isinstance(self.model, torch.nn.Module):
             self.model.zero_grad(set_to_none=True)
 
     def compile_model(self, backend: Callable[..., Any], dynamic: bool) -> Any:
-        """Return the model wrapped by torch.compile; the first call compiles it."""
+        """Return `torch.compile(model)`, which compiles at its first call; reset torch's compiler.
+
+        Without `dynamic`, torch decides which sizes are dynamic.
+        """
         import torch
 
         torch.compiler.reset()
@@ -87,7 +91,7 @@ class ModelCall:
 
 
 def required_parameters(function: Callable[..., Any]) -> list[str]:
-    """Return the names of the parameters without a default; none for a function in C."""
+    """Return the names of the parameters without a default; none if there is no signature."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -121,13 +125,13 @@ def make_inputs(words: Sequence[str]) -> Target:
     """Make the values of ``--inputs``: tensors of a fixed seed, or literals (``scale=2.0``).
 
     A named dimension, ``batch=2``, is dynamic, and has the same size in all inputs. Integers
-    without a range are 0 or 1, which are valid indices of every embedding.
+    without a range are 0 or 1, which are valid indices of any embedding with two rows.
 
     Returns:
         A target without a model.
 
     Raises:
-        OptionError: a word is not an input, or a name has two sizes.
+        OptionError: a word is not an input, a dimension has two sizes, or names are inconsistent.
     """
     import torch
 
@@ -138,12 +142,12 @@ def make_inputs(words: Sequence[str]) -> Target:
     dims: dict[Any, Any] = {}
     for word in words:
         name, text = _split_name(word)
-        value, dynamic = _make_value(word, text, sizes, generator)
+        value, dim_names = _make_value(word, text, sizes, generator)
         if not name and kwargs:
             raise OptionError(f"--inputs: {word!r} has no name, but follows an input with a name")
         if name in kwargs:
             raise OptionError(f"--inputs: {name!r} is given twice")
-        dims[name or len(args)] = dynamic
+        dims[name or len(args)] = dim_names
         if name:
             kwargs[name] = value
         else:
@@ -152,6 +156,7 @@ def make_inputs(words: Sequence[str]) -> Target:
 
 
 def _dynamic_shapes(args: Sequence[Any], kwargs: Mapping[str, Any], dims: Mapping[Any, Any]) -> Any:
+    """Make dynamic shapes for torch.export: ``{"x": {0: "batch"}, "y": None}``, or a tuple."""
     if not any(dims.values()):
         return None
     if args and kwargs:  # torch.export needs the parameter names, which positional inputs lack
@@ -165,7 +170,10 @@ def _split_name(word: str) -> tuple[str, str]:
 
 
 def _make_value(word: str, text: str, sizes: dict[str, int], generator: Any) -> tuple[Any, Any]:
-    """Make a tensor with its dynamic dimensions, or a literal."""
+    """Make a tensor and its dynamic dimensions, such as ``{0: "batch"}``; or a literal and None.
+
+    New names are added to `sizes`.
+    """
     from ortable.testing.values import draw_tensor
     from ortablegen.language.samples import SampleProblem, tensor_sample
 
@@ -175,7 +183,7 @@ def _make_value(word: str, text: str, sizes: dict[str, int], generator: Any) -> 
         raise OptionError(f"--inputs: {problem}") from None
     if sample is None:
         return _parse_literal(word, text), None
-    dynamic = {}
+    dim_names = {}
     for axis, (size, name) in enumerate(sample.dims):
         if not name:
             continue
@@ -183,15 +191,16 @@ def _make_value(word: str, text: str, sizes: dict[str, int], generator: Any) -> 
             raise OptionError(f"--inputs: {name!r} in {word!r} is not a valid dimension name")
         if sizes.setdefault(name, size) != size:
             raise OptionError(f"--inputs: {name} is {sizes[name]}, and in {word!r} {size}")
-        dynamic[axis] = name
+        dim_names[axis] = name
     try:
-        return draw_tensor(_bound_integers(sample), sample.shape, generator), dynamic or None
-    except (RuntimeError, ValueError, MemoryError) as error:  # for example too large
+        return draw_tensor(_bound_integers(sample), sample.shape, generator), dim_names or None
+    except (RuntimeError, ValueError, MemoryError) as error:  # the tensor is too large, for example
         reason = str(error).strip().partition("\n")[0]
         raise OptionError(f"--inputs: no tensor can be made for {word!r}: {reason}") from error
 
 
 def _bound_integers(sample: TensorSample) -> TensorSample:
+    """Limit integers without a range to 0 and 1 (`high` is excluded)."""
     is_integer = sample.dtype.startswith(("int", "uint"))
     is_unbounded = sample.low is None and sample.values is None
     return replace(sample, low=0, high=2) if is_integer and is_unbounded else sample

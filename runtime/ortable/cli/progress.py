@@ -1,4 +1,4 @@
-"""Show a progress line at the bottom of the terminal, and remove it at the end.
+"""Show a progress line at the bottom of the terminal, and remove it when the block ends.
 
 Nothing is shown if stderr is not a terminal or rich is not installed.
 """
@@ -16,7 +16,7 @@ Step = Callable[..., None]
 
 @contextmanager
 def show_progress(label: str, total: int | None = None, quiet: bool = False) -> Iterator[Step]:
-    """Show the progress of the block.
+    """Show a line with label, elapsed time and, if known, the share of steps that have ended.
 
     Args:
         label: text of the first step, in one or two words.
@@ -24,7 +24,8 @@ def show_progress(label: str, total: int | None = None, quiet: bool = False) -> 
         quiet: draw only between steps, so that drawing does not disturb timed code.
 
     Yields:
-        A function that ends a step and labels the next: ``step("convert")``.
+        A function that ends `count` steps and labels the next one: ``step("convert", count=1)``.
+        Without arguments it ends one step and keeps the label.
     """
     bar = _make_bar(total, quiet)
     if bar is None:
@@ -36,7 +37,7 @@ def show_progress(label: str, total: int | None = None, quiet: bool = False) -> 
 
         def end_step(label: str = "", count: int = 1) -> None:
             bar.update(task, advance=count, **({"description": label} if label else {}))
-            if quiet or label:  # also draw very short steps
+            if quiet or label:  # the periodic refresh would miss short steps; `quiet` has none
                 bar.refresh()
 
         yield end_step
@@ -44,16 +45,19 @@ def show_progress(label: str, total: int | None = None, quiet: bool = False) -> 
 
 @contextmanager
 def _defer_stdout() -> Iterator[None]:
-    """Delay the output of the block to its end, since both use the last line of the terminal."""
+    """Print the block's output when the block ends, if stdout is a terminal.
+
+    Output and progress line would otherwise mix in the last line of the terminal.
+    """
     if not sys.stdout.isatty():
         yield
         return
-    printed = io.StringIO()
+    output = io.StringIO()
     try:
-        with redirect_stdout(printed):
+        with redirect_stdout(output):
             yield
     finally:
-        sys.stdout.write(printed.getvalue())
+        sys.stdout.write(output.getvalue())
         sys.stdout.flush()
 
 
@@ -81,5 +85,5 @@ def _make_bar(total: int | None, quiet: bool) -> Any:
         console=Console(stderr=True),
         transient=True,
         auto_refresh=not quiet,
-        redirect_stdout=False,  # rich would write the results to stderr
+        redirect_stdout=False,  # else rich writes what the block prints to its console, stderr
     )

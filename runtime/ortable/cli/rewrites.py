@@ -1,4 +1,4 @@
-"""The command `ortable rewrites`: list the rules, show one, and check a user's file."""
+"""The command `ortable rewrites` (list rules, show one, check a file) and the option --rewrites."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ def add_rewrites_option(command: Any) -> None:
 
 
 def parse_rewrites_option(args: argparse.Namespace) -> list[str]:
-    """Parse ``--rewrites`` for the argument ``rewrites`` of to_onnx."""
+    """Split the value of ``--rewrites``: ``"default,-cast_same"`` -> ``["default", "-cast_same"]``.
+
+    The list is a value of the argument ``rewrites`` of to_onnx, and of the backend option.
+    """
     return [name.strip() for name in args.rewrites.split(",") if name.strip()]
 
 
@@ -64,7 +67,7 @@ def add_rewrites(commands: Any) -> None:
 
 
 def select_named_rules(args: argparse.Namespace) -> list[str]:
-    """Return the rules that ``--rewrites`` adds by rule name or by file."""
+    """Return the names of the rules that ``--rewrites`` adds by the name of a rule or file."""
     from ortable.passes.rewrite.rule_selection import SETS, select_rules
 
     names = [name for name in parse_rewrites_option(args) if name not in SETS and name[0] != "-"]
@@ -96,10 +99,11 @@ def _run_list(args: argparse.Namespace) -> int:
 
 
 def _print_rule(rule: Rule) -> None:
-    """Print name, purpose and restrictions of a rule, and the reason if it is off."""
+    """Print name, purpose and restrictions of a rule, and, if it is off by default, the reason."""
     width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 120))
     head = f"  {rule.name:28} "
     body = rule.why + (f" [{note}]" if (note := _format_restrictions(rule)) else "")
+    # 31 is the length of `head` for a short name
     lines = textwrap.wrap(
         body, width, initial_indent=head, subsequent_indent=" " * 31, break_on_hyphens=False
     )
@@ -109,18 +113,18 @@ def _print_rule(rule: Rule) -> None:
 
 
 def _format_restrictions(rule: Rule) -> str:
-    """Format the target and opsets of a rule; empty if it runs for all of them."""
+    """Format the target and opsets of a rule; empty if it runs for every target and opset."""
     notes = [f"only with target {rule.target!r}"] if rule.target else []
     low, high = rule.opsets
-    if low > 18:
+    if low > 18:  # the lowest opset that ortable writes
         notes.append(f"opset >= {low}")
-    if high < 1000:
+    if high < 1000:  # the default of Rule.opsets, which stands for no limit
         notes.append(f"opset <= {high}")
     return ", ".join(notes)
 
 
 def _unique_rules(rules: Iterable[Rule]) -> list[Rule]:
-    """Keep the first rule of each rewrite; its other rules match alternative patterns."""
+    """Keep the first rule of each rewrite, whose other rules match alternative patterns."""
     unique: dict[tuple[str, str], Rule] = {}
     for rule in rules:
         unique.setdefault((rule.file, rule.name), rule)
@@ -134,14 +138,14 @@ def _run_show(args: argparse.Namespace) -> int:
     from ortable.passes.rewrite.rule_selection import select_rules
 
     candidates = select_rules("all") if args.file is None else select_rules([args.file])
-    rows = [rule for rule in candidates if rule.name == args.name]
-    if not rows:
+    alternatives = [rule for rule in candidates if rule.name == args.name]
+    if not alternatives:
         if args.file is not None:
             raise OptionError(f"{args.file} has no rule {args.name!r}")
-        select_rules([args.name])  # raises unless the name is that of a rule file
+        select_rules([args.name])  # raises for an unknown name
         names = ", ".join(rule.name for rule in _unique_rules(select_rules([args.name])))
         raise OptionError(f"{args.name!r} is a file of rules; it has {names}")
-    rule = rows[0]
+    rule = alternatives[0]
     state = f"off by default: {rule.off}" if rule.off else "on by default"
     if args.file is not None:
         state = "runs when its file is named"
@@ -153,12 +157,12 @@ def _run_show(args: argparse.Namespace) -> int:
         return 0
     print(f"# {rule.why}")
     print(f"# {rule.file} is not installed; this is the code generated from it:\n")
-    print(_format_source(rows))
+    print(_format_source(alternatives))
     return 0
 
 
 def _read_entry(rule: Rule, user_file: str | None) -> str | None:
-    """Read the YAML text of a rewrite; None if the spec files are not installed."""
+    """Read the YAML text of a rewrite; None if its spec file is not installed or lacks it."""
     import ortable_generated
 
     root = Path(str(ortable_generated.__file__)).resolve().parents[2]
@@ -169,14 +173,14 @@ def _read_entry(rule: Rule, user_file: str | None) -> str | None:
     start = re.search(rf"^- rewrite: *{re.escape(rule.name)} *(#.*)?$", text, re.MULTILINE)
     if start is None:
         return None
-    rest = text[start.end() :]
-    end = re.search(r"^(?:-|#|\Z)", rest, re.MULTILINE)
-    return start.group() + (rest if end is None else rest[: end.start()]).rstrip()
+    tail = text[start.end() :]
+    end = re.search(r"^(?:-|#|\Z)", tail, re.MULTILINE)
+    return start.group() + (tail if end is None else tail[: end.start()]).rstrip()
 
 
-def _format_source(rows: Sequence[Rule]) -> str:
-    """Format the generated matchers and the maker of a rewrite as Python source."""
-    functions = dict.fromkeys([*(rule.match for rule in rows), rows[0].make])
+def _format_source(alternatives: Sequence[Rule]) -> str:
+    """Return the Python source of a rewrite: the matcher of each alternative, and the maker."""
+    functions = dict.fromkeys([*(rule.match for rule in alternatives), alternatives[0].make])
     return "\n\n".join(inspect.getsource(function).rstrip() for function in functions)
 
 
@@ -188,7 +192,7 @@ def _run_check(args: argparse.Namespace) -> int:
 
 
 def check_rules(file: str) -> int:
-    """Print the rules of a user's file, or the errors of the file; return the exit status."""
+    """Print the rules of a user's file and return 0; if it has errors, print them and return 1."""
     from ortable.debug.explain_records import format_count
     from ortable.passes.rewrite.rule_selection import load_rules
 

@@ -1,7 +1,8 @@
 """The commands about operators: `ortable ops`, `ortable specs check` and `ortable specs test`.
 
-`ops` lists the supported operators, or the unsupported ones of a saved program. `specs` checks a
-user's file of entries or rewrites as codegen does, and runs its samples in ONNX Runtime.
+`ops` lists the supported operators, or the unsupported ones of a saved program. `specs check`
+checks a user's file of entries or rewrites as codegen does, and `specs test` runs the samples of
+such a file in ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ def _run_ops(args: argparse.Namespace) -> int:
 
 
 def _print_coverage(text: str) -> None:
-    """Print the generated table of operators, and the names of operators that load_specs added."""
+    """Print a row of the generated table for each operator whose name contains `text`.
+
+    The names of operators that load_specs added follow.
+    """
     from ortable.interpreter.tables import generated_tables
     from ortable_generated.coverage import COVERAGE
 
@@ -45,27 +49,30 @@ def _print_coverage(text: str) -> None:
         "operator", "opsets", "dtypes", "dynamic", "cases", "samples", "escape", "forward",
         "gradient",
     )  # fmt: skip
-    line = "{:46} {:9} {:32} {:7} {:6} {:12} {:28} {:>9} {:>9}"
-    print(line.format(*headings))
+    row_format = "{:46} {:9} {:32} {:7} {:6} {:12} {:28} {:>9} {:>9}"
+    print(row_format.format(*headings))
     for row in rows:
-        name, alias_of, opsets, dtypes, dynamic, cases, refused, samples, escape, *measured = row
-        numbers = f"{cases}" + (f" - {refused}" if refused else "")
+        name, alias_of, opsets, dtypes, dynamic, cases, refusals, samples, escape, *accuracy = row
+        case_counts = f"{cases}" + (f" - {refusals}" if refusals else "")
         lowering = f"= {alias_of}" if alias_of else escape
         cells = (
-            name, opsets, dtypes, "yes" if dynamic else "", numbers, samples, lowering, *measured
+            name, opsets, dtypes, "yes" if dynamic else "", case_counts, samples, lowering,
+            *accuracy,
         )  # fmt: skip
-        print(line.format(*cells).rstrip())
+        print(row_format.format(*cells).rstrip())
         if name in tables.place:
             print(f"    in torch, between sessions: {tables.place[name]}")
-    covered = {row[0] for row in COVERAGE}
-    loaded = sorted(n for n in tables.converters if n not in covered and text in n)
-    for name in loaded:
+    package_operators = {row[0] for row in COVERAGE}
+    user_operators = sorted(
+        n for n in tables.converters if n not in package_operators and text in n
+    )
+    for name in user_operators:
         print(f"{name:46} {tables.spec_files.get(name, '')}")
-    print(f"{len(rows) + len(loaded)} operators")
+    print(f"{len(rows) + len(user_operators)} operators")
 
 
 def _print_missing(path: str, converters: Any) -> int:
-    """Print the operators of a saved program without a converter; return 1 if there are any."""
+    """Print a saved program's operators that lack a converter; return 1 if there are any."""
     import torch
 
     from ortable.compat.torch import OpOverload
@@ -76,12 +83,13 @@ def _print_missing(path: str, converters: Any) -> int:
     for node in program.graph.nodes:
         if node.op != "call_function" or not isinstance(node.target, OpOverload):
             continue
+        # conversion computes sizes (aten::sym_size.int) without converters
         if not isinstance(node.meta.get("val"), torch.SymInt | int):
             name = node.target.name()
             counts[name] = counts.get(name, 0) + 1
     missing = {name: count for name, count in counts.items() if name not in converters}
-    for name, number in sorted(missing.items()):
-        print(f"{name:50} {number} call{'s' if number > 1 else ''}")
+    for name, call_count in sorted(missing.items()):
+        print(f"{name:50} {call_count} call{'s' if call_count > 1 else ''}")
     print(f"{len(missing)} of {len(counts)} operators have no converter")
     return 1 if missing else 0
 
@@ -177,35 +185,35 @@ def _run_test(args: argparse.Namespace) -> int:
     for opset in opsets:
         if not FLOOR <= opset <= CEILING:
             raise OptionError(f"--opset {opset}: opsets {FLOOR} to {CEILING} are supported")
-    passed = expected = failed = 0
+    equal_count = expected_count = failed_count = 0
     try:
         for result in run_spec_file(args.file, lowerings=lowerings, opsets=opsets, only=args.only):
             location = f"{args.file}:{result.line}:{result.column}"
             if result.failure:
-                failed += 1
+                failed_count += 1
                 print(f"{location:24} {result.entry:40} FAILED")
                 print(
                     "\n".join(f"    {failure_line}" for failure_line in result.failure.splitlines())
                 )
             else:
                 is_equal = result.outcome == "equal"
-                passed += is_equal
-                expected += not is_equal
+                equal_count += is_equal
+                expected_count += not is_equal  # refused or unchanged
                 outcome = "ok" if is_equal else f"{result.outcome}, as expected"
                 print(f"{location:24} {result.entry:40} {outcome}, {result.runs} conversions")
     except SpecError as error:
         print(error, file=sys.stderr)
         return 1
-    if not passed + expected + failed:
+    if not equal_count + expected_count + failed_count:
         print(f"{args.file}: no sample" + (f" of an entry with '{args.only}'" if args.only else ""))
         return 1
-    expected_note = f", {expected} refused or unchanged as expected" if expected else ""
-    print(f"{args.file}: {passed} samples equal{expected_note}, {failed} failed")
-    return 1 if failed else 0
+    expected_note = f", {expected_count} refused or unchanged as expected" if expected_count else ""
+    print(f"{args.file}: {equal_count} samples equal{expected_note}, {failed_count} failed")
+    return 1 if failed_count else 0
 
 
 def _parse_lowering(text: str) -> tuple[str, Callable[..., Any]]:
-    """Parse ``NAME=module:function`` and import the function."""
+    """Parse ``NAME=module:function``; return the name and the imported function."""
     name, _, target = text.partition("=")
     module, _, function = target.partition(":")
     if not (name and module and function):

@@ -1,4 +1,7 @@
-"""Resolve the TARGET of a command: a function, module, class, saved program, or transformer."""
+"""Load the TARGET of a command: a function, torch module or class, or a stored model.
+
+Stored models are files of torch.export.save (`MODEL.pt2`), and folders of transformers.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +41,10 @@ def load_target(
         target_name: ``module:name``, ``file.py:name``, ``MODEL.pt2``, or a model of transformers.
         inputs: the values of ``--inputs``, which replace the example inputs of the target.
         task: the task of a model of transformers, such as ``fill-mask``.
-        config: ``NAME=VALUE`` of the configuration of a class of transformers.
+        config: for a class of transformers, ``NAME=VALUE`` or a folder with a configuration.
 
     Raises:
-        ExportError: the target does not exist, or does not return a model.
+        ExportError: the target does not exist, or is or returns no model.
         InputError: the inputs of the model are unknown.
         OptionError: an input, a task or a field of a configuration is invalid.
     """
@@ -64,7 +67,7 @@ def load_target(
 
 
 def make_call(args: argparse.Namespace) -> ModelCall:
-    """Load the model and the inputs that a command line gives."""
+    """Load the model that a command line names, with its inputs and, with --train, for training."""
     target = load_target(args.target, args.inputs, args.task, args.config)
     return ModelCall(target, args.train)
 
@@ -73,7 +76,7 @@ def make_call(args: argparse.Namespace) -> ModelCall:
 
 
 def _resolve_target(target_name: str) -> Any:
-    """Resolve ``module:name`` or ``file.py:name``."""
+    """Import the object that ``module:name`` or ``file.py:name`` names; a name may have dots."""
     source, colon, name = target_name.rpartition(":")
     if not colon or not name or not source:
         raise ExportError(_unknown_target_message(target_name))
@@ -122,7 +125,7 @@ def _import_module(name: str) -> Any:
 
 
 def _import_file(path: str) -> Any:
-    """Import a file as a module; it may import other files of its folder."""
+    """Import a file as a module, with its folder in `sys.path`; reuse a module of this file."""
     if not Path(path).is_file():
         raise ExportError(f"there is no file '{path}'")
     resolved = Path(path).resolve()
@@ -134,7 +137,7 @@ def _import_file(path: str) -> Any:
     # a file with the name of a loaded module, such as json.py, must not replace the module
     name = resolved.stem if loaded is None else f"{resolved.stem}_of_the_shell"
     spec = importlib.util.spec_from_file_location(name, resolved)
-    assert spec is not None and spec.loader is not None  # a .py file always has them
+    assert spec is not None and spec.loader is not None  # never None for a .py file
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -187,9 +190,9 @@ def _format_type(value: Any) -> str:
 
 
 def _check_no_arguments(target_name: str, function: Callable[..., Any], advice: str) -> None:
-    needed = required_parameters(function)
-    if needed:
-        listed = ", ".join(needed)
+    names = required_parameters(function)
+    if names:
+        listed = ", ".join(names)
         raise ExportError(
             f"{target_name} is called without arguments, and needs {listed}: {advice}"
         )
@@ -216,7 +219,11 @@ def _make_result_target(target_name: str, result: Any) -> Target:
 
 
 def _make_module_target(model: Any) -> Target:
-    """Make the target of a module; its attribute ``example_inputs``, if any, has the inputs."""
+    """Make the target of a module whose attribute ``example_inputs``, if any, has the inputs.
+
+    The attribute, or its result if it is a method, is a dict of inputs by name, a tuple or list of
+    inputs, or the only input.
+    """
     inputs = getattr(model, "example_inputs", None)
     if callable(inputs):
         inputs = inputs()

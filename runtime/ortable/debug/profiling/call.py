@@ -113,8 +113,8 @@ def profile(
 
 
 def _make_profile(name: str, recording: Recording, function: Any) -> Profile:
-    accounts = attribute_time(recording)
-    nodes, indices = _make_node_times(accounts)
+    attribution = attribute_time(recording)
+    nodes, indices = _make_node_times(attribution)
     kernel_us = [0.0] * len(recording.graphs)
     for node in nodes:
         kernel_us[node.graph] += node.us
@@ -124,38 +124,38 @@ def _make_profile(name: str, recording: Recording, function: Any) -> Profile:
             graph.kind,
             graph.where,
             kernel_us[index],
-            accounts.sessions.get(index, 0.0) / 1000,
-            accounts.torch.get(index, 0.0) / 1000,
+            attribution.sessions.get(index, 0.0) / 1000,
+            attribution.torch.get(index, 0.0) / 1000,
         )
         for index, graph in enumerate(recording.graphs)
     )
-    rest = [Row(IN_SESSION, sum(graph_time.session_us for graph_time in graphs))]
+    other_rows = [Row(IN_SESSION, sum(graph_time.session_us for graph_time in graphs))]
     if recording.torch:
-        rest.append(Row(AROUND_TORCH, sum(graph_time.torch_us for graph_time in graphs)))
+        other_rows.append(Row(AROUND_TORCH, sum(graph_time.torch_us for graph_time in graphs)))
     if recording.backward:
-        rest.append(Row(IN_AUTOGRAD, accounts.backward / 1000))
-    rest.append(Row(IN_PYTHON, accounts.python / 1000))
+        other_rows.append(Row(IN_AUTOGRAD, attribution.backward / 1000))
+    other_rows.append(Row(IN_PYTHON, attribution.python / 1000))
     return Profile(
         model=name,
         calls=len(recording.calls),
-        counted=accounts.calls,
-        call_us=accounts.call / 1000,
-        plain_us=accounts.plain / 1000,
+        counted=attribution.calls,
+        call_us=attribution.call / 1000,
+        plain_us=attribution.plain / 1000,
         graphs=graphs,
         nodes=nodes,
         modules=module_rows(graphs, nodes, _module_classes(nodes, function)),
         lines=rows_by(nodes, lambda node: node.line or NO_LINE),
         operators=rows_by(nodes, lambda node: node.operator),
         kernels=rows_by(nodes, lambda node: f"{node.kernel} ({_short_provider(node.provider)})"),
-        rest=tuple(rest),
-        timeline=tuple(_make_step(span, accounts, indices) for span in accounts.timeline),
-        timeline_us=(accounts.window[1] - accounts.window[0]) / 1000,
+        rest=tuple(other_rows),
+        timeline=tuple(_make_step(span, attribution, indices) for span in attribution.timeline),
+        timeline_us=(attribution.window[1] - attribution.window[0]) / 1000,
         notes=recording.notes + _make_notes(nodes, recording.graphs),
     )
 
 
-def _make_node_times(accounts: TimeAttribution) -> tuple[tuple[NodeTime, ...], dict[Any, int]]:
-    """Make the nodes in the order of their first runs, and a mapping of keys to node indices."""
+def _make_node_times(attribution: TimeAttribution) -> tuple[tuple[NodeTime, ...], dict[Any, int]]:
+    """Make the nodes in the order of their first runs; also return the index of each KernelKey."""
     nodes = tuple(
         NodeTime(
             key.graph,
@@ -169,22 +169,23 @@ def _make_node_times(accounts: TimeAttribution) -> tuple[tuple[NodeTime, ...], d
             runs,
             key.origin.results,
         )
-        for key, (time, runs) in accounts.nodes.items()
+        for key, (time, runs) in attribution.nodes.items()
     )
-    return nodes, {key: index for index, key in enumerate(accounts.nodes)}
+    return nodes, {key: index for index, key in enumerate(attribution.nodes)}
 
 
-def _make_step(span: Span, accounts: TimeAttribution, indices: Mapping[Any, int]) -> Step:
-    begin = (span.begin - accounts.window[0]) / 1000
+def _make_step(span: Span, attribution: TimeAttribution, indices: Mapping[Any, int]) -> Step:
+    begin = (span.begin - attribution.window[0]) / 1000
     length = (span.end - span.begin) / 1000
     node = -1 if span.key is None else indices[span.key]
     return Step(_STEP_KINDS[span.rank], span.graph, span.thread, begin, length, node)
 
 
 def _module_classes(nodes: Sequence[NodeTime], function: Any) -> dict[tuple[int, str], str]:
-    """Map graph index and module path to class names, for graphs of the frame of the root module.
+    """Map (graph index, module path) to the class name, for graphs of the root module's frame.
 
-    In a graph of a submodule's frame, module paths start at the submodule and are not mapped.
+    In a graph of a submodule's frame, paths begin at the submodule. Such a graph is recognized by a
+    path that is not in the root module, and is left out.
     """
     if not isinstance(function, torch.nn.Module):
         return {}
@@ -193,8 +194,8 @@ def _module_classes(nodes: Sequence[NodeTime], function: Any) -> dict[tuple[int,
     for node in nodes:
         paths.setdefault(node.graph, set()).add(node.module)
     return {
-        (number, path): class_name
-        for number, graph_paths in paths.items()
+        (graph_index, path): class_name
+        for graph_index, graph_paths in paths.items()
         if graph_paths <= class_names.keys()
         for path, class_name in class_names.items()
     }

@@ -1,12 +1,13 @@
 """Join kernels with the metadata of graph nodes: module, ATen operator and source line.
 
 `models.py` calls `inline_module_functions` first, which replaces local functions by nodes that have
-the module paths of the calls. ONNX Runtime would inline the functions with the module paths of
-their first call.
+the module paths of the calls. Otherwise ONNX Runtime would inline the functions, and the nodes of
+every call would have the paths that the function stores, those of a single call.
 
 ONNX Runtime's optimizers rename, fuse and add nodes, and drop metadata. A node of the optimized
-model is joined with the original nodes between its results and the results of other optimized
-nodes. It is identified by the values that it computes, or by a name derived from an original name.
+model is joined with the original nodes that compute its results from results of other optimized
+nodes: a FusedConv with the result `relu` with the original Conv and Relu. If the names of its
+results are new, the prefix of its own name leads to an original node.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ RESULT_KEY = "ortable.profile.result"
 
 
 def inline_module_functions(model: ModelProto) -> ModelProto:
-    """Inline the functions of modules and name all nodes; return the model if nothing changes."""
+    """Copy the model, inline the functions of modules, and name all nodes.
+
+    If there is nothing to change, return `model` itself. Functions of modules have a module path.
+    """
     module_functions = [
         (f.domain, f.name)
         for f in model.functions
@@ -46,8 +50,8 @@ def inline_module_functions(model: ModelProto) -> ModelProto:
     inlined = ModelProto()
     inlined.CopyFrom(model)
     if module_functions:
-        specialized = _specialize_functions(inlined, module_functions)
-        inlined = onnx.inliner.inline_selected_functions(inlined, specialized, False)
+        copy_names = _specialize_functions(inlined, module_functions)
+        inlined = onnx.inliner.inline_selected_functions(inlined, copy_names, False)
         remaining = [f for f in inlined.functions if (f.domain, f.name) not in module_functions]
         del inlined.functions[:]
         inlined.functions.extend(remaining)
@@ -59,8 +63,11 @@ def inline_module_functions(model: ModelProto) -> ModelProto:
 def _specialize_functions(
     model: ModelProto, module_functions: list[tuple[str, str]]
 ) -> list[tuple[str, str]]:
-    """Copy the module functions for each call, in place; return the names of the copies."""
-    specialized: list[tuple[str, str]] = []
+    """Give each call of a module function its own copy; return domain and name of the copies.
+
+    The nodes of a copy have the module paths of the call. The model is changed in place.
+    """
+    copy_names: list[tuple[str, str]] = []
     functions = {
         (f.domain, f.name): f for f in model.functions if (f.domain, f.name) in module_functions
     }
@@ -71,8 +78,8 @@ def _specialize_functions(
             return
         copied = FunctionProto()
         copied.CopyFrom(function)
-        copied.name = f"{function.name}__call_{len(specialized)}"
-        specialized.append((copied.domain, copied.name))
+        copied.name = f"{function.name}__call_{len(copy_names)}"
+        copy_names.append((copied.domain, copied.name))
         node.op_type = copied.name
         function_path = _module_path(function)
         graph = GraphProto()
@@ -80,7 +87,7 @@ def _specialize_functions(
         for inner_node, _ in nodes_below(graph):
             rebased = _rebase_path(_module_path(inner_node), function_path, path)
             _set_path(inner_node, rebased)
-            # inlining renames results; pictures name a result by module path and original name
+            # inlining renames results, but a picture finds a result by module path and old name
             name = next(filter(None, inner_node.output), "")
             inner_node.metadata_props.add(key=RESULT_KEY, value=f"{path}/{name}" if path else name)
             specialize_call(inner_node, rebased)
@@ -90,11 +97,14 @@ def _specialize_functions(
 
     for node, _ in list(nodes_below(model.graph)):
         specialize_call(node, _module_path(node))
-    return specialized
+    return copy_names
 
 
 def _rebase_path(path: str, old_root: str, new_root: str) -> str:
-    """Move a path from below module `old_root` to below module `new_root`."""
+    """Move a path to another root: `a.0.up` with the roots `a.0` and `a.1` becomes `a.1.up`.
+
+    A path outside of `old_root` stays, and an empty path becomes `new_root`.
+    """
     if path != old_root and not path.startswith(f"{old_root}."):
         return path or new_root
     return new_root + path[len(old_root) :]
@@ -117,9 +127,9 @@ ADDED_NODE = "added by ONNX Runtime"
 UNKNOWN_OPERATOR = "no ATen operator is known"
 _EXPORT_ROOT = "_export_root"  # torch.export's name of the root in a branch of control flow
 _GLOBAL_PATTERN = re.compile(r"^G\['(\w+)'\]")  # dynamo's name of a module in a global variable
-_SEPARATOR = re.compile(r"[^0-9A-Za-z]")
-_MAX_LINES = 3  # listed for a fused node
-_TORCH_ONNX = "pkg.torch.onnx."
+_SEPARATOR = re.compile(r"[^0-9A-Za-z]")  # may precede what ONNX Runtime appends to a name
+_MAX_LINES = 3  # source lines that are listed for a fused node
+_TORCH_ONNX = "pkg.torch.onnx."  # prefix of the metadata keys of torch.onnx
 _FRAME_PATTERN = re.compile(
     r'File "(?P<file>[^"]+)", line (?P<line>\d+), in [^\n]*\n[ \t]*(?P<code>[^\n]*)'
 )
@@ -138,7 +148,7 @@ class KernelOrigin:
 
 @dataclass(frozen=True, eq=False)
 class _SourceNode:
-    """A node of the original model, with its metadata."""
+    """A node of the original model, its metadata, and the name of its first result."""
 
     proto: NodeProto
     module: str
@@ -150,7 +160,15 @@ class _SourceNode:
 def make_origin_finder(
     before: ModelProto, after: ModelProto | None
 ) -> Callable[[str, str], tuple[str, KernelOrigin]]:
-    """Make a function that maps name and type of a node to its qualified type and its origin."""
+    """Make a function that maps name and type of a node that ran to its full type and its origin.
+
+    Args:
+        before: the original model.
+        after: the optimized model; None if it is unknown, so that only names lead to origins.
+
+    Returns:
+        A function: ("conv_nchwc", "Conv") -> ("com.microsoft.nchwc.Conv", its origin).
+    """
     sources = _SourceNodes(before)
     origins: dict[str, list[tuple[NodeProto, KernelOrigin]]] = defaultdict(list)
     if after is not None:
@@ -175,41 +193,59 @@ class _SourceNodes:
 
     def __init__(self, model: ModelProto) -> None:
         self.producers: dict[str, NodeProto] = {}
-        self.names: dict[str, list[NodeProto]] = defaultdict(list)
-        self.about: dict[int, _SourceNode] = {}
+        self.nodes_by_name: dict[str, list[NodeProto]] = defaultdict(list)
+        self.source_nodes: dict[int, _SourceNode] = {}  # by id of the proto
         for proto, parent in nodes_below(model.graph):
-            self.about[id(proto)] = _read_node(proto, self.about.get(id(parent)))
-            self.names[proto.name].append(proto)
+            self.source_nodes[id(proto)] = _read_node(proto, self.source_nodes.get(id(parent)))
+            self.nodes_by_name[proto.name].append(proto)
             for name in filter(None, proto.output):
                 self.producers.setdefault(name, proto)
 
     def find_base(self, name: str) -> str:
-        """Find the original node or value whose name is a prefix of `name`; empty if none."""
-        cuts = [name, *(name[: cut.start()] for cut in reversed(list(_SEPARATOR.finditer(name))))]
+        """Find the longest prefix of `name` that names an original node or value; empty if none.
+
+        A prefix ends before a separator: `relu_nchwc` and `relu` are prefixes of `relu_nchwc`.
+        """
+        prefixes = [
+            name,
+            *(name[: cut.start()] for cut in reversed(list(_SEPARATOR.finditer(name)))),
+        ]
         return next(
-            (prefix for prefix in cuts if prefix in self.names or prefix in self.producers), ""
+            (
+                prefix
+                for prefix in prefixes
+                if prefix in self.nodes_by_name or prefix in self.producers
+            ),
+            "",
         )
 
     def find_named(self, name: str) -> list[NodeProto]:
-        """Find the original nodes whose name or result name is a prefix of `name`."""
+        """Find the original nodes that `find_base(name)` names, or the producer of the value."""
         base = self.find_base(name)
-        return self.names[base] if base in self.names else [self.producers[base]] if base else []
+        return (
+            self.nodes_by_name[base]
+            if base in self.nodes_by_name
+            else [self.producers[base]]
+            if base
+            else []
+        )
 
     def find_computed(self, node: NodeProto) -> tuple[bool, list[str]]:
         """Find the original values that an optimized node computes.
 
-        The flag is true if only the name of the node identifies them.
+        They follow a flag, which is true if the name of the node identifies the values, because
+        none of its results has the name of an original value.
         """
-        remaining = [name for name in node.output if name in self.producers]
-        if remaining:
-            return False, remaining
+        results = [name for name in node.output if name in self.producers]
+        if results:
+            return False, results
         return True, [
             name for original in self.find_named(node.name) for name in original.output if name
         ]
 
     def merge_origins(self, protos: Sequence[NodeProto], op_type: str) -> KernelOrigin:
         """Merge the origins of original nodes that became a node of type `op_type`."""
-        return _merge_nodes([self.about[id(proto)] for proto in protos], op_type)
+        return _merge_nodes([self.source_nodes[id(proto)] for proto in protos], op_type)
 
 
 def _read_node(proto: NodeProto, parent: _SourceNode | None) -> _SourceNode:
@@ -227,7 +263,10 @@ def _read_node(proto: NodeProto, parent: _SourceNode | None) -> _SourceNode:
 
 
 def _operator_name(target: str) -> str:
-    """Convert ``aten.add.Tensor`` to ``aten::add.Tensor``; empty if it is not an operator."""
+    """Convert ``aten.add.Tensor`` to ``aten::add.Tensor``; ``operator.add`` stays.
+
+    Return an empty string for names without a dot that are not higher-order operators.
+    """
     if "." not in target:
         return target if target in higher_order_operators else ""
     namespace, _, qualified_name = target.partition(".")
@@ -244,49 +283,53 @@ def _join_nodes(
     nodes = [node for node, _ in nodes_below(after.graph)]
     computed = [sources.find_computed(node) for node in nodes]
     boundary = {name for _, values in computed for name in values}
-    # nodes that are identified by results claim their original nodes before others, since the name
-    # of a node may lead to the same original nodes
-    order = sorted(range(len(nodes)), key=lambda number: not computed[number][0])
+    # nodes that are identified by name claim their original nodes first: the result of an added
+    # node, such as the ReorderOutput after a Conv of another layout, may lead to the same ones
+    order = sorted(range(len(nodes)), key=lambda index: not computed[index][0])
     positions, claimed = node_positions(sources.producers), set[int]()
     origins: dict[int, KernelOrigin] = {}
-    for number in order:
-        originals = nodes_between(computed[number][1], sources.producers, positions, boundary)
+    for index in order:
+        originals = nodes_between(computed[index][1], sources.producers, positions, boundary)
         originals = [node for node in originals if id(node) not in claimed]
         claimed.update(map(id, originals))
         if originals:
-            origins[number] = sources.merge_origins(originals, nodes[number].op_type)
+            origins[index] = sources.merge_origins(originals, nodes[index].op_type)
     _assign_neighbor_modules(nodes, origins)
-    for number, node in enumerate(nodes):
-        yield node, origins.get(number, KernelOrigin(operator=ADDED_NODE))
+    for index, node in enumerate(nodes):
+        yield node, origins.get(index, KernelOrigin(operator=ADDED_NODE))
 
 
 def _assign_neighbor_modules(nodes: Sequence[NodeProto], origins: dict[int, KernelOrigin]) -> None:
-    """Assign the common module of their neighbors to the nodes that ONNX Runtime added."""
-    producer = {name: number for number, node in enumerate(nodes) for name in node.output if name}
+    """Add origins of the nodes that ONNX Runtime added: the common module of their neighbors.
+
+    Neighbors are the producers of inputs and the readers of results. In a chain of added nodes, the
+    modules spread from both ends.
+    """
+    producers = {name: index for index, node in enumerate(nodes) for name in node.output if name}
     readers: dict[str, list[int]] = defaultdict(list)
-    for number, node in enumerate(nodes):
+    for index, node in enumerate(nodes):
         for name in node.input:
-            readers[name].append(number)
-    missing = [number for number in range(len(nodes)) if number not in origins]
+            readers[name].append(index)
+    missing = [index for index in range(len(nodes)) if index not in origins]
     while missing:
-        assigned = {}
-        for number in missing:
-            neighbors = [producer[name] for name in nodes[number].input if name in producer]
-            neighbors += [neighbor for name in nodes[number].output for neighbor in readers[name]]
+        new_origins = {}
+        for index in missing:
+            neighbors = [producers[name] for name in nodes[index].input if name in producers]
+            neighbors += [neighbor for name in nodes[index].output for neighbor in readers[name]]
             modules = [origins[neighbor].module for neighbor in neighbors if neighbor in origins]
             if modules:
-                assigned[number] = KernelOrigin(common_module(modules), ADDED_NODE)
-        if not assigned:
+                new_origins[index] = KernelOrigin(common_module(modules), ADDED_NODE)
+        if not new_origins:
             return
-        origins.update(assigned)
-        missing = [number for number in missing if number not in assigned]
+        origins.update(new_origins)
+        missing = [index for index in missing if index not in new_origins]
 
 
 def _merge_nodes(nodes: Sequence[_SourceNode], op_type: str) -> KernelOrigin:
     """Merge the origins of original nodes that became a node of type `op_type`.
 
-    The origin has all ATen operators. Module and line are those of the nodes whose type is a part
-    of `op_type` ("Conv" in "FusedConv"), or of all nodes.
+    The origin has all ATen operators. Module, line and results are those of the nodes whose type is
+    a part of `op_type` ("Conv" in "FusedConv"), or of all nodes if there is no such node.
     """
     described = [node for node in nodes if node.operator or node.line or node.module]
     matching = [node for node in described if node.proto.op_type in op_type] or described
@@ -302,7 +345,7 @@ def _merge_nodes(nodes: Sequence[_SourceNode], op_type: str) -> KernelOrigin:
 
 
 def _format_locations(lines: Sequence[str]) -> str:
-    """Format source lines without their code: ``net.py:3, net.py:4``."""
+    """Format source lines without their code: ``net.py:3, net.py:4, net.py:5 and 2 more``."""
     locations = list(dict.fromkeys(line.partition(": ")[0] for line in lines))
     more = f" and {len(locations) - _MAX_LINES} more" if len(locations) > _MAX_LINES else ""
     return ", ".join(locations[:_MAX_LINES]) + more
@@ -318,7 +361,7 @@ def common_module(paths: Iterable[str]) -> str:
 
 
 def _parse_metadata(metadata: Mapping[str, str]) -> tuple[str, str, str]:
-    """Parse module path, operator and source line; each is empty if unknown."""
+    """Return module path, target (``aten.add.Tensor``) and source line; empty if unknown."""
     if any(key.startswith(_TORCH_ONNX) for key in metadata):
         return _parse_torch_onnx_metadata(metadata)
     return (
@@ -329,10 +372,10 @@ def _parse_metadata(metadata: Mapping[str, str]) -> tuple[str, str, str]:
 
 
 def _parse_torch_onnx_metadata(metadata: Mapping[str, str]) -> tuple[str, str, str]:
-    """Parse the metadata of torch.onnx.
+    """Parse the metadata that torch.onnx writes.
 
-    The metadata has the scopes from the root to the node, their classes (the operator is last), and
-    a stack trace.
+    `name_scopes` has the module paths from the root on, and last the node; `class_hierarchy` has
+    the classes of the modules, and last the target; `stack_trace` has the innermost frame last.
     """
     scopes = parse_string_list(metadata.get(f"{_TORCH_ONNX}name_scopes", ""))
     classes = parse_string_list(metadata.get(f"{_TORCH_ONNX}class_hierarchy", ""))

@@ -33,7 +33,7 @@ _SESSION_OPTIONS = ("providers", "session_options")
 
 
 def is_onnx_model(model: Any) -> bool:
-    """Whether a model is an ONNX model: an exported program, a proto, or the path of a file."""
+    """Whether a model is an ONNX model: OnnxProgram, ModelProto, LargeModel, or a path."""
     return isinstance(model, OnnxProgram | ModelProto | LargeModel | str | os.PathLike)
 
 
@@ -45,7 +45,16 @@ def record_model(
     sizes: Mapping[str, int],
     calls: int,
 ) -> Recording:
-    """Call a model in a new session, and read the profile of the session."""
+    """Call an ONNX model in a new session, and read the profile of the session.
+
+    Args:
+        model: an OnnxProgram, a ModelProto, a LargeModel, or the path of a file.
+        args: inputs in order; without `args` and `kwargs`, inputs are generated.
+        kwargs: inputs by name.
+        options: `providers` and `session_options`.
+        sizes: sizes of named dimensions of generated inputs.
+        calls: the number of measured calls.
+    """
     unknown = sorted(set(options) - set(_SESSION_OPTIONS))
     if unknown:
         raise OptionError(
@@ -70,11 +79,11 @@ def record_model(
             if not (args or kwargs):
                 notes = (f"generated inputs: {_format_feeds(feeds)}",)
 
-            values = {name: ort_value(array) for name, array in feeds.items()}
-            _check_run(session, feeds, values)
+            ort_values = {name: ort_value(array) for name, array in feeds.items()}
+            _check_run(session, feeds, ort_values)
 
             def call() -> Any:
-                return session.run_with_ort_values(None, values)
+                return session.run_with_ort_values(None, ort_values)
 
         time_calls(call, _WARMUP_CALLS)
         windows = time_calls(call, calls)
@@ -93,7 +102,10 @@ def _model_name(model: Any, proto: ModelProto) -> str:
 def _make_program_session(
     program: OnnxProgram, args: Any, kwargs: Any, providers: Any, settings: Any
 ) -> tuple[Any, ModelProto, Callable[[], Any]]:
-    """Make a session of a program; return session, model, and a function to call the program."""
+    """Make a session of a copy of a program.
+
+    Return the session, the model with inlined functions, and a function that calls the copy.
+    """
     copied = copy.deepcopy(program)
     model = copied.model
     proto = proto_of(model)
@@ -119,28 +131,31 @@ def _make_model_session(
         return make_session(inlined, providers, settings), proto_of(inlined)
     except OrtableError:
         raise
-    except Exception as error:  # onnxruntime's classes derive from Exception only
+    except Exception as error:  # onnxruntime's errors have no other common base class
         raise ProviderError(f"ONNX Runtime cannot load the model: {error}") from error
 
 
 def _load_file(path: Any, settings: dict[str, Any]) -> ModelProto:
-    """Load the model of a file without external weights, which the session loads itself."""
+    """Load the model of a file without external weights.
+
+    The session loads them from the folder that is added to `settings`.
+    """
     try:
         model = load_model(path)
     except FileNotFoundError:
         raise InputError(f"no file {str(path)!r}") from None
     except OSError as error:
         raise InputError(f"{str(path)!r} is no ONNX model: {error}") from error
-    folder = "session.model_external_initializers_file_folder_path"
-    settings.setdefault(folder, str(Path(path).resolve().parent))
+    key = "session.model_external_initializers_file_folder_path"
+    settings.setdefault(key, str(Path(path).resolve().parent))
     return model
 
 
-def _check_run(session: Any, feeds: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-    """Run the session once; raise InputError if it fails."""
+def _check_run(session: Any, feeds: Mapping[str, Any], ort_values: Mapping[str, Any]) -> None:
+    """Run the session once on `ort_values`, which hold the `feeds`; raise InputError on failure."""
     try:
-        session.run_with_ort_values(None, values)
-    except Exception as error:  # onnxruntime's classes derive from Exception only
+        session.run_with_ort_values(None, ort_values)
+    except Exception as error:  # onnxruntime's errors have no other common base class
         raise InputError(
             f"ONNX Runtime could not run the model on {_format_feeds(feeds)}: {error}\n"
             "What to do: give inputs, or sizes of the generated inputs."
@@ -159,9 +174,9 @@ def _input_values(model: ModelProto) -> list[ValueInfoProto]:
 def _bind_inputs(
     model: ModelProto, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Bind the arguments of a call to input names."""
+    """Map input names to the arguments of a call, torch tensors and ints converted to arrays."""
     names = [value.name for value in _input_values(model)]
-    if len(args) == 1 and isinstance(args[0], Mapping):  # a dict of inputs, as sessions take it
+    if len(args) == 1 and isinstance(args[0], Mapping):  # feeds, as InferenceSession.run takes them
         args, kwargs = [], {**args[0], **kwargs}
     inputs = {**dict(zip(names, args, strict=False)), **kwargs}
     if len(args) > len(names) or set(inputs) != set(names):
@@ -176,7 +191,7 @@ def _bind_inputs(
 
 
 def _make_inputs(model: ModelProto, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """Make inputs: random numbers for floats, and ones for integers and bools.
+    """Make inputs: random numbers for floats and complex, and ones for integers and bools.
 
     For most models, ones are valid indices, positions and masks.
     """

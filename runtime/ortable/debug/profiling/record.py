@@ -1,6 +1,6 @@
 """Record calls of a compiled model with the profiler of ONNX Runtime on, for `profile`.
 
-The sessions are new ones, isolated from the user's compilations, and are released at the end.
+The calls run in new sessions, isolated from the user's compilations and released at the end.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ortable.interpreter.diagnostics.origin import module_path
 
 Window = tuple[int, int]  # begin and end, in nanoseconds of time.time_ns
 _MAX_EVENTS = 1_000_000  # the profiler of ONNX Runtime drops further events of a session
-_MAX_WARMUP_CALLS = 6  # before the measured calls
+_MAX_WARMUP_CALLS = 6  # before the measured calls; fewer if nothing more is compiled
 _PROVIDERS_THAT_WRITE_MODELS = {CPU, CUDA}
 
 
@@ -51,7 +51,11 @@ class TorchCall:
 
 @dataclass(frozen=True)
 class GraphRecord:
-    """A compiled graph: dynamo's number, kind and frame (`where`), and calls that torch runs."""
+    """A compiled graph: its number, its kind, its frame (`where`), and the calls that torch runs.
+
+    Graphs of dynamo are numbered from 1; a forward and its backward have the same number. A
+    record for the backward of several graphs has number 0. For an ONNX model, `where` is its name.
+    """
 
     number: int
     kind: str
@@ -61,11 +65,11 @@ class GraphRecord:
 
 @dataclass(frozen=True)
 class SessionRecord:
-    """The profile of a session.
+    """The profile of a session of the graph with index `graph`.
 
     `start` is a time of the system's clock in nanoseconds; times of `events` are microseconds after
-    `start`. `model` is the model of the session, `optimized` the optimized model that it wrote, or
-    None.
+    `start`. `model` is the model of the session. `optimized` is the optimized model that the
+    session wrote, without large weights, or None.
     """
 
     graph: int
@@ -84,11 +88,12 @@ class Recording:
         plain: durations of calls with the profiler off.
         graphs: the compiled graphs.
         sessions: the profiles of the sessions.
-        torch: runs of graphs that torch runs in part, with the index in `graphs`.
-        parts: calls of partitions, with the index in `graphs`.
-        operators: operators that torch ran, with begin and end.
-        backward: runs of autograd.
-        backward_graph: index of the graph record for operators that torch ran in `backward`.
+        torch: runs of graphs that torch runs in part or entirely, each after its index in `graphs`.
+        parts: calls of partitions, each after the index of its graph.
+        operators: operators that torch ran: name, begin and end.
+        backward: runs of `torch.autograd.backward`.
+        backward_graph: index in `graphs` of the record for operators that torch ran in `backward`,
+            but in no run of `torch`.
         notes: remarks for the user.
     """
 
@@ -117,6 +122,7 @@ def profile_settings(session_options: Any, providers: Sequence[Any], base: Path)
         "profile_file_prefix": str(base),
     }
     if set(provider_names(providers)) <= _PROVIDERS_THAT_WRITE_MODELS:
+        # weights from 1 KiB on go to another file, which is not read
         settings |= {
             "optimized_model_filepath": str(base.with_suffix(".onnx")),
             "session.optimized_model_external_initializers_file_name": f"{base.name}.data",
@@ -126,7 +132,11 @@ def profile_settings(session_options: Any, providers: Sequence[Any], base: Path)
 
 
 def read_session(session: Any, graph: int, model: onnx.ModelProto, base: Path) -> SessionRecord:
-    """Turn the profiler of a session off, and read its profile and optimized model."""
+    """Turn the profiler of a session off, read its profile and optimized model, remove the profile.
+
+    Raises:
+        ProviderError: the profile lacks events, since the session had too many.
+    """
     start = int(session.get_profiling_start_time_ns())
     profile_path = Path(session.end_profiling())
     events = json.loads(profile_path.read_text(encoding="utf-8"))
@@ -136,15 +146,20 @@ def read_session(session: Any, graph: int, model: onnx.ModelProto, base: Path) -
             f"ONNX Runtime's profile of a session is full: it has at most {_MAX_EVENTS} events, so "
             "kernels are missing. Profile fewer calls (calls=1), or a smaller input."
         )
-    path = base.with_suffix(".onnx")
-    optimized = onnx.load(str(path), load_external_data=False) if path.exists() else None
+    model_path = base.with_suffix(".onnx")
+    optimized = (
+        onnx.load(str(model_path), load_external_data=False) if model_path.exists() else None
+    )
     return SessionRecord(graph, start, events, model, optimized)
 
 
 def time_calls(
     call: Callable[..., Any], count: int, prepare: Callable[[], tuple[Any, ...]] = tuple
 ) -> list[Window]:
-    """Call a function `count` times on prepared arguments; return begin and end of each call."""
+    """Call a function `count` times; return begin and end of each call.
+
+    Before each call, outside of the measured time, `prepare` makes the arguments.
+    """
     windows = []
     for _ in range(count):
         arguments = prepare()
@@ -179,7 +194,7 @@ def record_call(
         def prepare_call() -> tuple[Any, ...]:
             for module in modules if train else ():
                 module.zero_grad(set_to_none=True)
-            return compiled, copy_arguments(*call), train, recorder.backward_of
+            return compiled, copy_arguments(*call), train, recorder.run_backward
 
         if not run_call(*prepare_call()) and train:
             notes.append("no result requires gradients: nothing runs backward")
@@ -187,20 +202,20 @@ def record_call(
         for _ in range(_MAX_WARMUP_CALLS - 1):
             time_calls(run_call, 1, prepare_call)
             if compiled_count == (compiled_count := recorder.compiled_count):
-                break
+                break  # the call compiled nothing
         recorder.measuring = True
         windows = time_calls(run_call, calls, prepare_call)
         recorder.measuring = False
-        sessions = recorder.read_sessions()
+        sessions = recorder.read_sessions()  # turns the profilers off
         plain = time_calls(run_call, calls, prepare_call)
-        backward = recorder.backward_graph() if train else None
+        backward = recorder.add_backward_graph() if train else None
         return Recording(
             windows,
             [end - begin for begin, end in plain],
             list(recorder.graphs),
             sessions,
-            recorder.spans,
-            recorder.calls,
+            recorder.torch_runs,
+            recorder.partition_calls,
             recorder.operators,
             recorder.backwards,
             backward,
@@ -209,7 +224,7 @@ def record_call(
 
 
 def _select_options(options: OrtOptions) -> tuple[OrtOptions, list[str]]:
-    """Disable options that tune graphs or read cached ones; return notes for the user."""
+    """Disable tuning, caching and hints; return the options, and notes for the user."""
     notes = []
     if options.tune is not None:
         notes.append("option tune is ignored: give the tuned settings as session_options")
@@ -222,7 +237,10 @@ def _select_options(options: OrtOptions) -> tuple[OrtOptions, list[str]]:
 
 @dataclass(frozen=True)
 class _Part:
-    """A graph or a partition, with its runner and the path prefix of its profile."""
+    """What one session runs: a graph or a partition of it, the runner, and the session's files.
+
+    `graph` is the index of the graph record, `base` the path prefix of the files.
+    """
 
     graph: int
     run: OrtBackend
@@ -235,18 +253,16 @@ class _ProfileRecorder:
     def __init__(self, options: OrtOptions, folder: Path) -> None:
         self._graph_storage: dict[str, Any] = {}  # receives the records of compiled graphs
         self._options, self._folder = replace(options, storage=self._graph_storage), folder
-        self._storage = options.storage
+        self._user_storage = options.storage
         self._numbers = itertools.count()
         self._functions: list[Callable[..., Any]] = []
         self._parts: list[_Part] = []
         self.graphs: list[GraphRecord] = []
-        self.spans: list[tuple[int, Window]] = []
-        self.calls: list[tuple[int, Window]] = []
+        self.torch_runs: list[tuple[int, Window]] = []
+        self.partition_calls: list[tuple[int, Window]] = []
         self.operators: list[tuple[str, int, int]] = []
         self.backwards: list[Window] = []
-        self.measuring = (
-            False  # whether calls are measured, which do not compile and time torch's operators
-        )
+        self.measuring = False  # if true, the operators that torch runs are timed
         self._clock: OperatorClock | None = None
         self._torch_graphs: list[int] = []  # indices of graphs that torch runs entirely
 
@@ -258,7 +274,7 @@ class _ProfileRecorder:
     def compile_dynamo_graph(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Any:
         """Compile one graph of dynamo."""
         index, part_count = len(self._functions), len(self._parts)
-        self._functions.append(graph_module)  # reserves the index, which backward graphs use later
+        self._functions.append(graph_module)  # reserves the index; `compiled` replaces the graph
 
         def compile_graph(graph: GraphModule, options: OrtOptions, runner: Any) -> Any:
             return self._compile_aot_graph(index + 1, graph, options)
@@ -270,26 +286,28 @@ class _ProfileRecorder:
         self._pop_placements()
         if len(self._parts) == part_count:  # torch runs the whole graph
             self._torch_graphs.append(self._torch_graph_index(index + 1, origin))
-            compiled = _with_timing(self._with_clock(compiled), self._torch_graphs[-1], self.spans)
+            compiled = _with_timing(
+                self._with_clock(compiled), self._torch_graphs[-1], self.torch_runs
+            )
         self._functions[index] = compiled
         # torch keeps the returned function, which must not keep the sessions alive
         return lambda *args: self._functions[index](*args)
 
-    def backward_of(self, results: Sequence[Any], gradients: Sequence[Any]) -> None:
+    def run_backward(self, results: Sequence[Any], gradients: Sequence[Any]) -> None:
         """Run autograd's backward, and record begin and end."""
-        run = (
+        backward = (
             self._with_clock(torch.autograd.backward)
             if self._torch_graphs
             else torch.autograd.backward
         )
         begin = time.time_ns()
-        run(results, gradients)
+        backward(results, gradients)
         self.backwards.append((begin, time.time_ns()))
 
-    def backward_graph(self) -> int | None:
-        """Add a record for the backward of graphs that torch runs entirely; return its index.
+    def add_backward_graph(self) -> int | None:
+        """Add a record for the backward of the graphs that torch runs entirely; return its index.
 
-        Return None if there is no such graph.
+        Return None if torch runs no graph entirely.
         """
         if not self._torch_graphs:
             return None
@@ -309,12 +327,13 @@ class _ProfileRecorder:
         """Turn the profilers of all sessions off, and read the profiles."""
         records = []
         for part, session in self._list_sessions():
+            # option `weights` replaces the converted model
             model = part.run.weights.get("onnx") or part.run.compiled.model
             records.append(read_session(session, part.graph, model, part.base))
         return records
 
     def _list_sessions(self) -> list[tuple[_Part, Any]]:
-        """Return each session once, with its part."""
+        """Return each session once, after its part; a runner's session may have frozen weights."""
         sessions: dict[int, tuple[_Part, Any]] = {}
         for part in self._parts:
             frozen_sessions = [frozen.session for frozen in part.run.held]
@@ -324,7 +343,10 @@ class _ProfileRecorder:
         return list(sessions.values())
 
     def _with_clock(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap a function so that measured calls time the operators that torch runs in it."""
+        """Wrap a function so that, in measured calls, the operators that torch runs are timed.
+
+        The operators of a wrapped function inside another wrapped function are timed once.
+        """
 
         def run(*args: Any) -> Any:
             if not self.measuring or self._clock is not None:
@@ -339,13 +361,13 @@ class _ProfileRecorder:
         return run
 
     def _pop_placements(self) -> list[Placement]:
-        """Return the placements in torch of the last compiled graph.
+        """Return the operator calls that torch runs, of the graph that was compiled last.
 
         The records of the graph move to the user's storage.
         """
         records = self._graph_storage.pop("instance", ())
-        if self._storage is not None and records:
-            self._storage.setdefault("instance", []).extend(records)
+        if self._user_storage is not None and records:
+            self._user_storage.setdefault("instance", []).extend(records)
         placements = records[0].placement if records else ()
         return [placement for placement in placements if placement.where == "torch"]
 
@@ -375,7 +397,7 @@ class _ProfileRecorder:
         self.graphs[index] = replace(self.graphs[index], torch=calls)
         if not isinstance(compiled_graph, PartitionedGraph):
             return compiled_graph
-        timed = _with_timing(self._with_clock(compiled_graph), index, self.spans)
+        timed = _with_timing(self._with_clock(compiled_graph), index, self.torch_runs)
         return PartitionedGraph(timed, compiled_graph.partitions, compiled_graph.text)
 
     def _make_runner(self, graph: int, compiled: CompiledGraph, options: OrtOptions) -> Any:
@@ -383,20 +405,22 @@ class _ProfileRecorder:
         settings = profile_settings(options.session_options, options.providers or (), base)
         runner = run_with_onnxruntime(compiled, replace(options, session_options=settings))
         self._parts.append(_Part(graph, runner, base))
-        return _with_timing(runner, graph, self.calls) if compiled.is_partition else runner
+        return (
+            _with_timing(runner, graph, self.partition_calls) if compiled.is_partition else runner
+        )
 
 
 def _with_timing(
-    function: Callable[..., Any], graph: int, spans: list[tuple[int, Window]]
+    function: Callable[..., Any], graph: int, windows: list[tuple[int, Window]]
 ) -> Callable[..., Any]:
-    """Wrap a function so that its runs are appended to `spans`."""
+    """Wrap a function to append the graph index and the window of each run to `windows`."""
 
     def run(*args: Any) -> Any:
         begin = time.time_ns()
         try:
             return function(*args)
         finally:
-            spans.append((graph, (begin, time.time_ns())))
+            windows.append((graph, (begin, time.time_ns())))
 
     return run
 

@@ -1,4 +1,4 @@
-"""Format the result of `ortable.profile` as text, JSON, a Chrome trace or an HTML page."""
+"""Define the result of `ortable.profile`; format it as text, JSON, Chrome trace or HTML page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ IN_PYTHON = "Python around the session"
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table: microseconds per call, and the number of kernel runs per call."""
+    """A row of a table: per call, `us` microseconds and `runs` of kernels or torch operators."""
 
     name: str
     us: float
@@ -36,11 +36,13 @@ class Row:
 class NodeTime:
     """A node that ONNX Runtime ran, or an operator that torch ran (`provider` "torch").
 
-    `graph` is an index of `Profile.graphs`, `kernel` the operator of the node, `module` a dotted
-    path (empty for the root), `us` microseconds per call without nodes inside the node, and `runs`
-    the number of runs per call. Calls by torch of one operator on one line are a single node.
-    `results` has the first result of each original node that became the node; a result of a local
-    function begins with the path of the calling module and a slash.
+    `graph` is an index of `Profile.graphs`, `kernel` the ONNX operator of the node (or torch's),
+    `operator` the ATen operators that it computes, and `module` a dotted path (empty for the root).
+    `us` are microseconds per call without the nodes in subgraphs of the node, `runs` the runs per
+    call. Calls by torch of one operator on one line are a single node. `results` has the first
+    results of the original nodes, other than constants, whose type is a part of `kernel` (for
+    FusedConv, of the Conv), or of all if there is none. A result of a local function begins with
+    the path of the calling module and a slash.
     """
 
     graph: int
@@ -59,7 +61,8 @@ class NodeTime:
 class ModuleTime:
     """A module of a graph: `us` microseconds per call with its submodules, `own_us` without them.
 
-    The path is empty for the root; `kind` is the class name, or empty if unknown.
+    `graph` is an index of `Profile.graphs`. The path is empty for the root; `kind` is the class
+    name, or empty if unknown. `runs` includes submodules.
     """
 
     graph: int
@@ -71,7 +74,7 @@ class ModuleTime:
 
     @property
     def depth(self) -> int:
-        """The number of modules around the module."""
+        """The number of modules around the module, with the root: 2 for `layers.0`."""
         return len(self.path.split(".")) if self.path else 0
 
 
@@ -79,9 +82,9 @@ class ModuleTime:
 class GraphTime:
     """The times of a compiled graph.
 
-    `number` is dynamo's number of the graph, `kind` is "inference", "forward", "backward" or
-    "torch", and `where` is the frame. Times are microseconds per call: in kernels and operators of
-    torch, in sessions outside of kernels, and in torch outside of operators.
+    `number`, `kind` ("inference", "forward", "backward" or "torch") and `where` are those of
+    `record.GraphRecord`. Times are microseconds per call: `kernels_us` in kernels and operators of
+    torch, `session_us` in sessions outside of kernels, `torch_us` in torch outside of operators.
     """
 
     number: int
@@ -93,7 +96,7 @@ class GraphTime:
 
     @property
     def label(self) -> str:
-        """Format as `graph 1 (inference) of Net.forward (net.py:12)`."""
+        """The name in tables: `graph 1 (inference) of Net.forward (net.py:12)`."""
         if not self.number:
             return f"{self.kind} of {self.where}"
         return f"graph {self.number} ({self.kind}) of {self.where}"
@@ -101,10 +104,11 @@ class GraphTime:
 
 @dataclass(frozen=True)
 class Step:
-    """An interval of one call, which begins `begin_us` microseconds after the call.
+    """An interval of one call, which starts `begin_us` microseconds after the start of the call.
 
     `what` is "session", "partition", "torch", "backward", "kernel", or "operator" for an operator
-    of torch. A kernel or an operator has its index in `Profile.nodes` as `node`.
+    of torch. `graph` is an index of `Profile.graphs`, or -1 for "backward". `node` is the index of
+    a kernel or an operator in `Profile.nodes`, else -1.
     """
 
     what: str
@@ -225,7 +229,7 @@ class Profile:
 
 
 def rows_by(nodes: Iterable[NodeTime], name: Callable[[NodeTime], str]) -> tuple[Row, ...]:
-    """Sum the times of nodes by `name`, and sort the rows by time, the largest first."""
+    """Sum the times and runs of nodes with equal `name(node)`; sort by time, the largest first."""
     times: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for node in nodes:
         row = times[name(node)]
@@ -240,46 +244,57 @@ def module_rows(
     nodes: Sequence[NodeTime],
     classes: Mapping[tuple[int, str], str],
 ) -> tuple[ModuleTime, ...]:
-    """List the modules of each graph, each module before its submodules."""
+    """List the modules of each graph, each module before its submodules.
+
+    Args:
+        graphs: the graphs.
+        nodes: the nodes of all graphs.
+        classes: class names by graph index and module path, as far as they are known.
+    """
     rows: list[ModuleTime] = []
-    for number in range(len(graphs)):
+    for graph_index in range(len(graphs)):
         total_us: dict[str, float] = {"": 0.0}
         own_us: dict[str, float] = defaultdict(float)
         runs: dict[str, float] = defaultdict(float)
         for node in nodes:
-            if node.graph != number:
+            if node.graph != graph_index:
                 continue
             own_us[node.module] += node.us
             for path in _path_prefixes(node.module):
                 total_us[path] = total_us.get(path, 0.0) + node.us
                 runs[path] += node.runs
         rows += [
-            ModuleTime(number, p, classes.get((number, p), ""), total_us[p], own_us[p], runs[p])
+            ModuleTime(
+                graph_index, p, classes.get((graph_index, p), ""), total_us[p], own_us[p], runs[p]
+            )
             for p in _tree_order(total_us)
         ]
     return tuple(rows)
 
 
 def shared_parts(paths: Iterable[Sequence[str]]) -> int:
-    """Count the leading parts that all paths share."""
+    """Count the leading parts that all paths share: 1 for `[["a", "b"], ["a", "c"]]`."""
     columns = zip(*paths, strict=False)
     return sum(1 for _ in itertools.takewhile(lambda parts: len(set(parts)) == 1, columns))
 
 
 def _path_prefixes(path: str) -> list[str]:
-    """List the paths of the root, of the modules around a module, and of the module itself."""
+    """List the paths from the root to a module: `["", "layers", "layers.0"]` for `layers.0`."""
     parts = path.split(".") if path else []
     return [".".join(parts[:end]) for end in range(len(parts) + 1)]
 
 
 def _tree_order(paths: Iterable[str]) -> list[str]:
-    """Sort paths so that each follows the module around it, and list elements are by index."""
-    order = {path: number for number, path in enumerate(paths)}
+    """Sort paths depth-first: siblings in the given order, but elements of a list by index.
+
+    `paths` contains the modules around each module.
+    """
+    order = {path: position for position, path in enumerate(paths)}
     list_positions: dict[str, int] = {}  # position of the first element of each list of modules
-    for path, number in order.items():
+    for path, position in order.items():
         parent, _, name = path.rpartition(".")
         if name.isdigit():
-            list_positions.setdefault(parent, number)
+            list_positions.setdefault(parent, position)
 
     def sort_key(path: str) -> tuple[int, int]:
         parent, _, name = path.rpartition(".")
@@ -296,7 +311,7 @@ _MIN_SHARE = 0.01  # of the call; modules with less time have no row
 
 @dataclass(frozen=True)
 class Table:
-    """A table to print: a title, and rows of a name, milliseconds, per cent and a count."""
+    """A table to print: a title, and rows of a name followed by the cells under `HEADS`."""
 
     title: str
     rows: tuple[tuple[str, str, str, str], ...]
@@ -306,7 +321,7 @@ HEADS = ("ms", "%", "kernels")
 
 
 def format_head(profile: Profile) -> str:
-    """Format the first line: model, time of a call, and number of calls."""
+    """Format the first line: model, number of calls, time of a call with and without profiler."""
     calls = "1 call" if profile.calls == 1 else f"{profile.calls} calls"
     if profile.counted > 1:
         middle = "" if profile.counted == profile.calls else f"the middle {profile.counted} of "
@@ -318,10 +333,15 @@ def format_head(profile: Profile) -> str:
 
 
 def make_tables(profile: Profile, max_rows: int) -> list[Table]:
-    """Make the four tables; each ends with the time outside of kernels, so all sums are equal."""
-    rest = [_make_cells(profile, row.name, row.us, row.runs) for row in profile.rest]
+    """Make the four tables; each ends with the times outside of kernels and the time of the call.
+
+    Args:
+        profile: the profile.
+        max_rows: the rows of a table before the row that sums the others, except by module.
+    """
+    rest_cells = [_make_cells(profile, row.name, row.us, row.runs) for row in profile.rest]
     total = _make_cells(profile, "the call", profile.call_us, sum(n.runs for n in profile.nodes))
-    tables = [Table("by module", (*_module_cells(profile), *rest, total))]
+    tables = [Table("by module", (*_module_cells(profile), *rest_cells, total))]
     for title, rows in (
         ("by source line", profile.lines),
         ("by ATen operator", profile.operators),
@@ -330,18 +350,18 @@ def make_tables(profile: Profile, max_rows: int) -> list[Table]:
         cells = [
             _make_cells(profile, row.name, row.us, row.runs) for row in _limit_rows(rows, max_rows)
         ]
-        tables.append(Table(title, (*cells, *rest, total)))
+        tables.append(Table(title, (*cells, *rest_cells, total)))
     return tables
 
 
 def _limit_rows(rows: Sequence[Row], max_rows: int) -> Sequence[Row]:
-    if len(rows) <= max_rows + 1:
+    if len(rows) <= max_rows + 1:  # a row that sums only one row would save nothing
         return rows
-    rest = rows[max_rows:]
+    remaining = rows[max_rows:]
     others = Row(
-        f"{len(rest)} more",
-        sum(r.us for r in rest),
-        sum(r.runs for r in rest),
+        f"{len(remaining)} more",
+        sum(r.us for r in remaining),
+        sum(r.runs for r in remaining),
     )
     return [*rows[:max_rows], others]
 
@@ -379,15 +399,16 @@ def _shorten(name: str) -> str:
 # -- the trace
 
 
+# categories of events; of events with equal begin and length, an earlier category encloses a later
 _CATEGORIES = (
     "call", "backward", "torch", "partition", "session", "module", "operator", "kernel"
 )  # fmt: skip
-# order of steps of equal begin and length, the enclosing step first
+# kinds of steps; of steps with equal begin and length, an earlier kind encloses a later one
 _NESTING = ("backward", "torch", "operator", "partition", "session", "kernel")
 
 
 def make_trace(profile: Profile) -> dict[str, Any]:
-    """Make the Chrome trace of the timeline, with times in microseconds."""
+    """Make the Chrome trace of the profile's timeline, with times in microseconds."""
     threads = _thread_indices(profile.timeline)
     names = [("process_name", 0, f"ortable: {profile.model}")]
     names += [("thread_name", index, f"thread {index}") for index in threads.values()]
@@ -405,7 +426,7 @@ def make_trace(profile: Profile) -> dict[str, Any]:
 
 
 def _thread_indices(timeline: Sequence[Step]) -> dict[int, int]:
-    """Map thread ids to indices; all threads of other steps than kernels are index 0."""
+    """Map thread ids to indices from 0; a thread with any step other than a kernel has index 0."""
     indices: dict[int, int] = {}
     for step in sorted(timeline, key=lambda step: step.what == "kernel"):
         indices.setdefault(step.thread, 0 if step.what != "kernel" else len(set(indices.values())))
@@ -413,7 +434,7 @@ def _thread_indices(timeline: Sequence[Step]) -> dict[int, int]:
 
 
 def _event_order(event: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the sort key of an event; an enclosing event sorts before the events in it."""
+    """Return the sort key: thread, then begin; an enclosing event is before the events in it."""
     path = str(event["args"].get("module", ""))
     category_index = _CATEGORIES.index(event["cat"]) if "cat" in event else -1
     return event["tid"], event.get("ts", -1.0), -event.get("dur", 0.0), category_index, len(path)
@@ -423,7 +444,7 @@ def _event_order(event: dict[str, Any]) -> tuple[Any, ...]:
 class _OpenStep:
     """A step that is open until `end`, its module path, and the open modules inside the step.
 
-    `modules` has the begin of each module; the innermost module is last.
+    `modules` are (name, begin) of nested modules; the innermost module is last.
     """
 
     end: float
@@ -434,7 +455,10 @@ class _OpenStep:
 def _thread_events(
     profile: Profile, steps: Iterable[Step], thread: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield the events of the steps of a thread, and events of the modules around them."""
+    """Yield the events of the steps of a thread, and events of the modules around them.
+
+    Consecutive steps of a module share the event of the module.
+    """
     open_steps = [_OpenStep(math.inf, [])]
     last_end = 0.0
 
@@ -511,16 +535,17 @@ _MAX_ROWS = 40  # of a table in the HTML page
 def _flame_boxes(profile: Profile) -> Iterator[tuple[tuple[str, ...], str, str, float]]:
     """Yield the boxes of the flame graph: path from the root, kind, description, own microseconds.
 
-    Modules come first, in the order of the table, then kernels, then time outside of kernels.
+    For each graph, its modules come first, in the order of the table, then kernels, then time
+    outside of kernels.
     """
-    for number, graph in enumerate(profile.graphs):
+    for graph_index, graph in enumerate(profile.graphs):
         yield (graph.label,), "graph", graph.where, 0.0
         for module in profile.modules:
-            parts = module.path.split(".") if module.path and module.graph == number else []
+            parts = module.path.split(".") if module.path and module.graph == graph_index else []
             for depth in range(1, len(parts) + 1):
                 yield (graph.label, *parts[:depth]), "module", ".".join(parts[:depth]), 0.0
         for node in profile.nodes:
-            if node.graph == number:
+            if node.graph == graph_index:
                 is_torch = node.kernel == node.operator
                 label = f"torch: {node.operator}" if is_torch else f"{node.kernel}: {node.operator}"
                 description = f"{node.module or 'the root'}, {node.line or NO_LINE}"
@@ -586,7 +611,7 @@ def format_html(profile: Profile) -> str:
 
 
 def _icicle_arguments(profile: Profile) -> dict[str, Any]:
-    """Convert the boxes to plotly's lists; the time of a box includes that of its children."""
+    """Make the arguments of plotly's Icicle; the time of a box includes that of its children."""
     boxes: dict[tuple[str, ...], tuple[str, str, str]] = {}
     boxes[()] = profile.model, "call", "the call"
     times: dict[tuple[str, ...], float] = defaultdict(float)
@@ -595,10 +620,10 @@ def _icicle_arguments(profile: Profile) -> dict[str, Any]:
         for depth in range(1, len(path) + 1):
             times[path[:depth]] += us
     times[()] = profile.call_us
-    numbers = {path: str(number) for number, path in enumerate(boxes)}
+    ids = {path: str(index) for index, path in enumerate(boxes)}
     return {
-        "ids": list(numbers.values()),
-        "parents": [numbers[path[:-1]] if path else "" for path in boxes],
+        "ids": list(ids.values()),
+        "parents": [ids[path[:-1]] if path else "" for path in boxes],
         "labels": [html.escape(label) for label, _, _ in boxes.values()],
         "values": [times[path] / 1000 for path in boxes],
         "customdata": [

@@ -1,10 +1,10 @@
 """Attribute the time of recorded calls to nodes and graphs; the parts add up to the calls.
 
-Every instant of a call belongs to the innermost kernel that runs then; kernels that run at the same
-time on several threads share it. If no kernel runs, the instant belongs to the running session. If
-no session runs either, it belongs, in a graph that torch runs in part, to Python in the call of a
-partition, to an operator of torch, or else to torch; outside of such a graph it belongs to
-autograd's backward, or else to Python. So no time is counted twice or lost.
+Every instant of a call belongs to the first of these that runs then: the innermost kernel, a
+session, the call of a partition (counted as Python), an operator of torch, a graph that torch runs
+in part or entirely, autograd's backward. Kernels that run at the same time on several threads share
+the instant. If nothing of this runs, the instant belongs to Python. So no time is counted twice or
+lost.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .record import Recording, SessionRecord, TorchCall, Window
 
 TORCH_PROVIDER = "torch"  # the provider of torch's own operators
 # Ranks of spans. An instant belongs to the running span of the highest rank: a kernel, a session,
-# the call of a partition, an operator of torch, a graph that torch runs in part, autograd.
+# the call of a partition, an operator of torch, a graph that torch runs, autograd's backward.
 KERNEL, SESSION_RUN, PARTITION_CALL, OPERATOR, TORCH, BACKWARD = 5, 4, 3, 2, 1, 0
 _KERNEL_SUFFIX = "_kernel_time"
 
@@ -42,8 +42,8 @@ class KernelKey:
 class Span:
     """An interval on a thread, in nanoseconds of the system's clock.
 
-    A span is a kernel or an operator of torch (with a `key`), a session, the call of a partition, a
-    graph that torch runs in part, or a backward (`graph` -1).
+    `rank` is the kind: a kernel or an operator of torch (both have a `key`), a run of a session,
+    the call of a partition, a run of a graph by torch, or a backward (`graph` -1).
     """
 
     begin: int
@@ -55,7 +55,7 @@ class Span:
 
 
 def collect_spans(recording: Recording) -> list[Span]:
-    """Collect all spans of a recording, in no order."""
+    """Collect all spans of a recording, in no particular order."""
     spans = [span for session in recording.sessions for span in _session_spans(session)]
     spans += [Span(*window, 0, TORCH, graph) for graph, window in recording.torch]
     spans += [Span(*window, 0, PARTITION_CALL, graph) for graph, window in recording.parts]
@@ -90,7 +90,8 @@ def _session_spans(session: SessionRecord) -> Iterable[Span]:
 def _operator_spans(recording: Recording) -> Iterator[Span]:
     """Yield the spans of operators that torch ran, by graph.
 
-    An operator inside the call of a partition, such as a copy of an input, belongs to the call.
+    Operators inside the call of a partition, such as copies of inputs, are left out: their time
+    belongs to the call.
     """
     operators = _exclude_windows(recording.operators, [window for _, window in recording.parts])
     operators.sort(key=_begin_time)
@@ -109,13 +110,13 @@ def _begin_time(operator: tuple[str, int, int]) -> int:
 def _exclude_windows(
     operators: Iterable[tuple[str, int, int]], windows: Iterable[Window]
 ) -> list[tuple[str, int, int]]:
-    """Filter out the operators that begin in one of the windows; windows do not overlap."""
-    order = sorted(windows)
-    begins = [begin for begin, _ in order]
+    """Return the operators that begin in none of the windows, which must not overlap."""
+    sorted_windows = sorted(windows)
+    begins = [begin for begin, _ in sorted_windows]
 
     def is_inside(time: int) -> bool:
         index = bisect_right(begins, time)
-        return index > 0 and time < order[index - 1][1]
+        return index > 0 and time < sorted_windows[index - 1][1]
 
     return [operator for operator in operators if not is_inside(operator[1])]
 
@@ -123,9 +124,10 @@ def _exclude_windows(
 def _match_calls(
     graph: int, operators: Sequence[tuple[str, int, int]], calls: Sequence[TorchCall]
 ) -> Iterator[Span]:
-    """Yield the spans of operators, matched in order with the calls of the graph.
+    """Yield the spans of operators; runs of an operator are matched in order with its calls.
 
-    The calls of an operator are matched only if the operator ran as often as the graph calls it.
+    A match adds module and line. An operator that ran more or less often than the graph calls it is
+    not matched.
     """
     calls_by_operator: dict[str, list[TorchCall]] = defaultdict(list)
     for call in calls:
@@ -146,12 +148,12 @@ def _match_calls(
 
 @dataclass(frozen=True)
 class TimeAttribution:
-    """Average nanoseconds per call.
+    """Mean nanoseconds per call.
 
     `nodes` has the time and the number of runs of each node; `sessions` (outside of kernels) and
-    `torch` have times by graph. `calls` is the number of averaged calls, `call` and `plain` their
-    times with and without the profiler. `timeline` has the spans of the call of median time,
-    `window` the begin and end of that call.
+    `torch` (outside of operators) have times by graph index. `calls` is the number of calls in the
+    means, `call` and `plain` are the times of a call with and without the profiler. `timeline` has
+    the spans of the call of median time, `window` the begin and end of that call.
     """
 
     nodes: dict[KernelKey, tuple[float, float]]
@@ -181,13 +183,13 @@ def attribute_time(recording: Recording) -> TimeAttribution:
     ]
     _check_clock(spans, spans_by_call)
     lengths = [end - begin for begin, end in recording.calls]
-    middle = _middle_half(lengths)
+    middle_calls = _middle_half(lengths)
     nodes: dict[KernelKey, list[float]] = defaultdict(lambda: [0.0, 0.0])
     other_times: dict[tuple[int, int], float] = defaultdict(float)  # by rank and graph
-    python, count = 0.0, len(middle)
-    for number in middle:
-        call_spans = spans_by_call[number]
-        times, idle = attribute_window(call_spans, recording.calls[number])
+    python, count = 0.0, len(middle_calls)
+    for call_index in middle_calls:
+        call_spans = spans_by_call[call_index]
+        times, idle = attribute_window(call_spans, recording.calls[call_index])
         python += idle / count
         for span, time in zip(call_spans, times, strict=True):
             if span.key is not None:
@@ -205,25 +207,25 @@ def attribute_time(recording: Recording) -> TimeAttribution:
         python=python
         + sum(time for (rank, _), time in other_times.items() if rank == PARTITION_CALL),
         calls=count,
-        call=statistics.fmean(lengths[number] for number in middle),
+        call=statistics.fmean(lengths[call_index] for call_index in middle_calls),
         plain=statistics.fmean(recording.plain[n] for n in _middle_half(recording.plain)),
-        window=recording.calls[middle[count // 2]],
-        timeline=tuple(spans_by_call[middle[count // 2]]),
+        window=recording.calls[middle_calls[count // 2]],
+        timeline=tuple(spans_by_call[middle_calls[count // 2]]),
     )
 
 
 def _middle_half(lengths: Sequence[int]) -> list[int]:
-    """Return the indices of the calls without the fastest and slowest quarter, ordered by time.
+    """Return the indices of the calls, from short to long, without the outer quarters.
 
-    Other processes may have disturbed the slowest calls.
+    Other processes may have disturbed the longest calls.
     """
-    order = sorted(range(len(lengths)), key=lengths.__getitem__)
-    quarter = len(order) // 4
-    return order[quarter : len(order) - quarter]
+    indices = sorted(range(len(lengths)), key=lengths.__getitem__)
+    quarter = len(indices) // 4
+    return indices[quarter : len(indices) - quarter]
 
 
 def _check_clock(spans: Sequence[Span], spans_by_call: Iterable[Sequence[Span]]) -> None:
-    """Check that the profiler uses the system's clock: some runs must be within the calls."""
+    """Check that the profiler uses the system's clock: some session run must begin in a call."""
     runs = [span for span in spans if span.rank == SESSION_RUN]
     if runs and not any(
         span.rank == SESSION_RUN for call_spans in spans_by_call for span in call_spans
@@ -235,20 +237,22 @@ def _check_clock(spans: Sequence[Span], spans_by_call: Iterable[Sequence[Span]])
 
 
 def attribute_window(spans: Sequence[Span], window: Window) -> tuple[list[float], float]:
-    """Compute the time in the window that belongs to each span, and the time without a span.
+    """Compute the time in the window that belongs to each span, and the time that belongs to none.
 
-    The sum is the length of the window. Spans may be in any order, and are clipped to the window.
+    All these times add up to the length of the window. Spans may be in any order, and are clipped
+    to the window.
     """
     times = [0.0] * len(spans)
     idle = 0.0
-    points: list[tuple[int, int, int, int]] = []  # sort ends before begins, and long spans first
-    for number, span in enumerate(spans):
+    # (time, whether a span begins, -end, span index): ends sort before begins, and long spans first
+    points: list[tuple[int, int, int, int]] = []
+    for span_index, span in enumerate(spans):
         begin, end = max(span.begin, window[0]), min(span.end, window[1])
         if begin < end:
-            points += [(begin, 1, -end, number), (end, 0, 0, number)]
+            points += [(begin, 1, -end, span_index), (end, 0, 0, span_index)]
     stacks: dict[tuple[int, int], list[int]] = defaultdict(list)  # open spans by rank and thread
     last_time = window[0]
-    for time, is_begin, _, number in [*sorted(points), (window[1], 0, 0, -1)]:
+    for time, is_begin, _, span_index in [*sorted(points), (window[1], 0, 0, -1)]:
         if time > last_time:
             owners = _find_owners(stacks)
             for owner in owners:
@@ -256,14 +260,14 @@ def attribute_window(spans: Sequence[Span], window: Window) -> tuple[list[float]
             if not owners:
                 idle += time - last_time
             last_time = time
-        if number >= 0:
-            stack = stacks[spans[number].rank, spans[number].thread]
-            stack.append(number) if is_begin else stack.remove(number)
+        if span_index >= 0:
+            stack = stacks[spans[span_index].rank, spans[span_index].thread]
+            stack.append(span_index) if is_begin else stack.remove(span_index)
     return times, idle
 
 
 def _find_owners(stacks: dict[tuple[int, int], list[int]]) -> list[int]:
-    """Find the innermost open spans of the highest rank, one per thread."""
+    """Find the open spans of the highest rank with any: on each thread, the innermost one."""
     for rank in (KERNEL, SESSION_RUN, PARTITION_CALL, OPERATOR, TORCH, BACKWARD):
         owners = [
             stack[-1] for (span_rank, _), stack in stacks.items() if span_rank == rank and stack
