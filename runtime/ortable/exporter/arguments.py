@@ -1,7 +1,7 @@
 """Define the arguments of to_onnx and export, their types and defaults, and check them.
 
-Arguments of torch.onnx.export are accepted where they mean the same; for the rest the error names
-the argument to use here. The docstring of `to_onnx` describes every argument.
+Arguments of torch.onnx.export that have an equivalent are accepted; for the others, the error names
+what to use instead. The docstring of `to_onnx` describes every argument.
 """
 
 from __future__ import annotations
@@ -137,7 +137,9 @@ def checked_request(
 ) -> Request:
     """Check the arguments of to_onnx or export and return them as a request.
 
-    Raises OrtableError for an invalid argument and for arguments that contradict each other.
+    ``keywords`` are the keyword arguments that the caller gave; for ``large_model_bytes`` see
+    `Request`. Raises OrtableError for an invalid argument and for arguments that contradict each
+    other.
     """
     values: Any = {**dict.fromkeys(ToOnnxKeywords.__annotations__), **_DEFAULTS, **keywords}
     for flag in ("return_builder", "optimize", "inline", "large_model"):
@@ -245,7 +247,10 @@ def check_file(name: str, value: Any) -> Path | None:
 
 
 def checked_path(name: str, path: Path) -> Path:
-    """Return ``path`` if a file can be written there, else raise OptionError or ExportError."""
+    """Return ``path`` if a file can be written there, else raise ExportError.
+
+    The error of the argument ``report`` is an OptionError.
+    """
     error = OptionError if name == "report" else ExportError
     if not path.parent.is_dir():
         raise error(f"folder '{path.parent}' of {_FILE_TEXTS[name]} ({name}) does not exist")
@@ -253,9 +258,9 @@ def checked_path(name: str, path: Path) -> Path:
         raise error(f"'{path}' is a folder; {name} is {_FILE_TEXTS[name]}")
     if path.exists() and not path.is_file():  # writing would replace it, for example /dev/null
         raise error(f"'{path}' is a device, not a file; {name} is {_FILE_TEXTS[name]}")
-    checked = path if path.exists() else path.parent
-    if not os.access(checked, os.W_OK):
-        raise error(f"'{checked}', the location of {_FILE_TEXTS[name]} ({name}), is not writable")
+    location = path if path.exists() else path.parent
+    if not os.access(location, os.W_OK):
+        raise error(f"'{location}', the location of {_FILE_TEXTS[name]} ({name}), is not writable")
     return path
 
 
@@ -264,6 +269,7 @@ def _default_extension(name: str) -> str:
 
 
 def _check_names(option: str, names: Any, keyword: str | None = None) -> None:
+    """Raise ExportError unless ``names`` is None, a list, a dict, or the string ``keyword``."""
     if names is None or (isinstance(names, str) and names == keyword):
         return
     alternatives = (
@@ -358,7 +364,7 @@ def choose_opset(opset: Any, target: str | None, quantized: bool = False) -> int
 
 # -- arguments of torch.onnx.export
 
-CallArguments = dict[str, Any]  # arguments of a call, by name
+CallArguments = dict[str, Any]  # arguments of a call of to_onnx or export, by name
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -370,19 +376,21 @@ def _convert_folding(value: Any, arguments: CallArguments) -> CallArguments | No
 
 
 def _convert_training(value: Any, arguments: CallArguments) -> CallArguments | None:
-    """Accept PRESERVE, None and the current mode of the module."""
+    """Accept TrainingMode.PRESERVE, None, and the mode in which the module is."""
     name = getattr(value, "name", None if value is not None else "PRESERVE")
     training = getattr(arguments.get("mod"), "training", False)
     return {} if name in ("PRESERVE", "TRAINING" if training else "EVAL") else None
 
 
 def _onnx_only(value: Any, _: CallArguments) -> CallArguments | None:
+    """Accept None and OperatorExportTypes.ONNX."""
     return {} if value is None or getattr(value, "name", "") == "ONNX" else None
 
 
 # How to_onnx treats an argument of torch.onnx.export, and the advice that the error gives. The
-# first item is the name of the argument in to_onnx, or a tuple of the accepted values, which have
-# no effect, or a function that converts the value to arguments of to_onnx (None if it cannot).
+# first item is one of: the name of the argument in to_onnx; a tuple of the accepted values, which
+# have no effect; a function of the value and the call's other arguments, which returns arguments of
+# to_onnx, or None for a value that it does not accept.
 ArgumentAlias = tuple[
     str | tuple[Any, ...] | Callable[[Any, CallArguments], CallArguments | None], str
 ]
@@ -438,7 +446,7 @@ TORCH_ONNX_ALIASES: dict[str, ArgumentAlias] = {
 _TO_ONNX_ONLY = ("filename", "return_builder")
 _SAVE_ADVICE = "program.save('model.onnx') writes what export returns"
 _EXTERNAL_DATA_ADVICE = "program.save('model.onnx', external_data=True)"
-# The same for `export`, which returns a program and lacks some arguments of to_onnx.
+# The same table for `export`, with entries for the arguments of to_onnx that `export` lacks.
 EXPORT_ALIASES: dict[str, ArgumentAlias] = {
     **TORCH_ONNX_ALIASES,
     "f": ((None,), _SAVE_ADVICE),
@@ -451,7 +459,7 @@ EXPORT_ALIASES: dict[str, ArgumentAlias] = {
 
 @dataclass(frozen=True)
 class _WrappedFunction:
-    """``to_onnx`` or ``export``: its name and the names of all and of positional arguments."""
+    """``to_onnx`` or ``export``: its name, all its arguments, and those that may be positional."""
 
     name: str
     names: tuple[str, ...]
@@ -495,7 +503,10 @@ def accept_torch_onnx_args(keywords: type) -> Callable[[F], F]:
 def translate_arguments(
     args: Sequence[Any], kwargs: CallArguments, function: _WrappedFunction
 ) -> CallArguments:
-    """Return the arguments of a call as keywords, with torch.onnx.export's names translated."""
+    """Return the arguments of a call by name, with those of torch.onnx.export translated.
+
+    Raises ArgumentError for arguments that ``function`` does not accept.
+    """
     positional, names = function.positional, function.names
     if len(args) > len(positional):
         raise ArgumentError(
@@ -506,7 +517,8 @@ def translate_arguments(
     repeated = [name for name in arguments if name in kwargs]
     if repeated:
         raise ArgumentError(f"{function.name} got {repeated[0]!r} twice: positionally and by name")
-    if isinstance(arguments.get("kwargs"), (str, os.PathLike)):  # f of torch.onnx.export
+    # the third positional argument of torch.onnx.export is the file
+    if isinstance(arguments.get("kwargs"), (str, os.PathLike)):
         kwargs = {"f": arguments.pop("kwargs"), **kwargs}
     arguments.update((name, value) for name, value in kwargs.items() if name in names)
     if arguments.get("report") is False:
@@ -563,6 +575,7 @@ def _unknown_argument_text(name: str, function: _WrappedFunction) -> str:
 
 
 def _refuse_dynamic_axes(axes: Any, arguments: CallArguments, function: _WrappedFunction) -> None:
+    """Raise ArgumentError, with the equivalent dynamic shapes, unless ``dynamic_axes`` is empty."""
     if axes is None or axes == {}:
         return
     lines = [f"{function.name} has no dynamic_axes, an argument of torch.onnx.export."]
@@ -578,7 +591,10 @@ def _refuse_dynamic_axes(axes: Any, arguments: CallArguments, function: _Wrapped
 def _convert_dynamic_axes(
     axes: Mapping[str, Any], arguments: CallArguments
 ) -> tuple[dict[str, dict[Any, str]], dict[str, dict[Any, str]]]:
-    """Convert ``dynamic_axes`` to dynamic shapes by parameter of forward, and by output."""
+    """Convert ``dynamic_axes`` to dynamic shapes by parameter of forward, and by output.
+
+    A list of axes gets names: ``{"x": [0]}`` becomes ``{"x": {0: "x_0"}}``.
+    """
     forward = getattr(arguments.get("mod"), "forward", None)
     parameters: list[str] = []
     if isinstance(arguments.get("mod"), torch.nn.Module) and callable(forward):
@@ -593,9 +609,13 @@ def _convert_dynamic_axes(
     outputs: dict[str, dict[Any, str]] = {}
     for name, entry in axes.items():
         parameter = parameter_by_input.get(name, name)
-        dims = dict(entry) if isinstance(entry, Mapping) else {a: f"{parameter}_{a}" for a in entry}
+        names = (
+            dict(entry)
+            if isinstance(entry, Mapping)
+            else {axis: f"{parameter}_{axis}" for axis in entry}
+        )
         target = outputs if parameters and parameter not in parameters else inputs
-        target[parameter] = dims
+        target[parameter] = names
     args = arguments.get("args")
     count = len(args) if isinstance(args, (list, tuple)) else 1
     for name in parameters[:count] if inputs else ():

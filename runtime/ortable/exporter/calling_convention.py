@@ -85,12 +85,13 @@ class OutputSlot:
 class CallingConvention:
     """Mapping between a call of the module and a call of the ONNX model.
 
-    ``structure`` is the TreeSpec of (args, kwargs) of the example call, and ``slots`` are its
-    leaves. ``parameters`` are the parameters of forward by name. ``returned`` are the leaves of the
-    results. ``out_structure`` is the TreeSpec of the results; if torch recorded none, it is the
-    output of the FX graph, and ``process_outputs`` makes the module's result from it. ``mutated``
-    maps ONNX outputs to indices of the argument leaves that forward mutates. ``sizes`` are the
-    constraints on the sizes of a call.
+    ``structure`` is the TreeSpec of (args, kwargs) of the example call, and ``slots`` describe its
+    leaves. ``parameters`` are the parameters of forward by name. ``returned`` describe the leaves
+    of forward's results. ``out_structure`` is the TreeSpec of the results; if torch recorded none,
+    it is the nested output of the FX graph: its leaves are replaced by the results, and
+    ``process_outputs`` makes the module's result from that. ``mutated`` maps ONNX outputs to
+    indices of the argument leaves that forward mutates. ``sizes`` are the constraints on the sizes
+    of a call.
     """
 
     structure: Any
@@ -103,9 +104,12 @@ class CallingConvention:
     process_outputs: Callable[[Any], Any]
 
     def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-        """Return the leaves of a call in the order of the slots, or raise InputError."""
+        """Return the leaves of a call in the order of the slots.
+
+        Raises InputError for a call that the model was not exported for.
+        """
         if self._takes_tensors_by_position and not kwargs and len(args) == len(self.slots):
-            leaves = list(args)  # need no flattening: `_check_leaf` rejects containers
+            leaves = list(args)  # not flattened, which is faster: `_check_leaf` rejects containers
         else:
             call = tuple(args), dict(kwargs)
             leaves, structure = pytree.tree_flatten(call)
@@ -119,7 +123,7 @@ class CallingConvention:
 
     @cached_property
     def _takes_tensors_by_position(self) -> bool:
-        """Whether the example call consists of tensors that are positional arguments."""
+        """Whether every argument of the example call is a tensor and given by position."""
         flat_call: Any = (tuple(slot.value for slot in self.slots), {})
         return pytree.tree_structure(flat_call) == self.structure and all(
             results.is_tensor_like(slot.value) for slot in self.slots
@@ -140,12 +144,15 @@ class CallingConvention:
 
     @cached_property
     def required_outputs(self) -> list[str]:
-        """The ONNX outputs that `rebuild_outputs` reads."""
+        """The names of the ONNX outputs that `rebuild_outputs` reads."""
         names = [slot.name for slot in self.returned if slot.name]
         return list(dict.fromkeys([*names, *self.mutated]))
 
     def rebuild_outputs(self, computed: Mapping[str, torch.Tensor], leaves: Sequence[Any]) -> Any:
-        """Build the module's result from ONNX outputs, and write the mutated arguments."""
+        """Build the module's result from ONNX outputs by name, and write the mutated arguments.
+
+        ``leaves`` are the argument leaves that `leaves` returned.
+        """
         for name, index in self.mutated.items():
             target = leaves[index]
             value = as_complex(computed[name]) if target.is_complex() else computed[name]
@@ -175,7 +182,7 @@ class CallingConvention:
         """Match a call whose structure differs from the example's, and return its leaves.
 
         The call may pass positional arguments by name, omit or pass defaults, and have dict keys in
-        another order.
+        another order. Raises InputError for a path of a leaf that is missing or additional.
         """
         arguments = dict(named_arguments(self.parameters, args, kwargs))
         expected = dict.fromkeys(slot.argument for slot in self.slots)
@@ -216,7 +223,7 @@ class CallingConvention:
 
 
 def _find_crashing_ops(model: ModelProto) -> set[str]:
-    """Find the operators whose ONNX Runtime kernels crash the process on empty tensors."""
+    """Return the operators of a model whose ONNX Runtime kernels crash on empty tensors."""
     operators: set[str] = set()
     pending: list[GraphProto | FunctionProto] = [model.graph, *model.functions]
     while pending:
@@ -261,7 +268,7 @@ def make_calling_convention(model: Any, request: Request, program: Program) -> C
         for name, value in named_arguments(parameters, args, kwargs)
         for path, _ in pytrees.leaf_paths(name, value)
     ]
-    if len(paths) != len(program.user_inputs):  # no example call: the caller passes a flat list
+    if len(paths) != len(program.user_inputs):  # no example call: the call is a flat list of inputs
         args, kwargs = tuple(program.user_inputs), {}
         paths = [(str(node.target), str(node.target)) for node in program.user_inputs]
         parameters = _make_parameters([path for path, _ in paths])
@@ -332,6 +339,7 @@ def _output_slots(model: Any, program: Program) -> tuple[tuple[OutputSlot, ...],
         for leaf, output in mutations
         if output.kind == "input" and output.target in index_by_name
     }
+    # the placeholder of a mutated input is its old value, which the argument no longer has
     index_by_node = {
         node: index for node, index in index_by_node.items() if index not in mutated.values()
     }
@@ -380,6 +388,7 @@ def _user_output_structure(program: Program) -> Any:
 
 
 def _fill_structure(structure: Any, leaves: Iterator[Any]) -> Any:
+    """Copy nested dicts, lists and tuples, with the next of ``leaves`` in place of each leaf."""
     if isinstance(structure, dict):
         return {key: _fill_structure(item, leaves) for key, item in structure.items()}
     if isinstance(structure, list):
@@ -420,6 +429,7 @@ def _list_paths(paths: Sequence[str]) -> str:
 
 
 def _check_leaf(slot: InputSlot, leaf: Any, sizes: SizeConstraints) -> None:
+    """Raise InputError if a leaf has another type, dtype, rank or constant value than its slot."""
     expected = slot.value
     if isinstance(expected, torch.SymInt):
         if type(leaf) is not int:
@@ -465,7 +475,7 @@ def _check_leaf(slot: InputSlot, leaf: Any, sizes: SizeConstraints) -> None:
 
 
 def _is_same_constant(constant: Any, value: Any) -> bool:
-    """Whether two leaves have the same type and are equal; tensors must be the same object."""
+    """Whether leaves have the same type and are equal or NaN; tensors must be the same object."""
     if type(constant) is not type(value):
         return False
     if isinstance(constant, torch.Tensor):

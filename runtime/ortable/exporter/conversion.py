@@ -76,9 +76,10 @@ class Conversion:
     """State of a conversion: the request, and the results of the steps so far.
 
     ``autocast_regions`` are the autocast regions that were active when the caller started the
-    export. ``program`` is the captured torch graph. ``input_names`` and ``output_names`` are names
-    of ONNX values. ``dims`` maps (output name, axis) to the caller's name of the dimension.
-    ``model`` is a ModelProto or LargeModel.
+    export. ``program`` is the captured torch graph. ``input_names`` and ``output_names`` are the
+    requested names of ONNX values, None for default names. ``dims`` maps (output name, axis) to the
+    caller's name of a dimension that is computed from others. ``builder`` has the ONNX graph, from
+    which ``model``, a ModelProto or LargeModel, is serialized.
     """
 
     request: Request
@@ -244,11 +245,14 @@ STEPS: tuple[Callable[[Conversion], None], ...] = (
 )  # fmt: skip
 
 
-# -- parts of steps that `program.py` and the debugger also run
+# -- parts of steps, which `program.py` and the debugger run again
 
 
 def fill_builder(conversion: Conversion) -> None:
-    """Interpret the program; the interpreter adds nodes to the graph of the builder."""
+    """Add nodes to the builder's graph by interpreting the program.
+
+    Fills ``initializers``, ``results`` and ``cases`` of the program.
+    """
     request, program, builder = conversion.request, conversion.program, conversion.builder
     builder.rename_dims = program.symbol_names
     builder.ctx = replace(builder.ctx, record=request.record)
@@ -285,7 +289,7 @@ def fill_builder(conversion: Conversion) -> None:
 
 
 def rebuild_graph(conversion: Conversion, passes: pipeline.PassOptions) -> GraphBuilder:
-    """Build the graph again with other passes and without local functions."""
+    """Build the graph again with other passes and without local functions; return its builder."""
     rebuilt = copy(conversion)
     rebuilt.request = replace(conversion.request, functions=None)
     rebuilt.builder = GraphBuilder(conversion.request.opsets, target=conversion.request.target)
@@ -367,17 +371,17 @@ def _first_opset(dtype: torch.dtype) -> int | None:
     return None
 
 
-# -- write files; each new file replaces the old one atomically
+# -- write files
 
 
 def needs_external_weights(
     builder: Any, large_model_bytes: int | None, external_file: bool, record: ExportRecord
 ) -> bool:
-    """Whether weights are stored beside the model; if so, add a note to ``record.steps``.
+    """Whether the weights are stored beside the model; if so, add a note to ``record.steps``.
 
-    The limit is ``large_model_bytes`` in total. If ``large_model_bytes`` is None, it is protobuf's
-    limit, but only if the model is written to a file (``external_file``): without a file, the
-    builder raises BuilderError for a model that large.
+    They are from a total of ``large_model_bytes`` on. If ``large_model_bytes`` is None, the limit
+    is protobuf's if the model is written to a file (``external_file``); without a file, they never
+    are, and the builder raises BuilderError for a model above protobuf's limit.
     """
     limit = proto_files.PROTO_LIMIT if large_model_bytes is None else large_model_bytes
     if large_model_bytes is None and not external_file:
@@ -397,9 +401,10 @@ def write_model(
 ) -> None:
     """Write a ModelProto, or a LargeModel with its weights beside it, to ``filename``.
 
-    Every file is complete before it replaces an older one. ``record.verbose`` prints progress.
-    Raises ExportError, and leaves no partial file, if the folder is missing or not writable, disk
-    or memory is full, or the model exceeds protobuf's limit of 2 GiB.
+    Every file is complete before it atomically replaces an older one. ``record.verbose`` prints
+    progress; ``max_shard_bytes`` limits the size of a file of weights. Raises ExportError, and
+    leaves no partial file, if the folder is missing or not writable, disk or memory is full, or the
+    model exceeds protobuf's limit of 2 GiB.
     """
     path = checked_path("filename", Path(filename))
     try:
@@ -436,13 +441,13 @@ MIN_PROGRESS_BYTES = 1 << 26  # smaller weights are written too fast to report p
 
 
 class WeightProgress:
-    """Print the progress of writing the weights of a large model, in steps of 10 %."""
+    """Prints the progress of writing the weights of a large model, in steps of 10 %."""
 
     def __init__(self) -> None:
         self._tenths = 0
 
     def __call__(self, done: int, total: int, name: str) -> None:
-        """Print a line when the next tenth of the weights is written."""
+        """Print a line if another tenth of the weights is written: ``done`` of ``total`` bytes."""
         tenths = 10 * done // total if total else 10
         if total >= MIN_PROGRESS_BYTES and tenths > self._tenths:
             self._tenths = tenths

@@ -1,4 +1,4 @@
-"""Infer dynamic shapes from observed calls of a module, then export or compile it."""
+"""Infer dynamic shapes from observed calls of a module, then export or compile the module."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def observe(model: torch.nn.Module, *, keep: int = _DEFAULT_KEEP) -> Observation
     """Observe the calls of a module to infer its dynamic shapes.
 
     Call the module two or more times with different sizes in ``with ortable.observe(model) as
-    seen:``. Then ``seen.export()`` or ``seen.compile()`` use the inferred shapes. The calls run in
+    seen:``. Then ``seen.export()`` and ``seen.compile()`` use the inferred shapes. The calls run in
     eager mode as usual.
 
     Args:
@@ -120,9 +120,10 @@ class Observation:
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
-        """Dimensions that varied; axes with equal sizes in all calls share one dimension.
+        """Dimensions that varied; axes whose sizes are equal in every call share one dimension.
 
-        Raises ExportError for calls of different structure; see ``apart``.
+        Raises ExportError for fewer than two calls, and for calls of different structure; see
+        ``apart``.
         """
         return self._infer_dimensions().dimensions
 
@@ -249,10 +250,11 @@ class Observation:
     ) -> ProofReport:
         """Compare a graph with eager on the observed calls and at other sizes.
 
-        Each dimension in turn has the sizes 0, 1, 2, 3, 5, 7 and its maximum. In further calls all
-        dimensions are 1, or each is another prime. If the graph is right at none of 2, 3, 5 and 7,
-        multiples of the greatest common divisor of the observed sizes are tried too. Inputs are
-        those of ``example``, repeated or cut; dimensions of one name get one size.
+        Each dimension in turn has the sizes 0, 1, 2, 3, 5, 7 and its maximum, while the others have
+        those of ``example``. In further calls all dimensions are 1, or each is another prime. If
+        the graph is right at none of the sizes 2, 3, 5 and 7 of a dimension, multiples of the
+        greatest common divisor of its observed sizes are tried too. Inputs are those of
+        ``example``, repeated or cut; dimensions of one name get one size.
 
         Args:
             graph: the result of ``export`` or ``compile``.
@@ -260,12 +262,14 @@ class Observation:
                 program's dynamic shapes, if any, else the largest observed size.
 
         Returns:
-            ProofReport: for each size whether the graph equals eager, differs, raises (with the
-                condition and its line), or eager itself raises. The report is true if the graph
-                differs or raises at no size and rejects no observed call.
+            ProofReport: for each size whether the graph equals eager, differs, raises, rejects the
+                size (with the condition and its line), or eager itself raises. The report is true
+                if the graph neither differs nor raises at any size, and accepts every observed
+                call.
 
         Raises:
             OptionError: ``maximum`` has a name that is no dimension.
+            ExportError: no dynamic shapes can be inferred from the calls, as in ``export``.
         """
         call, inference = self._example_call(), self._varied_dimensions()
         largest = dict(maximum or {})
@@ -290,7 +294,7 @@ class Observation:
         """Prove a graph; raise ExportError if it differs from eager.
 
         If a program differs on empty tensors only, which some kernels of ONNX Runtime do not
-        support, warn and make the program reject them.
+        support, warn and make the program reject size 0 of the dimensions that failed.
         """
         report = self.prove(graph, maximum=maximum)
         report.check(empty=not isinstance(graph, OnnxProgram))
@@ -298,8 +302,8 @@ class Observation:
         if not failures:
             return
         names = [item.name for item in self._varied_dimensions().independent_dims()]
-        empty = [n for n in names if any(item.sizes == f"{n}=0" for item in failures)]
-        refuse_empty(graph, empty)
+        empty_dims = [n for n in names if any(item.sizes == f"{n}=0" for item in failures)]
+        refuse_empty(graph, empty_dims)
         reasons = "\n".join(f"  {item.sizes}: {item.reason}" for item in failures)
         warnings.warn(
             "the model differs from eager on empty tensors, and the program rejects them:\n"
@@ -311,9 +315,9 @@ class Observation:
     def _run_recorded_calls(self, compiled: Any, call: ObservedCall) -> None:
         """Run the compiled module on ``call``, then on the other recorded calls.
 
-        Most of these calls reuse the first graph. Axes that varied are marked dynamic, except those
-        of size 0 or 1, on which torch specializes. Integers cannot be marked; torch makes an
-        integer dynamic at its second value.
+        Most of these calls reuse the first graph. In each call, axes that varied are marked
+        dynamic, except those of size 0 or 1, on which torch specializes. Integers cannot be marked;
+        torch makes an integer dynamic at its second value.
         """
         from ortable.compat.torch import mark_dynamic
 
@@ -341,7 +345,7 @@ class Observation:
                     raise explained from error
 
     def _explain_error(self, error: Exception, call: ObservedCall) -> ExportError | None:
-        """Return an ExportError for a dimension that torch specialized, None for other errors."""
+        """Return an ExportError for a dimension that the model fixes, None for other errors."""
         arguments = get_arguments(self.model, call)
         requested = requested_shapes(self.model, self._varied_dimensions(), call)
         return shapes.explain_export_error(
@@ -357,7 +361,7 @@ class Observation:
     # -- inference
 
     def _infer_dimensions(self) -> DimInference:
-        """Infer the dimensions from all calls; the result is cached until there are more calls."""
+        """Infer the dimensions from all calls; the result is cached until a call is added."""
         calls = self._recorder.calls
         if self._cached_inference is None or self._cached_inference[0] != len(calls):
             if len(calls) < 2:
@@ -370,6 +374,7 @@ class Observation:
         return self._cached_inference[1]
 
     def _varied_dimensions(self) -> DimInference:
+        """Infer the dimensions; raise ExportError if none varied."""
         inference = self._infer_dimensions()
         if not inference.dimensions:
             raise ExportError(
@@ -380,7 +385,7 @@ class Observation:
         return inference
 
     def _example_call(self) -> ObservedCall:
-        """Return the call for ``example``; the result is cached until there are more calls."""
+        """Return the call for ``example``; the result is cached until a call is added."""
         inference = self._varied_dimensions()
         if self._cached_example is None or self._cached_example[0] != self.calls:
             self._cached_example = self.calls, self._choose_example(inference)
@@ -392,11 +397,11 @@ class Observation:
         sizes = get_call_sizes(inference, best)
         if _count_above_one(sizes) == len(sizes):
             return best
-        usual_sizes = {
+        sizes_above_one = {
             dim.name: next((n for n in dim.sizes if n > 1), 2)
             for dim in inference.independent_dims()
         }
-        target = {name: size if size > 1 else usual_sizes[name] for name, size in sizes.items()}
+        target = {name: size if size > 1 else sizes_above_one[name] for name, size in sizes.items()}
         arguments = resize_call(self.model, inference, best, target)
         if arguments is None or not runs_in_eager(self.model, arguments):
             return best
@@ -418,12 +423,12 @@ def _count_above_one(sizes: Mapping[str, int]) -> int:
     return sum(size > 1 for size in sizes.values())
 
 
-_MAX_LISTED_SIZES = 6  # of a dimension, in the order of the calls
+_MAX_LISTED_SIZES = 6  # sizes of a dimension in the table: those of the first calls
 _CONSTANT = "constant, the same in every call"
 
 
 def format_table(model: Any, calls: Sequence[ObservedCall], inference: DimInference) -> str:
-    """Format an Observation as a table of arguments and dimensions."""
+    """Format the calls and dimensions of an Observation as a table of arguments and dimensions."""
     given_names = set().union(*(call.given_names for call in calls))
     given_paths = [path for path in inference.leaves if _argument_name(path) in given_names]
     rows: list[tuple[str, str, str]] = []
@@ -445,10 +450,12 @@ def format_table(model: Any, calls: Sequence[ObservedCall], inference: DimInfere
 
 
 def _argument_name(path: str) -> str:
+    """Return ``past`` for ``past[0].keys``."""
     return re.split(r"[.\[]", path, maxsplit=1)[0]
 
 
 def _group_similar(inference: DimInference, paths: Sequence[str]) -> list[list[str]]:
+    """Group consecutive leaves of one argument that have the same description."""
     groups: list[list[str]] = []
     for path in paths:
         previous = groups[-1][-1] if groups else ""

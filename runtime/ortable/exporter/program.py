@@ -86,8 +86,8 @@ class OnnxProgram:
     def model(self) -> ModelProto | LargeModel:
         """The model as ``to_onnx`` returns it: a ModelProto or a LargeModel.
 
-        It is a LargeModel with ``large_model=True`` or weights of 1.5 GiB or more; the weights of a
-        LargeModel are the module's tensors.
+        It is a LargeModel with ``large_model=True`` or weights of 1.5 GiB or more. A LargeModel
+        shares the memory of the module's weights that no pass changed.
         """
         model: ModelProto | LargeModel = self._conversion.model
         return model
@@ -296,7 +296,8 @@ class OnnxProgram:
             The results, in the order of ``value_names``.
 
         Raises:
-            InputError: the graph has no result of that name.
+            InputError: the graph has no result of that name, or the model was not exported for such
+                arguments.
         """
         leaves = self._get_convention().leaves(args, kwargs or {})
         self._check_weights()
@@ -468,7 +469,7 @@ class OnnxProgram:
         return clone
 
     def __deepcopy__(self, memo: dict[int, Any]) -> OnnxProgram:
-        """Copy the ModelProto; the copy shares the conversion, and the tensors of a large model."""
+        """Copy the ModelProto; the copy shares torch's program, and the tensors of a LargeModel."""
         clone = self.__copy__()
         model, proto = self._conversion.model, ModelProto()
         proto.CopyFrom(proto_of(model))
@@ -498,7 +499,7 @@ class OnnxProgram:
 def conversion_for(
     program: OnnxProgram, args: Sequence[Any] = (), kwargs: Any = None
 ) -> Conversion:
-    """Return the conversion of a program with a call as the example; by default the original.
+    """Return a program's conversion with a call as the example, or else with the export's example.
 
     Raises InputError if the model was not exported for such arguments, or weights have no data.
     """
@@ -525,14 +526,14 @@ def default_providers(program: Program) -> list[str]:
 
 
 def make_runner(program: OnnxProgram) -> ProgramRunner:
-    """Return a runner that `observe` uses to prove the program."""
+    """Return the runner with which `observe` proves the program."""
     model = program.model
     save = None if isinstance(model, LargeModel) else program.save
     return ProgramRunner(program, program._conversion.program, program._get_convention(), save)
 
 
 def largest_sizes(program: OnnxProgram) -> dict[str, int]:
-    """Return the largest size of each dimension whose size is bounded, by name."""
+    """Return the largest size of each dimension that has an upper bound, by name."""
     sizes = program._get_convention().sizes
     largest: dict[str, int] = {}
     for symbol, (_, upper) in sizes.ranges.items():

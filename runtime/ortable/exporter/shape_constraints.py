@@ -36,11 +36,12 @@ class SizeConstraints:
     """Constraints on the sizes of a model's inputs.
 
     ``input_sizes`` has for each leaf of the call a list of sizes (ints or sympy expressions), one
-    expression if the leaf is an integer, and None if the leaf is a constant. ``names`` maps torch's
-    symbols to names of dimensions, ``ranges`` symbols to the smallest and the largest size.
-    ``guards`` are conditions on sizes. ``torch_minimums`` and ``torch_maximums`` are symbols whose
-    smallest or largest size comes from torch, not from the caller. ``reasons`` maps symbols to why
-    the model rejects smaller sizes. ``checked`` caches the sizes of accepted calls.
+    expression if the leaf is an integer, and None if the leaf is a constant. ``names`` maps the
+    texts of torch's symbols to names of dimensions, ``ranges`` symbols to the smallest and the
+    largest size. ``guards`` are conditions on sizes. ``torch_minimums`` and ``torch_maximums`` are
+    symbols whose smallest or largest size comes from torch, not from the caller. ``reasons`` maps
+    texts of symbols to why the model rejects smaller sizes. ``checked`` caches the sizes of
+    accepted calls.
     """
 
     input_sizes: tuple[Any, ...]
@@ -73,7 +74,7 @@ class SizeConstraints:
             )
             for symbol, value_range in symbol_ranges(program).items()
             if symbol in symbols
-            and value_range.lower.is_Integer  # an int input may have no lower bound
+            and value_range.lower.is_Integer  # that of an integer input may be minus infinity
         }
         guards = tuple(program.guards) if guarded else ()
         torch_minimums = frozenset(
@@ -96,7 +97,7 @@ class SizeConstraints:
         )
 
     def without_empty(self, names: Collection[str] | None = None) -> SizeConstraints:
-        """Return a copy in which dimensions of these names, or all, are at least 1."""
+        """Return a copy in which dimensions of these names are at least 1; None means all."""
         ranges = {
             symbol: (
                 max(lower, 1) if names is None or self._name(symbol) in names else lower,
@@ -113,8 +114,8 @@ class SizeConstraints:
     def check_sizes(self, slots: Sequence[Any], leaves: Sequence[Any]) -> None:
         """Check all sizes of a call.
 
-        Raises InputError if a size differs from a static size of the model, two sizes of one name
-        differ, a size is out of range, or a guard does not hold.
+        Raises InputError if a size differs from a static or computed size of the model, two sizes
+        of one name differ, a size is out of range, or a guard does not hold.
         """
         call_sizes = tuple(
             [
@@ -143,7 +144,10 @@ class SizeConstraints:
     def _check_entries(
         self, entries: Sequence[SizeEntry], values: dict[Any, int], labels: dict[Any, str]
     ) -> None:
-        """Check static and repeated sizes; record the value and the first label of each symbol."""
+        """Check static, repeated and computed sizes, without ranges, names and guards.
+
+        ``values`` gets the size of each symbol, and ``labels`` the text for its first dimension.
+        """
         expressions: list[SizeEntry] = []
         for slot, axis, size, actual in entries:
             if not hasattr(size, "free_symbols"):
@@ -164,6 +168,7 @@ class SizeConstraints:
         self._check_expressions(expressions, values)
 
     def _check_expressions(self, expressions: Sequence[SizeEntry], values: dict[Any, int]) -> None:
+        """Check computed sizes (``2*s0``); one with a single unknown symbol first determines it."""
         for slot, axis, size, actual in expressions:
             unsolved = [symbol for symbol in size.free_symbols if symbol not in values]
             if len(unsolved) == 1:
@@ -204,9 +209,9 @@ class SizeConstraints:
             raise InputError(f"{label} is {value}; the model takes {accepted} there{explanation}")
 
     def _check_names(self, values: Mapping[Any, int], labels: Mapping[Any, str]) -> None:
-        """Check that symbols of one name have one size, and sizes of derived names.
+        """Check that symbols of one name have one size.
 
-        A name may be an expression of other names (``2*n``): the size must have its value.
+        If the name is an expression of other names (``2*n``), the size must be its value.
         """
         by_name: dict[str, int] = {}
         for symbol, value in values.items():

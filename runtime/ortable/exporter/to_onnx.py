@@ -95,9 +95,9 @@ def to_onnx(
             names); a string is ``Dim.DYNAMIC`` with that name.
         output_dynamic_shapes: names for dimensions of outputs, by output name or in the structure
             of the results.
-        optimize: run the builder's passes (unused nodes, identities, equal nodes, and constants,
-            see ExportOptions) and the rewrites.
-        rewrites: the rules of rewriting that ``optimize`` applies: ``"default"``, ``"none"``,
+        optimize: run the builder's passes (remove unused nodes and identities, merge equal nodes,
+            fold constants as ExportOptions says) and the rewrites.
+        rewrites: the rewrite rules that ``optimize`` applies: ``"default"``, ``"none"``,
             ``"all"``, or a list such as ``["default", "-cast_cast", "my_rules.yaml"]``, see
             docs/rewrites.md.
         target: None writes standard ONNX; ``"onnxruntime"`` may use its own operators.
@@ -122,8 +122,8 @@ def to_onnx(
             float16 weights that the graph casts in float32; ``"keep"`` changes no weight, as None,
             and records their size. These two do not change the results of the model.
         max_error: with ``weights``, the largest error of an output on the example call: the root
-            mean square of the difference, divided by that of the output. As many of the layers
-            with the largest error as necessary keep their weights.
+            mean square of the difference, divided by that of the output. Layers with the largest
+            errors keep their weights, as many as necessary.
         large_model: return a LargeModel, whose weights stay in torch until they are saved beside
             the model.
         filename: a path to which the model is also written; an error leaves no partial file.

@@ -80,7 +80,7 @@ class OrtableConfig(DynamoConfig):
 
 @dataclass(frozen=True)
 class SavedProgram:
-    """A saved program: the path of the ONNX file, whose weights are in ``<path>.data``."""
+    """A saved program: the path of the ONNX file, whose large weights are in ``<path>.data``."""
 
     path: Path
 
@@ -162,7 +162,10 @@ class OrtableExporter(DynamoExporter):
         options: Mapping[str, Any],
         traced: tuple[list[str], list[str], list[Any]],
     ) -> tuple[OnnxProgram, ExportMetadata] | None:
-        """Export a model with branches on sizes; return None if that fails or merges nothing."""
+        """Export a model such that the program has several sides of its branches on sizes.
+
+        Returns None, and restores the lists ``traced``, if that fails or there is only one side.
+        """
         saved: list[list[Any]] = [list(collected) for collected in traced]
         with warnings.catch_warnings(record=True) as caught:  # emitted only if this program is used
             warnings.simplefilter("always")
@@ -178,8 +181,8 @@ class OrtableExporter(DynamoExporter):
                     warning.message, warning.category, warning.filename, warning.lineno
                 )
             return merged
-        for collected, saved_names in zip(traced, saved, strict=True):
-            collected[:] = saved_names
+        for collected, saved_items in zip(traced, saved, strict=True):
+            collected[:] = saved_items
         return None
 
     def _export_with_fallbacks(
@@ -191,9 +194,9 @@ class OrtableExporter(DynamoExporter):
         traced: tuple[list[str], list[str], list[Any]],
         error: Exception | None,
     ) -> tuple[OnnxProgram, ExportMetadata]:
-        """Export a model with fallback strategies.
+        """Export a model with the fallback strategies of ``ortable.export``.
 
-        ``error`` is what torch.export raised, or None if it did not fail.
+        ``error`` is what torch.export raised with transformers' settings, None if it did not fail.
         """
         sample, flags = _call_model(model, sample_inputs, traced)
         inputs, outputs = disambiguate_io_names(list(traced[0]), list(traced[1]))
@@ -252,7 +255,7 @@ class OrtableExporter(DynamoExporter):
 
 
 class OrtableRunner(ModelRunner):
-    """Run a program with ONNX Runtime; takes the arguments of forward and returns its results.
+    """Runs a program with ONNX Runtime; it is called like the model, with arguments by name.
 
     Arguments that forward mutates, such as a ``StaticCache``, are written in place.
 
@@ -348,8 +351,8 @@ def _call_model(
     Afterwards they hold this call only. Returns the inputs as transformers prepares them, and the
     flags that transformers sets in the configuration.
     """
-    for names in traced:
-        names.clear()
+    for collected in traced:
+        collected.clear()
     model, sample, flags = prepare_for_export(model, sample_inputs)
     with torch.no_grad(), reset_model_state(model), patch_model_config(model, flags):
         model(**copy.deepcopy(dict(sample)))

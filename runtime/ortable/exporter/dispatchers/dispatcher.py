@@ -1,8 +1,8 @@
-"""Add converters of a caller to the generated ones, by operator or torch function.
+"""Add a user's converters to the generated ones, by operator or torch function.
 
-For an operator a dispatcher returns the user's converter, the generated one, one of another
+For an operator, a dispatcher returns the user's converter, the generated one, one of another
 library, or one that writes a node of a custom ONNX domain: tensors become inputs of the node,
-everything else attributes. The interpreter and functionalize.py call this module.
+everything else attributes. The interpreter and functionalize.py ask it for converters.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class CheckedConverter:
             returned = self.function(graph, res, *args, **kwargs)
         except (ConversionError, UnsupportedCase) as error:
             if error.fx_node is not None:
-                raise  # the error comes from an inner graph, and has its node
+                raise  # the error comes from an inner graph, and has the node of that graph
             raise type(error)(f"{self.label} rejects the call: {error.message}") from error
         except Exception as error:  # the function is any Python code
             raise ConversionError(self._failure_text(error)) from error
@@ -69,22 +69,27 @@ class CheckedConverter:
         return returned
 
     def _failure_text(self, error: Exception) -> str:
-        is_own_error = isinstance(error, OrtableError)
+        """Describe an error of the function, with the innermost line in the function's file."""
+        is_ortable_error = isinstance(error, OrtableError)
         text = error.message if isinstance(error, OrtableError) else str(error)
-        error_type = "" if is_own_error else f"{type(error).__name__}: "
+        error_type = "" if is_ortable_error else f"{type(error).__name__}: "
         code = getattr(inspect.unwrap(self.function), "__code__", None)
         file = code.co_filename if code else None
         frames = traceback.extract_tb(error.__traceback__)
-        own_frames = [frame for frame in frames if frame.filename == file]
+        user_frames = [frame for frame in frames if frame.filename == file]
         location = (
-            f" (at {os.path.basename(own_frames[-1].filename)}:{own_frames[-1].lineno})"
-            if own_frames
+            f" (at {os.path.basename(user_frames[-1].filename)}:{user_frames[-1].lineno})"
+            if user_frames
             else ""
         )
         return f"{self.label} failed{location}: {error_type}{text}"
 
     def _arrange_results(self, res: Any, returned: Any, several: bool) -> Any:
-        """Return a list for an operator with several results or a list, one value otherwise."""
+        """Return one value for an operator with a single result that is no list, else a list.
+
+        ``several``: whether torch's value is a list or tuple. Raises ConversionError for another
+        number of results than torch's.
+        """
         values: Sequence[Any] = returned if isinstance(returned, (list, tuple)) else [returned]
         if len(values) != len(res):
             raise ConversionError(
@@ -222,12 +227,12 @@ def normalize_dispatcher(dispatcher: Any) -> Any:
 
 
 def _user_dispatcher(dispatcher: Any) -> Any:
-    """Return the user's dispatcher, also if another dispatcher wraps it."""
+    """Return the user's dispatcher, also if `FunctionBodies` wraps it."""
     return getattr(dispatcher, "dispatcher", dispatcher)
 
 
 def print_unused_converters(dispatcher: Any) -> None:
-    """Print the user's converters that were never called."""
+    """Print the names of the user's converters that were never called, if there are any."""
     dispatcher = _user_dispatcher(dispatcher)
     functions = dispatcher.functions if isinstance(dispatcher, Dispatcher) else {}
     unused = sorted(name for name, converter in functions.items() if not converter.calls)
@@ -236,7 +241,10 @@ def print_unused_converters(dispatcher: Any) -> None:
 
 
 def find_user_converter(dispatcher: Any, name: str) -> Converter | None:
-    """Return the user's converter of an operator, which must not be decomposed, or None."""
+    """Return the user's converter of an operator, or None.
+
+    An operator that has one must not be decomposed.
+    """
     user_dispatcher = _user_dispatcher(dispatcher)
     return user_dispatcher.own(name) if isinstance(user_dispatcher, Dispatcher) else None
 
@@ -244,7 +252,8 @@ def find_user_converter(dispatcher: Any, name: str) -> Converter | None:
 def direct_converter(dispatcher: Any, name: str, target: Any, native: Any) -> Converter | None:
     """Return the converter because of which an operator is not decomposed; None if there is none.
 
-    Converters that OxsDispatcher borrows do not count: ortable's decompositions take precedence.
+    Converters that OxsDispatcher borrows do not count, so that decompositions take precedence;
+    those for operators of other libraries do if `FunctionBodies` wraps the OxsDispatcher.
     """
     user_dispatcher = _user_dispatcher(dispatcher)
     converter = native
@@ -262,7 +271,8 @@ def direct_converter(dispatcher: Any, name: str, target: Any, native: Any) -> Co
 def from_seed_style(function: Callable[..., Any]) -> Converter:
     """Adapt a converter written as ``f(g, sts, outputs, *args, **kwargs)``.
 
-    A false ``sts`` requests that the converter set types and shapes.
+    ``outputs`` are the names to give to the results. ``sts`` has the dtypes and shapes that torch
+    recorded; if it is None, the converter has to set them.
 
     Args:
         function: the converter to adapt.
@@ -280,7 +290,7 @@ def from_seed_style(function: Callable[..., Any]) -> Converter:
 
 # -- operators of a library as nodes of a custom domain
 
-# Type of an attribute with an empty list, by the element type in the schema.
+# Type of an attribute that is an empty list, by the element type in the schema.
 _EMPTY = {
     "IntType": AttributeProto.INTS,
     "SymIntType": AttributeProto.INTS,
@@ -289,7 +299,8 @@ _EMPTY = {
     "NumberType": AttributeProto.FLOATS,
     "StringType": AttributeProto.STRINGS,
 }
-# A default dtype is torch's number; dtypes among the arguments of a call are ONNX's numbers.
+# torch's number of a dtype -> ONNX's: schemas contain default dtypes as torch's numbers, but the
+# interpreter passes dtypes among the arguments of a call as ONNX's.
 _SCALAR_TYPES = {
     0: dtypes.uint8, 1: dtypes.int8, 2: dtypes.int16, 3: dtypes.int32, 4: dtypes.int64,
     5: dtypes.float16, 6: dtypes.float32, 7: dtypes.float64, 9: dtypes.complex64,
@@ -326,10 +337,11 @@ def normalize_domains(domains: Mapping[str, Any] | None) -> dict[str, tuple[str,
 def node_converter(target: Any, domain: str, version: int) -> Callable[..., Any]:
     """Return a converter that writes one node ``domain::op`` for a call of the overload ``target``.
 
-    Tensor arguments become inputs in the order of the schema (``""`` for None, a list expanded),
-    the others attributes; None is omitted. Types and shapes of the outputs are torch's. Raises
-    UnsupportedCase if a node cannot represent the call: for a symbolic size, a list of tensors
-    before another tensor argument, or a result that is not a tensor.
+    Tensor arguments become inputs in the order of the schema (``""`` for None; the items of a list
+    follow each other), other arguments become attributes, except None. Types and shapes of the
+    outputs are torch's. The converter raises UnsupportedCase if a node cannot represent the call:
+    for a symbolic size, a list of tensors before another tensor argument, a result that is not a
+    tensor, or a version of the domain that differs from the model's.
     """
     schema = target._schema
     op_type = target.name().partition("::")[2].replace(".", "_")
@@ -352,7 +364,7 @@ def node_converter(target: Any, domain: str, version: int) -> Callable[..., Any]
         # unused results keep a name: the kernel may not support them as optional
         outputs = [name or graph.unique_name(f"{op_type}_unused") for name in res.outputs]
         graph.make_node(op_type, inputs, outputs, domain=domain, name=op_type)
-        # an argument may have the name of a parameter of make_node, so it is set on the node
+        # set on the node, since an attribute may have the name of a parameter of make_node
         graph.nodes[-1].attrs.update(attributes)
         for name, dtype, shape in zip(outputs, res.dtypes, res.shapes, strict=True):
             graph.set_type(name, dtype)
@@ -391,6 +403,7 @@ def _element_kind(argument: Any) -> tuple[str, bool]:
 
 
 def _node_inputs(schema: Any, arguments: Mapping[str, Any]) -> list[str]:
+    """Return the inputs of the node; only the last tensor argument may be a list."""
     inputs: list[str] = []
     list_argument = ""
     for argument in schema.arguments:
@@ -434,7 +447,7 @@ def _node_attributes(schema: Any, arguments: Mapping[str, Any]) -> dict[str, Any
 
 
 def _attribute_value(value: Any, kind: str, name: str) -> Any:
-    """Return the number or string of an attribute; a bool becomes an int.
+    """Return the value of an attribute: a number or string; a bool becomes an int.
 
     Raises UnsupportedCase for symbolic sizes, computed numbers, and unsupported types.
     """

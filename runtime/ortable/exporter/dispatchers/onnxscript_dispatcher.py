@@ -28,8 +28,8 @@ from ortable.prelude.complex_value import ComplexValue
 
 from .dispatcher import Converter, Dispatcher
 
-# Sizes that replace symbolic dimensions while a call is exported: different, unlike 0 and 1 which
-# torch specializes, and even, so that their halves are sizes, too.
+# Sizes of symbols while a call is exported: different from each other, not 0 or 1, on which torch
+# specializes, and even, so that half of a size is a size, too.
 _SIZES = (12, 14, 22, 26, 34, 38, 46, 58, 62, 74, 82, 86, 94)
 
 
@@ -58,7 +58,7 @@ class OxsDispatcher(Dispatcher):
         self._borrowed: dict[Any, Any] = {}
 
     def find(self, name: str, target: Any, native: Converter | None) -> Converter | None:
-        """Return the user's converter, the generated one, or one that uses onnxscript.
+        """Return what `Dispatcher.find` returns, or else a converter that uses onnxscript.
 
         Args:
             name: an overload, ``"aten::add.Tensor"``.
@@ -97,9 +97,10 @@ class OxsDispatcher(Dispatcher):
 
 
 class _Call:
-    """One call of an operator as a graph.
+    """One call of an operator as an FX graph.
 
-    The inputs are the results and symbolic sizes among the arguments; the outputs the used results.
+    Its inputs, ``values``, are the ONNX results and symbolic sizes among the arguments. Its outputs
+    are the results of the operator that are used. ``key`` is equal for calls with equal graphs.
     """
 
     def __init__(
@@ -168,7 +169,7 @@ class _Call:
         return torch.fx.GraphModule(torch.nn.Module(), self.fx).eval()
 
     def make_examples(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """Return fake tensors for the placeholders, and which of their dimensions are dynamic."""
+        """Return fake tensors, or ints for symbolic sizes, for ``values``, and dynamic shapes."""
         from ortable.compat.torch import FakeTensorMode
 
         sizes: dict[str, int] = {}
@@ -190,7 +191,7 @@ class _Call:
         return tuple(tensors), tuple(dynamic_shapes)
 
     def graph_operands(self) -> list[str]:
-        """Return the inputs of the exported graph; a symbolic size is passed as a scalar."""
+        """Return the ONNX results to pass as the graph's inputs; a symbolic size is a scalar."""
         return [
             value if isinstance(value, str) else self._make_scalar(value) for value in self.values
         ]
@@ -201,13 +202,14 @@ class _Call:
 
 
 def _example_size(dim: Any, sizes: dict[str, int]) -> int:
+    """Evaluate a dimension at the sizes of its symbols; give new symbols the next of `_SIZES`."""
     for symbol in sorted(dims.free_symbols(dim)):
         sizes.setdefault(symbol, _SIZES[len(sizes) % len(_SIZES)])
     return int(dims.evaluate_dim(dim, sizes))
 
 
 def _export_call(call: _Call, opset: int) -> Any:
-    """Export ``call`` with torch.onnx as a graph with an input for each value.
+    """Export ``call`` with torch.onnx; return a GraphBuilder with an input for each of its values.
 
     Raises ConversionError if onnxscript has no converter either, or only one for another opset.
     """
@@ -267,7 +269,7 @@ def _silence_torch_onnx() -> Iterator[None]:
 
 
 def _convert_opset(model: Any, opset: int, name: str) -> Any:
-    """Convert the model to ``opset``, if onnxscript used another one."""
+    """Convert the model of operator ``name`` to ``opset``, if onnxscript used another opset."""
     import onnx.version_converter
 
     (written_opset,) = [
@@ -290,10 +292,11 @@ def _convert_opset(model: Any, opset: int, name: str) -> Any:
 
 
 def _same_definition(node: Any, current: int, target: int) -> bool:
-    """Whether a node is also valid in opset ``target``.
+    """Whether a node of a model of opset ``current`` is valid in opset ``target``.
 
     Either ONNX defines the operator equally in both opsets, or only in ``target``: torch.onnx may
-    write operators that are newer than the model's opset.
+    write operators that are newer than the model's opset. A node with branches or a loop body does
+    not count as valid.
     """
     if node.domain not in ("", "ai.onnx"):
         return True

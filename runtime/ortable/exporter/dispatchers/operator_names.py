@@ -1,4 +1,4 @@
-"""Resolve a user's key for an operator to the names of FX nodes.
+"""Resolve a user's key for an operator to the names that the operator has in FX graphs.
 
 A key is a name, an overload, packet or higher-order operator of torch, a torch function or method,
 or a Python operator.
@@ -27,25 +27,29 @@ from ortable.errors import OptionError
 from ortable.interpreter.calls import qualified_name
 from ortable.interpreter.tables import generated_tables
 
-_METHOD = ("Tensor.", "torch.Tensor.")
-_HOME = {"torch": torch, "operator": operator}
+_METHOD_PREFIXES = ("Tensor.", "torch.Tensor.")
+_ROOT_MODULES = {"torch": torch, "operator": operator}
 
 
 @lru_cache(maxsize=1)
 def _exported_names() -> dict[str, str]:
-    """Map Python operators to their names in exported graphs, if these differ from the table's."""
+    """Map operators of calls to the operators that torch.export records for these calls instead.
+
+    For example, ``operator.and_`` is a call of ``aten::bitwise_and``, which torch.export records as
+    ``aten::__and__``.
+    """
     calls = generated_tables().callables.values()
     return {call.packet: call.exported_as for call in calls if call.exported_as is not None}
 
 
 def operator_names(key: Any) -> tuple[str, ...]:
-    """Return the names in a graph of the operator of ``key``: one, or two for Python operators.
+    """Return the names in graphs of the operator of ``key``: one, or two for Python operators.
 
     Raises OptionError, as `operator_name` does, and for an operator that writes in place.
     """
     name = operator_name(key)
-    namespace, _, rest = name.partition("::")
-    packet = rest.partition(".")[0]
+    namespace, _, packet_and_overload = name.partition("::")
+    packet = packet_and_overload.partition(".")[0]
     is_in_place = packet.endswith("_") and not packet.endswith("__")
     if namespace == "aten" and is_in_place and hasattr(torch.ops.aten, packet[:-1]):
         raise OptionError(_in_place_text(name, f"aten::{packet[:-1]}"))
@@ -55,6 +59,7 @@ def operator_names(key: Any) -> tuple[str, ...]:
 
 
 def _is_python(key: Any) -> bool:
+    """Whether ``key`` is a function of Python's ``operator`` module."""
     return getattr(key, "__module__", None) == "_operator"
 
 
@@ -84,18 +89,18 @@ def operator_name(key: Any) -> str:
 
 def _resolve_text(key: str) -> str:
     if "::" in key:
-        namespace, _, rest = key.partition("::")
-        if not all(piece.isidentifier() for piece in (namespace, *rest.split("."))):
+        namespace, _, packet_and_overload = key.partition("::")
+        if not all(piece.isidentifier() for piece in (namespace, *packet_and_overload.split("."))):
             raise OptionError(_unknown_key_text(key))
         if namespace == "higher_order":
-            return rest
+            return packet_and_overload
         name = key.removesuffix(".default")
         return _check_operator(name) if namespace in ("aten", "prims") else name
-    for prefix in _METHOD:
+    for prefix in _METHOD_PREFIXES:
         if key.startswith(prefix):
             return _resolve_method(key.removeprefix(prefix))
     module_name, _, path = key.partition(".")
-    function: Any = _HOME.get(module_name)
+    function: Any = _ROOT_MODULES.get(module_name)
     for part in path.split("."):
         function = getattr(function, part, None)
     if not path or function is None:
@@ -112,15 +117,15 @@ def _unknown_key_text(key: str) -> str:
 
 def _check_operator(name: str) -> str:
     """Return ``name`` if torch has the operator and overload; raise OptionError otherwise."""
-    namespace, _, rest = name.partition("::")
-    packet_name, _, overload = rest.partition(".")
+    namespace, _, packet_and_overload = name.partition("::")
+    packet_name, _, overload = packet_and_overload.partition(".")
     packet = getattr(getattr(torch.ops, namespace), packet_name, None)
     if packet is None:
         name_parts = [converter.partition("::") for converter in generated_tables().converters]
         names = [
-            operator_name
-            for operator_namespace, _, operator_name in name_parts
-            if operator_namespace == namespace
+            converted_name
+            for converted_namespace, _, converted_name in name_parts
+            if converted_namespace == namespace
         ]
         close = difflib.get_close_matches(packet_name, names, n=1)
         hint = f"; did you mean '{namespace}::{close[0]}'?" if close else ""
@@ -149,7 +154,7 @@ def _resolve_method(method: str) -> str:
 
 
 def _functional_name(method: str) -> str:
-    """Return the functional variant of an in-place method; empty if unknown."""
+    """Return the key that replaces the in-place ``Tensor.<method>_``; empty if unknown."""
     try:
         _resolve_method(method)
     except OptionError:
@@ -176,7 +181,10 @@ def _resolve_callable(function: Any) -> str:
 
 
 def _call_packet(name: str, call: Any) -> str:
-    """Return the operator of a call; raise OptionError if the call fixes an argument of it."""
+    """Return the operator that a function calls; raise OptionError if it fixes an argument.
+
+    ``name`` is the function, ``call`` its entry in the generated tables.
+    """
     if call.fixed:
         raise OptionError(
             f"{name} is a call of {call.packet} with {call.fixed}; name the converter after "

@@ -35,10 +35,10 @@ _BUILT_IN_NAMESPACES = frozenset({"aten", "prim", "prims", "profiler", "inductor
 
 
 class FunctionBodies:
-    """A dispatcher that wraps the user's, for operators with a Python body.
+    """A dispatcher that wraps the user's, and converts operators that have a Python body.
 
-    ``passes`` optimize the bodies. With ``inline`` the bodies are converted in place, without
-    functions.
+    ``dispatcher`` is the user's or None. ``passes`` optimize the bodies. With ``inline`` the bodies
+    are converted in place, without functions.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class FunctionBodies:
         self.plans: dict[Hashable, Plan] = {}
 
     def find(self, name: str, target: Any, native: Any) -> Any:
-        """Return the dispatcher's converter, ``native``, or a converter to a local function."""
+        """Return the user's converter, ``native``, or one that calls a local function; or None."""
         converter = (
             native if self.dispatcher is None else self.dispatcher.find(name, target, native)
         )
@@ -68,9 +68,10 @@ class FunctionBodies:
     def convert(
         self, target: Any, body: Callable[..., Any], graph: Any, res: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """Call the function of ``target``, which is made at the first call with such arguments.
+        """Convert a call of ``target`` to a call of its local function.
 
-        Raises UnsupportedCase for a body that torch cannot trace.
+        Arguments of the same types and shapes share a function, which the first call makes. Raises
+        UnsupportedCase for a body that torch cannot trace.
         """
         node = graph.origin
         leaves, _ = pytree.tree_flatten((list(args), kwargs))
@@ -85,7 +86,7 @@ class FunctionBodies:
         if plan is None:
             conditions = _count_conditions(node)
             plan = self.make_plan(target, body, graph, node, leaves)
-            # a body that evaluated conditions on these sizes may differ for others
+            # a body that evaluated conditions on these sizes may differ for other sizes
             if conditions == _count_conditions(node):
                 self.plans[key] = plan
         domain = target.name().partition("::")[0]
@@ -104,7 +105,7 @@ class FunctionBodies:
         return returned[0] if single else returned
 
     def _output_names(self, plan: Plan, res: Any, graph: Any) -> list[str]:
-        """Return the names of the outputs: torch's names, where outputs match its results."""
+        """Return the names of the function's outputs: those of ``res`` for results of the call."""
         names = [""] * len(plan.outputs)
         for template, name in zip(plan.returned, res.outputs, strict=False):
             if isinstance(template, FunctionOutput) and template.dim is None:
@@ -137,7 +138,11 @@ class FunctionBodies:
         return maker.finish_plan(self.functions, self.passes)
 
     def trace_body(self, target: Any, body: Callable[..., Any], node: Node) -> GraphModule:
-        """Trace the body without writes; the graph's inputs are the leaves of the arguments."""
+        """Trace the body on the fake arguments of ``node``, with in-place writes functionalized.
+
+        The inputs of the graph are the leaves of the arguments. Raises UnsupportedCase if torch
+        cannot trace the body, or the body calls the operator.
+        """
         values = pytree.tree_map_only(Node, results.node_value, (list(node.args), node.kwargs))
         leaves, spec = pytree.tree_flatten(values)
 
@@ -165,7 +170,7 @@ class FunctionBodies:
 
 
 def _argument_labels(target: Any, node: Node) -> list[str]:
-    """Return for each leaf of the arguments the argument's name in the schema."""
+    """Return for each leaf of the arguments of ``node`` the name of the argument in the schema."""
     names = [argument.name for argument in target._schema.arguments]
     arguments = [*zip(names, node.args, strict=False), *node.kwargs.items()]
     return [name for name, value in arguments for _ in pytree.tree_leaves(value)]
@@ -174,8 +179,8 @@ def _argument_labels(target: Any, node: Node) -> list[str]:
 def add_body_guards(program: Program, request: Request, before: int) -> None:
     """Add the conditions on sizes that bodies evaluated to the program's guards, and report them.
 
-    torch.export did not record them. ``before`` is the number of conditions before the bodies were
-    traced. Raises ExportError if guards are errors.
+    The bodies were traced after torch.export, which recorded the first ``before`` conditions.
+    Raises ExportError if ``ExportOptions.guards`` is ``"error"``.
     """
     exported = program.exported
     if exported is None or not isinstance(request.dispatcher, FunctionBodies):
@@ -186,7 +191,7 @@ def add_body_guards(program: Program, request: Request, before: int) -> None:
 
 
 def _count_conditions(node: Node) -> int:
-    """Count torch's conditions on the sizes of the arguments' shape environment."""
+    """Count the conditions in the shape environment of the arguments; 0 if all sizes are static."""
     for value in map(results.node_value, node.all_input_nodes):
         for leaf in pytree.tree_leaves(value):
             for size in getattr(leaf, "shape", (leaf,)):
@@ -196,10 +201,11 @@ def _count_conditions(node: Node) -> int:
 
 
 def python_body(target: Any) -> Callable[..., Any] | None:
-    """Return the Python function that computes an operator of ``torch.library``.
+    """Return the Python function that computes an operator of ``torch.library``, or None.
 
     This is the function that ``custom_op`` decorates, or the operator itself if it is composite
-    (CompositeImplicitAutograd). None for others, and for operators that write to an argument.
+    (CompositeImplicitAutograd). The result is None for others, for operators of torch, and for
+    operators that write to an argument.
     """
     name = target.name()
     if name.partition("::")[0] in _BUILT_IN_NAMESPACES or target._schema.is_mutable:

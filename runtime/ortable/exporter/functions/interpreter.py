@@ -1,7 +1,7 @@
 """Convert submodules, autocast regions and repeated subgraphs to local functions of the model.
 
 Parts of the graph that convert to the same function are converted once. conversion.py uses this
-interpreter in place of DynamoInterpreter.
+interpreter in place of DynamoInterpreter if parts are to become functions.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ DOMAIN = "aten_local_function"
 class Weight:
     """A tensor of the model with its path in the state_dict.
 
-    ``is_code_constant``: it is a constant in the code of forward, ``torch.tensor(...)``.
+    ``is_code_constant``: it is a constant that the code of forward makes, ``torch.tensor(...)``.
     """
 
     path: str
@@ -83,7 +83,8 @@ class FunctionInterpreter(DynamoInterpreter):
     """An interpreter that converts calls of submodules to calls of local functions.
 
     The first three arguments are those of DynamoInterpreter. ``choices`` selects the parts that
-    become functions, and ``program`` has the weights.
+    become functions, and ``program`` has the weights. The interpreter of a function's body gets
+    ``shared`` instead, the state of its caller.
     """
 
     def __init__(
@@ -108,12 +109,12 @@ class FunctionInterpreter(DynamoInterpreter):
         self.values = _Values(self)
         self.calls: Stack = ()  # the functions that enclose this graph
         self.weight_by_input: dict[Node, Node] = {}  # inputs of inner graphs that are weights
-        self.maker: PlanMaker | None = None  # of the function whose body this graph is
+        self.maker: PlanMaker | None = None  # builds the function whose body is this graph
 
     # -- the whole graph
 
     def convert_graph(self, nodes: Sequence[Node]) -> None:
-        """Convert the nodes of the whole graph: inputs and weights first, the output last."""
+        """Convert the nodes of the main graph: inputs and weights first, the output last."""
         body = [node for node in nodes if node.op not in ("placeholder", "get_attr", "output")]
         stacks = self.shared.choices.reader.read_stacks(body)
         self.shared.choices.reader.check_classes()
@@ -127,7 +128,7 @@ class FunctionInterpreter(DynamoInterpreter):
                 self.graph.opsets.setdefault(imported.domain, imported.version)
 
     def run_node(self, node: Node) -> Any:
-        """Convert one node; a weight is converted when it is first read."""
+        """Convert one node; a weight is only recorded, since its first read converts it."""
         if node.op == "placeholder" and self.program is not None:
             tensor = self.program.get_weight(node)
             if tensor is not None:
@@ -155,10 +156,11 @@ class FunctionInterpreter(DynamoInterpreter):
     # -- inner graphs
 
     def call_higher_order(self, node: Node) -> Any:
-        """Convert calls of inner graphs.
+        """Convert a call of an operator on graphs, such as ``torch.cond``.
 
-        Regions that call one graph once are converted in place, with their submodules as functions;
-        repeated subgraphs become functions.
+        A graph that the operator calls once (activation checkpoints) is converted in place, with
+        its submodules as functions; a ``nested_compile_region`` becomes a function, if requested.
+        The base class converts other operators.
         """
         target: Any = node.target
         name = target.name()
@@ -203,7 +205,7 @@ class FunctionInterpreter(DynamoInterpreter):
     def call_subgraph(
         self, node: Node, graph_module: GraphModule, body: list[Node], stacks: list[Stack]
     ) -> None:
-        """Call a repeated subgraph as a function named after its attribute."""
+        """Call a ``nested_compile_region`` as a function named after the graph's attribute."""
         attribute: Any = node.args[0]
         path = self.calls[-1].path if self.calls else ""
         call = ModuleCall(str(attribute.target), path, f"{SUBGRAPH}.{attribute.target}")
@@ -213,13 +215,13 @@ class FunctionInterpreter(DynamoInterpreter):
     def child(
         self, graph: Graph, kind: type[DynamoInterpreter] | None = None, **options: Any
     ) -> DynamoInterpreter:
-        """Return an interpreter for branches and bodies of control flow, without functions."""
+        """Return an interpreter for an inner graph; by default it makes no functions."""
         return super().child(graph, kind or DynamoInterpreter, **options)
 
     # -- weights
 
     def make_weight(self, node: Node, weight: Weight) -> Any:
-        """Convert a weight at its first read to an input of the function, or to a constant."""
+        """Convert a weight to an input of the current function, or to an initializer."""
         if node in self.weight_by_input:
             return self.values[self.weight_by_input[node]]
         if self.maker is None or self.holds_constant(weight, self.calls[-1].class_name):
@@ -228,7 +230,7 @@ class FunctionInterpreter(DynamoInterpreter):
         return self.maker.bind_weight(node, name, results.tensor_type(weight.tensor, None))
 
     def holds_constant(self, weight: Weight, kind: str) -> bool:
-        """Whether the function of a class stores ``weight`` as a constant."""
+        """Whether functions of the class named ``kind`` store ``weight`` as a constant."""
         limit = self.shared.choices.largest_constant
         if weight.is_code_constant or weight.tensor.is_complex():
             return True
@@ -286,7 +288,7 @@ class FunctionInterpreter(DynamoInterpreter):
         return maker.finish_plan(self.shared.table, self.shared.choices.passes)
 
     def emit_call(self, region: FunctionRegion, plan: Plan) -> None:
-        """Add a node that calls the function, and record the values of the returned nodes."""
+        """Add a node that calls the function of ``plan``; set the values of the returned nodes."""
         label, count = self.call_label(region.call), len(plan.outputs)
         labels = [label] if count == 1 else [f"{label}_{index}" for index in range(count)]
         names = [self.graph.unique_name(name) for name in labels]
@@ -301,13 +303,13 @@ class FunctionInterpreter(DynamoInterpreter):
             self.values[node] = self.note_complex(value)
 
     def call_label(self, call: ModuleCall) -> str:
-        """Name the results of a call: the module's path relative to the enclosing module's."""
+        """Return the name for a call and its results: the path inside the enclosing module."""
         outer_path = self.calls[-1].path if self.calls else ""
         path = call.path.removeprefix(outer_path).removeprefix(".")
         return path.replace(".", "_") or function_name(call.class_name)
 
     def get_operand(self, region: FunctionRegion, slot: Any) -> str:
-        """Return the caller's value for an input of a function."""
+        """Return the caller's value for ``slot``, the `OperandSlot` of an input of a function."""
         if isinstance(slot, dims.SymDim):
             return str(self.graph.dim_as_vector(slot))
         external_index, leaf_index = slot
@@ -317,6 +319,11 @@ class FunctionInterpreter(DynamoInterpreter):
 
 
 def _weight_key(weight: Weight, as_constant: bool) -> Hashable:
+    """Return the key of a weight that a region reads.
+
+    It is the type of an input, the content of a small constant of the code, or the identity of
+    another constant.
+    """
     tensor = weight.tensor
     if not as_constant:
         return "weight", tensor.dtype, tuple(tensor.shape)

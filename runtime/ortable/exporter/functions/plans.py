@@ -1,7 +1,8 @@
 """Plan local functions: the region of a torch graph, its key, and the call of the function.
 
-Regions with equal keys convert to the same function. A `Plan` maps values of the caller to inputs,
-and outputs to values. interpreter.py and custom_operators.py call this module.
+Regions with equal keys convert to the same function. A `Plan` says which values of the caller are
+the inputs of a function, and how its outputs become the values of FX nodes. interpreter.py and
+custom_operators.py call this module.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ from ortable.prelude.complex_value import ComplexValue
 class FunctionRegion:
     """A part of a graph that becomes a function.
 
-    ``externals`` are outer nodes that the region reads, in order of first use. ``returned`` are
-    nodes whose values are read outside, or that name a tensor that the region writes to.
+    ``call`` is the call that the region belongs to, and ``stacks`` has the calls inside of it that
+    contain each node. ``externals`` are nodes outside that the region reads, in order of first use.
+    ``returned`` are nodes whose value is read outside: nodes of the region, and nodes whose tensor
+    the region writes to in place.
     """
 
     call: ModuleCall
@@ -41,7 +44,7 @@ class FunctionRegion:
     def from_nodes(
         cls, call: ModuleCall, nodes: Sequence[Node], stacks: Sequence[Stack], writes: Any
     ) -> FunctionRegion:
-        """Make the region of consecutive nodes; ``writes`` are the harmless writes of the graph."""
+        """Make the region of consecutive nodes; ``writes`` maps nodes to `ElidableMutation`."""
         region_nodes = set(nodes)
         externals: dict[Node, None] = {}
         returned: dict[Node, None] = {}
@@ -61,7 +64,7 @@ class FunctionRegion:
 class RegionSignature:
     """Computes the key of a region.
 
-    ``external`` returns the key of an outer node, given the calls around the node that reads it.
+    ``external`` returns the key of a node outside, for the calls that contain the node reading it.
     """
 
     def __init__(self, region: FunctionRegion, external: Callable[[Node, Stack], Hashable]) -> None:
@@ -123,7 +126,7 @@ class RegionSignature:
 
 
 def fx_type_key(value: Any) -> Hashable:
-    """Return the metadata of an FX value in a form that can be compared."""
+    """Return a key of the metadata of an FX value: dtype and shape of a tensor."""
     if results.is_tensor_like(value):
         return value.dtype, tuple([d if d.__class__ is int else str(d) for d in value.shape])
     if isinstance(value, (list, tuple)):
@@ -132,7 +135,11 @@ def fx_type_key(value: Any) -> Hashable:
 
 
 def value_type_key(builder: Any, value: Any, numbers: dict[str, int]) -> Hashable:
-    """Return a key of a converted value; ``numbers`` identifies repeated results."""
+    """Return a key of a converted value: dtype and shape of a result, content of other values.
+
+    ``numbers`` collects the results in order and numbers them, so that the arguments ``(x, x)`` and
+    ``(y, y)`` have equal keys, but not ``(x, y)``.
+    """
     if isinstance(value, str):
         info = builder.values.get(value)
         if info is None:
@@ -156,12 +163,12 @@ def value_type_key(builder: Any, value: Any, numbers: dict[str, int]) -> Hashabl
     return type(value).__name__, repr(value)
 
 
-OperandSlot = Any  # (index of the external node, leaf of its value), or a SymDim
+OperandSlot = Any  # (index of the external node, index of a leaf of its value), or a SymDim
 
 
 @dataclass(frozen=True)
 class FunctionOutput:
-    """A placeholder for output ``index`` of the function, or for the dimension in that output."""
+    """A placeholder for output ``index`` of a function, or for the size ``dim`` in that output."""
 
     index: int
     dim: SymDim | None = None
@@ -174,14 +181,15 @@ class FunctionOperand:
     slot: OperandSlot
 
 
-OutputType = tuple[int | None, Any, int | None]  # dtype, shape, dtype as a Python number
+OutputType = tuple[int | None, Any, int | None]  # dtype, shape, and the entry in `Graph.numbers`
 
 
 @dataclass
 class Plan:
-    """A local function and how to call it. ``name`` is empty if its body is empty.
+    """A local function and how to call it.
 
-    ``returned`` has a template for each returned node of the region, in which FunctionOutput and
+    ``name`` is empty if the function has no outputs, so that no call is needed. ``returned`` has a
+    template for each returned node of the region: its value, in which FunctionOutput and
     FunctionOperand stand for results.
     """
 
@@ -214,7 +222,7 @@ class Plan:
 def fill_template(
     template: Any, get_operand: Callable[[OperandSlot], str], names: Sequence[str], builder: Any
 ) -> Any:
-    """Fill a template with values of the caller; ``names`` are the results of the call."""
+    """Replace the placeholders of a template; ``names`` are the results of the call."""
 
     def fill_leaf(value: Any) -> Any:
         if isinstance(value, FunctionOperand):
@@ -233,7 +241,7 @@ class PlanMaker:
     """Builds the body of a function and the plan of its calls.
 
     The steps are ``bind_inputs`` for each external value, ``bind_dims``, conversion of the nodes
-    into ``body``, ``return_values``, and ``finish_plan``.
+    into ``body`` (which may call ``bind_weight``), ``return_values``, and ``finish_plan``.
     """
 
     def __init__(self, caller: Any, region: FunctionRegion, domain: str) -> None:
@@ -251,12 +259,16 @@ class PlanMaker:
         self._weights: set[str] = set()  # inputs that are weights
         self._inputs: dict[str, str] = {}  # result of the caller -> input
         self._dims: dict[SymDim, None] = {}  # symbolic sizes among the external values
-        self._sizes: set[int] = set()  # indices of outputs that contain a size
+        self._sizes: set[int] = set()  # indices of outputs that are a symbolic size
 
     # -- inputs
 
     def bind_inputs(self, external_index: int, label: str, value: Any) -> Any:
-        """Make an input for each result in an external node's value, with a name like ``label``."""
+        """Make inputs named after ``label`` for the results in an external node's value.
+
+        Returns the value with inputs in place of results; a result that is bound already gets its
+        input again.
+        """
         caller_values = self.caller.values
         leaf = -1
 
@@ -283,7 +295,7 @@ class PlanMaker:
             self.body.numbers[name] = self.caller.numbers[info.name]
 
     def bind_dims(self) -> None:
-        """Make inputs for symbolic sizes that cannot be computed from other inputs."""
+        """Make inputs for symbolic sizes that the body cannot compute from shapes of inputs."""
         for dim in self._dims:
             if not self.body.materializer.can_compute(dim):
                 name = self.body.unique_name(str(dim) if dims.is_symbol(dim) else "size")
@@ -291,7 +303,7 @@ class PlanMaker:
                 self._slots[name] = dim
 
     def bind_weight(self, node: Node, name: str, tensor_type: tuple[int, Any]) -> str:
-        """Make an input for a weight."""
+        """Make an input for a weight, which is an external node; return its name."""
         name = self.body.unique_name(name)
         self.body.make_tensor_input(name, *tensor_type)
         self._slots[name] = (self.region.externals.index(node), 0)
@@ -301,7 +313,10 @@ class PlanMaker:
     # -- outputs
 
     def return_values(self, values: Sequence[Any]) -> None:
-        """Declare the outputs for the values of the returned nodes."""
+        """Add outputs for the values of the returned nodes, and make their templates.
+
+        Inputs that are returned unchanged, and sizes that the caller can compute, get no output.
+        """
         body = self.body
         outputs: dict[Any, int] = {}
 
@@ -336,12 +351,12 @@ class PlanMaker:
     def finish_plan(self, table: FunctionTable, passes: PassOptions) -> Plan:
         """Optimize the body, drop unused inputs, and add the function to ``table``.
 
-        Weights come after all other inputs.
+        The inputs of the function that are weights come after the others.
         """
         body, plan = self.body, self.plan
         if passes.optimize:
             run_passes(body, passes)
-            self._drop_copied_inputs()
+            self._drop_copied_outputs()
         drop_unused_inputs(body)
         body.inputs.sort(key=lambda info: info.name in self._weights)
         plan.inputs = [self._slots[info.name] for info in body.inputs]
@@ -354,7 +369,7 @@ class PlanMaker:
             )
         return plan
 
-    def _drop_copied_inputs(self) -> None:
+    def _drop_copied_outputs(self) -> None:
         """Drop outputs that are copies of an input: the caller uses its operand instead."""
         body, plan = self.body, self.plan
         copies = {
@@ -386,6 +401,9 @@ class PlanMaker:
 
 
 def make_input_label(node: Node) -> str:
-    """Return ``linear`` for ``linear_3``: several calls with such names share a function."""
+    """Return a node's name without its number (``linear`` for ``linear_3``).
+
+    Calls in which the node has other numbers share the function. A placeholder's name is unchanged.
+    """
     base, _, number = node.name.rpartition("_")
     return base if base and number.isdigit() and node.op != "placeholder" else node.name

@@ -1,6 +1,7 @@
-"""Resize the example call for validation.
+"""Resize the example call, and find the sizes of dimensions that a program allows.
 
-Values are repeated or cut, so that indices stay in range. Called by validate.py.
+Values are repeated or cut, so that indices stay in range. Called by validation, reports, the checks
+of a call, and `capture`.
 """
 
 from __future__ import annotations
@@ -16,22 +17,24 @@ from ortable.compat.torch import pytree
 from ortable.exporter.frontend.export_request import Program
 from ortable.exporter.signature.dynamic_shapes import evaluate_dim_expression, parse_dim_expression
 
-UNBOUNDED = 2**31  # bounds_of returns this for a dimension without a largest size
+UNBOUNDED = 2**31  # symbol_bounds returns this for a dimension without a largest size
 TORCH_MIN_SIZE = 2  # torch's default smallest size of a dynamic dimension
 
-# Limits of the search for sizes that satisfy the guards: of one dimension, and of combinations.
+# Limits of the search for sizes that satisfy the guards: the sizes to try if there is one dimension
+# name, and the combinations of sizes to try in any case.
 _MAX_STEPS, _MAX_TRIALS = 257, 1000
 
 ExampleCall = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def resized_calls(program: Program, call: ExampleCall) -> list[tuple[str, ExampleCall | None]]:
-    """Return resized calls, each with a description of its sizes (``"batch=6, length=9"``).
+    """Return up to two resized calls, each with its sizes as text (``"batch=6, length=9"``).
 
-    In the first call every dynamic dimension is larger than in the example, by different amounts.
-    The second has the smallest sizes that the program allows, but at least 1. If a guard of the
-    program does not hold at these sizes, slightly larger ones are tried; the call is None if none
-    satisfies the guards. The list is empty for a program without dynamic dimensions.
+    In the first call, dynamic dimensions are larger than in the example by 1, 2, 3..., as far as
+    their ranges allow. The second has the smallest sizes that the program allows, but at least 1.
+    If a guard of the program does not hold at these sizes, slightly larger ones are tried; the call
+    is None if none satisfies the guards. A call with the sizes of the example is left out, so the
+    list is empty for a program without dynamic dimensions.
     """
     leaves, structure = pytree.tree_flatten(call)
     if len(leaves) != len(program.user_inputs):
@@ -54,7 +57,8 @@ def resized_calls(program: Program, call: ExampleCall) -> list[tuple[str, Exampl
             continue
         tried.append(new_sizes)
         resized = [
-            resize_leaf(leaf, dims, new_sizes) for leaf, dims in zip(leaves, sizes, strict=True)
+            resize_leaf(leaf, expressions, new_sizes)
+            for leaf, expressions in zip(leaves, sizes, strict=True)
         ]
         calls.append((_sizes_text(new_sizes, names), pytree.tree_unflatten(resized, structure)))
     return calls
@@ -67,7 +71,10 @@ def _sizes_text(values: Mapping[Any, int], names: Mapping[Any, str]) -> str:
 def _satisfy_guards(
     values: dict[Any, int], names: Mapping[Any, str], program: Program, ranges: Mapping[Any, Any]
 ) -> dict[Any, int] | None:
-    """Return ``values``, or the nearest larger sizes within the ranges that satisfy all guards."""
+    """Return ``values``, or larger sizes with the smallest total increase that satisfy all guards.
+
+    Symbols of one name increase together, and sizes stay in their ranges. None: the search failed.
+    """
     if not values or not program.guards:
         return values
     groups = list(dict.fromkeys(names.values()))
@@ -91,8 +98,8 @@ def _by_sum(count: int, steps: int) -> Iterator[tuple[int, ...]]:
         if length == 0:
             yield ()
             return
-        rest = (length - 1) * (steps - 1)
-        for first in range(max(0, total - rest), min(steps - 1, total) + 1):
+        max_tail_sum = (length - 1) * (steps - 1)
+        for first in range(max(0, total - max_tail_sum), min(steps - 1, total) + 1):
             for tail in tuples_with_sum(length - 1, total - first):
                 yield (first, *tail)
 
@@ -101,14 +108,21 @@ def _by_sum(count: int, steps: int) -> Iterator[tuple[int, ...]]:
 
 
 def size_expressions(value: Any) -> Any:
-    """Return the ints or sympy expressions of an input's sizes; None for a constant."""
+    """Return the sizes of an input as ints or sympy expressions, such as ``[4, s0]``.
+
+    A symbolic integer has one expression, not a list; a constant has None.
+    """
     if isinstance(value, torch.Tensor):
         return [size.node.expr if isinstance(size, torch.SymInt) else size for size in value.shape]
     return value.node.expr if isinstance(value, torch.SymInt) else None
 
 
 def example_sizes(leaves: Sequence[Any], sizes: Sequence[Any]) -> dict[Any, int]:
-    """Map symbols to their values in the example call, in the order of the inputs."""
+    """Map symbols to their values in the example call, in the order of the inputs.
+
+    ``sizes`` has the `size_expressions` of each leaf. A symbol is left out if it occurs only
+    together with others (``s0 + s1``).
+    """
     hints: dict[Any, int] = {}
     for leaf, expressions in zip(leaves, sizes, strict=True):
         if isinstance(expressions, list):
@@ -135,9 +149,10 @@ def solve_for_symbol(expression: Any, symbol: Any, size: int) -> int | None:
 
 
 def symbol_ranges(program: Program) -> Mapping[Any, Any]:
-    """Map symbols to torch's ranges, with the proved smallest sizes.
+    """Map symbols to torch's ranges, with the smallest sizes of ``program.smallest``.
 
-    The lower bound 2, which torch gives every dimension without a user's minimum, becomes 1.
+    The lower bound 2, which torch gives every dimension without a user's minimum, becomes 1. If the
+    caller gave a graph, its ranges are returned unchanged.
     """
     if program.exported is not None:
         ranges = program.exported.range_constraints if program.ranges is None else program.ranges
@@ -164,8 +179,9 @@ def _known_range(symbol: Any, value_range: Any, program: Program) -> Any:
 def is_torch_minimum(symbol: Any, lower: Any, program: Program) -> bool:
     """Whether a lower bound comes from torch and not from the user.
 
-    torch's bound is `TORCH_MIN_SIZE` for a dimension without a user's minimum, and the sum of these
-    bounds for a sum of dimensions.
+    torch's bound is `TORCH_MIN_SIZE` for a dimension without a user's minimum; a dimension that is
+    named by an expression (``past + new``) has the expression's value at that size, here 4. If
+    small sizes were tried, only the bound 0 comes from torch.
     """
     has_no_user_minimum = program.exported is None or str(symbol) in program.open_dims
     if str(symbol) in program.smallest:
@@ -182,24 +198,27 @@ def is_torch_minimum(symbol: Any, lower: Any, program: Program) -> bool:
 def named_dim_ranges(program: Program) -> list[tuple[str, int | None, int | None]]:
     """Return (name, smallest, largest) of each named dimension; None for a default bound.
 
-    torch raises the smallest size of a dimension if an operator branches on whether a size is 1,
-    for example after convolutions with strides.
+    A smallest size may also come from the model: torch raises it if an operator branches on whether
+    a size is 1, for example after convolutions with strides.
     """
-    stated = []
+    named_ranges = []
     for symbol, value_range in symbol_ranges(program).items():
         name = program.symbol_names.get(str(symbol))
         if name is None or not value_range.lower.is_Integer:
             continue
         lower, upper = int(value_range.lower), symbol_bounds(symbol, {symbol: value_range})[1]
         has_default_minimum = is_torch_minimum(symbol, lower, program)
-        stated.append(
+        named_ranges.append(
             (name, None if has_default_minimum else lower, None if upper >= UNBOUNDED else upper)
         )
-    return stated
+    return named_ranges
 
 
 def symbol_bounds(symbol: Any, ranges: Mapping[Any, Any]) -> tuple[int, int]:
-    """Return the bounds of a symbol, at least 1, because few models run on empty tensors."""
+    """Return the smallest and the largest size of a symbol.
+
+    The smallest is at least 1, because few models run on empty tensors.
+    """
     value_range = ranges.get(symbol)
     if value_range is None:
         return 1, UNBOUNDED
@@ -208,7 +227,7 @@ def symbol_bounds(symbol: Any, ranges: Mapping[Any, Any]) -> tuple[int, int]:
 
 
 def _larger_sizes(hints: Mapping[Any, int], ranges: Mapping[Any, Any]) -> dict[Any, int]:
-    """Increase every symbol by a different amount, so that two dimensions differ."""
+    """Increase every symbol by a different amount, so that equal dimensions become different."""
     return {
         symbol: min(value + 1 + index, symbol_bounds(symbol, ranges)[1])
         for index, (symbol, value) in enumerate(hints.items())
@@ -218,7 +237,10 @@ def _larger_sizes(hints: Mapping[Any, int], ranges: Mapping[Any, Any]) -> dict[A
 def sizes_by_name(
     values: Mapping[Any, int], names: Mapping[Any, str], choose: Callable[[Any], int]
 ) -> dict[Any, int]:
-    """Choose one value for all symbols of a name, and evaluate names like ``past + new``."""
+    """Make symbols of one name equal: ``choose`` (min, max) selects one of their ``values``.
+
+    A name such as ``past + new`` has the value of its expression instead.
+    """
     groups: dict[str, list[int]] = {}
     for symbol, value in values.items():
         groups.setdefault(names[symbol], []).append(value)
@@ -228,7 +250,11 @@ def sizes_by_name(
 
 
 def resize_leaf(leaf: Any, sizes: Any, values: Mapping[Any, int]) -> Any:
-    """Resize a leaf: repeat or cut rows in order; fill an empty one with zeros."""
+    """Resize a leaf of the call to its `size_expressions` at ``values``.
+
+    Slices of a tensor are repeated in order or cut along each axis; an empty axis is filled with
+    zeros. An integer becomes the new size, and a constant (None) stays.
+    """
     if sizes is None:
         return leaf
     if not isinstance(sizes, list):

@@ -1,6 +1,6 @@
 """Explain a failed validation.
 
-The explanation is the first FX node whose value ONNX Runtime computes differently, or the random
+The explanation names the first FX node whose value ONNX Runtime computes differently, or the random
 operators that make two runs differ. Called by conversion.py and the debugger.
 """
 
@@ -54,6 +54,7 @@ def random_calls(program: Program, tables: ConverterTables) -> list[str]:
 
 
 def _is_random(node: Node, tables: ConverterTables) -> bool:
+    """Whether a call draws random numbers; ``tables.draws`` decides by its arguments."""
     tags = getattr(node.target, "tags", ())
     if torch.Tag.nondeterministic_seeded not in tags:
         return False
@@ -69,7 +70,10 @@ def explain_difference(
     tables: ConverterTables,
     accepted: float | None,
 ) -> FailureExplanation:
-    """Explain why outputs differ from eager, with advice."""
+    """Explain why outputs differ from eager, with advice.
+
+    ``call`` is the example call; ``accepted`` is the tolerance of `validate_model`.
+    """
     random_nodes = random_calls(program, tables)
     if random_nodes and all(
         comparison.largest is not None for comparison in comparisons if comparison.failed
@@ -111,12 +115,12 @@ def _find_first_difference(
 
 @dataclass(frozen=True)
 class ProgramResults:
-    """Values of a model and of its torch graph for a call.
+    """Results of a model, and the values that torch computes for them in a call.
 
     Attributes:
-        nodes: result of the model -> name of the FX node with the same value, in the order of the
-            FX graph.
-        expected: FX node -> its value in torch; complex numbers as pairs.
+        nodes: name of a result of the model -> name of the FX node with the same value, in the
+            order of the FX graph.
+        expected: name of an FX node -> its value in torch, in which complex numbers are pairs.
         feeds: the arguments of the call as arrays, by the names of the model's inputs.
     """
 
@@ -141,7 +145,7 @@ def program_results(model: Any, program: Program, call: ExampleCall) -> ProgramR
 
 
 def returned_nodes(model: Any, program: Program) -> dict[str, str]:
-    """Map the outputs of the model to the FX nodes that they return."""
+    """Map names of the model's outputs to names of the FX nodes whose values they are."""
     leaves = flatten_output(program.graph_module.graph.output_node().args[0])
     user_leaves = [
         leaf
@@ -154,7 +158,7 @@ def returned_nodes(model: Any, program: Program) -> dict[str, str]:
 
 
 def graph_arguments(program: Program, call: ExampleCall) -> list[Any]:
-    """Return the arguments of a program's graph: copies of the call's tensors, and weights."""
+    """Return the arguments of a program's graph, in order: copies of the call's, and weights."""
     leaf_iterator = iter(pytree.tree_leaves(copy_call(*call)))
     leaves = {node.name: next(leaf_iterator) for node in program.user_inputs}
     placeholders = program.graph_module.graph.find_nodes(op="placeholder")
@@ -162,7 +166,7 @@ def graph_arguments(program: Program, call: ExampleCall) -> list[Any]:
 
 
 class _NodeRecorder(Interpreter):
-    """Interpreter that records the tensors that the nodes of a program compute in torch."""
+    """Runs the graph of a program in torch, and records the tensors that its nodes compute."""
 
     def __init__(self, program: Program) -> None:
         super().__init__(program.graph_module)

@@ -1,4 +1,4 @@
-"""Write metadata of a model: its name, versions, export steps, and state_dict names of weights.
+"""Write metadata of a model, and choose the names of its graph and of its weights.
 
 Called by conversion.py.
 """
@@ -26,7 +26,7 @@ _COMPUTED_SUFFIXES = frozenset(
 
 
 def package_version() -> str:
-    """Return the version of ortable without importing the package and its re-exports."""
+    """Return the version of ortable; the package is loaded, since it contains this module."""
     return str(sys.modules["ortable"].__version__)
 
 
@@ -34,14 +34,15 @@ def write_metadata(model: Any, program: Program, text: str = "") -> None:
     """Write the metadata, producer and doc_strings of a ModelProto or LargeModel.
 
     The doc_string of the model is ``text``; that of an initializer is the name of the weight in the
-    state_dict.
+    state_dict, followed by the changes of passes (``linear.weight, transposed``). An input that was
+    a weight without data has the names of the weight.
 
     The keys of ``metadata_props`` are ``ortable.version``, ``torch.version``, ``ortable.steps``
-    (changes of torch to the graph), ``ortable.guards`` (conditions on sizes under which the model
-    is correct), ``ortable.smallest_sizes`` (dimensions that may not be 0 or 1, with the reason),
-    ``ortable.modules`` (paths and classes of the modules that were called),
+    (notes on the capture and on changes to the graph), ``ortable.guards`` (conditions on sizes
+    under which the model is correct), ``ortable.smallest_sizes`` (dimensions that may not be 0 or
+    1, with the reason), ``ortable.modules`` (paths and classes of the modules that were called),
     ``ortable.tied_weights`` (other names of a weight with several names in the state_dict). Keys
-    with an empty value are left out.
+    with an empty value are left out, and existing keys keep their values.
     """
     proto = model.proto if hasattr(model, "proto") else model
     for value in proto.graph.input if program.fake_weight_inputs else ():
@@ -77,7 +78,7 @@ def write_metadata(model: Any, program: Program, text: str = "") -> None:
         if names is not None:
             initializer.doc_string = names[0]
         else:
-            initializer.doc_string = _computed_of(initializer.name, program.initializers)
+            initializer.doc_string = _describe_source(initializer.name, program.initializers)
 
 
 def _to_utf8(text: str) -> str:
@@ -103,8 +104,11 @@ def _module_classes(program: Program) -> dict[str, str]:
     return classes
 
 
-def _computed_of(name: str, weights: Mapping[str, Sequence[str]]) -> str:
-    """Return the source weight and suffixes of an initializer, empty if no pass computed it."""
+def _describe_source(name: str, weights: Mapping[str, Sequence[str]]) -> str:
+    """Return ``w, scaled, moved`` for an initializer ``<w>_scaled_moved`` of a weight.
+
+    The result is empty for other names.
+    """
     suffixes: list[str] = []
     while True:
         name, _, suffix = name.rpartition("_")
@@ -116,7 +120,7 @@ def _computed_of(name: str, weights: Mapping[str, Sequence[str]]) -> str:
 
 
 def make_doc_string(model: Any, doc_string: str | None) -> str:
-    """Return the caller's doc_string, or the docstring of the module's class, except torch's."""
+    """Return the caller's doc_string, or the docstring of the module's class; empty for torch's."""
     if doc_string is not None:
         return doc_string
     module_class = type(model)
@@ -145,10 +149,11 @@ def record_weights(program: Program, records: Sequence[InputRecord]) -> None:
 def weight_names(
     program: Program, inputs: Mapping[str, str], outputs: Sequence[str], style: str
 ) -> dict[str, str]:
-    """Map placeholders to names of weights, according to ``ExportOptions.initializer_names``.
+    """Map placeholders to names of initializers for ``style``, ``ExportOptions.initializer_names``.
 
-    Unchanged names are left out. A weight keeps the placeholder's name if an input or output of the
-    model has the weight's name in the state_dict.
+    ``"placeholders"`` maps only the placeholders in ``program.tied``, which this function sets.
+    ``"state_dict"`` maps all; but a weight keeps the placeholder's name if an input or output of
+    the model (``inputs``, ``outputs``) has the weight's name in the state_dict.
     """
     program.tied = _find_tied_weights(program)
     if style == "placeholders":
@@ -166,8 +171,8 @@ def weight_names(
 def _find_tied_weights(program: Program) -> dict[str, str]:
     """Map placeholders to the first placeholder of the same weight.
 
-    torch.export has a placeholder for each name in the state_dict, and its graph may use the second
-    of two. The builder merges only those that the graph uses.
+    torch.export has a placeholder for each state_dict name of a tied weight, and its graph may use
+    only the second one. The map is empty if the graph uses all: the builder then merges them.
     """
     nodes = program.graph_module.graph.find_nodes(op="placeholder")
     weights = program.weights
@@ -183,7 +188,7 @@ def _find_tied_weights(program: Program) -> dict[str, str]:
 
 
 def model_name(model: Any, program: Program) -> str:
-    """Return the name of the graph: the class of the exported module."""
+    """Return the name of the graph: the class of the exported module, or `DEFAULT_NAME`."""
     if isinstance(model, torch.nn.Module) and not isinstance(model, GraphModule):
         return type(model).__name__
     for node in program.graph_module.graph.nodes:

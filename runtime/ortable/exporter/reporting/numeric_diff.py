@@ -1,6 +1,6 @@
 """Compute tolerances, numeric differences, and intermediate results of a model.
 
-Validation, the check of an exported program and the debugger share this table of tolerances.
+Validation, the check of an exported program and the debugger share these tolerances.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ortable.exporter.reporting.sessions import make_session, proto_of, run_sess
 
 
 class Tolerance(NamedTuple):
-    """A value may differ from eager's by ``atol + rtol * abs(eager's)``."""
+    """A value may differ from eager's value by ``atol + rtol * abs(eager)``."""
 
     atol: float
     rtol: float
@@ -34,13 +34,16 @@ _FLOAT_TOLERANCES = {
 
 
 def tolerance_of(dtype: object) -> Tolerance:
-    """Return the tolerance of a torch or numpy dtype, or of its name; 0 for ints and bools."""
+    """Return the tolerance of a torch or numpy dtype, or of its name.
+
+    It is `EXACT` for all dtypes but float64, float32, float16 and bfloat16.
+    """
     return _FLOAT_TOLERANCES.get(str(dtype).removeprefix("torch."), EXACT)
 
 
 @dataclass(frozen=True)
 class ToleranceOverride:
-    """A requested tolerance, ``atol + rtol * abs(eager's)``; None is the default of the dtype."""
+    """A requested tolerance, ``atol + rtol * abs(eager)``; None is the default of the dtype."""
 
     atol: float | None = None
     rtol: float | None = None
@@ -60,8 +63,8 @@ class ToleranceOverride:
 class NumericDiff:
     """A difference above the tolerance.
 
-    ``largest`` is infinite if dtypes or shapes differ, or only one value is finite; ``what``
-    describes the difference.
+    ``largest`` is the largest absolute difference among the values above the tolerance, infinite if
+    dtypes or shapes differ; ``what`` describes the difference.
     """
 
     largest: float
@@ -111,7 +114,8 @@ def compare_tensors(
 def absolute_differences(expected: torch.Tensor, got: torch.Tensor) -> torch.Tensor:
     """Return absolute differences as float64.
 
-    The difference is 0 for two NaN and for equal infinities, and infinite if only one is finite.
+    The difference is 0 for two NaN and for equal infinities. It is infinite for any other pair with
+    a NaN or an infinity.
     """
     a, b = _widen(expected), _widen(got)
     is_equal = (a == b) | (a.isnan() & b.isnan()) if a.dtype.is_floating_point else a == b
@@ -120,7 +124,7 @@ def absolute_differences(expected: torch.Tensor, got: torch.Tensor) -> torch.Ten
 
 
 def _as_comparable(tensor: torch.Tensor) -> torch.Tensor:
-    """Convert to a dtype in which torch can compare; 8-bit floats have no operators."""
+    """Copy to the CPU, and 8-bit and 16-bit floats to float32; 8-bit floats have no operators."""
     tensor = tensor.detach().cpu()
     if tensor.dtype.is_floating_point and tensor.dtype.itemsize < 4:
         return tensor.to(torch.float32)
@@ -146,7 +150,7 @@ def intermediate_results(
     names: Sequence[str],
     providers: Sequence[Any] | None = None,
 ) -> dict[str, torch.Tensor]:
-    """Run a model without ONNX Runtime's graph optimizations, and return results by name.
+    """Run a model without ONNX Runtime's graph optimizations; return the results ``names`` by name.
 
     Raises ONNX Runtime's error if it cannot run the model.
     """
@@ -160,7 +164,7 @@ def intermediate_results(
 
 
 def with_outputs(model: Any, names: Sequence[str]) -> Any:
-    """Return a copy of the model with these results as additional outputs."""
+    """Return a copy of the model in which the results ``names`` are outputs, too."""
     proto = onnx.ModelProto()
     proto.CopyFrom(proto_of(model))
     outputs = {value.name for value in proto.graph.output}

@@ -1,7 +1,7 @@
 """Quantize weights and measure the error of layers and outputs.
 
-With ``max_error``, bisects which layers stay in float so that the error stays below it. Edits the
-graph in place and returns a `WeightReport`; called by conversion.py for ``weights=``.
+With ``max_error``, a bisection finds which layers have to stay in float so that the error of no
+output exceeds it. conversion.py calls `quantize_builder` or `store_half_weights` for ``weights=``.
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ class RoundedWeight:
         shape: [N, K]: N results, or N embeddings, of K numbers.
         bits: the bits of a code; 32 if the weight is not quantized.
         weight_error: the relative error of the weight: root mean square of the rounding error,
-            divided by that of the weight.
-        layer_error: the relative error of the layer's result, computed from the layer's inputs in
-            the unquantized model; includes the rounding of activations, if they are quantized. None
-            without example inputs, and for layers in branches and loops.
+            divided by that of the weight. 0 if the weight is not quantized.
+        layer_error: the relative error of the layer's result for the layer's inputs in the
+            unquantized model; includes the rounding of activations, if they are quantized. 0 if the
+            weight is not quantized. None if the result was not measured: without example inputs, in
+            branches and loops, and inside fused kernels.
         why: why the weight is not quantized; empty if it is.
     """
 
@@ -65,7 +66,7 @@ class RoundedWeight:
 
 @dataclass(frozen=True)
 class OutputError:
-    """The error of an output that quantized weights cause.
+    """The error that quantized weights cause in one output.
 
     Attributes:
         name: the name of the output.
@@ -83,13 +84,13 @@ class WeightReport:
     """The result of ``weights=``: quantized weights, and the accuracy on the example inputs.
 
     Attributes:
-        options: the requested options; ``exclude`` includes the weights that the limit excludes.
+        options: the requested options; ``exclude`` also names the weights that ``max_error`` keeps.
         weights: every selected weight, quantized or not.
         outputs: the errors of floating-point outputs; empty without example inputs.
-        max_error: the limit, None without one.
+        max_error: the requested limit of the error of an output, or None.
         bytes_before: the size of the initializers of the unquantized model.
         bytes_after: the size of the initializers of the quantized model.
-        nodes: the number of nodes that read codes, by operator.
+        nodes: the number of nodes that read quantized weights, by operator.
     """
 
     options: WeightOptions
@@ -107,7 +108,7 @@ class WeightReport:
 
     @property
     def error(self) -> float | None:
-        """The largest `OutputError.error`; None without example inputs."""
+        """The largest `OutputError.error`; None if no output was measured."""
         return max((output.error for output in self.outputs), default=None)
 
     def to_json(self) -> str:
@@ -142,6 +143,7 @@ class WeightReport:
 
 
 def _weight_errors(weight: RoundedWeight) -> tuple[float, float]:
+    """Return the weight error and the layer error; -1 stands for None."""
     return weight.weight_error, -1.0 if weight.layer_error is None else weight.layer_error
 
 
@@ -149,7 +151,7 @@ def _format_number(value: float) -> str:
     return "" if value < 0 else f"{value:.3g}"
 
 
-# -- quantize with a limit of the error
+# -- quantize weights; `max_error` limits the error
 
 
 def quantize_builder(
@@ -161,10 +163,10 @@ def quantize_builder(
 ) -> WeightReport:
     """Quantize the weights of a graph in place, except those that ``max_error`` excludes.
 
-    Without ``feeds``, nothing is measured. Raises ExportError if ``max_error`` cannot be met, or
-    there are no feeds to measure it with.
+    ``feeds`` are the example inputs; without them, nothing is measured. Raises ExportError if
+    ``max_error`` cannot be met, or is given without feeds.
     """
-    before = _initializer_bytes(builder)
+    bytes_before = _initializer_bytes(builder)
     quantized: dict[tuple[str, bool], QuantizedTensor] = {}
     excluded: tuple[str, ...] = ()
     errors: dict[str, float] = {}
@@ -177,30 +179,33 @@ def quantize_builder(
             excluded, outputs = trial.fit_limit(max_error, errors, outputs)
     elif max_error is not None:
         raise ExportError("max_error needs example inputs to measure the error: give args")
-    final = options.without(excluded) if excluded else options
-    run = quantize_weights(builder, final, record, quantized)
-    reported = run if all_quantized is None else all_quantized
+    final_options = options.without(excluded) if excluded else options
+    run = quantize_weights(builder, final_options, record, quantized)
+    reported_run = run if all_quantized is None else all_quantized
     nodes = _count_readers(builder, run)
-    weights = _report_rows(reported, excluded, errors)
+    weights = _report_rows(reported_run, excluded, errors)
     return WeightReport(
-        final,
+        final_options,
         weights,
         outputs,
         max_error,
-        before,
+        bytes_before,
         _initializer_bytes(builder),
         nodes,
     )
 
 
 def _report_rows(
-    run: QuantizationRun, limited: Sequence[str], errors: Mapping[str, float]
+    run: QuantizationRun, excluded: Sequence[str], errors: Mapping[str, float]
 ) -> tuple[RoundedWeight, ...]:
-    """Return a row for each selected weight; those of ``limited`` stay in float for the limit."""
+    """Return a row for each weight of ``run``; ``max_error`` keeps those of ``excluded`` in float.
+
+    ``errors`` has the layer error of each measured weight.
+    """
     return (
         *(
             RoundedWeight(weight.name, weight.shape, 32, 0.0, 0.0, "the limit max_error")
-            if weight.name in limited
+            if weight.name in excluded
             else RoundedWeight(
                 weight.name, weight.shape, weight.bits, weight.error, errors.get(weight.name)
             )
@@ -214,7 +219,10 @@ def _report_rows(
 
 
 class _QuantizationTrial:
-    """Compares quantized copies of a model with the original on given inputs."""
+    """Compares the outputs of quantized copies of a model with the original's on ``feeds``.
+
+    ``quantized`` caches quantized matrices, so that every copy quantizes only new ones.
+    """
 
     def __init__(
         self,
@@ -231,7 +239,10 @@ class _QuantizationTrial:
         self.expected: list[torch.Tensor] = []
 
     def quantize_all(self) -> tuple[QuantizationRun, dict[str, float], tuple[OutputError, ...]]:
-        """Quantize all weights; return the run, the layer error by weight, and output errors."""
+        """Quantize all weights; return the run, the layer error by weight, and output errors.
+
+        The results of the original model become ``expected``.
+        """
         record = RewriteRecord()
         run, model, builder = self._quantize_copy(self.options, record)
         layers = _find_layers(self.builder, run, record, builder)
@@ -257,9 +268,10 @@ class _QuantizationTrial:
     def fit_limit(
         self, limit: float, errors: Mapping[str, float], outputs: tuple[OutputError, ...]
     ) -> tuple[tuple[str, ...], tuple[OutputError, ...]]:
-        """Return the weights to exclude, and the output errors without them.
+        """Return the weights to keep in float, and the output errors if they are.
 
-        A bisection finds the smallest number of weights, those with the largest layer errors first.
+        Weights are kept in the order of decreasing layer error; a bisection finds how many. Raises
+        ExportError if the error exceeds ``limit`` even if all measured layers are kept.
         """
         order = sorted(errors, key=lambda name: -errors[name])
         if _largest_error(outputs) <= limit:
@@ -304,7 +316,10 @@ def _largest_error(outputs: Sequence[OutputError]) -> float:
 
 
 def _relative_error(new: torch.Tensor, old: torch.Tensor) -> tuple[float, float]:
-    """Return the relative error and the largest difference; equal infinities and NaN agree."""
+    """Return norm(new - old) / norm(old), and the largest difference.
+
+    Equal infinities agree, and so do two NaN; any other infinity or NaN is an infinite error.
+    """
     new_values, old_values = new.double(), old.double()
     gap = torch.where(
         (new_values == old_values) | (new_values.isnan() & old_values.isnan()),
@@ -324,9 +339,10 @@ def _relative_error(new: torch.Tensor, old: torch.Tensor) -> tuple[float, float]
 
 @dataclass(frozen=True)
 class _Layer:
-    """A node that reads a quantized weight: the weight, the activation input, and the result.
+    """A node that reads a quantized weight.
 
-    ``source`` is a result of the unquantized model; ``result`` has the same name in both models.
+    ``weight`` is the weight's name in the state_dict. ``source`` is the node's activation input, a
+    value of the unquantized model; ``result``, its result, has the same name in both models.
     """
 
     weight: str
@@ -335,30 +351,33 @@ class _Layer:
 
 
 def _find_layers(
-    builder: GraphBuilder, run: QuantizationRun, record: RewriteRecord, quantized: GraphBuilder
+    builder: GraphBuilder,
+    run: QuantizationRun,
+    record: RewriteRecord,
+    quantized_builder: GraphBuilder,
 ) -> list[_Layer]:
-    """Find the layers outside branches and loops; ``quantized`` is the quantized graph."""
+    """Find the layers outside branches and loops from the weight rules that fired on a copy."""
     names = {name: item.name for name, item in run.rounded.items()}
     layers: dict[str, _Layer] = {}
     for fired in record.fired:
         info = None if fired.graph else builder.values.get(fired.results[0])
         node = None if info is None else info.producer
         if node is None:
-            continue  # a rule created this node
+            continue  # a node that a rule created is not in the unquantized graph
         for name in node.inputs:
             producer = builder.values[name].producer if name else None
             weight = name if producer is None or not producer.inputs else producer.inputs[0]
             if weight in names:
                 source = next(item for item in node.inputs if item and item != name)
-                result = _layer_result(builder, node.outputs[0], quantized)
+                result = _layer_result(builder, node.outputs[0], quantized_builder)
                 layers[result] = _Layer(names[weight], source, result)
     return list(layers.values())
 
 
-def _layer_result(builder: GraphBuilder, result: str, quantized: GraphBuilder) -> str:
+def _layer_result(builder: GraphBuilder, result: str, quantized_builder: GraphBuilder) -> str:
     """Return the result of a layer, or of the bias addition that is fused into its kernel."""
     readers = builder.uses(result)
-    if result in quantized.values or len(readers) != 1:
+    if result in quantized_builder.values or len(readers) != 1:
         return result
     return readers[0].outputs[0]
 
@@ -369,8 +388,12 @@ def _compute_layer_errors(
     graph: GraphBuilder,
     values: Mapping[str, torch.Tensor],
 ) -> dict[str, float]:
-    """Compute the error of each quantized layer on the inputs of the original layer."""
-    # other results are inside a fused kernel
+    """Compute the error of layers on the inputs of the original layers, by weight.
+
+    ``model`` and ``graph`` are the quantized model; ``values`` are values of the original one. A
+    weight of several layers has the largest of their errors.
+    """
+    # a result that the quantized graph lacks is inside a fused kernel
     visible_layers = [layer for layer in layers if layer.result in graph.values]
     probe = _extract_subgraph(
         model,
@@ -381,7 +404,7 @@ def _compute_layer_errors(
     layer_feeds = {
         _INPUT_PREFIX + layer.source: values[layer.source].numpy() for layer in visible_layers
     }
-    names = [layer.name for layer in probe.proto.graph.output]
+    names = [value.name for value in probe.proto.graph.output]
     results = (
         dict(zip(names, run_session(make_session(probe), layer_feeds), strict=True))
         if names
@@ -399,7 +422,8 @@ def _extract_subgraph(
 ) -> LargeModel:
     """Extract the part of a model that computes ``targets`` from ``sources``, which become inputs.
 
-    The inputs get new names, since the part may also compute some of the sources.
+    The inputs get new names, since a source may also be a target: with targets ``a`` and ``b``,
+    where ``b`` is computed from ``a``, the part computes ``a`` and reads the input ``given:a``.
     """
     proto = onnx.ModelProto()
     proto.CopyFrom(model.session_proto())
@@ -446,13 +470,14 @@ def _initializer_bytes(builder: GraphBuilder) -> int:
     total = 0
     for value in builder.initializers_dict.values():
         size = initializers.nbytes_of(value)
-        if not size:  # 4-bit codes, two in a byte
+        if not size:  # a type that has no size in `dtypes.ITEMSIZE`
             size = -(-initializers.size_of(value) // 2)
         total += size
     return int(total)
 
 
 def _count_readers(builder: GraphBuilder, run: QuantizationRun) -> dict[str, int]:
+    """Count the nodes that read codes, scales or zero points, by operator."""
     code_names = {name for parts in run.codes.values() for name in parts if name}
     code_names |= set(run.packed.values())
     counts: dict[str, int] = {}
@@ -462,7 +487,7 @@ def _count_readers(builder: GraphBuilder, run: QuantizationRun) -> dict[str, int
     return counts
 
 
-# -- weights of bfloat16 and float16: unchanged, or in float32 if the graph casts them
+# -- weights of bfloat16 and float16: unchanged, or in float32 where the graph casts them to it
 
 
 @dataclass(frozen=True)
@@ -471,10 +496,10 @@ class StoredWeights:
 
     Attributes:
         kind: the requested option.
-        half_bytes_before: the size of bfloat16 and float16 initializers before.
-        half_bytes_after: the size of bfloat16 and float16 initializers after.
-        bytes_before: the size of all initializers before.
-        bytes_after: the size of all initializers after.
+        half_bytes_before: the bytes of bfloat16 and float16 initializers before the change.
+        half_bytes_after: the bytes of bfloat16 and float16 initializers after the change.
+        bytes_before: the bytes of all initializers before the change.
+        bytes_after: the bytes of all initializers after the change.
     """
 
     kind: Stored
@@ -493,7 +518,10 @@ class StoredWeights:
 
 
 def store_half_weights(builder: GraphBuilder, kind: Stored, record: RewriteRecord) -> StoredWeights:
-    """Store half-precision weights as requested, in place, after all other passes."""
+    """Store half-precision weights in float32 in place; for ``"keep"``, only measure them.
+
+    Runs after all other passes.
+    """
     half, total = _half_bytes(builder)
     if kind == "float32":
         rewrite_graph(builder, rule_selection.select_rules("half_weight_as_float32"), record)
@@ -502,6 +530,7 @@ def store_half_weights(builder: GraphBuilder, kind: Stored, record: RewriteRecor
 
 
 def _half_bytes(builder: GraphBuilder) -> tuple[int, int]:
+    """Return the bytes of half-precision initializers, and of all initializers."""
     half = total = 0
     for value in builder.initializers_dict.values():
         size = int(initializers.nbytes_of(value))

@@ -1,6 +1,7 @@
-"""Write the Markdown report of a conversion: steps, time, contents, comparison with eager.
+"""Format the report of a conversion: steps, time, contents, comparison with eager.
 
-A failed conversion has a report, too. Called by conversion.py and program.py.
+`report_text` returns Markdown, also for a failed conversion, and `export_facts` the data for JSON.
+Called by conversion.py and program.py.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _SLOW_NOTE = (
 def report_text(
     request: Request, program: Program | None, model: Any, error: Exception | None = None
 ) -> str:
-    """Return the report; after an early error ``program`` and ``model`` may be None."""
+    """Return the report as Markdown; an early ``error`` leaves ``program`` and ``model`` None."""
     record = request.record
     outcome = "failed" if error is not None else "done"
     sections = [f"# Export of {type(request.model).__name__}: {outcome}", _version_table()]
@@ -122,7 +123,7 @@ class ExportReport:
 
     @property
     def steps(self) -> list[str]:
-        """Changes to the graph before the conversion, and strategies that failed."""
+        """Notes on changes to the graph before the conversion, and on strategies that failed."""
         return list(self.record.steps)
 
     @property
@@ -147,24 +148,24 @@ class ExportReport:
 
     @property
     def weights(self) -> WeightReport | None:
-        """Report of the quantization by ``weights=``; None without."""
+        """Report of the quantization by ``weights=``; None if it quantized nothing."""
         report = self.record.weights
         return report if isinstance(report, WeightReport) else None
 
     @property
     def stored_weights(self) -> StoredWeights | None:
-        """Sizes of the weights with ``weights="keep"`` or ``"float32"``; None without."""
+        """Sizes of the weights with ``weights="keep"`` or ``"float32"``; None otherwise."""
         report = self.record.weights
         return report if isinstance(report, StoredWeights) else None
 
     @property
     def comparisons(self) -> list[Comparison]:
-        """Results of ``validate=True`` of the export."""
+        """Results of the comparison with eager that ``validate`` requested; empty without it."""
         return list(self.record.comparisons)
 
     @property
     def torch_operators(self) -> dict[str, int]:
-        """Number of calls in the torch graph, by operator."""
+        """Number of calls in the torch graph and its inner graphs, by operator."""
         return dict(torch_operators(self.program))
 
     @property
@@ -173,7 +174,7 @@ class ExportReport:
         return dict(onnx_operators(proto_of(self.model)))
 
     def to_json(self) -> str:
-        """Return model, steps, seconds, rewrites, guards and comparisons as JSON."""
+        """Return JSON about the model, strategy, seconds, rewrites, guards and comparisons."""
         return json.dumps(export_facts(self.record, self.model), indent=2)
 
     def __str__(self) -> str:
@@ -189,7 +190,7 @@ class ExportReport:
 
 def export_facts(record: ExportRecord, model: Any) -> dict[str, Any]:
     """Return the facts about an exported model, a ModelProto or LargeModel, for JSON."""
-    gaps = [
+    differences = [
         comparison.largest for comparison in record.comparisons if comparison.largest is not None
     ]
     return {
@@ -198,20 +199,22 @@ def export_facts(record: ExportRecord, model: Any) -> dict[str, Any]:
         "seconds": dict(record.seconds),
         "rewrites": dict(record.rewrites.counts()),
         "guards": [guard.one_line() for guard in record.guards],
-        "largest_difference": max(gaps, default=None),
+        "largest_difference": max(differences, default=None),
         "comparisons": [_comparison_facts(comparison) for comparison in record.comparisons],
     }
 
 
 def _comparison_facts(comparison: Comparison) -> dict[str, Any]:
     facts = {name: getattr(comparison, name) for name in ("inputs", "output", "dtype", "shape")}
-    gap = comparison.largest
-    facts["largest_difference"] = gap if gap is None or math.isfinite(gap) else str(gap)
+    largest = comparison.largest
+    facts["largest_difference"] = (
+        largest if largest is None or math.isfinite(largest) else str(largest)
+    )
     return {**facts, "problem": comparison.problem}
 
 
 def graph_facts(proto: ModelProto) -> dict[str, Any]:
-    """Return opset, number of nodes, inputs and outputs; dynamic dimensions are names."""
+    """Return opset, number of nodes, inputs and outputs; in shapes, dynamic sizes are names."""
     inputs, outputs = (
         [
             {
@@ -270,7 +273,7 @@ def _value_table(proto: onnx.ModelProto) -> str:
 
 
 def _tolerance_text(record: ExportRecord) -> str:
-    """Describe the runtime that was compared, and the tolerances."""
+    """Describe the version of ONNX Runtime, and the tolerances of the dtypes that were compared."""
     compared = {comparison.dtype for comparison in record.comparisons}
     accepted = [
         f"{dtype} within {tolerance.atol:g} + {tolerance.rtol:g} * abs(eager)"
@@ -284,7 +287,7 @@ def _tolerance_text(record: ExportRecord) -> str:
 
 
 def onnx_operators(proto: onnx.ModelProto) -> Counter[str]:
-    """Count nodes by operator, including those of local functions."""
+    """Count nodes by operator, with those of local functions, without branches and loop bodies."""
     counts: Counter[str] = Counter()
     for nodes in (proto.graph.node, *(function.node for function in proto.functions)):
         counts.update(f"{n.domain}::{n.op_type}" if n.domain else n.op_type for n in nodes)
@@ -297,7 +300,7 @@ def torch_operators(program: Program) -> Counter[str]:
 
 
 def slow_calls(program: Program) -> TableRows:
-    """List calls that are at least ten times slower than torch's kernel, with their lines."""
+    """Return (operator, ratio, source line) of calls ten or more times slower than in torch."""
     rows: TableRows = []
     for node in _all_calls(program):
         ratio = find_cost_ratio(node)
@@ -327,11 +330,11 @@ def _operator_table(count_header: str, counts: Counter[str]) -> str:
 
 # -- a model in a few lines
 
-_MAX_LISTED_VALUES = 8  # limit for inputs, and for outputs
+_MAX_LISTED_VALUES = 8  # of the inputs, and of the outputs
 
 
 def describe_model(model: Any, ranges: Sequence[tuple[str, int | None, int | None]] = ()) -> str:
-    """Return ``repr(program)``; ``ranges`` are the accepted sizes, None without a bound."""
+    """Return the text of ``repr(program)``; ``ranges`` is the result of `named_dim_ranges`."""
     proto = proto_of(model)
     inputs, outputs = list(proto.graph.input), list(proto.graph.output)
     width = max(
@@ -393,9 +396,9 @@ def _count_text(model: Any) -> str:
         _pluralize(len(proto.graph.node), "node"),
         f"{_pluralize(len(proto.graph.initializer), 'initializer')} of {_format_bytes(total)}",
     ]
-    outside = len(tensors) + len(getattr(model, "nested", {}))
-    if outside:
-        parts.append(f"{outside} of them outside of the ModelProto")
+    external_count = len(tensors) + len(getattr(model, "nested", {}))
+    if external_count:
+        parts.append(f"{external_count} of them outside of the ModelProto")
     if proto.functions:
         parts.append(_pluralize(len(proto.functions), "local function"))
     return ", ".join(parts)

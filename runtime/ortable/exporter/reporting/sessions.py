@@ -1,6 +1,6 @@
-"""Create ONNX Runtime sessions of exported models with default settings, and convert tensors.
+"""Create ONNX Runtime sessions of exported models, run them, and convert tensors.
 
-Called by validate.py and `exporter/program.py`; sessions of the backend have other settings.
+The exporter and the debugger call this module; the backend makes its sessions elsewhere.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ortable.ir import initializers
 
 
 def proto_of(model: Any) -> onnx.ModelProto:
-    """Return the proto of a ModelProto or LargeModel, without the weights of the latter."""
+    """Return a ModelProto itself, or the proto of a LargeModel, which lacks the weights."""
     return model if isinstance(model, onnx.ModelProto) else model.proto
 
 
@@ -36,13 +36,13 @@ def make_session(
     """Create an InferenceSession of a ModelProto, a LargeModel or the Path of a file.
 
     The weights of a LargeModel are passed by address. ``providers``: the CPU by default.
-    ``session_options``: a SessionOptions, or a dict of its settings; a name with a dot is a config
-    entry.
+    ``session_options``: a SessionOptions, or a dict of its settings, in which a name with a dot
+    (``"session.use_env_allocators"``) is a config entry.
 
     Raises:
         ProviderError: a provider is missing or could not start.
         OptionError: SessionOptions has no such setting.
-        Exception: ONNX Runtime cannot load the model; its classes derive from Exception only.
+        Exception: ONNX Runtime cannot load the model; its error classes have no narrower base.
     """
     import onnxruntime
 
@@ -84,7 +84,7 @@ _KERNEL_ADVICE = (
 
 
 def make_load_error(error: Exception, words: str) -> ExportError:
-    """Return the error for a model that ONNX Runtime cannot load; ``words`` states what failed."""
+    """Return the error for a model that ONNX Runtime cannot load; ``words`` starts its message."""
     load_error = ExportError(f"{words}: {error}")
     return load_error.with_advice(*_KERNEL_ADVICE) if _NO_KERNEL in str(error) else load_error
 
@@ -111,13 +111,13 @@ def _session_options(settings: Any) -> Any:
 def run_session(
     session: Any, feeds: Mapping[str, Any], names: Sequence[str] | None = None
 ) -> list[torch.Tensor]:
-    """Run a session and copy its outputs into tensors; all of them without ``names``.
+    """Run a session and return copies of its outputs as tensors.
 
     Args:
         session: an InferenceSession.
-        feeds: a tensor, an integer or an array by input. Dense tensors on the CPU are read in
-            place.
-        names: the outputs to compute.
+        feeds: a tensor, an integer or an array by input name. Dense tensors on the CPU are passed
+            without a copy.
+        names: the outputs to compute, in order; None computes all.
     """
     from ortable.compat.onnxruntime import bound_session
 
@@ -130,7 +130,7 @@ def run_session(
 
 
 def _make_feed(value: Any, wrappers: list[Any]) -> Any:
-    """Return the C object of an OrtValue; ``wrappers`` keeps the arrays that it does not own."""
+    """Return the C object of an OrtValue; append the owner of its array to ``wrappers``."""
     from ortable.compat import onnxruntime
 
     if isinstance(value, torch.Tensor) and value.dtype not in _FLOAT8_DTYPES:
@@ -146,8 +146,8 @@ _FLOAT8_DTYPES = frozenset(map(dtypes.to_torch, dtypes.FLOAT8_TYPES))
 def _pack_int4(array: np.ndarray) -> np.ndarray:
     """Pack 4-bit codes as ONNX Runtime reads them: two in a byte, the first in the low bits.
 
-    The result has the shape of ``array``, since ONNX Runtime takes the shape from it; the packed
-    codes are at its start.
+    The result has the shape of ``array``, from which ONNX Runtime takes the shape of the tensor;
+    the packed codes are at its start. Codes 1, 2, 3 become the bytes 0x21, 0x03, 0x00.
     """
     codes = array.view(np.uint8).reshape(-1) & 15
     packed = np.zeros(codes.size, np.uint8)
@@ -158,14 +158,14 @@ def _pack_int4(array: np.ndarray) -> np.ndarray:
 
 
 def array_of(leaf: Any) -> np.ndarray:
-    """Convert a tensor or integer argument to an array."""
+    """Convert a tensor to an array, or an integer to an int64 array of shape [1]."""
     if isinstance(leaf, torch.Tensor):
         return initializers.to_numpy(real_tensor(leaf).detach().cpu().contiguous())
     return np.array([leaf], dtype=np.int64)
 
 
 def ort_value(array: np.ndarray) -> Any:
-    """Wrap an array in an OrtValue by reference."""
+    """Wrap an array in an OrtValue: by reference, except codes below 8 bits, which are packed."""
     import onnxruntime
 
     if array.dtype.isbuiltin == 1:

@@ -1,8 +1,8 @@
 """Validate an exported model: compare every output of ONNX Runtime with eager torch.
 
-Runs the example call and other sizes of its dynamic dimensions. Shapes and dtypes must be equal;
-floats must agree within the tolerance of their precision. Called by conversion.py; report.py prints
-the table.
+Validation runs the example call and resized copies of it. Shapes and dtypes must be equal; floats
+must agree within a tolerance. Called by conversion.py and `OnnxProgram.validate`; report.py formats
+the comparisons as a table.
 """
 
 from __future__ import annotations
@@ -43,11 +43,12 @@ COMPARISON_HEADS = ("inputs", "output", "dtype", "shape", "largest difference")
 
 @dataclass(frozen=True)
 class Comparison:
-    """Comparison of an output of a call with eager.
+    """Comparison of one output of a call with eager, or a call that could not be compared.
 
     ``inputs``: ``"example"`` or the sizes of a resized call. ``largest``: the largest absolute
-    difference, None if there is none. ``problem``: the description of a failure. ``failed``: false
-    if eager itself cannot run the call.
+    difference, None if values were not compared. ``problem``: why the output is wrong, or was not
+    compared. ``failed``: whether the output differs or ONNX Runtime cannot run the call; false if
+    no call of these sizes satisfies the guards, or eager itself raises.
     """
 
     inputs: str
@@ -70,13 +71,14 @@ def validate_model(
 ) -> list[Comparison]:
     """Compare ``model``, a ModelProto or LargeModel, with the module that was exported.
 
-    The example call comes first, then other sizes of its dynamic dimensions. The module and the
-    arguments are not changed. ``accepted`` is the largest absolute difference of floats; None is
-    the tolerance of their precision, see `numeric_diff.py`.
+    The example call comes first, then resized calls. The module and the arguments are not changed.
+    ``accepted`` is the largest absolute difference of floats that passes; None is the tolerance of
+    their dtype, see `numeric_diff.py`.
 
     Raises:
         OptionError: there are no example inputs, or a weight has no data.
-        ExportError: ONNX Runtime cannot run the model.
+        ExportError: ONNX Runtime cannot load the model, or eager returns another number of outputs.
+        Exception: the module itself raises on the example call.
     """
     if program.fake_weight_inputs:
         weights = list(program.fake_weight_inputs)
@@ -90,9 +92,7 @@ def validate_model(
             "it cannot be compared with the module. Give args and kwargs, or validate=False"
         )
     session = _load_session(model)
-    user_count = sum(
-        sizes_call.kind == "user" and not sizes_call.is_none for sizes_call in program.outputs
-    )
+    user_count = sum(output.kind == "user" and not output.is_none for output in program.outputs)
     names = [value.name for value in proto_of(model).graph.output[:user_count]]
     calls = [("example", call), *resized_calls(program, call)]
     # A module was captured under the caller's autocast; a given program was not.
@@ -120,14 +120,14 @@ class Validation:
     """Result of the comparison of a model with eager; true if every output agrees.
 
     Attributes:
-        comparisons: one for each output of each call.
+        comparisons: one for each output of each call, or for a call that was not compared.
     """
 
     comparisons: tuple[Comparison, ...]
 
     @property
     def ok(self) -> bool:
-        """Whether every output agrees within the tolerance of its precision."""
+        """Whether every output agrees within the tolerance of its dtype."""
         return not self.failures
 
     @property
@@ -137,7 +137,7 @@ class Validation:
 
     @property
     def largest(self) -> float:
-        """Largest absolute difference; infinite if shapes or dtypes differ."""
+        """Largest absolute difference; infinite if a shape or dtype differs or a call failed."""
         gaps = [
             comparison.largest for comparison in self.comparisons if comparison.largest is not None
         ]
@@ -145,7 +145,7 @@ class Validation:
         return math.inf if has_mismatch else max(gaps, default=0.0)
 
     def check(self) -> Validation:
-        """Return self; raise ExportError, with the table, if an output differs."""
+        """Return self; raise ExportError, with a table, if an output differs or a call failed."""
         check_comparisons(self.comparisons, verbose=False)
         return self
 
@@ -161,7 +161,11 @@ class Validation:
 
 @dataclass(frozen=True)
 class FailureExplanation:
-    """Why outputs differ: a headline, whether to print the table, details, and advice."""
+    """Parts of the error text of a failed validation.
+
+    ``headline`` is the first line, ``table`` tells whether the comparisons follow as a table;
+    ``lines`` and ``advice`` end the text.
+    """
 
     headline: str = "validation failed, the ONNX model and eager differ"
     table: bool = True
@@ -174,7 +178,10 @@ def check_comparisons(
     verbose: bool = True,
     explain: Callable[[], FailureExplanation] | None = None,
 ) -> None:
-    """Print the table; raise ExportError with an explanation if an output differs."""
+    """Raise ExportError if a comparison failed; else print the table if ``verbose``.
+
+    ``explain`` returns the text of the error.
+    """
     table = text_table(COMPARISON_HEADS, [comparison.row() for comparison in comparisons])
     failed = [comparison for comparison in comparisons if comparison.failed]
     if failed:
@@ -195,7 +202,10 @@ def check_comparisons(
 
 
 def module_and_call(request: Request) -> tuple[Any, ExampleCall]:
-    """Return the module to run in eager mode, and the example call."""
+    """Return the module to run in eager mode, and the example call.
+
+    An ExportedProgram provides the module, and the call if the request has none.
+    """
     module, args, kwargs = request.model, request.args, request.kwargs
     if isinstance(module, torch.export.ExportedProgram):
         if not args and not kwargs and module.example_inputs:
@@ -284,7 +294,10 @@ def _make_comparison(
 def compare_output(
     value: torch.Tensor, expected: torch.Tensor, accepted: float | None = None
 ) -> tuple[float | None, str]:
-    """Return the largest absolute difference, and the problem, which is empty if there is none."""
+    """Compare ONNX Runtime's ``value`` with eager's; return the largest difference and the problem.
+
+    The difference is None if dtypes or shapes differ. The problem is empty if the value agrees.
+    """
     if value.dtype != expected.dtype or tuple(value.shape) != tuple(expected.shape):
         return None, (
             f"ONNX Runtime returns {value.dtype} {tuple(value.shape)}, "
@@ -301,7 +314,10 @@ def compare_output(
 
 
 def eager_outputs(module: Any, call: ExampleCall, program: Program) -> list[torch.Tensor]:
-    """Run the module and return its results as tensors, complex numbers as pairs."""
+    """Run a copy of the module; return its results, except None, as tensors, complex ones as pairs.
+
+    The copy shares the weights that forward does not write to.
+    """
     args, kwargs = copy_call(*call)
     mutated = {output.target for output in program.outputs if output.kind == "buffer"}
     with torch.no_grad():

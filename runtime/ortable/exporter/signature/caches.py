@@ -1,6 +1,7 @@
 """Register the key-value caches of transformers as pytrees, so that torch.export accepts them.
 
-to_onnx registers the growing caches that a call needs; bypass_export_some_errors registers all.
+to_onnx registers DynamicCache and EncoderDecoderCache if a call or module needs them;
+bypass_export_some_errors also registers StaticCache.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def _register_class(
 
 
 def _flatten_pair(cache: Any) -> tuple[list[Any], list[Any]]:
-    """Return the two caches, and the context: the names of the children, and None."""
+    """Return the two caches, and the context: their names, and None."""
     return [getattr(cache, name) for name in _CACHE_ATTRIBUTES], [list(_CACHE_ATTRIBUTES), None]
 
 
@@ -106,19 +107,20 @@ def _flatten_static(cache: Any) -> tuple[list[Any], list[Any]]:
 
 
 def _unflatten_static(values: Any, context: list[Any]) -> Any:
+    """Rebuild a StaticCache from its tensors, or from other leaves in their place."""
     from transformers.cache_utils import Cache, StaticCache, StaticLayer
 
     values = list(values)
     layers: list[Any] = []
     for number, length in enumerate(context[1]):
         layer: Any = StaticLayer(max_cache_len=length)
-        keys, states, cumulative_length = values[number * 3 : number * 3 + 3]
-        layer.keys, layer.values, layer.cumulative_length = keys, states, cumulative_length
+        keys, layer_values, cumulative_length = values[number * 3 : number * 3 + 3]
+        layer.keys, layer.values, layer.cumulative_length = keys, layer_values, cumulative_length
         layer.is_initialized = True
         if isinstance(keys, torch.Tensor):
             layer.dtype, layer.device = keys.dtype, keys.device
             layer.batch_size, layer.num_heads = keys.shape[:2]
-            layer.k_head_dim, layer.v_head_dim = keys.shape[-1], states.shape[-1]
+            layer.k_head_dim, layer.v_head_dim = keys.shape[-1], layer_values.shape[-1]
         layers.append(layer)
     cache = StaticCache.__new__(StaticCache)
     Cache.__init__(cache, layers=layers)

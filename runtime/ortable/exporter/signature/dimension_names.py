@@ -19,12 +19,13 @@ from .dynamic_shapes import Leaf, NamedHint
 
 
 def name_dimensions(program: Program, requested: Sequence[Leaf] | None) -> None:
-    """Name torch's symbols in ``program.symbol_names``.
+    """Name torch's symbols in ``program.symbol_names``, and set ``program.user_dims``.
 
-    The caller's name or Dim has priority; other symbols of inputs get ``s0``, ``s1``... in order,
-    those of strides and storage offsets last: torch's own names are of this form, too.
-    Data-dependent sizes are named after their node. ``requested`` has the caller's specs of each
-    input. Raises ExportError if a named dimension is static in the graph.
+    The caller's name or Dim has priority; other symbols of inputs get ``s0``, ``s1``... in order.
+    Symbols of strides and storage offsets come last: they need names too, since torch's own names
+    have the same form and could equal the new name of a size. Data-dependent sizes are named after
+    their node. ``requested`` has the caller's specs of each input. Raises ExportError if a named
+    dimension is static in the graph.
     """
     symbol_names = program.symbol_names
     if requested is not None and len(requested) == len(program.user_inputs):
@@ -35,8 +36,8 @@ def name_dimensions(program: Program, requested: Sequence[Leaf] | None) -> None:
         ordered.update(dict.fromkeys(_symbols_of(value, symbol_names)))
     for value in values:
         if isinstance(value, torch.Tensor) and value.layout is torch.strided:
-            for position in (*value.stride(), value.storage_offset()):
-                ordered.update(dict.fromkeys(free_symbols(position)))
+            for stride_or_offset in (*value.stride(), value.storage_offset()):
+                ordered.update(dict.fromkeys(free_symbols(stride_or_offset)))
     used = set(symbol_names.values())
     program.user_dims = frozenset(used)
     number = 0
@@ -51,7 +52,10 @@ def name_dimensions(program: Program, requested: Sequence[Leaf] | None) -> None:
 
 
 def _name_requested(program: Program, requested: Sequence[Leaf]) -> None:
-    """Apply the caller's names; warn about names that the model does not use."""
+    """Apply the caller's names; warn about names of dimensions that always equal another size.
+
+    Also fills ``program.open_dims`` and ``program.open_maximums``.
+    """
     symbol_names = program.symbol_names
     unused: list[tuple[str, str, Any]] = []
     for node, leaf in zip(program.user_inputs, requested, strict=True):
@@ -123,6 +127,7 @@ def user_dim_name(dim: Any) -> str | None:
 
 
 def _symbols_of(value: Any, symbol_names: dict[str, str]) -> Iterator[str]:
+    """Yield the symbols in the sizes of an input; name those that have a Dim."""
     sizes = value.shape if isinstance(value, torch.Tensor) else (value,)
     for size in sizes:
         for symbol in free_symbols(size):
@@ -139,7 +144,7 @@ def free_symbols(size: Any) -> list[str]:
 
 
 def _name_from_source(size: Any, symbol: str, symbol_names: dict[str, str]) -> None:
-    """Use the name of a Dim from the shape environment of an ExportedProgram, if it has one."""
+    """Name a symbol after its Dim, if the shape environment of ``size`` records one for it."""
     environment = getattr(size.node, "shape_env", None)
     names = getattr(environment, "source_name_to_debug_name", None)
     sources = getattr(environment, "var_to_sources", None)

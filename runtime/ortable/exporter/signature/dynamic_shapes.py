@@ -1,6 +1,7 @@
 """Match ``dynamic_shapes`` with the leaves of the arguments, check and normalize it.
 
-The result has the form of torch.export. Called by conversion.py and `capture`.
+The normalized form is that of torch.export. Called by `capture`, `observation` and arguments.py;
+parsing of dimension expressions has further callers.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _SUMS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
 def parse_dim_expression(text: str) -> dims.SymDim | None:
     """Parse a dimension expression of names, integers and ``+ - * // % max min``.
 
-    The result is None for a single name, and for text that is not such an expression.
+    The result is None for a single name or number, and for text that is not such an expression.
     """
     if text.isidentifier():
         return None
@@ -62,27 +63,34 @@ def _parse_dim(
     operators: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = _OPERATORS,
     functions: Mapping[str, Callable[..., Any]] = _FUNCTIONS,
 ) -> Any:
-    parsed = functools.partial(_parse_dim, named=named, operators=operators, functions=functions)
+    """Evaluate a syntax tree; ``named`` returns the value of a name.
+
+    Raises ValueError for syntax, operators and functions that are not in the tables.
+    """
+    parse = functools.partial(_parse_dim, named=named, operators=operators, functions=functions)
     if isinstance(node, ast.Name):
         return named(node.id)
     if isinstance(node, ast.Constant) and type(node.value) is int:
         return node.value
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -parsed(node.operand)
+        return -parse(node.operand)
     if isinstance(node, ast.BinOp) and type(node.op) in operators:
-        return operators[type(node.op)](parsed(node.left), parsed(node.right))
+        return operators[type(node.op)](parse(node.left), parse(node.right))
     if (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id in functions
         and not node.keywords
     ):
-        return functions[node.func.id](*map(parsed, node.args))
+        return functions[node.func.id](*map(parse, node.args))
     raise ValueError(f"{type(node).__name__} is no part of a dimension")
 
 
 def evaluate_dim_expression(text: str, sizes: Mapping[str, int]) -> int | None:
-    """Evaluate an expression for sizes of names; None if ``sizes`` lacks a name of it."""
+    """Evaluate an expression such as ``past + new`` for the sizes of its names.
+
+    The result is None if ``sizes`` lacks a name, and if ``text`` is a single name or no expression.
+    """
     expression = parse_dim_expression(text)
     if expression is None or not dims.free_symbols(expression) <= set(sizes):
         return None
@@ -90,7 +98,7 @@ def evaluate_dim_expression(text: str, sizes: Mapping[str, int]) -> int | None:
 
 
 def combine_values(text: str, values: Mapping[str, Any]) -> Any:
-    """Evaluate a sum, difference or product with objects such as torch's symbols for the names.
+    """Evaluate an expression of ``+ - *`` with ``values``, such as torch's symbols, for the names.
 
     The result is None for a single name, for a name without a value, and for other operators.
     """
@@ -108,7 +116,7 @@ AdditionalInputs = torch.export.AdditionalInputs
 
 
 class NamedHint(Hint):  # type: ignore[misc]
-    """A ``Dim.DYNAMIC`` with the caller's name; torch infers its range."""
+    """A ``Dim.DYNAMIC`` with the caller's name; torch infers a bound that is None."""
 
     def __init__(self, name: str, least: int | None = None, most: int | None = None) -> None:
         super().__init__(Dim.DYNAMIC.type, min=least, max=most, _factory=False)
@@ -122,7 +130,8 @@ class NamedHint(Hint):  # type: ignore[misc]
 class Leaf:
     """A leaf of the call: its value, its path (``cache.key_cache[0]``), and its spec.
 
-    The spec of a tensor maps axes to dimensions; that of a number is a hint or None.
+    The spec of a tensor maps axes to dimensions (a Dim, hint or int), None for no spec. That of a
+    number is a hint, an int or None.
     """
 
     path: str
@@ -165,7 +174,7 @@ def bind_arguments(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) 
 def resolve_dynamic_shapes(
     dynamic_shapes: Any, module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
-    """Convert torch's ShapesCollection and AdditionalInputs to a structure of shapes.
+    """Convert torch's ShapesCollection and AdditionalInputs to a structure; return others as given.
 
     Raises ExportError if a tensor of the collection is not among the arguments, or if the
     additional inputs differ from the arguments in more than sizes.
@@ -182,8 +191,9 @@ def resolve_dynamic_shapes(
 def normalize_shapes(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> Any:
     """Convert ``dynamic_shapes`` to the form of torch.export.
 
-    Names become NamedHints, containers are those of the arguments, and keys have the order of the
-    signature, with those of ``**kwargs`` at the end. Raises ExportError for an unknown argument, a
+    Names become NamedHints, negative axes count from 0, containers are those of the arguments, and
+    keys have the order of the signature, with those of ``**kwargs`` at the end: ``[("batch", 4)]``
+    becomes ``{"x": {0: NamedHint("batch"), 1: 4}}``. Raises ExportError for an unknown argument, a
     structure that does not match, or a dimension out of range; the message names the leaf.
     """
     if dynamic_shapes is None:
@@ -245,11 +255,11 @@ class _SpecMatcher:
 
     def __init__(self) -> None:
         self.leaves: list[Leaf] = []
-        self.sizes: dict[str, tuple[str, int]] = {}  # name of a dimension -> location, size
+        self.sizes: dict[str, tuple[str, int]] = {}  # name in a string -> first location, size
         self.dim_sizes: dict[str, int] = {}  # name of a Dim -> size
 
     def match_spec(self, path: str, value: Any, spec: Any) -> Any:
-        """Return ``spec`` in torch's form, and collect the leaves."""
+        """Return ``spec`` for an argument in torch's form, and append its leaves to ``leaves``."""
         children = pytrees.container_children(value)
         if children is not None:
             specs = self._child_specs(path, value, spec, children)
@@ -268,6 +278,7 @@ class _SpecMatcher:
     def _child_specs(
         self, path: str, value: Any, spec: Any, children: Sequence[tuple[Any, Any]]
     ) -> list[Any]:
+        """Return the spec of each child of a container; raise ExportError if they do not match."""
         keys = [key for key, _ in children]
         if spec is None or (not children and not spec):
             return [None] * len(children)
@@ -338,7 +349,10 @@ class _SpecMatcher:
         return NamedHint(self._check_name(location, dim, size))
 
     def _check_name(self, location: str, name: Any, size: Any) -> str:
-        """Check the name of a dimension; all dimensions of a name must have the same size."""
+        """Return the name of a dimension, an expression in normal form; record its size.
+
+        Raises ExportError for an invalid name, and for two sizes of one name.
+        """
         if not isinstance(name, str):
             raise ExportError(
                 f"{location} is {name!r} in dynamic_shapes: it can be a name, a torch.export.Dim, "
@@ -364,8 +378,8 @@ class _SpecMatcher:
     def check_expressions(self) -> None:
         """Check dimensions that are named by an expression of others (``past + new``).
 
-        Raises ExportError if a name of the expression is missing, or the size differs from its
-        value.
+        Raises ExportError if no dimension has a name in the expression, or if the value of the
+        expression is not the size.
         """
         sizes = self.dim_sizes | {name: size for name, (_, size) in self.sizes.items()}
         for name, (location, size) in self.sizes.items():
@@ -410,7 +424,7 @@ class _SpecMatcher:
             if isinstance(spec, (Hint, int)) and not isinstance(spec, bool):
                 return spec
         if isinstance(spec, Hint) and spec.type != Dim.DYNAMIC.type:
-            return None  # torch treats AUTO and STATIC values as constants
+            return None  # Dim.AUTO or Dim.STATIC: torch treats the value as a constant
         problem = pytrees.unsupported_leaf_text(path, value)
         if problem is not None:
             raise ExportError(problem)
@@ -438,6 +452,7 @@ def _dim_bounds(spec: Any) -> tuple[int | None, int | None]:
 
 
 def _spec_for_tensors(value: Any, spec: Any) -> Any:
+    """Return a spec like the container ``value``, with ``spec`` for each tensor in it."""
     children = pytrees.container_children(value)
     if children is None:
         return spec if isinstance(value, torch.Tensor) else None
@@ -447,7 +462,7 @@ def _spec_for_tensors(value: Any, spec: Any) -> Any:
 
 
 def _group_specs(children: Iterable[tuple[Any, Any]], specs: Iterator[Any]) -> list[Any]:
-    """Nest a flat sequence of specs like the children of a container."""
+    """Nest specs of leaves like ``children``: ``a, b, c`` becomes, for example, ``[a, [b, c]]``."""
     groups: list[Any] = []
     for _, child in children:
         inner = pytrees.container_children(child)
@@ -463,9 +478,9 @@ def _group_specs(children: Iterable[tuple[Any, Any]], specs: Iterator[Any]) -> l
 def prepare_export(
     module: torch.nn.Module, arguments: Mapping[str, Any], dynamic_shapes: Any
 ) -> Iterator[None]:
-    """Prepare a call of torch.export with normalized ``dynamic_shapes``.
+    """Make torch.export accept normalized ``dynamic_shapes`` in the block.
 
-    torch.export fixes a dimension whose example size is 0 or 1, even a dynamic one, and it fails if
+    Otherwise torch.export fixes a dynamic dimension whose example size is 0 or 1, and fails if
     ``**kwargs`` received arguments. The function changes nothing for other calls.
     """
     with contextlib.ExitStack() as stack:
@@ -490,6 +505,7 @@ def _has_small_size(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> bool:
 
 
 def _expand_kwargs_parameter(forward: Any, kwargs_name: str, names: Iterable[str]) -> Any:
+    """Wrap ``forward`` in a function whose signature has ``names`` in place of ``**kwargs``."""
     signature = inspect.signature(forward)
     remaining = [
         parameter for name, parameter in signature.parameters.items() if name != kwargs_name
@@ -506,7 +522,7 @@ def _expand_kwargs_parameter(forward: Any, kwargs_name: str, names: Iterable[str
 
 # -- translate errors of torch.export about arguments
 
-# torch derives many conditions from one; the first come from the lines of the model.
+# torch reports many conditions that follow from one; the first ones come from lines of the model.
 MAX_REASONS = 2
 _REMEDIES = (  # few lines, since a message has at most 15
     "What to do: for a Python loop over it ExportOptions(loops=True); for nn.GRU, nn.LSTM, nn.RNN",
@@ -521,7 +537,7 @@ def explain_export_error(
 ) -> ExportError | None:
     """Return an ExportError for a dynamic dimension that cannot vary, or an unregistered class.
 
-    The result is None for other errors. ``dynamic_shapes`` are normalized.
+    The result is None for other errors. ``dynamic_shapes`` is the result of `normalize_shapes`.
     """
     text = str(error)
     if "Unsupported input type" in text:
@@ -546,6 +562,7 @@ def explain_export_error(
 
 
 def _dimension_error(text: str, leaves: Sequence[Any]) -> ExportError:
+    """Return the error about the dimensions of ``leaves`` that torch's message ``text`` names."""
     violated = {
         name.strip()
         for names in re.findall(r"Constraints violated \(([^)]*)\)", text)
@@ -587,5 +604,5 @@ def _dimension_error(text: str, leaves: Sequence[Any]) -> ExportError:
 
 
 def _normalize_path(path: str) -> str:
-    """Replace ``['key']`` by ``.key``, since torch and this file may spell a path differently."""
+    """Replace ``['key']`` by ``.key``: torch and `pytrees` may spell a path differently."""
     return re.sub(r"\['(\w+)'\]", r".\1", path)

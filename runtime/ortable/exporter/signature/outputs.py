@@ -1,6 +1,6 @@
 """Choose the names of ONNX inputs and outputs, the order of outputs, and names of their dimensions.
 
-Called by conversion.py.
+Called by conversion.py; arguments.py calls `checked_call`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from ortable.interpreter.outputs import flatten_output
 def checked_call(args: Any, kwargs: Any, mod: Any = None) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Check the arguments of the example call, and return them as (args, kwargs).
 
-    A single tensor becomes a tuple. ``mod`` is the model, whose results may need caches of
-    transformers to be registered. Raises InputError for other types.
+    A single tensor becomes a tuple. Caches of transformers are registered as pytrees if the call
+    has them or the model ``mod`` may return them. Raises InputError for other types.
     """
     if isinstance(args, torch.Tensor):
         args = (args,)
@@ -48,7 +48,10 @@ def checked_call(args: Any, kwargs: Any, mod: Any = None) -> tuple[tuple[Any, ..
 
 
 def name_inputs(fx_names: Sequence[str], requested: Sequence[str] | None) -> dict[str, str]:
-    """Map FX placeholders to ONNX input names; raise ExportError if ``requested`` is invalid."""
+    """Map FX placeholders to requested ONNX input names; the map is empty for default names.
+
+    Raises ExportError if ``requested`` has another length than ``fx_names``, or duplicates.
+    """
     if requested is None:
         return {}
     names = _checked_names(requested, "input_names")
@@ -62,10 +65,11 @@ def name_inputs(fx_names: Sequence[str], requested: Sequence[str] | None) -> dic
 
 
 def name_outputs(described: Sequence[str | None], requested: Sequence[str] | None) -> list[str]:
-    """Return a name for each output; None in ``described`` is a result that is None in torch.
+    """Return a name for each result of forward, by default ``output_0``, ``output_1``...
 
-    Outputs keep their number in torch: the second of ``(None, y)`` is ``output_1``. Raises
-    ExportError if ``requested`` has another length than the ONNX outputs, or duplicates.
+    ``described`` has a label for each result, and None for a result that is None, which has no ONNX
+    output but counts: the second of ``(None, y)`` is ``output_1``. Raises ExportError if
+    ``requested`` has another length than the ONNX outputs, or duplicates.
     """
     defaults = [f"output_{index}" for index in range(len(described))]
     if requested is None:
@@ -91,7 +95,7 @@ def _checked_names(names: Any, option: str) -> list[str]:
 
 
 def choose_input_names(program: Program, requested: Any) -> Any:
-    """Return ``input_names`` as a list.
+    """Return ``input_names`` as a list, or None for the default names.
 
     A dict replaces some of the default names. In a list, names for the tensors of a cache are
     matched by layer and kind. Raises ExportError for an unknown default name, and for cache names
@@ -106,10 +110,11 @@ def choose_input_names(program: Program, requested: Any) -> Any:
 def choose_output_names(
     program: Program, requested: Any, inputs: Sequence[str] | None = None
 ) -> Any:
-    """Return ``output_names`` as a list.
+    """Return ``output_names`` as a list, or None for the default names.
 
-    A dict replaces some of the default names; ``"auto"`` uses the names of fields and keys.
-    ``inputs`` are the names of the ONNX inputs. Raises ExportError for an unknown default name.
+    A dict replaces some of the default names; ``"auto"`` uses the names of fields and keys. Names
+    for the tensors of a cache are matched as in `choose_input_names`. ``inputs`` are the names of
+    the ONNX inputs. Raises ExportError for an unknown default name, and for wrong cache names.
     """
     defaults = [name for name, _ in user_outputs(program)]
     if isinstance(requested, (list, tuple)):
@@ -136,11 +141,12 @@ def user_outputs(program: Program) -> list[tuple[str, ProgramOutput]]:
 
     Results keep their number in torch: the second of ``(None, y)`` is ``output_1``.
     """
-    results = [output for output in program.outputs if output.kind == "user"]
-    return [(f"output_{i}", output) for i, output in enumerate(results) if not output.is_none]
+    user_results = [output for output in program.outputs if output.kind == "user"]
+    return [(f"output_{i}", output) for i, output in enumerate(user_results) if not output.is_none]
 
 
 def _replace_names(option: str, defaults: list[str], labels: list[str], requested: Any) -> Any:
+    """Apply a dict from default names or labels to new names; return other values unchanged."""
     if not isinstance(requested, Mapping):
         return requested
     unknown = [name for name in requested if name not in defaults and name not in labels]
@@ -151,7 +157,11 @@ def _replace_names(option: str, defaults: list[str], labels: list[str], requeste
 
 
 def _unique_names(labels: Sequence[str], used: set[str]) -> list[str]:
-    """Make ``labels`` unique: the suffix ``_out`` for names of inputs, numbers for duplicates."""
+    """Make unique names of ``labels``; ``used`` has the names of inputs.
+
+    Special characters become "_", the name of an input gets the suffix "_out", and a second "y"
+    becomes "y_1".
+    """
     unique: list[str] = []
     for label in labels:
         base = "".join(c if c.isalnum() or c in "._" else "_" for c in label) or "output"
@@ -165,7 +175,11 @@ def _unique_names(labels: Sequence[str], used: set[str]) -> list[str]:
 
 
 def output_labels(spec: Any, count: int) -> list[str]:
-    """Return labels for ``count`` results, from the fields, keys and numbers of their structure."""
+    """Return labels for ``count`` results, from the fields, keys and indices in the TreeSpec.
+
+    The TreeSpec of ``{"a": x, "b": (y, z)}`` gives "a", "b_0" and "b_1". Without a TreeSpec of
+    ``count`` leaves, the labels are ``output_0``, ``output_1``...
+    """
     if spec is None or spec.num_leaves != count:
         return [f"output_{i}" for i in range(count)]
     labels = pytrees.leaf_names(spec)
@@ -175,14 +189,15 @@ def output_labels(spec: Any, count: int) -> list[str]:
 def output_plan(
     program: Program, inputs: Mapping[str, str], requested: Sequence[str] | None
 ) -> tuple[list[str], list[int]]:
-    """Return names of the flattened FX outputs, and the order of the ONNX outputs.
+    """Return names of the flattened FX outputs, and their indices in the order of the ONNX outputs.
 
     The user's outputs come first, then mutated buffers and inputs. Raises ExportError if
-    ``requested`` has neither a name for each output of the user nor for each ONNX output.
+    ``requested`` has neither a name for each output of the user nor for each ONNX output, and if
+    two values get one name.
     """
-    described = [(index, output) for index, output in enumerate(program.outputs)]
-    returned = [(index, output) for index, output in described if output.kind == "user"]
-    mutations = [(index, output) for index, output in described if output.kind != "user"]
+    indexed_outputs = [(index, output) for index, output in enumerate(program.outputs)]
+    returned = [(index, output) for index, output in indexed_outputs if output.kind == "user"]
+    mutations = [(index, output) for index, output in indexed_outputs if output.kind != "user"]
     labels: list[str | None] = [
         None if output.is_none else f"output_{number}"
         for number, (_, output) in enumerate(returned)
@@ -198,7 +213,7 @@ def output_plan(
         extra_names = list(requested[user_count:])
         requested = requested[:user_count]
     user_names = name_outputs(labels, requested)
-    names = [""] * len(described)
+    names = [""] * len(indexed_outputs)
     for (index, _), name in zip([*returned, *mutations], [*user_names, *extra_names], strict=True):
         names[index] = name
     duplicates = sorted({name for name in names if names.count(name) > 1})
@@ -225,12 +240,13 @@ def name_output_dims(
 ) -> dict[tuple[str, int], str]:
     """Apply the caller's names of dimensions of outputs.
 
-    An independent dimension (a data-dependent one, or one of an input that has no name) gets the
-    name everywhere, in ``program.symbol_names``. A dimension that is computed from others
-    (``2*batch``) is returned by ONNX output and axis, since only that output gets the name.
+    A dimension that is one symbol (a data-dependent size, or a dimension of an input that the
+    caller did not name) gets its name in ``program.symbol_names``, so everywhere. The name of a
+    dimension that is computed from others (``2*batch``) is returned by (ONNX output, axis), for
+    `write_dims`.
 
-    Raises ExportError for a static dimension, a dimension of an input that has another name, and a
-    name of another dimension.
+    Raises ExportError for a static dimension, a dimension of an input that has another name, and
+    the name of another dimension.
     """
     if requested is None:
         return {}
@@ -286,6 +302,10 @@ def _check_free(
     symbol_names: Mapping[str, str],
     symbols: Sequence[str],
 ) -> None:
+    """Raise ExportError if another dimension has the name ``new_name``.
+
+    ``dim_text`` is the expression of a computed dimension, empty for one that is a single symbol.
+    """
     used_names = {
         name for symbol, name in symbol_names.items() if dim_text or symbol not in symbols
     }
@@ -313,11 +333,11 @@ def _requested_outputs(
         if output_names is None
         else list(output_names)[: len(defaults)]
     )
-    by_name = iter(names)
+    remaining_names = iter(names)
     specs = _flat_specs(
         program,
         requested,
-        [(None if item.is_none else next(by_name)) for _, item in user_leaves],
+        [(None if item.is_none else next(remaining_names)) for _, item in user_leaves],
     )
     for (leaf, output), (name, spec) in zip(user_leaves, specs, strict=True):
         if spec is None or (isinstance(spec, (Mapping, list, tuple)) and not spec):
@@ -354,11 +374,14 @@ def _flat_specs(
     return list(zip(names, specs, strict=True))
 
 
-def _walk_specs(spec: Any, requested: Any, path: str, known_names: Sequence[str]) -> Iterator[Any]:
-    if spec.is_leaf():
+def _walk_specs(
+    structure: Any, requested: Any, path: str, known_names: Sequence[str]
+) -> Iterator[Any]:
+    """Yield the requested spec of each leaf of the TreeSpec ``structure``."""
+    if structure.is_leaf():
         yield requested
         return
-    children = pytrees.spec_children(spec)
+    children = pytrees.spec_children(structure)
     keys = [key for key, _ in children]
     if requested is None:
         items: list[Any] = [None] * len(children)
@@ -420,18 +443,21 @@ def write_dims(model: Any, dim_names: Mapping[tuple[str, int], str]) -> None:
 
 # -- names of the keys and values of a cache
 
+# The words key, keys, value and values, and the letters k and v, in a lower-case name.
 _KIND = re.compile(r"(?:^|[^a-z])(key|value)s?(?![a-z])|(?:^|[^a-z0-9])([kv])(?![a-z])")
 # Suffix of torch's names for the tensors of a cache; other names come from the caller.
 _CACHE_TENSOR = re.compile(r"(?:key_cache|value_cache|keys|values)_\d+$")
+# Words for the attention in a pair of caches, and the attention that they mean.
 _PART = re.compile(r"(?:^|[^a-z])(self|decoder|cross|encoder)(?![a-z])")
 _PARTS = {"self": "self", "decoder": "self", "cross": "cross", "encoder": "cross"}
 
 
 @dataclass(frozen=True, order=True)
 class CacheTensorName:
-    """Parsed name of a cache tensor: the layer, keys or values, and the attention.
+    """Parsed name of a cache tensor: its layer, the kind "key" or "value", and its attention.
 
-    The attention is "self" or "cross" in a pair of caches, and empty otherwise.
+    The attention is "self" or "cross" if the name says so (an EncoderDecoderCache has both), and
+    empty otherwise.
     """
 
     layer: int
@@ -461,9 +487,10 @@ def parse_cache_name(name: str) -> CacheTensorName | None:
 def order_cache_names(option: str, defaults: Sequence[str], requested: Sequence[str]) -> list[str]:
     """Order ``requested``, names of cache tensors, like torch's names ``defaults``.
 
-    Inputs that the caller named (``forward(k1, k2)``) are not cache tensors and keep their order;
-    so do names without layer and kind. Raises ExportError if some names can be parsed, but they
-    describe other tensors than those of the cache.
+    torch flattens a cache into all keys, then all values: requested names ``k0 v0 k1 v1`` become
+    ``k0 k1 v0 v1``. Names at the positions of other inputs (``forward(k1, k2)``) stay there, and
+    all names do if none has a layer and kind. Raises ExportError if some names of cache tensors can
+    be parsed, but they describe other tensors than those of the cache.
     """
     tensors = {
         index: meaning
@@ -476,7 +503,7 @@ def order_cache_names(option: str, defaults: Sequence[str], requested: Sequence[
     if (
         len({meaning.attention for meaning in tensors.values()}) == 1
     ):  # with a single cache, the attention is irrelevant
-        keys = {
+        parsed = {
             index: meaning and CacheTensorName(meaning.layer, meaning.kind)
             for index, meaning in requested_meanings.items()
         }
@@ -485,14 +512,14 @@ def order_cache_names(option: str, defaults: Sequence[str], requested: Sequence[
             for index, meaning in tensors.items()
         }
     else:
-        keys, index_by_meaning = (
+        parsed, index_by_meaning = (
             dict(requested_meanings),
             {meaning: index for index, meaning in tensors.items()},
         )
-    if set(keys.values()) != set(index_by_meaning) or len(set(keys.values())) != len(tensors):
+    if set(parsed.values()) != set(index_by_meaning) or len(set(parsed.values())) != len(tensors):
         raise ExportError(_cache_names_error(option, defaults, requested, list(tensors)))
     names = list(requested)
-    for index, meaning in keys.items():
+    for index, meaning in parsed.items():
         assert meaning is not None
         names[index_by_meaning[meaning]] = requested[index]
     return names

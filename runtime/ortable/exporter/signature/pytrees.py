@@ -27,9 +27,9 @@ _CACHE_MODULE = "transformers.cache_utils"
 
 
 def container_children(value: Any) -> Children | None:
-    """Return (key, child) of a container that torch.export flattens, None for a leaf.
+    """Return (key, child) of each child of a container that torch.export flattens; None for a leaf.
 
-    A key is a name (a key of a dict, a field of a class) or a number. None is a leaf, as in torch.
+    A key is that of a dict, the name of a field, or an index. None is a leaf, as in torch.
     Raises ExportError for a class that was registered without the names of its children.
     """
     if not is_container(value):
@@ -52,20 +52,20 @@ def is_container(value: Any) -> bool:
 
 
 def is_builtin(value: Any) -> bool:
-    """Whether a value is a container of Python, whose structure dynamic shapes repeat."""
+    """Whether a value is a list, tuple, dict or another container of Python that torch flattens."""
     return node_type(value) in pytree.BUILTIN_TYPES
 
 
 def flat_children(value: Any) -> Any:
-    """Return the children of a registered class, in the container of its flatten function."""
+    """Return the children of a registered class in the list or tuple of its flatten function."""
     return pytree.SUPPORTED_NODES[node_type(value)].flatten_fn(value)[0]
 
 
 def rebuild_container(value: Any, items: list[Any]) -> Any:
     """Replace the children of ``value`` by ``items``, as torch.export expects dynamic shapes.
 
-    The result is the same container for containers of Python, and the flattened form for a
-    registered class.
+    The result has the type of ``value`` for containers of Python. For a registered class it is the
+    list or tuple of its flatten function: ``[keys, values]`` for a DynamicCache.
     """
     if is_builtin(value):
         _, spec = pytree.tree_flatten(value, is_leaf=lambda item: item is not value)
@@ -74,7 +74,7 @@ def rebuild_container(value: Any, items: list[Any]) -> Any:
 
 
 def key_of(entry: Any) -> Any:
-    """Return the key in an entry of torch's key paths."""
+    """Return the key, index or field name in an entry of one of torch's key paths."""
     for name in ("key", "idx", "name"):
         if hasattr(entry, name):
             return getattr(entry, name)
@@ -90,7 +90,7 @@ def child_path(path: str, parent: Any, key: Any) -> str:
 
 
 def is_mapping(value: Any) -> bool:
-    """Whether a value is a dict of Python."""
+    """Whether a value is a dict, OrderedDict or defaultdict."""
     return node_type(value) in pytree.STANDARD_DICT_TYPES
 
 
@@ -105,10 +105,10 @@ def leaf_paths(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def register_caches(values: Any, mod: Any = None) -> None:
-    """Register caches of transformers if needed, see `caches.py`.
+    """Register the cache classes of transformers as pytrees if they are needed, see `caches.py`.
 
-    They are needed if a cache is among ``values``, or if ``mod`` has modules of transformers, which
-    return caches.
+    They are needed if a leaf of ``values`` is a cache, or if ``mod`` has modules of transformers,
+    which may return caches.
     """
     if _CACHE_MODULE not in sys.modules:
         return
@@ -139,7 +139,7 @@ def registration_hint(cls: type) -> str:
 
 
 def unsupported_leaf_text(path: str, value: Any) -> str | None:
-    """Return the problem of a leaf of an unsupported class, None if torch.export accepts it."""
+    """Return why torch.export rejects a leaf of the arguments; None if it accepts the class."""
     supported = (torch.Tensor, bool, int, float, complex, str, type(None), enum.Enum)
     if isinstance(value, supported):
         return None
@@ -161,17 +161,17 @@ def unsupported_leaf_text(path: str, value: Any) -> str | None:
 
 
 def spec_children(spec: Any) -> list[tuple[Any, Any]]:
-    """Return (key, child) of a TreeSpec that is not a leaf; keys are field names if known."""
+    """Return (key, child) of a TreeSpec that is no leaf; without field names, keys are indices."""
     children = list(spec.children())
     names = _field_names(spec, len(children))
     return list(zip(names or range(len(children)), children, strict=True))
 
 
 def _field_names(spec: Any, count: int) -> list[str] | None:
-    """Return names of the fields of a dict, a namedtuple or a registered class.
+    """Return the keys of a dict, or the names of the fields of a namedtuple or registered class.
 
-    A class has them in its context: as the context itself (ModelOutput), or as an item of it
-    (dataclasses, DynamicCache).
+    A registered class has them in the context of its TreeSpec: as the context itself (ModelOutput),
+    or as an item of it (dataclasses, DynamicCache). None: the context has no ``count`` names.
     """
     context: Any = spec.context
     if hasattr(context, "_fields"):
