@@ -1,4 +1,4 @@
-"""Run the command line; ``generate`` without changes exits before torch is imported."""
+"""Run the command line; if nothing changed, ``generate`` exits before torch is imported."""
 
 from __future__ import annotations
 

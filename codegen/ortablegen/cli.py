@@ -60,7 +60,10 @@ from ortablegen.stamp import write_stamp
 
 @dataclass(frozen=True)
 class Generated:
-    """The output of codegen: files relative to generated/, pages relative to the repository."""
+    """The output of codegen, and the specs and rewrites that it was generated from.
+
+    ``files`` has texts by path relative to generated/, ``pages`` relative to the repository.
+    """
 
     files: dict[str, str]
     pages: dict[str, str]
@@ -69,7 +72,7 @@ class Generated:
 
 
 def generate(root: Path) -> Generated:
-    """Generate all files and pages of the repository at ``root``, without writing them.
+    """Generate the text of all files and pages of the repository at ``root``; write nothing.
 
     Raises:
         SpecErrors: the specs have errors; it lists all of them.
@@ -174,7 +177,7 @@ def _format(options: argparse.Namespace) -> int:
 
 
 def _record_kernels(options: argparse.Namespace) -> int:
-    """Write the CPU or CUDA kernel table of the installed ONNX Runtime."""
+    """Record the installed ONNX Runtime's CUDA kernels, or its CPU kernels and ONNX's schemas."""
     folder = options.root / "specs" / "runtime"
     if options.verb == "kernels":
         write_kernel_table(folder / "kernels_cpu.yaml")
@@ -184,7 +187,7 @@ def _record_kernels(options: argparse.Namespace) -> int:
 
 
 def _record_kernel_fixes(options: argparse.Namespace) -> int:
-    """Record the kernels that a newer ONNX Runtime fixed, and print its regressions."""
+    """Record the kernels that the installed, newer ONNX Runtime fixed; print its regressions."""
     runtime = options.root / "specs" / "runtime"
     regressions = write_kernel_fixes(runtime / "kernel_fixes.yaml", runtime / "kernels_cpu.yaml")
     print("\n".join(regressions) or "no kernel is less exact than kernels_cpu.yaml records")
@@ -197,7 +200,7 @@ def _record_schemas(options: argparse.Namespace) -> int:
 
 
 def _generate(options: argparse.Namespace) -> int:
-    """Generate everything, then write it or compare it with ``generated/``."""
+    """Generate everything, then write it or (``check``) compare it with the checked-in files."""
     start = time.perf_counter()
     try:
         generated = generate(options.root)

@@ -1,7 +1,7 @@
 """Detect whether anything changed since codegen last ran, by a digest of its inputs and outputs.
 
-`__main__` checks the digest before it imports torch; the command line writes it after a run without
-errors. ``python -m ortablegen check`` ignores it: it generates everything again and compares bytes.
+`__main__` checks the digest before it imports torch; `cli` writes it after a ``generate`` without
+errors. ``python -m ortablegen check`` ignores the digest: it generates and compares everything.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 PLACE = Path("build") / "codegen.stamp"
-# Inputs (specs call functions of the runtime) and outputs of codegen.
+# Inputs and outputs of codegen. The runtime is an input, since specs call its functions.
 _FOLDERS = ("specs", "codegen/ortablegen", "runtime/ortable", "generated")
 _PAGES = ("docs/operators.md", "docs/optimizers.md", "docs/sessions.md", "docs/language.md")
 _LIBRARIES = ("torch", "onnx", "onnxruntime", "jinja2", "pyyaml")
@@ -28,14 +28,14 @@ def is_unchanged(root: Path) -> bool:
 
 
 def write_stamp(root: Path) -> None:
-    """Write the digest of the files of ``root``, after a run without errors."""
+    """Write the stamp of ``root``; call this only after a run without errors."""
     path = root / PLACE
     path.parent.mkdir(exist_ok=True)
     path.write_text(digest(root))
 
 
 def digest(root: Path) -> str:
-    """Return a SHA-256 over inputs and outputs of codegen, and the versions of its libraries."""
+    """Return a SHA-256 over codegen's files and the versions of Python and of its libraries."""
     state = hashlib.sha256(platform.python_version().encode())
     for library in _LIBRARIES:
         state.update(f"{library} {_version(library)}\n".encode())

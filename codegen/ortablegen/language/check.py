@@ -40,11 +40,12 @@ _DTYPE_TESTS = {
 class CodeChecker:
     """Walks one :class:`Code`, collects the names that it reads, and reports errors.
 
-    ``opsets`` is the range in which the code may run, ``target`` the target of its case; code of a
-    ``condition`` must not make nodes. Rewrites have more ``helpers`` (functions) and ``attr_dicts``
-    (names bound to all attributes of a node); ``container_name`` and ``signature_owner`` name the
-    case and the schema in errors. ``linked`` are the promoted arguments; ``limits`` are the kernels
-    that compute less exactly than their dtypes.
+    ``opsets`` is the range in which the code may run, ``target`` the target of its case. While
+    ``condition`` is set, the code must not make nodes. ``linked`` are the promoted arguments.
+    Rewrites have more ``helpers`` (functions), and ``attr_dicts`` (names bound to all attributes of
+    a node). Errors call the case ``container_name`` and the schema ``signature_owner``. ``limits``
+    are the inexact kernels, None if they are not checked. The walk fills ``read`` (names), and
+    ``symbolic_tests`` with comparisons of values that may be dynamic sizes.
     """
 
     code: Code
@@ -110,7 +111,7 @@ class CodeChecker:
             self.bind_name(name, part)
 
     def bind_name(self, target: ast.expr, value: Value) -> None:
-        """Bind a name to a value; report a name of the language."""
+        """Bind a name to a value; report a name that the language uses itself."""
         assert isinstance(target, ast.Name)
         if (
             target.id in vocabulary.load_prelude()
@@ -125,7 +126,7 @@ class CodeChecker:
         self.env[target.id] = value
 
     def check_return(self, node: ast.expr, returns: tuple[str, ...]) -> None:
-        """Check a returned value against the result types."""
+        """Check a returned value against the schema's result types."""
         expected_count = len(returns)
         if expected_count == 1 and returns[0].endswith("[]"):
             value = self.infer_value(node, None)
@@ -154,7 +155,7 @@ class CodeChecker:
     # -- expressions ----------------------------------------------------------------------------
 
     def infer_value(self, node: ast.expr, outputs: int | None = 1) -> Value:
-        """Infer the kind of an expression; a node call must have ``outputs`` results, if set."""
+        """Infer the kind of an expression that needs ``outputs`` results, or a list (None)."""
         method = getattr(self, f"_check_{type(node).__name__.lower()}", None)
         if method is None:
             return Value(Kind(ANY))
@@ -206,7 +207,7 @@ class CodeChecker:
         )
 
     def check_onnx(self, node: ast.Call, outputs: int | None) -> Value:
-        """Check a node call."""
+        """Check a node call, and infer its results."""
         if self.condition:
             self.error(
                 node,
@@ -224,11 +225,11 @@ class CodeChecker:
             if keyword.arg is not None
         }
         attrs = next((keyword.value for keyword in node.keywords if keyword.arg == "attrs"), None)
-        spread = isinstance(attrs, ast.Name) and attrs.id in self.attr_dicts
-        if spread:
+        passes_attrs = isinstance(attrs, ast.Name) and attrs.id in self.attr_dicts
+        if passes_attrs:
             del attributes["attrs"]
         call = OnnxCall(
-            node, inputs, attributes, outputs, self.opsets, self.target, spread,
+            node, inputs, attributes, outputs, self.opsets, self.target, passes_attrs,
             self.container_name, self.limits,
         )  # fmt: skip
         return check_onnx_call(call, self.error)
@@ -242,8 +243,8 @@ class CodeChecker:
         positional = [p for p in helper.parameters if not p.variadic]
         variadic = next((p for p in helper.parameters if p.variadic), None)
         values: list[Value] = []
-        named: dict[str, Value] = {}
-        starred = any(isinstance(argument, ast.Starred) for argument in node.args)
+        named_values: dict[str, Value] = {}
+        has_star = any(isinstance(argument, ast.Starred) for argument in node.args)
         for position, argument in enumerate(node.args):
             value = self.infer_value(
                 argument.value if isinstance(argument, ast.Starred) else argument
@@ -256,7 +257,7 @@ class CodeChecker:
                     f"'{helper.name}' takes at most {len(positional)} arguments",
                     [helper.signature()],
                 )
-            elif not starred:
+            elif not has_star:
                 self.check_argument(argument, value, helper, parameter)
         by_name = {p.name: p for p in positional}
         for keyword in node.keywords:
@@ -269,28 +270,28 @@ class CodeChecker:
                 )
             else:
                 self.check_argument(keyword.value, value, helper, by_name[keyword.arg])
-                named[keyword.arg or ""] = value
+                named_values[keyword.arg or ""] = value
         passed = {p.name for p in positional[: len(node.args)]} | {k.arg for k in node.keywords}
         for parameter in positional:
-            if parameter.required and parameter.name not in passed and not starred:
+            if parameter.required and parameter.name not in passed and not has_star:
                 self.error(
                     node,
                     f"'{helper.name}' lacks the argument '{parameter.name}'",
                     [helper.signature()],
                 )
-        if not starred:
-            named |= {p.name: value for p, value in zip(positional, values, strict=False)}
+        if not has_star:
+            named_values |= {p.name: value for p, value in zip(positional, values, strict=False)}
         if helper.result.base in (kinds.TENSOR, kinds.TENSORS):
-            argument_kinds = [value.kind for value in (*values, *named.values())]
+            argument_kinds = [value.kind for value in (*values, *named_values.values())]
             kind = kinds.helper_result_kind(helper.result, argument_kinds)
-            return Value(kind, helper_dtypes(helper, named) if kind.base == RESULT else None)
-        return self.infer_helper_result(helper, values, named)
+            return Value(kind, helper_dtypes(helper, named_values) if kind.base == RESULT else None)
+        return self.infer_helper_result(helper, values, named_values)
 
     def check_argument(
         self, node: ast.expr, value: Value, helper: HelperFunction, parameter: vocabulary.Parameter
     ) -> None:
         """Check that a helper's parameter accepts a value."""
-        # functions that only query dtype, rank or shape accept a complex pair like a result
+        # functions that make no nodes only ask for dtype, rank or shape, which a pair has, too
         accepts_pair = (
             value.kind.base in (kinds.COMPLEX, kinds.COMPLEXES) and not helper.makes_nodes
         )
@@ -317,7 +318,7 @@ class CodeChecker:
         )
 
     def check_builtin(self, node: ast.Call, name: str) -> Value:
-        """Check a call of a Python function, and infer its result."""
+        """Check a call of a function of Python, such as ``len``, and infer its result."""
         values = [self.infer_value(a.value if isinstance(a, ast.Starred) else a) for a in node.args]
         for argument, value in zip(node.args, values, strict=True):
             if value.kind.base in (RESULT, kinds.COMPLEX):
@@ -343,7 +344,7 @@ class CodeChecker:
         return self.join_values(values)
 
     def join_values(self, values: list[Value]) -> Value:
-        """Return the common kind of values."""
+        """Return a value of the kind that all of ``values`` have in common."""
         if not values:
             return Value(Kind(ANY))
         kind = values[0].kind
@@ -353,12 +354,12 @@ class CodeChecker:
 
     def _check_ifexp(self, node: ast.IfExp, outputs: int | None) -> Value:
         self.check_condition(node.test)
-        saved = self.env
-        self.env = narrowing.narrow_env(saved, node.test, True, self.linked)
+        saved_env = self.env
+        self.env = narrowing.narrow_env(saved_env, node.test, True, self.linked)
         left = self.infer_value(node.body, outputs)
-        self.env = narrowing.narrow_env(saved, node.test, False, self.linked)
+        self.env = narrowing.narrow_env(saved_env, node.test, False, self.linked)
         right = self.infer_value(node.orelse, outputs)
-        self.env = saved
+        self.env = saved_env
         joined_dtypes = (
             left.dtypes | right.dtypes
             if left.dtypes is not None and right.dtypes is not None
@@ -375,10 +376,10 @@ class CodeChecker:
         return Value(join_kinds(left.kind, right.kind), joined_dtypes, parts, fits_float32)
 
     def check_condition(self, node: ast.expr) -> None:
-        """Check a condition inside a block, which is evaluated during conversion."""
-        saved, self.condition = self.condition, True
+        """Check the condition of a ternary or comprehension, evaluated during conversion."""
+        was_condition, self.condition = self.condition, True
         value = self.infer_value(node)
-        self.condition = saved
+        self.condition = was_condition
         if value.kind.base in kinds.GRAPH_KINDS and not value.kind.optional:
             self.error(
                 node,
@@ -405,13 +406,13 @@ class CodeChecker:
         return Value(Kind(BOOL))
 
     def _check_boolop(self, node: ast.BoolOp) -> Value:
-        saved = self.env
+        saved_env = self.env
         for operand in node.values:
             self.infer_value(operand)
             self.env = narrowing.narrow_env(
                 self.env, operand, isinstance(node.op, ast.And), self.linked
             )
-        self.env = saved
+        self.env = saved_env
         return Value(Kind(BOOL))
 
     def _check_unaryop(self, node: ast.UnaryOp) -> Value:
@@ -489,7 +490,7 @@ class CodeChecker:
                 "iteration over a result of the graph",
                 fix="iterate over a list or range(...)",
             )
-        saved = dict(self.env)
+        saved_env = dict(self.env)
         element = Value(
             Kind(kinds.ELEMENT.get(source.kind.base, ANY), source.kind.elements_optional)
         )
@@ -499,12 +500,12 @@ class CodeChecker:
             self.check_condition(condition)
             self.env = narrowing.narrow_env(self.env, condition, True)
         value = self.infer_value(node.elt)
-        self.env = saved
+        self.env = saved_env
         return Value(Kind(kinds.LIST.get(value.kind.base, ANY), False, value.kind.optional))
 
 
 def _argument_fix(text: str, actual: Kind, expected: Kind, helper: HelperFunction) -> str | None:
-    """Suggest an argument of the kind that the parameter needs."""
+    """Suggest how to pass ``text`` where ``expected`` is needed; None without a suggestion."""
     if actual.base == kinds.COMPLEX:
         return f"pass its parts, re({text}) and im({text})"
     if expected.base in (INT, kinds.INTS) and actual.base in kinds.SYMBOLIC:

@@ -1,4 +1,4 @@
-"""Emit the spec language as Python: CapWords become ``graph.make_node`` calls."""
+"""Emit the spec language as Python: ``Add(a, b)`` becomes ``graph.make_node('Add', [a, b])``."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .vocabulary import HelperFunction
 
 @dataclass
 class Needs:
-    """Names that generated code must import, as (module, name)."""
+    """The imports of generated code, and the names that have a meaning in its expressions."""
 
-    names: set[tuple[str, str]] = field(default_factory=set)
+    names: set[tuple[str, str]] = field(default_factory=set)  # (module, name)
     # names of the entry that shadow a name of the language, such as an argument `nan`
     hidden: frozenset[str] = frozenset()
     # functions that may be called
     helpers: Mapping[str, HelperFunction] = field(default_factory=vocabulary.load_prelude)
-    # names of a rewrite that are bound to a node's attributes, for attrs=
+    # names of a rewrite that are bound to all attributes of a node, as in `attrs=names`
     attr_dicts: frozenset[str] = frozenset()
 
     def add(self, module: str, name: str) -> None:
@@ -39,12 +39,12 @@ class Needs:
 
 
 def expression_text(node: ast.expr, needs: Needs) -> str:
-    """Emit one expression."""
+    """Emit one expression as Python text, and add the names that it needs to ``needs``."""
     return ast.unparse(Emitter(needs).visit(_copy_expression(node)))
 
 
 def split_conjuncts(node: ast.expr) -> list[ast.expr]:
-    """Split a condition at ``and``."""
+    """Split ``a and (b and c)`` into ``a``, ``b`` and ``c``; other conditions stay as they are."""
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
         return [part for value in node.values for part in split_conjuncts(value)]
     return [node]
@@ -55,8 +55,8 @@ def block_lines(
 ) -> list[str]:
     """Emit the statements of a block as lines of Python.
 
-    The node of the ``return`` gets the output names of ``res`` unless ``named`` is false. With
-    ``returns_list`` the schema returns ``Tensor[]``, so a single result is a list of one.
+    Unless ``named`` is false, a node call after ``return`` gets the output names of ``res``. With
+    ``returns_list`` the schema returns ``Tensor[]``, so `as_list` makes a list of a single result.
     """
     lines: list[str] = []
     for statement in body:
@@ -83,14 +83,14 @@ def _copy_expression(node: ast.expr) -> ast.expr:
 
 
 class Emitter(ast.NodeTransformer):
-    """Rewrites an expression of the language into plain Python."""
+    """Rewrites an expression of the language into Python, and adds its imports to ``needs``."""
 
     def __init__(self, needs: Needs) -> None:
         self.needs = needs
         self.bound: set[str] = set()
 
     def emit_final(self, node: ast.expr) -> ast.expr:
-        """Emit a returned value; a node call in it gets the output names of ``res``."""
+        """Emit a returned value; node calls, also in a ternary, get the outputs ``res.outputs``."""
         if isinstance(node, ast.IfExp):
             test = self.visit(node.test)
             return ast.IfExp(test, self.emit_final(node.body), self.emit_final(node.orelse))
@@ -100,7 +100,7 @@ class Emitter(ast.NodeTransformer):
         return self.visit(node)
 
     def emit_outputs(self, node: ast.expr, count: int) -> ast.expr:
-        """Emit the value of an assignment: a node with ``count`` results."""
+        """Emit the value of an assignment to ``count`` names; a node call gets as many results."""
         if isinstance(node, ast.IfExp):
             return ast.IfExp(
                 self.visit(node.test),
@@ -113,7 +113,7 @@ class Emitter(ast.NodeTransformer):
         return self.visit(node)
 
     def node_call(self, node: ast.Call, outputs: ast.expr | None) -> ast.Call:
-        """Emit a CapWord call as ``graph.make_node``."""
+        """Emit a CapWord call as ``graph.make_node``; its ``outputs=`` overrides ``outputs``."""
         callee = onnx_call(node)
         assert callee is not None
         domain, op = callee
@@ -136,7 +136,7 @@ class Emitter(ast.NodeTransformer):
         return ast.Call(function, arguments, keywords)
 
     def is_spread(self, keyword: ast.keyword) -> bool:
-        """Whether the keyword is ``attrs=`` with captured attributes."""
+        """Whether a keyword passes all attributes of a node: ``attrs=x``, emitted as ``**x``."""
         value = keyword.value
         return (
             keyword.arg == "attrs"
@@ -145,7 +145,7 @@ class Emitter(ast.NodeTransformer):
         )
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        """Emit a call, with the graph as first argument if the helper takes it."""
+        """Emit a call; helpers that take the graph get it, operators go through `call_operator`."""
         if onnx_call(node) is not None:
             return self.node_call(node, None)
         assert isinstance(node.func, ast.Name)
@@ -166,7 +166,7 @@ class Emitter(ast.NodeTransformer):
         return ast.Call(node.func, arguments, keywords)
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        """Emit ``!=`` of possibly symbolic values, true only if provable, as ``differs(a, b)``."""
+        """Emit a comparison; ``a != b`` becomes ``differs(a, b)`` if it may be symbolic."""
         left, rights = (
             self.visit(node.left),
             [self.visit(comparator) for comparator in node.comparators],
@@ -177,7 +177,7 @@ class Emitter(ast.NodeTransformer):
         return ast.Compare(left, node.ops, rights)
 
     def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
-        """Emit a list comprehension, whose loop variables are bound inside."""
+        """Emit a list comprehension, inside which loop variables shadow dtypes and constants."""
         loop = node.generators[0]
         names = {name.id for name in names_in(loop.target)}
         iterable = self.visit(loop.iter)
@@ -187,7 +187,7 @@ class Emitter(ast.NodeTransformer):
         return ast.ListComp(element, [ast.comprehension(loop.target, iterable, conditions, 0)])
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        """Emit a name; dtypes are imported, constants are replaced."""
+        """Emit a name; import a dtype, replace a constant by its value."""
         if node.id in self.bound or node.id in self.needs.hidden:
             return node
         if node.id in vocabulary.DTYPES:
@@ -198,7 +198,7 @@ class Emitter(ast.NodeTransformer):
 
 
 def _is_plain(node: ast.Compare) -> bool:
-    """Whether one side is a string, dtype, bool or None, so that ``!=`` needs no proof."""
+    """Whether one side, such as a string, bool, None or dtype, shows that none is symbolic."""
     for side in (node.left, node.comparators[0]):
         if isinstance(side, ast.Constant) and isinstance(side.value, str | bool | type(None)):
             return True
@@ -210,7 +210,7 @@ def _is_plain(node: ast.Compare) -> bool:
 
 
 def _is_open_node(node: ast.expr) -> bool:
-    """Whether a node call leaves its output count open."""
+    """Whether the expression is a node call without ``outputs=``."""
     return (
         isinstance(node, ast.Call)
         and onnx_call(node) is not None

@@ -1,4 +1,4 @@
-"""Read keys that entries of several front ends have; the readers of the front ends inherit."""
+"""Read keys that entries of several front ends have: `EntryReader`, from which theirs inherit."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ _NEW_NAMES = {
 }  # fmt: skip
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 T = TypeVar("T")
+# ((operator, deviation) or ("Op.attribute", ""), reason)
 Precision = tuple[tuple[tuple[str, str], PrecisionReason], ...]
 
 
 def find_new_name(word: str, known: Collection[str]) -> str:
-    """Return a hint for a renamed word, or an empty string."""
+    """Return a hint if ``word`` is an old name of one of ``known``, else an empty string."""
     new = _NEW_NAMES.get(word)
     return f": it was renamed to '{new}'" if new in known else ""
 
@@ -64,7 +65,7 @@ class EntryReader:
                 self.error(key.span, message, [f"keys are {', '.join(allowed)}"], fix)
 
     def read_text(self, node: YNode | None, description: str) -> str | None:
-        """Return the text of a scalar; report other nodes."""
+        """Return the text of a scalar; return None if it is missing, or report another node."""
         if isinstance(node, YScalar):
             return node.text
         if node is not None:
@@ -72,7 +73,7 @@ class EntryReader:
         return None
 
     def read_key(self, entry: YMap, key: str) -> str | None:
-        """Return the text of a key, or None."""
+        """Return the text at ``key``; return None if it is missing, or report another value."""
         return self.read_text(entry.get(key), key)
 
     def read_mapping(self, node: YNode | None, message: str, fix: str | None = None) -> YMap | None:
@@ -88,7 +89,7 @@ class EntryReader:
         return parse_expression(node, self.diagnostics)
 
     def read_scalars(self, node: YNode | None, description: str) -> list[YScalar]:
-        """Return the items of a list of words."""
+        """Return the items of a list of words, no items if it is missing; report any other node."""
         scalars = (
             [value for value in node if isinstance(value, YScalar)]
             if isinstance(node, YSeq)
@@ -104,7 +105,7 @@ class EntryReader:
         return tuple(value.text for value in self.read_scalars(node, description))
 
     def read_rows(self, node: YNode | None, read_row: Callable[[YNode], T | None]) -> tuple[T, ...]:
-        """Read a node, or each item of a list; return no rows if it is missing."""
+        """Read a node or each item of a list node; leave out rows that ``read_row`` rejects."""
         nodes = node if isinstance(node, YSeq) else (node,) if node is not None else ()
         return tuple(row for item in nodes if (row := read_row(item)) is not None)
 
@@ -160,7 +161,7 @@ class EntryReader:
         return text
 
     def read_opset(self, node: YNode | None) -> tuple[str, int] | None:
-        """Return the opset condition ``>=23`` as operator and number."""
+        """Return an opset condition such as ``>=23`` as ``(">=", 23)``."""
         text = self.read_text(node, "opset")
         if node is None or text is None:
             return None
@@ -171,7 +172,7 @@ class EntryReader:
         return match[1], int(match[2])
 
     def to_plain(self, node: YNode) -> object:
-        """Convert a sample value to nested lists of text; null becomes None."""
+        """Convert a sample value to text, None for null, or nested lists of these."""
         if isinstance(node, YSeq):
             return [self.to_plain(value) for value in node]
         if isinstance(node, YScalar):
@@ -179,7 +180,7 @@ class EntryReader:
         return self.error(node.span, "a value of a sample call is text or a list", fix="quote it")
 
     def read_number(self, text: str | None, node: YNode | None) -> float | None:
-        """Read a finite number of 0 or more, such as a tolerance."""
+        """Parse the text of ``node`` as a finite number of 0 or more, such as a tolerance."""
         if text is None or node is None:
             return None
         try:

@@ -1,14 +1,17 @@
-"""Kinds of values: known during conversion (ints, dtypes, None), or results of the graph."""
+"""Kinds, the types of the spec language: of values known during conversion, and of results.
+
+Annotations of prelude functions use the same names.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Annotations in the prelude use the same names.
 RESULT, RESULTS = "Result", "Results"
 INT, SYMINT, FLOAT, BOOL, STR = "Int", "SymInt", "Float", "Bool", "Str"
 SCALAR, DTYPE = "Scalar", "Dtype"
 INTS, SYMINTS, FLOATS, BOOLS, STRS = "Ints", "SymInts", "Floats", "Bools", "Strs"
+# `res` or an item of it; None; an unknown kind; a value that specs can only pass to functions
 RES, NONE, ANY, OPAQUE = "ResultSpec", "None", "Any", "Opaque"
 # a tensor argument in a block of `complex:`: a pair of results, which ONNX nodes do not accept
 COMPLEX, COMPLEXES = "Complex", "Complexes"
@@ -16,14 +19,17 @@ COMPLEX, COMPLEXES = "Complex", "Complexes"
 TENSOR, TENSORS = "Tensor", "Tensors"
 
 GRAPH_KINDS = frozenset({RESULT, RESULTS, COMPLEX, COMPLEXES})
+# arguments that `complex: parts(...)` may split into a real and an imaginary part
 WITH_PARTS = frozenset({RESULT, RESULTS, SCALAR, FLOAT})
+# kinds of values that may be a dynamic size
 SYMBOLIC = frozenset({SYMINT, SYMINTS, SCALAR})
+# kind of an element -> kind of a list, and the reverse; an item of `res` is a ResultSpec, too
 LIST = {
     INT: INTS, SYMINT: SYMINTS, FLOAT: FLOATS, BOOL: BOOLS, RESULT: RESULTS, STR: STRS,
     COMPLEX: COMPLEXES,
 }  # fmt: skip
 ELEMENT = {list_kind: element for element, list_kind in LIST.items()} | {RES: RES}
-LIST[DTYPE] = INTS
+LIST[DTYPE] = INTS  # not in ELEMENT: an element of Ints is an Int
 _NUMBERS = (BOOL, INT, SYMINT, FLOAT, SCALAR)
 _TORCH_KINDS = {
     "Tensor": RESULT, "Tensor[]": RESULTS, "Tensor?[]": RESULTS, "int": INT, "SymInt": SYMINT,
@@ -33,7 +39,7 @@ _TORCH_KINDS = {
 }  # fmt: skip
 KIND_NAMES = frozenset(_TORCH_KINDS.values()) | {RES, OPAQUE, COMPLEX, COMPLEXES, TENSOR, TENSORS}
 
-# types of ONNX attributes
+# type of an ONNX attribute -> kind
 ATTRIBUTES = {
     "INT": INT, "FLOAT": FLOAT, "STRING": STR, "INTS": INTS, "FLOATS": FLOATS, "STRINGS": STRS,
 }  # fmt: skip
@@ -41,7 +47,7 @@ ATTRIBUTES = {
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of value; ``optional`` allows None; ``elements_optional`` is for ``Tensor?[]``."""
+    """A kind of value; ``optional``: or None; ``elements_optional``: items may be None."""
 
     base: str
     optional: bool = False
@@ -58,18 +64,21 @@ class Kind:
 def kind_of_torch_type(type_text: str) -> Kind:
     """Return the kind of a torch argument type: ``SymInt[]?`` is SymInts or None."""
     optional = type_text.endswith("?")
-    plain = type_text[:-1] if optional else type_text
-    return Kind(_TORCH_KINDS.get(plain, OPAQUE), optional, plain == "Tensor?[]")
+    base_type = type_text[:-1] if optional else type_text
+    return Kind(_TORCH_KINDS.get(base_type, OPAQUE), optional, base_type == "Tensor?[]")
 
 
 def complex_kind(kind: Kind) -> Kind:
-    """Return the kind of an argument in a block of ``complex:``."""
+    """Return the kind that an argument has in ``complex:``: a tensor becomes a pair of results."""
     base = {RESULT: COMPLEX, RESULTS: COMPLEXES}.get(kind.base, kind.base)
     return Kind(base, kind.optional, kind.elements_optional)
 
 
 def helper_result_kind(result: Kind, arguments: list[Kind]) -> Kind:
-    """Return the kind of a helper's result: a pair (or pairs) if an argument is one."""
+    """Return the kind for a declared ``Tensor``: Complex if an argument is a pair, else Result.
+
+    Likewise ``Tensors`` is Complexes or Results.
+    """
     has_pairs = any(kind.base in (COMPLEX, COMPLEXES) for kind in arguments)
     base = (COMPLEXES if has_pairs else RESULTS) if result.base == TENSORS else None
     return Kind(base or (COMPLEX if has_pairs else RESULT), result.optional)
@@ -115,6 +124,7 @@ def can_pass(value: Kind, expected: Kind) -> bool:
     )
 
 
+# kind of a value -> other kinds of parameters that take it
 _WIDER = {
     BOOL: (INT, SYMINT, SCALAR, FLOAT),
     INT: (SYMINT, FLOAT, SCALAR, DTYPE, SYMINTS, INTS),

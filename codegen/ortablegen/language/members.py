@@ -1,8 +1,9 @@
 """Check a piece of spec language for each assignment of dtypes to the entry's type variables.
 
-For every opset, the checker infers the operand dtypes of each CapWord, and reports operands that
-ONNX or the kernel table do not accept. A function whose result has no dtype rule here has a result
-of unknown dtype, which is not checked.
+An assignment is, for example, ``T is int8``. For each, and at every opset, the checker infers the
+operand dtypes of each CapWord call, and reports operands that ONNX or the kernel table do not
+accept. Operands of unknown dtype, such as the result of a function without a dtype rule in this
+file, are not checked.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .parse import Code, called_name, is_call, names_in, onnx_call
 from .served import Kernels
 
 Vector: TypeAlias = "tuple[int | None, ...]"  # a dtype for each assignment; None: unknown
-Truth: TypeAlias = "tuple[bool | None, ...]"
+Truth: TypeAlias = "tuple[bool | None, ...]"  # for each assignment; None: unknown
 
 _OPMATH: dict[int | None, int] = {dtypes.float16: dtypes.float32, dtypes.bfloat16: dtypes.float32}
 # Functions whose result has the dtype of an argument -> the argument's position
@@ -33,7 +34,7 @@ SAME = {
     "with_rank_of": 0, "log1p_of": 0, "atan_of": 0, "atan2_of": 0,
     "erf_of": 0, "floor_quotient": 0, "int_pow": 0, "truncated": 0,
 }  # fmt: skip
-# Functions whose result has a dtype that is an argument -> the argument's position
+# Functions that get the dtype of their result as an argument -> the argument's position
 GIVEN = {
     "arange_of": 3, "cast": 1, "const": 1, "consts": 1, "filled": 2, "filled_like": 2,
     "in_dtype": 1, "zeros_of": 1,
@@ -49,10 +50,10 @@ FIXED_DTYPE = {
 
 @dataclass(frozen=True)
 class KnownValue:
-    """A value with its dtype in every assignment.
+    """A value with its dtype in every assignment, or the dtype itself if ``kind`` is "dtype".
 
-    ``kind`` is "tensor", "list" (of tensors of one dtype), "dtype", "bool" (with ``truth``),
-    "none", or "tuple" (with ``parts``).
+    Other kinds are "tensor", "list" (of tensors of one dtype), "bool" (with ``truth``), "none", and
+    "tuple" (with ``parts``).
     """
 
     kind: str
@@ -68,8 +69,9 @@ Report = Callable[..., None]
 class MemberChecker:
     """Checks code for all dtype assignments at once.
 
-    ``names`` are the assignments as errors show them (``T = int8``); ``live`` marks the assignments
-    in which the code runs.
+    ``names`` are the assignments as errors show them (``T is int8``); ``live`` marks the
+    assignments in which the code runs; ``optional`` are the arguments that may be None. ``nodes``
+    counts the node calls, ``proven`` those whose operand dtypes are known in all live assignments.
     """
 
     names: tuple[str, ...]
@@ -89,7 +91,7 @@ class MemberChecker:
 
     @property
     def unknown_truth(self) -> Truth:
-        """An unknown condition."""
+        """The truth of a condition that is unknown in every assignment."""
         return (None,) * len(self.names)
 
     # -- statements -----------------------------------------------------------------------------
@@ -169,7 +171,7 @@ class MemberChecker:
         return tuple(truth)
 
     def infer_membership(self, value: KnownValue | None, members: frozenset[int]) -> Truth:
-        """Infer in which assignments a dtype is one of ``members``."""
+        """Infer in which assignments the dtype of ``value`` is one of ``members``."""
         if value is None or value.kind not in ("tensor", "dtype", "list"):
             return self.unknown_truth
         return tuple(None if dtype is None else dtype in members for dtype in value.dtypes)
@@ -184,7 +186,7 @@ class MemberChecker:
     # -- expressions ----------------------------------------------------------------------------
 
     def infer_value(self, node: ast.expr, outputs: int = 1) -> KnownValue | None:
-        """Infer the kind and dtypes of an expression; None if unknown."""
+        """Infer the kind and dtypes of an expression, with ``outputs`` results; None if unknown."""
         if isinstance(node, ast.Name):
             if node.id in self.env:
                 return self.env[node.id]
@@ -232,30 +234,30 @@ class MemberChecker:
         """Infer a list comprehension."""
         loop = node.generators[0]
         source = self.infer_value(loop.iter)
-        saved = dict(self.env)
+        saved_env = dict(self.env)
         for name in names_in(loop.target):
             self.env[name.id] = _select_item(source, 0) if name is loop.target else None
         element = self.infer_value(node.elt)
-        self.env = saved
+        self.env = saved_env
         return KnownValue("list", element.dtypes) if element and element.kind == "tensor" else None
 
     def infer_ternary(self, node: ast.IfExp, outputs: int) -> KnownValue | None:
-        """Infer both sides of a ternary, each in the assignments where it is taken."""
-        truth, saved = self.infer_truth(node.test), self.live
+        """Infer both sides of a ternary, each in the assignments in which it may be taken."""
+        truth, saved_live = self.infer_truth(node.test), self.live
         env = self.env
-        self.live = _intersect_live(saved, [holds is not False for holds in truth])
+        self.live = _intersect_live(saved_live, [holds is not False for holds in truth])
         self.env = self.narrow_env(env, node.test, True)
         left = self.infer_value(node.body, outputs)
-        self.live = _intersect_live(saved, [holds is not True for holds in truth])
+        self.live = _intersect_live(saved_live, [holds is not True for holds in truth])
         self.env = self.narrow_env(env, node.test, False)
         right = self.infer_value(node.orelse, outputs)
-        self.live, self.env = saved, env
+        self.live, self.env = saved_live, env
         return _merge_sides(left, right, truth)
 
     def narrow_env(
         self, env: dict[str, KnownValue | None], test: ast.expr, holds: bool
     ) -> dict[str, KnownValue | None]:
-        """Bind the name that is None if the condition ``holds``."""
+        """Return ``env`` with ``x`` bound to None after a ``test`` ``x is None`` that ``holds``."""
         if (
             isinstance(test, ast.Compare)
             and isinstance(test.left, ast.Name)
@@ -298,7 +300,7 @@ class MemberChecker:
             return KnownValue(
                 operand.kind, tuple(_OPMATH.get(dtype, dtype) for dtype in operand.dtypes)
             )
-        # the result may also be float32, which every node that accepts half floats accepts
+        # the result is this dtype or float32, which every node that accepts half floats accepts
         if name == "opmath_beside":
             return argument_at(1)
         if name == "cast_all":
@@ -313,14 +315,14 @@ class MemberChecker:
     def infer_cast(
         self, dtype: KnownValue | None, value: KnownValue | None, name: str
     ) -> KnownValue | None:
-        """Infer the result of a function that casts to an argument's dtype."""
+        """Infer the result of a function that casts to ``dtype``; ``cast(x, None)`` is ``x``."""
         if dtype is not None and dtype.kind == "dtype":
             return KnownValue("tensor", dtype.dtypes)
-        is_kept = name == "cast" and dtype is not None and dtype.kind == "none"
-        return value if is_kept else None
+        returns_value = name == "cast" and dtype is not None and dtype.kind == "none"
+        return value if returns_value else None
 
     def infer_onnx(self, node: ast.Call, outputs: int) -> KnownValue | None:
-        """Check a node call, and infer its results."""
+        """Infer a node call's results; check it unless ``to`` or ``dtype`` sets their dtype."""
         callee = onnx_call(node)
         assert callee is not None
         domain, op = callee
@@ -358,7 +360,7 @@ class MemberChecker:
     def report_problems(
         self, node: ast.Call, problems: dict[tuple[str, int | None], list[str]]
     ) -> None:
-        """Report one error per operand: the first problem, and the assignments of all."""
+        """Report the first problem of each operand with its assignments; count those of others."""
         for position in dict.fromkeys(position for _, position in problems):
             position_problems = [problem for problem in problems if problem[1] == position]
             operand: ast.AST = node
@@ -398,7 +400,7 @@ def _select_item(value: KnownValue | None, index: int) -> KnownValue | None:
 
 
 def _combine_truth(column: Iterable[bool | None], deciding_value: bool) -> bool | None:
-    """Compute ``or`` (``deciding_value`` True) or ``and`` of partly known truth values."""
+    """Compute ``or`` (``deciding_value`` True) or ``and`` (False) of partly known truth values."""
     values = list(column)
     if deciding_value in values:
         return deciding_value
@@ -412,7 +414,7 @@ def _intersect_live(live: tuple[bool, ...], conditions: Iterable[bool]) -> tuple
 def _merge_sides(
     left: KnownValue | None, right: KnownValue | None, truth: Truth
 ) -> KnownValue | None:
-    """Return the value of a ternary, which takes either side depending on the assignment."""
+    """Return the value of a ternary, which takes ``left`` where ``truth`` is True."""
     if left == right or all(holds is True for holds in truth):
         return left
     if all(holds is False for holds in truth):
@@ -431,18 +433,18 @@ def _merge_sides(
 
 
 def _format_assignments(names: list[str]) -> str:
-    """Format assignments of one variable as one list: ``T is int8, int16``."""
+    """Format ``T is int8`` and ``T is int16`` as ``T is int8, int16``, others separately."""
     heads = {name.rpartition(" is ")[0] for name in names}
     if len(heads) == 1:
         return f"{heads.pop()} is {', '.join(name.rpartition(' is ')[2] for name in names)}"
-    listed = "; ".join(names[:6])
-    return listed + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+    first_names = "; ".join(names[:6])
+    return first_names + (f" and {len(names) - 6} more" if len(names) > 6 else "")
 
 
 # -- dtypes of results ----------------------------------------------------------------------------
 
 _INT64 = frozenset({dtypes.int64})
-# For `helper_dtypes` only: function -> parameter whose dtype the result has.
+# Only for `helper_dtypes`: function -> parameter whose dtype its result has.
 _DTYPE_SOURCES = {
     "merged_heads": "heads", "make_ones": "like",
     "dtype_of": "x",
@@ -492,6 +494,6 @@ def helper_dtypes(
 
 
 def _widen_halves(value: Value | None) -> frozenset[int]:
-    """Replace half floats by float32, in which torch computes them."""
+    """Return the dtypes in which torch computes with ``value``: float32 for half floats."""
     members = narrowing.ALL if value is None or value.dtypes is None else value.dtypes
     return (members - HALVES) | {dtypes.float32} if members & HALVES else members

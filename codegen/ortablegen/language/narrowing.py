@@ -1,7 +1,4 @@
-"""Narrow the environment by a condition: which names are None, and which dtypes remain.
-
-Both outcomes are covered: the condition holds, or it fails.
-"""
+"""Narrow what a condition that holds, or fails, says of names: None, and possible dtypes."""
 
 from __future__ import annotations
 
@@ -20,6 +17,7 @@ INTEGERS = dtypes.INT_TYPES - dtypes.SUB_BYTE
 BOOLEAN = frozenset({dtypes.boolean})
 COMPLEX = dtypes.COMPLEX_TYPES
 ALL = FLOATS | INTEGERS | BOOLEAN | COMPLEX
+# functions that test the dtype of their first argument -> the dtypes for which they may hold
 TESTS = {
     "is_float": FLOATS,
     "is_int": INTEGERS,
@@ -33,11 +31,11 @@ TESTS = {
 
 @dataclass(frozen=True)
 class Value:
-    """A value of an expression.
+    """What is known of the value of an expression.
 
     ``kind`` is its type in the language; ``dtypes`` are the possible dtypes (None: unknown);
-    ``parts`` are the elements of a tuple; ``fits_float32``: a float32 attribute represents the
-    number as exactly as the node computes with it.
+    ``parts`` are the elements of a tuple; ``fits_float32``: the value is a number that a float32
+    attribute represents as exactly as the node computes with it.
     """
 
     kind: Kind
@@ -52,9 +50,9 @@ Env = dict[str, Value]
 def narrow_env(
     env: Mapping[str, Value], condition: ast.expr, holds: bool, linked: tuple[str, ...] = ()
 ) -> Env:
-    """Return ``env`` narrowed by ``condition``, which holds or fails.
+    """Return a copy of ``env``, narrowed by a condition that holds, or fails if not ``holds``.
 
-    ``linked`` names the promoted arguments: narrowing the dtype of one, or of ``res``, narrows all.
+    ``linked`` names the promoted arguments: a test of the dtype of one, or of ``res``, narrows all.
     """
     narrowed = dict(env)
     for test, truth in _split_condition(condition, holds):
@@ -63,7 +61,10 @@ def narrow_env(
 
 
 def _split_condition(condition: ast.expr, holds: bool) -> list[tuple[ast.expr, bool]]:
-    """Split a condition into tests with known outcomes; empty if none is known."""
+    """Split a condition into tests with known outcomes.
+
+    If ``a and not b`` holds, they are (a, True) and (b, False); if it fails, none is known.
+    """
     if isinstance(condition, ast.UnaryOp) and isinstance(condition.op, ast.Not):
         return _split_condition(condition.operand, not holds)
     if isinstance(condition, ast.BoolOp):

@@ -36,7 +36,11 @@ _FIXES = {
 
 @dataclass
 class OnnxCall:
-    """A CapWord call; ``outputs`` None returns a list, ``spread`` passes on a node's attributes."""
+    """A CapWord call in a case or rewrite, which errors name by ``unit``.
+
+    ``outputs`` is the number of results, None for a list. With ``spread``, ``attrs=`` passes on all
+    attributes of a matched node.
+    """
 
     node: ast.Call
     inputs: list[Value]
@@ -114,8 +118,8 @@ def _output_count(call: OnnxCall) -> int | None:
 
 def _check_inputs(call: OnnxCall, schema: OnnxSchema, error: Report) -> None:
     name = f"{schema.op}-{schema.since}"
-    starred = any(isinstance(argument, ast.Starred) for argument in call.node.args)
-    if not starred and not schema.accepts_inputs(len(call.inputs)):
+    has_star = any(isinstance(argument, ast.Starred) for argument in call.node.args)
+    if not has_star and not schema.accepts_inputs(len(call.inputs)):
         expected = _format_count(schema.min_inputs, schema.max_inputs, "input")
         error(call.node, f"{name} takes {expected}, {len(call.inputs)} given", [schema.signature()])
         return
@@ -142,18 +146,18 @@ def _check_inputs(call: OnnxCall, schema: OnnxSchema, error: Report) -> None:
 
 
 def _suggest_fix(call: OnnxCall, argument: ast.expr, value: Value, formal: Formal) -> str:
-    """Suggest ``as_vec`` to turn ints into a result, or a constant of the other operand's dtype."""
+    """Suggest ``re, im`` for a pair, ``as_vec`` for ints, else a constant of an operand's dtype."""
     text = ast.unparse(argument)
     if value.kind.base == kinds.COMPLEX:
         return f"re({text}), im({text})"
-    literal = text.lstrip("-").isdecimal() and formal.type != "tensor(int64)"
-    if value.kind.base in (kinds.INT, kinds.SYMINT, kinds.INTS, kinds.SYMINTS) and not literal:
+    is_constant = text.lstrip("-").isdecimal() and formal.type != "tensor(int64)"
+    if value.kind.base in (kinds.INT, kinds.SYMINT, kinds.INTS, kinds.SYMINTS) and not is_constant:
         return f"as_vec({text})"
     return f"const({text}, {_operand_dtype_text(call)})"
 
 
 def _operand_dtype_text(call: OnnxCall) -> str:
-    """Return the dtype expression of the first operand that is a result."""
+    """Return ``dtype_of(x)`` for the first operand that is a name of a result, or ``float32``."""
     for argument, value in zip(call.node.args, call.inputs, strict=False):
         if value.kind.base == RESULT and isinstance(argument, ast.Name):
             return f"dtype_of({argument.id})"
@@ -174,7 +178,7 @@ def _format_count(minimum: int, maximum: int, noun: str) -> str:
         return f"{minimum} {noun}{'s' * (minimum != 1)}"
     return (
         f"{minimum} to {maximum} {noun}s"
-        if maximum < 1000
+        if maximum < 1000  # ONNX gives variadic parameters a maximum of 2**31 - 1
         else f"at least {minimum} {noun}{'s' * (minimum != 1)}"
     )
 
@@ -241,7 +245,7 @@ def _check_outputs(call: OnnxCall, schema: OnnxSchema, count: int | None, error:
 def _output_dtypes(
     call: OnnxCall, schema: OnnxSchema, count: int, error: Report
 ) -> list[frozenset[int] | None]:
-    """Return the dtypes of the outputs; report inputs whose dtypes do not agree."""
+    """Return the dtypes of the outputs; report inputs whose dtypes are not allowed or differ."""
     bound: dict[str, frozenset[int]] = {}
     for position, (argument, value) in enumerate(zip(call.node.args, call.inputs, strict=True)):
         if isinstance(argument, ast.Starred):
@@ -277,7 +281,7 @@ def _output_dtypes(
     return output_dtypes
 
 
-# the element types of values of the language
+# the element types that a value of the language may have
 _ELEMENTS = narrowing.ALL | {dtypes.string}
 
 

@@ -11,7 +11,7 @@ from ortablegen.source.diagnostics import Diagnostics, Span
 from ortablegen.source.yaml_source import YScalar
 
 MAX_STATEMENTS = 12
-MAX_CHARACTERS = 10_000  # limit for a piece of code; the longest in specs has 1,000
+MAX_CHARACTERS = 10_000  # limit for a piece of code; the longest in specs has under 1,000
 MAX_LEVELS = 50  # depth of the syntax tree; the deepest in specs has 11
 
 _EXPRESSIONS = (
@@ -25,6 +25,7 @@ _OPERATORS = (
     ast.IsNot, ast.In, ast.NotIn,
 )  # fmt: skip
 _STATEMENTS = (ast.Assign, ast.Return)
+# construct that is not allowed -> its name in errors
 _NAMES = {
     ast.Lambda: "lambda", ast.For: "for loop", ast.While: "while loop", ast.If: "if statement",
     ast.FunctionDef: "def", ast.Attribute: "attribute access", ast.JoinedStr: "f-string",
@@ -41,6 +42,7 @@ WAY_OUT = (
     " comprehension",
     "call a function of the prelude, or name a Python lowering (python: with why:)",
 )
+# prefix of a node call, as in `ms.Op(...)` -> domain
 DOMAINS = {"ms": "com.microsoft", "ml": "ai.onnx.ml"}
 
 
@@ -48,7 +50,7 @@ DOMAINS = {"ms": "com.microsoft", "ml": "ai.onnx.ml"}
 class Code:
     """A piece of spec language: its YAML scalar, and its parsed statements.
 
-    ``body`` has ``ast`` statements for a block, or one ``ast.Expr`` for an expression.
+    ``body`` has the statements of a block, or one ``ast.Expr`` for an expression.
     """
 
     scalar: YScalar
@@ -61,7 +63,7 @@ class Code:
 
     @property
     def span(self) -> Span:
-        """The position of its start."""
+        """The position of the first character."""
         return self.scalar.span
 
     @property
@@ -89,7 +91,7 @@ def python_tree(text: str, mode: Literal["exec", "eval"] = "exec") -> Any:
         raise SyntaxError(f"it has more than {MAX_CHARACTERS} characters")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about invalid literals, which the checks handle
+            warnings.simplefilter("ignore")  # of invalid literals, which the checks handle
             tree = ast.parse(text, mode=mode)
     except (ValueError, MemoryError, RecursionError) as error:  # NUL, a surrogate, too deep
         raise SyntaxError(str(error) or "it is nested too deep") from None
@@ -125,10 +127,10 @@ def parse_block(scalar: YScalar, diagnostics: Diagnostics) -> Code | None:
         return None
     is_valid = True
     if len(code.body) > MAX_STATEMENTS:
-        excess = code.at(code.body[MAX_STATEMENTS])
+        span = code.at(code.body[MAX_STATEMENTS])
         fix = "move the algorithm to a Python lowering (python: with why:)"
         diagnostics.error(
-            excess, f"{len(code.body)} statements, at most {MAX_STATEMENTS} are allowed", fix=fix
+            span, f"{len(code.body)} statements, at most {MAX_STATEMENTS} are allowed", fix=fix
         )
         is_valid = False
     for position, statement in enumerate(code.body):
@@ -193,7 +195,7 @@ def _check_construct(
 
 
 def _walk_nodes(root: ast.AST) -> list[ast.AST]:
-    """Return the nodes below ``root``; the function of ``ms.Op(...)`` is skipped."""
+    """Return ``root`` and the nodes below it, without the ``ms.Op`` of a call ``ms.Op(...)``."""
     nodes: list[ast.AST] = []
     stack = [root]
     while stack:
@@ -213,7 +215,7 @@ def _is_allowed(node: ast.AST) -> bool:
 
 
 def _is_misused(node: ast.AST) -> bool:
-    """Whether a node of an allowed class is used in a disallowed way."""
+    """Whether a node of an allowed class is used in a disallowed way, such as ``a = b = x``."""
     if isinstance(node, ast.Assign | ast.Return | ast.Expr) and isinstance(node.value, ast.Starred):
         return True  # '*xs' is valid only inside a call or a list
     if isinstance(node, ast.Assign):
@@ -247,23 +249,23 @@ def domain_call(function: ast.expr) -> tuple[str, str] | None:
 
 
 def is_call(node: ast.AST | None, *words: str) -> TypeGuard[ast.Call]:
-    """Whether ``node`` calls a function, with a name in ``words`` if there are any."""
+    """Whether ``node`` calls a function by name: by one of ``words``, if there are any."""
     name = called_name(node)
     return name in words if words else bool(name)
 
 
 def called_name(node: ast.AST | None) -> str:
-    """Return the name of the function that ``node`` calls, or ""."""
+    """Return the name of the function that ``node`` calls; "" for other nodes and ``ms.Op()``."""
     return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
 
 
 def names_in(*nodes: ast.AST) -> list[ast.Name]:
-    """Return the names in pieces of code."""
+    """Return the `ast.Name` nodes of pieces of code, both read and assigned."""
     return [child for node in nodes for child in ast.walk(node) if isinstance(child, ast.Name)]
 
 
 def onnx_call(node: ast.AST) -> tuple[str, str] | None:
-    """Return ``(domain, op)`` if ``node`` is a CapWord call, which makes one ONNX node."""
+    """Return ``(domain, op)`` if ``node`` calls ``Op`` or ``ms.Op``, which makes one ONNX node."""
     if not isinstance(node, ast.Call):
         return None
     if isinstance(node.func, ast.Name) and node.func.id[:1].isupper():

@@ -1,6 +1,6 @@
-"""Reject nodes whose kernels are less exact than their types, according to the kernel table.
+"""Reject node calls whose kernels are less exact than their types, according to the kernel table.
 
-Inexact numbers in float attributes of float64 nodes are rejected, too.
+Float attributes of float64 nodes are rejected, too, if float32 does not represent their numbers.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ REFUSED = frozenset(_MESSAGES)
 
 @dataclass(frozen=True)
 class KernelNumbers:
-    """A line of the kernel table: its first opset, and the types with kernels.
+    """A line of the kernel table: its first opset, and all types that its kernels take.
 
-    ``deviations`` are types by deviation and variant of the operator, None if not measured.
+    ``deviations`` maps variant -> deviation -> types, for example ``{"": {"via float": {int32}},
+    "fmod=1": {...}}``, where "" stands for every call. It is None if nothing was measured.
     """
 
     opset: int
@@ -54,7 +55,7 @@ NumberTable = Mapping[str, tuple[KernelNumbers, ...]]
 
 @dataclass(frozen=True)
 class PrecisionReason:
-    """A reason under ``precision:``."""
+    """The reason that an entry gives under ``precision:`` for a deviation."""
 
     reason: str
     span: Span
@@ -64,9 +65,9 @@ class PrecisionReason:
 class Limits:
     """The kernels' deviations, and the deviations that an entry allows under ``precision:``.
 
-    ``declared`` is by operator and deviation (or ``Op.attribute`` and ""). ``inherited`` are
-    operators of a rewrite's pattern, which the rewrite does not make less exact. ``used`` collects
-    the needed declarations.
+    Keys of ``declared`` are (operator, deviation) or (``Op.attribute``, ""). ``inherited`` are the
+    operators of a rewrite's pattern: the replacement may be as inexact as the pattern. ``used``
+    collects the keys of the declarations that a call needed.
     """
 
     kernels: NumberTable
@@ -75,14 +76,14 @@ class Limits:
     used: set[tuple[str, str]] = field(default_factory=set)
 
     def is_allowed(self, op: str, deviation: str = "") -> bool:
-        """Whether the entry declares a deviation, which is then marked as used."""
+        """Whether the entry declares a deviation; if it does, mark the declaration as used."""
         if (op, deviation) not in self.declared:
             return False
         self.used.add((op, deviation))
         return True
 
     def list_unused(self) -> list[tuple[str, PrecisionReason]]:
-        """Return the declarations that no call needed."""
+        """Return (``Op: deviation``, reason) of the declarations that no call needed."""
         return [
             (f"{op}: {deviation}" if deviation else op, declared)
             for (op, deviation), declared in self.declared.items()
@@ -92,7 +93,7 @@ class Limits:
 
 @cache
 def read_numbers(path: Path) -> NumberTable:
-    """Read the measured deviations of the kernel table at ``path``."""
+    """Read the kernel table at ``path``: operator key -> its lines, oldest first."""
     table: dict[str, list[KernelNumbers]] = {}
     for row in load_plain(path) or ():
         kernels = (*row["kernels"], *row.get("functions", ()))
@@ -132,7 +133,7 @@ _ELEMENT_TYPES = {name: number for number, name in dtypes.NAMES.items()}
 
 
 def float32_holds(value: float) -> bool:
-    """Whether float32 represents a number exactly, including NaN and infinities."""
+    """Whether float32 represents a number exactly, as it does NaN and infinities."""
     with np.errstate(over="ignore"):
         return value != value or abs(value) == float("inf") or float(np.float32(value)) == value
 
@@ -149,23 +150,23 @@ def check_precision(
     limits: Limits,
     error: Report,
 ) -> None:
-    """Report kernel deviations for the dtypes that may reach this call, unless declared."""
+    """Report deviations of kernels for the dtypes that may reach this call, unless declared."""
     schemas = tuple(schemas)
     spread_index = next(
         (index for index, argument in enumerate(call.args) if isinstance(argument, ast.Starred)),
         None,
     )
     inputs = inputs[:spread_index]  # elements of a spread list are unknown
-    found_types: dict[str, frozenset[int]] = {}
+    by_deviation: dict[str, frozenset[int]] = {}
     for schema in schemas:
         for line in _active_lines(limits.kernels, schema, schemas, opsets):
             for deviation, types in _call_deviations(line, call, inputs).items():
                 reachable = types & _reachable_dtypes(schema, inputs)
                 if deviation in REFUSED and reachable:
-                    found_types[deviation] = found_types.get(deviation, frozenset()) | reachable
+                    by_deviation[deviation] = by_deviation.get(deviation, frozenset()) | reachable
     if schemas[0].op in limits.inherited:
-        found_types.clear()
-    for deviation, types in found_types.items():
+        by_deviation.clear()
+    for deviation, types in by_deviation.items():
         if not limits.is_allowed(schemas[0].op, deviation):
             _report_deviation(call, schemas[0], deviation, types, error)
     _check_attributes(call, schemas, inputs, attributes, limits, error)
@@ -190,7 +191,7 @@ def _active_lines(
     schemas: tuple[OnnxSchema, ...],
     opsets: tuple[int, int],
 ) -> list[KernelNumbers]:
-    """Return the lines of the table that are in force in the opsets of this version."""
+    """Return the lines in force at an opset of ``opsets`` at which ``schema`` is in force."""
     lines = kernels.get(schema.key, ())
     later_versions = [later.since for later in schemas if later.since > schema.since]
     end = min(later_versions) if later_versions else opsets[1] + 1
@@ -216,7 +217,7 @@ def _call_deviations(
 
 
 def _is_variant(variant: str, call: ast.Call, inputs: list[Value]) -> bool:
-    """Whether a call may be a variant: an attribute (`reduction=max`) or an omitted input."""
+    """Whether a call may be of a variant: an attribute (`reduction=max`), or Clip's `one bound`."""
     if not variant:
         return True
     name, equals, value = variant.partition("=")
@@ -229,7 +230,10 @@ def _is_variant(variant: str, call: ast.Call, inputs: list[Value]) -> bool:
 
 
 def _reachable_dtypes(schema: OnnxSchema, inputs: list[Value]) -> frozenset[int]:
-    """Return the possible dtypes of the operand that types the result, float32 for half floats."""
+    """Return the possible dtypes of operands of the result's type, or else the first input's.
+
+    Half floats may be cast to float32 for a kernel, so float32 is added to them.
+    """
     names = {name for name, _ in schema.type_params}
     type_name = schema.outputs[0].type if schema.outputs and schema.outputs[0].type in names else ""
     if not type_name or all(formal.type != type_name for formal in schema.inputs):
@@ -250,7 +254,7 @@ def _check_attributes(
     limits: Limits,
     error: Report,
 ) -> None:
-    """Report numbers that float32 may not represent in attributes of a node over float64."""
+    """Report attributes of a node over float64 whose numbers float32 may not represent."""
     if not any(_takes_float64(schema, inputs, limits.kernels) for schema in schemas):
         return
     schema = schemas[-1]
@@ -259,7 +263,7 @@ def _check_attributes(
             continue
         value = attributes.get(attribute.name)
         if value is None:
-            is_passed_on = "attrs" in (word.arg for word in call.keywords)
+            is_passed_on = "attrs" in (keyword.arg for keyword in call.keywords)
             is_exact = (
                 is_passed_on
                 or schema.op in limits.inherited
@@ -270,7 +274,7 @@ def _check_attributes(
         if is_exact or limits.is_allowed(f"{schema.op}.{attribute.name}"):
             continue
         location: ast.AST = next(
-            (word.value for word in call.keywords if word.arg == attribute.name), call
+            (keyword.value for keyword in call.keywords if keyword.arg == attribute.name), call
         )
         error(
             location,
@@ -304,7 +308,7 @@ def _takes_float64(schema: OnnxSchema, inputs: list[Value], kernels: NumberTable
 
 
 def _can_be_float64(schema: OnnxSchema, type_name: str, inputs: list[Value]) -> bool:
-    """Whether no operand of the same type parameter excludes float64."""
+    """Whether no operand of the type parameter ``type_name`` excludes float64."""
     for position, value in enumerate(inputs):
         formal = schema.inputs[min(position, len(schema.inputs) - 1)]
         if (
@@ -321,7 +325,10 @@ def _fits_float32(value: Value) -> bool:
 
 
 def _is_exact_default(default: object) -> bool:
-    """Whether float32 represents a default exactly: 1 or 0.5, not 0.01."""
+    """Whether a default is a multiple of 2**-12: 1 or 0.5, not 0.01.
+
+    ONNX's schemas store 0.01 rounded to float32, so a conversion cannot tell that it is inexact.
+    """
     if default is None or not isinstance(default, float | int):
         return True
     return float(default * 2**12).is_integer()

@@ -1,9 +1,9 @@
 """Find conditions that never hold, always hold, or are covered by earlier cases.
 
-The solver is sound. Its facts are intervals of terms that are compared with numbers, sets of dtypes
-and strings, None, and the truth of other expressions by their text. It expands conditions to a
-bounded disjunctive form. A comparison that may be symbolic holds only if it is provable, so its
-failure implies nothing.
+The solver reports only what it proves. Its facts are intervals of terms that are compared with
+numbers, sets of dtypes and strings, None, and the truth of other expressions by their text. It
+expands conditions to a disjunctive form of bounded size. A comparison that may be symbolic holds
+only if it is provable, so its failure does not imply the opposite comparison.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from .kinds import Kind
 from .parse import called_name, is_call
 
 _MAX_CONJUNCTIONS = 150  # a larger disjunctive form is not checked
+# a test without `and`, `or`, `not`, and whether it is true
 Literal = tuple[ast.expr, bool]
 _OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt, ast.Eq: ast.NotEq,
@@ -35,7 +36,7 @@ _COUNTS = ("rank_of", "len", "dim_of", "count_of")  # never negative
 
 @dataclass(frozen=True)
 class Finding:
-    """A redundant condition: ``kind`` is "never", "always" or "taken".
+    """A redundant condition: ``kind`` is "never" (true), "always" (true) or "taken".
 
     For "taken", ``by`` is the earlier condition that covers it, None if only several together do.
     """
@@ -60,6 +61,7 @@ class _Range:
         if operator is ast.NotEq:
             narrowed = replace(self, without=self.without | {number})
         else:
+            # of two equal ends, the open one is stricter; the comparison of pairs selects it
             low, open_low, high, closed = self.low, self.open_low, self.high, not self.open_high
             if operator in (ast.Gt, ast.GtE, ast.Eq):
                 low, open_low = max((low, open_low), (number, operator is ast.Gt))
@@ -82,12 +84,12 @@ class _Range:
         return self.low > self.high
 
     def satisfies(self, operator: type[ast.cmpop], number: float) -> bool:
-        """Whether the comparison with ``number`` holds for the whole range."""
+        """Whether the comparison with ``number`` holds for all numbers of the range."""
         return self.restrict(_OPPOSITE[operator], number, False).is_empty
 
 
 def _first_integer(low: float, is_open: bool, without: frozenset[float], high: float) -> float:
-    """Return the first integer of a range from ``low`` on, or a number beyond ``high``."""
+    """Return the first integer of the range, a number beyond ``high``, or an infinite ``low``."""
     while low <= high and math.isfinite(low) and (is_open or low in without or low != int(low)):
         low, is_open = float(math.floor(low) + 1), False
     return low
@@ -95,7 +97,11 @@ def _first_integer(low: float, is_open: bool, without: frozenset[float], high: f
 
 @dataclass
 class _Facts:
-    """A conjunction of facts about terms; ``unproven`` are comparisons that are not provable."""
+    """A conjunction of facts about terms, by the text of the term.
+
+    ``unproven`` are comparisons that are not provable. The methods ``add_*`` return False if the
+    new fact contradicts the others.
+    """
 
     ranges: dict[str, _Range] = field(default_factory=dict)
     sets: dict[str, frozenset[object]] = field(default_factory=dict)
@@ -127,10 +133,10 @@ class _Facts:
 
 
 class Solver:
-    """Checks one list of cases.
+    """Finds redundant conditions in one list of cases.
 
     ``kinds_by_name`` are the kinds of names; ``linked`` are the promoted arguments, which have the
-    dtype of ``res``; ``bounds`` are the minimum and maximum of ints.
+    dtype of ``res``; ``bounds`` are the minimum and maximum of ints by name.
     """
 
     def __init__(
@@ -144,7 +150,7 @@ class Solver:
         self.linked = frozenset(linked) | ({"res"} if linked else frozenset())
 
     def find_problems(self, conditions: Sequence[ast.expr | None]) -> list[Finding]:
-        """Find problems in the conditions of cases, of which the first that holds is taken.
+        """Find redundant conditions of cases; the first case whose condition holds is taken.
 
         A condition of None always holds.
         """
@@ -181,7 +187,11 @@ class Solver:
         return None
 
     def combine_forms(self, parts: Sequence[list] | list) -> list[_Facts] | None:
-        """Return the consistent conjunctions of facts and forms; None if there are too many."""
+        """Combine each of the facts ``parts[0]`` with one conjunction of every form ``parts[1:]``.
+
+        Returns the combinations without a contradiction, or None if there are too many. An empty
+        list proves that the parts exclude each other.
+        """
         facts: list[_Facts] = parts[0]
         for forms in parts[1:]:
             if forms is None:
@@ -197,7 +207,7 @@ class Solver:
         return facts
 
     def add_literals(self, facts: _Facts, literals: Sequence[Literal]) -> _Facts | None:
-        """Return facts with literals added; None if they contradict."""
+        """Return a copy of the facts with literals added; None if they contradict each other."""
         combined = facts.copy()
         for node, truth in literals:
             if not self.add_literal(combined, node, truth):
@@ -207,7 +217,10 @@ class Solver:
     # -- conditions as a disjunction of conjunctions --------------------------------------------
 
     def expand_forms(self, node: ast.expr, truth: bool) -> list[list[Literal]] | None:
-        """Expand a condition or its negation to disjunctive form; None if it is too large."""
+        """Expand a condition (``truth`` False: its negation) to a list of conjunctions of literals.
+
+        ``(a or b) and c`` becomes ``[[a, c], [b, c]]``. Returns None if the list is too long.
+        """
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return self.expand_forms(node.operand, not truth)
         if isinstance(node, ast.Compare) and len(node.ops) > 1:
@@ -308,7 +321,7 @@ class Solver:
         return not facts.ranges[name].is_empty
 
     def kind_of(self, node: ast.expr) -> Kind:
-        """Return the kind of a term, if it is evident."""
+        """Return the kind of a name or call; Any for other terms."""
         if isinstance(node, ast.Name):
             return self.kinds_by_name.get(node.id, Kind(kinds.ANY))
         if is_call(node, "len"):
@@ -318,7 +331,7 @@ class Solver:
         return helper.result if helper is not None and helper.name != "static" else Kind(kinds.ANY)
 
     def dtype_name(self, node: ast.expr) -> str:
-        """Return the key of the dtype of an expression, or of its value."""
+        """Return the key of facts about the dtype of a result or ``dtype_of(x)``, or a value."""
         if is_call(node, "dtype_of"):
             node = node.args[0] if node.args else node
         elif not (isinstance(node, ast.Name) and self.kind_of(node).base in kinds.GRAPH_KINDS):
@@ -328,7 +341,7 @@ class Solver:
         return "dtype of " + ast.unparse(node).replace("res[0]", "res")
 
     def is_res(self, node: ast.expr) -> bool:
-        """Whether the expression is the result specification, ``res`` or ``res[0]``."""
+        """Whether the expression is ``res`` or ``res[0]``, which mean the same."""
         return ast.unparse(node) in ("res", "res[0]")
 
 
@@ -352,7 +365,7 @@ def _split_shift(term: ast.expr) -> tuple[ast.expr, float]:
 
 
 def _constant_set(node: ast.expr) -> frozenset[object] | None:
-    """Return the dtypes or strings of a constant or tuple; None for other expressions."""
+    """Return the dtypes and strings of a constant, tuple or list; None for other expressions."""
     elements = node.elts if isinstance(node, ast.Tuple | ast.List) else [node]
     values: set[object] = set()
     for element in elements:

@@ -1,9 +1,9 @@
 """Parse sample values, of which sample calls of operators and samples of rewrites consist.
 
-Tensors: ``f32[2,3]`` random, ``i64[4] in 0..5`` random in a range (upper end excluded), ``f32[3] =
-[1, nan, 2]`` given, ``f32[n=2,3]`` with a dynamic dimension ``n`` whose example size is 2. Other
-values are Python literals; a bare name in them is a dynamic dimension, and dtypes are written
-``float32``.
+Tensors: ``f32[2,3]`` has random values, ``i64[4] in 0..5`` random values of a range (5 excluded),
+``f32[3] = [1, nan, 2]`` these values; ``f32[n=2,3]`` has a dynamic dimension ``n`` whose example
+size is 2. Other values are Python literals, in which a name other than ``nan`` and ``inf`` is a
+dynamic dimension. The readers of entries and rewrites parse dtypes (``float32``) before literals.
 """
 
 from __future__ import annotations
@@ -39,7 +39,11 @@ class SampleProblem(Exception):
 
 @dataclass(frozen=True)
 class TensorSample:
-    """A tensor of a sample call; ``dims`` are (size, name of the dynamic dimension or None)."""
+    """A tensor of a sample: random between ``low`` and ``high``, or with ``values``.
+
+    ``dims`` are (example size, name of the dynamic dimension or None); a name may be an expression
+    such as ``2*n``.
+    """
 
     dtype: str
     dims: tuple[tuple[int, str | None], ...]
@@ -59,7 +63,7 @@ class TensorSample:
 
     @property
     def number_count(self) -> int:
-        """The number of given values; 0 for random tensors."""
+        """The number of values that the sample lists; 0 for random tensors."""
         return len(_flatten_numbers(self.values)) if self.values is not None else 0
 
 
@@ -71,7 +75,7 @@ class Expression:
 
 
 def tensor_sample(text: str) -> TensorSample | None:
-    """Parse a tensor of a sample; return None for other values."""
+    """Parse a tensor of a sample; return None if ``text`` has not the form of a tensor."""
     match = _TENSOR.match(text)
     if match is None:
         return None
@@ -102,7 +106,7 @@ def tensor_sample(text: str) -> TensorSample | None:
 
 
 def unknown_operators(expected: str) -> list[tuple[str, str]]:
-    """Return the words of ``expect:`` that are not ONNX operators, with spelling hints."""
+    """Return (word, spelling hint) for each word of ``expect:`` that is not an ONNX operator."""
     unknown = []
     for word in dict.fromkeys(expected.split()):
         if word not in all_operators():
@@ -111,7 +115,7 @@ def unknown_operators(expected: str) -> list[tuple[str, str]]:
 
 
 def _check_values(numbers: Any, dtype: str, count: int, text: str) -> None:
-    """Raise if the dtype cannot represent a number, or if the numbers do not fill the tensor."""
+    """Raise unless all numbers are of the dtype, and their count divides that of elements."""
     leaves = _flatten_numbers(numbers)
     if count % max(len(leaves), 1) or (count and not leaves):
         raise SampleProblem(f"'{text}' has {len(leaves)} numbers for {count} elements")
@@ -153,7 +157,7 @@ def _parse_numbers(text: str) -> Any:
 
 
 def literal_value(text: str) -> Any:
-    """Parse a literal; text that is not an expression stays text."""
+    """Parse a literal to its value, or an `Expression` if it has names; return other text as is."""
     if _PLAIN_INT.fullmatch(text):
         return int(text)  # fast path: most literals are sizes
     try:
@@ -169,7 +173,7 @@ def literal_value(text: str) -> Any:
 
 
 def _evaluate_tree(tree: ast.expr, names: dict[str, Any]) -> Any:
-    """Evaluate literals, lists, names and arithmetic; raise for other expressions."""
+    """Evaluate literals, lists, names and arithmetic; raise `SampleProblem` for anything else."""
     try:
         return _evaluate_node(tree, names)
     except (TypeError, ValueError, ArithmeticError) as error:
@@ -189,7 +193,7 @@ def _evaluate_node(tree: ast.expr, names: dict[str, Any]) -> Any:
         return -_evaluate_tree(tree.operand, names)
     if isinstance(tree, ast.BinOp) and type(tree.op) in _ARITHMETIC:
         sides = _evaluate_tree(tree.left, names), _evaluate_tree(tree.right, names)
-        if any(isinstance(side, str | bytes | list) for side in sides):  # [0] * 10**10
+        if any(isinstance(side, str | bytes | list) for side in sides):  # [0] * 10**10 is huge
             raise TypeError("arithmetic needs numbers")
         return _ARITHMETIC[type(tree.op)](*sides)
     raise SampleProblem(f"cannot read the value '{ast.unparse(tree)}'")
@@ -204,7 +208,7 @@ _ARITHMETIC = {
 
 
 def evaluate_value(value: Any, sizes: dict[str, Any]) -> Any:
-    """Replace the dynamic dimensions of a parsed value by ints or SymInts; tensors stay."""
+    """Evaluate expressions in a parsed value with ``sizes``, ints or SymInts; keep tensors."""
     if isinstance(value, Expression):
         return _evaluate_tree(value.tree, sizes)
     if isinstance(value, list):

@@ -1,7 +1,7 @@
 """Decide whether a node with operands of given dtypes runs at every opset.
 
-The type constraints of ONNX's schemas decide first, then the kernel table with the casts that the
-runtime's graph builder inserts.
+The type constraints of ONNX's schemas decide first, then the kernel table: a kernel must take the
+operands, if need be after the casts that the runtime's graph builder inserts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Operands = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class Verdict:
-    """The dtypes of the results, or the problem and the ``position`` of its operand."""
+    """The dtypes of the results; the problem, if any, and the ``position`` of its operand."""
 
     outputs: tuple[int | None, ...]
     problem: str | None = None
@@ -32,7 +32,8 @@ class Verdict:
 class Kernels:
     """The kernel table of the target, in the form of `ortable_generated/kernels.py`.
 
-    ``wider`` are exact casts to wider types, ``fixed`` the operators whose operands are never cast.
+    ``wider`` maps a type to wider types that represent all of its values; ``fixed`` are the
+    operators whose operands are never cast.
     """
 
     table: Mapping[str, Sequence[Any]] = field(default_factory=dict)
@@ -43,7 +44,7 @@ class Kernels:
     def find_verdict(
         self, domain: str, op: str, opsets: tuple[int, int], operands: Operands, outputs: int
     ) -> Verdict:
-        """Return the verdict on a node with these operands at these opsets."""
+        """Return the verdict on a node with these operands and number of outputs."""
         key = (domain, op, opsets, operands, outputs)
         cached = self.cache.get(key)
         if cached is None:
@@ -79,13 +80,16 @@ class Kernels:
         results: Sequence[int | None],
         bound: Mapping[str, int],
     ) -> bool:
-        """Whether every row of the table at these opsets has a kernel, possibly after casts."""
+        """Whether every row of the table at these opsets has a kernel, possibly after casts.
+
+        A row is (opset, inputs, outputs, legal types, kernels); without rows the result is True.
+        """
         formals = [schema.input_at(index) for index in range(len(operands))]
         if any(
             operand is None and formal is not None and formal.type not in bound
             for operand, formal in zip(operands, formals, strict=True)
         ):
-            return True  # the builder decides once it knows the dtypes
+            return True  # the graph builder decides during conversion, when it knows the dtypes
         types = dict(bound)
         for index, result in enumerate(results):
             formal = schema.output_at(index)
@@ -111,16 +115,17 @@ class Kernels:
             wider = self.wider.get(dtype, ()) if name in castable else ()
             return any(target in allowed and target in legal[name] for target in wider)
 
-        named = {name: dtype for name, dtype in types.items() if name in legal}
+        row_types = {name: dtype for name, dtype in types.items() if name in legal}
         return any(
-            all(can_take(k, name, type_id) for name, type_id in named.items()) for k in kernels
+            all(can_take(candidate, name, type_id) for name, type_id in row_types.items())
+            for candidate in kernels
         )
 
 
 def _bind_types(
     schema: OnnxSchema, operands: Operands, bound: dict[str, int]
 ) -> tuple[str, int | None] | None:
-    """Bind the type parameters; return the problem and the position of its operand, or None."""
+    """Bind the type parameters in ``bound``; return (problem, position of its operand) or None."""
     version = f"{schema.op}-{schema.since}"
     for index, dtype in enumerate(operands):
         formal = schema.input_at(index)
@@ -129,7 +134,7 @@ def _bind_types(
         allowed = schema.elements(formal.type)
         if not allowed:
             continue
-        # a half float that a version does not allow is cast to float32 if it allows that
+        # the graph builder casts a half float that the version does not allow to float32
         if dtype not in allowed and not (dtype in HALVES and dtypes.float32 in allowed):
             return f"input '{formal.name}' of {version} does not take {dtypes.name(dtype)}", index
         if formal.type.startswith("tensor("):
@@ -158,7 +163,7 @@ def _result_dtypes(
 
 
 def load_kernels(files: Mapping[str, str], fixed: Iterable[str]) -> Kernels:
-    """Load the table that codegen has just emitted; ``fixed`` are operators that are never cast."""
+    """Load the table from the text of `kernels.py` in ``files``; for ``fixed`` see `Kernels`."""
     names: dict[str, Any] = {}
     for text in files.values():
         exec(compile(text, "kernels.py", "exec"), names)

@@ -1,6 +1,6 @@
-"""The names that specs may use: prelude functions, dtypes, constants, functions for ONNX rules.
+"""The names that specs may use: the runtime's functions, Python's functions, dtypes, constants.
 
-Functions are read from their source, which is never imported.
+Functions of the runtime are parsed from their source files, which are not imported.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ DTYPES = (
     "uint16", "uint32", "uint64", "boolean", "complex64", "complex128",
 )  # fmt: skip
 CONSTANTS = {"inf": "float('inf')", "nan": "float('nan')", "pi": "3.141592653589793"}
-# Functions of Python's math for numbers that are known during conversion.
+# Functions of Python's module `math`, for numbers that are known during conversion.
 MATH = ("factorial", "log", "sqrt")
-# Python's functions in the language -> kind of the result, None if it depends on the argument.
+# Functions of Python -> kind of the result, None if it depends on the arguments.
 BUILTINS: dict[str, str | None] = {
     "len": INT, "int": INT, "float": FLOAT, "bool": BOOL, "abs": None, "min": None, "max": None,
     "sum": SYMINT, "range": INTS, "list": None, "tuple": None, "sorted": INTS, "str": STR,
@@ -51,9 +51,9 @@ BUILTINS: dict[str, str | None] = {
     **dict.fromkeys(MATH, FLOAT),
 }  # fmt: skip
 
-# annotations of the functions for ONNX rules -> kinds
+# annotation of a function -> kind, for the functions of ONNX rules and for all others
 _RULE_KINDS = {"Shape": SYMINTS, "int": INT, "str": STR}
-_KINDS = {kind: kind for kind in KIND_NAMES}  # annotations of other functions are names of kinds
+_KINDS = {kind: kind for kind in KIND_NAMES}
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,11 @@ class Parameter:
 
 @dataclass(frozen=True)
 class HelperFunction:
-    """A function that specs may call; ``takes_graph`` if the graph is its first parameter."""
+    """A function that specs may call.
+
+    ``takes_graph``: its first parameter is the graph, which specs do not pass and ``parameters``
+    leave out. ``makes_nodes``: it may add nodes or constants to the graph.
+    """
 
     name: str
     module: str
@@ -76,7 +80,7 @@ class HelperFunction:
     parameters: tuple[Parameter, ...]
     result: Kind
     makes_nodes: bool
-    operator: str = ""  # the torch operator whose lowering is called: `aten::sinh` for `aten_sinh`
+    operator: str = ""  # the torch operator that it lowers: `aten::sinh` for `aten_sinh`
 
     def signature(self) -> str:
         """Format ``const(value, dtype?) -> Result``; ``?`` marks optional parameters."""
@@ -89,13 +93,13 @@ class HelperFunction:
 
 @cache
 def load_prelude() -> dict[str, HelperFunction]:
-    """Return the functions in ``__all__`` of modules of ``ortable/prelude`` and ``lowerings``."""
+    """Return name -> function, for ``__all__`` of the modules of the prelude and of lowerings."""
     functions = _listed_functions("prelude", "lowerings")
     return {function.name: _make_helper(function, _module_of(path)) for path, function in functions}
 
 
 def operator_helpers(schemas: Iterable[OpSchema]) -> dict[str, HelperFunction]:
-    """Return functions such as ``aten_sinh(x)`` that lower an operator, also for complex pairs."""
+    """Return name -> function for calls of operators: ``aten_sinh(x)``, also of complex pairs."""
     tensor_kinds = {RESULT: TENSOR, RESULTS: TENSORS}
     helpers: dict[str, HelperFunction] = {}
     for schema in schemas:
@@ -122,7 +126,7 @@ class Listing:
 
 @cache
 def load_listings() -> tuple[Listing, ...]:
-    """Return every function of specs and of rewrites in each module that lists it."""
+    """Return a listing for each function of specs and rewrites, in each module that lists it."""
     return tuple(
         Listing(
             function.name,
@@ -153,7 +157,7 @@ def _first_sentence(function: ast.FunctionDef) -> str:
 
 @cache
 def inference_helpers() -> dict[str, HelperFunction]:
-    """Return the functions of ONNX rules: the public ones of ``ortable/inference/*.py``."""
+    """Return the functions that ONNX rules call: the public ones of ``ortable/inference/*.py``."""
     helpers: dict[str, HelperFunction] = {}
     for path in sorted((RUNTIME / "inference").glob("*.py")):
         for function in _public_functions(path):
@@ -168,7 +172,7 @@ def rewrite_helpers() -> dict[str, HelperFunction]:
     helpers = dict(load_prelude())
     for path, function in _listed_functions("passes/rewrite/helpers"):
         helper = _make_helper(function, _module_of(path))
-        # such a function may also return an existing result
+        # a function of rewrites that returns a result may find it in the graph and make no node
         is_maker = helper.makes_nodes and function.name in _node_makers(path)
         helpers[function.name] = replace(helper, makes_nodes=is_maker)
     return helpers
@@ -179,7 +183,7 @@ def _module_of(path: Path) -> str:
 
 
 def _listed_functions(*folders: str) -> Iterator[tuple[Path, ast.FunctionDef]]:
-    """Yield the functions in ``__all__`` of modules, with their files."""
+    """Yield the functions in ``__all__`` of all modules below ``folders``, with their files."""
     for path in (path for folder in folders for path in sorted((RUNTIME / folder).rglob("*.py"))):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         assignments = (node for node in tree.body if isinstance(node, ast.Assign))
@@ -219,7 +223,7 @@ def _makes_nodes(node: ast.AST, makers: set[str]) -> bool:
 
 
 def lowering_parameters(path: str) -> tuple[str, ...] | None:
-    """Return the parameters that ``ortable.lowerings.x.f`` reads; None if it does not exist."""
+    """Return the parameters that the body of ``ortable.lowerings.x.f`` reads; None if no such f."""
     function = _find_lowering(path)
     if function is None:
         return None
@@ -230,7 +234,7 @@ def lowering_parameters(path: str) -> tuple[str, ...] | None:
 
 
 def lowering_signature(path: str) -> tuple[str, ...] | None:
-    """Return all parameters of ``ortable.lowerings.x.f``; None if it does not exist."""
+    """Return all parameters of ``ortable.lowerings.x.f``; None if there is no such function."""
     function = _find_lowering(path)
     return None if function is None else _parameter_names(function)
 
@@ -271,12 +275,12 @@ def _make_helper(
     arguments = function.args.args
     takes_graph = bool(arguments) and arguments[0].arg == "graph"
     positional = arguments[1:] if takes_graph else arguments
-    defaults = len(function.args.defaults)
+    default_count = len(function.args.defaults)
     parameters = [
         Parameter(
             argument.arg,
             _annotation_kind(argument.annotation, kinds),
-            position < len(positional) - defaults,
+            position < len(positional) - default_count,
         )
         for position, argument in enumerate(positional)
     ]
@@ -298,7 +302,7 @@ def _make_helper(
 
 
 def _annotation_kind(annotation: ast.expr | None, kinds: Mapping[str, str]) -> Kind:
-    """Return the kind of an annotation, for example ``Ints | None``."""
+    """Return the kind of an annotation such as ``Ints | None``; Any if it names no kind."""
     text = ast.unparse(annotation) if annotation is not None else ""
     parts = [part.strip() for part in text.split("|")]
     base = next((part for part in parts if part != "None"), "")
@@ -313,7 +317,7 @@ _PRELUDE = "runtime/ortable/prelude/"
 
 
 def insert_core_functions(page: str) -> str:
-    """Replace the list of core functions between the marks of ``page``, if it has marks."""
+    """Replace the list between the comments `BEGIN` and `END` of ``page``, if it has both."""
     before_begin, begin_mark, after_begin = page.partition(BEGIN)
     _, end_mark, after_end = after_begin.partition(END)
     return (
@@ -338,7 +342,7 @@ def core_functions_text() -> str:
 
 def _format_line(listing: Listing) -> str:
     parameters = ", ".join(map(_format_parameter, load_prelude()[listing.name].parameters))
-    summary = re.split(r"[;:] ", listing.summary)[0]  # the rest is only in the docstring
+    summary = re.split(r"[;:] ", listing.summary)[0]  # the first clause
     return f"- `{listing.name}({parameters})`: {summary.replace('``', '`')}"
 
 

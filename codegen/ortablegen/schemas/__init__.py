@@ -1,5 +1,6 @@
 """Operator schemas as frozen data, independent of specs.
 
-`torch` and `registry` hold torch's schemas, `record` those of every supported version, `ranges` the
-version ranges that specs write, `onnx` the schemas of ONNX and ONNX Runtime.
+`torch` parses torch's schemas and `registry` looks them up, in the installed torch or in the record
+of all supported versions, a file that `record` reads and writes. `ranges` are the version ranges of
+specs; `onnx` has the schemas of ONNX and ONNX Runtime.
 """

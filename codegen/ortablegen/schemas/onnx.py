@@ -1,10 +1,10 @@
 """Look up ONNX operator schemas by opset in the record `onnx_schemas.jsonl`.
 
-`python -m ortablegen kernels` reads the record from the oldest supported onnx and ONNX Runtime, so
-that codegen and `load_specs` do not depend on the installed versions; `tests/codegen/schemas`
-checks that newer versions accept the same calls. Operators that the record lacks are read from the
-installed packages: onnx.defs for the standard domains, ONNX Runtime's registry for com.microsoft
-and for the operators that it adds to the standard domain.
+`python -m ortablegen kernels`, run with the oldest supported onnx and ONNX Runtime, writes the
+record, so that codegen and `load_specs` do not depend on the installed versions;
+`tests/codegen/schemas` checks that newer versions accept the same calls. The schema of an operator
+that the record lacks comes from the installed packages: from onnx.defs, and from ONNX Runtime's
+registry for com.microsoft and for operators that ONNX Runtime adds to the standard domain.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ortable import dtypes
 PATH = Path(__file__).with_name("onnx_schemas.jsonl")
 FLOOR = 18
 # The newest default-domain opset that the oldest supported ONNX Runtime loads. A test checks that
-# it loads a model of this opset and rejects the next opset.
+# the runtime loads a model of this opset and rejects one of the next opset.
 CEILING = 26
 MICROSOFT = "com.microsoft"
 # Every release of com.microsoft has opset version 1.
@@ -32,7 +32,7 @@ DOMAIN_RANGE: dict[str, tuple[int, int]] = {
     MICROSOFT: (1, 1),
     "ai.onnx.ml": (1, 5),
 }
-# ONNX writes two element types as C does, the others as ortable does
+# name in ONNX's type texts -> element type; only float32 and float64 have other names in ortable
 _ELEMENT_TYPES = {
     n: t for t, n in dtypes.NAMES.items() if n not in ("float32", "float64", "undefined")
 }
@@ -42,7 +42,10 @@ History = Mapping[tuple[str, str], "tuple[OnnxSchema, ...]"]
 
 @dataclass(frozen=True)
 class Formal:
-    """A formal input or output; ``type`` is a type or a type parameter, such as ``T``."""
+    """A formal input or output; ``type`` is a type (``tensor(int64)``) or a type parameter (``T``).
+
+    The arguments of a ``variadic`` formal have one type if it is ``homogeneous``.
+    """
 
     name: str
     type: str
@@ -53,7 +56,7 @@ class Formal:
 
 @dataclass(frozen=True)
 class OnnxAttribute:
-    """An attribute; ``type`` is the AttributeProto name (``INTS``), ``default`` may be None."""
+    """An attribute; ``type`` is the AttributeProto name (``INTS``), ``default`` a value or None."""
 
     name: str
     type: str
@@ -65,8 +68,9 @@ class OnnxAttribute:
 class OnnxSchema:
     """One version of an operator, in force from opset ``since`` until the next version.
 
-    ``type_params`` maps a type parameter to the types it allows (``tensor(float)``,
-    ``seq(tensor(float))``).
+    ``type_params`` are pairs of a type parameter and the types that it allows: ``("T",
+    ("tensor(float)", "seq(tensor(float))"))``. ``has_function``: onnx defines the operator as
+    a function of other operators.
     """
 
     op: str
@@ -97,7 +101,7 @@ class OnnxSchema:
         return next((i for i, f in enumerate(self.inputs) if f.name == name), None)
 
     def allowed(self, type_name: str) -> tuple[str, ...]:
-        """Return the types that a type parameter allows; a type allows itself."""
+        """Return the types that a type parameter allows; for any other text, that text itself."""
         return dict(self.type_params).get(type_name, (type_name,))
 
     def elements(self, type_name: str) -> frozenset[int]:
@@ -107,15 +111,15 @@ class OnnxSchema:
         )
 
     def input_at(self, place: int) -> Formal | None:
-        """Return the formal input at a position; a variadic last input repeats."""
+        """Return the formal input at a position, or None; a variadic last input repeats."""
         return _formal_at(self.inputs, place)
 
     def output_at(self, place: int) -> Formal | None:
-        """Return the formal output at a position; a variadic last output repeats."""
+        """Return the formal output at a position, or None; a variadic last output repeats."""
         return _formal_at(self.outputs, place)
 
     def accepts_inputs(self, count: int) -> bool:
-        """Whether a node may have ``count`` inputs, trailing optional inputs left out."""
+        """Whether a node may have ``count`` inputs; it may leave out trailing optional inputs."""
         return self.min_inputs <= count <= self.max_inputs
 
     def accepts_outputs(self, count: int) -> bool:
@@ -132,9 +136,9 @@ def key_of(op: str, domain: str = "") -> str:
     return f"{domain}::{op}" if domain else op
 
 
-def _formal_at(formals: tuple[Formal, ...], place: int) -> Formal | None:
-    if place < len(formals):
-        return formals[place]
+def _formal_at(formals: tuple[Formal, ...], position: int) -> Formal | None:
+    if position < len(formals):
+        return formals[position]
     return formals[-1] if formals and formals[-1].variadic else None
 
 
@@ -156,7 +160,7 @@ def all_operators() -> frozenset[str]:
 
 @cache
 def operators(domain: str = "") -> tuple[str, ...]:
-    """Return the sorted names of the operators of a domain between opset floor and ceiling."""
+    """Return the sorted names of the recorded operators of a domain's supported opsets."""
     floor, ceiling = DOMAIN_RANGE[domain]
     return tuple(
         sorted(
@@ -170,8 +174,8 @@ def operators(domain: str = "") -> tuple[str, ...]:
 @cache
 def schema_at(op: str, domain: str = "", opset: int | None = None) -> OnnxSchema | None:
     """Return the schema in force at ``opset`` (default: newest), None if unknown or deprecated."""
-    newest = DOMAIN_RANGE[domain][1] if opset is None else opset
-    versions = [s for s in _find_versions(op, domain) if s.since <= newest]
+    last_opset = DOMAIN_RANGE[domain][1] if opset is None else opset
+    versions = [s for s in _find_versions(op, domain) if s.since <= last_opset]
     return versions[-1] if versions and not versions[-1].deprecated else None
 
 
@@ -181,8 +185,8 @@ def versions_between(
 ) -> tuple[OnnxSchema, ...]:
     """Return every schema in force at some opset from ``floor`` to ``ceiling``, oldest first.
 
-    Defaults are the range that ortable supports. The result is empty for an operator that no opset
-    of the range has.
+    Deprecated versions are left out. The default range is the one that ortable supports. The result
+    is empty for an operator that no opset of the range has.
     """
     low, high = DOMAIN_RANGE[domain]
     floor = low if floor is None else floor
@@ -195,7 +199,7 @@ def versions_between(
 
 
 def _find_versions(op: str, domain: str) -> tuple[OnnxSchema, ...]:
-    """Return all versions of an operator, oldest first, of the record or else as installed."""
+    """Return all recorded versions of an operator, or else all installed ones, oldest first."""
     versions = recorded_schemas().get((op, domain))
     return versions if versions is not None else installed_history().get((op, domain), ())
 
@@ -207,10 +211,10 @@ def record_installed() -> None:
     schemas = []
     for (_, domain), versions in installed_history().items():
         floor, ceiling = DOMAIN_RANGE[domain]
-        older = [schema for schema in versions if schema.since <= floor][-1:]
-        newer = [schema for schema in versions if floor < schema.since <= ceiling]
-        if any(not schema.deprecated for schema in older + newer):
-            schemas += older + newer
+        floor_versions = [schema for schema in versions if schema.since <= floor][-1:]
+        later_versions = [schema for schema in versions if floor < schema.since <= ceiling]
+        if any(not schema.deprecated for schema in floor_versions + later_versions):
+            schemas += floor_versions + later_versions
     write_record(schemas, {"onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__})
     for function in (operators, schema_at, versions_between):
         function.cache_clear()
@@ -285,7 +289,7 @@ def _convert_default(proto: onnx.AttributeProto) -> Any:
 
 
 def element_type(text: str) -> int | None:
-    """Return the element type of ``tensor(float)``; None for other types than tensors."""
+    """Return the element type of a text such as ``tensor(float)``; None if it is no tensor type."""
     inner = text.removeprefix("tensor(").removesuffix(")")
     return _ELEMENT_TYPES.get(inner) if text.startswith("tensor(") else None
 
@@ -313,7 +317,7 @@ def recorded_versions() -> dict[str, str]:
 
 
 def write_record(schemas: Iterable[OnnxSchema], versions: Mapping[str, str]) -> None:
-    """Write the record; ``versions`` are the versions of the installed packages."""
+    """Write the record; ``versions`` maps the packages with these schemas to their versions."""
     rows = sorted(schemas, key=lambda schema: (schema.domain, schema.op, schema.since))
     lines = [json.dumps(dict(sorted(versions.items())))]
     lines += [json.dumps(_to_row(schema)) for schema in rows]
@@ -373,7 +377,7 @@ def _parse_formal(pair: list[str]) -> Formal:
 
 
 def _shorten_type(type_name: str) -> str:
-    """Shorten ``tensor(float)`` to ``float``; other types, which have brackets, stay."""
+    """Shorten ``tensor(float)`` to ``float``; return ``seq(tensor(float))`` unchanged."""
     inner = type_name.removeprefix("tensor(").removesuffix(")")
     return inner if type_name == f"tensor({inner})" and "(" not in inner else type_name
 

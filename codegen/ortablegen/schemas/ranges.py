@@ -41,7 +41,7 @@ class VersionRange:
         return " and ".join(f"{name} {sign} {bound}" for sign, bound in self.bounds)
 
     def suffix(self) -> str:
-        """Return a suffix for generated function names, such as "_torch_before_2_15"."""
+        """Return a suffix for generated function names: "_torch_before_2_15"; "" if unbounded."""
         parts = [f"{_SUFFIX_WORDS[sign]}_{major}_{minor}" for sign, (major, minor) in self.bounds]
         return "_".join(["_torch", *parts]) if parts else ""
 
@@ -77,7 +77,8 @@ def meet(ranges: Iterable[VersionRange]) -> Version | None:
     """Return a version in all of the ranges, or None."""
     all_ranges = list(ranges)
     bounds = [bound for version_range in all_ranges for _, bound in version_range.bounds]
-    # every interval between bounds contains a bound or a version next to a bound
+    # the ranges contain a common version only if they contain one of these: a bound, a version next
+    # to a bound, or a version before or after all bounds
     near_bounds = [(major, minor + step) for major, minor in bounds for step in (-1, 0, 1)]
     after_all = (max(bounds, default=(2, 0))[0] + 1, 0)
     candidates = sorted({*(v for v in near_bounds if v[1] >= 0), (0, 0), after_all})
@@ -91,11 +92,11 @@ def covers(outer: VersionRange, inner: VersionRange) -> bool:
     """Whether ``outer`` contains every version of ``inner``."""
     opposite = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
     complements = [VersionRange(((opposite[sign], bound),)) for sign, bound in outer.bounds]
-    return all(meet([inner, version_range]) is None for version_range in complements)
+    return all(meet([inner, complement]) is None for complement in complements)
 
 
 def format_range(inside: Iterable[Version], all_versions: Iterable[Version]) -> str | None:
-    """Format ``inside`` as a range of ``all_versions``; None if one bound is not enough."""
+    """Format the bound that separates ``inside`` from all others; None if no single bound does."""
     members, other_versions = sorted(inside), sorted(set(all_versions) - set(inside))
     if not members or not other_versions:
         return None

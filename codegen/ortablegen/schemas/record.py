@@ -1,11 +1,13 @@
 """Read and write specs/runtime/torch_schemas.txt, the operator schemas of every supported torch.
 
 With this record codegen does not depend on the installed version. `python -m ortablegen
-record-schemas` adds or replaces the part of the installed version, `python -m ortablegen check`
-compares it.
+record-schemas` adds or replaces the schemas of the installed version, `python -m ortablegen check`
+compares them with the record.
 
-A line is a schema; a prefix of versions in brackets restricts it to these versions:
+The line ``versions:`` lists the recorded versions; other lines are comments or schemas. A prefix in
+brackets restricts a schema to some of the versions:
 
+    versions: 2.13 2.14
     aten::relu(Tensor self) -> Tensor
     [2.13] aten::qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)
 """
@@ -53,9 +55,9 @@ def parse_record(text: str) -> Record:
         if line.startswith(_VERSIONS):
             versions = tuple(sorted(map(parse_version, line.removeprefix(_VERSIONS).split())))
         elif line and not line.startswith("#"):
-            mark, schema = line[1:].split("] ", 1) if line.startswith("[") else ("", line)
+            prefix, schema = line[1:].split("] ", 1) if line.startswith("[") else ("", line)
             schema_versions = (
-                set(map(parse_version, mark.split())) & set(versions) if mark else versions
+                set(map(parse_version, prefix.split())) & set(versions) if prefix else versions
             )
             by_version = texts.setdefault(schema.partition("(")[0], {})
             by_version.update((version, schema) for version in schema_versions)
@@ -71,8 +73,8 @@ def render_record(record: Record) -> str:
         for version in sorted(by_version):
             by_text.setdefault(by_version[version], []).append(version)
         for text, schema_versions in by_text.items():
-            mark = f"[{' '.join(map(format_version, schema_versions))}] "
-            lines.append((mark if len(schema_versions) < len(record.versions) else "") + text)
+            prefix = f"[{' '.join(map(format_version, schema_versions))}] "
+            lines.append((prefix if len(schema_versions) < len(record.versions) else "") + text)
     return "\n".join(lines) + "\n"
 
 
@@ -80,7 +82,7 @@ def render_record(record: Record) -> str:
 
 
 def installed_schemas() -> dict[str, str]:
-    """Return operator -> schema text for the operators of the installed torch to record."""
+    """Return overload -> schema text for the operators of the installed torch to record."""
     import torch
 
     for module in MODULES:
@@ -94,7 +96,7 @@ def installed_schemas() -> dict[str, str]:
 
 
 def _fills_randomly(schema: Any) -> bool:
-    """Whether the operator draws random numbers into its first argument."""
+    """Whether the operator fills its first argument with random numbers, as ``normal_`` does."""
     import torch
 
     namespace, _, name = schema.name.partition("::")
@@ -110,16 +112,19 @@ def record_installed(path: Path) -> str:
     before, version = read_record(path), installed_torch()
     after = before.with_version(version, installed_schemas())
     path.write_text(render_record(after), encoding="utf-8")
-    changed = len(_list_differences(before.of(version), after.of(version)))
+    difference_count = len(_list_differences(before.of(version), after.of(version)))
     count = len(after.of(version))
-    return f"{path.name}: torch {format_version(version)}, {count} schemas, {changed} new"
+    return f"{path.name}: torch {format_version(version)}, {count} schemas, {difference_count} new"
 
 
 def compare_installed(record: Record) -> list[str]:
-    """Return how the installed namespaces of torch differ from the record, a line an overload."""
+    """Return a line for each overload whose installed schema differs from the record.
+
+    Namespaces of which the installed torch registers no operator are not compared.
+    """
     recorded, installed = record.of(installed_torch()), installed_schemas()
-    built = {key.partition("::")[0] for key in installed}
-    recorded = {key: text for key, text in recorded.items() if key.partition("::")[0] in built}
+    namespaces = {key.partition("::")[0] for key in installed}
+    recorded = {key: text for key, text in recorded.items() if key.partition("::")[0] in namespaces}
     return _list_differences(recorded, installed)
 
 

@@ -1,4 +1,4 @@
-"""Look up operator schemas in the installed torch (users' specs) or in a record (own specs)."""
+"""Look up operator schemas: for users' specs in the installed torch, for ortable's in a record."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .torch import OpSchema, SchemaProblem, from_torch_schema, key_of_schema, pa
 
 @dataclass(frozen=True)
 class TorchVersions:
-    """The torch versions of an entry, and schema texts that differ in some of them."""
+    """The torch versions of an entry, and the schemas of versions that differ from its own."""
 
     present: VersionRange = ALWAYS
     others: tuple[tuple[VersionRange, str], ...] = ()
@@ -34,7 +34,7 @@ class TorchVersions:
         return self.present.contains(version)
 
     def text(self, own: str, version: Version) -> str:
-        """Return the schema of the operator in torch ``version``; ``own`` is the entry's."""
+        """Return the schema for torch ``version``: from ``others``, else ``own``, the entry's."""
         return next(
             (text for version_range, text in self.others if version_range.contains(version)), own
         )
@@ -102,22 +102,22 @@ class InstalledTorch:
         return (installed_torch(),)
 
     def is_complete_for(self, key: str) -> bool:
-        """Whether ``key`` does not exist if this registry lacks it: always."""
+        """Return True: an operator that this process has not registered does not exist."""
         return True
 
     def text(self, key: str, version: Version) -> str | None:
-        """Return the installed schema of ``key``, or None."""
+        """Return the installed schema of ``key``, or None; ``version`` is the installed version."""
         schema = registered_schema(key)
         return canonical_text(str(schema)) if schema is not None else None
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """The overloads of the ``aten`` and ``prims`` namespaces, for hints."""
+        """The overloads of the ``aten`` and ``prims`` namespaces, for spelling hints."""
         names = {key_of_schema(schema) for schema in _all_schemas()}
         return tuple(sorted(name for name in names if name.startswith(("aten::", "prims::"))))
 
     def overloads(self, name: str) -> tuple[OpSchema, ...]:
-        """Return the overloads of ``aten::add``."""
+        """Return the schemas of all overloads of ``name``, such as ``aten::add``."""
         import torch
 
         namespace, _, operator = name.partition("::")
@@ -140,7 +140,7 @@ def _all_schemas() -> list[Any]:
 INSTALLED = InstalledTorch()
 
 
-# Namespaces whose operators torch registers: the record has all of these operators.
+# Namespaces whose operators torch registers. The record has all of them that write into nothing.
 NAMESPACES = (
     "_c10d_functional", "aten", "export", "inductor", "onnx", "prims", "quantized_decomposed",
 )  # fmt: skip
@@ -148,14 +148,14 @@ NAMESPACES = (
 
 @dataclass(frozen=True)
 class Record:
-    """Operator -> version -> schema text; complete for every version of ``versions``."""
+    """The contents of `torch_schemas.txt`: overload -> version -> schema text."""
 
     versions: tuple[Version, ...]
     texts: Mapping[str, Mapping[Version, str]] = field(repr=False)
     is_record = True
 
     def is_complete_for(self, key: str) -> bool:
-        """Whether ``key`` does not exist if the record lacks it."""
+        """Whether torch has no functional operator ``key`` if the record lacks it."""
         return key.partition("::")[0] in NAMESPACES
 
     def text(self, key: str, version: Version) -> str | None:
@@ -164,11 +164,11 @@ class Record:
 
     @property
     def keys(self) -> Iterable[str]:
-        """The recorded operators, for hints."""
+        """The recorded overloads, for spelling hints."""
         return self.texts
 
     def overloads(self, name: str) -> tuple[OpSchema, ...]:
-        """Return the overloads of ``aten::add`` that every version has."""
+        """Return the newest schemas of the overloads of ``aten::add`` that every version has."""
         return tuple(
             from_torch_schema(parsed_schema(self.texts[key][self.versions[-1]]))
             for key in self._by_name.get(name, ())
@@ -189,7 +189,7 @@ class Record:
         return frozenset(a.name for text in texts for a in parsed_schema(text).arguments)
 
     def of(self, version: Version) -> dict[str, str]:
-        """Return operator -> schema text in torch ``version``."""
+        """Return overload -> schema text in torch ``version``."""
         return {
             key: by_version[version]
             for key, by_version in self.texts.items()
@@ -197,7 +197,7 @@ class Record:
         }
 
     def with_version(self, version: Version, schemas: Mapping[str, str]) -> Record:
-        """Return the record with ``schemas`` as the operators of torch ``version``."""
+        """Return a copy in which ``schemas`` are all that torch ``version`` has."""
         texts = {
             key: {v: text for v, text in by_version.items() if v != version}
             for key, by_version in self.texts.items()
@@ -222,12 +222,13 @@ def schema_of(
     Args:
         text: the schema as torch prints it.
         registry: the schemas to compare with.
-        requires: the module that registers the operator; if neither the registry nor the import
-            gives a schema, ``text`` is not compared.
+        requires: the module that registers the operator. ``text`` is not compared if the registry
+            is a record without the operator's namespace, or if the module cannot be imported.
         versions: the torch versions that the entry is for.
 
     Raises:
-        SchemaProblem: the text cannot be parsed, or the schema is unknown to torch or different.
+        SchemaProblem: the text cannot be parsed, torch lacks the operator in one of the versions,
+            or has another schema for it.
     """
     parsed = parsed_schema(text)
     key = key_of_schema(parsed)
@@ -235,7 +236,7 @@ def schema_of(
         _check_other_schema(parsed, parsed_schema(other))
     entry_schema = from_torch_schema(parsed)
     if entry_schema.is_mutable and registry.is_record:
-        return entry_schema  # the caller refuses it; records lack mutable operators
+        return entry_schema  # the caller refuses it; the record lacks most mutable operators
     if not registry.is_complete_for(key):
         if requires is None:
             raise SchemaProblem(
@@ -253,22 +254,22 @@ def schema_of(
     ]
     if not differing:
         return entry_schema
-    texts = {
+    by_text = {
         registered[version]: [v for v in differing if registered[v] == registered[version]]
         for version in differing
     }
-    if len(differing) == len(registry.versions) and len(texts) == 1:
-        message, notes = "torch's", tuple(f"torch has: {other_text}" for other_text in texts)
+    if len(differing) == len(registry.versions) and len(by_text) == 1:
+        owner, notes = "torch's", tuple(f"torch has: {other_text}" for other_text in by_text)
     else:
-        message = f"that of torch {listed(differing)}"
+        owner = f"that of torch {listed(differing)}"
         notes = tuple(
             f"in torch {listed(schema_versions)} it is: {other_text}"
-            for other_text, schema_versions in texts.items()
+            for other_text, schema_versions in by_text.items()
         )
     raise SchemaProblem(
-        f"the schema of '{key}' differs from {message}",
+        f"the schema of '{key}' differs from {owner}",
         notes,
-        _other_schemas(texts, registry) if len(differing) < len(registry.versions) else None,
+        _other_schemas(by_text, registry) if len(differing) < len(registry.versions) else None,
     )
 
 
@@ -280,10 +281,11 @@ def schema_of_key(
 ) -> OpSchema:
     """Return the schema of ``key`` (``aten::add.Tensor``) in the newest version of the entry.
 
-    Older versions may differ in names and types only.
+    Older versions may differ only in types and in names of positional arguments.
 
     Raises:
-        SchemaProblem: torch has no such overload; the notes name the closest ones.
+        SchemaProblem: the schema is unknown, differs more between versions, or a version lacks the
+            overload; if all lack it, the notes name similar ones.
     """
     if not registry.is_complete_for(key):
         problem = import_problem(requires) if requires is not None else None
@@ -337,17 +339,17 @@ def _check_present(key: str, registered: dict[Version, str | None], registry: Re
     raise SchemaProblem(f"torch has no operator '{key}'", notes=notes, fix=fix)
 
 
-def _other_schemas(texts: dict[str | None, list[Version]], registry: Registry) -> str:
-    """Format the ``torch:`` mapping that an entry lacks."""
+def _other_schemas(by_text: dict[str | None, list[Version]], registry: Registry) -> str:
+    """Format the ``torch:`` mapping of version ranges to schemas that the entry lacks."""
     pairs = [
-        f'"{format_range(having, registry.versions) or "==" + format_version(having[0])}": "{text}"'
-        for text, having in texts.items()
+        f'"{format_range(group, registry.versions) or "==" + format_version(group[0])}": "{text}"'
+        for text, group in by_text.items()
     ]
     return f"torch: {{{', '.join(pairs)}}}, or write a separate entry for each range of versions"
 
 
 def _check_other_schema(entry_schema: Any, other_schema: Any) -> None:
-    """Raise `SchemaProblem` unless schemas differ in argument names and types only."""
+    """Raise `SchemaProblem` unless schemas differ only in types and positional argument names."""
     key = key_of_schema(entry_schema)
     if key_of_schema(other_schema) != key:
         raise SchemaProblem(

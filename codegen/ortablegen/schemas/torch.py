@@ -1,4 +1,4 @@
-"""torch schemas as frozen dataclasses, parsed by torch."""
+"""Parse operator schemas with torch's parser into frozen dataclasses."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ class Argument:
 class OpSchema:
     """One overload: ``key`` is ``OpOverload.name()``, for example ``aten::add.Tensor``.
 
-    ``written`` are the arguments that a custom operator writes into: functionalization appends
-    their new values to the results, so ``returns`` ends in their types. ``suffix`` distinguishes
-    the functions of an operator with several entries.
+    ``text`` is the schema as torch prints it. ``written`` are the arguments that a custom operator
+    writes into: functionalization appends their new values to the results, so ``returns`` ends in
+    their types. ``suffix`` distinguishes the functions of an operator that has an entry for each of
+    several ranges of torch versions: "_torch_before_2_15".
     """
 
     key: str
@@ -68,7 +69,7 @@ def parsed_schema(text: str) -> Any:
     """Parse ``text`` with torch's parser.
 
     Raises:
-        SchemaProblem: torch cannot parse it.
+        SchemaProblem: torch cannot parse it, or it is too long or too deep for torch's parser.
     """
     import torch
 
@@ -84,7 +85,7 @@ def parsed_schema(text: str) -> Any:
 
 
 def _find_text_problem(text: str) -> str | None:
-    """Return why ``text`` must not reach torch's parser, which deep nesting crashes, or None."""
+    """Return why ``text`` must not reach torch's parser, which crashes on deep nesting, or None."""
     if not text.isascii() or not text.replace("\n", " ").isprintable():
         return "it has characters that are not ASCII"
     if len(text) > MAX_CHARACTERS:
@@ -94,12 +95,16 @@ def _find_text_problem(text: str) -> str | None:
         depth += (character in "([") - (character in ")]")
         if depth > MAX_LEVELS:
             break
-    lists = "[]" * MAX_LEVELS in text.replace(" ", "")
-    return f"it is nested in more than {MAX_LEVELS} levels" if depth > MAX_LEVELS or lists else None
+    has_deep_list = "[]" * MAX_LEVELS in text.replace(" ", "")
+    return (
+        f"it is nested in more than {MAX_LEVELS} levels"
+        if depth > MAX_LEVELS or has_deep_list
+        else None
+    )
 
 
 def key_of_schema(schema: Any) -> str:
-    """Return the key of a ``torch._C.FunctionSchema``: ``aten::add.Tensor``."""
+    """Return the key of a ``torch._C.FunctionSchema``, for example ``aten::add.Tensor``."""
     name: str = schema.name
     return f"{name}.{schema.overload_name}" if schema.overload_name else name
 
@@ -115,7 +120,11 @@ def from_torch_schema(schema: Any) -> OpSchema:
 
 
 def _written_arguments(schema: Any) -> tuple[str, ...]:
-    """Return the arguments whose new values ``auto_functionalized`` returns, if all are tensors."""
+    """Return the written arguments of a custom operator, whose new values become results.
+
+    The result is empty for torch's operators, if a result aliases an argument, and unless every
+    written argument is a single tensor.
+    """
     if schema.name.partition("::")[0] in ("aten", "prims", "prim"):
         return ()
     if any(result.alias_info is not None for result in schema.returns):
@@ -158,7 +167,7 @@ _TYPE_NAMES = {
 def type_text(real_type: Any) -> str:
     """Format a torch type as schemas do: ``SymInt[]``, ``Tensor?``, ``ScalarType?``.
 
-    ``str()`` of a torch type prints SymInt as int, so this function maps the kinds.
+    ``str()`` of a torch type prints SymInt as int, so this function looks the kinds up in a table.
     """
     kind = real_type.kind()
     if kind == "OptionalType":
