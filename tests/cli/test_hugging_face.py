@@ -13,7 +13,7 @@ import torch
 import transformers
 
 import ortable
-from ortable.cli.hugging_face import example_call
+from ortable.cli.hugging_face import _make_random_model, example_call
 from ortable.cli.main import main
 from ortable.compat.transformers import models_of
 from ortable.errors import InputError, VersionError
@@ -94,6 +94,16 @@ def test_a_class_has_the_configuration_that_is_given(capsys: pytest.CaptureFixtu
     assert report["outputs"][0] == {
         "name": "last_hidden_state", "type": "float32", "shape": [2, 8, 64],
     }  # fmt: skip
+
+
+def test_of_several_classes_of_a_task_the_configuration_names_one() -> None:
+    config = transformers.FunnelConfig(block_sizes=[1], d_model=8, n_head=2, d_head=4, d_inner=8)
+    for names, expected in ((None, "FunnelModel"), (["FunnelBaseModel"], "FunnelBaseModel")):
+        config.architectures = names
+        config.save_pretrained("funnel")
+        words = ("funnel", "vocab_size=9")
+        model = _make_random_model("FunnelPreTrainedModel", "feature-extraction", words)
+        assert type(model).__name__ == expected
 
 
 @pytest.mark.parametrize("int8_flags", [[], ["--weights", "int8", "--cache", "int8"]])

@@ -79,6 +79,7 @@ def test_a_model_file(tmp_path, capsys):
         (["TARGET", "--calls", "0"], "calls is a number of calls"),
         (["m.onnx", "--inputs", "f32[2]"], "--inputs is for models of PyTorch"),
         (["m.onnx", "--fallback"], "for models of PyTorch; an ONNX file takes --size"),
+        (["m.onnx", "--task", "fill-mask"], "--task is for models of PyTorch"),
         (["models_to_profile:nobody"], "has no callable 'nobody'"),
     ],
 )

@@ -17,7 +17,7 @@ from ortable import dtypes
 
 from . import kinds, narrowing, vocabulary
 from .narrowing import HALVES, Value
-from .parse import Code, called_name, is_call, names_in, onnx_call
+from .parse import Code, called_name, is_call, is_none_literal, names_in, onnx_call
 from .served import Kernels
 
 Vector: TypeAlias = "tuple[int | None, ...]"  # a dtype for each assignment; None: unknown
@@ -150,7 +150,7 @@ class MemberChecker:
             operand = self.env.get(name)
             if name in self.optional and operand is not None and operand.kind != "none":
                 return unknown
-            if operand is None or not (isinstance(right, ast.Constant) and right.value is None):
+            if operand is None or not is_none_literal(right):
                 return unknown
             return ((operand.kind == "none") == isinstance(operator, ast.Is),) * len(self.names)
         if not isinstance(operator, ast.Eq | ast.NotEq | ast.In | ast.NotIn):
@@ -263,6 +263,7 @@ class MemberChecker:
             and isinstance(test.left, ast.Name)
             and isinstance(test.ops[0], ast.Is | ast.IsNot)
             and isinstance(test.ops[0], ast.Is) == holds
+            and is_none_literal(test.comparators[0])
         ):
             return {**env, test.left.id: KnownValue("none")}
         return env

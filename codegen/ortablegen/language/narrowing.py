@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ortable import dtypes
 
 from .kinds import NONE, Kind
-from .parse import called_name, is_call
+from .parse import called_name, is_call, is_none_literal
 
 HALVES = frozenset({dtypes.float16, dtypes.bfloat16})
 FLOATS = HALVES | {dtypes.float32, dtypes.float64}
@@ -24,9 +24,10 @@ TESTS = {
     "is_bool": BOOLEAN,
     "is_complex": COMPLEX,
     "is_float32": frozenset({dtypes.float32}),
-    "are_split_rows": frozenset({dtypes.float32}),
     "is_wide": frozenset({dtypes.float32, dtypes.float64}),
 }
+# the same for functions that test more than the dtype: their failure says nothing about it
+PARTIAL_TESTS = {"are_split_rows": frozenset({dtypes.float32})}
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,8 @@ def _apply_test(env: Env, test: ast.expr, holds: bool, linked: tuple[str, ...]) 
         _narrow_by_comparison(env, test, holds, linked)
     elif is_call(test, *TESTS) and test.args:
         _restrict_dtypes(env, test.args[0], TESTS[called_name(test)], holds, linked)
+    elif is_call(test, *PARTIAL_TESTS) and test.args and holds:
+        _restrict_dtypes(env, test.args[0], PARTIAL_TESTS[called_name(test)], True, linked)
     elif is_call(test, "fits_attribute") and test.args and holds:
         argument = test.args[0]
         if isinstance(argument, ast.Name) and argument.id in env:
@@ -93,7 +96,7 @@ def _narrow_by_comparison(
 ) -> None:
     left, operator, right = test.left, test.ops[0], test.comparators[0]
     if isinstance(operator, ast.Is | ast.IsNot):
-        if isinstance(left, ast.Name) and left.id in env:
+        if isinstance(left, ast.Name) and left.id in env and is_none_literal(right):
             is_none = isinstance(operator, ast.Is) == holds
             kind = Kind(NONE, True) if is_none else env[left.id].kind.without_none()
             env[left.id] = replace(env[left.id], kind=kind)

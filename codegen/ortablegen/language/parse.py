@@ -254,6 +254,11 @@ def is_call(node: ast.AST | None, *words: str) -> TypeGuard[ast.Call]:
     return name in words if words else bool(name)
 
 
+def is_none_literal(node: ast.AST) -> TypeGuard[ast.Constant]:
+    """Whether ``node`` is the literal ``None``."""
+    return isinstance(node, ast.Constant) and node.value is None
+
+
 def called_name(node: ast.AST | None) -> str:
     """Return the name of the function that ``node`` calls; "" for other nodes and ``ms.Op()``."""
     return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""

@@ -18,7 +18,7 @@ from ortable import dtypes
 
 from . import kinds, narrowing, vocabulary
 from .kinds import Kind
-from .parse import called_name, is_call
+from .parse import called_name, is_call, is_none_literal
 
 _MAX_CONJUNCTIONS = 150  # a larger disjunctive form is not checked
 # a test without `and`, `or`, `not`, and whether it is true
@@ -268,7 +268,7 @@ class Solver:
         """Add a comparison; return False if it contradicts the facts."""
         left, operator, right = node.left, node.ops[0], node.comparators[0]
         if isinstance(operator, ast.Is | ast.IsNot):
-            if isinstance(right, ast.Constant) and right.value is None:
+            if is_none_literal(right):
                 is_none = isinstance(operator, ast.Is) == truth
                 return self.add_none(facts, left, is_none)
             return facts.add_truth(ast.unparse(node), truth)

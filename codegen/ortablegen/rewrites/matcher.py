@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ortablegen.language.emit import Needs, expression_text, split_conjuncts
+from ortablegen.language.parse import is_none_literal
 from ortablegen.schemas.onnx import DOMAIN_RANGE, versions_between
 
 from .automaton import Step
@@ -181,7 +182,7 @@ class _NodeEmitter:
             if constraint.name is not None:
                 self.bind_value(constraint.name, value, is_literal=True)
             return
-        if isinstance(constraint.expression, ast.Constant) and constraint.expression.value is None:
+        if is_none_literal(constraint.expression):
             self.fail_if([f"{variable}.attrs.get({name!r}) is not None"])
             return
         self.needs.add("ortable.passes.rewrite.matcher", "literal_equals")

@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ortablegen.language.parse import Code, onnx_call
+from ortablegen.language.parse import Code, is_none_literal, onnx_call
 from ortablegen.language.vocabulary import DTYPES
 from ortablegen.schemas.onnx import key_of
 
@@ -365,7 +365,7 @@ class _Reader:
     def read_argument(self, node: ast.expr) -> Argument:
         if isinstance(node, ast.Name):
             return self.read_name(node)
-        if isinstance(node, ast.Constant) and node.value is None:
+        if is_none_literal(node):
             return Absent()
         if isinstance(node, ast.Call):
             if isinstance(node.func, ast.Name) and node.func.id == "maybe":

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ortablegen.language.parse import onnx_call
+from ortablegen.language.parse import is_none_literal, onnx_call
 from ortablegen.language.vocabulary import rewrite_helpers
 from ortablegen.schemas.onnx import key_of
 
@@ -122,7 +122,7 @@ class Replacement:
         """Convert an expression to a term; append the nodes that it makes to ``nodes``."""
         if isinstance(node, ast.Name):
             return self.names[node.id] if node.id in self.names else CapturedResult(node.id)
-        if isinstance(node, ast.Constant) and node.value is None:
+        if is_none_literal(node):
             return None
         if not isinstance(node, ast.Call):
             return Unknown()

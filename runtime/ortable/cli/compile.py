@@ -318,9 +318,15 @@ def _measure_profile(args: argparse.Namespace) -> Profile:
     if not args.target.endswith(".onnx"):
         call = make_call(args)
         return profile(call.model, *call.args, **call.kwargs, **arguments)
-    if args.inputs or args.fallback is not None:
-        flag = "--inputs" if args.inputs else "--fallback"
-        raise OptionError(f"{flag} is for models of PyTorch; an ONNX file takes --size batch=8")
+    flags = {
+        "--inputs": args.inputs,
+        "--fallback": args.fallback is not None,
+        "--task": args.task,
+        "--config": args.config,
+    }
+    for flag, is_given in flags.items():
+        if is_given:
+            raise OptionError(f"{flag} is for models of PyTorch; an ONNX file takes --size batch=8")
     return profile(check_existing(args.target), **arguments)
 
 

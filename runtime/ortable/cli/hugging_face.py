@@ -192,10 +192,25 @@ def _find_class(target_name: str, task: str, config: Any) -> Any:
 
 
 def _class_name(model_class: Any, config: Any) -> str:
-    name: str = (
-        models_of(model_class)[type(config)] if is_automatic(model_class) else model_class
-    ).__name__
-    return name
+    selected = (
+        _select_model_class(model_class, config) if is_automatic(model_class) else model_class
+    )
+    return str(selected.__name__)
+
+
+def _select_model_class(auto_class: Any, config: Any) -> Any:
+    """Return an Auto class's class for a configuration: of several, the one that it names."""
+    classes = _classes_of(auto_class, type(config))
+    named = [
+        candidate for candidate in classes if candidate.__name__ in (config.architectures or ())
+    ]
+    return (named or classes)[0]
+
+
+def _classes_of(auto_class: Any, config_class: type) -> Sequence[Any]:
+    """Return the classes that an Auto class has for a configuration class; none if it has none."""
+    classes = models_of(auto_class).get(config_class, ())
+    return classes if isinstance(classes, Sequence) else (classes,)
 
 
 # -- tasks
@@ -232,13 +247,8 @@ def _task_of(model: Any) -> str:
     """Return ``text-generation`` for a causal language model, else an empty string."""
     from transformers import AutoModelForCausalLM
 
-    mapping = models_of(AutoModelForCausalLM)
-    config_class = type(model.config)
-    if config_class not in mapping or model.config.is_encoder_decoder:
-        return ""
-    classes = mapping[config_class]
-    model_classes = classes if isinstance(classes, tuple) else (classes,)
-    return TEXT_GENERATION if type(model) in model_classes else ""
+    is_causal = type(model) in _classes_of(AutoModelForCausalLM, type(model.config))
+    return TEXT_GENERATION if is_causal and not model.config.is_encoder_decoder else ""
 
 
 # -- a class, with random weights
@@ -261,7 +271,7 @@ def _make_random_model(name: str, task: str, config_words: Sequence[str]) -> Any
     config = _make_config(model_class, config_words)
     if task:
         model_class = _class_of_task(task, config)
-        model_class = models_of(model_class)[type(config)]
+        model_class = _select_model_class(model_class, config)
     torch.manual_seed(0)
     return model_class(config)
 

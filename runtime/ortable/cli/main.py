@@ -112,7 +112,7 @@ def add_examples(commands: Mapping[str, argparse.ArgumentParser]) -> None:
 _DEBUG: Any = {"action": "store_true", "help": "print tracebacks of errors"}
 DIFFERS, ERROR = 1, 2
 STOPPED, PIPE = 130, 141  # 128 + the signal number, as in shells
-_COMPILE_COMMANDS = ("explain", "bench", "tune", "profile")
+_COMPILE_COMMANDS = ("debug", "explain", "bench", "tune", "profile")
 
 _NOISY_LOGGERS = ("torch._subclasses.fake_tensor", "torch.export._trace")
 _SITE_PACKAGES = f"{os.sep}site-packages{os.sep}"

@@ -135,7 +135,7 @@ def _unique_rules(rules: Iterable[Rule]) -> list[Rule]:
 
 
 def _run_show(args: argparse.Namespace) -> int:
-    from ortable.passes.rewrite.rule_selection import select_rules
+    from ortable.passes.rewrite.rule_selection import SETS, select_rules
 
     candidates = select_rules("all") if args.file is None else select_rules([args.file])
     alternatives = [rule for rule in candidates if rule.name == args.name]
@@ -143,8 +143,9 @@ def _run_show(args: argparse.Namespace) -> int:
         if args.file is not None:
             raise OptionError(f"{args.file} has no rule {args.name!r}")
         select_rules([args.name])  # raises for an unknown name
+        kind = "a set" if args.name in SETS else "a file"
         names = ", ".join(rule.name for rule in _unique_rules(select_rules([args.name])))
-        raise OptionError(f"{args.name!r} is a file of rules; it has {names}")
+        raise OptionError(f"{args.name!r} is {kind} of rules; it has {names or 'none'}")
     rule = alternatives[0]
     state = f"off by default: {rule.off}" if rule.off else "on by default"
     if args.file is not None:

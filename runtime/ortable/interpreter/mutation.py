@@ -28,8 +28,8 @@ from ortable_generated.aten import traits
 class ElidableMutation:
     """An unobservable write, which is converted as a call of the functional ``overload``.
 
-    ``aliases`` are earlier nodes whose value is the written tensor: the node that made it, then the
-    chain of writes whose last one is the operand.
+    ``aliases`` are the earlier nodes whose value is the written tensor: the node that made it, then
+    all earlier writes to it.
     """
 
     overload: Any
@@ -75,12 +75,10 @@ def _make_elidable(
         or not _keeps_dtype(node, overload)
     ):
         return None
-    aliases = (
-        (*elidable[written_node].aliases, written_node)
-        if written_node in elidable
-        else (written_node,)
-    )
-    if not _is_fresh(aliases[0]):
+    origin = elidable[written_node].aliases[0] if written_node in elidable else written_node
+    earlier_writes = (write for write, other in elidable.items() if other.aliases[0] is origin)
+    aliases = (origin, *earlier_writes)
+    if not _is_fresh(origin):
         return None
     for alias in aliases:
         for user in alias.users:

@@ -144,6 +144,8 @@ def test_show_suggests_names(capsys: pytest.CaptureFixture[str], rules_file: Pat
     assert f"Did you mean '{rule.name}'" in err
     err = run(capsys, "rewrites", "show", Path(rule.file).stem, status=2)
     assert "is a file of rules; it has " in err and rule.name in err
+    err = run(capsys, "rewrites", "show", "default", status=2)
+    assert "'default' is a set of rules; it has " in err and rule.name in err
     err = run(capsys, "rewrites", "show", "absent", str(rules_file), status=2)
     assert "mine.yaml has no rule 'absent'" in err
 

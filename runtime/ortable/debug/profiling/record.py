@@ -413,14 +413,19 @@ class _ProfileRecorder:
 def _with_timing(
     function: Callable[..., Any], graph: int, windows: list[tuple[int, Window]]
 ) -> Callable[..., Any]:
-    """Wrap a function to append the graph index and the window of each run to `windows`."""
+    """Wrap a function to append the graph index and the window of each run to `windows`.
+
+    A run in which a function that it calls appends a window is that window, and appends none.
+    """
 
     def run(*args: Any) -> Any:
+        count = len(windows)
         begin = time.time_ns()
         try:
             return function(*args)
         finally:
-            windows.append((graph, (begin, time.time_ns())))
+            if len(windows) == count:
+                windows.append((graph, (begin, time.time_ns())))
 
     return run
 
