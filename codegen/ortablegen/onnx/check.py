@@ -25,6 +25,7 @@ from ortablegen.source.yaml_source import YScalar
 ASPECTS = ("shape", "dtype", "value")
 # `info(x)` is the input's record with all aspects, for rules that need its constant content, too.
 _ACCESSORS = (*ASPECTS, "info")
+# other names that rules may read; `result` is the shape of the output, or all shapes
 _FACTS = {"n_outputs": kinds.INT, "opset": kinds.INT, "result": kinds.ANY}
 _DTYPES = frozenset(n for n, v in vars(dtypes).items() if type(v) is int and not n.startswith("_"))
 _ASPECT_KINDS = {"shape": kinds.SYMINTS, "dtype": kinds.DTYPE}
@@ -67,7 +68,7 @@ def read_expression(
 
 @dataclass
 class RuleCode(CodeChecker):
-    """The code of a rule: names are inputs and attributes in all ``versions`` of an operator."""
+    """The code of a rule, which reads inputs and attributes of all ``versions`` of an operator."""
 
     versions: tuple[OnnxSchema, ...] = ()
     aspect: str = "shape"
@@ -155,7 +156,7 @@ class RuleCode(CodeChecker):
         return self.error(node, text, notes)
 
     def resolve_input(self, node: ast.Name, aspect: str, default: ast.expr | None) -> Value:
-        """Return an aspect of an input, whose position must be equal in every version."""
+        """Return an aspect of an input, whose position must be equal in all versions with it."""
         name = node.id
         input_info = _find_input(self.versions, name)
         if input_info is None:
@@ -179,19 +180,19 @@ class RuleCode(CodeChecker):
         return Value(Kind(_ASPECT_KINDS.get(aspect, kinds.ANY), aspect in _ASPECT_KINDS))
 
     def resolve_attribute(self, node: ast.Name) -> Value:
-        """Return an attribute, whose default must be equal in every version."""
-        versions = _find_attributes(self.versions, node.id)
-        if len({repr(a.default) for a in versions}) > 1:
+        """Return an attribute, whose default must be equal in all versions with it."""
+        attributes = _find_attributes(self.versions, node.id)
+        if len({repr(a.default) for a in attributes}) > 1:
             self.error(
                 node,
                 f"the default of attribute '{node.id}' differs between versions",
                 fix="use python:",
             )
-        return Value(Kind(kinds.ATTRIBUTES.get(versions[-1].type, kinds.ANY)))
+        return Value(Kind(kinds.ATTRIBUTES.get(attributes[-1].type, kinds.ANY)))
 
 
 class _RuleEmitter(Emitter):
-    """Emits a checked rule: inputs become accesses, functions become ``inference.name``."""
+    """Emits a checked rule: input ``x`` becomes ``x.shape``, function ``f`` ``inference.f``."""
 
     def __init__(self, versions: tuple[OnnxSchema, ...], aspect: str) -> None:
         super().__init__(Needs(helpers=inference_helpers()))
@@ -252,7 +253,7 @@ class _RuleEmitter(Emitter):
 
 @dataclass(frozen=True)
 class _Input:
-    """An input over all versions: its first position, and whether a version may omit it."""
+    """An input over all versions: its smallest position, and whether a version may omit it."""
 
     position: int
     optional: bool

@@ -21,12 +21,14 @@ def emit_onnx_rules(model: OnnxModel) -> dict[str, str]:
             if rule.has_rule and rule.python is None
         ]
         if functions:
-            uses = [
+            used_modules = [
                 m
                 for m in ("dtypes", "inference")
                 if any(f"{m}." in line for f in functions for line in f)
             ]
-            text = render("onnx_family.jinja", family=family, uses=uses, functions=functions)
+            text = render(
+                "onnx_family.jinja", family=family, uses=used_modules, functions=functions
+            )
             files[f"ortable_generated/onnx/{family}.py"] = text
     modules = sorted({r.family for r in model.rules if r.python is None})
     table = [
@@ -51,7 +53,7 @@ def _traits_text(model: OnnxModel) -> str:
 
 
 def _function_lines(rule: OnnxRule) -> list[str]:
-    """Return the lines of the function of a rule."""
+    """Return the lines of a rule's function, which returns (dtype, shape, value) per output."""
     schema = rule.versions[-1]
     lines = [
         f"def {rule.function_name}(inputs, attrs, n_outputs, opset):",

@@ -12,7 +12,10 @@ from .check import Expression
 
 @dataclass(frozen=True)
 class Output:
-    """The rule of a formal output; ``dtype`` is Python source, ``bound`` if the schema gives it."""
+    """The rule of a formal output; ``dtype`` is Python source that reads ``dtype_inputs``.
+
+    ``bound``: the schema determines the dtype, so the entry does not.
+    """
 
     name: str
     dtype: str
@@ -26,8 +29,8 @@ class Output:
 class OnnxRule:
     """An operator, whose rule is a function ``python`` of ortable.inference or its ``outputs``.
 
-    ``shapes`` and ``values`` are for all outputs of a variadic output together. Without
-    ``has_rule`` the entry has traits only.
+    ``versions`` are the supported schemas, oldest first. ``shapes`` and ``values`` are for all
+    outputs of a variadic output together. Without ``has_rule`` the entry has traits only.
     """
 
     key: str

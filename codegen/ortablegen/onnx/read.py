@@ -80,7 +80,7 @@ class _Reader(EntryReader):
         return " ".join(text.split()) if text else None
 
     def read_traits(self) -> tuple[str, ...]:
-        """Return the traits of the entry that all schema versions allow; report the others."""
+        """Return the traits of the entry; report those that are unknown or a schema refuses."""
         key = self.versions[-1].key
         node = self.entry.get("traits")
         traits: list[str] = []
@@ -124,6 +124,7 @@ class _Reader(EntryReader):
                 self.error(unread_key.span, f"{reason}, so '{key}' is never read", fix="drop it")
 
     def find_schemas(self, op: YScalar) -> tuple[OnnxSchema, ...] | None:
+        """Return the supported versions of the operator, oldest first; report if there are none."""
         node = self.entry.get("domain")
         domain = self.read_text(node, "domain") or ""
         if domain not in DOMAIN_RANGE:
@@ -186,7 +187,7 @@ class _Reader(EntryReader):
         return read_expression(node, self.versions, aspect, self.diagnostics)
 
     def read_by_output(self, key: str, required: bool = False) -> dict[str, Expression | None]:
-        """Return the expression of each output that ``key`` names."""
+        """Return, by output, the expressions in the value of ``key``."""
         names = [f.name for f in self.versions[-1].outputs]
         node = self.entry.get(key)
         if node is None:
@@ -246,16 +247,17 @@ def bound_dtype(versions: tuple[OnnxSchema, ...], index: int) -> tuple[str, froz
     Return None if some schema version neither fixes it nor binds it to required inputs, or if
     versions differ.
     """
-    dtypes_bound = {_bound_in(schema, index) for schema in versions}
-    return dtypes_bound.pop() if len(dtypes_bound) == 1 else None
+    bindings = {_bound_in(schema, index) for schema in versions}
+    return bindings.pop() if len(bindings) == 1 else None
 
 
 def _bound_in(schema: OnnxSchema, index: int) -> tuple[str, frozenset[str]] | None:
+    """Return `bound_dtype` of one version: ``("A.dtype or B.dtype", {"A", "B"})`` for MatMul."""
     formal = schema.outputs[index]
     types = schema.allowed(formal.type)
     if len(types) == 1:
-        fixed = element_type(types[0])
-        return ("None" if fixed is None else f"dtypes.{_dtype_name(fixed)}", frozenset())
+        element = element_type(types[0])
+        return ("None" if element is None else f"dtypes.{_dtype_name(element)}", frozenset())
     if formal.variadic and not formal.homogeneous:
         return None
     names = []

@@ -25,6 +25,7 @@ def has_graph(schema: OnnxSchema) -> bool:
 
 
 def _check_two_alike(schema: OnnxSchema) -> str | None:
+    """Refuse operators without two inputs of one type; a variadic input counts as two."""
     types = [formal.type for formal in schema.inputs]
     if len(types) == 1 and schema.inputs[0].variadic:
         return None
@@ -37,8 +38,8 @@ def _check_graph(schema: OnnxSchema) -> str | None:
 
 def _check_same_type(schema: OnnxSchema) -> str | None:
     inputs, outputs = schema.inputs, schema.outputs
-    alike = bool(inputs) and inputs[0].type == outputs[0].type
-    return None if alike else "has a result of another type than its first input"
+    is_same_type = bool(inputs) and inputs[0].type == outputs[0].type
+    return None if is_same_type else "has a result of another type than its first input"
 
 
 def _check_two_inputs(schema: OnnxSchema) -> str | None:
@@ -53,8 +54,8 @@ def _check_comparison(schema: OnnxSchema) -> str | None:
 
 def _check_boolean(schema: OnnxSchema) -> str | None:
     formals = (*schema.inputs, *schema.outputs)
-    boolean = all(schema.allowed(formal.type) == _BOOL for formal in formals)
-    return None if boolean else "has inputs or outputs that are not boolean"
+    is_boolean = all(schema.allowed(formal.type) == _BOOL for formal in formals)
+    return None if is_boolean else "has inputs or outputs that are not boolean"
 
 
 TRAITS: Mapping[str, Trait] = MappingProxyType(

@@ -1,5 +1,5 @@
 """Compile the tables of `specs/runtime` to generated tables and pages of docs.
 
-Each module reads one form of table: kernels of ONNX Runtime (`kernels`, which also records them
-from the installed package), disabled optimizers, session settings, decomposed operators.
+`kernels` records the kernels of the installed ONNX Runtime, which `function_bodies`, `precision`
+and `probes` measure. `optimizers`, `sessions`, `operators` and `foreach` read the other tables.
 """

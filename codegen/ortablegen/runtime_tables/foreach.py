@@ -30,7 +30,7 @@ from torch import ops
 
 @dataclass(frozen=True)
 class _Row:
-    """An overload: the call for an element, tensors to unbind, arguments that may be unread."""
+    """An overload: the call for an element, tensors to unbind, arguments that need not be read."""
 
     op: YScalar
     element_call: YScalar
@@ -97,6 +97,7 @@ def _find_schema(op: YScalar, diagnostics: Diagnostics, record: Record) -> OpSch
 
 
 def _function_text(row: _Row, schema: OpSchema, diagnostics: Diagnostics, record: Record) -> str:
+    """Return Python source that returns ``[aten.abs.default(one_self) for one_self in self]``."""
     arguments = {argument.name: argument for argument in schema.arguments}
     lists = [a.name for a in schema.arguments if a.type in ("Tensor[]", "Scalar[]")]
     names = [*lists, *row.elements]
@@ -122,7 +123,7 @@ class _CallEmitter:
         self._read_names: set[str] = set()
 
     def element_text(self) -> str:
-        """Return the expression of one element."""
+        """Return the expression of one element: ``aten.abs.default(one_self)``."""
         try:
             tree = python_tree(self._row.element_call.text, "eval").body
         except SyntaxError as error:

@@ -19,6 +19,7 @@ from .precision import node_session, run_node
 
 # Element types that graphs from torch have; function bodies are measured for these.
 MEASURED = (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 16)
+# values of required attributes
 _ATTRIBUTE_VALUES: dict[str, Any] = {
     "INT": 1,
     "FLOAT": 1.0,
@@ -26,7 +27,7 @@ _ATTRIBUTE_VALUES: dict[str, Any] = {
     "INTS": [1],
     "FLOATS": [1.0],
 }
-# Input rows: numbers of all magnitudes, and rows whose sum overflows float16.
+# Input rows: numbers of all magnitudes, and rows whose squares overflow float16.
 _ROWS = (
     (0.0, -0.0, np.inf, -np.inf, np.nan, 6e4, -6e4, 1e3, -1e3, 6e-8, -6e-8),
     (100, -100, 20, -20, 12, -12, 9.5, -9.5, 5.1, -5.1, 3.3, -3.3, 0.7, -0.7, 0.1, -0.1, 1e-3),
@@ -69,7 +70,7 @@ def _required_inputs(schema: OnnxSchema) -> list[Formal]:
 
 
 def _rounds_once(schema: OnnxSchema, binding: Mapping[str, int], opset: int) -> bool:
-    """Whether half floats give the float32 results rounded once; False if no row can run."""
+    """Whether half floats give the float32 results rounded once; False if a row does not run."""
     if not set(binding.values()) & HALVES:
         return True
     wide_binding = {name: dtypes.float32 if t in HALVES else t for name, t in binding.items()}
@@ -98,7 +99,7 @@ def _run_row(
     row: Sequence[float],
     binding: Mapping[str, int],
 ) -> Any:
-    """Return the result for ``row``, rounded to the types of ``binding``, or None."""
+    """Return the result for ``row`` after rounding it to the types of ``binding``, or None."""
     feeds = {}
     for formal in formals:
         with np.errstate(over="ignore", invalid="ignore"):

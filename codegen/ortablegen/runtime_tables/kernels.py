@@ -1,6 +1,6 @@
 """Record and emit which types ONNX Runtime's CPU and CUDA providers have kernels for.
 
-The verbs `kernels` and `kernels-cuda` write the kernels of the installed package to
+The commands `kernels` and `kernels-cuda` write the kernels of the installed package to
 specs/runtime/kernels_cpu.yaml and kernels_cuda.yaml (the latter on a machine with a GPU), which are
 checked in; ``ortable_generated/kernels.py`` and ``kernels_cuda.py`` are emitted from these files.
 """
@@ -33,8 +33,8 @@ from .function_bodies import MEASURED, measure_bindings
 from .precision import PROVIDER, measure_operator
 
 _CUDA = "CUDAExecutionProvider"
-_OPEN_END = 2147483647
-Kernel = Mapping[str, tuple[int, ...]]
+_OPEN_END = 2147483647  # the end of the version range of a kernel without a last version
+Kernel = Mapping[str, tuple[int, ...]]  # type parameter -> element types that the kernel accepts
 # Variant of the operator -> deviation -> types; empty for exact kernels.
 Numbers = Mapping[str, Mapping[str, tuple[int, ...]]]
 
@@ -63,7 +63,10 @@ WIDER: dict[int, tuple[int, ...]] = {
 
 
 def kernel_matches(start: int, end: int, since: int) -> bool:
-    """Whether a kernel runs a version; an open-ended kernel runs only the version it names."""
+    """Whether a kernel for versions ``start`` to ``end`` runs version ``since`` of its operator.
+
+    An open-ended kernel runs only version ``start``.
+    """
     return start == since or (end != _OPEN_END and start <= since <= end)
 
 
@@ -101,8 +104,8 @@ def read_cuda_kernels(found: Sequence[Any]) -> str:
     """Return the YAML text of the table of CUDA kernels.
 
     Args:
-        found: the kernels of all providers as ONNX Runtime lists them. To list them it loads every
-            provider of its build, so the libraries of all providers must be installed.
+        found: the result of `installed_kernels`. ONNX Runtime loads every provider of its build to
+            list their kernels, so the libraries of all providers must be installed.
     """
     lines = [_CUDA_HEADER]
     for schemas, cuda_kernels in _by_operator(found, _CUDA):
@@ -170,8 +173,8 @@ _FIXES_HEADER = """\
 def measure_numbers(row: Mapping[str, Any], schema: OnnxSchema) -> set[tuple[str, ...]] | None:
     """Measure the deviations of the installed kernels for a line of the table.
 
-    Each is a deviation and a type, with the variant in front if there is one. Return None if the
-    kernels do not run.
+    Each is a deviation and a type, after the variant if there is one: ``("drops NaN", "float32")``,
+    ``("fmod=0", "wrong", "int8")``. Return None if the operator is not measured.
     """
     kernels = [_parse_types(k) for k in (*row["kernels"], *row.get("functions", ()))]
     line = _Row(schema, row.get("opset", schema.since), kernels)
@@ -187,7 +190,10 @@ def measure_numbers(row: Mapping[str, Any], schema: OnnxSchema) -> set[tuple[str
 
 
 def flatten_numbers(numbers: Any) -> set[tuple[str, ...]]:
-    """Return ``numbers`` of a line of the table in the form of `measure_numbers`."""
+    """Return ``numbers`` of a line of the table in the form of `measure_numbers`.
+
+    The result is empty for exact kernels.
+    """
     if not isinstance(numbers, Mapping):
         return set()
     flat: set[tuple[str, ...]] = set()
@@ -221,8 +227,8 @@ _CUDA_HEADER = """\
 class _Row:
     """The types that run from ``opset`` on.
 
-    ``functions`` run only through the function body; ``rounds`` are half floats among these that
-    are rounded at each step.
+    ``functions`` run only through the function body. So do the half floats of ``rounds``, but with
+    a rounding at each step.
     """
 
     schema: OnnxSchema
@@ -234,7 +240,7 @@ class _Row:
 
 
 def _version_rows(schema: OnnxSchema, all_kernels: Iterable[Any]) -> list[_Row]:
-    """Return the rows of a schema version, a new row where its function body runs other types."""
+    """Return the rows of a schema version: one for each opset that changes what its body runs."""
     kernels = _matching_kernels(schema, all_kernels)
     if not schema.has_function:
         return [_Row(schema, schema.since, kernels)]
@@ -279,6 +285,7 @@ def _add_numbers(row: _Row) -> _Row:
 
 
 def _format_numbers(numbers: Numbers) -> str:
+    """Format deviations as ``exact`` or ``{drops NaN: [float32], fmod=0: {wrong: [int8]}}``."""
     if not numbers:
         return "exact"
     variants = {name: _format_mapping(types) for name, types in numbers.items()}
@@ -295,7 +302,7 @@ def _format_mapping(kernel: Kernel) -> str:
 
 
 def _by_parameter(schema: OnnxSchema, constraints: Mapping[str, Sequence[str]]) -> Kernel:
-    """Return type constraints by type parameter; ONNX Runtime may write them by input or output."""
+    """Return types by type parameter; ONNX Runtime may name them after an input or output."""
     parameters = {name for name, _ in schema.type_params}
     formals = {f.name: f.type for f in (*schema.inputs, *schema.outputs)}
     result: dict[str, tuple[int, ...]] = {}
@@ -337,7 +344,7 @@ def is_match(kernel: Kernel, binding: Mapping[str, int]) -> bool:
 def _measure_functions(
     schema: OnnxSchema, kernels: Sequence[Kernel], opset: int
 ) -> tuple[list[Kernel], list[Kernel]]:
-    """Return types that run only through the function body: exact, and rounded half floats."""
+    """Return types that run only through the function body: those rounded once, and the others."""
     functions: list[Kernel] = []
     rounds: list[Kernel] = []
     for binding, exact in measure_bindings(schema, opset):
@@ -366,9 +373,9 @@ def emit_kernels(path: Path) -> dict[str, str]:
 def emit_cuda_kernels(cuda: Path, cpu: Path, rounded: Path) -> dict[str, str]:
     """Emit ``ortable_generated/kernels_cuda.py`` from the checked-in tables of both providers.
 
-    ``rounded`` lists CUDA kernels that round half floats more than torch's; their types are
-    dropped. If CUDA has kernels of an operator, the CPU's are used for other types than half floats
-    only: half floats are cast and stay on the device.
+    ``rounded`` lists types of CUDA kernels whose half floats are less exact than torch's; they are
+    dropped. If CUDA has kernels of an operator, the CPU's are not used for half floats, which are
+    cast instead and stay on the device.
     """
     rounded_types = _parse_types({row["op"]: row["types"] for row in load_plain(rounded) or ()})
     cuda_rows = {_row_key(row): row for row in load_plain(cuda) or ()}
@@ -409,7 +416,7 @@ def _schema_of(row: Mapping[str, Any]) -> OnnxSchema | None:
 
 
 def _kernels_of_row(schema: OnnxSchema | None, row: Mapping[str, Any]) -> list[Kernel]:
-    """Return the kernels of a line, for ``schema`` (CPU) with the float16 that is cast."""
+    """Return the kernels of a line; with ``schema`` (CPU), add float16 that ONNX Runtime casts."""
     kernels: list[Kernel] = [_parse_types(k) for k in (*row["kernels"], *row.get("functions", ()))]
     if schema is None or schema.has_function:
         return kernels
@@ -417,7 +424,7 @@ def _kernels_of_row(schema: OnnxSchema | None, row: Mapping[str, Any]) -> list[K
 
 
 def _table_entry(schema: OnnxSchema, row: Mapping[str, Any], kernels: Iterable[Kernel]) -> str:
-    """Format a line of a generated table."""
+    """Format a line of a generated table: opset, inputs, outputs, legal types, kernels."""
     legal = {name: tuple(sorted(schema.elements(name))) for name, _ in schema.type_params}
     legal = {name: types for name, types in legal.items() if types}
     usable = merge_kernels(_restrict_types(k, legal) for k in kernels)
@@ -451,7 +458,7 @@ def _restrict_types(kernel: Kernel, legal: Mapping[str, tuple[int, ...]]) -> Ker
 
 
 def _formal_type(schema: OnnxSchema, formal: Formal) -> str | int | None:
-    """Return a formal's type in the table: a parameter, a fixed element type, or None."""
+    """Return a formal's type in the table: a parameter (``T*`` if variadic), an element or None."""
     if formal.variadic and not formal.homogeneous:
         return None
     if formal.type in dict(schema.type_params):

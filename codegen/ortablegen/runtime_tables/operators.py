@@ -23,7 +23,7 @@ _COST_KEYS = ("op", "dtype", "from", "ratio", "why")
 def rows_of(
     path: Path, diagnostics: Diagnostics, form: str, keys: tuple[str, ...]
 ) -> Iterator[YMap]:
-    """Yield the mappings of a table of specs/runtime; ``form`` is the error for other entries."""
+    """Yield the mappings of a table of specs/runtime; ``form`` is the error of other entries."""
     reader = EntryReader(path.name, diagnostics)
     for entry in load(path, str(PLACE / path.name), diagnostics):
         if isinstance(entry, YMap):
@@ -63,8 +63,8 @@ def emit_operator_costs(path: Path, diagnostics: Diagnostics, record: Record) ->
     """Emit ``COSTS``: operator -> dtype of its first tensor -> (least element count, ratio).
 
     Rows are ``{op: aten::x, dtype: float32, from: 1000, ratio: 12}``; ``op: "*"`` stands for every
-    operator without a row. A row with ``why`` was not measured. A row without ``from`` only
-    documents that the operator stays in ONNX Runtime.
+    operator without a row of that dtype. A row without ``from`` only documents ``why`` the operator
+    stays in ONNX Runtime.
     """
     costs: dict[str, dict[str, tuple[int, int]]] = {}
     seen_rows: set[tuple[str, str]] = set()

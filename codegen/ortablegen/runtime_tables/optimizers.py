@@ -11,6 +11,7 @@ from ortablegen.source.templates import header
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, load
 
 _HEADER = header("specs/runtime/optimizers.yaml")
+# levels in the table -> in the page
 _LEVELS = {"0": "always", "1": "basic", "2": "extended", "3": "layout", "4": "last"}
 # verdict -> the keys that its rows need in addition to name, level and verdict
 _REQUIRED_KEYS = {
@@ -25,7 +26,12 @@ _KEYS = {"name", "class", "level", "verdict", "graphs", "wrong", "instead", "cos
 
 @dataclass(frozen=True)
 class Optimizer:
-    """A row: how an ONNX Runtime optimizer changes graphs, and whether ortable disables it."""
+    """A row: how an ONNX Runtime optimizer changes graphs, and whether ortable disables it.
+
+    ``graphs`` are the graphs for which it is disabled. ``wrong`` says what it breaks, ``instead``
+    what ortable does about it, ``cost`` what that costs, and ``why`` the reason for the verdict
+    `idle`. ``type_name`` is its class in ONNX Runtime.
+    """
 
     name: str
     level: str

@@ -38,11 +38,11 @@ def measure_deviations(schema: OnnxSchema, element: int, opset: int) -> dict[str
 
 
 def probe_makers(schema: OnnxSchema) -> list[tuple[str, Maker]]:
-    """Return the probes of an operator by variant."""
+    """Return the makers of an operator's probes by variant."""
     if schema.domain:
         return []
-    unconditional = [("", PROBES[schema.op])] if schema.op in PROBES else []
-    return unconditional + list(VARIANTS.get(schema.op, {}).items())
+    plain_makers = [("", PROBES[schema.op])] if schema.op in PROBES else []
+    return plain_makers + list(VARIANTS.get(schema.op, {}).items())
 
 
 def _run_probes(
@@ -50,7 +50,7 @@ def _run_probes(
 ) -> set[str] | None:
     deviations: set[str] = set()
     sessions: dict[object, Any] = {}
-    ran = False
+    has_run = False
     with np.errstate(all="ignore"):
         for probe in maker(dtype):
             key = _session_key(probe)
@@ -59,9 +59,9 @@ def _run_probes(
             result = _run_probe(sessions[key], probe)
             if result is None:
                 return None
-            ran = True
+            has_run = True
             deviations |= classify_result(probe, result)
-    return deviations if ran else None
+    return deviations if has_run else None
 
 
 def _session_key(probe: Probe) -> object:
@@ -88,7 +88,7 @@ def _make_session(schema: OnnxSchema, probe: Probe, opset: int) -> Any:
 
 
 def node_session(node: Any, inputs: Sequence[Any], opset: int) -> Any:
-    """Make a session of one node with one output read; return None if it does not load."""
+    """Make a session that returns a node's first output; return None if it does not load."""
     import onnxruntime
     from onnx import helper
 
@@ -110,7 +110,7 @@ def node_session(node: Any, inputs: Sequence[Any], opset: int) -> Any:
 
 
 def run_node(session: Any, feeds: Mapping[str, Array]) -> Any:
-    """Run a session of `node_session`; return None if ONNX Runtime rejects the inputs."""
+    """Run a session of `node_session`, and return a torch tensor; None if the run fails."""
     import torch
     from onnxruntime import OrtValue
 
@@ -153,6 +153,7 @@ def classify_result(probe: Probe, result: Array) -> set[str]:
         if expected.size == 1
         else expected.reshape(result.shape)
     )
+    # the operand that has the type of the result, unless that is a boolean or an index
     typed_input = (
         probe.inputs[1] if result.dtype.kind == "b" and len(probe.inputs) > 2 else probe.inputs[0]
     )
@@ -194,7 +195,7 @@ def _classify_ints(result: Array, expected: Array) -> set[str]:
             continue
         if not low <= exact <= high:
             deviations.add("saturates")
-        elif error <= abs(exact) * 2.0**-48:
+        elif error <= abs(exact) * 2.0**-48:  # double has 53 bits, float 24
             deviations.add("via double")
         else:
             deviations.add("via float" if error <= abs(exact) * 2.0**-20 else "wrong")
@@ -202,7 +203,7 @@ def _classify_ints(result: Array, expected: Array) -> set[str]:
 
 
 def _classify_floats(result: Array, expected: Array) -> set[str]:
-    """Classify floats without the last digits, which differ between processors."""
+    """Classify floats; the lower half of the bits may differ, since processors differ in it."""
     info = float_info(result.dtype)
     actual, exact = result.astype(np.float64).ravel(), expected.astype(np.longdouble).ravel()
     is_compared = exact != NOT_COMPARED
@@ -229,7 +230,7 @@ def _classify_floats(result: Array, expected: Array) -> set[str]:
 def measure_operator(
     schema: OnnxSchema, elements: Iterable[int], opset: int
 ) -> dict[str, dict[str, tuple[int, ...]]] | None:
-    """Measure the kernels for ``elements``: variant -> deviation -> types.
+    """Measure the kernels for these element types: variant -> deviation -> types.
 
     Return None for an operator that is not measured; exact variants are left out.
     """

@@ -1,6 +1,7 @@
-"""Probes of how exactly the kernels of operators compute, with exact results, for `precision.py`.
+"""Inputs that show how exactly the kernels of operators compute, and exact results for them.
 
-The `oracle` of a probe computes the operator in exact arithmetic (Python's ints, long doubles).
+`precision.py` runs these probes. The `oracle` of a probe computes the operator in exact arithmetic
+(Python's ints, long doubles).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Probe:
     outputs: int = 1
 
 
-Maker = Callable[[DType], Iterator[Probe]]
+Maker = Callable[[DType], Iterator[Probe]]  # makes the probes of an operator for a dtype
 
 
 def _make_factory(probes: Callable[..., Iterator[Probe]]) -> Callable[..., Maker]:
@@ -79,9 +80,9 @@ def _float_numbers(dtype: DType) -> Array:
     special += [-info.normal, info.most, -info.most, 0.5, -0.5, 1.5, 2.5, -2.5, 1, -1, 3, 6, -3]
     special += [9.5, -9.5, 12, -12, 20, -20, 50, -50, 88, -88, 100, -104, 300, -300, 709, -740]
     generator = np.random.default_rng(7)
-    sizes = 2.0 ** generator.integers(-20, 20, 24)
-    drawn = [*generator.standard_normal(24), *(generator.standard_normal(24) * sizes)]
-    numbers = [*special, *drawn]
+    magnitudes = 2.0 ** generator.integers(-20, 20, 24)
+    random_numbers = [*generator.standard_normal(24), *(generator.standard_normal(24) * magnitudes)]
+    numbers = [*special, *random_numbers]
     with np.errstate(over="ignore"):
         # repeated in reverse, since kernels compute the last elements by other code
         return np.array([*numbers, *reversed(numbers), _NAN], dtype)
@@ -89,7 +90,7 @@ def _float_numbers(dtype: DType) -> Array:
 
 @dataclass(frozen=True)
 class FloatInfo:
-    """The limits of a float type, and its precision in bits."""
+    """The smallest denormal, smallest normal and largest number of a float type; its precision."""
 
     least: float
     normal: float
@@ -106,12 +107,12 @@ _FLOATS = {
 
 
 def float_info(dtype: DType) -> FloatInfo:
-    """Return the limits of a float type."""
+    """Return the limits and the precision of a float type."""
     return _FLOATS[dtype.name]
 
 
 def probe_numbers(dtype: DType) -> Array:
-    """Return the numbers of a type that show most deviations."""
+    """Return the numbers of a type for probes of elementwise operators."""
     if dtype.kind == "b":
         return np.array([False, True, True, False, True])
     return _float_numbers(dtype) if _is_float(dtype) else _int_numbers(dtype)
@@ -128,7 +129,10 @@ def _operand_pairs(dtype: DType) -> Iterator[tuple[Array, Array]]:
 
 
 def _reduction_rows(dtype: DType, narrow: int = 0) -> Iterator[Array]:
-    """Yield matrices to reduce, with special numbers at the first, a middle and the last index."""
+    """Yield matrices to reduce: ints of several magnitudes, floats with special numbers.
+
+    Ints are ``narrow`` bits smaller. Bools have no matrices.
+    """
     if dtype.kind == "b":
         return
     generator = np.random.default_rng(11)
@@ -142,6 +146,7 @@ def _reduction_rows(dtype: DType, narrow: int = 0) -> Iterator[Array]:
                 yield small.astype(dtype)
             continue
         base = generator.standard_normal((9, length))
+        # special numbers at the first, the last and a middle index, and in entire rows
         for row, special in enumerate((_NAN, _INF, -_INF), start=1):
             base[row, 0] = special
         base[4, -1] = base[5, length // 2] = _NAN
@@ -155,29 +160,29 @@ def _reduction_rows(dtype: DType, narrow: int = 0) -> Iterator[Array]:
 
 
 @_make_factory
-def _unary_probes(dtype: DType, meaning: Oracle, **attributes: Any) -> Iterator[Probe]:
-    yield Probe((probe_numbers(dtype),), meaning, attributes)
+def _unary_probes(dtype: DType, oracle: Oracle, **attributes: Any) -> Iterator[Probe]:
+    yield Probe((probe_numbers(dtype),), oracle, attributes)
 
 
 @_make_factory
-def _binary_probes(dtype: DType, meaning: Oracle, **attributes: Any) -> Iterator[Probe]:
+def _binary_probes(dtype: DType, oracle: Oracle, **attributes: Any) -> Iterator[Probe]:
     for pair in _operand_pairs(dtype):
-        yield Probe(pair, meaning, attributes)
+        yield Probe(pair, oracle, attributes)
 
 
 @_make_factory
-def _variadic_probes(dtype: DType, meaning: Oracle) -> Iterator[Probe]:
+def _variadic_probes(dtype: DType, oracle: Oracle) -> Iterator[Probe]:
     """Yield probes with two and with three operands."""
     for left, right in _operand_pairs(dtype):
-        yield Probe((left, right), meaning)
+        yield Probe((left, right), oracle)
         if left.shape == right.shape:
             third = np.roll(left, 5)
-            yield Probe((left, right, third), lambda a, b, c: meaning(meaning(a, b), c))
+            yield Probe((left, right, third), lambda a, b, c: oracle(oracle(a, b), c))
 
 
 @_make_factory
 def _division_probes(
-    dtype: DType, meaning: Oracle, ints_only: bool = False, **attributes: Any
+    dtype: DType, oracle: Oracle, ints_only: bool = False, **attributes: Any
 ) -> Iterator[Probe]:
     """Yield probes without int division by 0 or -1, which torch refuses or processors trap."""
     if dtype.kind == "b" or (ints_only and _is_float(dtype)):
@@ -186,7 +191,7 @@ def _division_probes(
         if not _is_float(dtype):
             is_invalid = (right == 0) | (right == dtype.type(0) - dtype.type(1))
             right = np.where(is_invalid, dtype.type(3), right)
-        yield Probe((left, right), meaning, attributes)
+        yield Probe((left, right), oracle, attributes)
 
 
 def _power_probes(dtype: DType) -> Iterator[Probe]:
@@ -207,7 +212,7 @@ def _where(condition: Any, left: Any, right: Any) -> Array:
 
 
 @_make_factory
-def _reduction_probes(dtype: DType, meaning: Oracle, floats_only: bool = False) -> Iterator[Probe]:
+def _reduction_probes(dtype: DType, oracle: Oracle, floats_only: bool = False) -> Iterator[Probe]:
     """Yield reductions over rows and over columns, since kernels have separate code for each."""
     if floats_only and not _is_float(dtype):
         return
@@ -215,31 +220,31 @@ def _reduction_probes(dtype: DType, meaning: Oracle, floats_only: bool = False) 
         for operand, axis in ((rows, 1), (np.ascontiguousarray(rows.T), 0)):
             yield Probe(
                 (operand, np.array([axis])),
-                lambda x, axes: meaning(x, axis=int(axes[0])),
+                lambda x, axes: oracle(x, axis=int(axes[0])),
                 {"keepdims": 0},
             )
 
 
 @_make_factory
-def _axis_probes(dtype: DType, meaning: Oracle, **attributes: Any) -> Iterator[Probe]:
+def _axis_probes(dtype: DType, oracle: Oracle, **attributes: Any) -> Iterator[Probe]:
     """Yield probes of operators with the attribute ``axis``."""
     for rows in _reduction_rows(dtype):
         for operand, axis in ((rows, 1), (np.ascontiguousarray(rows.T), 0)):
             probe_axis = axis
             yield Probe(
                 (operand,),
-                lambda x, axis=probe_axis: meaning(x, axis=axis),
+                lambda x, axis=probe_axis: oracle(x, axis=axis),
                 {"axis": probe_axis, **attributes},
             )
 
 
 @_make_factory
-def _cumulative_probes(dtype: DType, meaning: Oracle) -> Iterator[Probe]:
+def _cumulative_probes(dtype: DType, oracle: Oracle) -> Iterator[Probe]:
     for rows in _reduction_rows(dtype):
-        yield Probe((rows, np.array(1)), lambda x, axis: meaning(x, axis=int(axis)))
+        yield Probe((rows, np.array(1)), lambda x, axis: oracle(x, axis=int(axis)))
 
 
-# -- meanings
+# -- oracles
 
 
 def _positive(x: Array) -> Array:
@@ -291,7 +296,7 @@ def _log_softmax(x: Array, axis: int) -> Array:
 
 
 def _extreme_index(largest: bool) -> Oracle:
-    def meaning(x: Array, axis: int) -> Array:
+    def oracle(x: Array, axis: int) -> Array:
         # numpy takes the first NaN, as torch does
         wide = x if x.dtype == object else x.astype(np.float64)
         if x.dtype == object:
@@ -301,7 +306,7 @@ def _extreme_index(largest: bool) -> Oracle:
         index = np.argmax(wide, axis) if largest else np.argmin(wide, axis)
         return np.asarray(index)
 
-    return meaning
+    return oracle
 
 
 def _softplus(x: Array) -> Array:
@@ -345,7 +350,7 @@ def _clip_probes(dtype: DType) -> Iterator[Probe]:
         yield Probe((values, *bounds), lambda x, a, b: np.minimum(np.maximum(x, a), b))
 
 
-def _half_clips(dtype: DType) -> Iterator[Probe]:
+def _one_bound_clips(dtype: DType) -> Iterator[Probe]:
     values = probe_numbers(dtype)
     low, high = np.array(2, dtype), np.array(7, dtype)
     yield Probe((values, low, None), lambda x, a, _: np.maximum(x, a))
@@ -362,7 +367,7 @@ def _where_probes(dtype: DType) -> Iterator[Probe]:
 
 
 def _product_probes(dtype: DType) -> Iterator[Probe]:
-    # smaller factors, whose products double cannot represent
+    # ints are halved; double cannot represent the products of the larger ones
     for rows in _reduction_rows(dtype, narrow=1 if not _is_float(dtype) else 0):
         yield Probe((rows, np.ascontiguousarray(rows.T)), _matrix_product)
 
@@ -380,35 +385,35 @@ def _einsum_probes(dtype: DType) -> Iterator[Probe]:
 
 
 def _sort_probes(dtype: DType) -> Iterator[Probe]:
-    """Yield sorts from the largest number, with NaN above all, as in torch."""
+    """Yield descending sorts, with NaN before all numbers, as in torch."""
     for rows in _reduction_rows(dtype):
         count = np.array([rows.shape[1]])
         yield Probe((rows, count), lambda x, _: np.sort(x, axis=1)[:, ::-1], {"axis": 1}, 2)
 
 
 @_make_factory
-def _pool_probes(dtype: DType, meaning: Oracle) -> Iterator[Probe]:
+def _pool_probes(dtype: DType, oracle: Oracle) -> Iterator[Probe]:
     for rows in _reduction_rows(dtype):
         yield Probe(
             (rows[None],),
-            lambda x: np.stack([meaning(x[..., i : i + 2]) for i in range(x.shape[-1] - 1)], -1),
+            lambda x: np.stack([oracle(x[..., i : i + 2]) for i in range(x.shape[-1] - 1)], -1),
             {"kernel_shape": [2]},
         )
 
 
 @_make_factory
-def _global_pools(dtype: DType, meaning: Oracle) -> Iterator[Probe]:
+def _global_pools(dtype: DType, oracle: Oracle) -> Iterator[Probe]:
     for rows in _reduction_rows(dtype):
-        yield Probe((rows[None],), lambda x: meaning(x)[..., None])
+        yield Probe((rows[None],), lambda x: oracle(x)[..., None])
 
 
 @_make_factory
-def _scatter_probes(dtype: DType, reduction: str, meaning: Oracle, nd: bool) -> Iterator[Probe]:
+def _scatter_probes(dtype: DType, reduction: str, oracle: Oracle, nd: bool) -> Iterator[Probe]:
     values = probe_numbers(dtype)
     updates = np.roll(values, 7)
     positions = np.arange(len(values))
     indices = positions[:, None] if nd else positions
-    yield Probe((values, indices, updates), lambda x, _, y: meaning(x, y), {"reduction": reduction})
+    yield Probe((values, indices, updates), lambda x, _, y: oracle(x, y), {"reduction": reduction})
 
 
 def _range_probes(dtype: DType) -> Iterator[Probe]:
@@ -416,16 +421,18 @@ def _range_probes(dtype: DType) -> Iterator[Probe]:
         return
     starts = (0, 5) if _is_float(dtype) else (0, _int_limits(dtype)[1] // 3)
     for start in starts:
-        ends = [np.array(number, dtype) for number in (start, start + 9, 2)]
-        yield Probe(tuple(ends), lambda a, b, s: np.array([a + s * i for i in range(5)]))
+        arguments = [np.array(number, dtype) for number in (start, start + 9, 2)]
+        yield Probe(tuple(arguments), lambda a, b, s: np.array([a + s * i for i in range(5)]))
 
 
 @_make_factory
-def _move_probes(dtype: DType, meaning: Oracle, *rest: Array, **attributes: Any) -> Iterator[Probe]:
+def _move_probes(
+    dtype: DType, oracle: Oracle, *other_inputs: Array, **attributes: Any
+) -> Iterator[Probe]:
     """Yield probes of operators that only move elements."""
     values = probe_numbers(dtype)
     table = np.resize(values, (4, 6 * max(1, len(values) // 6)))
-    yield Probe((table, *rest), lambda x, *_: meaning(x), attributes)
+    yield Probe((table, *other_inputs), lambda x, *_: oracle(x), attributes)
 
 
 NOT_COMPARED = np.longdouble(-12345.678)  # marks expected elements that are not compared
@@ -502,8 +509,8 @@ _MOVED: dict[str, Maker] = {
     "Split": _move_probes(np.array),
 }  # fmt: skip
 PROBES: dict[str, Maker] = {
-    **{op: _unary_probes(meaning) for op, meaning in _UNARY.items()},
-    **{op: _binary_probes(meaning) for op, meaning in _BINARY.items()},
+    **{op: _unary_probes(oracle) for op, oracle in _UNARY.items()},
+    **{op: _binary_probes(oracle) for op, oracle in _BINARY.items()},
     **_MOVED,
     "LeakyRelu": _unary_probes(lambda x: np.where(x < 0, x / 4, x), alpha=0.25),
     "ThresholdedRelu": _unary_probes(lambda x: np.where(x <= 0.5, 0.0, x), alpha=0.5),
@@ -553,15 +560,15 @@ PROBES: dict[str, Maker] = {
 # Operators that are measured more than once, since an attribute or an omitted input selects the
 # computation.
 VARIANTS: dict[str, dict[str, Maker]] = {
-    "Clip": {"one bound": _half_clips},
+    "Clip": {"one bound": _one_bound_clips},
     "Mod": {
         "fmod=0": _division_probes(np.mod, ints_only=True, fmod=0),
         "fmod=1": _division_probes(_exact_fmod, fmod=1),
     },
     **{
         name: {
-            f"reduction={word}": _scatter_probes(word, meaning, nd=name == "ScatterND")
-            for word, meaning in (
+            f"reduction={word}": _scatter_probes(word, oracle, nd=name == "ScatterND")
+            for word, oracle in (
                 ("none", lambda x, y: y), ("add", np.add), ("mul", np.multiply),
                 ("max", np.maximum), ("min", np.minimum),
             )

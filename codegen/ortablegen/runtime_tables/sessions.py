@@ -19,7 +19,11 @@ _TORCH = "torch"  # as a value: the number of threads of torch
 
 @dataclass(frozen=True)
 class Setting:
-    """A row: a session setting, its range, and the values that the backend uses."""
+    """A row: a session setting, its allowed range, and its values.
+
+    ``usual`` is ONNX Runtime's default, ``inference`` and ``training`` are what the backend sets,
+    and ``search`` are the values that option `tune` tries. ``source`` documents the setting.
+    """
 
     name: str
     range: tuple[int, int]

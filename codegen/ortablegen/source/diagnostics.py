@@ -10,7 +10,7 @@ from typing import Any
 
 from ortable.errors import SpecError
 
-MAX_ERRORS = 1000  # a run stops there, since more errors probably have a common cause
+MAX_ERRORS = 1000  # a run stops after more, since they probably have a common cause
 MAX_SHOWN_ROWS = 2  # rows listed for an error in text that several rows of `for:` share
 
 
@@ -100,8 +100,8 @@ class Diagnostics:
     ) -> Any:
         """Record an error and return None, which most callers then return.
 
-        Codegen continues, so that one run reports all errors, up to `MAX_ERRORS`. Equal errors of
-        several rows of ``for:`` are recorded once.
+        Codegen continues, so that one run reports all errors, up to `MAX_ERRORS`. Equal errors at
+        one position, as of several rows of ``for:``, are recorded once.
         """
         self.reports += 1
         diagnostic = Diagnostic(span, message, tuple(notes), fix)

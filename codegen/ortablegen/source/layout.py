@@ -1,7 +1,7 @@
 """Format YAML specs: break lines of more than `WIDTH` columns without changing the parsed content.
 
 Flow collections are broken at commas of the outermost nesting depth that helps, scalars between
-words. Shorter lines stay as they are. `cli` runs it as ``python -m ortablegen format``.
+words. Shorter lines stay as they are. ``python -m ortablegen format`` formats the spec files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ _Position = tuple[int, int]  # line and column, from 0
 
 @dataclass(frozen=True)
 class _Break:
-    """A possible line break; it is preferred to breaks up to ``bonus`` columns further right."""
+    """A possible line break before ``column``; breaks of the smallest ``depth`` are preferred.
+
+    The rest of the line moves to ``indent`` columns right of ``anchor``, a position in the old
+    text. At equal depth, a break is preferred to others up to ``bonus`` columns further right.
+    """
 
     column: int
     depth: float
@@ -36,7 +40,10 @@ class _Break:
 
 @dataclass
 class _Level:
-    """A collection whose end event has not been read yet."""
+    """A collection whose end event has not been read yet, with ``count`` children so far.
+
+    ``item`` is the position of the current list item, or of the current key of a mapping.
+    """
 
     start: _Position
     is_flow: bool
@@ -86,18 +93,18 @@ def _split_line(
     while True:
         start, indent = parts[-1]
         shift = indent - start
-        fitting = [
+        usable_breaks = [
             candidate
             for candidate in breaks
             if candidate.column > start
             and len(line[: candidate.column].rstrip()) + shift <= WIDTH
             and _break_column(candidate, parts_by_line) < candidate.column + shift
         ]
-        if len(line) + shift <= WIDTH or not fitting:
+        if len(line) + shift <= WIDTH or not usable_breaks:
             yield " " * indent + line[start:]
             return
         best = min(
-            fitting,
+            usable_breaks,
             key=lambda line_break: (line_break.depth, -line_break.column - line_break.bonus),
         )
         yield " " * indent + line[start : best.column].rstrip()
@@ -105,7 +112,7 @@ def _split_line(
 
 
 def _break_column(line_break: _Break, parts_by_line: list[list[_Position]]) -> int:
-    """Return the column of the new text at which the rest of a broken line begins."""
+    """Return the column in the new text at which the rest of a broken line begins."""
     line, column = line_break.anchor
     start, indent = max(part for part in parts_by_line[line] if part[0] <= column)
     return column - start + indent + line_break.indent
@@ -149,6 +156,7 @@ def _add_word_breaks(
     """Add the breaks between the words of a scalar."""
     start: Any = event.start_mark
     end: Any = event.end_mark
+    # the words of a quoted list item continue behind its quote
     indent = 2 if level.is_mapping else int(event.style in ("'", '"'))
     is_block = event.style in ("|", ">")
     for number in range(start.line, end.line + 1 - is_block):
@@ -159,13 +167,17 @@ def _add_word_breaks(
         first_column = start.column if number == start.line else 0
         last_column = end.column if number == end.line else len(lines[number])
         for space in _SPACE.finditer(lines[number], first_column, last_column):
+            # prefer to break a text after a comma
             bonus = 24 if lines[number][space.start() - 1] == "," else 0
             line_break = _Break(space.end(), level.depth + 0.5, level.item, indent, bonus)
             breaks[number].append(line_break)
 
 
 def _parse_content(text: str) -> object:
-    """Return the events of a YAML text with anchors and values, and its comments."""
+    """Return the events of a YAML text with anchors and values, and its characters but spaces.
+
+    The characters include the comments, but not the marks at the beginning of comment lines.
+    """
     values = [
         (type(event), getattr(event, "anchor", None), getattr(event, "value", None))
         for event in yaml.parse(text, Loader=LOADER)

@@ -10,7 +10,7 @@ import jinja2
 
 
 def header(specs: str) -> str:
-    """Return the first line of a generated file, which names its spec files."""
+    """Return the text of the first comment of a generated file, which names its spec files."""
     return (
         f"Generated from {specs} by codegen. Do not edit: change the spec, then run `make codegen`."
     )

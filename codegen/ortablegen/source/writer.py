@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class WriteReport:
-    """The changes of a run, as sorted paths relative to the root."""
+    """The changes of a run, as sorted paths relative to the root; a count of unchanged files."""
 
     written: tuple[str, ...]
     deleted: tuple[str, ...]
@@ -20,14 +20,17 @@ class WriteReport:
 
 def compare_tree(files: Mapping[str, str], root: Path) -> WriteReport:
     """Return the changes that :func:`write_tree` would make, without making them."""
-    written = [name for name, text in files.items() if _read_bytes(root / name) != text.encode()]
+    changed = [name for name, text in files.items() if _read_bytes(root / name) != text.encode()]
     return WriteReport(
-        tuple(sorted(written)), tuple(_find_orphans(files, root)), len(files) - len(written)
+        tuple(sorted(changed)), tuple(_find_orphans(files, root)), len(files) - len(changed)
     )
 
 
 def write_tree(files: Mapping[str, str], root: Path) -> WriteReport:
-    """Replace files atomically so that ``root`` contains exactly ``files`` (path -> text)."""
+    """Replace and delete files one by one until ``root`` has exactly ``files`` (path -> text).
+
+    Each replacement is atomic. Folders ``__pycache__`` stay.
+    """
     report = compare_tree(files, root)
     for name in report.written:
         _replace_file(root / name, files[name].encode())

@@ -20,7 +20,7 @@ from ortable.errors import SpecError
 
 from .diagnostics import Diagnostics, Span
 
-# Spec files written by hand reach a tenth of these at most; checks of a larger file take hours.
+# Spec files written by hand reach at most a tenth of this; checks of a larger file take hours.
 MAX_BYTES = 1 << 20
 MAX_NODES = 50_000
 MAX_LEVELS = 40
@@ -28,7 +28,11 @@ MAX_LEVELS = 40
 
 @dataclass(frozen=True)
 class Piece:
-    """A value that replaced ``$name`` in a scalar: columns of both (from 0), line (from 1)."""
+    """A value that replaced ``$name`` in a scalar: its line (from 1) and columns (from 0).
+
+    ``start`` and ``end`` enclose the value in the new text, ``written_start`` and ``written_end``
+    enclose ``$name`` in the old one.
+    """
 
     line: int
     start: int
@@ -42,7 +46,8 @@ class YScalar:
     """A YAML scalar: its text with quotes resolved, its position and its quoting style.
 
     ``pieces`` are the parts that came from a row of ``for:``. ``starts`` has a tuple for each of
-    its lines in the file: line and column in the text, column in the file.
+    its lines in the file: line (from 1) and column (from 0) in the text, column (from 1) in the
+    file. It is empty for a plain or quoted scalar on one line.
     """
 
     text: str
@@ -158,7 +163,10 @@ def load(path: Path, display: str, diagnostics: Diagnostics) -> YSeq:
 
 
 def parse(text: str, display: str, diagnostics: Diagnostics) -> YSeq:
-    """Parse the text of a spec file; ``display`` is the file name that diagnostics show."""
+    """Parse the text of a spec file; ``display`` is the file name that diagnostics show.
+
+    Text that is not a YAML list is an error, and gives no entries.
+    """
     diagnostics.add_source(display, text)
     start = Span(display, 1, 1)
     try:
@@ -193,7 +201,7 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def _parse_nodes(text: str, display: str, diagnostics: Diagnostics) -> YNode | None:
-    """Return the root node, or None; use the slower parser in Python for its better errors."""
+    """Return the root node, or None; after an error, parse in Python for a better message."""
     with contextlib.suppress(yaml.YAMLError):
         return _NodeBuilder(display, diagnostics).read_root(yaml.parse(text, Loader=LOADER))
     return _NodeBuilder(display, diagnostics).read_root(yaml.parse(text, Loader=yaml.SafeLoader))
@@ -214,7 +222,7 @@ class _Unreadable(Exception):
 
 @dataclass
 class _OpenCollection:
-    """A sequence or mapping whose end event has not been read yet."""
+    """A sequence or mapping whose end event has not been read; ``size`` counts its nodes."""
 
     node: yaml.CollectionStartEvent
     span: Span
@@ -223,7 +231,7 @@ class _OpenCollection:
 
 
 class _NodeBuilder:
-    """Builds nodes from events, with an explicit stack, so that a deep text ends in an error.
+    """Builds nodes from events with an explicit stack, so deep nesting is no RecursionError.
 
     An anchored node is shared by its aliases, but counts toward `MAX_NODES` at each alias, since
     readers traverse it each time.
@@ -233,7 +241,7 @@ class _NodeBuilder:
         self.display = display
         self.diagnostics = diagnostics
         self.open: list[_OpenCollection] = []
-        self.named: dict[str, tuple[YNode, int]] = {}
+        self.named: dict[str, tuple[YNode, int]] = {}  # nodes by anchor, with their sizes
         self.size = 0
         self.documents = 0
         self.root_node: YNode | None = None
@@ -337,12 +345,13 @@ class _NodeBuilder:
             line_start = event.value.rfind("\n", 0, text_end) + 1
             lines = event.value.count("\n", 0, text_end)
             starts.append((1 + lines, text_end - line_start, 1 + len(text) - len(stripped)))
-            # a line break counts as a space; of several empty lines all but one count as a break
+            # YAML reads one line break as a space, and n + 1 of them as n line breaks
             text_end -= bool(stripped) or not is_next_filled
             is_next_filled = bool(stripped)
         return ((1, 0, span.column), *reversed(starts)) if starts else ()
 
 
+# an escape in double quotes, which is one character of the text
 _ESCAPE = re.compile(r"\\(x..|u.{4}|U.{8}|.)")
 
 
@@ -378,9 +387,9 @@ def _report_error(
             fix="give the keys of an entry the same column, two right of its '- '",
         )
         return
-    bracket = (error.problem or "").endswith(("got '['", "got '{'"))
+    has_bracket = (error.problem or "").endswith(("got '['", "got '{'"))
     fix = "quote text that contains ': ' or ' #'"
-    if bracket:
+    if has_bracket:
         fix = 'quote text that contains brackets: "f32[2,3]"'
     diagnostics.error(span, f"not valid YAML: {error.problem}", fix=fix)
 

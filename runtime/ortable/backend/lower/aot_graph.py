@@ -18,7 +18,7 @@ _COPIES = (torch.ops.aten.copy_.default, torch.ops.aten.copy_)
 
 
 def writes_argument(node: Node) -> bool:
-    """Whether a node writes a result to an argument, which the call does after the run."""
+    """Whether a node is a `copy_` into an argument, which runs after all other nodes."""
     return (
         node.op == "call_function"
         and node.target in _COPIES
@@ -30,7 +30,8 @@ def writes_argument(node: Node) -> bool:
 class AotGraph:
     """A graph with analyses that several steps read, computed on first use.
 
-    Passes that add nodes in place preserve the arguments and results, so the caches stay valid.
+    Passes that edit the graph in place keep its placeholders and its output node, so the cached
+    values stay valid.
     """
 
     def __init__(self, module: GraphModule) -> None:
@@ -41,7 +42,7 @@ class AotGraph:
 
     @cached_property
     def kind(self) -> str:
-        """The kind by AOTAutograd's descriptions: `forward`, `backward` or `inference`."""
+        """`forward`, `backward` or `inference`, from descriptions and names by AOTAutograd."""
         results = self.output.meta.get("desc") or []
         placeholders = self.module.graph.find_nodes(op="placeholder")
         description_names = [type(node.meta.get("desc")).__name__ for node in placeholders]
@@ -60,7 +61,7 @@ class AotGraph:
 
     @cached_property
     def inputs(self) -> InputPlan:
-        """The arguments, and the sources of the symbols' values among them."""
+        """The arguments, and which of them gives the value of each symbol."""
         return InputPlan(self.module)
 
     @cached_property
@@ -74,5 +75,5 @@ class AotGraph:
         return self.module.graph.output_node()
 
     def is_mutation(self, node: Node) -> bool:
-        """Whether a node writes a result to an argument at the end of the graph."""
+        """Whether a node is a `copy_` into an argument of this graph."""
         return writes_argument(node) and node.args[0] in self.inputs.position

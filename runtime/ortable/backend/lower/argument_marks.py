@@ -1,6 +1,6 @@
 """Marks on the arguments of a graph: user-facing name, true strides, untracked writes.
 
-Steps of `aot.pipeline` and `partition` set the marks; inputs, results and the graph key read them.
+Steps of `aot` and `partition` set the marks; `lower`, `partition` and the graph key read them.
 
 The name of an argument is that of the parameter, buffer or function argument that dynamo read it
 from; equal graphs share one conversion, which has the names of the first graph. Untracked writes
@@ -63,7 +63,7 @@ def mark_argument_names(graph_module: GraphModule, names: Sequence[str]) -> None
 
 
 def mark_partition_argument_name(node: Node, arguments: Sequence[Node]) -> None:
-    """Name an argument of a partition after its value, if the arguments of the graph have names."""
+    """Name an argument of a partition after its node, if the arguments of the graph have names."""
     if arguments and _NAME in arguments[0].meta:
         node.meta.setdefault(_NAME, node.name)
 
@@ -74,7 +74,7 @@ def argument_name(node: Node) -> str | None:
 
 
 def _module_of(source: str) -> str:
-    """Return the source of the outermost module of a parameter; empty if there is none."""
+    """Return the source of the outermost module of a parameter, `L['self']`; empty without one."""
     indices = [index for part in _MODULE_ACCESSES if (index := source.find(part)) > 0]
     return source[: min(indices)] if indices else ""
 
@@ -120,7 +120,8 @@ def _source_of(node: Node) -> str:
 def mark_argument_strides(graph_module: GraphModule, arguments: Sequence[Any]) -> None:
     """Mark the arguments whose true strides differ from those of their nodes.
 
-    These are tensors that a forward graph saves and whose strides it reports.
+    These are arguments of a backward graph that the forward graph returned with other strides than
+    torch traced. Symbolic strides get no mark.
 
     Args:
         graph_module: the graph of AOTAutograd.
@@ -135,7 +136,7 @@ def mark_argument_strides(graph_module: GraphModule, arguments: Sequence[Any]) -
         ):
             continue
         traced, strides = (tensor.stride() for tensor in pair)
-        if all(isinstance(step, int) for step in (*strides, *traced)) and strides != traced:
+        if all(isinstance(stride, int) for stride in (*strides, *traced)) and strides != traced:
             node.meta[_STRIDES] = strides
 
 
@@ -150,7 +151,7 @@ def has_untraced_strides(node: Node) -> bool:
 
 
 def argument_strides(node: Node) -> tuple[int, ...] | None:
-    """Return the true strides of an argument; None if they are unknown, or those of its node."""
+    """Return the true strides of an argument; None if unknown or equal to those of its node."""
     return node.meta.get(_STRIDES)
 
 
@@ -160,7 +161,8 @@ def argument_strides(node: Node) -> tuple[int, ...] | None:
 def find_untracked_writes(graph_module: GraphModule) -> frozenset[int]:
     """Return the positions of the arguments of a dynamo graph that PEFT may write to.
 
-    They are weights of PEFT layers or adapters. The result is empty unless PEFT is imported.
+    They are the parameters and buffers of all layers with a `base_layer`, which include adapters.
+    The result is empty unless PEFT is imported.
     """
     if "peft" not in sys.modules:
         return frozenset()

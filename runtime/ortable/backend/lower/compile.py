@@ -1,6 +1,6 @@
 """Convert one ATen graph to one ONNX model, with the roles of its arguments and results.
 
-This runs inside AOTAutograd's compilers. It reads shapes and types, never values.
+This runs inside AOTAutograd's compilers. It reads shapes and types of arguments, never values.
 """
 
 from __future__ import annotations
@@ -121,10 +121,10 @@ def _convert_graph(
 ) -> tuple[
     tuple[InputRole, ...], tuple[Fetch, ...], dict[str, str], dict[str, str], tuple[RangeCheck, ...]
 ]:
-    """Convert the part of a graph that ONNX Runtime runs into `builder`.
+    """Convert into `builder` the nodes that the fetched results of a graph depend on.
 
     Returns the roles of the arguments, the fetched outputs in order, the result of `_map_fx_names`,
-    the case that each FX node took, and the data checks.
+    the case that each FX node took (`aten::addmm/2`), and the data checks.
     """
     body, copies = _extract_live_graph(graph.module, outputs)
     interpreter = CheckingInterpreter(builder, module=graph.module)
@@ -145,7 +145,7 @@ def _convert_graph(
         for node, name in zip(outputs.fetched, outputs.names, strict=True)
     )
     data_checks: tuple[RangeCheck, ...] = ()
-    if graph.device == "cpu":  # on a GPU, eager aborts the process asynchronously
+    if graph.device == "cpu":  # on a GPU, eager's checks abort the process asynchronously
         data_checks = add_checks(interpreter, graph.kind == "backward")
     cases_by_copy = interpreter.cases
     cases = {
@@ -177,8 +177,8 @@ def _map_fx_names(
 ) -> dict[str, str]:
     """Map names of ONNX results to names of the FX nodes with the same values.
 
-    Some results may be optimized away. Complex values have `name.real` and `name.imag`. An output
-    may differ in name and layout from the result that it is computed from.
+    Some of the ONNX results may be optimized away. The parts of a complex value map to `fft.real`
+    and `fft.imag`. An output that is fetched in another layout than its FX node has is left out.
     """
     names: dict[str, str] = {}
     for node, copy in copies.items():
@@ -229,11 +229,11 @@ def _extract_live_graph(
 
 
 def _declare_output(
-    builder: Any, node: Node, name: str, result: Any, keep_strides: bool, known: Container[str]
+    builder: Any, node: Node, name: str, result: Any, keep_strides: bool, computable: Container[str]
 ) -> Fetch:
-    """Make the ONNX output `name` for `node`, in torch's memory order if `keep_strides`.
+    """Make an ONNX output of a converted result, in torch's memory order if `keep_strides`.
 
-    `known` are the symbols whose values can be computed from the arguments.
+    `computable` are the symbols whose values can be computed from the arguments.
     """
     value = node.meta["val"]
     builder.origin = node
@@ -264,8 +264,10 @@ def _declare_output(
     builder.make_tensor_output(name, elem_type, sizes, indexed=False)
     device = device_of(value)
     float8 = elem_type if elem_type in dtypes.FLOAT8_TYPES else None
-    # an empty result whose size depends on data keeps its own strides
-    is_known = all(symbol in known for stride in strides for symbol in dims.free_symbols(stride))
+    # strides that depend on data are unknown to the call: an empty result keeps ONNX Runtime's
+    is_known = all(
+        symbol in computable for stride in strides for symbol in dims.free_symbols(stride)
+    )
     loses_strides = empty_loses_strides and 0 in shape and is_known
     if loses_strides or (order is None and strides != contiguous_strides(shape)):
         return Fetch(name, is_bool, None, strides, is_complex, device, float8)
@@ -274,7 +276,7 @@ def _declare_output(
 
 
 def _name_output(builder: Any, result: str, name: str) -> None:
-    """Give a result the name of an output; the identity pass removes the Identity if possible."""
+    """Give a result the name of an output; the identity pass removes the Identity where it can."""
     builder.make_node("Identity", [result], [name])
 
 

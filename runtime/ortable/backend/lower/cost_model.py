@@ -1,6 +1,7 @@
-"""Cost model of nodes, and whether torch can call them unchanged.
+"""Cost model of nodes: operators, floating point operations and memory traffic.
 
-`partition` uses it to decide which partitions need a session, and `compile` for the thread count.
+`partition` uses it to decide which partitions need a session, and `compile` to decide whether one
+thread suffices.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from ortable.interpreter.operator_cost import traced_size
 from ortable_generated.aten import traits
 
 MAX_SMALL_OPS = 24  # beyond this count, torch's dispatcher costs more than a session
-# Floating point operations of products that take several times as long as the threads of torch and
-# ONNX Runtime wait for each other at the two ends of a session.
+# Products of so many floating point operations take several times as long as the threads of torch
+# and ONNX Runtime wait for each other at the two ends of a session.
 LONG_FLOPS = 2e7
-# Elements of arguments and results: memory traffic of a few tenths of a millisecond.
+# So many elements of arguments and results cost a few tenths of a millisecond of memory traffic.
 _MAX_SHORT_ELEMENTS = 2.5e5
 _ITEM = "operator.getitem"
 
 
 def torch_operator_key(node: Node) -> str:
-    """Return the key of an operator; "" for a node that torch cannot call by itself.
+    """Return the key of an operator, such as `aten::add.Tensor`; "" for other nodes.
 
-    Such a node calls a Python function, or is the converted rest of an operator whose random
-    numbers another node draws.
+    Other nodes call a Python function, or take the random numbers that `emit_rng_calls` draws as
+    argument `drawn`, which torch's operator does not have.
     """
     if "drawn" in node.kwargs:
         return ""
@@ -44,12 +45,12 @@ def torch_operator_key(node: Node) -> str:
 
 
 def count_operators(names: Iterable[str]) -> int:
-    """Count the operators, without views."""
+    """Count the operators, without views and getitem."""
     return sum(name not in traits.VIEW and name != _ITEM for name in names)
 
 
 def count_flops(nodes: Iterable[Node]) -> int:
-    """Count the floating point operations of products; dynamic sizes count as traced."""
+    """Count the FLOPs of the calls for which torch has a formula; dynamic sizes count as traced."""
     formulas = _flop_formulas()
     total: int = 0
     for node in nodes:
@@ -67,7 +68,7 @@ def _flop_formulas() -> dict[str, Any]:
 
 
 def _formula_name(node: Node) -> str:
-    """Return the key of torch's FLOP formula; "" for overloads, which it does not accept."""
+    """Return the key of torch's FLOP formula (`aten.mm`); "" unless the overload is the default."""
     name, _, overload = str(node.target).rpartition(".")
     return name if overload == "default" else ""
 
@@ -75,7 +76,7 @@ def _formula_name(node: Node) -> str:
 def is_short(nodes: Iterable[Node]) -> bool:
     """Whether one thread computes nodes about as fast as two, which must synchronize.
 
-    Compute-bound operators without a FLOP formula in torch (fused attention) count as long.
+    The result is False if a compute-bound operator (fused attention) has no FLOP formula in torch.
     """
     ignored = {*traits.VIEW, _ITEM}
     calls = [

@@ -1,8 +1,9 @@
 """Check the data of a call in the ONNX graph, where eager raises for an index out of range.
 
-A check costs two reductions of its tensor, and no work in Python. The smallest distance to a bound,
-the slack, is the index of a Gather from a tensor of one element, which ONNX Runtime refuses if the
-slack is negative. `execute.checks` then finds the violated data check.
+A check costs at most two reductions of its tensor, and no work in Python. The slack of a bound is
+the smallest distance of an element to it. `min(slack, 0) - 1` is the index of a Gather from a
+tensor of one element, which fails if the slack is negative; `execute.checks` then finds the
+violated data check.
 """
 
 from __future__ import annotations
@@ -26,19 +27,20 @@ from ortable.prelude.shapes import as_flat
 from ortable.prelude.values import as_scalar, as_vec, cast, reshape_to
 from ortable_generated.onnx.traits import MOVES_ELEMENTS
 
-_REDUCIBLE = (dtypes.int32, dtypes.int64)
-_MAX_DISTANCE = 1 << 62  # half of the int64 range, so that differences to bounds fit
+_REDUCIBLE = (dtypes.int32, dtypes.int64)  # tensors of other dtypes are cast to int32
+# Extremes are clamped to this number, so that their differences from bounds do not overflow int64.
+_MAX_DISTANCE = 1 << 62
 
 
 class CheckingInterpreter(DynamoInterpreter):
-    """Convert a graph, and record the data checks of its operators in `demands`."""
+    """Convert a graph, and record in `demands` what its operators require of their data."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.demands: list[tuple[Node, DataCheck]] = []
 
     def convert(self, node: Node, converter: Any, args: Any, kwargs: Any, of: Any = None) -> Any:
-        """Convert a node and record its data checks."""
+        """Convert a node and record its demands, unless the caller supplied the converter."""
         result = super().convert(node, converter, args, kwargs, of)
         key = of or operator_key(node)
         check = self.tables.checks.get(key)
@@ -50,15 +52,15 @@ class CheckingInterpreter(DynamoInterpreter):
 def add_checks(interpreter: CheckingInterpreter, is_backward: bool) -> tuple[RangeCheck, ...]:
     """Add nodes that fail the session if a data check fails.
 
-    Checks that the graph itself proves are skipped, and in a backward graph those of arguments: the
-    forward graph has checked the values that it saved.
+    Checks that range analysis proves are skipped. A backward graph also skips checks of its
+    arguments, because the forward graph has checked the values that it saved.
 
     Args:
         interpreter: the interpreter after its run.
         is_backward: whether the graph computes gradients.
 
     Returns:
-        The checks, by which a violation is reported.
+        The added checks, from which `execute.checks` makes the error of a violation.
     """
     graph = interpreter.builder
     groups: dict[Any, list[tuple[Node, DataCheck]]] = {}
@@ -71,8 +73,8 @@ def add_checks(interpreter: CheckingInterpreter, is_backward: bool) -> tuple[Ran
         count = _element_count(graph, demand.values)
         if count == 0 or not any(_open_bounds(graph, demand)):
             continue
-        tensors = demand.values if count is None else (count, graph.get_type(demand.values))
-        group_key = (tensors, demand.low is None, demand.high is None)
+        size_key = demand.values if count is None else (count, graph.get_type(demand.values))
+        group_key = (size_key, demand.low is None, demand.high is None)
         groups.setdefault(group_key, []).append((node, demand))
     slacks: list[str] = []
     checks: list[RangeCheck] = []
@@ -87,9 +89,9 @@ def add_checks(interpreter: CheckingInterpreter, is_backward: bool) -> tuple[Ran
 def _add_group(
     graph: Graph, members: Sequence[tuple[Node, DataCheck]], slacks: list[str]
 ) -> list[RangeCheck]:
-    """Add the checks of tensors with equally many elements and bounds on the same sides.
+    """Add the checks of tensors of one dtype and element count, with bounds on the same sides.
 
-    This appends the slacks of each side, one vector for all tensors, to `slacks`.
+    This appends to `slacks` the smallest slack of each side, over all tensors.
     """
     graph.origin = members[0][0]
     demands = [demand for _, demand in members]
@@ -126,6 +128,7 @@ def _open_bounds(graph: Graph, demand: DataCheck) -> tuple[bool, bool]:
 
 
 def _iterate_demands(interpreter: CheckingInterpreter) -> Iterator[tuple[Node, DataCheck]]:
+    """Yield the demands; a demand on several tensors becomes one for each tensor."""
     for node, demand in interpreter.demands:
         if isinstance(demand.values, str):
             yield node, demand
@@ -141,7 +144,7 @@ def _element_count(graph: Graph, name: str) -> int | None:
 
 
 def _is_argument(graph: Graph, name: str) -> bool:
-    """Whether a result has the elements of an argument."""
+    """Whether the elements of a result are those of an argument, moved or cast."""
     while (info := graph.values.get(name)) is not None and info.producer is not None:
         if info.producer.key not in MOVES_ELEMENTS and info.producer.key != "Cast":
             return False
@@ -151,6 +154,7 @@ def _is_argument(graph: Graph, name: str) -> bool:
 
 def _is_above(graph: Graph, values: str, low: Dim) -> bool:
     minimum = lower_bound(graph, values)
+    # a symbolic lower bound is the negative of a size, so it is at most 0
     return minimum is not None and (minimum >= low if isinstance(low, int) else minimum >= 0)
 
 
@@ -161,6 +165,7 @@ def _is_below(graph: Graph, values: str, high: Dim) -> bool:
 
 
 def _slack_above(graph: Graph, minimum: str, lows: Sequence[Dim]) -> str:
+    """Return the smallest distance of the minima of the tensors from their lower bounds."""
     if list(lows) == [0]:
         return minimum
     clamped = graph.make_node("Min", [minimum, as_scalar(graph, _MAX_DISTANCE)])
@@ -168,7 +173,7 @@ def _slack_above(graph: Graph, minimum: str, lows: Sequence[Dim]) -> str:
 
 
 def _slack_below(graph: Graph, maximum: str, highs: Sequence[Dim]) -> str:
-    """Return the distances of the largest elements from the last values below their bounds."""
+    """Return the smallest distance of the maxima from the last values below their bounds."""
     clamped = graph.make_node("Max", [maximum, as_scalar(graph, -_MAX_DISTANCE)])
     return _smallest_difference(
         graph, "Sub", _bounds_tensor(graph, [high - 1 for high in highs]), clamped, len(highs)
@@ -202,8 +207,8 @@ def _stop_below_zero(graph: Graph, slacks: list[str]) -> None:
     """Add the output whose computation fails if a slack is negative."""
     minimum = graph.make_node("Min", [*slacks, as_scalar(graph, 0)])
     index = graph.make_node("Sub", [minimum, as_scalar(graph, 1)])  # -1 and 0 are valid indices
-    single = graph.make_initializer("", np.zeros(1, np.int64))
-    graph.make_node("Gather", [single, index], [DATA_CHECKS])
+    one_element = graph.make_initializer("", np.zeros(1, np.int64))
+    graph.make_node("Gather", [one_element, index], [DATA_CHECKS])
     graph.make_tensor_output(DATA_CHECKS, dtypes.int64, (), indexed=False)
 
 

@@ -36,9 +36,10 @@ def strides_of(value: torch.Tensor) -> tuple[Dim, ...]:
 
 
 class InputPlan:
-    """The placeholders of one graph in order, and the source of each symbol's value.
+    """The placeholders of one graph in order, and the argument that gives each symbol its value.
 
-    An int argument that is a bare symbol is preferred to a dimension of a tensor.
+    `position` maps placeholders to their indices. `sources` has only symbols that are an int
+    argument or, otherwise, a dimension of a tensor: `s0` for `[s0, s1 + 1]`, but not `s1`.
     """
 
     def __init__(self, graph_module: GraphModule) -> None:
@@ -65,6 +66,7 @@ class InputPlan:
         if isinstance(dim, int):
             return True
         try:
+            # the value 3 is arbitrary: an error shows that a symbol has no source
             dims.evaluate_dim(dim, dict.fromkeys(self.sources, 3))
         except ValueError:
             return False
@@ -79,8 +81,9 @@ def check_inputs(plan: InputPlan, provider_names: tuple[str, ...]) -> None:
         provider_names: the providers that run the graph.
 
     Raises:
-        ConversionError: if layout, dtype or kind of an argument is unsupported, or it has no data.
-        ProviderError: if a tensor is on a device that no provider supports.
+        ConversionError: if the layout or dtype of a tensor is unsupported, or a tensor that the
+            graph computes with has no data.
+        ProviderError: if a tensor is on a device whose memory no provider can access.
     """
     for index, node in enumerate(plan.nodes):
         value = node.meta.get("val")
@@ -107,7 +110,7 @@ def no_data_error(location: str) -> ConversionError:
 
 
 def check_type(location: str, value: torch.Tensor) -> None:
-    """Raise ConversionError if ONNX Runtime does not support a dtype on the tensor's device."""
+    """Raise ConversionError if a tensor of this dtype and device cannot pass to ONNX Runtime."""
     if value.dtype in _NO_DLPACK or value.dtype not in ELEMENT_TYPES:
         raise ConversionError(
             f"{location} has dtype {value.dtype}, which ONNX Runtime does not support. Convert the "
@@ -123,16 +126,17 @@ def check_type(location: str, value: torch.Tensor) -> None:
 def declare_inputs(
     builder: Any, plan: InputPlan, interpreter: Any, copies: Mapping[Node, Node]
 ) -> tuple[InputRole, ...]:
-    """Make the ONNX inputs, bind the converted placeholders to them, and return the roles in order.
+    """Make the ONNX inputs, bind the copied placeholders to them, and return the roles in order.
 
-    Tensors that no converted node reads get no ONNX input. A tensor whose memory is a permutation
-    of a contiguous tensor is fed in that permutation and transposed in the graph, without a copy.
+    Tensors that no converted node reads get no ONNX input. A tensor that is dense in another order
+    of its axes (such as channels last) is fed as its contiguous permutation, which needs no copy,
+    and the graph transposes it back.
 
     Args:
         builder: the graph in which the inputs are declared.
         plan: the arguments.
         interpreter: receives the values of the placeholders.
-        copies: the converted copies of the original placeholders.
+        copies: the copies, in the converted graph, of the placeholders that it reads.
     """
     roles = []
     for index, node in enumerate(plan.nodes):

@@ -1,6 +1,7 @@
 """Decide which results of an ATen graph ONNX Runtime computes, and which torch returns.
 
-Arguments, ints, None, duplicates and views never pass through ONNX Runtime.
+Arguments, constants, None, duplicates and ints that depend only on the arguments do not pass
+through ONNX Runtime. torch makes views from their bases.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from .strides import contiguous_strides, has_gaps
 from .views import DETACH, is_view, trace_views
 
 aten = torch.ops.aten
+# the steps of a result that has the elements of its base, but is another tensor object
 _ALIAS = (ViewStep(aten.alias.default, (), {}),)
 _PROMISED_MARK = "ortable_promised_strides"
 _SAVED_DESCRIPTION = "SavedForBackwardsAOTOutput"
@@ -33,10 +35,11 @@ _SAVED_DESCRIPTION = "SavedForBackwardsAOTOutput"
 
 @dataclass
 class OutputPlan:
-    """Roles of the results, followed by the values that `mutations` copy into arguments.
+    """Roles of the `n_results` results, then of the values that `mutations` copy into arguments.
 
-    `checks` are the assertions. `fetched` are the nodes that ONNX Runtime must return, in order.
-    `promised` are the nodes that must have their traced strides.
+    `checks` are the assertions. `fetched` are the nodes that ONNX Runtime must return, in order;
+    `names` are their ONNX outputs. `promised` are the fetched nodes that must have the strides that
+    torch traced.
     """
 
     roles: list[OutputRole] = field(default_factory=list)
@@ -49,15 +52,16 @@ class OutputPlan:
 
 
 def require_traced_strides(graph_module: GraphModule) -> None:
-    """Keep the traced strides of all results, including those saved for the backward.
+    """Mark a graph whose results must all have their traced strides.
 
-    The backward may be compiled by a backend that relies on them.
+    This includes values saved for the backward, if another backend, which relies on their strides,
+    may compile it.
     """
     graph_module.graph.output_node().meta[_PROMISED_MARK] = True
 
 
 def requires_traced_strides(output: Node) -> bool:
-    """Whether all results of a graph keep their traced strides."""
+    """Whether `require_traced_strides` marked the graph of this output node."""
     return _PROMISED_MARK in output.meta
 
 
@@ -65,8 +69,10 @@ def plan_outputs(graph: AotGraph) -> OutputPlan:
     """Decide the role of every result and of every `copy_` into an argument.
 
     Raises:
-        ConversionError: if a result is not a tensor, an int, a Python constant or None.
-        UnsupportedCase: if a view of an argument has an offset that depends on data.
+        ConversionError: if a result is not a tensor, a number, a Python constant or None, or is a
+            tensor on device meta.
+        UnsupportedCase: if an operator other than `copy_` writes to an argument, or if a view of an
+            argument has an offset that depends on data.
     """
     _refuse_other_writes(graph)
     plan, inputs = OutputPlan(), graph.inputs
@@ -75,8 +81,8 @@ def plan_outputs(graph: AotGraph) -> OutputPlan:
     descriptions = graph.output.meta.get("desc") or []
     descriptions = descriptions if isinstance(descriptions, list | tuple) else ()
     description_names = [type(description).__name__ for description in descriptions]
-    # these are read only by the compiled backward, or by a copy into an argument
-    saved = [
+    # only the compiled backward, or AOTAutograd's copy into an argument, reads an internal result
+    is_internal = [
         name in (_SAVED_DESCRIPTION, "InputMutationAOTOutput") for name in description_names
     ] + [False] * len(results)
     copies = {copy: copy.args[0] for copy in graph.module.graph.nodes if graph.is_mutation(copy)}
@@ -89,7 +95,7 @@ def plan_outputs(graph: AotGraph) -> OutputPlan:
             value for value, name in pairs if isinstance(value, Node) and name == _SAVED_DESCRIPTION
         }
     for index, result in enumerate(results):
-        plan.roles.append(builder.make_role(index, result, promised=not saved[index]))
+        plan.roles.append(builder.make_role(index, result, promised=not is_internal[index]))
     plan.roles = [_with_true_strides(role, plan) for role in plan.roles]
     plan.n_results = len(plan.roles)
     for node, target in copies.items():
@@ -124,7 +130,7 @@ def _refuse_other_writes(graph: AotGraph) -> None:
 
 
 def _with_true_strides(role: OutputRole, plan: OutputPlan) -> OutputRole:
-    """Set the strides of a contiguous result whose traced strides differ and are not promised."""
+    """Note contiguous strides in a role whose traced strides differ and are not promised."""
     if role.kind is not OutputRoleKind.TENSOR or plan.fetched[role.fetch] in plan.promised:
         return role
     traced = strides_of(plan.fetched[role.fetch].meta["val"])
@@ -136,7 +142,11 @@ def _with_true_strides(role: OutputRole, plan: OutputPlan) -> OutputRole:
 
 
 class _RoleBuilder:
-    """The running state of `plan_outputs`; `seen` has the positions of earlier results."""
+    """The running state of `plan_outputs`.
+
+    `copies` maps each `copy_` into an argument to the argument. `seen` maps earlier results to
+    their positions.
+    """
 
     def __init__(self, plan: OutputPlan, inputs: InputPlan, copies: dict[Node, Any]) -> None:
         self.plan = plan
@@ -144,12 +154,12 @@ class _RoleBuilder:
         self.copies = copies
         self.seen: dict[Node, int] = {}
         self.results: set[Node] = set()
-        self.dense: set[Node] = set()  # results saved for the backward, without gaps
+        self.dense: set[Node] = set()  # saved for the backward: returned without gaps
         self.keeps_strides = False
         self.shared: Counter[Node] = Counter()  # number of results per base tensor
 
     def collect_bases(self, results: Sequence[Any]) -> None:
-        """Collect the bases of all results before their roles are decided individually."""
+        """Collect the results, and count those of each base, before any role is decided."""
         self.results = {self.copies.get(node, node) for node in results if isinstance(node, Node)}
         for result in self.results:
             if isinstance(result.meta.get("val"), torch.Tensor):
@@ -215,11 +225,11 @@ class _RoleBuilder:
         base = self.copies.get(base, base)
         needs_dense = not promised and result in self.dense
         if needs_dense and base not in self.inputs.position and has_gaps(value):
-            base, steps = result, ()  # ONNX Runtime copies the part faster than torch
+            base, steps = result, ()  # ONNX Runtime copies a slice faster than torch
         is_argument = base in self.inputs.position and not has_untraced_strides(base)
         if base in self.inputs.position and not is_argument:
-            base, steps = result, ()  # a view of memory with other strides would differ
-        # saved results need not be aliases; AOTAutograd recreates views of arguments
+            base, steps = result, ()  # a torch view of other strides than traced would differ
+        # internal results need not be aliases; AOTAutograd recreates views of arguments
         if not promised or is_argument:
             steps = tuple(step for step in steps if step.op is not DETACH)
         if is_argument:
@@ -228,7 +238,7 @@ class _RoleBuilder:
             source = self.inputs.position[base]
             return OutputRole(index, kind, name, -1, source, None, steps, elem_type, shape)
         if result is not base and all(step.op is DETACH for step in steps):
-            # an alias of the base: a view only if the base or another alias is a result, too
+            # an alias of the base; its memory matters only if another result shares it
             is_shared = base in self.results or self.shared[base] > 1
             steps = (steps or _ALIAS) if is_shared else ()
         fetch = self.add_fetch(base, name)
@@ -239,7 +249,7 @@ class _RoleBuilder:
         return OutputRole(index, kind, name, fetch, -1, None, steps, elem_type, shape)
 
     def _check_offset(self, result: Node, value: torch.Tensor) -> None:
-        """Refuse a view of an argument with a symbolic offset.
+        """Refuse a view of an argument whose offset in memory is not known to be 0.
 
         AOTAutograd recreates such a view from the result's offset in memory, but a result that ONNX
         Runtime computes has offset 0.

@@ -1,7 +1,7 @@
 """Recompose operators that AOTAutograd decomposes regardless of its decomposition table.
 
-Bilinear upsampling by integer factors is traced as indices into the image and is one Resize in
-ONNX; a match computes the indices and weights from the graph and compares them with those of the
+Bilinear upsampling by powers of two is traced as indices into the image and is one Resize in ONNX;
+the matcher computes the indices and weights of the traced graph and compares them with those of the
 operator. One-dimensional max pooling, differences of neighbors and rrelu in evaluation are traced
 as operators that take several times longer.
 
@@ -28,7 +28,7 @@ from .inputs import shape_of
 
 aten = torch.ops.aten
 _OperatorCall = tuple[Any, tuple[Any, ...]]  # an operator and its arguments
-# the operators with which torch computes indices and weights
+# the operators with which torch computes indices and weights of upsampling
 _FOLDABLE_OPERATORS = frozenset(
     {
         aten._to_copy.default,
@@ -81,7 +81,7 @@ class _Constants:
         self._values: dict[Node, torch.Tensor | None] = {}
 
     def value_of(self, node: Any) -> torch.Tensor | None:
-        """Return the value of a node; None if it depends on an argument or unlisted operator."""
+        """Return the value of a node; None unless `_FOLDABLE_OPERATORS` of static shape make it."""
         if not isinstance(node, Node):
             return None
         if node not in self._values:
@@ -104,17 +104,17 @@ class _Constants:
         return node.target(*arguments, **kwargs)  # type: ignore[operator, no-any-return]
 
     def is_row(self, node: Any, expected: torch.Tensor) -> bool:
-        """Whether a node has exactly these values along the last axis."""
+        """Whether the value of a node is exactly `expected`, in shape as well."""
         value = self.value_of(node)
         return value is not None and torch.equal(value, expected)
 
     def is_column(self, node: Any, expected: torch.Tensor) -> bool:
-        """Whether a node has exactly these values along the first of two axes."""
+        """Whether the value of a node is the vector `expected` as a column, `[n, 1]`."""
         return self.is_row(node, expected.unsqueeze(1))
 
 
 def _scale_factors(image: Node, result: Node) -> tuple[int, int] | None:
-    """Return the factors by which `image` is upsampled; None unless float32 and integer factors."""
+    """Return the factors by which a float32 image is upsampled; None if they are not integers."""
     small, large = image.meta.get("val"), result.meta.get("val")
     if not isinstance(small, torch.Tensor) or not isinstance(large, torch.Tensor):
         return None
@@ -128,7 +128,7 @@ def _scale_factors(image: Node, result: Node) -> tuple[int, int] | None:
 
 
 def _match_image_index(node: Any) -> tuple[Node, Any, Any] | None:
-    """Match `image[:, :, rows, columns]`."""
+    """Match `image[:, :, rows, columns]`, and return the image, the rows and the columns."""
     if not isinstance(node, Node) or node.target is not aten._unsafe_index.Tensor:
         return None
     image, indices = node.args
@@ -138,7 +138,7 @@ def _match_image_index(node: Any) -> tuple[Node, Any, Any] | None:
 
 
 def _match_lerp(node: Any) -> tuple[Any, Any, Any] | None:
-    """Match `a + (b - a) * weight`."""
+    """Match `a + (b - a) * weight`, and return `a`, `b` and `weight`."""
     if not _is_call(node, aten.add.Tensor) or not _is_call(node.args[1], aten.mul.Tensor):
         return None
     difference, weight = node.args[1].args
@@ -204,7 +204,7 @@ def _match_diff(node: Node, constants: _Constants) -> _OperatorCall | None:
 
 
 def _match_slice(node: Any) -> tuple[Node, int, tuple[int, int]] | None:
-    """Match a slice with step 1 along an axis of static size: its source, axis and bounds."""
+    """Match a slice of step 1 along an axis of static size; return its source, axis and bounds."""
     if node.target is not aten.slice.Tensor or len(node.args) != 4 or node.kwargs:
         return None
     x, dim, *bounds = node.args
@@ -216,7 +216,7 @@ def _match_slice(node: Any) -> tuple[Node, int, tuple[int, int]] | None:
 
 
 def _match_max_pool1d(node: Node, constants: _Constants) -> _OperatorCall | None:
-    """Match two-dimensional pooling of one row whose indices are unused."""
+    """Match `squeeze(max_pool2d(unsqueeze(x, -2)), -2)` without uses of the indices."""
     pooling: Any = node.args[0]
     if node.args[1:] != (-2,) or not _is_first_result(
         pooling, aten.max_pool2d_with_indices.default
@@ -225,9 +225,11 @@ def _match_max_pool1d(node: Node, constants: _Constants) -> _OperatorCall | None
     row, *settings = pooling.args[0].args
     if row.target is not aten.unsqueeze.default or row.args[1:] != (-2,):
         return None
+    # kernel size, stride, padding and dilation; the bool is `ceil_mode`
     windows = [setting for setting in settings if not isinstance(setting, bool)]
     if not all(isinstance(setting, list | tuple) for setting in windows):
         return None
+    # an empty stride means the kernel size
     heights = [window[0] if window else 1 for window in windows]
     if heights != [1, 1, 0, 1][: len(heights)] or not row.meta["val"].is_floating_point():
         return None
@@ -263,7 +265,8 @@ def _interpolation_points(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return the interpolation points along an axis that is upsampled by `factor`.
 
-    For every index, these are the elements before and after it, and the weight of the latter.
+    For every index of the result, these are the indices of the source elements before and after it,
+    and the weight of the element after it.
     """
     position = ((_arange_on_cpu(size * factor, torch.float32) + 0.5) / factor - 0.5).clamp(min=0)
     before = position.to(torch.int64)
@@ -282,7 +285,7 @@ _TRANSPOSES = (aten.t.default, aten.permute.default)  # permute of a matrix must
 
 
 def fuse_batched_matmul(graph_module: GraphModule) -> int:
-    """Replace view, mm, view by one operator, in place; return the number of replacements."""
+    """Replace view, mm, view by matmul or linear, in place; return the number of replacements."""
     graph = graph_module.graph
     count = 0
     for node in graph.find_nodes(op="call_function", target=aten.mm.default, sort=False):
@@ -313,7 +316,10 @@ def _sole_view_reader(node: Node) -> Node | None:
 
 
 def _batched_operand(rows: Any, result: Node) -> Node | None:
-    """Return the tensor that `rows` flattens to its last axis, if `result` restores its shape."""
+    """Return the tensor that `rows` views as a matrix, if `result` restores its leading axes.
+
+    `[2, 5, 8]` is viewed as `[10, 8]`, and the product `[10, 3]` as `[2, 5, 3]`.
+    """
     if not isinstance(rows, Node) or rows.target not in _VIEWS:
         return None
     operand = rows.args[0]

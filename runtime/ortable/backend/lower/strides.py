@@ -1,6 +1,7 @@
 """Memory layouts: find the permutation that makes a tensor contiguous.
 
-A dense layout costs a permuted view, any other layout a copy. Strides may be symbolic.
+A dense tensor passes to or from ONNX Runtime as a permuted view; others are copied. Strides may be
+symbolic.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ortable.dims import Dim
 
 
 def inverse_permutation(permutation: Sequence[int]) -> tuple[int, ...]:
-    """Return the permutation that undoes `permutation`."""
+    """Return the permutation that undoes `permutation`: `(2, 0, 1)` gives `(1, 2, 0)`."""
     result = [0] * len(permutation)
     for position, axis in enumerate(permutation):
         result[axis] = position
@@ -24,8 +25,9 @@ def inverse_permutation(permutation: Sequence[int]) -> tuple[int, ...]:
 def dense_order(shape: Sequence[Dim], strides: Sequence[Dim]) -> tuple[int, ...] | None:
     """Return the axes from outermost to innermost in memory: `t.permute(order)` is contiguous.
 
-    The result is None if elements overlap or leave gaps, or if symbolic strides are undecided. Axes
-    of size 1 have no meaningful stride: the result is the identity if the other axes are in order.
+    It is `(0, 2, 3, 1)` for channels last. It is None if elements overlap or leave gaps, or if this
+    cannot be decided for symbolic strides. Strides of axes of size 1 are ignored: the result is the
+    identity if the other axes are in order. A tensor without elements gives the identity.
     """
     rank = len(shape)
     if any(size == 0 for size in shape):
@@ -60,9 +62,9 @@ def contiguous_strides(shape: Sequence[Dim]) -> tuple[Dim, ...]:
 
 
 def has_gaps(tensor: torch.Tensor) -> bool:
-    """Whether a tensor of static sizes is a part of a larger one: dense in no order of its axes.
+    """Whether a tensor is a part of a larger one (`x[:, :2]`): dense in no order of its axes.
 
-    The result is False if elements are repeated.
+    The result is False if a size or stride is symbolic, or an axis is expanded (stride 0).
     """
     shape, strides = tuple(tensor.shape), tensor.stride()
     if not all(isinstance(number, int) for number in (*shape, *strides)):
@@ -75,14 +77,14 @@ def with_strides(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor
     """Return the tensor with these strides: the tensor itself, or a copy."""
     if tensor.stride() == strides:
         return tensor
-    strided = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
+    restrided = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
     if not tensor.numel():
-        return strided  # no elements to copy
+        return restrided  # no elements to copy
     try:
-        return strided.copy_(tensor)
+        return restrided.copy_(tensor)
     except RuntimeError:
-        # elements share memory (possible only with `empty_strided`), which copy_ refuses
-        memory = tensor.new_empty(strided.untyped_storage().nbytes() // tensor.itemsize)
+        # copy_ refuses strides of elements that share memory, which only `empty_strided` makes
+        memory = tensor.new_empty(restrided.untyped_storage().nbytes() // tensor.itemsize)
         indices = torch.arange(memory.numel(), device=tensor.device)
-        memory[indices.as_strided(strided.shape, strides)] = tensor
-        return memory.as_strided(strided.shape, strides)
+        memory[indices.as_strided(restrided.shape, strides)] = tensor
+        return memory.as_strided(restrided.shape, strides)

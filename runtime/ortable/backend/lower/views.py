@@ -1,6 +1,6 @@
-"""Results that are views: the chain of torch view operators from a base tensor to a result.
+"""Find the chain of torch view operators from a base tensor to a result that is a view of it.
 
-Views stay in torch, where they cost nothing and preserve eager's aliasing and strides.
+torch applies these operators after the run, which costs little and preserves aliasing and strides.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ DETACH = aten.detach.default
 
 
 def is_view(node: Node) -> bool:
-    """Whether `node` is a torch operator whose result shares the memory of its first argument."""
+    """Whether the result of `node` shares the memory of its first argument.
+
+    An item of a multi-output view (`split`) is a view too.
+    """
     if node.op != "call_function" or not node.args or not isinstance(node.args[0], Node):
         return False
     if node.target is operator.getitem:
@@ -32,7 +35,7 @@ def is_view(node: Node) -> bool:
     if not isinstance(target, OpOverload):
         return False
     if target.name() in traits.UNSAFE_VIEW:
-        # its schema declares new storage, but it shares memory with a tensor that only it reads
+        # its schema declares new storage, so it counts as a view only where it is the only reader
         source = node.args[0]
         return source.op == "call_function" and len(source.users) == 1 and not is_view(source)
     return bool(target.is_view)
@@ -41,10 +44,10 @@ def is_view(node: Node) -> bool:
 def trace_views(
     node: Node, is_known: Callable[[dims.Dim], bool]
 ) -> tuple[Node, tuple[ViewStep, ...]] | None:
-    """Find the base that `node` views and the steps from it to `node`.
+    """Return the base that `node` is a view of, and the view operators from the base to `node`.
 
-    Returns `(node, ())` for a tensor that is not a view, and None if an argument of a step is
-    unknown at call time.
+    `t(x)` gives `(x, (permute(1, 0),))`, and a tensor that is not a view gives `(node, ())`. The
+    result is None if an argument of an operator is not an int, or is one that `is_known` rejects.
     """
     steps: list[ViewStep] = []
     while is_view(node):
@@ -99,7 +102,7 @@ def _find_permutation(node: Node) -> tuple[int, ...] | None:
 
 
 def _simplify_steps(steps: list[ViewStep]) -> tuple[ViewStep, ...]:
-    """Merge consecutive permutations, and drop identities, aliases and repeated detaches."""
+    """Merge consecutive permutations, and drop those without effect, aliases, repeated detaches."""
     result: list[ViewStep] = []
     for step in steps:
         if step.op is aten.alias.default:

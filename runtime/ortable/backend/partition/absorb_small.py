@@ -2,7 +2,8 @@
 
 These are a few cheap operators between operators that the tables place in torch, and small training
 graphs at graph breaks (the embedding before a recurrent network that dynamo runs in eager, or the
-head after it). In a session there, the threads of torch and ONNX Runtime would wait for each other.
+head after it). With sessions for them, the threads of torch and ONNX Runtime would wait for each
+other.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from ortable_generated.aten import traits
 from .partition import Partition, partition_graph
 from .placement import has_mixed_floats, is_placed_by_choice, is_rng_call
 
-_LONG_FLOPS_OF_MANY = 2e8  # as LONG_FLOPS, if there are many partitions
+_LONG_FLOPS_OF_MANY = 2e8  # as LONG_FLOPS, for a graph of more than _MAX_FEW_PARTITIONS
 _MAX_FEW_PARTITIONS = 2
 _MARK = "ortable_cut_off"
-_RESUMED = "torch_dynamo_resume_in_"
+_RESUME_PREFIX = "torch_dynamo_resume_in_"
 _BETWEEN_REASON = "too little work between operators that run in torch to be worth a session"
 _FRAGMENT_REASON = "too little work at a graph break to be worth a session during training"
 
@@ -44,8 +45,8 @@ def absorb_small_partitions(
 
     Only partitions next to operators that torch runs by choice, because it is faster, are
     considered, unless `everywhere` is set: next to RNG calls and operators that torch must run, the
-    user expects sessions. Partitions merge and vanish as nodes move, so this repeats until nothing
-    changes; each round removes at least one partition.
+    user expects sessions. Partitions merge and vanish as nodes move, so this repeats until no
+    partition is too small.
 
     Args:
         graph: the graph.
@@ -61,6 +62,7 @@ def absorb_small_partitions(
         for node in reasons
         if not is_rng_call(node) and (everywhere or is_placed_by_choice(node))
     }
+    # in training on the CPU, only the FLOPs of a partition next to these nodes justify a session
     is_training = graph.kind != "inference" and graph.device == "cpu"
     by_choice = {node for node in neighbors if is_placed_by_choice(node)} if is_training else set()
     while neighbors:
@@ -82,40 +84,49 @@ def absorb_small_partitions(
 
 
 def _is_adjacent(partition: Partition, neighbors: set[Node]) -> bool:
-    ends = [end for node in (*partition.inputs, *partition.outputs) for end in (node, *node.users)]
+    """Whether a neighbor computes or reads an input of a partition, or reads one of its outputs."""
+    adjacent_nodes = [
+        adjacent
+        for node in (*partition.inputs, *partition.outputs)
+        for adjacent in (node, *node.users)
+    ]
     sources = [node.args[0] for node in partition.inputs if node.target is operator.getitem]
     return not neighbors.isdisjoint(
-        [*ends, *(source for source in sources if isinstance(source, Node))]
+        [*adjacent_nodes, *(source for source in sources if isinstance(source, Node))]
     )
 
 
-def _is_worth_a_session(partition: Partition, is_training: bool, min_flops: float) -> bool:
-    """Whether a partition is heavy, large, only for ONNX Runtime, or worth waits in training."""
+def _is_worth_a_session(partition: Partition, is_next_to_choice: bool, min_flops: float) -> bool:
+    """Whether torch cannot run a partition, or it has enough work to be worth a session.
+
+    In training, next to a call that torch runs by choice, that is more than `min_flops`; elsewhere
+    it is a compute-bound operator, or more than MAX_SMALL_OPS operators.
+    """
     names = [torch_operator_key(node) for node in partition.nodes]
     if "" in names or any(
         "drawn" in member.kwargs or has_mixed_floats(member) for member in partition.nodes
     ):
         return True
-    if is_training:
+    if is_next_to_choice:
         return count_flops(partition.nodes) > min_flops
     return not traits.COMPUTE_BOUND.isdisjoint(names) or count_operators(names) > MAX_SMALL_OPS
 
 
 def is_graph_break_fragment(graph_module: GraphModule) -> bool:
-    """Whether a graph of dynamo ends at a graph break, or resumes after one."""
+    """Whether a graph of dynamo is cut off: it ends at a graph break, or resumes after one."""
     reason = getattr(graph_module, "compile_subgraph_reason", None)
     code = compiled_code()
-    is_resumed = code is not None and code.co_name.startswith(_RESUMED)
+    is_resumed = code is not None and code.co_name.startswith(_RESUME_PREFIX)
     return is_resumed or bool(getattr(reason, "graph_break", False))
 
 
 def mark_graph_break_fragment(graph_module: GraphModule) -> None:
-    """Mark an AOTAutograd graph as a fragment, for `place_graph_break_fragment`."""
+    """Mark an AOTAutograd graph as a fragment, which `place_graph_break_fragment` reads."""
     graph_module.meta[_MARK] = True
 
 
 def place_graph_break_fragment(graph: AotGraph) -> dict[Node, str]:
-    """Return the calls of a fragment, with the reason, if torch runs all; otherwise empty."""
+    """Map all calls of a small fragment that trains on the CPU to a reason; empty otherwise."""
     if _MARK not in graph.module.meta or graph.kind == "inference" or graph.device != "cpu":
         return {}
     calls = [node for node in graph.module.graph.nodes if node.op == "call_function"]

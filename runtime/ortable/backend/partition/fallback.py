@@ -34,11 +34,11 @@ from ortable_generated.aten import traits
 
 _log = logging.getLogger(__name__)
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
-_MAX_FAILURES = 3  # failing calls of one operator after which torch runs all its calls
+_MAX_FAILURES = 3  # at this many failed calls of an operator, all its calls move to torch
 
 
 def unsupported_nodes(graph: AotGraph, raise_on: Sequence[str]) -> dict[Node, str]:
-    """Map the calls that cannot be converted to reasons, as far as known before a conversion."""
+    """Map calls to reasons if it is known before a conversion that they cannot be converted."""
     reasons: dict[Node, str] = {}
     for node in graph.module.graph.nodes:
         if node.op == "call_function" and not graph.is_mutation(node):
@@ -60,7 +60,7 @@ def make_raise_on_error(graph_module: GraphModule, raise_on: Sequence[str]) -> O
 
 
 def _is_named(node: Node, raise_on: Sequence[str]) -> bool:
-    """Whether a node calls an operator of a list (`aten::relu`, with or without its overload)."""
+    """Whether `raise_on` names the operator of a node, with or without its overload."""
     name = operator_key(node)
     return name in raise_on or name.partition(".")[0] in raise_on
 
@@ -79,13 +79,13 @@ def find_failed_nodes(
 ) -> dict[Node, str]:
     """Return the nodes of a partition to move to torch after `error`, with the reason.
 
-    This is the node that the error names; after a few failures all calls of its operator; and all
-    nodes if the error names none.
+    This is the node that the error names, or, after a few failures, all calls of its operator. If
+    the error names no node of the partition, the result has all nodes.
 
     Args:
         error: the error of the failed conversion.
         nodes: the nodes of the partition.
-        failures: failures by operator, updated here.
+        failures: numbers of failed conversions by operator, updated here.
     """
     reason = error.message.strip().splitlines()[0]
     for node in nodes:
@@ -147,20 +147,20 @@ def _subgraphs(graph_module: GraphModule, node: Node) -> Iterator[GraphModule]:
 def specialize_sizes(
     graph_module: GraphModule, error: OrtableError, verbose: int = 0, *, must_convert: bool
 ) -> bool:
-    """Guard on the sizes that made a conversion fail.
+    """Make numbers of the sizes that made a conversion fail, with guards on their values.
 
-    These are the sizes that the error names, otherwise all sizes that its node reads.
+    These are the sizes that the error names, or, if it names none, all that its node reads.
 
     Args:
         graph_module: the graph.
         error: the error of the failed conversion.
         verbose: print the specialized sizes if greater than 0.
-        must_convert: whether only ONNX Runtime may run the node. Otherwise sizes that the user
+        must_convert: whether torch may not run the node instead. If it may, sizes that the user
             marked as dynamic stay dynamic, and sizes of tensors are specialized only if the error
             names them.
 
     Returns:
-        False if there is no such size, or none whose value torch knows before the call.
+        Whether a size was specialized. False, for example, if all these sizes depend on data.
     """
     if not isinstance(error, UnsupportedCase | ConversionError):
         return False
@@ -190,7 +190,7 @@ def specialize_sizes(
 def _symbols_to_specialize(
     graph_module: GraphModule, node: Node, requested: set[str], must_convert: bool
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield the symbols to specialize, each with a number that consists of the symbol only."""
+    """Yield the symbols to specialize, each with a SymInt or SymFloat that is this symbol alone."""
     symbols: set[Any] = set()
     nodes = [node, *node.all_input_nodes]
     if not requested and not must_convert:

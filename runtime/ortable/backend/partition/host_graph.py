@@ -23,7 +23,7 @@ from ortable.backend.lower.strides import with_strides
 from ortable.backend.roles import Placement
 from ortable.compat.torch import BoxedCodeGen, OpOverload, OpOverloadPacket
 
-NAMESPACES = ("aten", "prim", "prims")  # operators that torch's version determines
+NAMESPACES = ("aten", "prim", "prims")  # torch's own, which any process with torch has
 _OPERATORS = (
     "getitem", "add", "sub", "mul", "floordiv", "truediv", "mod", "neg", "pow", "abs",
     "eq", "ne", "lt", "le", "gt", "ge", "and_", "or_", "not_",
@@ -52,7 +52,7 @@ class PartitionedGraph:
     A call takes a list of arguments, clears it and returns a list of results.
 
     `partitions` are the callables of its partitions; a call is thread-safe if theirs are. `text` is
-    the encoded host graph for other processes, or None if it cannot be encoded.
+    the encoded host graph for other processes, or None.
     """
 
     def __init__(
@@ -98,12 +98,12 @@ def join_partitions(
         object.__setattr__(root, name, function)
     host.set_codegen(BoxedCodeGen())
     code: Any = type(GraphModule(root, host, "HostGraph")).forward
-    # holds only constants and partitions, so that the graph and its fake tensors are freed
+    # `root` holds only constants and partitions, so the graph and its fake tensors are freed
     return PartitionedGraph(functools.partial(code, root), tuple(callables.values()), text)
 
 
 def partition_name(index: int) -> str:
-    """Return the attribute by which a rebuilt graph calls its partition `index`."""
+    """Return the attribute by which a decoded graph calls its partition `index`."""
     return f"partition_{index}"
 
 
@@ -171,7 +171,7 @@ def decode_host_graph(text: str, partitions: int) -> HostGraph:
 def _add_node(
     graph: Graph, kind: str, target: Any, values: Any, number: int, partitions: int
 ) -> Node:
-    """Add a node; its name is chosen here, because names become source text."""
+    """Add a node. No name comes from the encoded text, because names become source code."""
     if kind == "in":
         return graph.placeholder(f"arg{number}")
     args, kwargs = values

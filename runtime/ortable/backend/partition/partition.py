@@ -73,7 +73,7 @@ def partition_graph(graph: AotGraph, in_torch: Collection[Node]) -> Partitioning
 
     Args:
         graph: the graph.
-        in_torch: nodes that torch runs; nodes that draw random numbers or have effects keep their
+        in_torch: nodes that torch runs. Those that draw random numbers or have effects keep their
             order.
     """
     return _Partitioner(graph, in_torch).make_partitioning()
@@ -83,9 +83,9 @@ class _Partitioner:
     """The running state of `partition_graph`.
 
     Every node has a phase: torch runs the even phases, and each odd phase is a partition. A node
-    gets the earliest phase that its arguments allow, so no edge leads back and there are few
-    partitions. Nodes of the first partition that only later phases read move to their first reader,
-    so that no value must be kept in between.
+    gets the earliest phase that its arguments allow, so no partition depends on a later phase, and
+    there are few partitions. Nodes of phase 1 that only later phases read move to the phase of
+    their first reader, so that their values need not be stored until then.
     """
 
     def __init__(self, graph: AotGraph, in_torch: Collection[Node]) -> None:
@@ -96,9 +96,9 @@ class _Partitioner:
         self.sizes = self._find_sizes()
         self.mutations = [candidate for candidate in self.nodes if graph.is_mutation(candidate)]
         self.phases = self._assign_phases({node for node in in_torch if is_ordered(node)})
-        # Products are not moved if the first partition remains. Often a later session would contain
-        # only products, and it would start while the threads of torch's preceding operator still
-        # occupy the processors.
+        # Products stay in the first partition if other nodes stay there, too. Often a later session
+        # would contain only products, and it would start while the threads of torch's preceding
+        # operator still occupy the processors.
         phases = self._sink_nodes(set())
         if 1 in phases.values():
             phases = self._sink_nodes(
@@ -113,7 +113,7 @@ class _Partitioner:
             for node in graph.inputs.nodes
             if has_untraced_strides(node)
         }
-        self.restored: dict[Node, Node] = {}  # copies of these nodes with the traced strides
+        self.restored: dict[Node, Node] = {}  # host nodes that copy these to the traced strides
         self.symbols = SymbolNodes(self.host, graph.inputs, self.host_nodes)
 
     def make_partitioning(self) -> Partitioning:
@@ -137,7 +137,10 @@ class _Partitioner:
     # -- phases
 
     def _find_sizes(self) -> set[Node]:
-        """Find numbers computed only from arguments, which every reader computes immediately."""
+        """Find the numbers computed only from arguments.
+
+        They have no phase: the host graph and the partitions compute them where they read them.
+        """
         sizes: set[Node] = set()
         for node in self.nodes:
             is_number = isinstance(node.meta.get("val"), _NUMBER_TYPES)
@@ -147,7 +150,7 @@ class _Partitioner:
                     sizes.add(node)
         return sizes
 
-    def _assign_phases(self, ordered: set[Node]) -> dict[Node, int]:
+    def _assign_phases(self, ordered_nodes: set[Node]) -> dict[Node, int]:
         phases: dict[Node, int] = {}
         last_ordered_phase = 0
         skipped = self.sizes.union(self.mutations)
@@ -155,16 +158,17 @@ class _Partitioner:
             if node.op != "call_function" or node in skipped:
                 continue
             phase = max((phases.get(source, 0) for source in node.all_input_nodes), default=0)
-            if node in ordered:
+            if node in ordered_nodes:
                 phase = max(phase, last_ordered_phase)
+            # torch's phases are even, those of partitions odd
             phase += phase % 2 == (node in self.in_torch)
-            if node in ordered:
+            if node in ordered_nodes:
                 last_ordered_phase = phase
             phases[node] = phase
         return phases
 
     def _sink_nodes(self, fixed: Collection[Node]) -> dict[Node, int]:
-        """Move nodes of the first partition, except `fixed`, to their first reader."""
+        """Return the phases with nodes of phase 1, except `fixed`, moved to their first reader."""
         phases = dict(self.phases)
         for node in reversed(self.nodes):
             if phases.get(node) != 1 or node in self.in_torch or node in fixed or _is_getitem(node):
@@ -173,7 +177,8 @@ class _Partitioner:
             users = {
                 user for source in (node, *items) for user in source.users if user not in items
             }
-            # 1 for the output and for mutations: moving a node to the end has no advantage
+            # The partition before a reader in torch makes the value. The output and mutations count
+            # as readers in phase 1, because moving a node to the end has no advantage.
             reader_phases = [phases.get(user, 1) - (user in self.in_torch) for user in users]
             first_reader_phase = min(reader_phases, default=1)
             for moved_node in (node, *items):
@@ -183,6 +188,7 @@ class _Partitioner:
     # -- the host graph and the partitions
 
     def _host_node(self, node: Node) -> Node:
+        """Return the host graph's node for `node`; copy numbers and constants on first use."""
         if node not in self.host_nodes:
             self.host_nodes[node] = self.host.node_copy(node, self._host_node)
         return self.host_nodes[node]
@@ -192,20 +198,25 @@ class _Partitioner:
 
         Arguments get their traced strides, unless the node gives the same results for any strides.
         """
-        restrided = {source for source in node.all_input_nodes if source in self.other_strides}
+        restrided_args = {source for source in node.all_input_nodes if source in self.other_strides}
         if _is_redundant_detach(node):
-            if restrided:
-                self.other_strides[node] = self.other_strides[restrided.pop()]
+            if restrided_args:
+                self.other_strides[node] = self.other_strides[restrided_args.pop()]
             return self._host_node(node.args[0])  # type: ignore[arg-type]
-        traced = restrided
-        if restrided and _has_known_strides(node):
-            traced = {
-                arg for arg in restrided if not _accepts_strides(node, arg, self.other_strides[arg])
+        args_to_restore = restrided_args
+        if restrided_args and _has_known_strides(node):
+            args_to_restore = {
+                arg
+                for arg in restrided_args
+                if not _accepts_strides(node, arg, self.other_strides[arg])
             }
-            if traced != restrided:
+            if args_to_restore != restrided_args:
                 self.other_strides[node] = None
         copy = self.host.node_copy(
-            node, lambda arg: self._restore_strides(arg) if arg in traced else self._host_node(arg)
+            node,
+            lambda arg: (
+                self._restore_strides(arg) if arg in args_to_restore else self._host_node(arg)
+            ),
         )
         if node in self.other_strides:
             copy.target = _layout_free_target(node)
@@ -255,7 +266,10 @@ class _Partitioner:
         return Partition(name, partition_subgraph, tuple(nodes), tuple(inputs), tuple(outputs))
 
     def _find_inputs(self, nodes: Iterable[Node], inside: Collection[Node]) -> list[Node]:
-        """Return the tensors and ints that a partition takes; it copies numbers and constants."""
+        """Return the inputs of a partition.
+
+        The partition has its own copies of constants and of floats and bools in `sizes`.
+        """
         inputs: dict[Node, None] = {}
         stack = [
             source for node in reversed(list(nodes)) for source in reversed(node.all_input_nodes)
@@ -273,14 +287,14 @@ class _Partitioner:
     def _missing_symbols(
         self, inputs: Iterable[Node], nodes: Iterable[Node]
     ) -> list[tuple[str, Node]]:
-        """Return the symbols of a partition that are not sizes of its inputs, with host nodes."""
+        """Return the symbols that a partition cannot read from its inputs, and their host nodes."""
         inputs = list(inputs)
         needed: dict[str, None] = {}
         available: set[str] = set()
         for node in (*inputs, *nodes):
             for dim in _symbolic_dims(node.meta.get("val")):
                 needed.update(dict.fromkeys(sorted(dims.free_symbols(dim))))
-        # a tensor is not an input of the session if only views of it are returned
+        # a tensor that only views read may be no input of the session
         used = {source for node in nodes if not is_view(node) for source in node.all_input_nodes}
         for node in inputs:
             value = node.meta.get("val")
@@ -299,7 +313,7 @@ class _Partitioner:
 
 
 def _is_redundant_detach(node: Node) -> bool:
-    """Whether a node detaches a value that autograd does not track, and is not a result."""
+    """Whether a node is a `detach` that is not returned: autograd tracks no value of the graph."""
     is_detach = node.target is torch.ops.aten.detach.default
     return is_detach and all(user.op != "output" for user in node.users)
 

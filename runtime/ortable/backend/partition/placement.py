@@ -31,8 +31,8 @@ _COLLECTIVE_NAMESPACES = ("_c10d_functional", "c10d", "fsdp")
 def _placed_by_table(graph: AotGraph) -> dict[Node, str]:
     """Map the nodes that the tables place in torch to the reasons.
 
-    The tables list entries with `place: torch`, operators with trait `trained_in_torch`, and calls
-    that cost more than torch's kernel.
+    These are entries with `place: torch` and, on the CPU, calls that cost more than torch's kernel
+    and, in graphs that train, operators with trait `trained_in_torch`.
     """
     placed = dict(generated_tables().place)
     on_cpu = graph.device == "cpu"
@@ -51,7 +51,10 @@ def _placed_by_table(graph: AotGraph) -> dict[Node, str]:
 
 
 def _is_nonoverlapping_conv(node: Node) -> bool:
-    """Whether a convolution has its kernel as stride, no padding, and no input gradient."""
+    """Whether a call convolves patches that do not overlap, and computes no input gradient.
+
+    Its stride is its kernel, as in the patch embedding of a vision transformer.
+    """
     target = node.target
     if not isinstance(target, OpOverload):
         return False
@@ -66,7 +69,7 @@ def _is_nonoverlapping_conv(node: Node) -> bool:
     is_plain = not call.get("transposed") and call["groups"] == 1
     is_nonoverlapping = stride == kernel and not any(call["padding"])
     is_undilated = all(step == 1 for step in call["dilation"])
-    is_divisible = not any(size % step for step, size in zip(kernel, sizes, strict=True))
+    is_divisible = not any(size % width for width, size in zip(kernel, sizes, strict=True))
     return (
         is_plain
         and is_nonoverlapping
@@ -77,14 +80,14 @@ def _is_nonoverlapping_conv(node: Node) -> bool:
 
 
 def is_placed_by_choice(node: Node) -> bool:
-    """Whether the tables place an operator in torch that ortable can convert."""
+    """Whether the tables place a call in torch although its operator has a converter."""
     tables, name = generated_tables(), operator_key(node)
     in_torch = name in tables.place or name in traits.TRAINED_IN_TORCH or is_costly_somewhere(node)
     return in_torch and name in tables.converters
 
 
 def _called_operator_key(node: Node) -> str:
-    """Return the key of the operator that a node calls, directly or behind an effect token."""
+    """Return the key of the operator that a node calls, directly or through `with_effects`."""
     key = operator_key(node)
     called_operator: Any = node.args[1] if key in traits.CARRIES_TOKEN else None
     return key if called_operator is None else str(called_operator.name())
@@ -106,14 +109,18 @@ def place_nodes(
     higher_order_calls = [
         call for call in graph.module.graph.nodes if isinstance(call.target, HigherOrderOperator)
     ]
-    asserting = [node for node in higher_order_calls if has_inner_assertions(graph.module, node)]
-    torch_only = _with_items({**dict.fromkeys(asserting, _ASSERTION_REASON), **(unsupported or {})})
+    asserting_calls = [
+        call for call in higher_order_calls if has_inner_assertions(graph.module, call)
+    ]
+    torch_only = _with_items(
+        {**dict.fromkeys(asserting_calls, _ASSERTION_REASON), **(unsupported or {})}
+    )
     graph, in_torch, original_nodes = emit_rng_calls(graph, torch_only)
     return graph, _with_items({**_placed_by_table(graph), **in_torch}), original_nodes
 
 
 def has_mixed_floats(node: Node) -> bool:
-    """Whether a converted operator takes floats of several dtypes, which autocast can cause.
+    """Whether an operator with a converter takes floats of several dtypes, as autocast can cause.
 
     torch's own kernel may refuse them, because tracing reports some saved dtypes wrongly (batch
     norm's statistics are float32, not the bfloat16 of the input).
@@ -128,6 +135,7 @@ def has_mixed_floats(node: Node) -> bool:
 
 
 def _with_items(in_torch: Mapping[Node, str]) -> dict[Node, str]:
+    """Add the getitem nodes that read these nodes, with the same reasons."""
     reasons = dict(in_torch)
     stack = list(in_torch)
     while stack:
@@ -151,12 +159,12 @@ def is_ordered(node: Node) -> bool:
 
 
 def is_rng_call(node: Node) -> bool:
-    """Whether a node only draws random numbers, or allocates memory for them."""
+    """Whether a node draws random numbers, or allocates memory for them."""
     target: Any = node.target
     if target is operator.getitem:
         return isinstance(node.args[0], Node) and is_rng_call(node.args[0])
     if isinstance(target, OpOverloadPacket):
-        return True  # only draws call a packet
+        return True  # only `emit_rng_calls` makes calls of a packet
     if not isinstance(target, OpOverload):
         return False
     is_allocation = target is torch.ops.aten.empty_strided.default

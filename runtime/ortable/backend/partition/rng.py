@@ -1,6 +1,6 @@
-"""Split random operators into a torch node that draws the numbers and a converted rest.
+"""Split random operators into a torch node that draws the numbers, and a converted remainder.
 
-The torch node reads only sizes, so `torch.manual_seed` gives the same numbers as in eager.
+The torch node calls torch's generator, so `torch.manual_seed` gives the same numbers as in eager.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _ORIGIN_KEYS = ("stack_trace", "nn_module_stack")
 
 
 class SymbolNodes:
-    """One node per symbol, added to `graph` on first use.
+    """Map symbols to nodes: an int argument, or a `sym_size` that is added on first use.
 
     Args:
-        graph: the new graph.
+        graph: the new graph, to which nodes are added.
         inputs: the arguments of the original graph.
-        copies: the copies of the arguments in `graph`.
+        copies: maps these arguments to their copies in `graph`.
     """
 
     def __init__(self, graph: Graph, inputs: InputPlan, copies: Mapping[Node, Node]) -> None:
@@ -92,7 +92,7 @@ def emit_rng_calls(
 
 
 def _find_rng_call(node: Node) -> RngCall | None:
-    """Return the draw of a node; None if it draws nothing, or has a generator as argument."""
+    """Return the RNG call of a node; None without one, or with an explicit generator."""
     if not isinstance(node.target, OpOverload) or node.kwargs.get("generator"):
         return None
     function = generated_tables().draws.get(operator_key(node))
@@ -153,6 +153,7 @@ class _RngWriter:
             remainder.kwargs = {**remainder.kwargs, "drawn": drawn}
 
     def _make_int(self, value: Any) -> Any:
+        """Return a size as an int, or as a node that computes it from the arguments."""
         if not isinstance(value, torch.SymInt):
             return int(value)
         last_node = next(reversed(self.graph.nodes))
@@ -165,6 +166,7 @@ class _RngWriter:
         )
         if not isinstance(result, Proxy):
             return int(result)  # specialized by a guard
+        # set `val` of the new nodes; the graph's linked list ends with its root
         node = last_node.next
         while node.op != "root":
             if "val" not in node.meta:
