@@ -2,8 +2,8 @@
 
 These operators compute the loss and, in the same pass, the gradients that the backward scales.
 torch processes chunks of the batch to save memory; the lowering does not, and the sums are the
-same. Tensors are [batch, in] and [classes, in]; the target is [batch] (classes) or, since torch
-2.15, [batch, classes] (probabilities).
+same. The input is [batch, in] and the weight [classes, in]; the target is [batch] (classes) or,
+since torch 2.15, [batch, classes] (probabilities).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from .softmax import log_softmax_of
 
 @dataclass(frozen=True)
 class _RowLosses:
-    """The terms of the loss of each row, in the dtype of the sums."""
+    """The losses of the rows and what their gradient needs, in the dtype of the sums."""
 
     logs: str  # the log probabilities, [batch, classes]
     losses: str  # the weighted loss of each row, [batch]
     weights: str  # the weight of each row, 0 for ignored targets, [batch]
-    target_probs: str  # the weighted probabilities of the target, [batch, classes]
+    target_probs: str  # the target probabilities times class weights, [batch, classes]
 
 
 def lower_linear_cross_entropy(
@@ -48,23 +48,27 @@ def lower_linear_cross_entropy(
     compute_linear_weight_grad: bool,
     compute_linear_bias_grad: bool,
 ) -> tuple[str, str, str, str]:
-    """Lower _linear_cross_entropy_batch_chunked: the loss, and three gradients or empty tensors."""
+    """Lower torch_nn::_linear_cross_entropy_batch_chunked.
+
+    Returns:
+        The loss, and the gradients of the input, weight and bias, empty if they are not requested.
+    """
     op, dtype = OpBuilder(graph), graph.get_type(input)
     layer = [cast(graph, tensor, acc_dtype) for tensor in (input, linear_weight)]
     bias = cast(graph, linear_bias, acc_dtype) if linear_bias is not None else None
     rows = _row_losses(graph, [*layer, target], bias, weight, ignore_index)
     loss = summed_over(graph, rows.losses, [0], False)
-    total = None
+    mean_divisor = None
     if reduction == "mean":
-        total = _mean_divisor(graph, rows, target)
-        loss = op.Div(loss, total)  # NaN if all targets are ignored, as in torch
+        mean_divisor = _mean_divisor(graph, rows, target)
+        loss = op.Div(loss, mean_divisor)  # NaN if all targets are ignored, as in torch
     grads = [
         zeros_of(graph, [0, 0], dtype),
         zeros_of(graph, [0, 0], dtype),
         zeros_of(graph, [0], dtype),
     ]
     if compute_input_grad or compute_linear_weight_grad or compute_linear_bias_grad:
-        logits_grad = _logits_gradient(graph, rows, total)
+        logits_grad = _logits_gradient(graph, rows, mean_divisor)
         if compute_input_grad:
             grads[0] = matrix_product(graph, logits_grad, layer[1])
         if compute_linear_weight_grad:
@@ -136,15 +140,15 @@ def _mean_divisor(graph: Graph, rows: _RowLosses, target: str) -> str:
     return summed_over(graph, rows.weights, [0], False)
 
 
-def _logits_gradient(graph: Graph, rows: _RowLosses, total: str | None) -> str:
-    """Return the gradient of the logits: (weighted probabilities - target_probs) / total."""
+def _logits_gradient(graph: Graph, rows: _RowLosses, divisor: str | None) -> str:
+    """Return the gradient of the logits: (probs * row weight - target_probs) / divisor."""
     op = OpBuilder(graph)
     weighted = op.Mul(op.Exp(rows.logs), unsqueezed(graph, rows.weights, [1]))
     difference = op.Sub(weighted, rows.target_probs)
     if not graph.has_shape(difference):  # input and target may name their row dimension differently
         graph.set_shape(difference, shape_of(graph, rows.logs))
-    if total is None:
+    if divisor is None:
         return difference
-    is_zero = op.Equal(total, 0)
-    total = op.Where(is_zero, float("nan"), total)
-    return op.Div(difference, total)
+    is_zero = op.Equal(divisor, 0)
+    divisor = op.Where(is_zero, float("nan"), divisor)
+    return op.Div(difference, divisor)

@@ -1,6 +1,6 @@
 """Lower torch's scan, map and while_loop to Scan and Loop.
 
-The graph of one step is converted into the body. Captured tensors are results of the outer graph.
+The graph of one step is converted into the body, which reads captured tensors from the outer graph.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def lower_scan(
     xs: Sequence[str],
     additional_inputs: Sequence[Any],
 ) -> list[Any]:
-    """Lower torch's scan along axis 0; the caller has moved the axis and reversed it if needed."""
+    """Lower torch's scan along axis 0; torch has moved the axis there and reversed it if needed."""
     if not xs:
         return list(init)
     return _make_scan(graph, combine_fn, init, xs, additional_inputs)
@@ -116,7 +116,10 @@ def while_loop_stack_output(
     carried_inputs: Sequence[Any],
     additional_inputs: Sequence[Any],
 ) -> list[str]:
-    """Lower while_loop_stack_output: return the stacked carries, or the initial ones if no step."""
+    """Lower while_loop_stack_output: return the carries of all steps, stacked along axis 0.
+
+    Without any step, the result is the initial carries with a new axis 0.
+    """
     starts = [as_result(graph, value) for value in carried_inputs]
     condition, result = _make_loop(graph, cond_fn, body_fn, starts, additional_inputs, True)
     branches = []
@@ -141,7 +144,7 @@ def _make_loop(
     captured: Sequence[Any],
     stacked: bool,
 ) -> tuple[str, list[str]]:
-    """Return the first condition, and the last carries, followed by all carries if ``stacked``."""
+    """Return the first condition, and the last carries, then the stacks of all if ``stacked``."""
     condition = _make_condition(graph, cond_fn, starts, captured)
     body = graph.subgraph("loop_body")
     body.make_tensor_input(graph.unique_name("step"), dtypes.int64, ())
@@ -161,14 +164,14 @@ def _make_loop(
 def _make_condition(
     graph: Graph, cond_fn: GraphModule, carried: Sequence[str], captured: Sequence[Any]
 ) -> str:
-    """Return the condition of a loop for these carries, as a 0-d bool."""
+    """Return the condition of a loop for the ``carried`` values, as a 0-d bool."""
     arguments, rename = _bind_symbols(graph, cond_fn, carried)
     (value,) = graph.ctx.convert_into(graph, cond_fn, [*arguments, *captured], rename)
     return as_result(graph, value)
 
 
 def as_result(graph: Graph, value: Any) -> str:
-    """Return a result; turn a number or dimension into a 0-d result."""
+    """Return a result unchanged; make a 0-d result of a number or dimension."""
     if isinstance(value, str):
         return value
     if isinstance(value, SymDim):
@@ -179,7 +182,10 @@ def as_result(graph: Graph, value: Any) -> str:
 
 
 def _declare_inputs(body: Graph, step: GraphModule, outer: Sequence[str]) -> list[str]:
-    """Declare the inputs of a body for ``outer``, named and shaped like the step's first inputs."""
+    """Declare an input of the body for each ``outer`` result, named like the inputs of the step.
+
+    Shapes come from the step too, because a Scan passes slices of its inputs.
+    """
     names = []
     for node, value in zip(_placeholders(step), outer, strict=False):
         example = node.meta.get("val")
@@ -193,7 +199,7 @@ def _declare_inputs(body: Graph, step: GraphModule, outer: Sequence[str]) -> lis
 def _bind_symbols(
     graph: Graph, step: GraphModule, operands: Sequence[str]
 ) -> tuple[list[Any], dict[str, str]]:
-    """Return the arguments for the graph of a step, and new names of its symbols.
+    """Return the arguments for the graph of a step, and the new names of its symbols by old name.
 
     An integer input is a symbol of that graph. It becomes a new dimension, whose size is read from
     the operand.

@@ -32,7 +32,7 @@ NONE, MEAN, SUM = 0, 1, 2
 
 
 def without_ignored(graph: Graph, target: Result, ignore_index: SymInt) -> Result:
-    """Replace ignored targets by class 0."""
+    """Replace the targets that equal ``ignore_index`` by class 0."""
     op = OpBuilder(graph)
     dtype = graph.get_type(target)
     is_ignored = op.Equal(target, const(graph, ignore_index, dtype))
@@ -48,7 +48,10 @@ def nll_loss(
     reduction: int,
     ignore_index: Dim,
 ) -> tuple[str, str]:
-    """Lower aten::nll_loss_forward and nll_loss2d_forward: (loss, total weight of targets)."""
+    """Lower aten::nll_loss_forward and nll_loss2d_forward: (loss, total weight).
+
+    The total is the sum of the weights of the counted targets, or 0 without a reduction.
+    """
     is_counted, safe_target = _split_ignored(graph, target, ignore_index)
     loss, total = _target_class_loss(graph, self, is_counted, safe_target, weight, reduction)
     return loss, total
@@ -78,7 +81,7 @@ def nll_loss_backward(
     ignore_index: Dim,
     total_weight: str,
 ) -> str:
-    """Lower aten::nll_loss_backward: minus the weight at the target's class, 0 at other classes."""
+    """Lower aten::nll_loss_backward: -grad * weight at the target's class, 0 at other classes."""
     op = OpBuilder(graph)
     axis = _class_axis(graph, self)
     rank = rank_of(graph, self)
@@ -130,7 +133,6 @@ def cross_entropy(
 
 
 def _divide_by_classes(graph: Graph, x: str, classes: Dim) -> str:
-    """Divide ``x`` by the number of classes."""
     return OpBuilder(graph).Div(x, const(graph, classes, graph.get_type(x)))
 
 
@@ -139,7 +141,7 @@ def _class_axis(graph: Graph, x: str) -> int:
 
 
 def _split_ignored(graph: Graph, target: str, ignore_index: Dim) -> tuple[str, str]:
-    """Return which targets are counted, and the targets with class 0 in place of ignored ones."""
+    """Return a mask of the counted targets, and the targets with ignored ones replaced by 0."""
     op = OpBuilder(graph)
     classes = cast(graph, target, dtypes.int64)
     is_ignored = op.Equal(classes, const(graph, ignore_index, dtypes.int64))
@@ -150,6 +152,7 @@ def _split_ignored(graph: Graph, target: str, ignore_index: Dim) -> tuple[str, s
 def _target_class_loss(
     graph: Graph, logs: str, is_counted: str, target: str, weight: str | None, reduction: int
 ) -> tuple[str, str]:
+    """Return (reduced loss, total weight) of the log probabilities of the target classes."""
     op = OpBuilder(graph)
     axis = _class_axis(graph, logs)
     dtype = graph.get_type(logs)
@@ -173,7 +176,7 @@ def _target_class_loss(
 
 
 def _smooth_loss(graph: Graph, logs: str, is_counted: str, weight: str | None, axis: int) -> str:
-    """Return minus the weighted log probabilities, summed over classes; 0 for ignored targets."""
+    """Return minus the sum over classes of weighted log probabilities, 0 for ignored targets."""
     op = OpBuilder(graph)
     terms = _apply_class_weight(graph, logs, weight, axis)
     total = summed_over(graph, terms, [axis], False)
@@ -192,7 +195,7 @@ def _soft_cross_entropy(
     op = OpBuilder(graph)
     axis = _class_axis(graph, logs)
     if reduction == MEAN and dim_of(graph, logs, axis) == 0:
-        return const(graph, math.nan, graph.get_type(logs))  # torch divides by 0 to count the rows
+        return const(graph, math.nan, graph.get_type(logs))  # torch divides by the 0 classes
     probs = cast(graph, target, graph.get_type(logs))
     if smoothing > 0:
         smoothing_total = const(graph, smoothing, graph.get_type(logs))
@@ -228,8 +231,9 @@ def at_class(graph: Graph, target: Result, classes: SymInt) -> Result:
 def multilabel_margin(graph: Graph, x: Result, target: Result, reduction: Int) -> Results:
     """Return [loss, target mask]; the mask is 1 where a class is a target.
 
-    The targets of a row end at the first negative one. Every other class adds
-    1 - (x[target] - x[class]) to the loss, if that is positive.
+    The targets of a row end at the first negative one. For each target, every class that is no
+    target adds 1 - (x[target] - x[class]) to the loss, if that is positive. The loss of a row is
+    divided by the number of classes.
     """
     op, dtype, rank = OpBuilder(graph), graph.get_type(x), rank_of(graph, x)
     rows = dim_of(graph, x, 0) if rank > 1 else 1

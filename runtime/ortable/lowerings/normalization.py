@@ -61,8 +61,8 @@ def batch_norm_training(
 ) -> tuple[str, str | None, str | None, str | None, str | None]:
     """Lower aten::_native_batch_norm_legit_functional in training.
 
-    Returns output, mean, 1/std, new running mean and new running variance. torch normalizes with
-    the biased variance and stores the unbiased variance in the running statistics.
+    Returns output, mean, 1/std, new running mean and new running variance (None if unused). torch
+    normalizes with the biased variance and stores the unbiased one in the running statistics.
     """
     op = OpBuilder(graph)
     output, mean, inv_std, square_sum = batch_statistics(graph, input, weight, bias, eps)
@@ -95,7 +95,8 @@ def batch_norm_update(
     momentum: float,
     eps: float,
 ) -> tuple[str | None, ...]:
-    """Lower aten::_batch_norm_with_update_functional; torch fills its reserve on CUDA only."""
+    """Lower aten::_batch_norm_with_update_functional."""
+    # without output 3, the reserve, which torch fills on CUDA only
     result_indices = [0, 1, 2, 4, 5]
     training_spec = type(res)(
         [res.outputs[index] for index in result_indices],
@@ -111,7 +112,7 @@ def batch_norm_update(
 def batch_norm_single(
     graph: Graph, res: ResultSpec, input: str, weight: str | None, bias: str | None, eps: float
 ) -> str:
-    """Lower aten::batch_norm with the statistics of the batch and no running statistics."""
+    """Lower aten::batch_norm without running statistics, by the statistics of the batch."""
     return batch_statistics(graph, input, weight, bias, eps)[0]
 
 
@@ -229,8 +230,8 @@ def layer_norm_backward(
     """Lower native_layer_norm_backward: gradients of input, weight and bias, None if masked out."""
     op, rank = OpBuilder(graph), rank_of(graph, input)
     compute_dtype = opmath_dtype(dtype_of(graph, input))
-    rows = rank - len(normalized_shape)
-    axes = list(range(rows, rank))
+    leading_rank = rank - len(normalized_shape)
+    axes = list(range(leading_rank, rank))
     grad, x, row_mean, inv_std = (
         cast(graph, tensor, compute_dtype) for tensor in (grad_out, input, mean, rstd)
     )
@@ -249,7 +250,11 @@ def layer_norm_backward(
         grads[0] = op.Mul(centered_grad, inv_std)
     for index, tensor in ((1, product), (2, grad)):
         if output_mask[index]:
-            grads[index] = summed_over(graph, tensor, list(range(rows)), False) if rows else tensor
+            grads[index] = (
+                summed_over(graph, tensor, list(range(leading_rank)), False)
+                if leading_rank
+                else tensor
+            )
     result_dtypes = (res[0].dtype, res[1].dtype, res[2].dtype)
     return tuple(  # type: ignore[return-value]
         None if x is None else cast(graph, x, dtype)
@@ -265,7 +270,7 @@ def _forward_statistics(
     eps: float,
     dtype: int,
 ) -> tuple[str, str]:
-    """Return the mean and 1/std with which the forward normalized."""
+    """Return the mean and 1/std [C] with which the forward normalized, in ``dtype``."""
     op = OpBuilder(graph)
     mean, invstd_or_var = saved if train else running
     assert mean is not None and invstd_or_var is not None, "the forward had these statistics"
@@ -275,7 +280,8 @@ def _forward_statistics(
     return cast(graph, mean, dtype), op.Reciprocal(op.Sqrt(shifted))
 
 
-# Up to these sizes, ONNX Runtime's kernels, which sum sequentially, are as exact as torch.
+# ONNX Runtime's kernels sum sequentially. Up to these numbers of elements, they are as exact as
+# torch.
 _MAX_INSTANCE = 2048
 
 
@@ -367,7 +373,7 @@ def rows_normalized(
     shift: Result | None,
     eps: Float,
 ) -> Results:
-    """Normalize over the last dimensions in the dtype of ``x``: (normalized, mean, 1/std)."""
+    """Normalize over the last dimensions ``normalized``; return [result, mean, 1/std]."""
     dtype, builder = graph.get_type(x), OpBuilder(graph)
     rank = rank_of(graph, x)
     axes = list(range(rank - len(normalized), rank))
@@ -383,7 +389,10 @@ def rows_normalized(
 
 
 def is_short_layer(normalized: SymInts) -> Bool:
-    """Whether LayerNormalization of this (or a dynamic) size is as exact as torch's."""
+    """Whether a norm over ``normalized`` is as exact in ONNX Runtime as in torch.
+
+    Dynamic sizes are assumed to be short.
+    """
     return not dims.product_of(normalized) > _MAX_LAYER
 
 
@@ -391,7 +400,7 @@ def is_short_group(graph: Graph, x: Result, groups: SymInt) -> Bool:
     """Whether InstanceNormalization of groups of channels is as exact as torch's.
 
     Dynamic sizes are assumed to be short. The result is False for empty inputs, for which
-    InstanceNormalization ends the process.
+    InstanceNormalization crashes the process.
     """
     shape = shape_of(graph, x)
     return 0 not in shape and not dims.product_of(shape[1:]) // groups > _MAX_INSTANCE
@@ -403,7 +412,7 @@ def group_instances(graph: Graph, x: Result, groups: Int, eps: Float) -> Result:
     shape = list(shape_of(graph, x))
     size = dims.product_of(shape[1:]) // groups
     is_known = isinstance(size, int)
-    # size 0 copies the batch size from x, so only the last size has to be inferred
+    # Reshape copies the batch size for 0 and infers the last size for -1
     new_shape = None if is_known else consts(graph, [0, groups, -1], dtypes.int64)
     flat = reshape_to(graph, x, [shape[0], groups, size]) if is_known else op.Reshape(x, new_shape)
     graph.set_shape(flat, (shape[0], groups, size))
@@ -419,7 +428,7 @@ def group_instances(graph: Graph, x: Result, groups: Int, eps: Float) -> Result:
 def rms_normalized(
     graph: Graph, x: Result, normalized: SymInts, gain: Result | None, eps: Float
 ) -> Result:
-    """Divide ``x`` by the root mean square along the last dimensions; one node if it is exact."""
+    """Divide ``x`` by sqrt(mean square + eps) over the last dimensions; in one node if exact."""
     op = OpBuilder(graph)
     dtype = graph.get_type(x)
     first_axis = rank_of(graph, x) - len(normalized)

@@ -1,6 +1,6 @@
 """Unpack 4-bit weights that torch packs for CPU kernels.
 
-The position of each code differs between processors, so it is probed with torch's own packing.
+The layout of the packed codes differs between processors, so it is probed with torch's own packing.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ortable.prelude.values import const, consts, reshape_to
 
 __all__ = ["unpacked_nibbles"]
 
-_SIZES = (32, 64, 96)  # sizes of K for which torch's packing is probed
+_SIZES = (32, 64, 96)  # the numbers of columns for which torch's packing is probed
 
 
 def unpacked_nibbles(graph: Graph, packed: Result) -> Result:
     """Return the codes [N, K], uint8 from 0 to 15, of packed bytes [N, K / 2].
 
-    `_convert_weight_to_int4pack_for_cpu` makes these bytes, in a layout of this processor.
+    torch's ``_convert_weight_to_int4pack_for_cpu`` makes these bytes, in this processor's layout.
     """
     op = OpBuilder(graph)
     rows, row_bytes = graph.get_shape(packed)
@@ -54,10 +54,11 @@ def unpacked_nibbles(graph: Graph, packed: Result) -> Result:
 
 @lru_cache(maxsize=256)
 def _nibble_layout(rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Return (steps, offsets, strides) of the code positions in a matrix of N rows, or None.
+    """Return (steps, offsets, strides) of the code positions in a matrix of ``rows`` rows, or None.
 
-    The code [n, k] of K columns is the nibble ``steps[n] * K + offsets[n] + k * strides[n]``; the
-    low nibble of a byte comes first. None is returned if torch's packing is not of this form.
+    The code [n, k] of a matrix with K columns is the nibble ``steps[n] * K + offsets[n] +
+    k * strides[n]`` of all bytes; the low nibble of a byte comes first. None is returned if torch's
+    packing is not of this form.
     """
     probes = [_probe_layout(rows, columns) for columns in _SIZES]
     first_begins, second_begins = (positions[:, 0] for positions in probes[:2])
@@ -74,7 +75,10 @@ def _nibble_layout(rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray] | Non
 
 
 def _probe_layout(rows: int, columns: int) -> np.ndarray:
-    """Return the code positions of a matrix [N, K], by packing the digits of the indices."""
+    """Return the code positions of a matrix [N, K] by packing the codes' indices, digit by digit.
+
+    A digit has 4 bits.
+    """
     indices = torch.arange(rows * columns).reshape(rows, columns)
     source = torch.zeros(rows * columns, dtype=torch.int64)
     for shift in range(0, max(int(indices[-1, -1]).bit_length(), 1), 4):

@@ -1,6 +1,6 @@
 """Lower padding that ONNX's Pad lacks: circular padding, and padding of cropped edges.
 
-torch's pads begin with the last axis.
+torch's pads begin with the last axis: [left, right, top, bottom, ...].
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ __all__ = [
 def gathered_pad(graph: Graph, x: Result, pads: SymInts, mode: Str) -> Result:
     """Pad ``x`` with its own elements by torch's ``mode``, one axis at a time.
 
-    ``pads`` begins with the last axis. As in torch, a negative pad crops before the padding if the
-    mode is circular, else after it, so that the other side may read cropped elements.
+    ``mode`` is circular, replicate or reflect. As in torch, a negative pad crops before the other
+    side is padded if the mode is circular, else after it; the padding may then copy elements that
+    are cropped.
     """
     for from_end in range(len(pads) // 2):
         before, after = pads[2 * from_end], pads[2 * from_end + 1]
@@ -48,8 +49,8 @@ def gathered_pad(graph: Graph, x: Result, pads: SymInts, mode: Str) -> Result:
         if mode == "replicate":
             index = op.Min(op.Max(index, 0), last)
         else:
-            index = op.Sub(last, op.Abs(index))
-            index = op.Sub(last, op.Abs(index))
+            index = op.Sub(last, op.Abs(index))  # reflect at 0, and count from the end
+            index = op.Sub(last, op.Abs(index))  # reflect at the last element, and count back
         x = op.Gather(x, index, axis=axis)
     return x
 

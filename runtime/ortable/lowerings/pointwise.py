@@ -1,7 +1,7 @@
 """Lower single pointwise operators: remainders, integer powers, and a NaN test of constants.
 
 Each lowering follows torch's CPU kernel where ONNX has no operator, or an operator that rounds or
-treats NaN differently. The interpreter uses the remainders for scalars.
+treats NaN differently. `remainder_of` also lowers Python's % of numbers known only at run time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def is_nan(graph: Graph, x: Result | None) -> Bool:
 
 
 def fmod_of(graph: Graph, a: Result, b: Result) -> Result:
-    """Return ``a`` modulo ``b`` with the sign of ``a``, both of one dtype."""
+    """Return ``a`` modulo ``b`` with the sign of ``a``; both have one dtype."""
     op = OpBuilder(graph)
     if dtypes.is_float_type(graph.get_type(a)):
         return op.Mod(a, b, fmod=1)
@@ -47,7 +47,7 @@ def fmod_of(graph: Graph, a: Result, b: Result) -> Result:
 
 
 def remainder_of(graph: Graph, a: Result, b: Result) -> Result:
-    """Return ``a`` modulo ``b`` with the sign of ``b``, both of one dtype."""
+    """Return ``a`` modulo ``b`` with the sign of ``b``; both have one dtype."""
     op = OpBuilder(graph)
     dtype = graph.get_type(a)
     if not dtypes.is_float_type(dtype):
@@ -59,7 +59,7 @@ def remainder_of(graph: Graph, a: Result, b: Result) -> Result:
 
 
 def int_power(graph: Graph, x: Result, times: Int) -> Result:
-    """Return ``x`` to a known power >= 0, exact for ints, where Pow of ONNX Runtime is not."""
+    """Return ``x`` to a known power >= 0; exact for ints, unlike ONNX Runtime's Pow."""
     op = OpBuilder(graph)
     if times == 0:
         return filled_like(graph, x, 1, graph.get_type(x))

@@ -1,10 +1,11 @@
 """Lower pooling in one, two or three spatial dimensions.
 
 This includes adaptive and fractional pooling and the gradient of average pooling. Pools that ONNX
-cannot express, or has no kernel for, are computed over windows: the elements of every window are
-gathered to [..., windows, elements] and then reduced. A table describes the windows along one axis.
-It is a tuple of three results: the indices of the elements, int64 [windows, elements]; a mask of
-the indices that are inside of the input; and the divisor of a mean over each window.
+cannot express, or ONNX Runtime has no kernel for, are computed over windows: the elements of every
+window are gathered to [..., windows, elements] and then reduced. A table describes the windows
+along one axis. It is a tuple of three results: the indices of the elements, int64 [windows,
+elements]; a bool mask of the indices that are inside of the input; and the divisor of a mean over
+each window, [windows, 1]. Windows of 2 in 4 elements: ([[0, 1], [2, 3]], all true, [[2], [2]]).
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def _mean_gradient(
     window_options: tuple[list[int], list[int], list[int]],
     count_options: tuple[bool, bool, int | None],
 ) -> str:
-    """Return, for each input element, the sum of grad_output / count of its windows."""
+    """Sum grad_output / count, for each input element, over the windows that contain it."""
     op = OpBuilder(graph)
     window, strides, pads = window_options
     strides = strides or window
@@ -156,7 +157,7 @@ def _window_counts(
     window: tuple[list[int], list[int], list[int]],
     padded: bool,
 ) -> str:
-    """Return the divisor of each window's mean, float32 in the shape of the output."""
+    """Return the divisor of each window's mean, float32 in the spatial shape of the output."""
     total = const(graph, 1, dtypes.float32)
     for axis, (size, count, taps, step, pad) in enumerate(
         zip(sizes, out_sizes, *window, strict=True)
@@ -199,7 +200,10 @@ def pooled_max(
     ceil: Bool,
     indexed: Bool,
 ) -> Results:
-    """Lower max pooling over ``n`` dimensions: [values], and plane indices if ``indexed``."""
+    """Lower max pooling over ``n`` dimensions: [values], or [values, indices] if ``indexed``.
+
+    Indices count the elements of a plane, the last ``n`` dimensions. ``spacing`` is the dilation.
+    """
     op = OpBuilder(graph)
     dtype = graph.get_type(x)
     if dtype == dtypes.int64:
@@ -228,10 +232,10 @@ def pooled_max(
     batched = unsqueezed(graph, cast(graph, x, compute_dtype), batch_axis)
     result = op("MaxPool", [batched], 2 if indexed else 1, **attributes)
     values, indices = result if indexed else (result, None)
-    plane = const(graph, _plane_area(shape_of(graph, x)[-n:]), dtypes.int64)
+    plane_area = const(graph, _plane_area(shape_of(graph, x)[-n:]), dtypes.int64)
     if indices is not None:
         # ONNX counts indices over batch and channels too, torch only within each plane
-        indices = op.Mod(indices, plane)
+        indices = op.Mod(indices, plane_area)
     if dtypes.is_float_type(dtype) and not _is_dequantized(graph, x):
         if indices is not None:
             values, indices = _restore_indexed_nan_inf(graph, batched, values, indices, attributes)
@@ -246,8 +250,8 @@ def pooled_max(
 def _explicit_ceil_pads(sizes: SymInts, attributes: dict[str, Any]) -> dict[str, Any]:
     """Return attributes that replace ceil_mode if the last window would start past the input.
 
-    torch and the kernel omit this window, but ONNX's shape inference counts it before opset 22, and
-    ONNX Runtime then rejects the model.
+    Return {} if no window does, or if a size is dynamic. torch and the kernel omit this window, but
+    ONNX's shape inference counts it before opset 22, and ONNX Runtime then rejects the model.
     """
     names = ("kernel_shape", "strides", "pads", "dilations")
     begins, ends, starts_past = attributes["pads"][: len(sizes)], [], False
@@ -298,9 +302,9 @@ def _restore_indexed_nan_inf(
 ) -> tuple[Result, Result]:
     """Restore NaN and -inf in the values, and torch's indices of these maxima.
 
-    torch returns the index of the last NaN, or of the first -inf. Each mark is multiplied by its
-    index in the plane, counted from 1. The maximum of a window is then the index of its last NaN,
-    or, if negative, of its first -inf.
+    torch returns the index of the last NaN of a window, or of the first -inf if all elements are.
+    Each mark is multiplied by its index in the plane, counted from 1. The maximum over a window is
+    then the index of its last NaN, or, if negative, minus that of its first -inf.
     """
     op, n = OpBuilder(graph), len(attributes["kernel_shape"])
     sizes = shape_of(graph, x)[-n:]
@@ -318,7 +322,7 @@ def _restore_indexed_nan_inf(
 
 
 def _is_dequantized(graph: Graph, x: Result) -> bool:
-    """Whether ``x`` is dequantized with a constant scale, and therefore contains no NaN."""
+    """Whether ``x`` is dequantized with a constant scale, and therefore has no NaN or infinity."""
     node = graph.values[x].producer
     return (
         node is not None
@@ -355,14 +359,14 @@ def _restore_nan_in_blocks(
 ) -> Result:
     """Restore NaN in the maxima of nonnegative values with operators of the blocked layout.
 
-    IsNaN and Where would force two layout changes between the surrounding convolutions. The negated
-    sum of a window is at most 0, or NaN, so its Relu is 0, or NaN.
+    IsNaN and Where would force two layout changes between the surrounding convolutions. A Conv with
+    weights of -1 gives the negated sum of each window: at most 0, or NaN. Its Relu is 0, or NaN.
     """
     op = OpBuilder(graph)
     channels = static(shape_of(graph, x)[1])
-    ones = np.full((channels, 1, *attributes["kernel_shape"]), -1.0, np.float32)
+    negative_ones = np.full((channels, 1, *attributes["kernel_shape"]), -1.0, np.float32)
     settings = {key: value for key, value in attributes.items() if key != "ceil_mode"}
-    weight = graph.make_initializer("", ones)
+    weight = graph.make_initializer("", negative_ones)
     sums = op.Conv(x, weight, group=channels, **settings)
     return op.Add(values, op.Relu(sums))
 
@@ -381,8 +385,8 @@ def pooled_mean(
     """Lower average pooling over the last ``n`` dimensions.
 
     If ``padded``, the count of a window includes the padding, but never elements beyond it, which
-    ``ceil`` may add. ``divisor`` replaces the count. Ints and float64, which have no kernel, are
-    gathered and summed.
+    ``ceil`` may add. ``divisor`` replaces the count. Ints and float64, which have no kernel, and
+    dynamic sizes with ``ceil``, are gathered and summed.
     """
     op = OpBuilder(graph)
     dtype = graph.get_type(x)
@@ -429,7 +433,7 @@ def _plane_area(sizes: SymInts) -> SymInt:
 
 
 def _ceil_overhang(sizes: SymInts, window: Ints, strides: Ints, pads: Ints) -> Ints:
-    """Return the number of elements by which the last window exceeds the padding, for each axis."""
+    """Return, for each axis, by how many elements the last window exceeds the padded input."""
     result = []
     for size, taps, step, pad in zip(static(sizes), window, strides, pads, strict=True):
         count = _window_count(size, taps, step, pad, True)
@@ -457,18 +461,18 @@ def pooled_sizes(
 
 def _window_count(size: SymInt, extent: int, step: int, pad: int, ceil: bool) -> SymInt:
     """Return the number of windows along one axis; torch drops one that starts past the input."""
-    free = size + 2 * pad - extent
+    max_start = size + 2 * pad - extent
     if not ceil:
-        return free // step + 1
-    # in ceil_mode, the last window may end past the padding, but must start before the end padding
-    return dims.min_of(dims.ceil_div(free, step), (size + pad - 1) // step) + 1
+        return max_start // step + 1
+    # in ceil_mode, the last window may end past the end padding, but must start before it
+    return dims.min_of(dims.ceil_div(max_start, step), (size + pad - 1) // step) + 1
 
 
 def pooled_adaptive(graph: Graph, x: Result, n: Int, sizes: SymInts, largest: Bool) -> Result:
     """Return the mean or maximum over ``sizes`` regions of the last ``n`` dimensions.
 
-    torch divides the dimensions as evenly as possible. A single number in ``sizes`` is the number
-    of regions along every axis.
+    torch divides the dimensions as evenly as possible; see `even_tables`. A single number in
+    ``sizes`` is the number of regions along every axis.
     """
     rank, sizes = rank_of(graph, x), list(sizes) if isinstance(sizes, list | tuple) else [sizes]
     sizes = sizes if len(sizes) == n else sizes * n
@@ -510,7 +514,7 @@ def _pool_axes(graph: Graph, x: str, axes: Ints, largest: bool) -> str:
 
 
 def _pool_regions(graph: Graph, x: str, axis: int, count: int, largest: bool) -> str:
-    """Reduce regions along ``axis``, from floor(i*size/count) to ceil((i+1)*size/count) each."""
+    """Reduce ``count`` regions along ``axis``: i*size // count to ceil((i+1)*size / count)."""
     size = static(shape_of(graph, x)[axis])
     parts = []
     for region in range(count):
@@ -524,7 +528,7 @@ def even_tables(graph: Graph, x: Result, sizes: SymInts) -> Any:
     """Return the tables of adaptive pooling.
 
     Window i of ``count`` along an axis of ``size`` elements ranges from floor(i size / count) to
-    ceil((i + 1) size / count). The third part of a table holds the window lengths.
+    ceil((i + 1) size / count). The divisors are the window lengths.
     """
     tables = []
     for size, count in zip(shape_of(graph, x)[-len(sizes) :], sizes, strict=True):
@@ -545,7 +549,7 @@ def _is_divisor(size: SymInt, count: SymInt) -> bool:
 def pool_tables(
     graph: Graph, x: Result, sizes: SymInts, kernel: Ints, steps: Ints, pads: Ints, spacing: Ints
 ) -> Any:
-    """Return the tables of a pool; the third part counts elements with padding, without gaps."""
+    """Return the tables of a pool; the divisors count padding too, and ignore ``spacing``."""
     n, tables = len(sizes), []
     window = broadcast_ints(kernel, n)
     strides = broadcast_ints(steps, n) if steps else window
@@ -573,9 +577,9 @@ def pool_tables(
 
 
 def window_max(graph: Graph, x: Result, tables: Any, sizes: SymInts, indexed: Bool) -> Results:
-    """Return [maxima, their indices in the flattened plane], or [maxima] unless ``indexed``.
+    """Return [maxima], or [maxima, their indices in the flattened plane] if ``indexed``.
 
-    As in torch, NaN is the maximum; the index of the last NaN is returned.
+    As in torch, NaN is the maximum; the index is that of the last NaN.
     """
     dtype, op = graph.get_type(x), OpBuilder(graph)
     leading_sizes = list(shape_of(graph, x))[: -len(sizes)]
@@ -588,16 +592,16 @@ def window_max(graph: Graph, x: Result, tables: Any, sizes: SymInts, indexed: Bo
     maxima = op.GatherElements(values, best, axis=len(leading_sizes) + 1)
     window_size = op.Shape(indices, start=1)
     rows = iota(graph, 0, dims.product_of(sizes), 1)
-    flat = op.Add(
+    flat_positions = op.Add(
         op.Mul(rows, window_size), op.Squeeze(best, _axis_vector(graph, len(leading_sizes) + 1))
     )
     all_indices = op.Reshape(indices, consts(graph, [-1], dtypes.int64))
-    max_indices = op.Gather(all_indices, flat, axis=0)
+    max_indices = op.Gather(all_indices, flat_positions, axis=0)
     return [reshape_to(graph, result, [*leading_sizes, *sizes]) for result in (maxima, max_indices)]
 
 
 def _argmax_last_nan(graph: Graph, values: str, axis: int) -> str:
-    """Return the index of the first maximum, or of the last NaN, as int64 with ``axis`` kept."""
+    """Return the index of the last NaN, else of the first maximum, int64 with ``axis`` kept."""
     dtype, op = graph.get_type(values), OpBuilder(graph)
     if not dtypes.is_float_type(dtype):
         one = consts(graph, [1], dtypes.int64)
@@ -615,17 +619,17 @@ def window_mean(
 ) -> Result:
     """Return the mean of every window.
 
-    If ``padded``, padding is counted; ``divisor`` replaces the count. Means of ints are truncated,
-    as in torch.
+    If ``padded``, the divisors of the tables are used; ``divisor`` replaces them. Means of ints are
+    truncated, as in torch.
     """
     dtype, op = graph.get_type(x), OpBuilder(graph)
-    outer = list(shape_of(graph, x))[: -len(sizes)]
+    leading_sizes = list(shape_of(graph, x))[: -len(sizes)]
     values, _, inside = _gather_windows(graph, x, tables)
     valid = op.Where(inside, values, 0)
     if dtypes.is_float_type(dtype):
-        total = op.ReduceSum(valid, _axis_vector(graph, len(outer) + 1), keepdims=0)
+        total = op.ReduceSum(valid, _axis_vector(graph, len(leading_sizes) + 1), keepdims=0)
     else:
-        total = summed_over(graph, valid, [len(outer) + 1], False)
+        total = summed_over(graph, valid, [len(leading_sizes) + 1], False)
     if divisor is not None:
         count = const(graph, divisor, dtype)
     elif padded:
@@ -635,7 +639,7 @@ def window_mean(
     else:
         is_counted = cast(graph, inside, dtypes.int64)
         count = cast(graph, op.ReduceSum(is_counted, _axis_vector(graph, 1), keepdims=0), dtype)
-    return reshape_to(graph, op.Div(total, count), [*outer, *sizes])
+    return reshape_to(graph, op.Div(total, count), [*leading_sizes, *sizes])
 
 
 def _axis_vector(graph: Graph, axis: int) -> str:
@@ -643,7 +647,10 @@ def _axis_vector(graph: Graph, axis: int) -> str:
 
 
 def _gather_windows(graph: Graph, x: str, tables: Any) -> tuple[str, str, str]:
-    """Return the elements [..., windows, elements], their plane indices, and the inside mask."""
+    """Return the elements [..., windows, elements], and their plane indices and inside mask.
+
+    Indices and mask are [windows, elements].
+    """
     op, n = OpBuilder(graph), len(tables)
     shape = list(shape_of(graph, x))
     offsets = []
@@ -660,14 +667,14 @@ def _gather_windows(graph: Graph, x: str, tables: Any) -> tuple[str, str, str]:
             flat_shape = op.Mul(flat_shape, table_shape)
         indices, inside = (op.Reshape(entry, flat_shape) for entry in (indices, inside))
     indices, inside = fold_constant(graph, indices), fold_constant(graph, inside)
-    flat = reshape_to(
+    flat_planes = reshape_to(
         graph, x, [*shape[: len(shape) - n], dims.product_of(shape[len(shape) - n :])]
     )
-    return op.Gather(flat, indices, axis=len(shape) - n), indices, inside
+    return op.Gather(flat_planes, indices, axis=len(shape) - n), indices, inside
 
 
 def _outer_combine(graph: Graph, parts: list[str], op: str) -> str:
-    """Combine tables [o, k], one for each axis, to [o0, o1, ..., k0, k1, ...] by ``op``."""
+    """Combine the parts [windows, elements] of all axes by ``op`` to [w0, w1, ..., e0, e1, ...]."""
     n, result = len(parts), None
     for axis, part in enumerate(parts):
         new_axes = [new_axis for new_axis in range(2 * n) if new_axis not in (axis, n + axis)]
@@ -680,7 +687,7 @@ def _outer_combine(graph: Graph, parts: list[str], op: str) -> str:
 def pooled_fractional(
     graph: Graph, x: Result, kernel: Ints, sizes: Ints, samples: Result
 ) -> Results:
-    """Return [maxima, indices] of windows that begin at random offsets.
+    """Return [maxima, plane indices] of windows that begin at random offsets.
 
     Along each axis, window i begins at floor((i + u) step) - floor(u step), with
     step = (size - kernel) / (count - 1); the last window ends at the end of the axis. ``samples``

@@ -39,7 +39,7 @@ __all__ = [
 
 
 def in_group(graph: Graph, ends: Result, size: SymInt) -> Result:
-    """Return a bool mask [groups, size] of the rows of each group, from the ends of the groups."""
+    """Return a bool mask [groups, size] of each group's rows: ends [2, 5] are rows 0-1 and 2-4."""
     op = OpBuilder(graph)
     group_ends = cast(graph, ends, dtypes.int64)
     zero = consts(graph, [0], dtypes.int64)
@@ -52,7 +52,10 @@ def in_group(graph: Graph, ends: Result, size: SymInt) -> Result:
 
 
 def einsum_equation(graph: Graph, equation: Str, ranks: Ints) -> Str:
-    """Return torch's equation with an explicit right side; torch sorts its implicit letters."""
+    """Return torch's equation with an explicit right side: the sorted letters that occur once.
+
+    Ellipses of different lengths become letters. For example, "kj,ji" gives "kj,ji->ik".
+    """
     text = equation.replace(" ", "")
     left, arrow, right = text.partition("->")
     terms = left.split(",")
@@ -78,7 +81,8 @@ def einsum_equation(graph: Graph, equation: Str, ranks: Ints) -> Str:
 def einsum_dtype(graph: Graph, equation: Str, tensors: Results) -> Dtype:
     """Return the dtype of an einsum: the dtype of the operands, except for some sums of ints.
 
-    It is int64 if torch sums int subscripts that only one operand has, as its ``sum`` does.
+    The dtype is int64 if torch sums ints over a subscript that only one operand has: it calls its
+    ``sum``.
     """
     dtype = graph.get_type(tensors[0])
     text = einsum_equation(graph, equation, [rank_of(graph, x) for x in tensors])
@@ -91,8 +95,8 @@ def einsum_dtype(graph: Graph, equation: Str, tensors: Results) -> Dtype:
 def trilinear_product(graph: Graph, xs: Results, expands: Any, sumdim: Ints) -> Result:
     """Lower aten::_trilinear: the product of three expanded results, summed over ``sumdim``.
 
-    ``expands`` are the new axes of size 1 of each result. The lowering makes an Einsum, unless a
-    size of 1 is broadcast.
+    ``expands`` holds, for each result, the new axes of size 1. The lowering makes an Einsum, unless
+    the remaining sizes may need broadcasting.
     """
     rank = rank_of(graph, xs[0]) + len(expands[0])
     axes = [[axis for axis in range(rank) if axis not in expand] for expand in expands]
@@ -115,10 +119,10 @@ def _count_terms(left: str, letter: str) -> int:
 
 
 def einsum_product(graph: Graph, tensors: Results, equation: Str) -> Result:
-    """Make an Einsum after summing the subscripts that only one operand has.
+    """Make an Einsum after summing the subscripts that only one operand has, except for size 1.
 
-    ONNX Runtime's Einsum sums these one by one, and sums ints in double. Its products of two
-    operands are exact for ints.
+    ONNX Runtime's Einsum would add their elements one by one, and ints in double. Its products of
+    two operands are exact for ints.
     """
     left, _, right = equation.partition("->")
     terms, xs = left.split(","), list(tensors)
@@ -143,7 +147,7 @@ def einsum_product(graph: Graph, tensors: Results, equation: Str) -> Result:
 
 
 def _empty_einsum(graph: Graph, xs: Results, terms: list[str], right: str) -> Result:
-    """Return the zeros of an einsum over empty tensors, for which Einsum ends the process."""
+    """Return the zeros of an einsum over empty tensors, for which Einsum crashes the process."""
     sizes: dict[str, SymInt] = {}
     for x, term in zip(xs, terms, strict=True):
         for letter, size in zip(term, shape_of(graph, x), strict=True):
@@ -178,7 +182,10 @@ def _sum_subscripts(graph: Graph, x: str, term: str, letters: list[str]) -> tupl
 
 
 def _replace_ellipses(terms: list[str], ranks: Ints, right: str) -> str:
-    """Replace ellipses by letters: torch broadcasts different lengths, ONNX requires equal ones."""
+    """Replace ellipses by letters: torch broadcasts different lengths, ONNX requires equal ones.
+
+    For example, "...i,...ij->...j" of ranks 2 and 4 gives "bi,abij->abj".
+    """
     used = set("".join(terms) + right)
     free = [letter for letter in string.ascii_letters if letter not in used]
     longest = max(

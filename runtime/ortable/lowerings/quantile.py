@@ -78,7 +78,10 @@ def _select_quantile(
 
 
 def _fractional_positions(graph: Graph, ordered: str, q: str, skip_nan: bool) -> str:
-    """Return the fractional position of each quantile; the last position if a NaN is present."""
+    """Return the fractional position of each quantile in ``ordered``, where NaN is last.
+
+    Without ``skip_nan``, a row with NaN has the last position, so its quantiles are NaN.
+    """
     op, dtype = OpBuilder(graph), graph.get_type(ordered)
     last = rank_of(graph, ordered) - 1
     last_position = const(graph, dim_of(graph, ordered, last) - 1, dtype)

@@ -55,8 +55,8 @@ def fake_quantized(
 ) -> Results:
     """Quantize ``x`` to codes between ``low`` and ``high`` and dequantize the codes.
 
-    With ``narrow``, the product with the scale is computed in the dtype of ``factor``, else in the
-    compute dtype of ``x``.
+    ``factor`` is the scale and ``zero`` the zero point. With ``narrow``, codes are multiplied by
+    the scale in the dtype of the scale, else in the compute dtype of ``x``.
 
     Returns:
         [result, mask of unclipped codes].
@@ -81,7 +81,7 @@ def float32_below(value: Float) -> Float:
 
 
 def known_as(graph: Graph, x: Result, shape: Ints) -> Result:
-    """Reshape ``x``; a constant stays a constant."""
+    """Reshape ``x``; the result of a constant is a constant, without a Reshape."""
     array = constant_array(graph, x)
     if array is None:
         return reshape_to(graph, x, shape)
@@ -107,10 +107,10 @@ def one_scale(graph: Graph, scale: Result) -> Result:
 
 
 def within(graph: Graph, codes: Result, low: Int, high: Int) -> Result:
-    """Clip integer codes to two bounds; make no node if these are the whole range of the dtype.
+    """Clip integer codes to two bounds; make no node if these cover the range of the dtype.
 
-    The codes are clipped, not the dequantized values. ONNX Runtime fuses a DequantizeLinear, an
-    operator and the next QuantizeLinear into an integer kernel, and a Clip of the codes comes after
+    The codes are clipped, not the dequantized values, because ONNX Runtime fuses DequantizeLinear,
+    an operator and the next QuantizeLinear into an integer kernel. A Clip of the codes comes after
     this pattern.
     """
     dtype = graph.get_type(codes)
@@ -127,10 +127,10 @@ def is_dequantized(graph: Graph, x: Result) -> Bool:
 
 
 def rows_of(graph: Graph, x: Result) -> Result:
-    """Reshape ``x`` to a matrix of its last dimension.
+    """Reshape ``x`` to a matrix [rows, last dimension].
 
-    If ``x`` is dequantized with one scale, the codes are reshaped, so that DequantizeLinear stays
-    next to its users.
+    If ``x`` is dequantized with one scale, the codes are reshaped instead, so that DequantizeLinear
+    stays next to its users.
     """
     sizes = [-1, dim_of(graph, x, -1)]
     node = graph.values[x].producer
@@ -143,7 +143,8 @@ def rows_of(graph: Graph, x: Result) -> Result:
 def block_shape(graph: Graph, x: Result, block: SymInts, reduced: Bool = False) -> SymInts:
     """Return the shape in which each dimension of ``x`` that has several blocks becomes two.
 
-    With ``reduced``, the size of a block is 1.
+    [4, 64] with blocks of [1, 32] becomes [4, 2, 32], or [4, 2, 1] if ``reduced``: the shape of the
+    scales.
     """
     sizes: list[dims.Dim] = []
     for size, step in zip(shape_of(graph, x), block, strict=True):
@@ -157,7 +158,7 @@ def block_shape(graph: Graph, x: Result, block: SymInts, reduced: Bool = False) 
 
 
 def block_axes(graph: Graph, x: Result, block: SymInts) -> Ints:
-    """Return the axes of `block_shape` that are inside a block."""
+    """Return the axes of `block_shape` that are inside a block: [2] for blocks of [1, 32]."""
     axes: list[int] = []
     axis = 0
     for size, step in zip(shape_of(graph, x), block, strict=True):
@@ -172,14 +173,14 @@ def block_axes(graph: Graph, x: Result, block: SymInts) -> Ints:
 
 
 def channel_axis(graph: Graph, x: Result, block: SymInts) -> Int:
-    """Return the axis with one block per element if all other axes have one block, else -1."""
+    """Return the axis with one block for each element if all other axes have one block, else -1."""
     sizes = list(zip(shape_of(graph, x), block, strict=True))
     blocked = [axis for axis, (size, step) in enumerate(sizes) if not dims.always_equal(size, step)]
     return blocked[0] if len(blocked) == 1 and sizes[blocked[0]][1] == 1 else -1
 
 
 def group_length(graph: Graph, x: Result, scales: Result, group_size: Int) -> SymInt:
-    """Return the number of elements that share a scale: ``group_size``, or a whole shorter row."""
+    """Return the number of elements that share a scale: ``group_size``, or all of a shorter row."""
     if dims.always_differ(dim_of(graph, scales, -1), 1):
         return group_size
     return dims.min_of(group_size, dim_of(graph, x, -1))  # torch rejects a remainder
@@ -188,7 +189,7 @@ def group_length(graph: Graph, x: Result, scales: Result, group_size: Int) -> Sy
 def has_scale_per_group(
     graph: Graph, x: Result, scales: Result, zero: Result | None, size: SymInt
 ) -> Bool:
-    """Whether each group of a matrix has its own scale and zero point, not a broadcast one."""
+    """Whether each group of ``size`` elements of a matrix has its own scale and zero point."""
     shapes = [shape_of(graph, tensor) for tensor in (scales, zero) if tensor is not None]
     x_shape = shape_of(graph, x)
     return isinstance(size, int) and all(
@@ -200,16 +201,17 @@ def has_scale_per_group(
 
 
 def as_nibbles(graph: Graph, codes: Result, zero: Result | None) -> Result:
-    """Convert constant codes to int4 if codes and zero points fit; return others unchanged."""
+    """Convert constant codes to int4 if they and the zero points fit; return others unchanged."""
     for name in (codes, zero):
         value = _constant_codes(graph, name)
         if value is None or (value.size and (value.min() < -8 or value.max() > 7)):
             return codes
-    packed = _constant_codes(graph, codes).astype(dtypes.to_numpy(dtypes.int4))  # type: ignore[union-attr]
-    return graph.make_initializer(graph.unique_name(f"{codes}_int4"), packed)
+    int4_codes = _constant_codes(graph, codes).astype(dtypes.to_numpy(dtypes.int4))  # type: ignore[union-attr]
+    return graph.make_initializer(graph.unique_name(f"{codes}_int4"), int4_codes)
 
 
 def _constant_codes(graph: Graph, name: str | None) -> np.ndarray | None:
+    """Return the data of a constant, 0 for no tensor, else None."""
     if name is None:
         return np.zeros((), np.int8)
     try:

@@ -45,8 +45,8 @@ def lower_lstm(
 ) -> tuple[str, str, str]:
     """Lower aten::lstm.input.
 
-    ``params`` holds, for each layer and direction, w_ih, w_hh, with biases b_ih, b_hh, and with
-    projections w_hr.
+    ``hx`` holds h_0 and c_0. ``params`` holds, for each layer and direction, w_ih and w_hh, then
+    b_ih and b_hh if ``has_biases``, then w_hr if the hidden state is projected.
 
     Returns:
         output [T, N, D*H] (or [N, T, D*H]), h_n [L*D, N, H] and c_n [L*D, N, H]. With projections,
@@ -189,7 +189,7 @@ class _Network:
 def _run_layers(
     graph: Graph, network: _Network, input: str, states: Sequence[str], params: Sequence[str]
 ) -> list[str]:
-    """Run the stacked layers; return [output, last state, ...]."""
+    """Run the stacked layers; return [output, h_n], and c_n of an LSTM."""
     op = OpBuilder(graph)
     per_direction = 4 if network.has_biases else 2
     directions = network.direction_count
@@ -198,7 +198,7 @@ def _run_layers(
     batch = dim_of(graph, x, 1)
     x, *states = _pad_empty_batch(graph, batch, [x, *states])
     starts = [_split_states(graph, state, network.num_layers, directions) for state in states]
-    last: list[list[str]] = [[] for _ in states]
+    last_states: list[list[str]] = [[] for _ in states]
     for layer in range(network.num_layers):
         offset = layer * directions * per_direction
         weights = params[offset : offset + directions * per_direction]
@@ -216,10 +216,11 @@ def _run_layers(
         operands = RecurrentLayer(x, tensors, layer_states, len(network.gates), hidden, is_backward)
         results = propagate_nan(graph, operands, results)
         x = _join_directions(graph, results[0], directions, hidden)
-        for collected, state in zip(last, results[1:], strict=True):
+        for collected, state in zip(last_states, results[1:], strict=True):
             collected.append(state)
     final_states = [
-        value[0] if len(value) == 1 else graph.make_node("Concat", value, axis=0) for value in last
+        value[0] if len(value) == 1 else graph.make_node("Concat", value, axis=0)
+        for value in last_states
     ]
     x, *final_states = (sliced(graph, value, 1, 0, batch) for value in (x, *final_states))
     if network.batch_first:
@@ -243,8 +244,8 @@ def _run_projected_lstm(
 
     The hidden state is h = W_hr m with m = o tanh(c). ONNX's LSTM has no projection. Its recurrent
     state is therefore m, with the recurrent weight W_hh W_hr, because the gates read h only in the
-    product W_hh h. One product projects all outputs. The initial h is not such a product. It is an
-    additional input of the first step, beside x, with the weight W_hh.
+    product W_hh h. One product with W_hr projects the outputs of all steps. The initial h has no m.
+    It is an additional input of the first step, beside x, with the weight W_hh.
     """
     op = OpBuilder(graph)
     per_direction = 5 if network.has_biases else 3
@@ -253,7 +254,7 @@ def _run_projected_lstm(
     batch = dim_of(graph, x, 1)
     x, *hx = _pad_empty_batch(graph, batch, [x, *hx])
     starts = [_split_states(graph, state, network.num_layers * directions, 1) for state in hx]
-    last: list[list[str]] = [[], []]
+    last_states: list[list[str]] = [[], []]
     for layer in range(network.num_layers):
         outputs = []
         for direction in range(directions):
@@ -262,11 +263,12 @@ def _run_projected_lstm(
             start = starts[0][index], starts[1][index]
             output, *states = _run_projected_direction(graph, network, x, start, weights, direction)
             outputs.append(output)
-            for collected, state in zip(last, states, strict=True):
+            for collected, state in zip(last_states, states, strict=True):
                 collected.append(state)
         x = outputs[0] if directions == 1 else graph.make_node("Concat", outputs, axis=2)
     final_states = [
-        value[0] if len(value) == 1 else graph.make_node("Concat", value, axis=0) for value in last
+        value[0] if len(value) == 1 else graph.make_node("Concat", value, axis=0)
+        for value in last_states
     ]
     x, h_n, c_n = (sliced(graph, value, 1, 0, batch) for value in (x, *final_states))
     if network.batch_first:
@@ -282,7 +284,10 @@ def _run_projected_direction(
     weights: Sequence[str],
     direction: int,
 ) -> tuple[str, str, str]:
-    """Run one direction (1 is backward) of one layer; return [T, N, P], [1, N, P] and [1, N, H]."""
+    """Run one direction (1 is backward) of one layer.
+
+    Return the output [T, N, P], h_n [1, N, P] and c_n [1, N, H].
+    """
     op = OpBuilder(graph)
     w_ih, w_hh, *biases, w_hr = weights
     hidden = static(dim_of(graph, w_hr, 1))
@@ -290,12 +295,12 @@ def _run_projected_direction(
     begin_pad, end_pad = (step_padding, 0) if direction else (0, step_padding)
     pads = as_vec(graph, [begin_pad, 0, 0, end_pad, 0, 0])
     padded_input = op.Concat(x, op.Pad(start[0], pads), axis=2)
-    product = op.MatMul(w_hh, w_hr)
+    recurrent_weight = op.MatMul(w_hh, w_hr)
     tensors = _onnx_weights(
         graph,
         [
             op.Concat(w_ih, w_hh, axis=1),
-            _replace_nan(graph, product),
+            _replace_nan(graph, recurrent_weight),
             *biases,
         ],
         len(weights) - 1,
@@ -317,7 +322,7 @@ def _run_projected_direction(
         len(network.gates),
         hidden,
         (direction == 1,),
-        _stack_tensors(graph, [product]),
+        _stack_tensors(graph, [recurrent_weight]),
     )
     result = propagate_nan(graph, layer, result)
     projection = op.Transpose(w_hr, perm=[1, 0])
@@ -327,7 +332,7 @@ def _run_projected_direction(
 
 
 def _replace_nan(graph: Graph, weight: str) -> str:
-    """Replace NaN by 0: the first step multiplies the weight by a zero state, which torch skips."""
+    """Replace NaN by 0: the kernel multiplies the weight by a zero state first, unlike torch."""
     op = OpBuilder(graph)
     zero = const_like(graph, 0, weight)
     return op.Where(op.IsNaN(weight), zero, weight)
@@ -348,7 +353,7 @@ def _onnx_weights(
     hidden: int,
     gates: Sequence[int],
 ) -> list[str | None]:
-    """Return W [D, G*H, I], R [D, G*H, H] and B [D, 2*G*H] with the gates in ONNX's order."""
+    """Return W [D, G*H, I], R [D, G*H, H] and B [D, 2*G*H] or None, with gates in ONNX's order."""
     parts: list[list[str]] = [[], [], []]
     for direction in range(directions):
         reordered = [

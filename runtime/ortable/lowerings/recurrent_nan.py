@@ -2,15 +2,17 @@
 
 The activations of the kernels clip their input to a range, so NaN becomes finite, and a network
 that has diverged looks healthy. `recurrent.py` calls `propagate_nan` after each layer. It adds
-terms to the results that are 0, or NaN where torch's result is NaN. In the order of the direction,
-NaN in
+terms to the results that are 0, or NaN where torch's result is NaN. A row is an element of the
+batch, and steps are counted in the direction of the layer. NaN in
 
 - the input of a row at step t makes the row NaN from step t on,
-- a state of a row makes the row NaN at all steps,
+- the hidden state of a row makes the row NaN at all steps,
+- the cell state of a row makes the row NaN from the second step on (the kernel itself makes the
+  units of the NaN cells NaN at the first step),
 - the weights of a unit makes the unit NaN at the first step, and all units from the second on,
 - a projection, which the first step does not read, makes all units NaN from the second step on.
 
-ONNX Runtime folds terms of constants when it creates a session.
+ONNX Runtime folds the terms of constant weights when it creates a session.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ class RecurrentLayer:
 
 
 def propagate_nan(graph: Graph, layer: RecurrentLayer, results: Sequence[str]) -> list[str]:
-    """Add eager's NaN to ``results``: all steps [T, D, N, H] and the last states [D, N, H]."""
+    """Add eager's NaN to ``results``: the outputs [T, D, N, H] and the last states [D, N, H]."""
     op = OpBuilder(graph)
     gates = _gate_nan_terms(graph, layer)
     units = op.ReduceSum(gates, consts(graph, [1], dtypes.int64), keepdims=1)
@@ -60,11 +62,11 @@ def propagate_nan(graph: Graph, layer: RecurrentLayer, results: Sequence[str]) -
         later_terms = [_nan_terms(graph, layer.later), consts(graph, [1], dtypes.int64)]
         later = _add_all(graph, [later, graph.make_node("ReduceSum", later_terms, keepdims=1)])
     steps, last = _step_nan_terms(graph, layer, start, later)
-    terms = [_add_all(graph, [results[0], steps, units])]
+    outputs = [_add_all(graph, [results[0], steps, units])]
     for index, state in enumerate(results[1:]):
         unit_terms = units if index == 0 else _cell_nan_terms(graph, gates)
-        terms.append(_add_all(graph, [state, last, unit_terms]))
-    return terms
+        outputs.append(_add_all(graph, [state, last, unit_terms]))
+    return outputs
 
 
 def _add_all(graph: Graph, parts: Sequence[str]) -> str:
@@ -72,11 +74,11 @@ def _add_all(graph: Graph, parts: Sequence[str]) -> str:
 
 
 def _nan_terms(graph: Graph, x: str) -> str:
-    """Return NaN where a row of the last of three axes has NaN, else 0; infinities give 0."""
+    """Return [..., 1]: NaN where 3-d ``x`` has a NaN along its last axis, else 0."""
     op = OpBuilder(graph)
     zero = const_like(graph, 0, x)
     last_axis = consts(graph, [2], dtypes.int64)
-    return str(op.ReduceSum(op.Clip(x, zero, zero), last_axis, keepdims=1))
+    return str(op.ReduceSum(op.Clip(x, zero, zero), last_axis, keepdims=1))  # Clip keeps NaN
 
 
 def _gate_nan_terms(graph: Graph, layer: RecurrentLayer) -> str:
@@ -97,7 +99,7 @@ def _gate_nan_terms(graph: Graph, layer: RecurrentLayer) -> str:
 
 
 def _cell_nan_terms(graph: Graph, gates: str) -> str:
-    """Return [D, 1, H]: the terms of the gates that a cell reads, all but the output gate."""
+    """Return [D, 1, H]: the NaN terms of the gates that a cell reads, all but the output gate."""
     op = OpBuilder(graph)
     read_gates = op.Gather(gates, consts(graph, [0, 2, 3], dtypes.int64), axis=1)
     gate_axis = consts(graph, [1], dtypes.int64)
@@ -105,7 +107,10 @@ def _cell_nan_terms(graph: Graph, gates: str) -> str:
 
 
 def _step_nan_terms(graph: Graph, layer: RecurrentLayer, start: str, later: str) -> tuple[str, str]:
-    """Return the terms of inputs and states for all steps [T, D, N, 1] and the last [D, N, 1]."""
+    """Return the NaN terms of all steps [T, D, N, 1] and of the last step [D, N, 1].
+
+    ``start`` counts from the first step on, ``later`` from the second.
+    """
     op, axis = OpBuilder(graph), const(graph, 0, dtypes.int64)
     input_terms = unsqueezed(graph, _nan_terms(graph, layer.input), [1])
     steps, last_terms = [], []

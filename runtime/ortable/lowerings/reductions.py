@@ -34,7 +34,7 @@ __all__ = [
 
 
 def distance_slope(graph: Graph, away: Result, dist: Result, grad: Result, p: Float) -> Result:
-    """Return ``grad`` times the derivative of the p-norm ``dist`` by ``away``, 0 at distance 0."""
+    """Return ``grad`` times the derivative of ``dist``, the p-norm of ``away``; 0 at distance 0."""
     op, zero = OpBuilder(graph), const_like(graph, 0, away)
     if p == 0:
         return filled_like(graph, away, 0, graph.get_type(away))
@@ -57,7 +57,7 @@ def distance_slope(graph: Graph, away: Result, dist: Result, grad: Result, p: Fl
 
 
 def mean_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
-    """Return the mean of floats over nonnegative ``axes``; NaN, unlike ReduceMean, if empty."""
+    """Return the mean of floats over nonnegative ``axes``; if empty, NaN, unlike ReduceMean."""
     op = OpBuilder(graph)
     dtype = graph.get_type(x)
     if not axes:
@@ -78,8 +78,8 @@ def mean_var(
 ) -> Results:
     """Return [mean, variance] of floats over nonnegative ``axes``, both in float64 as in torch.
 
-    The mean keeps its axes. The variance is the sum of the squared differences from the mean,
-    divided by the count less ``correction`` (1 for None). It is NaN or infinite for too few
+    The mean keeps ``axes`` as size 1. The variance is the sum of the squared differences from the
+    mean, divided by the count minus ``correction`` (1 for None). It is NaN or infinite for too few
     elements.
     """
     op = OpBuilder(graph)
@@ -98,9 +98,9 @@ def mean_var(
 def centred_over(graph: Graph, x: Result, axes: Ints) -> Results:
     """Return [x - mean, mean, sum of squared differences] over nonnegative ``axes``.
 
-    The axes are kept as size 1, and the dtype is that of ``x``. The differences sum to 0 except for
-    the rounding of the mean. The mean of the differences corrects the result, which would otherwise
-    lose digits if the mean is large, such as 1e5 deviations.
+    The axes are kept as size 1, and the dtype is that of ``x``. The differences from a rounded mean
+    do not sum to 0. Their mean is subtracted from them and added to the mean; otherwise, the result
+    would lose digits if the mean is large, such as 1e5 deviations.
     """
     op, dtype = OpBuilder(graph), graph.get_type(x)
     count = dims.product_of([dim_of(graph, x, axis) for axis in axes])
@@ -114,12 +114,15 @@ def centred_over(graph: Graph, x: Result, axes: Ints) -> Results:
 
 
 def moments_over(graph: Graph, x: Result, axes: Ints) -> Results:
-    """Return [mean, sum of squared differences] without the elementwise pass of `centred_over`."""
+    """Return [mean, sum of squared differences]; one elementwise pass less than `centred_over`."""
     return shifted_moments(graph, x, axes)[2:]
 
 
 def shifted_moments(graph: Graph, x: Result, axes: Ints) -> Results:
-    """Return [x - rounded mean, mean of that, mean, sum of squared differences from the mean]."""
+    """Return [x - rounded mean, mean of that, mean, sum of squared differences from the mean].
+
+    ``axes`` are kept as size 1.
+    """
     op, dtype = OpBuilder(graph), graph.get_type(x)
     count = dims.product_of([dim_of(graph, x, axis) for axis in axes])
     rough_mean = cast(graph, _exact_mean(graph, x, axes, count), dtype)
@@ -136,7 +139,7 @@ def shifted_moments(graph: Graph, x: Result, axes: Ints) -> Results:
 
 
 def _exact_mean(graph: Graph, x: str, axes: Ints, count: SymInt) -> str:
-    """Return the mean with ``axes`` kept as size 1, in float64 for float32."""
+    """Return the mean with ``axes`` kept as size 1, in the dtype of `float_sum`."""
     total = float_sum(graph, x, axes, True, True)
     return OpBuilder(graph).Div(total, const(graph, count, graph.get_type(total)))
 

@@ -4,9 +4,11 @@ The source coordinates are torch's. ONNX's Resize rounds them differently, so it
 every coordinate is exact in float32. Static sizes give constant tables of indices and weights;
 dynamic sizes give nodes that compute them.
 
-The gradients of resizing, pooling and padding are linear maps of one axis. Their weights are read
-during conversion from torch's gradient of an identity matrix, so every mode rounds as torch does.
-The weights of antialiasing filters are read from torch in the same way.
+The gradients of resizing, pooling and padding apply a linear map to each axis. A map is a matrix
+[input size, output size] of the forward, or, along a dynamic size, a function that makes the nodes
+of the gradient. For resizing and pooling, matrices are read during conversion from torch's gradient
+of an identity matrix, so every mode rounds as torch does. The weights of antialiasing filters are
+read from torch in the same way.
 """
 
 from __future__ import annotations
@@ -79,11 +81,11 @@ def resized(
 
     ``how`` is nearest, nearest_exact, linear, cubic, or an antialiased mode: linear_filter,
     cubic_filter, lanczos_filter. If both ``sizes`` and ``factors`` are given, the factors set the
-    coordinates, like torch's scale_factor.
+    coordinates, like torch's scale_factor. ``align`` is torch's align_corners.
 
     Raises:
-        UnsupportedCase: ``x`` is uint8, the mode is not nearest, and ``x`` is not an image of known
-            size.
+        UnsupportedCase: ``x`` is uint8, ``how`` is not a nearest mode, and ``x`` is not an image of
+            known size.
     """
     op = OpBuilder(graph)
     dtype = graph.get_type(x)
@@ -167,7 +169,7 @@ def _out_sizes(
 def _integer_factors(
     in_sizes: SymInts, out_sizes: list[Any], factors: list[Any]
 ) -> list[int] | None:
-    """Return the integer factors by which elements are repeated along each axis, or None."""
+    """Return the integer factor by which each axis grows, or None if a factor is not an integer."""
     multiples = []
     for size, out_size, factor in zip(in_sizes, out_sizes, factors, strict=True):
         if isinstance(size, int) and isinstance(out_size, int):
@@ -183,9 +185,10 @@ def _integer_factors(
 
 
 def _is_exact_resize(how: str, align: bool, factors: list[int], dtype: int) -> bool:
-    """Whether ONNX's Resize has torch's coordinates.
+    """Whether ONNX's Resize by integer ``factors`` has torch's coordinates.
 
-    This holds if nearest repeats elements, or if the factors of a linear plane are powers of two.
+    Nearest only repeats elements. Linear has exact coordinates for two float32 axes if the factors
+    are powers of two.
     """
     if how == "linear":
         are_powers_of_two = all(factor > 1 and factor & (factor - 1) == 0 for factor in factors)
@@ -209,7 +212,10 @@ def _resize_exactly(graph: Graph, x: str, factors: list[int], how: str) -> str:
 
 
 class _AxisResizer:
-    """Resize one axis from ``in_size`` to ``out_size`` elements, with coordinates in ``dtype``."""
+    """Resize one axis of a tensor of ``rank`` axes, with coordinates in ``dtype``.
+
+    Sizes are ints or symbolic ints; ``out_size`` may also be the name of an int64 [1] result.
+    """
 
     rank: int
     # torch's nearest of images ignores the factor if an axis keeps or doubles its size
@@ -249,6 +255,7 @@ class _AxisResizer:
         while bits < 22 and int(0.5 + table.max() * 2 ** (bits + 1)) < 2**15:
             bits += 1
         weights = np.trunc(table * 2**bits + np.where(table < 0, -0.5, 0.5)).astype(np.int32)
+        # for each output element, the source elements with a weight, filled up with weights of 0
         tap_count = max(int((weights != 0).sum(axis=1).max()), 1)
         indices = np.sort(np.argsort(weights == 0, axis=1, kind="stable")[:, :tap_count], axis=1)
         weights = np.take_along_axis(weights, indices, axis=1)
@@ -264,7 +271,7 @@ class _AxisResizer:
         return make("Max", [make("Min", [result, highest]), lowest])
 
     def _weight_table(self, how: str) -> Any:
-        """Return the weight of each source element: [output size, input size]."""
+        """Return the float64 weight of each source element: [output size, input size]."""
         table = np.zeros((self.out_size, self.in_size))
         if how.endswith("_filter"):
             indices, weights, _ = (
@@ -294,7 +301,7 @@ class _AxisResizer:
         return self._make_constant(size)
 
     def _source_scale(self) -> str:
-        """Return the distance in the source for a distance of one element in the result."""
+        """Return the step in source coordinates from one element of the result to the next."""
         make = self.graph.make_node
         if self.align:
             if self.is_static:
@@ -345,10 +352,10 @@ class _AxisResizer:
         return cast(self.graph, make("Min", [floor, self._last_index()]), dtypes.int64)
 
     def _source_coordinates(self, clip_low: bool) -> tuple[str, str]:
-        """Return the index before each source coordinate, and the distance from it, 0 to 1.
+        """Return the source index below each coordinate, and the distance from it, 0 to 1.
 
-        The index is an integral float. With ``clip_low``, coordinates before the first element are
-        moved to it.
+        The index has the dtype of the coordinates. With ``clip_low``, coordinates before the first
+        element are moved to it.
         """
         make, half = self.graph.make_node, self._make_constant(0.5)
         zero, one = self._make_constant(0), self._make_constant(1)
@@ -419,7 +426,7 @@ class _AxisResizer:
     # -- filters
 
     def _filter_axis(self, x: str, axis: int, how: str) -> str:
-        """Return a weighted sum over the window of each output element: torch's antialiasing."""
+        """Return a weighted sum over each output element's window, as torch's antialiasing does."""
         make, axes = self.graph.make_node, list(range(2, self.rank - axis + 1))
         indices, weights, inside = (
             self._fold_constant(tensor) for tensor in self._filter_window(how)
@@ -434,15 +441,17 @@ class _AxisResizer:
     def _torch_weights(self, how: str, indices: str, inside: str) -> str:
         """Return torch's weights at static indices.
 
-        Next to a zero of the filter, the weights depend on fused multiplications, and their sign
-        decides the sign of an infinite element.
+        Next to a zero of the filter, the sign of a weight depends on fused multiplications in
+        torch's kernel, and it decides the sign of an infinite result.
         """
         import torch
 
         from ortable.compat.torch import disable_current_modes
 
         window, mask = self.graph.get_constant(indices), self.graph.get_constant(inside)
-        taps = window.shape[1]  # a window has exactly one index of each residue modulo taps
+        # a window has one index of each residue modulo taps, so torch's result for the row that is
+        # 1 at one residue and 0 elsewhere is the weight of that index
+        taps = window.shape[1]
         combs = np.arange(self.in_size) % taps == np.arange(taps)[:, None]
         combs = combs.astype(dtypes.to_numpy(self.dtype)).reshape(1, taps, 1, self.in_size)
         name = f"_upsample_{_TORCH_MODES[how.removesuffix('_filter')]}2d_aa"
@@ -488,7 +497,7 @@ class _AxisResizer:
         return cast(self.graph, safe_positions, dtypes.int64), make("Div", [weights, total]), inside
 
     def _filter_weight(self, t: str, how: str) -> str:
-        """Return the weight of an element at distance ``t`` from the centre."""
+        """Return the weight at distance ``t`` >= 0 from the centre of the filter."""
         make, one, zero = self.graph.make_node, self._make_constant(1), self._make_constant(0)
         if how.startswith("linear"):
             return make("Max", [make("Sub", [one, t]), zero])
@@ -517,7 +526,7 @@ def fold_constant(graph: Graph, x: Result) -> Result:
 def grid_steps(graph: Graph, size: SymInt, align: Bool, dtype: Dtype) -> Result:
     """Return the coordinates of the elements of an axis between -1 and 1; [0] for one element.
 
-    They are the centres of the elements, or with ``align`` span from -1 to 1.
+    For size 2, they are the centres [-0.5, 0.5], or the ends [-1, 1] with ``align``.
     """
     op = OpBuilder(graph)
     indices = cast(graph, iota(graph, 0, size, 1), dtype)
@@ -534,7 +543,7 @@ def grid_steps(graph: Graph, size: SymInt, align: Bool, dtype: Dtype) -> Result:
 def _window_gradient(
     graph: Graph, x: str, axis: int, size: SymInt, start: str, end: str, counts: str
 ) -> str:
-    """Return ``sum of x[o] / counts[o]`` over the windows o with ``start[o] <= i < end[o]``."""
+    """Sum x[o] / counts[o], for each input index i, over windows o with start[o] <= i < end[o]."""
     op, axes = OpBuilder(graph), list(range(2, rank_of(graph, x) - axis + 1))
     divisor = unsqueezed(graph, cast(graph, counts, graph.get_type(x)), [n - 1 for n in axes])
     x = unsqueezed(graph, op.Div(x, divisor), [axis])
@@ -574,7 +583,7 @@ def _require_static(sizes: Any) -> list[int]:
 
 
 def _response_matrix(count: int, dtype: int, backward: Callable[[Any, Any], Any]) -> np.ndarray:
-    """Return the matrix [in, out] of a linear map of one axis from its gradient function."""
+    """Return the matrix [in, ``count``] of a linear map of one axis from its gradient function."""
     import torch
 
     from ortable.compat.torch import disable_current_modes
@@ -588,7 +597,10 @@ def _response_matrix(count: int, dtype: int, backward: Callable[[Any, Any], Any]
 def _upsample_backward(
     torch: Any, grad: Any, how: str, sizes: Any, corners: bool, scale: Any
 ) -> Any:
-    """Return torch's gradient of upsampling the last axis of a plane of height 1."""
+    """Return torch's gradient of upsampling along the last axis of planes [1, N, 1, size].
+
+    ``sizes`` are the output and the input size.
+    """
     aten, (count, size) = torch.ops.aten, sizes
     out, in_shape = [1, count], [1, count, 1, size]
     if how == "nearest":
@@ -607,7 +619,8 @@ def resample_weights(
 ) -> Opaque:
     """Return the matrices of torch's upsampling from the last sizes of ``have`` to ``wanted``.
 
-    ``how`` is nearest, exact, linear, cubic, or smooth (antialiased) linear, cubic or lanczos.
+    ``how`` is nearest, exact, linear or cubic, or antialiased: smooth linear, smooth cubic or
+    smooth lanczos. Each matrix is [input size, output size].
     """
     sizes = list(zip(_require_static(wanted), _require_static(have[-len(wanted) :]), strict=True))
     return [
@@ -630,7 +643,10 @@ def mean_weights(
     rest: Opaque,
     dtype: Dtype,
 ) -> Opaque:
-    """Return the maps of average pooling to ``places`` windows; ``rest`` has the other options."""
+    """Return the maps of average pooling to ``places`` windows along the axes.
+
+    ``rest`` holds ceil_mode, count_include_pad and divisor_override.
+    """
     n, (ceil, padded, divisor) = len(sizes), rest
     window, begin_pads = broadcast_ints(kernel, n), broadcast_ints(pads, n)
     strides = broadcast_ints(steps, n) if steps else window
@@ -655,7 +671,7 @@ def mean_weights(
 def window_ends(
     graph: Graph, size: SymInt, count: SymInt, k: Int, step: Int, pad: Int, padded: Bool
 ) -> Results:
-    """Return begins, ends and divisors of ``count`` windows; ``padded`` counts padding."""
+    """Return the begins, ends and divisors of windows; if ``padded``, divisors count padding."""
     op = OpBuilder(graph)
     start = iota(graph, -pad, count, step)
     end = op.Add(start, const(graph, k, dtypes.int64))
@@ -666,13 +682,13 @@ def window_ends(
 
 
 def _avg_pool_backward(torch: Any, grad: Any, size: int, window: Any, rest: Any) -> Any:
-    """Return torch's gradient of average pooling of the last axis."""
+    """Return torch's gradient of average pooling along the last axis of [1, N, 1, ``size``]."""
     input_like = grad.new_zeros(1, grad.shape[1], 1, size)
     return torch.ops.aten.avg_pool2d_backward(grad, input_like, *window, *rest)
 
 
 def _adaptive_avg_pool_backward(torch: Any, grad: Any, size: int) -> Any:
-    """Return torch's gradient of adaptive average pooling of the last axis."""
+    """Return torch's gradient of adaptive average pooling along the last axis, of ``size``."""
     input_like = grad.new_zeros(1, grad.shape[1], 1, size)
     return torch.ops.aten._adaptive_avg_pool2d_backward(grad, input_like)
 

@@ -1,8 +1,8 @@
 """Lower random numbers, drawn with ONNX's operators.
 
 Shape, dtype and distribution are those of torch; the numbers are not. ONNX Runtime has kernels for
-RandomUniform, RandomNormal and Multinomial below opset 22, and from opset 22 only for Dropout. From
-opset 22, numbers are therefore assembled from random bits of Dropout.
+RandomUniform, RandomNormal and Multinomial only below opset 22. From opset 22, numbers are
+assembled from the masks of Dropout, whose elements are random bits.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 
-# The count of numbers in [0, 1) that a 16-bit float can hold; with more, some would round to 1.
+# The count of equidistant numbers in [0, 1) that a 16-bit float holds; with more, some round to 1.
 _STEPS = {dtypes.float16: 2**11, dtypes.bfloat16: 2**8}
 
 
@@ -50,7 +50,7 @@ _BITS = {dtypes.float32: 24, dtypes.float64: 53}
 
 
 def check_random(graph: Graph) -> None:
-    """Raise UnsupportedCase for ONNX Runtime inside torch, where torch's generator must draw."""
+    """Raise UnsupportedCase if the target is ONNX Runtime, because torch's generator must draw."""
     if graph.target == "onnxruntime":
         raise UnsupportedCase(
             "ONNX Runtime would draw numbers of its own and ignore torch.manual_seed"
@@ -93,11 +93,11 @@ def random_slopes(graph: Graph, x: Result, lower: Float, upper: Float) -> Result
 def random_integers(
     graph: Graph, shape: SymInts, low: Scalar, high: Scalar, dtype: Dtype
 ) -> Result:
-    """Draw integers from ``low`` to ``high - 1`` in any dtype."""
+    """Draw integers from ``low`` to ``high - 1`` and cast them to ``dtype``."""
     op, compute_dtype = OpBuilder(graph), dtypes.float64
     span = const(graph, high - low, compute_dtype)
     offsets = op.Floor(op.Mul(random_uniform(graph, shape, compute_dtype), span))
-    # the product may round up to the span
+    # the product may have rounded up to the span
     offsets = op.Min(offsets, op.Sub(span, 1))
     int_offsets = cast(graph, offsets, dtypes.int64)
     return cast(graph, op.Add(int_offsets, const(graph, low, dtypes.int64)), dtype)
@@ -115,7 +115,7 @@ def random_exponential(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
 
 
 def random_choices(graph: Graph, weights: Result, count: SymInt) -> Result:
-    """Draw ``count`` indices of the last axis, with replacement, with probabilities ``weights``."""
+    """Draw ``count`` indices of the last axis, with replacement, in proportion to ``weights``."""
     check_random(graph)
     op, shape = OpBuilder(graph), shape_of(graph, weights)
     if _has_kernels(graph) and is_static([count]):
@@ -123,7 +123,7 @@ def random_choices(graph: Graph, weights: Result, count: SymInt) -> Result:
         sizes = {"sample_size": static(count), "dtype": dtypes.int64}
         result = op.Multinomial(op.Log(rows), **sizes)
         return reshape_to(graph, result, [*shape[:-1], count])
-    # summed in double, in which a draw of 24 bits times the total never rounds to the total
+    # summed in float64, in which a draw of 24 bits times the total never rounds to the total
     double_weights = cast(graph, weights, dtypes.float64)
     bounds = op.CumSum(double_weights, const(graph, -1, dtypes.int64))
     total = op.Gather(bounds, as_vec(graph, -1), axis=-1)
@@ -155,14 +155,14 @@ def _draw_uniform(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
 
 
 def _multiply_vector(graph: Graph, rows: Result, vector: Result) -> Result:
-    """Multiply the last axis by a vector, as a column: MatMul of no rows and a vector fails."""
+    """Multiply the last axis by a vector, as a column: MatMul of zero rows by a vector fails."""
     op = OpBuilder(graph)
     column = op.MatMul(rows, reshape_to(graph, vector, [-1, 1]))
     return op.Squeeze(column, as_vec(graph, -1))
 
 
 def _draw_normal(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
-    """Draw standard normal numbers, from opset 22 by Box-Muller, as torch does."""
+    """Draw standard normal numbers; from opset 22, as in torch, by the Box-Muller transform."""
     if _has_kernels(graph):
         return _draw_by_kernel(graph, "RandomNormal", shape, dtype)
     op = OpBuilder(graph)
@@ -185,7 +185,7 @@ def _draw_by_kernel(graph: Graph, op_type: str, shape: SymInts, dtype: int) -> s
 
 
 def random_dropout(graph: Graph, x: Result, p: Float) -> Results:
-    """Lower dropout in training with ONNX's operator: return [output, mask].
+    """Lower dropout in training with ONNX's operator: return [output, mask of kept elements].
 
     The output is computed from the mask, because ONNX Runtime's EliminateDropout removes a Dropout
     whose mask is unused, also in training.

@@ -1,6 +1,6 @@
-"""Lower writes into tensors: scatter reductions, diagonals, bounds of assigned slices.
+"""Lower writes into tensors: scatter reductions, diagonals, and the bounds of assigned slices.
 
-`prelude.indexing` has the basic functions.
+`prelude.indexing` has the scatter operators themselves.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ __all__ = [
 def put_diagonal(
     graph: Graph, x: Result, values: Result, offset: Int, row: Int, column_: Int
 ) -> Result:
-    """Write ``values``, whose last axis is the diagonal, to the diagonal of two axes of ``x``."""
+    """Write ``values`` to the diagonal ``offset`` of the axes ``row`` and ``column_`` of ``x``.
+
+    The last axis of ``values`` is along the diagonal, as in torch.diagonal.
+    """
     count, width = dim_of(graph, values, -1), dim_of(graph, x, column_)
     start = offset if offset >= 0 else -offset * width
     rank = rank_of(graph, x)
@@ -53,7 +56,7 @@ def put_diagonal(
 
 
 def onnx_reduction(reduce_: Str) -> Str:
-    """Return ONNX's name for a reduction of torch.scatter_reduce."""
+    """Return ONNX's name for a reduction of torch.scatter_reduce, "none" for other names."""
     return {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}.get(reduce_, "none")
 
 
@@ -62,8 +65,8 @@ def scatter_reduce(
 ) -> Result:
     """Lower torch.scatter_reduce: reduce ``values`` into ``x`` at ``index``.
 
-    ``how`` is torch's name of the reduction. Without ``with_self``, the elements at ``index`` start
-    from the neutral element. The mean of ints is rounded down.
+    ``how`` is torch's name of the reduction. Without ``with_self``, the reduction at ``index``
+    starts from its neutral element, not from ``x``. The mean of ints is rounded down.
     """
     dtype = graph.get_type(x)
     if how == "mean":
@@ -94,13 +97,13 @@ def _scatter_mean(
 
 
 def clamped_bound(place: SymInt | None, size: SymInt, otherwise: SymInt) -> SymInt:
-    """Return a slice bound clamped to ``[0, size]`` from the front, or ``otherwise`` for None."""
+    """Return a slice bound clamped to ``[0, size]``: -1 is size - 1, None is ``otherwise``."""
     if place is None:
         return otherwise
     if place >= 0:
         return size if is_open_end(place) else dims.min_of(place, size)
     if place <= -1:
         return dims.max_of(place + size, 0)
-    # clamped to -size..size; the quotient is -1 for a place counted from the end, else 0
+    # clamped to -size..size; the quotient is -1 for a negative bound, else 0
     clamped = dims.max_of(dims.min_of(place, size), -size)
     return clamped - size * dims.floor_div(clamped, size + 1)

@@ -28,9 +28,9 @@ def segment_reduce_backward(
 ) -> str:
     """Lower aten::_segment_reduce_backward: distribute each segment's gradient to its elements.
 
-    For maxima and minima, NaN and elements equal to the result receive the gradient; a positive one
-    is divided among them. For a product, the gradient of an element is multiplied by the product of
-    the other elements.
+    For maxima and minima, NaN and elements equal to the result receive the gradient; a positive
+    gradient is divided among them. For a product, the gradient of an element is the segment's,
+    multiplied by the product of the other elements. Elements after all segments get 0.
     """
     op, axis = OpBuilder(graph), axis_of(graph, data, axis)
     ends, sizes = _segment_ends(graph, lengths, offsets)
@@ -64,7 +64,7 @@ def segment_reduce_backward(
 
 
 def _segment_ends(graph: Graph, lengths: str | None, offsets: str | None) -> tuple[str, str]:
-    """Return the end and the length of each segment as int64; the last axis is that of segments."""
+    """Return the end and the length of each segment [..., segments] as int64."""
     op = OpBuilder(graph)
     if lengths is not None:
         sizes = cast(graph, lengths, dtypes.int64)
@@ -104,7 +104,7 @@ def _product_share(
     axis: int,
     helpers: tuple[Any, Any],
 ) -> str:
-    """Return ``grad * product / element``; for 0 and NaN use the product of the other elements."""
+    """Return grad * product / element, or for 0 and NaN grad * product of the other elements."""
     data, output, segment = tensors
     gather, initial = helpers
     op, dtype = OpBuilder(graph), graph.get_type(data)
@@ -115,7 +115,7 @@ def _product_share(
     start = expanded(graph, start, list(shape_of(graph, output)))
     factors = op.Where(is_special, one, data)
     regular_product = gather(scatter_elements(graph, start, axis, segment, factors, "mul"))
-    has_others = []  # whether another element of the segment is NaN, and is 0
+    has_others = []  # two masks: another element of the segment is NaN; another one is 0
     for mask in (is_nan, is_zero):
         total = gather(_count_marked(graph, mask, output, segment, axis))
         has_others.append(op.Greater(op.Sub(total, cast(graph, mask, dtype)), zero))

@@ -43,10 +43,10 @@ def segment_reduce(
         assert offsets is not None, "torch requires lengths or offsets"
         edges = cast(graph, offsets, dtypes.int64)
     count = dim_of(graph, edges, -1) - 1
-    # bin s + 1 is segment s; bins 0 and count + 1 (before and after all segments) are cut off below
+    # index s + 1 is segment s; indices 0 and count + 1, before and after all segments, are cut off
     positions = iota(graph, 0, dim_of(graph, data, dim), 1)
-    outer = list(shape_of(graph, edges)[:-1])
-    positions = expanded(graph, positions, [*outer, dim_of(graph, data, dim)])
+    batch_sizes = list(shape_of(graph, edges)[:-1])
+    positions = expanded(graph, positions, [*batch_sizes, dim_of(graph, data, dim)])
     index = searchsorted(graph, edges, positions, True, dtypes.int64)
     rank = rank_of(graph, data)
     index = unsqueezed(graph, index, list(range(dim + 1, rank)))
@@ -66,7 +66,7 @@ def segment_reduce(
 def _segment_mean(
     graph: Graph, total: str, dim: int, index: str, sizes: list[int], initial: float | None
 ) -> str:
-    """Return the total over the count; an empty segment gives ``initial``, or NaN without it."""
+    """Divide totals by element counts; an empty segment gives ``initial``, or NaN without it."""
     op, compute_dtype = OpBuilder(graph), graph.get_type(total)
     zeros = expanded(graph, const(graph, 0, dtypes.int64), sizes)
     count = scatter_elements(graph, zeros, dim, index, const(graph, 1, dtypes.int64), "add")

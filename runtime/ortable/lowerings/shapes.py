@@ -1,7 +1,7 @@
 """Shape helpers for operators that view, join, split, repeat and flip tensors.
 
 Helpers that return sizes or counts add no node. `prelude.shapes` has the shape helpers that other
-operator families use.
+operators use too.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 
 
 def broadcast_to_common(graph: Graph, x: Result, other: Result) -> Result:
-    """Broadcast ``x`` to the common shape of ``x`` and ``other``, at run time if sizes may be 1."""
+    """Expand ``x`` to the common shape of ``x`` and ``other``; at run time, if sizes may be 1."""
     op = OpBuilder(graph)
     sizes = broadcast(tuple(shape_of(graph, x)), tuple(shape_of(graph, other)))
     if sizes is not None:
@@ -53,7 +53,7 @@ def broadcast_to_common(graph: Graph, x: Result, other: Result) -> Result:
 
 
 def repeat_indices(graph: Graph, counts: Result) -> Result:
-    """Repeat each index ``i`` of the 1-d ``counts`` ``counts[i]`` times, as an int64 vector."""
+    """Repeat each index i of the 1-d ``counts`` counts[i] times: [2, 0, 1] gives [0, 0, 2]."""
     op = OpBuilder(graph)
     if shape_or_none(graph, counts) == (0,):
         return consts(graph, [], dtypes.int64)
@@ -65,7 +65,7 @@ def repeat_indices(graph: Graph, counts: Result) -> Result:
 
 
 def unflat_sizes(graph: Graph, x: Result, axis: Int, sizes: SymInts) -> SymInts:
-    """Return the shape of ``x`` with one dimension replaced by ``sizes``; one may be -1."""
+    """Return the shape of ``x`` with dimension ``axis`` split into ``sizes``; one may be -1."""
     shape = list(shape_of(graph, x))
     index = normalize_axis(axis, len(shape))
     known_product = dims.product_of([size for size in sizes if not is_inferred(size)])
@@ -74,7 +74,7 @@ def unflat_sizes(graph: Graph, x: Result, axis: Int, sizes: SymInts) -> SymInts:
 
 
 def all_but(values: SymInts, axes: Ints) -> SymInts:
-    """Return the values whose index is not in ``axes``, which are not negative."""
+    """Return the values whose index is not in the nonnegative ``axes``."""
     return [value for axis, value in enumerate(values) if axis not in axes]
 
 
@@ -86,8 +86,8 @@ def insert_at(values: SymInts, index: Int, value: SymInt) -> SymInts:
 def chunk_count(graph: Graph, x: Result, axis: Int, size: SymInt, traced_count: Int) -> Int:
     """Return the number of chunks of ``size`` along an axis.
 
-    Return ``traced_count``, the number of chunks that torch traced, if a size is dynamic or the
-    chunks are empty: torch splits an empty axis into as many chunks as requested.
+    Return ``traced_count``, the number of chunks that torch traced, if a size is dynamic or
+    ``size`` is 0: torch splits an empty axis into as many chunks as requested.
     """
     axis_size = dim_of(graph, x, axis)
     if not (isinstance(axis_size, int) and isinstance(size, int)) or not size:
@@ -96,7 +96,7 @@ def chunk_count(graph: Graph, x: Result, axis: Int, size: SymInt, traced_count: 
 
 
 def cat_list(graph: Graph, xs: Results) -> Results:
-    """Return the tensors that torch.cat joins in their common dtype, without empty 1-d tensors."""
+    """Return what torch.cat joins, in the common dtype: all but 1-d empty tensors, at least one."""
     dtype = result_type(graph, xs)
     nonempty = [x for x in xs if shape_or_none(graph, x) != (0,)]
     return [cast(graph, x, dtype) for x in nonempty or xs[:1]]
@@ -121,7 +121,7 @@ def common_sizes(graph: Graph, xs: Results) -> SymInts:
 
 
 def flipped_along(graph: Graph, x: Result, axes: Ints) -> Result:
-    """Reverse ``x`` along ``axes``, which are not negative."""
+    """Reverse ``x`` along the nonnegative ``axes``."""
     count = len(axes)
     return OpBuilder(graph).Slice(
         x,
@@ -133,7 +133,7 @@ def flipped_along(graph: Graph, x: Result, axes: Ints) -> Result:
 
 
 def rolled_along(graph: Graph, x: Result, shifts: SymInts, axes: Ints) -> Result:
-    """Shift the elements of ``x`` along each of ``axes``, with wraparound, as torch.roll does."""
+    """Shift the elements of ``x`` along ``axes``, wrapping around at the ends, like torch.roll."""
     for shift, axis in zip(shifts, axes, strict=True):
         size = dim_of(graph, x, axis)
         if isinstance(size, int) and size == 0:
@@ -141,12 +141,12 @@ def rolled_along(graph: Graph, x: Result, shifts: SymInts, axes: Ints) -> Result
         split_index = -shift % size
         if isinstance(split_index, int) and split_index == 0:
             continue
-        position = normalize_axis(axis, rank_of(graph, x))
+        nonnegative_axis = normalize_axis(axis, rank_of(graph, x))
         parts = [
-            sliced(graph, x, position, split_index, 2**63 - 1),
-            sliced(graph, x, position, 0, split_index),
+            sliced(graph, x, nonnegative_axis, split_index, 2**63 - 1),
+            sliced(graph, x, nonnegative_axis, 0, split_index),
         ]
         shape = tuple(shape_of(graph, x))
-        x = graph.make_node("Concat", parts, axis=position)
+        x = graph.make_node("Concat", parts, axis=nonnegative_axis)
         graph.set_shape(x, shape)
     return x

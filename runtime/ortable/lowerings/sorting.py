@@ -34,11 +34,14 @@ __all__ = [
     "searchsorted",
 ]
 
-_MAX_COMPARED_TESTS = 64  # this many comparisons are not slower than a binary search
+_MAX_COMPARED_TESTS = 64  # so many comparisons are not slower than a binary search
 
 
 def run_starts(graph: Graph, x: Result, axis: Int) -> Result:
-    """Return a bool vector, True where a slice is the first or differs from the previous slice."""
+    """Return a bool vector, True where a slice along ``axis`` is the first or a new one.
+
+    A slice is new if it differs from the previous slice.
+    """
     op = OpBuilder(graph)
     size = dim_of(graph, x, axis)
     previous = op.Concat(sliced(graph, x, axis, 0, 1), sliced(graph, x, axis, 0, -1), axis=axis)
@@ -70,7 +73,7 @@ def new_runs(graph: Graph, x: Result) -> Result:
 
 
 def run_lengths(graph: Graph, starts: Result) -> Result:
-    """Return the length of each run from the result of `run_starts`."""
+    """Return the length of each run from `run_starts`: [True, False, True] gives [2, 1]."""
     size = dim_of(graph, starts, 0)
     begins = compressed(graph, iota(graph, 0, size, 1), starts, 0)
     ends = [sliced(graph, begins, 0, 1, 2**63 - 1), as_vec(graph, size)]
@@ -90,14 +93,14 @@ def compressed(graph: Graph, x: Result, marks: Result, axis: Int) -> Result:
 
 
 def equality_codes(graph: Graph, x: Result) -> Result:
-    """Return int64 codes that are equal and ordered like the elements; each NaN gets its own."""
+    """Return int64 codes that compare like the elements; each NaN has a code of its own."""
     op = OpBuilder(graph)
     dtype = graph.get_type(x)
     if not dtypes.is_float_type(dtype):
         codes = cast(graph, x, dtypes.int64)
         if dtype != dtypes.uint64:
             return codes
-        # the cast has made numbers from 2**63 negative
+        # the cast has made numbers from 2**63 negative; this addition wraps around and orders them
         return op.Add(codes, -(2**63))
     flat = reshape_to(graph, x, [dims.product_of(shape_of(graph, x))])
     order = argsort(graph, flat, 0)
@@ -109,9 +112,9 @@ def equality_codes(graph: Graph, x: Result) -> Result:
 def searchsorted(graph: Graph, edges: Result, x: Result, after: Bool, dtype: Dtype) -> Result:
     """Return the position of each element of ``x`` in the sorted last axis of ``edges``.
 
-    With ``after``, the position is behind equal edges. NaN belongs at the end. The binary search
-    takes torch's steps, so it gives torch's results also for edges that are not sorted or end in
-    NaN.
+    With ``after``, the position is behind equal edges, else before them. NaN belongs at the end.
+    The binary search takes torch's steps, so it gives torch's results also for edges that are not
+    sorted or end in NaN.
     """
     op = "Greater" if after else "GreaterOrEqual"
     return cast(graph, _binary_search(graph, edges, x, op, False), dtype)
@@ -134,10 +137,11 @@ def is_among(graph: Graph, x: Result, tests: Result) -> Result:
 def _binary_search(graph: Graph, edges: str, x: str, comparison: str, passes: bool) -> str:
     """Return the index at which a binary search for each element of ``x`` ends.
 
-    A Loop moves past an edge if ``comparison`` of the edge and the element equals ``passes``.
+    The search continues behind an edge if ``comparison`` of edge and element equals ``passes``,
+    else before it.
     """
     last, sizes, shape = rank_of(graph, edges) - 1, list(shape_of(graph, edges)), shape_of(graph, x)
-    if last == 0:  # flat, for GatherElements: Gather of single elements takes 7 times as long
+    if last == 0:  # GatherElements needs 1-d x; Gather of single elements takes 7 times as long
         x = as_flat(graph, x)
     size, out_shape = sizes[-1], list(shape_of(graph, x))
     index_dtype = dtypes.int32 if isinstance(size, int) and size < 2**30 else dtypes.int64

@@ -84,7 +84,7 @@ def _make_symbolic_node(
     attributes: dict[str, Any],
     props: Mapping[str, str],
 ) -> list[str]:
-    """Make the node with the user's metadata; import its domain in the requested version."""
+    """Make the node with the metadata ``props``; import its domain in the requested version."""
     domain_name = "" if domain == "ai.onnx" else domain
     if version is not None:
         imported = graph.opsets.setdefault(domain_name, version)
@@ -122,7 +122,7 @@ def _decode_attributes(
     spans: Sequence[Sequence[int]],
     values: tuple[Sequence[Any], Sequence[Any], Sequence[Any]],
 ) -> dict[str, Any]:
-    """Decode torch's flattened attributes; a type is i, f or s, and a second ``s`` marks a list."""
+    """Decode torch's flattened attributes; types are i, f, s, and the lists is, fs, ss."""
     result = {}
     for key, type_code, (start, end) in zip(keys, types, spans, strict=True):
         part = list(values["ifs".index(type_code[0])][start:end])

@@ -1,7 +1,7 @@
 """Lower views that torch defines through memory, such as as_strided, to a Gather.
 
-The indices are computed during conversion. The memory layout of the input is not part of a graph;
-it is read from the metadata of the FX node.
+For static sizes, the indices are computed during conversion. The memory layout of the input is not
+part of a graph; it is read from the metadata of the FX node.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def as_strided_scatter(
 
 
 def _flatten_memory(graph: Graph, x: str) -> tuple[str, list[int], int]:
-    """Return the elements and the axes in memory order, and the offset of the first element."""
+    """Return the elements (1-d) and the axes in memory order, and the storage offset of ``x``."""
     shape = list(shape_of(graph, x))
     order, start = _memory_layout(graph, shape)
     return reshape_to(graph, permuted(graph, x, order), [dims.product_of(shape)]), order, start
@@ -76,7 +76,10 @@ def _memory_indices(
     storage_offset: Dim | None,
     start: int,
 ) -> str:
-    """Return the memory indices of all elements as a vector, a constant for static sizes."""
+    """Return the index in the memory of ``x`` of each element, as a vector.
+
+    ``start`` is the storage offset of ``x``. The vector is a constant for static sizes.
+    """
     offset = 0 if storage_offset is None else storage_offset - start
     values = [*shape_of(graph, x), *size, *stride, offset]
     if not is_static(values):
@@ -95,7 +98,7 @@ def _memory_indices(
 
 
 def _computed_indices(graph: Graph, size: Sequence[Dim], stride: Sequence[Dim], offset: Dim) -> str:
-    """Return the memory indices for dynamic sizes; ONNX Runtime reports an index out of range."""
+    """Return the indices for dynamic sizes; ONNX Runtime reports an index that is out of range."""
     indices = as_vec(graph, offset)
     for count, step in zip(size, stride, strict=True):
         offsets = iota(graph, 0, count, step)
@@ -105,7 +108,7 @@ def _computed_indices(graph: Graph, size: Sequence[Dim], stride: Sequence[Dim], 
 
 
 def lower_resize(graph: Graph, res: ResultSpec, self: str, size: Sequence[Dim]) -> str:
-    """Lower aten::resize to at most as many elements as the input has, taken in memory order."""
+    """Lower aten::resize: take the first elements in memory order; the input must have enough."""
     shape = list(shape_of(graph, self))
     requested, available = dims.product_of(list(size)), dims.product_of(shape)
     if isinstance(requested, int) and isinstance(available, int) and requested > available:
@@ -129,7 +132,7 @@ def resize_as(graph: Graph, res: ResultSpec, self: str, the_template: str) -> st
 
 
 def _memory_layout(graph: Graph, shape: list[Any]) -> tuple[list[int], int]:
-    """Return the axes of the input in memory order, and the offset of its first element."""
+    """Return the axes of the node's first argument in memory order, and its storage offset."""
     node: Any = graph.origin
     value = None if node is None or not node.args else getattr(node.args[0], "meta", {}).get("val")
     if value is None:
@@ -158,7 +161,7 @@ def _memory_layout(graph: Graph, shape: list[Any]) -> tuple[list[int], int]:
 
 
 def metadata_int(graph: Graph) -> SymInt:
-    """Return the number that the FX metadata has for the node in conversion."""
+    """Return the number that the metadata of the converted FX node has as its result."""
     result = getattr(graph.origin, "meta", {}).get("val")
     if result is None:
         raise UnsupportedCase(
@@ -168,7 +171,7 @@ def metadata_int(graph: Graph) -> SymInt:
 
 
 def metadata_bool(graph: Graph) -> Bool:
-    """Return the bool that the FX metadata has for the node in conversion."""
+    """Return the bool that the metadata of the converted FX node has as its result."""
     result = getattr(graph.origin, "meta", {}).get("val")
     if not isinstance(result, bool):
         raise UnsupportedCase(

@@ -31,6 +31,7 @@ def roi_align(
     aligned: bool,
 ) -> str:
     """Lower torchvision's roi_align: the mean of bilinear samples in each bin of each region."""
+    # [height, width]; corners are [x1, y1, x2, y2], so axis 0 of them is x
     sizes = dim_of(graph, input, 2), dim_of(graph, input, 3)
     bins = static(pooled_height), static(pooled_width)
 
@@ -63,7 +64,10 @@ def roi_pool(
     pooled_height: Dim,
     pooled_width: Dim,
 ) -> tuple[str, None]:
-    """Lower torchvision's roi_pool: the maximum of each bin of each region, 0 for an empty bin."""
+    """Lower torchvision's roi_pool: the maximum of each bin of each region, 0 for an empty bin.
+
+    The second result, the indices of the maxima for the backward, is None.
+    """
     sizes = dim_of(graph, input, 2), dim_of(graph, input, 3)
     bins = static(pooled_height), static(pooled_width)
 
@@ -93,7 +97,10 @@ def _loop_over_regions(
     bins: tuple[int, int],
     pool_region: Callable[[Graph, str, list[str]], str],
 ) -> str:
-    """Return ``pool_region(body, image [C, H, W], [x1, y1, x2, y2])`` of all regions, stacked."""
+    """Stack ``pool_region(body, image, [x1, y1, x2, y2])`` of all ``rois`` [N, 5].
+
+    The first number of a region is the index of its image, [C, H, W].
+    """
     op = OpBuilder(graph)
     dtype = opmath_dtype(graph.get_type(input))
     images, regions = cast(graph, input, dtype), cast(graph, rois, dtype)
@@ -124,7 +131,7 @@ def _loop_over_regions(
 def _region_extent(
     body: Graph, corners: list[str], scale: float, offset: float, at_least_one: bool
 ) -> tuple[str, str]:
-    """Return the start of a region along one axis, and its length."""
+    """Return the start and the length of a region along one axis, in pixels of the input."""
     dtype = body.get_type(corners[0])
     start, end = (
         OpBuilder(body).Sub(
@@ -138,7 +145,7 @@ def _region_extent(
 
 
 def _sample_weights(body: Graph, extent: tuple[str, str], bins: int, size: Dim, ratio: int) -> str:
-    """Return [bins, size]: the weight of each row of the image in the mean of each bin."""
+    """Return [bins, size]: the weight of each row (or column) of the image in each bin's mean."""
     op, (start, length) = OpBuilder(body), extent
     dtype = body.get_type(start)
     step = op.Div(length, const(body, bins, dtype))
@@ -166,7 +173,7 @@ def _sample_weights(body: Graph, extent: tuple[str, str], bins: int, size: Dim, 
 
 
 def _inside_bins(body: Graph, corners: list[str], scale: float, bins: int, size: Dim) -> str:
-    """Return [bins, size]: whether a row of the image is in a bin, both ends rounded outwards."""
+    """Return [bins, size]: whether a row (or column) is in a bin, both ends rounded outwards."""
     op, dtype = OpBuilder(body), body.get_type(corners[0])
     start, end = (_round_half_away(body, op.Mul(x, const(body, scale, dtype))) for x in corners)
     length = op.Max(_add_number(body, op.Sub(end, start), 1), 1)
@@ -181,7 +188,7 @@ def _inside_bins(body: Graph, corners: list[str], scale: float, bins: int, size:
 
 
 def _pixel_indices(body: Graph, size: Dim, dtype: int) -> str:
-    """Return 0, 1, ... up to ``size`` - 1."""
+    """Return 0, 1, ..., ``size`` - 1 in ``dtype``."""
     bounds = [const(body, 0, dtypes.int64), as_scalar(body, size), const(body, 1, dtypes.int64)]
     return cast(body, body.make_node("Range", bounds), dtype)
 

@@ -1,7 +1,7 @@
 """Factorize batches of matrices [batch, rows, columns] and solve equations from the factors.
 
 The factorizations are LU with partial pivoting, Cholesky, and Householder reflectors. Each trip of
-a Loop handles one column. A' is the adjoint of A.
+a Loop handles one column of a factorization, or one row of a solution. A' is the adjoint of A.
 """
 
 from __future__ import annotations
@@ -79,14 +79,14 @@ def decompose_lu(graph: Graph, a: Tensor) -> tuple[Tensor, str, str]:
 
 
 def swap_indices(body: Graph, line: str, first: str, second: str) -> str:
-    """Return the row indices [batch, rows] with ``first`` and ``second`` [batch, 1] exchanged."""
+    """Return the row indices ``line`` with ``first`` and ``second`` exchanged, for each matrix."""
     op = OpBuilder(body)
     result = op.Where(op.Equal(line, second), first, line)
     return op.Where(op.Equal(line, first), second, result)
 
 
 def _eliminate_column(body: Graph, a: Tensor, index: str, rows: str, columns: str) -> Tensor:
-    """Divide the column at ``index`` by its pivot and update the later columns."""
+    """Divide the column at ``index`` below its pivot by the pivot, and update the later columns."""
     op, at = OpBuilder(body), as_index_vector(body, index)
     column, pivot_row_values = (map_parts(body, "Gather", [a, at], axis=axis) for axis in (2, 1))
     pivot = map_parts(body, "Gather", [column, at], axis=1)
@@ -103,7 +103,7 @@ def _eliminate_column(body: Graph, a: Tensor, index: str, rows: str, columns: st
 
 
 def rows_from_pivots(graph: Graph, pivots: str, rows: Dim) -> str:
-    """Return [batch, rows]: the source row of each row after all exchanges of ``pivots``."""
+    """Return the row order [batch, rows] of `decompose_lu` from LAPACK's ``pivots``."""
     row_indices = iota(graph, 0, rows, 1)
     order = expanded(graph, unsqueezed(graph, row_indices, [0]), [dim_of(graph, pivots, 0), rows])
     pivots = cast(graph, pivots, dtypes.int64)
@@ -135,7 +135,7 @@ def permute_rows(graph: Graph, x: Tensor, order: str, back: bool) -> Tensor:
 
 
 def solve_triangular(graph: Graph, a: Tensor, b: Tensor, upper: bool, unit: bool) -> Tensor:
-    """Solve a x = b by substitution in one triangle; its diagonal is 1 if ``unit``."""
+    """Solve a x = b for the upper or the lower triangle of ``a``; its diagonal is 1 if ``unit``."""
     rows, columns = axis_indices(graph, a, -2), axis_indices(graph, a, -1)
     last = as_scalar(graph, dim_of(graph, a, 1) - 1)
 
@@ -168,10 +168,9 @@ def solve_lu(graph: Graph, factors: Tensor, order: str, b: Tensor, across: bool)
 
 
 def decompose_cholesky(graph: Graph, a: Tensor) -> tuple[Tensor, str]:
-    """Return (L, info) of the Cholesky factorization of the lower triangle of ``a``.
+    """Return (L, info) of the Cholesky factorization A = L L', from the lower triangle of ``a``.
 
-    ``info`` [batch] is the number, from 1, of the first column where the matrix is not positive
-    definite, or 0.
+    ``info`` [batch] is the number, from 1, of the first column whose pivot is not positive, or 0.
     """
     rows, columns = axis_indices(graph, a, -2), axis_indices(graph, a, -1)
     info = zeros_of(graph, [dim_of(graph, a, 0), 1, 1], dtypes.int64)
@@ -186,10 +185,12 @@ def decompose_cholesky(graph: Graph, a: Tensor) -> tuple[Tensor, str]:
             body, "Where", [is_pivot, embed_real(body, root, a), div_elements(body, column, root)]
         )
         trailing = op.And(op.Greater(rows, index), op.Greater(columns, index))
-        rest = map_parts(body, "Sub", [a, mul_elements(body, column, matrix_adjoint(body, column))])
+        updated = map_parts(
+            body, "Sub", [a, mul_elements(body, column, matrix_adjoint(body, column))]
+        )
         current = op.Equal(columns, index)
         a = map_parts(
-            body, "Where", [trailing, rest, map_parts(body, "Where", [current, column, a])]
+            body, "Where", [trailing, updated, map_parts(body, "Where", [current, column, a])]
         )
         is_positive = op.Greater(pivot, 0)
         failed_before = op.Greater(info, 0)
@@ -202,7 +203,11 @@ def decompose_cholesky(graph: Graph, a: Tensor) -> tuple[Tensor, str]:
 
 
 def householder_reflectors(graph: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
-    """Return (a, tau) of LAPACK's geqrf: R above the reflectors v without their leading 1."""
+    """Return (a, tau) of LAPACK's geqrf.
+
+    ``a`` holds R, and below its diagonal the reflectors v without their leading 1. The reflector
+    of a column is I - tau v v'.
+    """
     rows, columns, count = (
         axis_indices(graph, a, -2),
         axis_indices(graph, a, -1),
@@ -240,8 +245,8 @@ def householder_reflectors(graph: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
 def _make_reflector(body: Graph, head: Tensor, tail_squares: str) -> tuple[Tensor, Tensor, str]:
     """Return (beta, tau, is_reduced) of a Householder reflector.
 
-    ``beta`` is the new head. ``is_reduced`` is true if the tail is 0 and the head real, so that
-    nothing changes.
+    ``beta`` is the new head. ``is_reduced`` is true if the tail is 0 and the head real; the column
+    then keeps its head, ``tau`` is 0 and ``beta`` is 1, which the caller ignores.
     """
     op, real = OpBuilder(body), real_part(head)
     zero, one = const_like(body, 0, real), const_like(body, 1, real)

@@ -1,7 +1,7 @@
-"""Arithmetic for linear algebra loops, over real results or pairs of complex parts.
+"""Arithmetic for linear algebra over real results and complex pairs of results.
 
-One algorithm handles both fields. For real operands, it makes no more nodes than the plain
-operators.
+With it, one algorithm handles both fields. For real operands, it makes no more nodes than the
+plain operators.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ __all__ = ["in_precision"]
 
 
 def is_pair(x: Any) -> bool:
-    """Whether ``x`` is complex."""
+    """Return whether ``x`` is complex: a pair of real results."""
     return x.__class__ is ComplexValue
 
 
 def map_parts(graph: Graph, op: str, inputs: Sequence[Tensor], **attributes: Any) -> Tensor:
-    """Make a node that moves, adds or selects elements.
+    """Make a node of an operator that acts on real and imaginary parts separately.
 
-    If an input is a pair, one node for each part is made. Real inputs such as indices and masks are
-    inputs of both nodes.
+    If an input is a pair, make one node for the real parts and one for the imaginary parts. Real
+    inputs such as indices, masks and divisors are inputs of both nodes.
     """
     pair = next((x for x in inputs if is_pair(x)), None)
     if pair is None:
@@ -42,7 +42,7 @@ def map_parts(graph: Graph, op: str, inputs: Sequence[Tensor], **attributes: Any
 
 
 def scalar_const(graph: Graph, value: float, like: Tensor) -> Tensor:
-    """Return a real number as a 0-d constant, complex if ``like`` is."""
+    """Return a real number as a 0-d constant of the dtype of ``like``, real or complex."""
     dtype = part_type(dtype_of(graph, like))
     real = const(graph, value, dtype)
     return ComplexValue(real, const(graph, 0, dtype), like.dtype) if is_pair(like) else real
@@ -77,7 +77,7 @@ def mul_elements(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
 
 
 def mul_matrices(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
-    """Return the matrix product."""
+    """Return the matrix product; ``b`` is real if ``a`` is."""
     if is_pair(a):
         return matrix_product(graph, a, b)
     return OpBuilder(graph).MatMul(a, b)
@@ -117,7 +117,7 @@ def is_zero(graph: Graph, x: Tensor) -> str:
 
 
 def in_precision(graph: Graph, x: Tensor, dtype: Dtype) -> Tensor:
-    """Cast ``x``, or both parts of a pair, to the precision of ``dtype``, real or complex."""
+    """Cast a real ``x`` to ``dtype``, or a pair to the complex dtype of the same precision."""
     if not is_pair(x):
         return cast(graph, x, dtype)
     parts = [cast(graph, part, part_type(dtype)) for part in (x.real, x.imag)]

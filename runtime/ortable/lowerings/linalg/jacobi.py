@@ -1,7 +1,7 @@
 """Lower symmetric eigenvalues and singular values to Jacobi rotations in a Loop.
 
-Each trip rotates disjoint pairs of columns (a round-robin schedule), and the loop ends after a
-sweep over all pairs that rotates none.
+Each trip rotates disjoint pairs of columns (a round-robin schedule). A sweep is as many trips as
+cover all pairs; the loop ends after a sweep without a rotation, or after ``_MAX_SWEEPS``.
 
 Sources: Golub and Van Loan, Matrix Computations, 8.5 (eigenvalues) and 8.6.3 (one-sided).
 """
@@ -41,8 +41,8 @@ class _PairSchedule:
     """Round-robin schedule: the pairs of columns that each round rotates.
 
     Let ``odd`` be the size if it is odd, else the size minus 1. Column i is paired with (round - i)
-    mod ``odd``. With an even size, the column that would be paired with itself is paired with the
-    last column.
+    mod ``odd``. A column paired with itself is not rotated, or, with an even size, is paired with
+    the last column. Size 4 has the rounds (0, 3) (1, 2); (0, 1) (2, 3); (0, 2) (1, 3).
     """
 
     def __init__(self, graph: Graph, size: Dim) -> None:
@@ -59,7 +59,7 @@ class _PairSchedule:
         partners = op.Mod(op.Sub(round_index, columns), self.odd)
         is_unpaired = op.And(op.Equal(partners, columns), self.even)
         partners = op.Where(is_unpaired, self.last, partners)
-        # the unpaired column i solves 2 i = round, modulo odd
+        # the unpaired column i solves 2 i = round, modulo odd; half is the inverse of 2
         unpaired_column = op.Mod(op.Mul(round_index, self.half), self.odd)
         return op.Where(op.Equal(columns, self.odd), unpaired_column, partners)
 
@@ -75,9 +75,9 @@ def _compute_rotation(
 ) -> tuple[str, Tensor]:
     """Return cosines and sines [batch, 1, size] that zero the ``products`` of partner columns.
 
-    ``products`` are off-diagonal elements of a matrix, and ``diagonal`` is its diagonal. Columns
-    where ``converged`` is true are not rotated. A complex sine has the conjugated phase of the
-    product.
+    ``products`` are the elements (column, partner) of a Hermitian matrix, and ``diagonal`` is its
+    diagonal. Columns where ``converged`` is true are not rotated. A complex sine has the conjugated
+    phase of the product.
     """
     if is_pair(products):
         magnitude = abs_elements(body, products)
@@ -108,7 +108,7 @@ def _rotate_columns(body: Graph, x: Tensor, partners: Tensor, cosine: str, sine:
 
 
 def _update_rotated(body: Graph, rotated: str, sweep_rotated: str) -> str:
-    """Return ``sweep_rotated``, or true if an element of ``rotated`` is true."""
+    """Return whether ``sweep_rotated`` or an element of ``rotated`` is true."""
     rotated_count = OpBuilder(body).ReduceSum(cast(body, rotated, dtypes.int32), keepdims=0)
     return OpBuilder(body).Or(sweep_rotated, OpBuilder(body).Greater(rotated_count, 0))
 
@@ -116,7 +116,7 @@ def _update_rotated(body: Graph, rotated: str, sweep_rotated: str) -> str:
 def _loop_conditions(
     body: Graph, schedule: _PairSchedule, round_index: str, sweep_rotated: str, converged: str
 ) -> list[str]:
-    """Return whether the loop continues, and whether the current sweep has rotated a pair."""
+    """Return whether the loop continues, and the next ``sweep_rotated``: false after a sweep."""
     op = OpBuilder(body)
     sweep_rotated = _update_rotated(body, op.Not(converged), sweep_rotated)
     is_sweep_end = schedule.is_sweep_end(body, round_index)
@@ -124,7 +124,7 @@ def _loop_conditions(
 
 
 def symmetric_eigen(graph: Graph, a: Tensor) -> tuple[str, Tensor]:
-    """Return ascending eigenvalues [batch, n] and eigenvectors of Hermitian [batch, n, n]."""
+    """Return ascending eigenvalues [batch, n] and the eigenvectors of Hermitian ``a``."""
     size = dim_of(graph, a, 1)
     schedule, columns = _PairSchedule(graph, size), axis_indices(graph, a, -1)
     diagonal_mask = OpBuilder(graph).Equal(axis_indices(graph, a, -2), columns)
@@ -190,7 +190,7 @@ def _squared_norm(graph: Graph, a: Tensor) -> str:
 
 def _gather_columns(graph: Graph, x: Tensor, order: str) -> Tensor:
     """Return the columns of ``x`` [batch, rows, columns] in ``order`` [batch, columns]."""
-    if dims.always_equal(dim_of(graph, x, 2), 0):  # ONNX Runtime removes an empty Expand
+    if dims.always_equal(dim_of(graph, x, 2), 0):  # ONNX Runtime removes an Expand of no elements
         return x
     index = OpBuilder(graph).Unsqueeze(order, consts(graph, [1], dtypes.int64))
     index = expanded(graph, index, shape_of(graph, x))
@@ -201,8 +201,8 @@ def singular_decomposition(graph: Graph, a: Tensor) -> tuple[Tensor, str, Tensor
     """Return (a v / scale, sigma, v) of the singular value decomposition a = u sigma v^H.
 
     Returns:
-        The orthogonal columns a v [batch, m, n], divided by the scale of ``a``; the singular values
-        [batch, n], descending; and the orthogonal v [batch, n, n].
+        The orthogonal columns a v [batch, m, n], divided by `overflow_scale` of ``a``; the singular
+        values [batch, n], descending; and the unitary v [batch, n, n].
     """
     size, op = dim_of(graph, a, 2), OpBuilder(graph)
     schedule, columns = _PairSchedule(graph, size), axis_indices(graph, a, -1)

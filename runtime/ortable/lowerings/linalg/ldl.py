@@ -1,11 +1,13 @@
 """Factorize symmetric and Hermitian indefinite matrices, A = L D L', and solve from the factors.
 
+A' is the transpose, or for Hermitian matrices the adjoint, of A.
+
 The algorithms are LAPACK's unblocked sytf2 and hetf2 for the lower triangle, with Bunch-Kaufman
 pivoting; D has blocks of one or two rows. The solvers are sytrs and hetrs. The operations are those
 of LAPACK, in the same order.
 
-Each trip of a Loop handles one column. If the block of a matrix of the batch has two rows, one trip
-handles both, and the next trip leaves this matrix unchanged.
+Each trip of a Loop handles one column of each matrix of the batch. A block of two rows is handled
+in one trip; the next one, its "second trip", leaves this matrix unchanged.
 """
 
 from __future__ import annotations
@@ -77,17 +79,17 @@ class _LoopConstants:
 class _Pivot:
     """A pivot for each matrix, each field [batch, 1, 1]."""
 
-    row: str  # the row to exchange
+    row: str  # the row to exchange with the last row of the block
     is_two_rows: str  # whether the block has two rows
-    is_zero_column: str  # whether the column is zero
+    is_zero_column: str  # whether the column is zero on and below the diagonal
 
 
 def ldl_factors(graph: Graph, x: Tensor, hermitian: Bool) -> Tensors:
     """Return [LD, pivots, info] of the factorization A = L D L'.
 
     LD has L below the blocks of D, which have one or two rows. The pivots are LAPACK's: int32, from
-    1, negative for blocks of two rows. ``info`` is the number, from 1, of the first zero block, or
-    0.
+    1, negative for blocks of two rows. ``info`` is the number, from 1, of the first column whose
+    block is zero, or 0.
     """
     batch, size = batch_dims(graph, x), dim_of(graph, x, -1)
     # torch's shape does not always show that both sides have the same size
@@ -150,16 +152,16 @@ def _full_matrix(body: Graph, shared: _LoopConstants, a: Tensor) -> Tensor:
 def _choose_pivot(body: Graph, shared: _LoopConstants, full: Tensor, index: str) -> _Pivot:
     """Choose the Bunch-Kaufman pivot at ``index``.
 
-    The choice is to keep the row, to exchange it for the row of the largest element in its column,
-    or to take both rows as one block.
+    The choice is to keep the row, to exchange it for the row of the largest element below it in the
+    column, or to take both rows as one block.
     """
     op, at = OpBuilder(body), as_index_vector(body, index)
     column = pivot_magnitude(body, map_parts(body, "Gather", [full, at], axis=2))
     zero, alpha = const_like(body, 0, column), const_like(body, _ALPHA, column)
     diagonal = op.Gather(column, at, axis=1)
     is_below = op.Greater(shared.rows, index)
-    best_row = op.Where(is_below, column, -1)
-    best_row = op.Max(op.ArgMax(best_row, axis=1, keepdims=1), index)
+    magnitudes_below = op.Where(is_below, column, -1)
+    best_row = op.Max(op.ArgMax(magnitudes_below, axis=1, keepdims=1), index)
     column_max = _max_masked(body, is_below, column, 1)
     row = pivot_magnitude(body, map_parts(body, "GatherND", [full, best_row], batch_dims=1))
     is_best_column = op.Equal(shared.columns, best_row)
@@ -177,7 +179,7 @@ def _choose_pivot(body: Graph, shared: _LoopConstants, full: Tensor, index: str)
 
 
 def _max_masked(body: Graph, mask: str, x: str, axis: int) -> str:
-    """Return the largest value under the mask, 0 for an empty mask."""
+    """Return the largest of the nonnegative values under the mask, 0 for an empty mask."""
     masked = OpBuilder(body).Where(mask, x, 0)
     return OpBuilder(body).ReduceMax(masked, consts(body, [axis], dtypes.int64), keepdims=1)
 
@@ -185,10 +187,7 @@ def _max_masked(body: Graph, mask: str, x: str, axis: int) -> str:
 def _eliminate_block(
     body: Graph, shared: _LoopConstants, full: Tensor, index: str, is_two_rows: str
 ) -> Tensor:
-    """Return ``full`` with the columns of the block at ``index`` replaced by the factors below it.
-
-    The trailing matrix is updated.
-    """
+    """Replace the columns below the block at ``index`` by factors; update the trailing matrix."""
     op, one = OpBuilder(body), const(body, 1, dtypes.int64)
     at = as_index_vector(body, index)
     left, right = _pivot_columns(body, shared, full, index)
@@ -197,25 +196,31 @@ def _eliminate_block(
     # if the pivot is zero, all elements below it are zero too
     unit = scalar_const(body, 1, pivot)
     divisor = map_parts(body, "Where", [is_zero(body, pivot), unit, pivot])
-    single = mul_elements(body, left, div_elements(body, unit, divisor))
+    single_factors = mul_elements(body, left, div_elements(body, unit, divisor))
     block = _pivot_block(body, full, index, op.Min(op.Add(index, one), shared.last))
-    pair = (_solve_hermitian if shared.hermitian else _solve_symmetric)(body, block, left, right)
-    left_factors = map_parts(body, "Where", [is_two_rows, pair[0], single])
+    pair_factors = (_solve_hermitian if shared.hermitian else _solve_symmetric)(
+        body, block, left, right
+    )
+    left_factors = map_parts(body, "Where", [is_two_rows, pair_factors[0], single_factors])
     updated = map_parts(
         body, "Sub", [full, mul_elements(body, left, shared.mirror_triangle(body, left_factors))]
     )
     updated_twice = map_parts(
-        body, "Sub", [updated, mul_elements(body, right, shared.mirror_triangle(body, pair[1]))]
+        body,
+        "Sub",
+        [updated, mul_elements(body, right, shared.mirror_triangle(body, pair_factors[1]))],
     )
     updated = map_parts(body, "Where", [is_two_rows, updated_twice, updated])
     end = op.Add(index, cast(body, is_two_rows, dtypes.int64))
-    factors = map_parts(body, "Where", [op.Equal(shared.columns, index), left_factors, pair[1]])
+    factors = map_parts(
+        body, "Where", [op.Equal(shared.columns, index), left_factors, pair_factors[1]]
+    )
     lower_rows = map_parts(body, "Where", [op.Greater(shared.columns, end), updated, factors])
     return map_parts(body, "Where", [op.Greater(shared.rows, end), lower_rows, full])
 
 
 def _pivot_columns(body: Graph, shared: _LoopConstants, x: Tensor, index: str) -> list[Tensor]:
-    """Return the columns of ``x`` at ``index`` and after it; at the last index, return it twice."""
+    """Return the columns of ``x`` at ``index`` and ``index + 1``, or the last column twice."""
     second = OpBuilder(body).Add(index, 1)
     second = OpBuilder(body).Min(second, shared.last)
     return [
@@ -237,35 +242,35 @@ def _pivot_block(body: Graph, x: Tensor, first: str, second: str) -> tuple[Tenso
 def _solve_symmetric(
     body: Graph, block: tuple[Tensor, Tensor, Tensor], left: Tensor, right: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Multiply the columns ``left`` and ``right`` by the inverse of the block."""
+    """Return the columns of [left, right] D^-1 for the block D = [[head, below], [below, tail]]."""
     head, below, tail = block
     one = scalar_const(body, 1, below)
-    heads, tails = div_elements(body, head, below), div_elements(body, tail, below)
-    scale = map_parts(body, "Sub", [mul_elements(body, tails, heads), one])
+    head_ratio, tail_ratio = div_elements(body, head, below), div_elements(body, tail, below)
+    scale = map_parts(body, "Sub", [mul_elements(body, tail_ratio, head_ratio), one])
     scale = div_elements(body, div_elements(body, one, scale), below)
-    first = map_parts(body, "Sub", [mul_elements(body, tails, left), right])
-    second = map_parts(body, "Sub", [mul_elements(body, heads, right), left])
+    first = map_parts(body, "Sub", [mul_elements(body, tail_ratio, left), right])
+    second = map_parts(body, "Sub", [mul_elements(body, head_ratio, right), left])
     return mul_elements(body, scale, first), mul_elements(body, scale, second)
 
 
 def _solve_hermitian(
     body: Graph, block: tuple[Tensor, Tensor, Tensor], left: Tensor, right: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Multiply ``left`` and ``right`` by the inverse of a (complex) Hermitian block."""
+    """Return the columns of [left, right] D^-1 for a Hermitian block D, real or complex."""
     if not is_pair(left):
         return _solve_symmetric(body, block, left, right)
     head, below, tail = block
     magnitude = abs_elements(body, below)
     one = scalar_const(body, 1, magnitude)
-    heads, tails = (div_elements(body, real_part(x), magnitude) for x in (head, tail))
-    scale = map_parts(body, "Sub", [mul_elements(body, tails, heads), one])
+    head_ratio, tail_ratio = (div_elements(body, real_part(x), magnitude) for x in (head, tail))
+    scale = map_parts(body, "Sub", [mul_elements(body, tail_ratio, head_ratio), one])
     scale = div_elements(body, div_elements(body, one, scale), magnitude)
     phase = div_elements(body, below, magnitude)
     first = map_parts(
-        body, "Sub", [mul_elements(body, left, tails), mul_elements(body, phase, right)]
+        body, "Sub", [mul_elements(body, left, tail_ratio), mul_elements(body, phase, right)]
     )
-    conj_left = mul_elements(body, conj_elements(body, phase), left)
-    second = map_parts(body, "Sub", [mul_elements(body, right, heads), conj_left])
+    rotated_left = mul_elements(body, conj_elements(body, phase), left)
+    second = map_parts(body, "Sub", [mul_elements(body, right, head_ratio), rotated_left])
     return mul_elements(body, first, scale), mul_elements(body, second, scale)
 
 
@@ -290,7 +295,8 @@ def _decode_pivot(
 ) -> tuple[str, str]:
     """Return (row, is_two_rows): the row to exchange, and whether the block has two rows.
 
-    Both are [batch, 1, 1]. A block has one row at the index ``last_index`` and in its second trip.
+    Both are [batch, 1, 1]. ``is_two_rows`` is false in the second trip of a block, and at
+    ``last_index``, the end of the Loop, where no block of two rows starts.
     """
     op = OpBuilder(body)
     pivot_code = op.Gather(pivots, as_index_vector(body, index), axis=1)
@@ -303,7 +309,7 @@ def _decode_pivot(
 def _solve_lower(
     graph: Graph, shared: _LoopConstants, factors: Tensor, pivots: str, b: Tensor
 ) -> Tensor:
-    """Solve L D x = b, from the first row to the last."""
+    """Solve L D x = b, from the first row to the last, with the row exchanges of ``pivots``."""
 
     def loop_body(body: Graph, index: str, x: Tensor, is_second_trip: str) -> list[Tensor]:
         op = OpBuilder(body)
@@ -321,10 +327,14 @@ def _solve_lower(
         updated = map_parts(body, "Where", [is_two_rows, updated_twice, updated])
         pivot = map_parts(body, "Gather", [left, at], axis=1)
         pivot = real_part(pivot) if shared.hermitian else pivot
-        single = mul_elements(body, upper, div_elements(body, scalar_const(body, 1, pivot), pivot))
-        pair = _solve_block(body, shared, _pivot_block(body, factors, index, second), upper, lower)
-        upper_value = map_parts(body, "Where", [is_two_rows, pair[0], single])
-        result = map_parts(body, "Where", [op.Equal(shared.rows, end), pair[1], exchanged])
+        single_value = mul_elements(
+            body, upper, div_elements(body, scalar_const(body, 1, pivot), pivot)
+        )
+        pair_values = _solve_block(
+            body, shared, _pivot_block(body, factors, index, second), upper, lower
+        )
+        upper_value = map_parts(body, "Where", [is_two_rows, pair_values[0], single_value])
+        result = map_parts(body, "Where", [op.Equal(shared.rows, end), pair_values[1], exchanged])
         result = map_parts(body, "Where", [op.Equal(shared.rows, index), upper_value, result])
         result = map_parts(body, "Where", [op.Greater(shared.rows, end), updated, result])
         return [map_parts(body, "Where", [is_second_trip, x, result]), is_two_rows]
@@ -343,7 +353,7 @@ def _solve_block(
     upper: Tensor,
     lower: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Multiply the rows ``upper`` and ``lower`` by the inverse of a block of D."""
+    """Return the rows of D^-1 [upper; lower] for a block D of two rows."""
     head, below, tail = block
     above = shared.mirror_element(body, below)
     head, tail = div_elements(body, head, above), div_elements(body, tail, below)
@@ -357,12 +367,12 @@ def _solve_block(
 def _solve_upper(
     graph: Graph, shared: _LoopConstants, factors: Tensor, pivots: str, b: Tensor
 ) -> Tensor:
-    """Solve L' x = b, from the last row to the first."""
+    """Solve L' x = b, from the last row to the first, with the row exchanges of ``pivots``."""
     start = const(graph, 0, dtypes.int64)
 
-    def loop_body(body: Graph, position: str, x: Tensor, is_second_trip: str) -> list[Tensor]:
+    def loop_body(body: Graph, trip: str, x: Tensor, is_second_trip: str) -> list[Tensor]:
         op = OpBuilder(body)
-        position = op.Sub(shared.last, position)
+        position = op.Sub(shared.last, trip)
         row, is_two_rows = _decode_pivot(body, pivots, position, is_second_trip, start)
         previous = op.Max(op.Sub(position, 1), start)
         is_below = op.Greater(shared.rows, position)

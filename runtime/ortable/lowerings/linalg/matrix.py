@@ -1,4 +1,4 @@
-"""Shared helpers for linear algebra: batches of matrices, Loops over carried results, indices.
+"""Helpers that the linear algebra shares: batch dimensions, index results, scaling and Loops.
 
 Matrices are [batch, rows, columns].
 """
@@ -30,7 +30,7 @@ _LARGEST = {dtype: float(np.finfo(dtypes.to_numpy(dtype)).max) for dtype in _SCA
 
 
 def flatten_batch(graph: Graph, x: Tensor, matrix_dims: int = 2) -> Tensor:
-    """Flatten the leading dimensions of ``x``, before the last ``matrix_dims``."""
+    """Flatten all dimensions of ``x`` before the last ``matrix_dims`` into one."""
     shape = list(shape_of(graph, x))
     batch = shape[: len(shape) - matrix_dims]
     return (
@@ -71,14 +71,14 @@ def axis_indices(graph: Graph, x: Tensor, axis: int) -> str:
 
 
 def overflow_scale(graph: Graph, a: Tensor) -> str:
-    """Return the divisor of each matrix [batch, 1, 1]: 1, unless its elements are huge or tiny."""
+    """Return divisors [batch, 1, 1]: the sum of absolute values if it is huge or tiny, else 1."""
     op, dtype = OpBuilder(graph), part_type(dtype_of(graph, a))
     matrix_axes = consts(graph, [1, 2], dtypes.int64)
     parts = (a.real, a.imag) if isinstance(a, ComplexValue) else (a,)
     # ReduceL1 of an empty matrix is 0; a maximum would be undefined
     sums = [op.ReduceL1(part, matrix_axes, keepdims=1) for part in parts]
     total = op("Add", sums) if len(sums) > 1 else sums[0]
-    total = op.Min(total, const(graph, _LARGEST[dtype], dtype))  # it may overflow
+    total = op.Min(total, const(graph, _LARGEST[dtype], dtype))  # the sum may be infinite
     one, limit = const(graph, 1, dtype), _SCALE_LIMITS[dtype]
     needs_scale = op.Greater(total, const(graph, 10.0**limit, dtype))
     is_small = op.Less(total, const(graph, 10.0**-limit, dtype))
@@ -88,7 +88,7 @@ def overflow_scale(graph: Graph, a: Tensor) -> str:
 
 
 def identity_batch(graph: Graph, like: Tensor, rows: Dim, columns: Dim) -> Tensor:
-    """Return identity matrices [batch, rows, columns], as many as ``like`` has."""
+    """Return identity matrices [batch, rows, columns] in the batch size and dtype of ``like``."""
     row_indices = unsqueezed(graph, iota(graph, 0, rows, 1), [1])
     is_diagonal = OpBuilder(graph).Equal(row_indices, iota(graph, 0, columns, 1))
     shape = [dim_of(graph, like, 0), rows, columns]
@@ -100,7 +100,7 @@ def identity_batch(graph: Graph, like: Tensor, rows: Dim, columns: Dim) -> Tenso
 
 
 def as_index_vector(graph: Graph, x: str) -> str:
-    """Return an int result as a vector of one element, so that Gather keeps the dimension."""
+    """Return a 0-d integer as a vector of one element: Gather with it keeps the axis, of size 1."""
     return OpBuilder(graph).Unsqueeze(x, consts(graph, [0], dtypes.int64))
 
 
@@ -109,8 +109,8 @@ def run_loop(
 ) -> list[Tensor]:
     """Run a Loop that carries ``states``; ``step(body, index, *states)`` returns the next states.
 
-    A complex state is carried as its two parts. With ``going``, the first result of ``step`` is the
-    condition for another trip.
+    A complex state is carried as its two parts. With ``going``, ``step`` returns the condition for
+    another trip before the next states. The final states are returned.
     """
     body = graph.subgraph("loop")
     index = body.make_tensor_input(graph.unique_name("place"), dtypes.int64, ())
@@ -137,13 +137,13 @@ def run_loop(
 
 
 def _split_parts(values: Sequence[Tensor]) -> list[str]:
-    """Return the real results among ``values`` and the parts of the pairs, in order."""
+    """Replace the complex pairs among ``values`` by their two parts: [r, (a, b)] -> [r, a, b]."""
     parts = [(x.real, x.imag) if x.__class__ is ComplexValue else (x,) for x in values]
     return [part for pair in parts for part in pair]
 
 
 def _join_parts(names: Sequence[str], templates: Sequence[Tensor]) -> list[Tensor]:
-    """Invert `_split_parts`: join results to pairs where ``templates`` has pairs."""
+    """Invert `_split_parts`: join two results to a pair where ``templates`` has a pair."""
     remaining = iter(names)
     return [
         ComplexValue(next(remaining), next(remaining), x.dtype)

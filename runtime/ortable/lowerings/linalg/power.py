@@ -20,7 +20,8 @@ from .matrix import batch_dims, flatten_batch, identity_batch, run_loop, unflatt
 from .solvers import solved, unit_like
 
 _DEGREE = 18
-# Up to these norms, a Taylor polynomial of degree 18 is exact to the dtype (Bader, Blanes, Casas).
+# Up to these 1-norms, the Taylor polynomial of degree 18 has the dtype's accuracy (Bader, Blanes,
+# Casas).
 _MAX_NORMS = {dtypes.float32: 3.010066362817634, dtypes.float64: 1.090863719290036}
 
 
@@ -52,8 +53,8 @@ def multi_dot(graph: Graph, res: ResultSpec, tensors: Sequence[Tensor]) -> Tenso
 def matrix_exp(graph: Graph, res: ResultSpec, self: Tensor) -> Tensor:
     """Lower aten::linalg_matrix_exp by scaling and squaring.
 
-    The matrix is divided by 2 ** s, and its Taylor polynomial is squared s times. Half floats are
-    unsupported, because torch uses other bounds for them.
+    The matrix is divided by 2 ** s, and the Taylor polynomial of the quotient is squared s times.
+    Half floats are unsupported, because torch uses other bounds for them.
     """
     dtype = part_type(dtype_of(graph, self))
     if dtype not in _MAX_NORMS:
@@ -68,12 +69,12 @@ def matrix_exp(graph: Graph, res: ResultSpec, self: Tensor) -> Tensor:
     halvings = op.Ceil(
         op.Div(
             op.Log(op.Div(norm, const(graph, _MAX_NORMS[dtype], dtype))),
-            0.6931471805599453,
+            0.6931471805599453,  # log(2)
         ),
     )
     is_valid = op.And(
         op.Greater(halvings, 0),
-        op.Less(halvings, 1100),
+        op.Less(halvings, 1100),  # false for an infinite norm; float64 needs at most 1024
     )
     halvings = op.Where(is_valid, halvings, 0)
     scaled = div_elements(graph, x, op.Pow(const_like(graph, 2, halvings), halvings))
@@ -88,7 +89,7 @@ def _zero_like_batch(graph: Graph, x: str) -> str:
 
 
 def _taylor_polynomial(graph: Graph, x: Tensor, identity: Tensor) -> Tensor:
-    """Evaluate 1 + x / 1 (1 + x / 2 (1 + ...)) by Horner's scheme."""
+    """Evaluate I + x / 1 (I + x / 2 (I + ...)) by Horner's scheme."""
 
     def loop_body(body: Graph, index: str, result: Tensor) -> list[Tensor]:
         op = OpBuilder(body)
@@ -100,7 +101,7 @@ def _taylor_polynomial(graph: Graph, x: Tensor, identity: Tensor) -> Tensor:
 
 
 def _square_repeatedly(graph: Graph, x: Tensor, times: str) -> Tensor:
-    """Square each matrix ``times`` [batch, 1, 1] times."""
+    """Square each matrix as often as its element of ``times`` [batch, 1, 1] says."""
     op = OpBuilder(graph)
     zero = consts(graph, [0], graph.get_type(times))
     flat_times = op.Concat(op.Reshape(times, consts(graph, [-1], dtypes.int64)), zero, axis=0)

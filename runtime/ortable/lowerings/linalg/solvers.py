@@ -126,8 +126,8 @@ def lu_factors(graph: Graph, x: Tensor) -> Tensors:
 def kept_factors(graph: Graph, x: Tensor) -> Tensors:
     """Return the [LU, pivots] that torch's determinants save for the backward pass.
 
-    If the first argument is contiguous, torch factorizes its transpose, which saves a copy for
-    LAPACK, else the matrix itself.
+    torch factorizes the transpose of a contiguous matrix, which saves a copy for LAPACK, and any
+    other matrix itself. The layout is that of the first argument of the FX node.
     """
     argument = next(iter(getattr(graph.origin, "args", ())), None)
     tensor = getattr(argument, "meta", {}).get("val")
@@ -166,7 +166,7 @@ def lu_info(graph: Graph, factors: Tensor) -> Result:
 def _exchange_sign(graph: Graph, factors: Tensor, pivots: str) -> Tensor:
     """Return 1 or -1, the sign of the row exchanges of ``pivots``.
 
-    It is complex for complex factors, because the sign of their zeros matters too.
+    It is complex for complex factors, because a real factor would give zeros of other signs.
     """
     op, count = OpBuilder(graph), smaller_side(graph, factors)
     identity_pivots = cast(graph, iota(graph, 1, count, 1), dtypes.int32)
@@ -181,7 +181,7 @@ def _exchange_sign(graph: Graph, factors: Tensor, pivots: str) -> Tensor:
 def lu_solved(
     graph: Graph, factors: Tensor, pivots: Tensor, b: Tensor, adjoint: Bool = False
 ) -> Tensor:
-    """Solve A x = b, or A' x = b, from LU factors; leading dimensions broadcast."""
+    """Solve A x = b, or A' x = b if ``adjoint``, from LU factors; leading dimensions broadcast."""
     rows = dim_of(graph, factors, -1)
     batch = matrix.broadcast_batch_dims(graph, [factors, b])
     flat = [
@@ -195,7 +195,7 @@ def lu_solved(
 
 
 def solved(graph: Graph, a: Tensor, b: Tensor, left: Bool = True, vector: Bool = False) -> Tensor:
-    """Solve a x = b, or x a = b without ``left``, by LU; with ``vector``, ``b`` holds vectors."""
+    """Solve a x = b, or x a = b if not ``left``, by LU; with ``vector``, ``b`` holds vectors."""
     if vector:
         last = consts(graph, [-1], dtypes.int64)
         b = field.map_parts(graph, "Unsqueeze", [b, last])
@@ -231,7 +231,7 @@ def cholesky_factor(graph: Graph, x: Tensor, upper: Bool) -> Tensors:
 
 
 def reflectors_of(graph: Graph, x: Tensor) -> Tensors:
-    """Return [a, tau] of LAPACK's geqrf: R, with the Householder reflectors below it."""
+    """Return [a, tau] of LAPACK's geqrf: R, with the Householder reflectors below its diagonal."""
     result = factor.householder_reflectors(graph, matrix.flatten_batch(graph, x))
     batch = matrix.batch_dims(graph, x)
     return [matrix.unflatten_batch(graph, part, batch) for part in result]
@@ -245,7 +245,7 @@ def orthogonal_part(graph: Graph, x: Tensor, tau: Tensor, columns: SymInt) -> Te
 
 
 def reflected(graph: Graph, x: Tensor, tau: Tensor, other: Tensor, adjoint: Bool) -> Tensor:
-    """Return Q ``other``, or its adjoint, for the product Q of the reflectors ``x`` and ``tau``."""
+    """Return Q ``other``, or Q' ``other`` if ``adjoint``, for Q of the reflectors (x, tau)."""
     flat = [matrix.flatten_batch(graph, x), matrix.flatten_batch(graph, tau, 1)]
     result = factor.apply_reflectors(
         graph, flat[0], flat[1], matrix.flatten_batch(graph, other), adjoint
@@ -286,7 +286,7 @@ def symmetric_parts(graph: Graph, x: Tensor, uplo: Str = "L") -> Tensors:
 
 
 def symmetric_root(graph: Graph, x: Tensor) -> Tensor:
-    """Return the principal root of Hermitian matrices; negative eigenvalues give NaN."""
+    """Return the principal square root of Hermitian matrices; negative eigenvalues give NaN."""
     values, vectors = symmetric_parts(graph, x)
     roots = OpBuilder(graph).Sqrt(values)
     scaled = field.mul_elements(graph, vectors, unsqueezed(graph, roots, [-2]))
@@ -315,6 +315,7 @@ def singular_parts(graph: Graph, x: Tensor, full: Bool) -> Tensors:
     diagonal = diagonal_elements(graph, field.real_part(packed))
     is_negative = op.Less(diagonal, 0)
     sign_shifts = op.Where(is_negative, *(const_like(graph, shift, diagonal) for shift in (-2, 0)))
+    # the product pads the shifts with 0 for the columns that complete u; signs are 1 + shift
     # batch on the left: ONNX Runtime's MatMul fails if only the right operand has an empty batch
     unit = unit_matrix(graph, count, dim_of(graph, left, 2), dtype_of(graph, sign_shifts))
     signs = matrix_product(graph, unsqueezed(graph, sign_shifts, [1]), unit)
@@ -332,18 +333,21 @@ def polar_parts(graph: Graph, x: Tensor) -> Tensors:
     u has orthonormal columns and h is Hermitian. The matrices have at least as many rows as columns
     (Higham, Functions of Matrices, 8.1).
     """
-    left, values, right = singular_parts(graph, x, False)
-    scaled = field.mul_elements(graph, right, unsqueezed(graph, values, [-1]))
+    left, values, right_adjoint = singular_parts(graph, x, False)
+    scaled = field.mul_elements(graph, right_adjoint, unsqueezed(graph, values, [-1]))
     return [
-        matrix_product(graph, left, right),
-        matrix_product(graph, matrix_adjoint(graph, right), scaled),
+        matrix_product(graph, left, right_adjoint),
+        matrix_product(graph, matrix_adjoint(graph, right_adjoint), scaled),
     ]
 
 
 def noise_floor(
     graph: Graph, values: Result, size: SymInt, atol: Tensor | None, rtol: Tensor | None
 ) -> Result:
-    """Return max(atol, rtol * largest value); ``size`` is the longer side of the matrices."""
+    """Return max(atol, rtol * largest value) [..., 1]; ``size`` is the matrices' longer side.
+
+    The default of ``rtol`` is epsilon * ``size``, or 0 where ``atol`` is positive.
+    """
     op, dtype = OpBuilder(graph), graph.get_type(values)
     zero = const(graph, 0, dtype)
     atol = None if atol is None else cast(graph, atol, dtype)
@@ -357,14 +361,14 @@ def noise_floor(
     floor = op.Mul(cast(graph, rtol, dtype), largest)
     if atol is not None:
         floor = op.Max(floor, atol)
-    # a tolerance may have more axes than the values
+    # axis -1, because a tolerance may have more axes than the values
     return op.Unsqueeze(floor, consts(graph, [-1], dtypes.int64))
 
 
 def pseudo_inverse(
     graph: Graph, x: Tensor, atol: Tensor | None, rtol: Tensor | None, hermitian: Bool
 ) -> Tensor:
-    """Return the pseudo-inverse, with the singular values (or eigenvalues) above `noise_floor`."""
+    """Return the pseudo-inverse from the singular values (or eigenvalues) above `noise_floor`."""
     op, dtype = OpBuilder(graph), part_type(dtype_of(graph, x))
     zero, one = const(graph, 0, dtype), const(graph, 1, dtype)
     if hermitian:
@@ -384,7 +388,7 @@ def pseudo_inverse(
 
 
 def _make_tall(graph: Graph, x: Tensor) -> tuple[Tensor, bool]:
-    """Flatten a batch of matrices, transposed if known to be wide; also return whether it was."""
+    """Return a flattened batch (adjoints if known to be wide) and whether it holds adjoints."""
     rows, columns = shape_of(graph, x)[-2:]
     flat = matrix.flatten_batch(graph, x)
     is_wide = isinstance(rows, int) and isinstance(columns, int) and rows < columns
@@ -399,7 +403,7 @@ def _first_elements(graph: Graph, x: Tensor, count: SymInt) -> Tensor:
 
 
 def vector_norm(graph: Graph, x: Tensor, power: Float, axes: Ints, keepdim: Bool) -> Result:
-    """Return the norm of vectors over ``axes`` of a float result; empty vectors have norm 0."""
+    """Return the ``power``-norm over ``axes`` of a float result; empty vectors have norm 0."""
     x = field.abs_elements(graph, x) if field.is_pair(x) else x
     if any(dims.always_equal(dim_of(graph, x, axis), 0) for axis in axes):
         return _zero_norm(graph, x, axes, keepdim)
@@ -413,7 +417,7 @@ def _zero_norm(graph: Graph, x: Tensor, axes: Ints, keepdim: bool) -> str:
 
 
 def matrix_norm(graph: Graph, x: Tensor, power: Any, axes: Ints, keepdim: Bool) -> Result:
-    """Return the matrix norm over two nonnegative ``axes``: "fro", "nuc" or a number."""
+    """Return the matrix norm ``power`` ("fro", "nuc" or a number) over two nonnegative ``axes``."""
     if power == "fro":
         return vector_norm(graph, x, 2.0, axes, keepdim)
     if power != "nuc" and abs(power) != 2:
@@ -441,7 +445,7 @@ def matrix_norm(graph: Graph, x: Tensor, power: Any, axes: Ints, keepdim: Bool) 
 
 
 def determinant(graph: Graph, x: Tensor) -> Tensor:
-    """Return the determinants of square matrices, from LU factors if Det has no kernel."""
+    """Return the determinants of square matrices: Det for float32, else from LU factors."""
     size = dim_of(graph, x, -1)
     if dtype_of(graph, x) == dtypes.float32 and not (isinstance(size, int) and size == 0):
         return OpBuilder(graph).Det(x)

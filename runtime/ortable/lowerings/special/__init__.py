@@ -1,4 +1,4 @@
-"""Lower special functions: gamma, Bessel, error functions, orthogonal polynomials.
+"""Lower special functions: gamma, zeta, Bessel and Airy functions, orthogonal polynomials.
 
-The package also has their tables of coefficients.
+`prelude.rational_tables` has their coefficients, `prelude.error_functions` the error functions.
 """

@@ -24,7 +24,8 @@ __all__ = [
 def bessel_series(graph: Graph, x: Result, name: Str) -> Result:
     """Return ``exp(-x) I(x)`` of the modified Bessel functions i0 and i1, for x >= 0.
 
-    The Chebyshev series are those of Cephes' i0.c and i1.c (i1 / x below 8), relative error 5e-16.
+    The Chebyshev series, of I(x) or, for i1 up to 8, of I(x) / x, are those of Cephes' i0.c and
+    i1.c. Their relative error is 5e-16.
     """
     op = OpBuilder(graph)
     low, high = TABLES[f"{name}_low"], TABLES[f"{name}_high"]
@@ -41,8 +42,8 @@ def bessel_series(graph: Graph, x: Result, name: Str) -> Result:
 def bessel_tail(graph: Graph, x: Result, name: Str, shift: Float, second: Bool) -> Result:
     """Return Hankel's expansion of the Bessel functions of order 0 and 1 for x > 5.
 
-    Source: Cephes j0.c and j1.c. ``shift`` is the phase. Functions of the second kind exchange sine
-    and cosine.
+    Source: Cephes j0.c and j1.c. ``name`` selects the coefficients. The waves are cos(x - shift)
+    and sin(x - shift); ``second``, functions of the second kind, exchanges them.
     """
     op = OpBuilder(graph)
     five_over_x = op.Div(5, x)
@@ -60,9 +61,9 @@ def bessel_tail(graph: Graph, x: Result, name: Str, shift: Float, second: Bool) 
 
 
 def bessel_k(graph: Graph, x: Result, name: Str, grown: Bool) -> Result:
-    """Return the modified Bessel functions of the second kind k0 and k1.
+    """Return the modified Bessel function of the second kind ``name``, k0 or k1.
 
-    If ``grown``, they are multiplied by ``exp(x)``. Source: Cephes k0.c and k1.c. The result is
+    If ``grown``, it is multiplied by ``exp(x)``. Source: Cephes k0.c and k1.c. The result is
     infinite at 0 and NaN below.
     """
     op, zero = OpBuilder(graph), const_like(graph, 0, x)
@@ -98,11 +99,12 @@ def _airy_near(graph: Graph, x: Result) -> Result:
     """Return the Airy function for abs(x) < 2.1 from its power series, with an error of 1e-16."""
     op = OpBuilder(graph)
     cube = op.Mul(op.Mul(x, x), x)
-    even, odd = [0.355028053887817239260], [0.258819403792806798405]
+    # Ai(x) = f(x) - x g(x), from Ai(0) and -Ai'(0)
+    f_coefficients, g_coefficients = [0.355028053887817239260], [0.258819403792806798405]
     for k in range(1, 14):
-        even.append(even[-1] / ((3 * k - 1) * (3 * k)))
-        odd.append(odd[-1] / ((3 * k) * (3 * k + 1)))
-    series = [polynomial(graph, cube, values[::-1]) for values in (even, odd)]
+        f_coefficients.append(f_coefficients[-1] / ((3 * k - 1) * (3 * k)))
+        g_coefficients.append(g_coefficients[-1] / ((3 * k) * (3 * k + 1)))
+    series = [polynomial(graph, cube, values[::-1]) for values in (f_coefficients, g_coefficients)]
     return op.Sub(series[0], op.Mul(x, series[1]))
 
 
@@ -135,7 +137,7 @@ def _airy_left(graph: Graph, x: Result) -> Result:
 
 
 def chebyshev_sum(graph: Graph, x: Result, values: Floats) -> Result:
-    """Return a Chebyshev series of ``x / 2`` by Clenshaw's recurrence, highest order first."""
+    """Sum a Chebyshev series at x / 2 (Clenshaw); ``values`` begin with the highest order."""
     op = OpBuilder(graph)
     older: str | None = None
     previous = const_like(graph, 0, x)

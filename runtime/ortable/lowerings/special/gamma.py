@@ -1,6 +1,6 @@
 """Lower gamma functions, and functions that a Loop iterates, such as zeta and gcd.
 
-The float functions compute in float64 and round once.
+The float functions compute in float64 and round once, except for trigamma.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ __all__ = ["digamma_of", "gcd_of", "lgamma_of", "trigamma_of", "zeta_of"]
 def lgamma_of(graph: Graph, x: Result) -> Result:
     """Return ``log(abs(gamma(x)))``, computed in float64.
 
-    It is Stirling's series from 8, eight steps of the recurrence below 8, and the reflection
-    formula for x < 0. The absolute error near the zeros is 1e-14.
+    The formulas are Stirling's series from 8, eight steps of the recurrence below 8, and the
+    reflection formula for x < 0. The absolute error near the zeros is 1e-14.
     """
     op, dtype = OpBuilder(graph), graph.get_type(x)
     x = cast(graph, x, dtypes.float64)
@@ -42,7 +42,11 @@ def lgamma_of(graph: Graph, x: Result) -> Result:
 
 
 def _lgamma_positive(graph: Graph, x: str) -> str:
-    """Return lgamma of a float64 >= 0; u = x * (x + 7) pairs the eight steps of the recurrence."""
+    """Return lgamma of a float64 >= 0.
+
+    The product of the eight steps of the recurrence is paired in u = x (x + 7):
+    x (x + 1) ... (x + 7) = u (u + 6) (u + 10) (u + 12).
+    """
     op = OpBuilder(graph)
     is_small = op.Less(x, 8)
     safe_x = op.Where(is_small, x, 1)
@@ -61,11 +65,16 @@ def _lgamma_positive(graph: Graph, x: str) -> str:
     return op.Sub(op.Add(leading, correction), steps)
 
 
+# lgamma(x) = (x - 1/2) (log(x) - 1) + _STIRLING + series
 _STIRLING = 0.5 * math.log(2 * math.pi) - 0.5
 
 
 def digamma_of(graph: Graph, x: Result) -> Result:
-    """Return digamma, in float64: Cephes psi.c, its ten steps paired in u = x * (x + 9)."""
+    """Return digamma, computed in float64 as in Cephes psi.c.
+
+    Below 10, the ten steps of the recurrence are paired in u = x (x + 9):
+    1 / x + 1 / (x + 9) = (2 x + 9) / u, 1 / (x + 1) + 1 / (x + 8) = (2 x + 9) / (u + 8), and so on.
+    """
     op, dtype = OpBuilder(graph), graph.get_type(x)
     x = cast(graph, x, dtypes.float64)
     zero, one, ten = (const_like(graph, value, x) for value in (0, 1, 10))
@@ -93,7 +102,10 @@ def digamma_of(graph: Graph, x: Result) -> Result:
 
 
 def _digamma_reflected(graph: Graph, x: str, positive: str, is_negative: str) -> str:
-    """Return digamma(1 - x) - pi / tan(pi * x) where x is negative, NaN at the poles."""
+    """Return ``positive``, or where x < 0 ``positive`` - pi / tan(pi x), which is NaN at poles.
+
+    ``positive`` is digamma(1 - x) where x is negative, else digamma(x).
+    """
     op = OpBuilder(graph)
     distance = op.Sub(x, op.Round(x))
     angle = op.Mul(distance, math.pi)
@@ -105,7 +117,10 @@ def _digamma_reflected(graph: Graph, x: str, positive: str, is_negative: str) ->
 
 
 def trigamma_of(graph: Graph, x: Result) -> Result:
-    """Return the second logarithmic derivative of gamma like torch, with a relative error 1e-8."""
+    """Return the second logarithmic derivative of gamma, like torch with a relative error of 1e-8.
+
+    It computes in the dtype of ``x``.
+    """
     op, one = OpBuilder(graph), const_like(graph, 1, x)
     is_reflected = op.Less(x, 0.5)
     sine = op.Sin(op.Mul(x, math.pi))
@@ -126,8 +141,8 @@ def trigamma_of(graph: Graph, x: Result) -> Result:
 def zeta_of(graph: Graph, x: Result, q: Result) -> Result:
     """Return the Hurwitz zeta function, computed in float64.
 
-    Source: Cephes zeta.c, the sum of q ** -x up to 9 and twelve Euler-Maclaurin terms. Infinities
-    and NaN at the bounds are those of torch.
+    Source: Cephes zeta.c, the sum of (q + i) ** -x until q + i exceeds 9, at least nine steps, and
+    twelve Euler-Maclaurin terms. Infinities and NaN at the bounds are those of torch.
     """
     op, dtype = OpBuilder(graph), graph.get_type(x)
     x, q = (cast(graph, tensor, dtypes.float64) for tensor in (x, q))
@@ -145,7 +160,7 @@ def zeta_of(graph: Graph, x: Result, q: Result) -> Result:
 
 
 def _zeta_head(graph: Graph, q: str, power: str) -> tuple[str, str]:
-    """Return ``(w, sum of (q + i) ** -power for q + i <= w)``, w > 9 and at least nine terms."""
+    """Return (w, sum of (q + i) ** -power for q + i <= w), where w > 9 and w >= q + 9."""
     op = OpBuilder(graph)
     # broadcast to the common shape, which the states of a Loop keep
     q = op.Where(op.IsNaN(power), power, q)
@@ -167,7 +182,7 @@ def _zeta_head(graph: Graph, q: str, power: str) -> tuple[str, str]:
 
 
 def _zeta_tail(graph: Graph, power: str, last: str, term: str, total: str) -> str:
-    """Return the remainder of the sum after the term ``last ** -power``."""
+    """Return the remainder of the sum after ``term``, which is ``last ** -power``."""
     op, one = OpBuilder(graph), const_like(graph, 1, power)
     inverse = op.Reciprocal(last)
     square = op.Mul(inverse, inverse)

@@ -22,7 +22,7 @@ from ortable.prelude.values import cast, consts, unsqueezed
 from .gamma import lgamma_of
 from .loops import while_any
 
-# enough for the slowest element outside of Temme's region: a = 200 and x next to it
+# enough for the slowest element outside of Temme's region: a = 200 and x close to a
 _MAX_TRIPS = 400
 _EPSILON = 2.0**-53
 
@@ -38,7 +38,7 @@ def lower_igammac(graph: Graph, res: ResultSpec, self: str, other: str) -> str:
 
 
 def _incomplete_gamma(graph: Graph, a: str, x: str, lower: bool) -> str:
-    """Compute every region for all elements, with safe arguments outside of it, and select."""
+    """Return P(a, x) if ``lower``, else Q(a, x), with torch's values at 0, infinity and NaN."""
     op, dtype = OpBuilder(graph), graph.get_type(a)
     a, x = (cast(graph, operand, dtypes.float64) for operand in (a, x))
     zero, one = const_like(graph, 0, a), const_like(graph, 1, a)
@@ -59,6 +59,7 @@ def _incomplete_gamma(graph: Graph, a: str, x: str, lower: bool) -> str:
 
 
 def _select_region(graph: Graph, a: str, x: str, lower: bool) -> str:
+    """Compute the formula of every region for all elements, with safe arguments, and select."""
     op, one = OpBuilder(graph), const_like(graph, 1, a)
     relative_distance = op.Div(op.Abs(op.Sub(x, a)), a)
     is_temme = op.And(
@@ -79,9 +80,11 @@ def _select_region(graph: Graph, a: str, x: str, lower: bool) -> str:
         result = op.Where(is_below, series, op.Sub(one, fraction))
     else:
         result = op.Where(is_below, op.Sub(one, series), fraction)
-    safe = [op.Where(is_temme, a, 300)]
-    safe.append(op.Where(is_temme, x, 300))
-    return op.Where(is_temme, _temme_expansion(graph, safe[0], safe[1], lower), result)
+    temme_arguments = [op.Where(is_temme, a, 300)]
+    temme_arguments.append(op.Where(is_temme, x, 300))
+    return op.Where(
+        is_temme, _temme_expansion(graph, temme_arguments[0], temme_arguments[1], lower), result
+    )
 
 
 def _power_factor(graph: Graph, a: str, x: str) -> str:
@@ -92,7 +95,7 @@ def _power_factor(graph: Graph, a: str, x: str) -> str:
 
 
 def _power_series(graph: Graph, a: str, x: str) -> str:
-    """Return the sum of x ** k / ((a + 1) ... (a + k)), k from 0."""
+    """Return the sum of x ** k / ((a + 1) ... (a + k)) over k from 0, for x <= a + 1."""
     one = const_like(graph, 1, a)
     zeros = OpBuilder(graph).Sub(a, a)
     ones = OpBuilder(graph).Add(zeros, one)
@@ -109,7 +112,7 @@ def _power_series(graph: Graph, a: str, x: str) -> str:
 
 
 def _continued_fraction(graph: Graph, a: str, x: str) -> str:
-    """Return the continued fraction of exp(x) x ** -a Gamma(a, x), x > a + 1 (Lentz)."""
+    """Return exp(x) x ** -a Gamma(a, x) for x > a + 1, by Lentz's method of continued fractions."""
     make, one = graph.make_node, const_like(graph, 1, a)
     start = make("Add", [make("Sub", [x, a]), one])
     d = make("Reciprocal", [start])
@@ -132,7 +135,7 @@ def _continued_fraction(graph: Graph, a: str, x: str) -> str:
 
 
 def _temme_expansion(graph: Graph, a: str, x: str, lower: bool) -> str:
-    """Return an erfc and a double series in eta and 1 / a, by MatMul (DLMF 8.12.3 and 8.12.4)."""
+    """Return erfc / 2 +- a double series in eta and 1 / a (DLMF 8.12.3 and 8.12.4), by a MatMul."""
     op, sign = OpBuilder(graph), -1.0 if lower else 1.0
     deviation = op.Div(op.Sub(x, a), a)
     # log1p(deviation) - deviation loses digits near 0, so eta is computed by a series there

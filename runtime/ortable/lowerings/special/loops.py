@@ -24,7 +24,7 @@ def while_any(
     """Run a Loop over ``states`` for at least one and at most ``limit`` trips.
 
     ``step(body, names)`` returns the next states, of the same shapes, and a bool tensor that is
-    True where an element needs one more trip.
+    True where an element needs one more trip. ``name`` names the subgraph and the states in it.
     """
     body = graph.subgraph(name)
     body.make_tensor_input(graph.unique_name("round"), dtypes.int64, ())

@@ -18,7 +18,8 @@ def recurrence(graph: Graph, x: Result, n: Result, second: Result, weights: Ints
     """Return orthogonal polynomials of order ``n`` by a three-term recurrence.
 
     P0 = 1, P1 = ``second``, and with the weights u, v, w0, w1, y:
-    (1 + y k) P[k+1] = (u k + (1 + v k) x) P[k] - (w0 + w1 k) P[k-1]. A negative order gives 0.
+    (1 + y k) P[k+1] = (u k + (1 + v k) x) P[k] - (w0 + w1 k) P[k-1]. If w1 is 0, w0 must be 1. A
+    negative order gives 0.
     """
     op = OpBuilder(graph)
     zero, one = const_like(graph, 0, x), const_like(graph, 1, x)
@@ -58,7 +59,7 @@ def _three_terms(body: Graph, x: str, order: str, older: str, previous: str, wei
 
 
 def chebyshev_wave(graph: Graph, n: Result, angle: Result, third: Bool) -> Result:
-    """Return the Chebyshev polynomial of the third kind at cos(angle), or of the fourth kind.
+    """Return the Chebyshev polynomial of the third (or fourth) kind at cos(angle).
 
     At an angle of pi (third kind) or 0 (fourth kind), the result is the limit.
     """
