@@ -17,7 +17,7 @@ _GRAPHS = (GraphState, GraphProto)
 
 
 def find_subgraphs(node: Node) -> list[Any]:
-    """Return the subgraphs of a node, which are builders or GraphProtos."""
+    """Return the subgraphs of a node, each a `GraphState` or a GraphProto."""
     graphs: list[Any] = []
     if not node.domain and node.op_type not in HAS_SUBGRAPH:
         return graphs  # hot path: other ONNX operators have no graph attributes
@@ -34,12 +34,12 @@ def captured_names(node: Node) -> set[str]:
     """Return the names that the subgraphs of a node read from enclosing graphs."""
     names: set[str] = set()
     for graph in find_subgraphs(node) if node.attrs else ():
-        names |= free_names(graph) if isinstance(graph, GraphProto) else _free_of_builder(graph)
+        names |= free_names(graph) if isinstance(graph, GraphProto) else _names_from_outside(graph)
     return names
 
 
 def captured_by_protos(nodes: Iterable[Node]) -> set[str]:
-    """Return the names that GraphProto subgraphs, at any depth, read; no pass renames them."""
+    """Return the names that GraphProto subgraphs at any depth read, which no pass may rename."""
     names: set[str] = set()
     for node in nodes:
         for graph in find_subgraphs(node) if node.attrs else ():
@@ -50,7 +50,7 @@ def captured_by_protos(nodes: Iterable[Node]) -> set[str]:
     return names
 
 
-def _free_of_builder(graph: GraphState) -> set[str]:
+def _names_from_outside(graph: GraphState) -> set[str]:
     defined = {info.name for info in graph.inputs} | set(graph.initializers_dict)
     defined.update(name for node in graph.nodes for name in node.outputs)
     used = {info.name for info in graph.outputs}
@@ -77,7 +77,7 @@ def read_names(node: Node) -> set[str]:
 
 
 def rename_captured(graph: GraphState, names: Mapping[str, str]) -> None:
-    """Rename inputs of all nodes of a subgraph and of its subgraphs, except in GraphProtos."""
+    """Rename the inputs of all nodes of a subgraph and its subgraphs, but not in GraphProtos."""
     graph.use_index = None
     for node in graph.nodes:
         node.inputs = [names.get(name, name) for name in node.inputs]

@@ -1,6 +1,7 @@
 """Choose which inputs of a node to cast, and to what, so that the runtime has a kernel for it.
 
-Only value-preserving casts to wider types are made; the choice is cached per operator and types.
+Only casts to wider types that preserve every value are chosen. `node_maker` caches the choice by
+operator and types.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ def choose_casts(
     """Choose the input casts of a node so that a kernel supports its types.
 
     ``inputs`` and ``outputs`` are element types: 0 for an omitted input, None for an unknown type.
-    Half floats that ONNX does not allow at this opset are cast, too.
+    ``key`` is that of the node. Half floats that ONNX does not allow at this opset are cast, too.
 
     Returns:
         A map from input index to dtype. It is empty if a kernel supports the node without casts, if
-        a type is unknown or invalid, or if the table lacks the operator. None if no casts to wider
-        types lead to a kernel, or if they would change the result (``DTYPE_SENSITIVE``).
+        an input type is unknown or invalid, or if the table lacks the operator. None if no casts to
+        wider types lead to a kernel, or if casts would change the result (``DTYPE_SENSITIVE``).
     """
     row = _find_kernels(table, key, opset)
     if row is None:
@@ -76,7 +77,10 @@ def _find_kernels(table: KernelTable, key: str, opset: int) -> tuple[Any, ...] |
 
 
 def _type_param(formals: Sequence[Any], index: int) -> str | None:
-    """Return the type parameter of an input or output; a ``*`` marks a variadic last formal."""
+    """Return the type parameter of input or output ``index``, None if its type is not a parameter.
+
+    In ``("T1", "T*")`` all inputs from index 1 on have the parameter ``T``.
+    """
     if index < len(formals):
         formal = formals[index]
     else:
@@ -92,7 +96,10 @@ def _find_cheapest(
     legal: Mapping[str, Sequence[int]],
     kernels: Sequence[Mapping[str, Sequence[int]]],
 ) -> dict[str, int] | None:
-    """Return the fewest and least widening casts by type parameter, or None without a kernel."""
+    """Return the casts (type parameter to dtype) that lead to a kernel, or None if there are none.
+
+    The fewest parameters are cast, to the first possible types of `WIDER`, which are the cheapest.
+    """
     best: dict[str, int] | None = None
     best_cost = (0, 0)
     for kernel in kernels:

@@ -38,7 +38,7 @@ class GatherElements(OpRun):
 
 
 class LazyConstant:
-    """The value of a constant result, computed when a rule reads it."""
+    """The value of a constant result, computed when an inference or rewrite rule reads it."""
 
     __slots__ = ("_graph", "_name")
 
@@ -77,7 +77,7 @@ def get_constant(graph: GraphState, name: str) -> np.ndarray:
     """Return the value of a constant, and cache it if it had to be computed.
 
     Raises:
-        BuilderError: the result is not constant.
+        BuilderError: the result is not constant, or onnx.reference cannot compute it.
     """
     owner: Any = graph
     while owner is not None and name not in owner.constant_names:
@@ -131,7 +131,7 @@ def _compute_constant(graph: GraphState, name: str) -> None:
 def _get_evaluator(graph: GraphState, node: Node) -> ReferenceEvaluator:
     """Return an evaluator of one node at the model's opset, with inputs named i0, i1, ...
 
-    Nodes that differ only in names share a cached evaluator.
+    Nodes that differ only in names share a cached evaluator if their attributes are small.
     """
     inputs = [f"i{index}" if name else "" for index, name in enumerate(node.inputs)]
     outputs = [f"o{index}" if name else "" for index, name in enumerate(node.outputs)]
@@ -185,7 +185,7 @@ def _new_evaluator(serialized: bytes, opsets: tuple[tuple[str, int], ...]) -> Re
     evaluator = ReferenceEvaluator(graph, opsets=dict(opsets), new_ops=[GatherElements])
     opset = dict(opsets).get("", 1)
     if opset < versions.OLDEST_OPSET:
-        is_versioned = "_" in type(evaluator.rt_nodes_[0]).__name__  # Squeeze_11
+        is_versioned = "_" in type(evaluator.rt_nodes_[0]).__name__  # such as Squeeze_11
         if not is_versioned and not schemas.has_same_signature(
             node.op_type, opset, versions.OLDEST_OPSET
         ):

@@ -1,7 +1,8 @@
 """What lowerings read besides the graph: target, converters, and the record of the conversion.
 
-The interpreter makes a `LoweringContext` and the exporter adds its record. Lowerings read the
-context as ``graph.ctx``; a graph and its subgraphs share one context.
+A `Graph` makes a `LoweringContext` of its target; the interpreter replaces it by one with
+converters, and the exporter by one with its record. Lowerings read the context as ``graph.ctx``,
+which subgraphs inherit.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ G = TypeVar("G")
 G_co = TypeVar("G_co", covariant=True)
 G_contra = TypeVar("G_contra", contravariant=True)
 
-# converter(graph, res, *args, **kwargs) -> the result, or a list of results
+# converter(graph, res, *args, **kwargs) -> the result, or a list of results; `res`: ResultSpec
 Converter = Callable[..., Any]
 
 
@@ -75,7 +76,7 @@ class ConversionRecord(Protocol):
     assertions: list[str]
 
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """Add the seconds that the block takes to a phase."""
+        """Return a context manager that adds the seconds its block takes to a phase."""
         ...
 
     def log_phase(self, phase: str, *parts: str) -> None:
@@ -95,8 +96,7 @@ class LoweringContext(Generic[G]):
     """Target, converters and record of one conversion.
 
     ``target`` is the runtime that the model is for (None: any runtime). The interpreter sets the
-    three callables; their defaults raise BuilderError. ``record`` is set
-    by the exporter only.
+    three callables; their defaults raise BuilderError. Only the exporter sets ``record``.
     """
 
     target: str | None = None

@@ -1,7 +1,7 @@
 """Format the graph built so far for error messages: known facts, then the last build steps.
 
-Flags such as `[##:#]` tell how much is known about each input and output of a node: `#` type and
-shape, `U` type and rank, `-` less than that. The text is built only when an error is raised.
+Flags such as `[##:#]` (two inputs, one output) tell what is known about the inputs and outputs of a
+node: `#` is type and shape, `U` type and rank, `-` less. The text is built only for an error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from .node import Node
 from .state import GraphState, describe_value
 
 _MAX_LINES = 1000  # steps in one message; only the last ones of a larger graph are printed
-_MAX_FACTS = 400  # facts of one kind in one message; only the last ones are printed
+# facts of one kind in one message: the last ones, and the first names of constants
+_MAX_FACTS = 400
 
 
 def debug_message(graph: GraphState) -> str:

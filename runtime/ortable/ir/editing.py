@@ -1,4 +1,4 @@
-"""Edit a graph in place: rename results, redirect readers, remove nodes, drop stale facts.
+"""Edit a graph in place: rename results, redirect readers, remove nodes, remove stale facts.
 
 `UseIndex` lists the readers of results. The graph builds it at the first query, so that adding
 nodes costs nothing. `Graph`, passes and rewrite rules call these functions.
@@ -21,7 +21,7 @@ from .node import Node
 class UseIndex:
     """Index of the nodes that read each result of a graph, in the order in which they were added.
 
-    A node whose subgraph reads a result is a reader. A result has each reader once.
+    A node whose subgraph reads a result is a reader. ``Add(x, x)`` is listed once for ``x``.
     """
 
     __slots__ = ("_counted", "_last", "is_managed", "query_count", "readers")
@@ -38,7 +38,7 @@ class UseIndex:
             self._last = node
 
     def sync_nodes(self, nodes: list[Node]) -> bool:
-        """Index the nodes appended to ``nodes``; return False if other nodes seem to be changed."""
+        """Index nodes appended to ``nodes`` since the last call; return False for other changes."""
         if self.is_managed:
             return True
         count = self._counted
@@ -79,17 +79,17 @@ class UseIndex:
 
         Returns the redirected readers.
         """
-        moved = self.readers.pop(old, None)
-        if not moved:
+        old_readers = self.readers.pop(old, None)
+        if not old_readers:
             return []
-        maker = next((node for node in moved if new in node.outputs), None)
-        if maker is not None:
-            del moved[maker]
-            self.readers[old] = {maker: None}
-        for node in moved:
+        producer = next((node for node in old_readers if new in node.outputs), None)
+        if producer is not None:
+            del old_readers[producer]
+            self.readers[old] = {producer: None}
+        for node in old_readers:
             replace_inputs(node, {old: new})
-        self.readers.setdefault(new, {}).update(moved)
-        return list(moved)
+        self.readers.setdefault(new, {}).update(old_readers)
+        return list(old_readers)
 
 
 def replace_inputs(node: Node, names: Mapping[str, str]) -> None:
@@ -155,7 +155,7 @@ def set_inputs(graph: GraphInterface, node: Node, inputs: list[str]) -> None:
 
 
 def _outdate_parent_uses(graph: GraphInterface) -> None:
-    """Invalidate the index of the graph that encloses an edited subgraph."""
+    """Discard the indexes of the graphs that enclose ``graph``, if it is a subgraph."""
     if graph.parent is not None:
         graph.parent.outdate_uses()
 
@@ -217,7 +217,7 @@ def place_after(graph: GraphInterface, node: Node, after: Node) -> None:
 
 
 def check_before(graph: GraphInterface, names: Collection[str], node: Node) -> None:
-    """Raise BuilderError if ``node`` or a later node makes one of the results ``names``."""
+    """Raise BuilderError if one of ``names`` is a result of ``node`` or of a later node."""
     for later_node in graph.nodes[graph.nodes.index(node) :]:
         for name in later_node.outputs:
             if name and name in names:
@@ -231,10 +231,14 @@ def check_before(graph: GraphInterface, names: Collection[str], node: Node) -> N
 
 
 def rename_results(graph: GraphInterface, names: Mapping[str, str]) -> None:
-    """Rename results everywhere in the graph and in the subgraphs that read them."""
-    fixed = captured_by_protos(graph.nodes)
+    """Rename results everywhere in the graph and in the subgraphs that read them.
+
+    Raises:
+        BuilderError: a subgraph given as GraphProto, which is never changed, reads a result.
+    """
+    names_in_protos = captured_by_protos(graph.nodes)
     for old in names:
-        if old in fixed:
+        if old in names_in_protos:
             raise BuilderError(
                 f"{old!r} cannot be renamed: a subgraph given as GraphProto reads it ({graph.tag})"
             )
@@ -295,7 +299,7 @@ def _rename_values(table: dict[Any, str], names: Mapping[str, str]) -> dict[Any,
 
 
 def replace_output(graph: GraphInterface, old: str, new: str) -> None:
-    """Make ``new`` an output of the graph in place of ``old``, whose name becomes unused."""
+    """Make ``new`` an output of the graph in place of ``old``, and remove the facts of ``old``."""
     old_info, new_info = graph.values.pop(old), graph.values[new]
     graph.outputs[:] = [new_info if info is old_info else info for info in graph.outputs]
     graph.constant_names.discard(old)

@@ -37,11 +37,12 @@ class Graph(NodeMaker):
     Args:
         target_opset: an opset of the main domain, or ``{domain: opset}``.
         ir_version: IR version to write; None takes the smallest that the opsets allow.
-        target: ``"onnxruntime"`` rejects nodes and versions that ONNX Runtime does not support.
+        target: ``"onnxruntime"`` rejects nodes and versions that ONNX Runtime does not support;
+            None is for any runtime.
         origin_metadata: turns ``Node.origin`` into the node's metadata when the model is written.
-        kernel_table: kernels by operator, for which inputs are cast; None means the kernels of the
-            CPU provider, ``{}`` disables the casts.
-        parent: the enclosing graph, if this is a subgraph.
+        kernel_table: kernels by operator; inputs of other types are cast to types of a kernel. None
+            means the kernels of the CPU provider, ``{}`` disables the casts.
+        parent: the enclosing graph of a subgraph, whose opsets and target the subgraph uses.
         name: name of the graph.
 
     Raises:
@@ -121,8 +122,8 @@ class Graph(NodeMaker):
     def add_function(self, function: FunctionProto) -> None:
         """Add a local function, which nodes call by its name and domain.
 
-        The function's domain gets version 1, and the domains that the function imports get its
-        versions, unless the model imports them already.
+        The model imports version 1 of the function's domain, and the domains that the function
+        imports in the same versions. Domains that the model imports already do not change.
 
         Args:
             function: the function.
@@ -210,12 +211,12 @@ class Graph(NodeMaker):
         names = [inputs] if isinstance(inputs, str) else [input_name or "" for input_name in inputs]
         editing.check_before(self, read_names(Node(op_type, names, [], attrs=attrs)), node)
         index = self.nodes.index(node)
-        later = self.nodes[index:]
+        later_nodes = self.nodes[index:]
         del self.nodes[index:]
         try:
             return self.make_node(op_type, inputs, outputs, domain, name, **attrs)
         finally:
-            self.nodes.extend(later)
+            self.nodes.extend(later_nodes)
             self.outdate_uses()
 
     def rename(self, names: Mapping[str, str]) -> None:
@@ -253,7 +254,8 @@ class Graph(NodeMaker):
         """Return the value of a constant result, which is computed and cached if necessary.
 
         Raises:
-            BuilderError: the result is not constant.
+            BuilderError: the result is not constant, or onnx's reference implementation cannot
+                compute it.
         """
         return constants.get_constant(self, name)
 
@@ -269,15 +271,16 @@ class Graph(NodeMaker):
                 of the result, an int64 of one element.
 
         Raises:
-            BuilderError: the result is unknown, has no such axis, or is not a single int64.
+            BuilderError: the result is unknown or has no such axis, or ``axis`` is None and the
+                result is not an int64 of one element.
         """
         info = self._get_info(result)
         if axis is None:
             source_text = "the content"
-            is_vector = (info.rank or 0) > 1 or any(
+            has_wrong_shape = (info.rank or 0) > 1 or any(
                 type(size) is int and size != 1 for size in info.shape or ()
             )
-            is_invalid = is_vector or info.dtype not in (None, dtypes.int64)
+            is_invalid = has_wrong_shape or info.dtype not in (None, dtypes.int64)
         else:
             source_text = f"axis {axis}"
             is_invalid = axis < 0 or (info.rank is not None and axis >= info.rank)
@@ -292,12 +295,12 @@ class Graph(NodeMaker):
         """Return the name of an int64[1] result that holds a dimension.
 
         Raises:
-            BuilderError: no result of the graph has a symbol of the dimension.
+            BuilderError: the graph has no source for a symbol of the dimension.
         """
         return self.materializer.dim_vector(self.to_dim(dim))
 
     def shape_as_vector(self, shape: Sequence[Any]) -> str:
-        """Return the name of an int64[n] result that holds all the dimensions."""
+        """Return the name of an int64[n] result that holds the ``n`` dimensions of a shape."""
         return self.materializer.shape_vector([self.to_dim(dim) for dim in shape])
 
     def make_shape_from_results(self, shape: Sequence[Any]) -> str:

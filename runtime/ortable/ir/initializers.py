@@ -1,7 +1,7 @@
 """Values of initializers: numpy arrays, TensorProtos, or references to torch tensors.
 
-Only this module reads torch memory. It detects tensors by their methods, so that torch is not
-imported, and does not copy their data before serialization.
+Only this module reads torch memory. It recognizes tensors by their methods, without importing
+torch. Tensors on the CPU are not copied before serialization, except small ones.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ortable.errors import BuilderError
 Value: TypeAlias = Any  # np.ndarray | TensorProto | torch.Tensor | Deferred
 
 MAX_MERGED_ELEMENTS = 128  # elements up to which equal initializers are merged
-MAX_VALUE_ELEMENTS = 64  # elements up to which rules may use an integer vector as a shape
-_NAMED_INTS = 5  # elements up to which integers appear in the initializer's name
+MAX_VALUE_ELEMENTS = 64  # elements up to which the values of an integer vector are known facts
+_NAMED_INTS = 5  # at most this many integers appear in the initializer's name
 
 
 class Deferred:
@@ -106,13 +106,16 @@ def size_of(value: Value) -> int:
 
 
 def nbytes_of(value: Value) -> int:
-    """Return the size of an initializer in bytes; 0 for strings, whose size is not fixed."""
+    """Return the size of an initializer in bytes; 0 for strings, whose size is not fixed.
+
+    An element of less than a byte, such as an int4, counts as a byte.
+    """
     dtype = dtype_of(value)
     return size_of(value) * dtypes.ITEMSIZE.get(dtype, 0)
 
 
 def to_numpy(value: Value, name: str = "") -> np.ndarray:
-    """Return the value as a numpy array that shares memory with the torch tensor if possible."""
+    """Return the value as a numpy array, which shares memory with a torch tensor if possible."""
     if isinstance(value, np.ndarray):
         return value
     if isinstance(value, TensorProto):
@@ -197,7 +200,7 @@ _THROUGH_BITS: dict[int, int] = {
 
 
 def is_readable(value: Value) -> bool:
-    """Whether the data is in CPU memory: not external, fake, meta, or on another device."""
+    """Whether the data is in CPU memory: not deferred, external, fake, or on another device."""
     if isinstance(value, np.ndarray):
         return True
     if isinstance(value, TensorProto):
@@ -232,7 +235,10 @@ def storage_key(tensor: Any) -> Hashable | None:
 
 
 def default_name(dtype: int, shape: tuple[int, ...], array: np.ndarray | None) -> str:
-    """Make a name such as ``init1_s3x1_``, or ``init7_s2_3_-1`` with the values of few integers."""
+    """Make a name such as ``init1_s3x1_`` (element type 1 = float32, shape 3x1).
+
+    The name ends in the values of a few integers: ``init7_s2_3_-1`` is the int64 vector [3, -1].
+    """
     sizes = "x".join(str(size) for size in shape)
     values = ""
     if array is not None and array.size <= _NAMED_INTS and array.dtype in (np.int64, np.int32):

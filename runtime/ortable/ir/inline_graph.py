@@ -23,12 +23,16 @@ def copy_graph_into(
     output_names: Sequence[str],
     prefix: str,
 ) -> Any:
-    """Add copies of the nodes of a graph, and infer their types and shapes again.
+    """Add copies of the nodes of a graph to ``builder``, and infer their types and shapes again.
+
+    Returns the only name of ``output_names``, or a tuple of them. The names
+    of other results begin with ``prefix``.
 
     Raises:
-        BuilderError: the numbers of inputs or outputs, or the opsets, do not agree.
+        BuilderError: the numbers of inputs or outputs, or the opsets, do not agree, or a subgraph
+            given as GraphProto reads a result that the copy renames.
     """
-    _check_compatible(builder, source_graph, input_names, output_names)
+    _check_and_import(builder, source_graph, input_names, output_names)
     names = dict(zip((info.name for info in source_graph.inputs), input_names, strict=True))
     output_name_of: dict[str, str] = {}
     identities: list[tuple[str, str]] = []
@@ -47,9 +51,10 @@ def copy_graph_into(
     return output_names[0] if len(output_names) == 1 else tuple(output_names)
 
 
-def _check_compatible(
+def _check_and_import(
     builder: Graph, source_graph: Graph, inputs: Sequence[str], outputs: Sequence[str]
 ) -> None:
+    """Check numbers of inputs and outputs, and add opsets and functions of the source graph."""
     if len(inputs) != len(source_graph.inputs) or len(outputs) != len(source_graph.outputs):
         raise BuilderError(
             f"The other graph has {len(source_graph.inputs)} inputs and "
@@ -68,7 +73,7 @@ def _check_compatible(
 
 
 def _copy_initializer(builder: Graph, name: str, value: Any, prefix: str) -> str:
-    if name.startswith("init"):
+    if name.startswith("init"):  # a name of `initializers.default_name`
         return builder.make_initializer("", value)
     return builder.make_initializer(builder.unique_name(prefix + name), value)
 
@@ -80,7 +85,8 @@ def _copy_nodes(
     output_name_of: Mapping[str, str],
     prefix: str,
 ) -> None:
-    origin, table = builder.origin, builder.kernel_table
+    """Copy nodes; ``names`` maps results of the source graph to copies, and is extended."""
+    old_origin, kernel_table = builder.origin, builder.kernel_table
     builder.kernel_table = {}  # the source graph already has its casts
     try:
         for node in source_graph.nodes:
@@ -93,7 +99,7 @@ def _copy_nodes(
                 key: _copy_attribute(builder, value, names) for key, value in node.attrs.items()
             }
             _check_captured(node, names)
-            builder.origin = node.origin if node.origin is not None else origin
+            builder.origin = node.origin if node.origin is not None else old_origin
             builder.make_node(
                 node.op_type, inputs, outputs, domain=node.domain, name=node.name, **attrs
             )
@@ -106,17 +112,20 @@ def _copy_nodes(
                 if new_name:
                     _copy_facts(builder, source_graph, old_name, new_name)
     finally:
-        builder.origin, builder.kernel_table = origin, table
+        builder.origin, builder.kernel_table = old_origin, kernel_table
 
 
 def _copy_facts(builder: Graph, source_graph: Graph, old_name: str, new_name: str) -> None:
-    """Copy dtype, rank and static shape where they are unknown; symbols differ between graphs."""
+    """Copy dtype, rank and a static shape if they are unknown in the copy.
+
+    A symbolic shape is not copied, because the graphs may use a symbol for different sizes.
+    """
     info_of_copy, source_info = builder.values[new_name], source_graph.values[old_name]
     info_of_copy.dtype = info_of_copy.dtype or source_info.dtype
     if (
         info_of_copy.shape is None
         and source_info.shape is not None
-        and all(type(d) is int for d in source_info.shape)
+        and all(type(size) is int for size in source_info.shape)
     ):
         info_of_copy.shape = source_info.shape
     if info_of_copy.rank is None:

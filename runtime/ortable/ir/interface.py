@@ -19,7 +19,11 @@ from .state import GraphState, check_element_type, describe_shape
 
 
 class GraphInterface(GraphState):
-    """Base class of `Graph` that adds inputs, outputs and initializers."""
+    """Base class of `Graph` that adds inputs, outputs and initializers.
+
+    ``small_initializers`` maps the content of small constants to their names, ``tied_initializers``
+    the memory of torch tensors.
+    """
 
     materializer: ShapeMaterializer
 
@@ -45,8 +49,8 @@ class GraphInterface(GraphState):
             elem_type: element type; None if it is unknown.
             shape: ints, names of dimensions, torch.SymInts, or None for an unknown size. None
                 instead of a sequence means an unknown rank.
-            is_dimension: the input is an integer of one element whose value is a dimension. The
-                dimension has the name of the input unless ``shape`` is ``(dim,)``.
+            is_dimension: the input is an integer of one element whose value is a dimension. If
+                ``shape`` is ``("batch",)``, the dimension is ``batch``; else the input's name.
             indexed: check that the name ends in ``_<number>``.
 
         Raises:
@@ -234,8 +238,8 @@ class GraphInterface(GraphState):
             existing = self._find_equal("small_initializers", initializers.content_key(value))
             if existing is not None:
                 return existing
-        torch_value = initializers.is_torch(value)
-        memory_key = initializers.storage_key(value) if torch_value else None
+        is_torch_value = initializers.is_torch(value)
+        memory_key = initializers.storage_key(value) if is_torch_value else None
         existing = self._find_equal("tied_initializers", memory_key)
         if existing is not None:
             return existing
@@ -245,7 +249,7 @@ class GraphInterface(GraphState):
             value
         ) <= initializers.MAX_MERGED_ELEMENTS and initializers.is_readable(value):
             is_integer = dtype in (dtypes.int64, dtypes.int32)
-            if not torch_value or not name or is_integer:
+            if not is_torch_value or not name or is_integer:
                 array = initializers.to_numpy(value, name)
         if not name:
             key = None if array is None else initializers.content_key(array)
@@ -255,8 +259,8 @@ class GraphInterface(GraphState):
             name = self.unique_name(initializers.default_name(dtype, shape, array))
             if array is not None:
                 self.small_initializers[key] = name
-                # a copy: the table_name merges later constants that equal the present content
-                value = array.copy() if torch_value else value
+                # a copy, because later equal constants are merged with it, and a tensor may change
+                value = array.copy() if is_torch_value else value
         else:
             self._check_new(name, "initializer")
         if memory_key is not None:
@@ -273,7 +277,7 @@ class GraphInterface(GraphState):
         return name
 
     def _find_equal(self, table_name: str, key: Any) -> str | None:
-        """Find an equal initializer in this graph or an enclosing one."""
+        """Find the name for ``key`` in a table of this graph or an enclosing one, or None."""
         graph: Any = self
         while graph is not None and key is not None:
             existing = getattr(graph, table_name).get(key)

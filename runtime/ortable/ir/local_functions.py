@@ -16,8 +16,8 @@ from .proto.walk import graphs_inside
 from .proto.write_model import to_function
 from .state import GraphState
 
-_MAX_COMPARED = 4096  # torch tensors with more elements are compared by address
-_MIN_REFERENCED = 1 << 16  # larger constants in bytes are copied only when written
+_MAX_COMPARED = 4096  # torch tensors with more elements are compared by memory, not by content
+_MIN_REFERENCED = 1 << 16  # constants of at least this many bytes are copied only when written
 
 
 class FunctionTable:
@@ -36,7 +36,8 @@ class FunctionTable:
     ) -> str:
         """Make ``body`` a local function named ``name``, or ``name_1`` etc. if the name is taken.
 
-        Returns the name of the function, or of an existing one with an equal body.
+        Returns the name of the new function, or of an existing function with the same ``name``
+        and ``domain`` and an equal body.
         """
         name_by_fingerprint = self._names.setdefault((domain, name), {})
         fingerprint = graph_fingerprint(body)
@@ -63,9 +64,10 @@ class FunctionTable:
 
 
 def graph_fingerprint(graph: GraphState, numbers: dict[str, int] | None = None) -> Hashable:
-    """Compute a key that is equal for graphs that differ only in the names of results.
+    """Compute a key that is equal for graphs that differ only in names and types of results.
 
-    ``numbers`` maps results of the enclosing graphs to the numbers that replace their names.
+    Types do not matter, because functions are not typed. ``numbers`` maps the results of enclosing
+    graphs to the numbers that replace their names.
     """
     numbers = {"": 0} if numbers is None else numbers
 

@@ -20,8 +20,8 @@ class Node:
         outputs: names of the results that the node makes, ``""`` for an omitted output.
         domain: domain of the operator; ``""`` is ONNX's main domain.
         name: the name of the node.
-        attrs: attributes by name: Python values, numpy arrays, protobuf messages, or GraphBuilders
-            for subgraphs.
+        attrs: attributes by name: Python values, numpy arrays, torch tensors, protobuf messages,
+            or, for subgraphs, graphs under construction.
         origin: the FX node that the node is made for, a `RewriteOrigin`, or a dict of metadata.
     """
 
@@ -58,13 +58,16 @@ REWRITES_KEY = "ortable.passes.rewrite"
 
 @dataclass(frozen=True, eq=False)
 class RewriteOrigin:
-    """Origin of a node made by ``rule``; ``source`` is the origin of the first replaced node."""
+    """Origin of a node made by a rewrite.
+
+    ``rule`` is the name of the rewrite, ``source`` the origin of the first node that it replaced.
+    """
 
     rule: str
     source: Any
 
     def rule_chain(self) -> str:
-        """Return the names of the rules that made the node as text, the last rule first."""
+        """Join the names of the rules that led to the node with commas, the last rule first."""
         names = [self.rule]
         source = self.source
         while isinstance(source, RewriteOrigin):
@@ -74,7 +77,7 @@ class RewriteOrigin:
 
     @property
     def name(self) -> str | None:
-        """Prefix of the names of the node's results."""
+        """Prefix of the names of the node's results: the FX node's name, or None without one."""
         return fx_node_name(self.find_original())
 
     def find_original(self) -> Any:

@@ -126,7 +126,7 @@ class NodeMaker(GraphInterface):
         node = Node(op_type, names, results, domain, name or op_type, attrs, self.origin)
         schema = self._check_schema(node, version, types)
         if schema is not None and "" in results:
-            self._name_required(node, schema)
+            self._name_required_outputs(node, schema)
         facts = self._infer_outputs(node, infos, version, schema, types)
         moves = self._choose_casts(node, version, types, facts, schema)
         node.name = self.node_names.make_unique(node.name)
@@ -169,8 +169,8 @@ class NodeMaker(GraphInterface):
             return self.result_names.make_unique(f"{prefix}.{op_type.lower()}")
         return self.result_names.make_unique(f"{prefix}.{op_type.lower()}_{index}")
 
-    def _name_required(self, node: Node, schema: Schema) -> None:
-        """Name unused outputs that are not optional.
+    def _name_required_outputs(self, node: Node, schema: Schema) -> None:
+        """Give names to unused outputs that the schema does not mark as optional.
 
         ONNX Runtime crashes on a Split with an unnamed output.
         """
@@ -187,7 +187,7 @@ class NodeMaker(GraphInterface):
         )
 
     def _dtype_error(self, node: Node, violation: str) -> BuilderError:
-        """Make an error that records whether ONNX does not allow a dtype for the operator."""
+        """Make an error; ``without_dtype`` is set if ONNX does not allow a dtype of the inputs."""
         error = self._node_error(node, violation)
         error.without_dtype = schemas.ALLOWED_TYPES_TEXT in violation
         return error
@@ -211,7 +211,8 @@ class NodeMaker(GraphInterface):
     def _describe_error(self, node: Node, error: Exception) -> str:
         """Format an error of an inference rule.
 
-        A Python error may be caused by an attribute of a wrong type, which its text does not name.
+        An attribute of a wrong type may cause a Python error that does not name it. The attributes
+        are therefore written to a NodeProto, whose error names the attribute.
         """
         if not isinstance(error, BuilderError):
             try:
@@ -221,7 +222,10 @@ class NodeMaker(GraphInterface):
         return f"{error}".rstrip(".") or type(error).__name__
 
     def _check_schema(self, node: Node, version: int, types: list[int | None]) -> Schema | None:
-        """Check a node against its schema (arity and types once per signature); return it."""
+        """Check a node against its schema and return the schema, or None if there is none.
+
+        Nodes of the same operator and types are checked for arity and types only once.
+        """
         key = (node.op_type, node.domain, version, len(node.outputs), *types)
         schema = self._schemas.get(key, _UNSEEN)
         if schema is _UNSEEN:
@@ -236,8 +240,8 @@ class NodeMaker(GraphInterface):
                 violation = schemas.check_arity(schema, len(node.inputs), len(node.outputs))
                 if not violation:
                     # a half float that this opset does not allow may be cast
-                    also = casts.HALF_DTYPES if self.kernel_table else ()
-                    violation = schemas.check_types(schema, node.inputs, types, also)
+                    castable = casts.HALF_DTYPES if self.kernel_table else ()
+                    violation = schemas.check_types(schema, node.inputs, types, castable)
             if violation:
                 raise self._dtype_error(node, violation)
             self._schemas[key] = schema
@@ -293,10 +297,10 @@ class NodeMaker(GraphInterface):
                 raise self._dtype_error(node, violation)
             if moves is None:
                 if self.ctx.target == "onnxruntime":
-                    listed = ", ".join(dtypes.name(dtype) for dtype in types if dtype)
+                    type_names = ", ".join(dtypes.name(dtype) for dtype in types if dtype)
                     reason = (
-                        f"ONNX Runtime has no kernel for {node.key} with {listed}, nor for wider "
-                        "types to which the inputs can be cast without loss"
+                        f"ONNX Runtime has no kernel for {node.key} with {type_names}, nor for "
+                        "wider types to which the inputs can be cast without loss"
                     )
                     raise self._node_error(node, reason, KernelError)
                 moves = casts.NO_MOVES
@@ -311,7 +315,7 @@ class NodeMaker(GraphInterface):
         version: int,
         schema: Schema | None,
     ) -> None:
-        """Add a node with casts of its inputs, and of its outputs back to the inferred types."""
+        """Add a node with casts of its inputs, and cast its outputs to the types in ``facts``."""
         inputs = list(node.inputs)
         for index, dtype in moves.items():
             inputs[index] = self._cast_input(inputs[index], dtype)
@@ -380,9 +384,10 @@ class NodeMaker(GraphInterface):
         self.history.append(("make_node", node))
 
     def _broadcast_rank(self, node: Node) -> int | None:
-        """Return the rank of an elementwise result whose symbolic sizes could not be broadcast.
+        """Return the rank of an elementwise result whose shape could not be inferred.
 
-        Returns None if the node is not elementwise or the rank of an input is unknown.
+        It is the largest rank of the inputs. Returns None if the node is not elementwise or the
+        rank of an input is unknown.
         """
         if node.op_type not in ELEMENTWISE or node.domain:
             return None

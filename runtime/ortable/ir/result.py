@@ -1,4 +1,4 @@
-"""Names, dtypes and shapes that torch gives to the results of the call being converted.
+"""Names, dtypes and shapes of the results of the torch call being converted.
 
 The interpreter passes a `ResultSpec` to each converter as its parameter `res`.
 """

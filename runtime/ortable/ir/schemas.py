@@ -51,7 +51,10 @@ TENSOR_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Formal:
-    """Formal input or output: it has a type parameter, a fixed dtype, or neither (sequences)."""
+    """Formal input or output with a type parameter ``param``, or a fixed ``dtype``.
+
+    Both are None for sequences, optionals and variadics whose elements differ in type.
+    """
 
     name: str
     param: str | None
@@ -63,7 +66,8 @@ class Formal:
 class Schema:
     """Signature of an operator at one opset.
 
-    ``legal`` maps type parameters to dtypes, ``attributes`` maps names to AttributeTypes.
+    ``since`` is the opset that introduced it, ``legal`` maps type parameters to allowed dtypes,
+    ``attributes`` maps names to AttributeTypes, and ``required`` lists required attributes.
     """
 
     since: int
@@ -124,7 +128,7 @@ def since_version(op_type: str, opset: int) -> int | None:
 
 @cache
 def has_same_signature(op_type: str, opset: int, other_opset: int) -> bool:
-    """Whether names of inputs and attributes, and defaults, agree at two opsets; types may not."""
+    """Whether input names, attribute names and defaults agree at two opsets; types may differ."""
     try:
         schemas = [defs.get_schema(op_type, version, "") for version in (opset, other_opset)]
     except defs.SchemaError:
@@ -200,13 +204,13 @@ def _read_formal(
     parameter: defs.OpSchema.FormalParameter, legal: dict[str, frozenset[int]]
 ) -> Formal:
     text = parameter.type_str
-    heterogeneous = (
+    is_heterogeneous = (
         parameter.option == defs.OpSchema.FormalParameterOption.Variadic
         and not parameter.is_homogeneous
     )
     return Formal(
         parameter.name,
-        text if text in legal and not heterogeneous else None,
+        text if text in legal and not is_heterogeneous else None,
         TENSOR_TYPES.get(text),
         parameter.option == defs.OpSchema.FormalParameterOption.Optional,
     )
@@ -222,7 +226,7 @@ ALLOWED_TYPES_TEXT = "ONNX allows"
 
 
 def check_arity(schema: Schema, n_inputs: int, n_outputs: int) -> str | None:
-    """Check the numbers of inputs and outputs; trailing omitted inputs are not counted."""
+    """Check the numbers of inputs and outputs; callers do not count omitted inputs at the end."""
     if n_inputs > schema.max_inputs or n_inputs < schema.min_inputs:
         expected = (
             f"{schema.min_inputs}"
@@ -240,8 +244,8 @@ def check_attributes(schema: Schema, attributes: Collection[str]) -> str | None:
     allowed = schema.attributes
     for name in attributes:
         if name not in allowed:
-            listed = ", ".join(sorted(allowed)) or "none"
-            return f"it has no attribute {name!r}; its attributes are: {listed}"
+            allowed_names = ", ".join(sorted(allowed)) or "none"
+            return f"it has no attribute {name!r}; its attributes are: {allowed_names}"
     for name in schema.required:
         if name not in attributes:
             return f"attribute {name!r} is required"
@@ -251,7 +255,7 @@ def check_attributes(schema: Schema, attributes: Collection[str]) -> str | None:
 def check_types(
     schema: Schema, names: Sequence[str], types: Sequence[int | None], also: Collection[int] = ()
 ) -> str | None:
-    """Check that the schema or ``also`` allows the dtypes and that each type parameter has one."""
+    """Check that the schema or ``also`` allows each dtype and each type parameter has one dtype."""
     bound_types: dict[str, tuple[str, int]] = {}
     for index, dtype in enumerate(types):
         if not dtype or not schema.inputs:
@@ -266,10 +270,10 @@ def check_types(
             continue
         legal = schema.legal[formal.param]
         if dtype not in legal and dtype not in also:
-            listed = ", ".join(dtypes.name(allowed_dtype) for allowed_dtype in sorted(legal))
+            legal_names = ", ".join(dtypes.name(allowed_dtype) for allowed_dtype in sorted(legal))
             return (
                 f"input {formal.name} ({names[index]!r}) is {dtypes.name(dtype)}, "
-                f"{ALLOWED_TYPES_TEXT} {listed}"
+                f"{ALLOWED_TYPES_TEXT} {legal_names}"
             )
         first_bound = bound_types.setdefault(formal.param, (names[index], dtype))
         if first_bound[1] != dtype:
@@ -287,7 +291,7 @@ def output_type(schema: Schema, index: int, types: Sequence[int | None]) -> int 
     formal = schema.formal_output(index)
     if formal.param is None:
         return formal.dtype
-    for position, dtype in enumerate(types):
-        if dtype and schema.inputs and schema.formal_input(position).param == formal.param:
+    for input_index, dtype in enumerate(types):
+        if dtype and schema.inputs and schema.formal_input(input_index).param == formal.param:
             return dtype
     return None

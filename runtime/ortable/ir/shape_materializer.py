@@ -63,7 +63,7 @@ class ShapeMaterializer:
 
     Attributes:
         sources: where to read a dimension, by the text of the dimension.
-        linear: a dimension from which a symbol can be computed, by symbol.
+        linear: by symbol, a dimension from which the symbol can be computed (``2*n + 1`` for n).
         vectors: int64[1] results by the dimension that they hold.
         shapes: int64[n] results by the shape that they hold.
     """
@@ -127,9 +127,9 @@ class ShapeMaterializer:
         return linear
 
     def can_compute(self, dim: Any, any_symbol: bool = False) -> bool:
-        """Whether nodes can compute a dimension from the sources of this graph.
+        """Whether nodes can compute a dimension from the sources of this graph and enclosing ones.
 
-        With ``any_symbol``, each symbol is assumed to have a source, because it may be recorded
+        With ``any_symbol``, every symbol counts as computable, because its source may be recorded
         later.
         """
         if not isinstance(dim, SymDim) or self.find_source(str(dim)) is not None:
@@ -177,7 +177,8 @@ class ShapeMaterializer:
     def rename_new(self, old: str, new: str, shape: Shape | None, holds_sizes: bool) -> None:
         """Update sources and vectors after a new result was renamed.
 
-        Without ``holds_sizes``, only sources of the sizes in ``shape`` can refer to the result.
+        ``holds_sizes`` tells whether its value may be recorded as a source or vector of dimensions.
+        If not, only sources of the sizes in ``shape`` can refer to the result.
         """
         if holds_sizes:
             self.rename_results({old: new})
@@ -194,7 +195,7 @@ class ShapeMaterializer:
         """Return the name of an int64[1] result that holds the dimension.
 
         Raises:
-            BuilderError: the dimension has no source.
+            BuilderError: a symbol of the dimension has no source, or a function in it no ONNX form.
         """
         name = self._find_vector(dim)
         if name is None:
@@ -236,16 +237,19 @@ class ShapeMaterializer:
             if linear.factor == 1:
                 return vector
             return self._make_op("Div", vector, self._make_ints([linear.factor]))
-        listed = ", ".join(sorted(self.describe_sources())) or "none"
+        known_dims = ", ".join(sorted(self.describe_sources())) or "none"
         raise BuilderError(
-            f"No result of the graph has dimension {str(dim)!r} (known: {listed}). "
+            f"No result of the graph has dimension {str(dim)!r} (known: {known_dims}). "
             "Use it in the shape of an input, or call add_dim_source(name, result, axis) or "
             f"make_tensor_input(name, INT64, (1,), is_dimension=True)"
             f" ({self.builder.tag}){self.builder.get_debug_msg()}"
         )
 
     def _read_sizes(self, source: Source, last_axis: int | None) -> str:
-        """Make a vector of sizes from the source's axis to ``last_axis``, or of its value."""
+        """Make a vector of the sizes from the source's axis to ``last_axis`` (inclusive).
+
+        If the source is the value of a result, the vector holds this value.
+        """
         if source.axis is None or last_axis is None:
             info = self.builder.values[source.result]
             if info.rank == 0:
@@ -299,13 +303,16 @@ class ShapeMaterializer:
         dividend, divisor = atom.args
         if dividend >= 0 and divisor >= 0:
             return self._make_op("Div", *args)
-        # Div rounds toward zero, // down; they agree on dividend - dividend % divisor
+        # Div rounds toward zero, // down: a // b is Div(a - a % b, b), whose division is exact
         return self._make_op(
             "Div", self._make_op("Sub", args[0], self._make_op("Mod", *args)), args[1]
         )
 
     def _evaluate_recipe(self, recipe: dims.Recipe, args: Sequence[Dim]) -> str:
-        """Make nodes that apply ``recipe`` to dimensions; return the float64[1] result."""
+        """Make nodes that apply ``recipe`` to dimensions; return the float64[1] result.
+
+        ``("Ceil", ("Div", 0, 2.0))`` is ``ceil(args[0] / 2.0)``: an int is an index into ``args``.
+        """
         if isinstance(recipe, int):
             return self._make_node("Cast", [self.dim_vector(args[recipe])], to=dtypes.float64)
         if isinstance(recipe, float):
@@ -320,7 +327,7 @@ class ShapeMaterializer:
     # -- whole shapes
 
     def shape_vector(self, shape: Sequence[Dim]) -> str:
-        """Return the name of an int64[n] result that holds all the dimensions."""
+        """Return the name of an int64[n] result that holds the ``n`` dimensions of a shape."""
         key = tuple(shape)
         name = self._cached_shape(key)
         if name is None:
@@ -335,7 +342,10 @@ class ShapeMaterializer:
         return name
 
     def _shape_pieces(self, shape: Sequence[Dim]) -> list[str]:
-        """Make a vector for each run of ints or of consecutive axes of one result in the shape."""
+        """Make a vector for each run of ints or of consecutive axes of one result in the shape.
+
+        If ``x`` is [b, s, 8], ``[2, 3, b, s]`` has the pieces ``[2, 3]`` and ``x.shape[0:2]``.
+        """
         pieces: list[str] = []
         start = 0
         while start < len(shape):
@@ -357,7 +367,7 @@ class ShapeMaterializer:
         return pieces or [self._make_ints([])]
 
     def _run_end(self, shape: Sequence[Dim], start: int) -> int:
-        """Return the end of the sizes from ``start`` that are consecutive axes of one result."""
+        """Return the index after the sizes from ``start`` that are consecutive axes of a result."""
         first_source = self.find_source(str(shape[start]))
         end = start + 1
         if first_source is None or first_source.axis is None:
@@ -374,7 +384,7 @@ class ShapeMaterializer:
         return end
 
     def _concat_pieces(self, pieces: list[str], shape: Shape | None) -> str:
-        """Concatenate vectors, and record the shape, if it is given, as value of the result."""
+        """Concatenate vectors; if ``shape`` is not None, record it as the value of the result."""
         if len(pieces) == 1:
             return pieces[0]
         name = self._make_node("Concat", pieces, axis=0)
@@ -399,7 +409,7 @@ class ShapeMaterializer:
             )
         if not any(isinstance(size, str) for size in resolved):
             return self.shape_vector(resolved)
-        # A SymDim equals its text, and a result may have the same name: the key marks results.
+        # A SymDim equals its text, which may also be the name of a result: the key marks results.
         key = tuple(("result", size) if isinstance(size, str) else size for size in resolved)
         name = self._cached_shape(key)
         if name is None:

@@ -18,7 +18,7 @@ from .node import Node
 
 
 class Names:
-    """Names of results or of nodes that a graph and its subgraphs have used."""
+    """Names that the results, or the nodes, of a graph and its subgraphs have taken."""
 
     __slots__ = ("_next", "taken")
 
@@ -94,12 +94,11 @@ class GraphState:
         self.use_index: Any = None  # an `editing.UseIndex`, built at the first query
         # whether rewrite rules may store results computed from weights
         self.stores_weights = True
-        self.rounding: Any = (
-            None  # a `weight_quantization.QuantizationRun` while rules for weights run
-        )
+        # the `weight_quantization.QuantizationRun` while rules that quantize weights run
+        self.rounding: Any = None
         # results of analyses while rules run; cleared when the graph changes
         self.analysis_results: dict[Any, dict[Any, Any]] | None = None
-        self.debug_sections: list[Callable[[], str]] = []
+        self.debug_sections: list[Callable[[], str]] = []  # texts that `debug_message` includes
         self.result_names: Names = Names() if parent is None else parent.result_names
         self.node_names: Names = Names() if parent is None else parent.node_names
         self.constant_names: set[str] = set()
@@ -316,12 +315,12 @@ class GraphState:
 
     @property
     def known_types(self) -> dict[str, int]:
-        """Element types by result."""
+        """Known element types by the name of the result."""
         return {name: info.dtype for name, info in self.values.items() if info.dtype}
 
     @property
     def known_shapes(self) -> dict[str, tuple[int | str, ...]]:
-        """Shapes by result, dimensions as text."""
+        """Known shapes by the name of the result; symbolic dimensions are texts."""
         return {
             name: describe_shape(info.shape)
             for name, info in self.values.items()
@@ -339,7 +338,7 @@ class GraphState:
 
     @property
     def known_values(self) -> dict[str, Any]:
-        """Known values of integer results, dimensions as text."""
+        """Known values of integer results by name; symbolic dimensions are texts."""
         return {
             name: describe_value(info.value)
             for name, info in self.values.items()
@@ -361,7 +360,7 @@ class GraphState:
 
 
 def check_element_type(name: str, dtype: Any) -> None:
-    """Raise BuilderError if a type is not an ONNX element type, but for example a torch dtype."""
+    """Raise BuilderError if ``dtype`` is known but is no ONNX element type (``torch.float32``)."""
     if dtype and (isinstance(dtype, bool | float) or dtype not in dtypes.NAMES):
         raise BuilderError(
             f"{dtype!r} is not a valid type for {name!r}: give a number of onnx.TensorProto, "

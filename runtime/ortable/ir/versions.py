@@ -20,7 +20,7 @@ DEFAULT_OPSET = 18  # default opset of a model for any runtime
 BLOCK_DEQUANTIZE_OPSET = (
     21  # oldest opset whose DequantizeLinear has a scale for each block of values
 )
-ORT_DEFAULT_OPSET = 23  # default for ONNX Runtime: oldest with Attention, as fusions make it
+ORT_DEFAULT_OPSET = 23  # default for ONNX Runtime: oldest with Attention, which fusions make
 # Newest opset of the main domain, and newest IR version, that ONNX Runtime 1.31 supports.
 ORT_MAX_OPSET = 26
 ORT_MAX_IR = 13
@@ -80,8 +80,8 @@ def check_opsets(opsets: Mapping[str, int], target: str | None) -> None:
 def add_main_domain(opsets: dict[str, int], ir_version: int) -> None:
     """Add the main domain to the opsets of a model that does not import it.
 
-    Passes make nodes of the main domain. The version is the newest that ``ir_version`` supports, at
-    most ``ORT_MAX_OPSET``.
+    Passes need it, because they make nodes of the main domain. The version is the newest that
+    ``ir_version`` supports, at most ``ORT_MAX_OPSET``.
     """
     if "" in opsets:
         return
@@ -98,7 +98,10 @@ def newest_opset() -> int:
 def ir_version(
     opsets: Mapping[str, int], requested: int | None, target: str | None, functions: bool = False
 ) -> int:
-    """Return the IR version to write: the requested one, or the smallest that the opsets allow."""
+    """Return the IR version to write: the requested one, or the smallest that the opsets allow.
+
+    Raises BuilderError if the target does not support the requested version.
+    """
     if requested is not None:
         if target == "onnxruntime" and requested > ORT_MAX_IR:
             raise BuilderError(
@@ -112,7 +115,9 @@ def ir_version(
 
 
 def validate_opset(opset: Any) -> int | dict[str, int]:
-    """Validate the user's opset: an int for the main domain, or a dict by domain.
+    """Validate and return the user's opset: an int for the main domain, or a dict by domain.
+
+    In the returned dict, ``"ai.onnx"`` is replaced by ``""``.
 
     Raises:
         OptionError: the opset is not an int or a dict of ints, lacks the main domain, or is outside
@@ -143,14 +148,14 @@ def validate_opset(opset: Any) -> int | dict[str, int]:
                 "{'': 18, 'com.microsoft': 1}"
             )
         other_domains = {
-            domain: _checked_domain(domain, version) for domain, version in opset.items() if domain
+            domain: _check_domain(domain, version) for domain, version in opset.items() if domain
         }
-        return {"": _checked_version(opset[""]), **other_domains}
-    return _checked_version(opset)
+        return {"": _check_main_version(opset[""]), **other_domains}
+    return _check_main_version(opset)
 
 
-def _checked_domain(domain: str, version: int) -> int:
-    """Validate the version of a domain other than the main one."""
+def _check_domain(domain: str, version: int) -> int:
+    """Validate and return the version of a domain other than the main one."""
     newest = 1 if domain == "com.microsoft" else None
     if domain == "ai.onnx.ml":
         newest = defs.onnx_ml_opset_version()
@@ -162,7 +167,7 @@ def _checked_domain(domain: str, version: int) -> int:
     return version
 
 
-def _checked_version(version: Any) -> int:
+def _check_main_version(version: Any) -> int:
     newest = newest_opset()
     if isinstance(version, bool) or not isinstance(version, int):
         raise OptionError(

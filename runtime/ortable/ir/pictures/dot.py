@@ -19,7 +19,7 @@ compound=true, tooltip=" ", bgcolor="white", label={{title}}, labelloc=t, labelj
 penwidth=1.0];"""
 _FILLS = ("#f4f7fb", "#e9eff7", "#dde7f3", "#d2dff0")  # fill colors of clusters by depth
 _END_COLORS = {"input": "#cfe8ff", "output": "#d3f2d3"}
-_LONG_STYLE = ', color="#d9822b", penwidth=1.8, weight=0'
+_LONG_EDGE_STYLE = ', color="#d9822b", penwidth=1.8, weight=0'
 
 
 def format_dot(
@@ -27,8 +27,8 @@ def format_dot(
 ) -> str:
     """Format a view as DOT text.
 
-    Each visible item has one statement, named ``k<number>``, or ``cluster_k<number>`` for an open
-    group.
+    The statement of a visible item is named ``k<number>``, or ``cluster_k<number>`` for an open
+    group. Without ``weights`` or ``attributes``, boxes have no rows of them.
     """
     writer = _Writer(view, weights, attributes)
     root = view.root
@@ -66,7 +66,7 @@ class _Writer:
             if isinstance(item, Box):
                 yield f"{indent}{self.item_id(item)} [{self.box_attributes(item)}];"
             elif item in self.view.closed:
-                yield f"{indent}{self.item_id(item)} [{_closed_label(item)}];"
+                yield f"{indent}{self.item_id(item)} [{_closed_attributes(item)}];"
             else:
                 yield f"{indent}subgraph cluster_{self.item_id(item)} {{"
                 fill = _FILLS[(depth - 1) % len(_FILLS)]
@@ -108,11 +108,11 @@ class _Writer:
 
     def link_statements(self) -> Iterator[str]:
         """Yield the statements of the edges; only the first edge of a result shows its type."""
-        labelled: set[tuple[Item, str]] = set()
+        typed_results: set[tuple[Item, str]] = set()
         for link in self.view.links:
-            typed = [(name, text) for name, text in link.names.items() if text]
-            new_types = [text for name, text in typed if (link.source, name) not in labelled]
-            labelled.update((link.source, name) for name, _ in typed)
+            types = [(name, text) for name, text in link.names.items() if text]
+            new_types = [text for name, text in types if (link.source, name) not in typed_results]
+            typed_results.update((link.source, name) for name, _ in types)
             is_end = isinstance(link.source, Box) and link.source.role == "input"
             is_end = is_end or (isinstance(link.target, Box) and link.target.role == "output")
             label = "" if is_end else _edge_text(new_types)
@@ -125,7 +125,7 @@ class _Writer:
             if link.inner:
                 style += ', style=dashed, color="#a58fc0"'
             elif link.long:
-                style += _LONG_STYLE
+                style += _LONG_EDGE_STYLE
             else:
                 style += ", weight=4"
             yield f"  {self.item_id(link.source)} -> {self.item_id(link.target)} [{style}];"
@@ -134,11 +134,11 @@ class _Writer:
 def _edge_text(types: list[str]) -> str:
     if len(types) > 2:
         types = [f"{len(types)} results"]
-    return "\n".join(f"  {text}" for text in types)  # the spaces separate it from the edge
+    return "\n".join(f"  {text}" for text in types)  # the spaces separate the text from the edge
 
 
-def _closed_label(group: Group) -> str:
-    """Format the DOT attributes of a closed group."""
+def _closed_attributes(group: Group) -> str:
+    """Format the DOT attributes (label and tooltip) of a closed group."""
     counts, operators = summarize_group(group)
     class_text = f'  <font color="#556677">{_escape_html(group.kind)}</font>' if group.kind else ""
     rows = [f'<tr><td bgcolor="#c9d8ea"><b>{_escape_html(group.title())}</b>{class_text}</td></tr>']
@@ -179,12 +179,12 @@ def _html_row(row: Row, color: str) -> str:
 
 
 def _escape_html(text: str) -> str:
-    """Escape a text for an HTML label of graphviz, without control characters."""
+    """Escape a text for an HTML label of graphviz, with spaces for control characters."""
     return html.escape(_replace_control(text), quote=True).replace("&#x27;", "&#39;")
 
 
 def _quote_text(text: str) -> str:
-    """Quote a text for DOT, and escape entities and backslashes."""
+    """Quote a text for DOT, and escape backslashes, quotes and ``&``."""
     lines = [
         _replace_control(line).replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"')
         for line in text.split("\n")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Direction = Literal["TB", "LR", "BT", "RL"]
 
-MAX_BOXES = 1000  # graphviz takes seconds for this number of boxes, and minutes for more
+MAX_BOXES = 1000  # graphviz takes seconds for up to this many boxes, and minutes for more
 _INSTALL_HINT = (
     "install the extra with `pip install 'ortable[plot]'` and the `dot` program with your "
     "system's package `graphviz` (`apt install graphviz`, `brew install graphviz`, "
@@ -168,7 +168,7 @@ def _build_scene(model: Any, style: DrawStyle) -> Scene:
 
 
 def _check_size(scene: Scene, view: View, style: DrawStyle) -> None:
-    """Raise OptionError if a picture has too many boxes for graphviz."""
+    """Raise OptionError if a view has more than `MAX_BOXES` boxes; suggest a smaller depth."""
     boxes = view.count_boxes()
     if boxes <= MAX_BOXES:
         return

@@ -1,7 +1,8 @@
 """Write a scene as a graph of Model Explorer, and overlays as node data.
 
-Modules become namespaces, weights nodes, and metadata attributes. `graph_builder.py` and
-`node_data_builder.py` of the package `ai-edge-model-explorer` define the formats.
+Modules become namespaces, weights become nodes, and metadata becomes attributes.
+`graph_builder.py` and `node_data_builder.py` of the package `ai-edge-model-explorer` define the
+formats.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Overlay = ProfileResult | str | os.PathLike[str]
 def explorer_files(
     scene: Scene, overlays: Iterable[Overlay] = (), *, weights: bool = True, attributes: bool = True
 ) -> dict[str, bytes]:
-    """Format a scene and its overlays as files by suffix, ``""`` for the graph.
+    """Format a scene and its overlays as contents of files by suffix, ``""`` for the graph.
 
     Raises InputError if the file of an overlay is not a profile, and OptionError if an overlay is
     unknown or a profile of another model.
@@ -89,10 +90,10 @@ class _Writer:
                 self.namespaces[item] = namespace
                 continue
             title = item.title().translate(_SEPARATORS)
-            inner = names.make_unique(f"{namespace}/{title}" if namespace else title)
+            inner_namespace = names.make_unique(f"{namespace}/{title}" if namespace else title)
             about = {"class": item.kind, "module": item.path}
-            self.groups[inner] = {key: text for key, text in about.items() if text}
-            self._enter_group(item, inner, names)
+            self.groups[inner_namespace] = {key: text for key, text in about.items() if text}
+            self._enter_group(item, inner_namespace, names)
 
     def graph_collection(self) -> dict[str, Any]:
         """Return a graph collection that contains the graph."""
@@ -132,7 +133,7 @@ class _Writer:
         return node
 
     def _constant_entries(self) -> Iterator[dict[str, Any]]:
-        """Yield entries of large constants, in the namespace of the first node that reads them."""
+        """Yield entries of large constants, in the namespaces of the first nodes that read them."""
         remaining = dict(self.constant_ids)
         for box, namespace in self.namespaces.items():
             for row in box.weights:
@@ -148,17 +149,17 @@ class _Writer:
                     }
 
     def overlay_data(self, overlay: Overlay) -> tuple[str, dict[str, Any]]:
-        """Return the name of an overlay and its node data."""
+        """Return the name of an overlay (``dtype``, ``rewrite`` or ``time``) and its node data."""
         if overlay == "dtype":
             texts = {box: box.outputs[0].partition("[")[0] for box in self.ids if box.outputs}
         elif overlay == "rewrite":
             texts = {box: box.about.get(REWRITES_KEY, "") for box in self.ids}
         else:
             times = self._times_by_id(_read_kernels(overlay))
-            rounded = {
+            time_entries = {
                 name: {"value": round(microseconds, 3)} for name, microseconds in times.items()
             }
-            return "time", {"results": rounded, "gradient": _GRADIENT}
+            return "time", {"results": time_entries, "gradient": _GRADIENT}
         results = {
             self.ids[box]: {"value": text, "bgColor": operator_color(text)}
             for box, text in texts.items()
@@ -167,7 +168,7 @@ class _Writer:
         return str(overlay), {"results": results}
 
     def _times_by_id(self, kernels: Iterable[tuple[list[str], float]]) -> dict[str, float]:
-        """Return microseconds by id; the time of a kernel is divided among its nodes."""
+        """Return microseconds by id; the time of a kernel is divided equally among its nodes."""
         ids = {result: self.ids[box] for box in self.ids for result in box.results if result}
         times: defaultdict[str, float] = defaultdict(float)
         for results, microseconds in kernels:

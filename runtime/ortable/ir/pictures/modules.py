@@ -32,7 +32,7 @@ class PathStep(NamedTuple):
 def compact_classes(classes: Mapping[str, str]) -> str:
     """Format the classes of modules by path, as in ``encoder=Encoder; encoder.layer.*=Layer``.
 
-    Numbers become ``*`` if all modules of such a path have one class.
+    Numbers in a path become ``*`` if all modules whose paths differ only in numbers have one class.
     """
     by_pattern: dict[str, set[str]] = {}
     for path, class_name in classes.items():
@@ -45,7 +45,7 @@ def compact_classes(classes: Mapping[str, str]) -> str:
 
 
 def make_class_lookup(text: str) -> Callable[[str], str]:
-    """Return a function from paths to classes (or an empty text), parsed from `compact_classes`."""
+    """Parse a text of `compact_classes` to a function from paths to classes, or "" if unknown."""
     classes = dict(entry.split("=", 1) for entry in text.split("; ") if "=" in entry)
     return lambda path: classes.get(path) or classes.get(_NUMBER.sub("*", path), "")
 
@@ -53,7 +53,8 @@ def make_class_lookup(text: str) -> Callable[[str], str]:
 def steps_from_path(path: str, find_class: Callable[[str], str]) -> tuple[PathStep, ...]:
     """Return the modules on the path to ``path``, outermost first.
 
-    A number and the name before it form one step (``layer.0``), unless the name alone is a module.
+    A number and the name before it form one step, unless the name alone has a class. For
+    ``encoder.layer.0.fc`` the steps are ``encoder``, ``layer.0`` and ``fc``.
     """
     steps: list[PathStep] = []
     prefix_label = ""
@@ -91,7 +92,7 @@ def steps_from_node(
 def parse_string_list(written: str) -> list[str]:
     """Parse the text of a Python list of strings; return an empty list for other texts.
 
-    A deeply nested text can exceed the recursion limit or the memory.
+    Deeply nested texts, which exceed the recursion limit or the memory, count as other texts.
     """
     try:
         value = ast.literal_eval(written) if 0 < len(written) <= _MAX_LIST_LENGTH else []
@@ -101,6 +102,7 @@ def parse_string_list(written: str) -> list[str]:
 
 
 def _steps_from_scopes(scopes: Iterable[str], class_names: list[str]) -> tuple[PathStep, ...]:
+    """Convert scopes of torch.onnx, which are paths, such as ``["", "encoder", "encoder.fc"]``."""
     steps: list[PathStep] = []
     outer_scope = ""
     for index, scope in enumerate(scopes):
@@ -120,9 +122,9 @@ def _steps_from_scopes(scopes: Iterable[str], class_names: list[str]) -> tuple[P
 class Placer:
     """Assigns the nodes of one graph to groups of their modules.
 
-    No path leads out of a group and back into it, so that the graph has no cycle when groups are
-    drawn as boxes. A module that is called again with a result that depends on its first call
-    therefore gets a second group (part 2), as does its backward pass.
+    No path of edges leaves a group and enters it again, so the picture has no cycle if groups are
+    drawn as boxes. A module whose second call depends, through nodes outside of the module, on its
+    first call therefore has a second group (part 2), and so has its backward pass.
     """
 
     def __init__(self, root: Group) -> None:
@@ -130,14 +132,17 @@ class Placer:
         self.current_groups: dict[tuple[str, ...], Group] = {}
         self.part_counts: dict[tuple[str, ...], int] = {}
         self.group_bits: dict[Group, int] = {}
-        # bit masks by result: the groups that contain it, and other groups that it depends on
+        # bit masks of groups by result: those that contain it, and the others that it depends on
         self.containing_groups: dict[str, int] = {}
         self.dependency_groups: dict[str, int] = {}
 
     def find_group(
         self, steps: tuple[PathStep, ...], reads: Iterable[str], makes: Iterable[str]
     ) -> Group:
-        """Return the group for a node of the module that is the last of ``steps``."""
+        """Return the group for a node in the module that is the last of ``steps``.
+
+        ``reads`` and ``makes`` are the names of the results that the node reads and makes.
+        """
         sources = [
             (self.containing_groups[name], self.dependency_groups[name])
             for name in reads

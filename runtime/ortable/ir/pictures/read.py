@@ -51,7 +51,11 @@ _MAX_INFERRED_BYTES = 1 << 29  # types of larger models are not inferred
 
 @dataclass(frozen=True)
 class _Result:
-    """A result of a box, or an input of the model."""
+    """A result of a box, or an input of the model.
+
+    ``depth`` is the number of graphs that enclose the graph of the box, ``size`` the number of
+    elements of an input, and ``output`` the position of the result among those of the box.
+    """
 
     box: Box
     name: str
@@ -91,12 +95,12 @@ class _Reader:
     def find_function(self, node: NodeProto) -> FunctionProto | None:
         """Return the function that a node calls, if it is to be drawn inline.
 
-        Recursive and deeply nested calls, and calls in a model with too many nodes, are drawn as
+        Recursive and deeply nested calls, and calls after `_MAX_INLINED_NODES` nodes, are drawn as
         nodes.
         """
         key = (node.domain, node.op_type, node.overload)
-        is_too_deep = len(self.calls) >= _MAX_CALL_DEPTH or self.count >= _MAX_INLINED_NODES
-        return None if is_too_deep or key in self.calls else self.functions.get(key)
+        is_over_limit = len(self.calls) >= _MAX_CALL_DEPTH or self.count >= _MAX_INLINED_NODES
+        return None if is_over_limit or key in self.calls else self.functions.get(key)
 
     def build_scene(self) -> Scene:
         graph = _with_types(self.model).graph
@@ -108,7 +112,10 @@ class _Reader:
 
 
 def _with_types(model: ModelProto) -> ModelProto:
-    """Return the model with types of intermediate results, inferred by onnx if it has none."""
+    """Return the model with types of intermediate results, which onnx infers if there are none.
+
+    Large and invalid models are returned without types.
+    """
     if model.graph.value_info or not model.opset_import or model.ByteSize() > _MAX_INFERRED_BYTES:
         return model
     if count_expanded_nodes(model) > MAX_NODES:  # onnx infers each call and might never return
@@ -123,9 +130,10 @@ def _with_types(model: ModelProto) -> ModelProto:
 class _GraphReader:
     """Reads the nodes of a graph or function.
 
-    ``values`` maps names to constants and results. In a function, ``defining_path`` is the path of
-    the module that the function was made from, which is the prefix of its nodes' paths, and
-    ``calling_path`` is the path of the calling module. ``depth`` is the number of enclosing graphs.
+    ``values`` maps names to constants and results, ``outer`` those of enclosing graphs or of the
+    arguments of a call. ``depth`` is the number of enclosing graphs. In a call for ``layer.1`` of a
+    function that was made from ``layer.0``, ``defining_path`` is ``layer.0``, with which the paths
+    of the function's nodes begin, and ``calling_path`` is ``layer.1``, which replaces it.
     """
 
     reader: _Reader
@@ -251,7 +259,7 @@ class _GraphReader:
     def _add_call(
         self, node: NodeProto, function: FunctionProto, metadata: Mapping[str, str]
     ) -> None:
-        """Add a group with the nodes of a local function for a call of the function."""
+        """Add a group with the nodes of a local function for ``node``, which calls it."""
         *outer_steps, module_step = self._module_steps(node, metadata) or (
             PathStep(function.name, self.group.path),
         )
@@ -314,7 +322,7 @@ class _GraphReader:
 
 
 def _is_weight(value: _Result, box: Box) -> bool:
-    """Whether a result is a model input named after a parameter of the module of the box."""
+    """Whether a result is an input whose name begins with the module path of the box."""
     path = box.group.path if box.group is not None else ""
     return value.box.role == "input" and bool(path) and value.name.startswith(f"{path}.")
 
@@ -328,7 +336,7 @@ def _constant_row(value: Constant, formal: str, path: str, index: int) -> Row:
 
 
 def _constant_of(node: NodeProto) -> Constant | None:
-    """Return the value of a Constant node; None for other nodes."""
+    """Return the constant of a Constant node; None for other nodes."""
     is_constant = node.op_type == "Constant" and node.domain in ("", "ai.onnx")
     if not is_constant or not node.attribute or not node.output:
         return None
@@ -390,7 +398,7 @@ def _tensor_type_text(dtype: int, dims: Iterable[int | str]) -> str:
 
 
 def _tensor_value_text(tensor: TensorProto) -> str:
-    """Format the value of a number or a few integers; empty for other and external tensors."""
+    """Format a scalar or a vector of a few integers; empty for other and external tensors."""
     if tensor.data_location == TensorProto.EXTERNAL or tensor.data_type == TensorProto.STRING:
         return ""
     count = math.prod(tensor.dims)

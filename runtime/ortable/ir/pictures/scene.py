@@ -12,7 +12,10 @@ from typing import Literal
 
 @dataclass(frozen=True, eq=False)
 class Constant:
-    """A weight, or the value of a Constant node; ``value`` is empty for a large constant."""
+    """A weight, or the value of a Constant node.
+
+    ``value`` is its text, empty for a large constant; ``size`` is the number of its elements.
+    """
 
     name: str
     type: str
@@ -22,7 +25,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Row:
-    """A line inside a box: an attribute, or a weight with the input ``index`` that reads it."""
+    """A line inside a box: an attribute, or a weight, with the ``index`` of the input it feeds."""
 
     name: str
     text: str
@@ -47,9 +50,9 @@ class Box:
         attributes: rows of the attributes.
         weights: rows of the weights and constants.
         outputs: types of the results.
-        results: names of the results; in a local function, prefixed with the path of the calling
-            module.
-        parameters: number of elements of the weights.
+        results: names of the results; in a call of a local function, prefixed with the path of the
+            called module.
+        parameters: number of elements of the weights and constants.
         about: metadata of the node, for tooltips.
         group: the group that contains the box.
     """
@@ -74,12 +77,12 @@ class Group:
     Attributes:
         role: ``model``, the root; ``module``, a module of the torch model; ``function``, a call of
             a local function; ``body``, a subgraph of a node; ``repeat``, a run of equal blocks,
-            which contains the items of the first block and a group ``others`` with the rest;
+            which contains the items of the first block and a group ``others`` of the other blocks;
             ``ends``, a folded list of inputs or outputs of the model.
         name: the last part of ``path``, or a description.
         kind: the class of a module.
         path: dotted path from the root of the torch model.
-        part: number of this group among those of the same module; see `modules.Placer`.
+        part: number, from 1, of this group among those of the same module; see `modules.Placer`.
         items: boxes and groups in the order of the graph.
         times: number of blocks of a group ``repeat`` or ``others``.
         group: the group that contains this group.

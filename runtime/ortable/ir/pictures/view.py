@@ -24,7 +24,11 @@ _LONG_RANKS = 4  # an edge over at least this number of ranks is drawn as a long
 
 @dataclass(eq=False)
 class Link:
-    """The results of a visible item that another visible item reads; ``names`` has their types."""
+    """An edge between visible items, for all results of ``source`` that ``target`` reads.
+
+    ``names`` maps the results to their types. ``inner`` is set if all edges lead into a subgraph of
+    a node, ``long`` if the link spans several ranks; see `_mark_long_links`.
+    """
 
     source: Item
     target: Item
@@ -49,8 +53,8 @@ class View:
 def extract_module(scene: Scene, name: str) -> Scene:
     """Return the scene of one module, given by path or class.
 
-    Results that it reads from outside become inputs; its results that are read outside become
-    outputs. Raises OptionError if there is no such module.
+    Results that the module reads from outside become inputs; its results that are read outside
+    become outputs. Raises OptionError if there is no such module.
     """
     module = _find_module(scene, name)
     root = Group("model", module.path, module.kind, module.path)
@@ -116,7 +120,7 @@ def _count_boxes(group: Group, closed: set[Group]) -> int:
 
 
 def _closed_groups(group: Group, depth: int) -> Iterator[Group]:
-    """Yield the outermost closed groups."""
+    """Yield the outermost closed groups; a group ``repeat`` does not count as a level."""
     for item in group.items:
         if isinstance(item, Box):
             continue
@@ -127,7 +131,7 @@ def _closed_groups(group: Group, depth: int) -> Iterator[Group]:
 
 
 def _find_module(scene: Scene, name: str) -> Group:
-    """Return the group of a module, given by path or class, or a new group of all its parts."""
+    """Return the group of a module with path or class ``name``; merge the parts of a module."""
     groups = [group for group in groups_of(scene.root) if group.role in ("module", "function")]
     matches = [group for group in groups if name == group.path]
     matches = matches or [group for group in groups if name == group.kind][:1]
@@ -149,7 +153,7 @@ def _find_module(scene: Scene, name: str) -> Group:
 
 
 def _visible_links(scene: Scene, closed: set[Group]) -> list[Link]:
-    """Merge the edges of a scene to links between visible items."""
+    """Merge the edges of a scene into links between visible items."""
     visible: dict[Box, Item] = {}
 
     def visit(group: Group) -> None:
@@ -192,7 +196,10 @@ def _mark_long_links(links: list[Link]) -> None:
 
 
 def summarize_group(group: Group) -> tuple[str, str]:
-    """Return counts as ``12 nodes, 7.1 M weights``, and the main operators, of a group or block."""
+    """Return counts, as ``12 nodes, 7.1 M weights``, and the most frequent operators of a group.
+
+    For a group of equal blocks, both are those of one block.
+    """
     boxes = [box for box in boxes_of(group) if box.role == "node"]
     block_count = group.times
     weights = sum(box.parameters for box in boxes) // block_count
@@ -235,7 +242,7 @@ def fold_repeats(scene: Scene) -> None:
 
 
 class _Folder:
-    """Finds and folds runs of equal blocks, with an equality class for each item."""
+    """Finds and folds runs of equal blocks; see `item_class` for when items are equal."""
 
     def __init__(self, reads: dict[Box, list[Edge]]) -> None:
         self.incoming_edges = reads
@@ -266,7 +273,7 @@ class _Folder:
                     self.fold_group(inner)
 
     def item_class(self, item: Item) -> int:
-        """Return a number that is equal for items with equal content, regardless of their edges."""
+        """Return a number that is equal for items with equal content, apart from their edges."""
         number = self.class_by_item.get(item)
         if number is None:
             signature: Hashable
@@ -283,7 +290,7 @@ class _Folder:
     def find_run(
         self, items: Sequence[Item], classes: Sequence[int], start: int
     ) -> tuple[int, int]:
-        """Return the size and the number of the equal blocks that start at ``start``."""
+        """Return size and number of equal blocks from ``start``; (1, 1) if there are too few."""
         best = (1, 1)
         for size in range(1, min(_MAX_BLOCK, (len(classes) - start) // _MIN_BLOCKS) + 1):
             if not classes[start] == classes[start + size] == classes[start + 2 * size]:
@@ -300,7 +307,7 @@ class _Folder:
             if times >= _MIN_BLOCKS and size * times > best[0] * best[1]:
                 best = (size, times)
                 if start + size * (times + 1) > len(classes):
-                    break  # the run extends to the end, so no other size covers more items
+                    break  # the run extends to the end, so no larger size covers more items
         return best
 
     def count_equal(self, items: Sequence[Item], size: int) -> int:
@@ -313,7 +320,7 @@ class _Folder:
         return len(blocks)
 
     def edge_signature(self, block: Sequence[Item]) -> Hashable:
-        """Describe the edges into the boxes of a block, with results numbered by first use."""
+        """Return a key of the edges into a block, in which results are numbered by first use."""
         numbers: dict[tuple[Box, str], int] = {}
         inner_boxes = {box for item in block for box in boxes_of(item)}
         signature = []
@@ -328,16 +335,16 @@ class _Folder:
     def fold_blocks(
         self, group: Group, block: Sequence[Item], other_items: Sequence[Item], times: int
     ) -> Group:
-        """Return a group with the items of the first block and a group of the other blocks."""
+        """Return a group of the items of the first block and of a group of the other blocks."""
         first_item, last_item = block[0], other_items[-1]
         is_single = (
             len(block) == 1 and isinstance(first_item, Group) and isinstance(last_item, Group)
         )
-        names = (first_item, other_items[0], last_item) if is_single else ()
+        named_items = (first_item, other_items[0], last_item) if is_single else ()
         class_name = first_item.kind if is_single and isinstance(first_item, Group) else ""
-        repeat = Group("repeat", _range_name(names[::2]), class_name, group.path, times=times)
+        repeat = Group("repeat", _range_name(named_items[::2]), class_name, group.path, times=times)
         other_blocks = Group(
-            "others", _range_name(names[1:]), class_name, group.path, times=times - 1
+            "others", _range_name(named_items[1:]), class_name, group.path, times=times - 1
         )
         for item in block:
             repeat.add(item)
@@ -356,13 +363,13 @@ def _range_name(items: Sequence[Item]) -> str:
 
 
 def _box_signature(box: Box) -> Hashable:
-    """Return a key that is equal for boxes that differ only in names of nodes and weights."""
+    """Return a key that is equal for boxes that differ only in names and metadata."""
     weights = tuple(row.text for row in box.weights)
     return (box.title, box.note, box.attributes, weights, box.outputs)
 
 
 def gather_ends(root: Group) -> None:
-    """Fold all but the first inputs (and outputs) of a model with many of them to one box."""
+    """Fold all but the first inputs of a model with many inputs to one box; outputs likewise."""
     for role in ("input", "output"):
         ends = [item for item in root.items if isinstance(item, Box) and item.role == role]
         if len(ends) <= _MAX_ENDS:

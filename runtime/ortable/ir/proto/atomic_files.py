@@ -54,7 +54,7 @@ def write_file(path: Path, content: bytes) -> None:
 def _is_stream(path: Path) -> bool:
     """Whether the path exists and is not a regular file.
 
-    The file is checked with one call, because another process may remove it between two calls.
+    One call of ``stat`` decides, because another process may remove the file between two calls.
     """
     try:
         return not stat.S_ISREG(path.stat().st_mode)
@@ -115,17 +115,17 @@ class FileSet:
     def _move_into_place(self, content: Callable[[Mapping[str, str]], bytes]) -> None:
         old_files = self._old_data_files()
         renamed = self._find_unused_names()
-        placed: list[Path] = []
+        new_paths: list[Path] = []
         try:
             for name, temporary in self._temporary.items():
                 path = self._sibling_path(renamed.get(name, name))
                 os.replace(temporary, path)
-                placed.append(path)
+                new_paths.append(path)
             self._replace_model(content(renamed))
         except BaseException:
-            _remove_files(placed)
+            _remove_files(new_paths)
             raise
-        _remove_files(old_files - set(placed))
+        _remove_files(old_files - set(new_paths))
         with contextlib.suppress(OSError):  # the file system may not support hard links
             self._link_final_names(renamed, content)
 
@@ -152,7 +152,7 @@ class FileSet:
             raise
 
     def _find_unused_names(self) -> dict[str, str]:
-        """Return an unused name for each data file, or nothing if all final names are unused."""
+        """Return unused names by final names of data files; empty if all final names are unused."""
         if not any(os.path.lexists(self._sibling_path(name)) for name in self._temporary):
             return {}
         prefix = self.target.name
@@ -192,21 +192,21 @@ class FileSet:
             model = ModelProto.FromString(self.target.read_bytes())
         except Exception:  # no file, or not a model: protobuf raises its own classes
             return set()
-        named = {
+        locations = {
             entry.value
             for tensor in external_tensors(model)
             for entry in tensor.external_data
             if entry.key == "location"
         }
-        return {folder / name for name in candidates & named}
+        return {folder / name for name in candidates & locations}
 
 
 class FolderLock:
     """A system lock (flock) on a folder, held while files are renamed.
 
     Without the lock, two writers would treat each other's data files as those of the old model. The
-    lock needs no lock file and ends with the process. Callers must acquire it inside the block that
-    releases it, because a Ctrl-C between acquiring it and entering the block would leak it.
+    lock needs no lock file and ends with the process. Callers must acquire it inside the ``with``
+    block that releases it: a Ctrl-C between an earlier `acquire` and the block would leak it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -214,7 +214,7 @@ class FolderLock:
         self._handles: list[int] = []
 
     def acquire(self) -> None:
-        """Wait for the lock up to a minute; return without it if the system does not support it."""
+        """Wait for the lock; return without it after a minute or if it is not supported."""
         if fcntl is None:
             return
         with contextlib.suppress(OSError):

@@ -1,7 +1,7 @@
-"""A model whose large tensors are stored outside of protobuf.
+"""Hold models with large tensors outside of protobuf, which limits a message to 2 GiB.
 
-They are passed to a session by reference, or saved to files next to the model. Several models of
-one folder can share a data file.
+The tensors are passed to a session by reference, or saved to files next to the model. Several
+models in one folder can share a data file.
 """
 
 from __future__ import annotations
@@ -259,7 +259,10 @@ def _refill_tensor(proto: TensorProto, value: Any) -> None:
 
 
 def save_with_shared_data(models: Mapping[str, LargeModel], folder: Path) -> None:
-    """Write models to a new folder; equal tensors are shared in a data file of the first model."""
+    """Write models (file name to model) to a new folder, with one data file for all of them.
+
+    The data file is named after the first model. Tensors of equal bytes are stored once.
+    """
     first_name = next(iter(models))
     entries, keys = _deduplicate(models)
     shards = weight_files.plan_shards(list(entries.items()))
@@ -286,7 +289,8 @@ def _deduplicate(
 ) -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
     """Deduplicate tensors by content.
 
-    Returns the tensors by key, and for each model the keys by tensor name.
+    Returns the tensors by key ("<model>/<tensor>"), and, for each model, the keys of its tensors by
+    their names, or by the locations of nested ones.
     """
     entries: dict[str, Any] = {}
     key_of: dict[Any, str] = {}
@@ -294,12 +298,12 @@ def _deduplicate(
     for name, model in models.items():
         keys_by_tensor = keys[name] = {}
         for tensor, value in _all_tensors(model):
-            memory = memory_key(value)
-            key = key_of.get(memory)
+            memory_id = memory_key(value)
+            key = key_of.get(memory_id)
             if key is None:
-                content = _content_digest(value, tensor)
-                key = key_of.setdefault(content, f"{name}/{tensor}")
-                key_of[memory] = key
+                digest = _content_digest(value, tensor)
+                key = key_of.setdefault(digest, f"{name}/{tensor}")
+                key_of[memory_id] = key
                 entries.setdefault(key, value)
             keys_by_tensor[tensor] = key
     return entries, keys

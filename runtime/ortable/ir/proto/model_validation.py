@@ -15,7 +15,7 @@ from ortable.errors import BuilderError, InputError
 
 from .walk import graphs_inside
 
-# Readers traverse subgraphs by recursion, with several calls a level. Models from files have at
+# Readers traverse subgraphs by recursion, with several calls per level. Models from files have at
 # most 33 levels, because protobuf limits the nesting of messages.
 MAX_LEVELS = 64
 MAX_NODES = 1_000_000  # nodes of a model after its functions are inlined
@@ -39,8 +39,8 @@ def check_readable(part: Message) -> None:
     """Check that a model, or a part of it, has limited nesting and only UTF-8 text.
 
     Raises:
-        BuilderError: graphs or types are nested more than `MAX_LEVELS` deep, or a text is not
-            UTF-8 (protobuf returns such a text as bytes).
+        BuilderError: graphs or types are nested more than `MAX_LEVELS` deep, or a text, which
+            protobuf then returns as bytes, is not UTF-8.
     """
     messages = [part]
     for _ in range(_MESSAGES_PER_LEVEL * MAX_LEVELS):
@@ -80,7 +80,8 @@ def check_functions(model: ModelProto) -> None:
     """Check that the functions of a model can be inlined.
 
     Raises:
-        BuilderError: a function calls itself, or inlining makes more than `MAX_NODES` nodes.
+        BuilderError: a function calls itself, calls are nested more than `MAX_LEVELS` deep, or
+            inlining makes more than `MAX_NODES` nodes.
     """
     if model.functions and count_expanded_nodes(model) > MAX_NODES:
         raise BuilderError(
@@ -90,10 +91,11 @@ def check_functions(model: ModelProto) -> None:
 
 
 def count_expanded_nodes(model: ModelProto) -> float:
-    """Count the nodes of a model after inlining; return infinity if a function is recursive.
+    """Count the nodes of a model after inlining, and its calls of functions.
 
-    A model of a few kilobytes can expand to a billion nodes: thirty functions that each call the
-    next one twice.
+    Returns infinity if a function is recursive or calls are nested more than `MAX_LEVELS` deep. A
+    model of a few kilobytes can expand to a billion nodes: thirty functions that each call the next
+    one twice.
     """
     bodies = {
         (function.domain, function.name, function.overload): function.node

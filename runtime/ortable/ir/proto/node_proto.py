@@ -38,7 +38,7 @@ def fill_graph(
 ) -> None:
     """Write a graph into an empty GraphProto; large tensors go to ``external`` if it is given.
 
-    With ``value_info``, types of inner results are written.
+    With ``value_info``, types of intermediate results are written, but not those in subgraphs.
     """
     proto.name = graph.name
     for info in graph.inputs:
@@ -56,10 +56,10 @@ def fill_graph(
     for node in graph.nodes:
         writer.write_node(node, proto.node.add())
     if value_info:
-        declared = {info.name for info in (*graph.inputs, *graph.outputs)}
+        typed_names = {info.name for info in (*graph.inputs, *graph.outputs)}
         for node in graph.nodes:
             for name in node.outputs:
-                if name and name not in declared and graph.values[name].dtype:
+                if name and name not in typed_names and graph.values[name].dtype:
                     _fill_value(graph, proto.value_info.add(), graph.values[name])
 
 
@@ -151,7 +151,7 @@ class NodeWriter:
 
 
 def node_proto(graph: GraphState, node: Node) -> NodeProto:
-    """Return a node as a NodeProto."""
+    """Return a node as a NodeProto that contains its tensors."""
     proto = NodeProto()
     NodeWriter(graph).write_node(node, proto)
     return proto
@@ -159,7 +159,7 @@ def node_proto(graph: GraphState, node: Node) -> NodeProto:
 
 _FLOAT, _INT, _STRING = AttributeProto.FLOAT, AttributeProto.INT, AttributeProto.STRING
 _TENSOR, _GRAPH = AttributeProto.TENSOR, AttributeProto.GRAPH
-_TOO_LARGE = float.fromhex("0x1.ffffffp127")  # float32 rounds numbers from here on to infinity
+_TOO_LARGE = float.fromhex("0x1.ffffffp127")  # float32 rounds this and larger numbers to infinity
 _FLOATS, _INTS, _STRINGS = AttributeProto.FLOATS, AttributeProto.INTS, AttributeProto.STRINGS
 
 
@@ -170,7 +170,7 @@ def _fill_attribute(
     attribute_type: int | None,
     external: ExternalTensors | None,
 ) -> None:
-    """Write an attribute of the given type; None infers the type from the value."""
+    """Write an attribute of type ``attribute_type``; None infers the type from the value."""
     if isinstance(value, AttributeProto):
         proto.CopyFrom(value)
         proto.name = name
@@ -204,7 +204,7 @@ def _fill_attribute(
 def _attribute_error(
     node: Node, name: str, attribute_type: int | None, error: Exception
 ) -> BuilderError:
-    """Make an error about an attribute, with the expected type if the cause does not contain it."""
+    """Make an error about an attribute; for an error of Python, add the type that is expected."""
     expected = ""
     if attribute_type is not None and not isinstance(error, BuilderError):
         expected = f" must be {AttributeProto.AttributeType.Name(attribute_type)}"  # type: ignore[arg-type]
@@ -325,11 +325,11 @@ def _infer_list_type(values: Sequence[Any]) -> int:
 def name_nodes(graph: GraphState, module_path: str = "") -> None:
     """Name the nodes that were made for FX nodes, in the graph and its subgraphs.
 
-    Names that callers of `make_node` chose do not change. ``module_path`` is the path of the torch
-    module, which names omit.
+    The name is "<module path>/<first result>", such as "encoder.layer.0/relu". Names that callers
+    of `make_node` chose do not change. ``module_path`` is omitted at the start of names.
     """
     read_metadata = graph.origin_metadata
-    declared = {info.name for info in graph.outputs}
+    output_names = {info.name for info in graph.outputs}
     for node in graph.nodes:
         for inner in inner_graphs(node) if node.attrs else ():
             name_nodes(inner, module_path)
@@ -344,7 +344,7 @@ def name_nodes(graph: GraphState, module_path: str = "") -> None:
         else:
             metadata = {} if read_metadata is None else read_metadata(origin)
         label = next((name for name in node.outputs if name), source)
-        if label in declared:
+        if label in output_names:
             label = source
         node_path = metadata.get("module_path", "")
         if module_path and node_path.startswith(module_path):

@@ -1,6 +1,6 @@
-"""Fill a `Graph` from a ModelProto without casting or checking its nodes and weights.
+"""Fill a `Graph` from a ModelProto without inserting casts or checking nodes against schemas.
 
-Types and shapes are inferred; where inference fails, those that the model declares are used.
+Types and shapes are inferred; those that the model declares are used where inference finds none.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def read_model(builder: Graph, model: ModelProto) -> None:
     """Fill an empty graph from a model, whose TensorProtos become the initializers.
 
     Raises:
-        BuilderError: the model assigns a name twice, has invalid sizes or data, or has too deeply
-            nested subgraphs.
+        BuilderError: the model assigns a name twice, reads a name before it is assigned, has
+            invalid sizes or data, or has too deeply nested subgraphs.
     """
     check_readable(model)
     if builder.ir_version is None:
@@ -77,7 +77,7 @@ def _read_initializer(builder: Graph, tensor: TensorProto, is_default: bool) -> 
     builder.initializers_dict[name] = tensor
     builder.history.append(("make_initializer", name))
     if is_default:
-        return  # the default of an input, for which the caller may pass another value
+        return  # the default of an input is not constant: the caller may pass another value
     info = _new_result(builder, name)
     info.dtype, info.shape = int(tensor.data_type), tuple(tensor.dims)
     if min(info.shape, default=0) < 0:
@@ -117,16 +117,16 @@ def _read_node(builder: Graph, proto: NodeProto, declared: dict[str, ValueInfoPr
             raise BuilderError(f"The model has two results called {name!r}.")
     builder.add_node(node, _infer_node(builder, node))
     if node.key == "Split" and node.inputs:
-        _name_sizes(builder, node)
+        _name_split_sizes(builder, node)
     for name in node.outputs:
         if name in declared:
             _read_type(builder, builder.values[name], declared[name])
 
 
-def _name_sizes(builder: Graph, node: Node) -> None:
-    """Give each output of a Split with computed sizes a symbolic size, so that its shape is known.
+def _name_split_sizes(builder: Graph, node: Node) -> None:
+    """Give the outputs of a Split whose sizes are not constant a symbolic size along the axis.
 
-    Mixtures of experts have such nodes.
+    Their shapes are then known. Mixtures of experts have such nodes.
     """
     info, axis = builder.values.get(node.inputs[0]), node.attrs.get("axis", 0)
     shape = info.shape if info is not None else None
@@ -141,10 +141,10 @@ def _name_sizes(builder: Graph, node: Node) -> None:
 
 def _infer_node(builder: Graph, node: Node) -> list[tuple[Any, Any, Any]]:
     """Infer the facts of a node's outputs; return unknown facts if the rule fails."""
-    unknown = [(None, None, None)] * len(node.outputs)
+    unknown_facts = [(None, None, None)] * len(node.outputs)
     rule = INFER.get(node.key)
     if rule is None or (node.domain, node.op_type) in builder.functions:
-        return unknown
+        return unknown_facts
     infos = [builder.values[name] if name else None for name in node.inputs]
     version = builder.domain_version(node.domain)
     if version < versions.OLDEST_OPSET and not node.domain and node.attrs:
@@ -154,9 +154,9 @@ def _infer_node(builder: Graph, node: Node) -> list[tuple[Any, Any, Any]]:
         if version > versions.ORT_MAX_OPSET and not node.domain:
             facts = _apply_newer_types(node, infos, version, facts)
         if len(facts) != len(node.outputs):  # the node has too many or too few outputs
-            return unknown
-    except Exception:
-        return unknown
+            return unknown_facts
+    except Exception:  # rules raise any error for an invalid node
+        return unknown_facts
     return facts
 
 
@@ -181,7 +181,7 @@ def _apply_newer_types(
 def _attributes_to_inputs(node: Node, infos: list[ValueInfo | None]) -> list[ValueInfo | None]:
     """Convert the inputs to those of `OLDEST_OPSET`, for which the rules are written.
 
-    Some attributes of older opsets (axes, pads, split) are inputs in `OLDEST_OPSET`.
+    Some attributes of older opsets are inputs there: ``Squeeze(x, axes=[0])`` has inputs x and [0].
     """
     try:
         schema = schemas.find_schema(node.op_type, "", versions.OLDEST_OPSET)
@@ -201,7 +201,11 @@ def _attributes_to_inputs(node: Node, infos: list[ValueInfo | None]) -> list[Val
 
 
 def read_attribute(proto: AttributeProto) -> Any:
-    """Return the Python value of an attribute, or the proto if there is no equivalent value."""
+    """Return the Python value of an attribute, or the proto if there is no equivalent value.
+
+    The latter holds for empty lists, which do not determine the type, for references to attributes
+    of a function, and for lists of sparse tensors or of types.
+    """
     if proto.ref_attr_name:
         return proto
     value = get_attribute_value(proto)

@@ -14,7 +14,7 @@ from ortable.ir import initializers
 from .walk import graphs_inside
 
 EXTERNAL_FILE = "weights"  # location in the stubs of a model that is not saved to a file
-_nested = itertools.count()
+_stub_numbers = itertools.count()
 
 
 def fill_tensor(proto: TensorProto, value: Any, name: str = "") -> None:
@@ -47,7 +47,7 @@ def fill_tensor(proto: TensorProto, value: Any, name: str = "") -> None:
 def fill_stub(proto: TensorProto, name: str, value: Any, location: str = EXTERNAL_FILE) -> None:
     """Write a stub: name, shape and type of a tensor with external data.
 
-    `LargeModel.save` replaces the location.
+    `LargeModel.save` writes another location to the file.
     """
     proto.name = name
     proto.dims.extend(initializers.shape_of(value))
@@ -58,7 +58,7 @@ def fill_stub(proto: TensorProto, name: str, value: Any, location: str = EXTERNA
 
 
 class ExternalTensors:
-    """Tensors of at least ``threshold`` bytes that are stored outside of the model.
+    """Tensors of at least ``threshold`` bytes, which the model refers to by stubs.
 
     Attributes:
         tensors: initializers of the main graph by name.
@@ -84,7 +84,7 @@ class ExternalTensors:
         return initializers.nbytes_of(value) >= self.threshold
 
     def write_tensor(self, proto: TensorProto, name: str, value: Any, nested: bool = False) -> None:
-        """Write a tensor, or its stub if it is to be external."""
+        """Write a tensor, or, if it is to be external, add it to this object and write its stub."""
         if not self.should_externalize(value):
             fill_tensor(proto, value, name)
         elif nested:
@@ -94,7 +94,7 @@ class ExternalTensors:
             self.tensors[name] = value
 
     def move_out(self, protos: Iterable[TensorProto]) -> None:
-        """Replace large tensors that are already written by stubs."""
+        """Add the large tensors among ``protos`` to ``nested``, and turn the protos into stubs."""
         for proto in protos:
             if proto.data_type != TensorProto.STRING and self.should_externalize(proto):
                 original = TensorProto()
@@ -105,13 +105,13 @@ class ExternalTensors:
 
 def fill_nested_stub(proto: TensorProto, name: str, value: Any, nested: dict[str, Any]) -> None:
     """Write a stub with a unique location and add the value to ``nested`` under this location."""
-    location = f"{EXTERNAL_FILE}#{next(_nested)}"
+    location = f"{EXTERNAL_FILE}#{next(_stub_numbers)}"
     fill_stub(proto, name, value, location)
     nested[location] = value
 
 
 def location_of(tensor: TensorProto) -> str:
-    """Return the location of an external tensor: a file name, or the key of a stub."""
+    """Return the location of an external tensor: a file name, or a key of `fill_nested_stub`."""
     return next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
 
 

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 _DOC_LENGTH = 55  # characters of a shortened doc string
 _MAX_VALUES = 10  # shortened text omits the values of larger tensors
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # terminals interpret these
+# control characters, which terminals interpret, except tab and newline
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def pretty_onnx(
@@ -120,7 +121,7 @@ def _type_text(proto: TypeProto) -> str:
 
 
 def _float_text(value: float) -> str:
-    """Format a float32 attribute with two decimals if they represent it exactly."""
+    """Format a float32 with two decimals if they represent it exactly, else in full: ``0.001``."""
     shortened = f"{value:.2f}"
     return shortened if np.float32(shortened) == np.float32(value) else str(np.float32(value))
 
@@ -189,16 +190,16 @@ class _TextWriter:
     def _node_lines(self, nodes: Iterable[NodeProto]) -> list[str]:
         lines: list[str] = []
         depth = 0
-        previous: set[str] = set()
+        previous_results: set[str] = set()
         for node in nodes:
-            depth = depth + 1 if previous.intersection(node.input) else 0
+            depth = depth + 1 if previous_results.intersection(node.input) else 0
             lines.append(self.indent * depth + self.node_line(node))
             for att in node.attribute:
                 for graph in _attribute_graphs(att):
                     head = f"----- subgraph of {node.op_type}, attribute {att.name}"
                     lines.append(f"{self.indent * (depth + 1)}{head}")
                     lines += [self.indent * (depth + 1) + line for line in self.graph_lines(graph)]
-            previous = {name for name in node.output if name}
+            previous_results = {name for name in node.output if name}
         return lines
 
     def node_line(self, node: NodeProto) -> str:
@@ -234,8 +235,8 @@ class _TextWriter:
 
     def _tensor_value(self, tensor: TensorProto) -> str:
         head = f"{dtypes.name(tensor.data_type)}{tuple(tensor.dims)}"
-        external = tensor.data_location == TensorProto.EXTERNAL
-        if external or (self.shorten and math.prod(tensor.dims) > _MAX_VALUES):
+        is_external = tensor.data_location == TensorProto.EXTERNAL
+        if is_external or (self.shorten and math.prod(tensor.dims) > _MAX_VALUES):
             return head
         try:
             return " ".join(repr(proto_to_numpy(tensor)).split())

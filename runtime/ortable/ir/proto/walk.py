@@ -16,7 +16,10 @@ def graphs_inside(node: NodeProto) -> Iterator[GraphProto]:
 def nodes_below(
     graph: GraphProto | FunctionProto, parent: NodeProto | None = None
 ) -> Iterator[tuple[NodeProto, NodeProto | None]]:
-    """Yield all nodes of a graph and its subgraphs, each with the node that contains it."""
+    """Yield all nodes of a graph and its subgraphs, each with the node whose subgraph contains it.
+
+    Nodes of ``graph`` itself come with ``parent``.
+    """
     for node in graph.node:
         yield node, parent
         for inner in graphs_inside(node):
@@ -24,7 +27,10 @@ def nodes_below(
 
 
 def node_positions(producers: Mapping[str, NodeProto]) -> dict[int, int]:
-    """Return the position of each node by its `id`; ``producers`` is in the order of the nodes."""
+    """Return the position of each node by its `id`.
+
+    ``producers`` maps the results of nodes to the nodes, in the order of the nodes.
+    """
     positions: dict[int, int] = {}
     for position, node in enumerate(producers.values()):
         positions.setdefault(id(node), position)
@@ -39,7 +45,7 @@ def nodes_between(
 ) -> list[NodeProto]:
     """Return the nodes that ``values`` depend on, sorted by position.
 
-    The search stops at the names in ``cut``, which it does not follow to their producers.
+    The search does not continue to the producer of an input whose name is in ``cut``.
     """
     nodes: dict[int, NodeProto] = {}
     stack = [producers[name] for name in values if name in producers]

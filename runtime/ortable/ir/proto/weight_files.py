@@ -44,7 +44,7 @@ def iter_chunks(value: Any, name: str) -> Iterator[memoryview]:
     if initializers.is_torch(value):
         value = value.detach()
     elif dtypes.from_numpy(value.dtype) in dtypes.SUB_BYTE:
-        value = np.ascontiguousarray(value).reshape(-1)  # elements share bytes
+        value = np.ascontiguousarray(value).reshape(-1)  # elements of two rows may share a byte
     parts = (
         [value] if _has_file_layout(value) else _split_rows(value, initializers.nbytes_of(value))
     )
@@ -94,10 +94,10 @@ def _bytes_of(array: np.ndarray) -> memoryview:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
-ALIGNMENT = 64
+ALIGNMENT = 64  # alignment of tensors in a data file in bytes
 PAGE = 65536  # alignment of large tensors, sufficient for memory mapping on every system
 _MIN_LARGE_BYTES = 1 << 20  # bytes from which tensors are aligned to `PAGE`
-_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
+_UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 class TensorLocation(NamedTuple):
@@ -112,9 +112,9 @@ class TensorLocation(NamedTuple):
 class Shards:
     """Assignment of tensors to data files.
 
-    ``groups`` has the keys and tensors of each file. Of tensors that share memory, only the first
-    is listed, and ``aliases`` maps the keys of the others to its key. ``one_each`` is set if each
-    tensor has its own file.
+    ``groups`` has, for each file, the keys and tensors in it. Of tensors that share memory, only
+    the first is in a group; ``aliases`` maps the keys of the others to the key of the first.
+    ``one_each`` is set if each tensor has its own file, which is named after the tensor.
     """
 
     groups: list[list[tuple[str, Any]]]
@@ -122,11 +122,12 @@ class Shards:
     one_each: bool = False
 
     def file_names(self, prefix: str) -> list[str]:
-        """Return a file name without folder for each group."""
+        """Return a file name without folder for each group, such as ``model.onnx.data``."""
         count = len(self.groups)
         if self.one_each:
             names = [
-                f"{prefix}.{_UNSAFE.sub('_', group[0][0])[:120]}.data" for group in self.groups
+                f"{prefix}.{_UNSAFE_CHARACTERS.sub('_', group[0][0])[:120]}.data"
+                for group in self.groups
             ]
             if len({name.lower() for name in names}) == count:
                 return names
@@ -138,9 +139,10 @@ class Shards:
 def plan_shards(
     entries: Sequence[tuple[str, Any]], one_file: bool = True, max_bytes: int | None = None
 ) -> Shards:
-    """Assign tensors to one file, or to a file for each tensor, or to files of ``max_bytes``.
+    """Assign tensors to one file, to a file for each tensor, or to files of at most ``max_bytes``.
 
-    Raises OptionError if ``max_bytes`` is not positive, or is given with ``one_file=False``.
+    A tensor of more than ``max_bytes`` has its own file. ``entries`` are keys and tensors. Raises
+    OptionError if ``max_bytes`` is not positive, or is given with ``one_file=False``.
     """
     if max_bytes is not None and (not one_file or max_bytes <= 0):
         raise OptionError(
@@ -174,7 +176,8 @@ def write_shards(
 ) -> dict[str, TensorLocation]:
     """Write the tensors to the files in chunks; return the location of each tensor by key.
 
-    ``progress(done, total, name)`` is called with bytes before each tensor and at the end.
+    ``progress(done, total, name)`` is called before each tensor, and at the end without a name;
+    ``done`` and ``total`` are bytes.
     """
     report_progress = progress or (lambda done, total, name: None)
     locations: dict[str, TensorLocation] = {}
@@ -201,7 +204,7 @@ def write_shards(
 
 
 def check_space(target: Path, nbytes: int) -> None:
-    """Raise OSError if the disk of ``target`` has less than ``nbytes`` left."""
+    """Raise OSError if the disk of the file ``target`` has less than ``nbytes`` left."""
     free = shutil.disk_usage(target.parent).free
     if nbytes > free:
         raise OSError(
@@ -227,7 +230,7 @@ def safe_path(folder: Path, location: str, name: str) -> Path:
     try:
         is_inside = path.resolve().is_relative_to(folder.resolve())
         is_file = path.is_file()
-    except (OSError, ValueError, RuntimeError):  # NUL, a name too long, a loop of links
+    except (OSError, ValueError, RuntimeError):  # a NUL character, a long name, or a loop of links
         is_inside = is_file = False
     if not location or is_absolute or ".." in parts or not is_inside:
         raise BuilderError(
@@ -249,7 +252,7 @@ def _parse_offset(text: str, name: str) -> int:
 
 
 class MappedFiles:
-    """Reads external tensors of the models in a folder, and caches the arrays by location."""
+    """Reads external tensors of models in ``folder``; equal locations return the same array."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -257,7 +260,7 @@ class MappedFiles:
         self._arrays: dict[Any, np.ndarray] = {}
 
     def read_tensor(self, tensor: TensorProto) -> np.ndarray:
-        """Return a tensor as a read-only memory map; copy and unpack types below one byte."""
+        """Return a tensor as a read-only memory map; unpack types below one byte into a copy."""
         entries = {entry.key: entry.value for entry in tensor.external_data}
         key = (*sorted(entries.items()), tensor.data_type, tuple(tensor.dims))
         array = self._arrays.get(key)

@@ -1,7 +1,7 @@
 """Write a graph as a ModelProto, or as a FunctionProto for a local function.
 
-Weights are copied once, into the model or to external data. Large constants of functions stay
-outside of the FunctionProto until the model is written.
+Weights are copied at most once: into the model, or when a LargeModel is saved. Large constants of
+functions stay outside of the FunctionProto until the model is written.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ def to_onnx(
 ) -> ModelProto | LargeModel:
     """Write a graph as a ModelProto or a LargeModel.
 
-    A LargeModel stores tensors of at least ``external_threshold`` bytes outside of the proto. With
-    ``value_info``, types of inner results are written. Raises BuilderError if the model has 2 GiB
-    or more and ``large_model`` is False.
+    A LargeModel stores tensors of at least ``external_threshold`` bytes outside of the proto.
+    ``inline`` replaces calls of local functions by their nodes. With ``value_info``, types of
+    intermediate results of the main graph are written. Raises BuilderError if ``large_model`` is
+    False and the initializers have 2 GiB or more, or if the functions cannot be inlined.
     """
     if not large_model:
         _check_size(graph)
@@ -82,7 +83,7 @@ def to_onnx(
 
 
 def weight_bytes(graph: Any) -> int:
-    """Return the bytes of a model's initializers, including those of subgraphs and functions."""
+    """Return the bytes of a graph's initializers and, unless it is a subgraph, of its functions."""
     total = sum(initializers.nbytes_of(value) for value in graph.initializers_dict.values())
     for node in graph.nodes:
         if node.key in HAS_SUBGRAPH:
@@ -121,8 +122,9 @@ def to_function(
 ) -> FunctionProto:
     """Write a graph as a local function, with initializers as Constant nodes.
 
-    Values of at least ``external_threshold`` bytes are added to ``graph.function_tensors``; their
-    tensors have no data. ``module_path`` is the path of the torch module, which node names omit.
+    Initializers of at least ``external_threshold`` bytes are added to ``graph.function_tensors``;
+    the function has stubs of them. ``module_path`` is the path of the torch module, which is
+    omitted at the start of node names.
     """
     from .node_proto import NodeWriter
 
@@ -133,10 +135,10 @@ def to_function(
     for opset_domain, version in graph.opsets.items():
         imported = proto.opset_import.add()
         imported.domain, imported.version = opset_domain, version
-    for constant, value in graph.initializers_dict.items():
+    for constant_name, value in graph.initializers_dict.items():
         node = proto.node.add()
-        node.op_type, node.name = "Constant", constant
-        node.output.append(constant)
+        node.op_type, node.name = "Constant", constant_name
+        node.output.append(constant_name)
         attribute = node.attribute.add()
         attribute.name, attribute.type = "value", AttributeProto.TENSOR
         if external_threshold is None or initializers.nbytes_of(value) < external_threshold:
@@ -153,7 +155,10 @@ def to_function(
 def restore_function_constants(
     graph: Graph, function: FunctionProto, external: ExternalTensors | None
 ) -> None:
-    """Replace stubs of a function by their constants; move large constants to ``external``."""
+    """Replace the stubs of a function by their constants.
+
+    If ``external`` is given, large constants are added to it, and stay or become stubs.
+    """
     if external is None and not graph.function_tensors:
         return
     inner_tensors = []
