@@ -93,7 +93,11 @@ FLOAT8_TYPES = frozenset({float8e4m3fn, float8e4m3fnuz, float8e5m2, float8e5m2fn
 SIGNED_INT_TYPES = frozenset({int8, int16, int32, int64, int4, int2})
 UNSIGNED_INT_TYPES = frozenset({uint8, uint16, uint32, uint64, uint4, uint2})
 INT_TYPES = SIGNED_INT_TYPES | UNSIGNED_INT_TYPES
-SUB_BYTE = frozenset({uint4, int4, float4e2m1, uint2, int2, float6e2m3, float6e3m2})
+# bits of one element of the types of which protobuf and files store several in a byte
+PACKED_BITS = {
+    uint4: 4, int4: 4, float4e2m1: 4, uint2: 2, int2: 2, float6e2m3: 6, float6e3m2: 6,
+}  # fmt: skip
+SUB_BYTE = frozenset(PACKED_BITS)
 COMPLEX_TYPES = frozenset({complex64, complex128})
 
 # Bytes of one element; outside of protobuf, an element of less than a byte is stored in one byte.
@@ -123,6 +127,8 @@ ITEMSIZE: dict[int, int] = {
     float4e2m1: 1,
     uint2: 1,
     int2: 1,
+    float6e2m3: 1,
+    float6e3m2: 1,
 }
 
 _NATIVE_NUMPY: dict[int, np.dtype[Any]] = {

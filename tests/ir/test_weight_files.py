@@ -11,6 +11,7 @@ import pytest
 import torch
 from onnx import ModelProto, TensorProto
 
+from ortable import dtypes
 from ortable.ir.proto import weight_files
 from ortable.ir.proto.atomic_files import FileSet
 from ortable.ir.proto.weight_files import (
@@ -78,6 +79,25 @@ def test_a_file_of_a_shard_is_no_larger_than_it_may_be(tmp_path: Path) -> None:
     files = sorted(tmp_path.glob("*.data"))
     assert len(files) == len({location.location for location in locations.values()}) == 2
     assert all(file.stat().st_size <= 3 * 128 for file in files)
+
+
+def test_a_shard_of_large_tensors_counts_their_pages(tmp_path: Path) -> None:
+    entries = make_arrays(*[LARGE] * 6)
+    limit = 3 * (LARGE + 64)  # three of them, but not with what aligns them to pages
+    write_weights(tmp_path, entries, max_bytes=limit)
+    assert all(file.stat().st_size <= limit for file in tmp_path.glob("*.data"))
+
+
+@pytest.mark.parametrize("dtype", [dtypes.int4, dtypes.uint2])
+def test_progress_ends_at_the_bytes_of_packed_elements(tmp_path: Path, dtype: int) -> None:
+    array = np.zeros((5, 7), dtypes.to_numpy(dtype))
+    calls: list[tuple[int, int, str]] = []
+    with FileSet(tmp_path / "m.onnx") as files:
+        shards = plan_shards([("w", array)])
+        write_shards(files, shards, ["m.data"], lambda *call: calls.append(call))
+        files.publish(lambda renamed: b"")
+    done, total, _ = calls[-1]
+    assert done == total == (tmp_path / "m.data").stat().st_size < 35
 
 
 def test_files_whose_names_differ_in_capitals_only_get_numbers() -> None:

@@ -106,12 +106,13 @@ def size_of(value: Value) -> int:
 
 
 def nbytes_of(value: Value) -> int:
-    """Return the size of an initializer in bytes; 0 for strings, whose size is not fixed.
+    """Return the size of an initializer in a file in bytes: three int4 take two.
 
-    An element of less than a byte, such as an int4, counts as a byte.
+    It is 0 for strings, whose size is not fixed.
     """
     dtype = dtype_of(value)
-    return size_of(value) * dtypes.ITEMSIZE.get(dtype, 0)
+    bits = dtypes.PACKED_BITS.get(dtype, 8 * dtypes.ITEMSIZE.get(dtype, 0))
+    return -(-size_of(value) * bits // 8)
 
 
 def to_numpy(value: Value, name: str = "") -> np.ndarray:

@@ -467,13 +467,7 @@ def _make_value_info(graph: GraphBuilder, name: str, new_name: str = "") -> onnx
 
 
 def _initializer_bytes(builder: GraphBuilder) -> int:
-    total = 0
-    for value in builder.initializers_dict.values():
-        size = initializers.nbytes_of(value)
-        if not size:  # a type that has no size in `dtypes.ITEMSIZE`
-            size = -(-initializers.size_of(value) // 2)
-        total += size
-    return int(total)
+    return sum(map(initializers.nbytes_of, builder.initializers_dict.values()))
 
 
 def _count_readers(builder: GraphBuilder, run: QuantizationRun) -> dict[str, int]:

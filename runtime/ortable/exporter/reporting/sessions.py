@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 import torch
+from onnx import numpy_helper
 
 from ortable import dtypes
 from ortable.compat.bisector import disabled_optimizers
@@ -143,20 +144,6 @@ def _make_feed(value: Any, wrappers: list[Any]) -> Any:
 _FLOAT8_DTYPES = frozenset(map(dtypes.to_torch, dtypes.FLOAT8_TYPES))
 
 
-def _pack_int4(array: np.ndarray) -> np.ndarray:
-    """Pack 4-bit codes as ONNX Runtime reads them: two in a byte, the first in the low bits.
-
-    The result has the shape of ``array``, from which ONNX Runtime takes the shape of the tensor;
-    the packed codes are at its start. Codes 1, 2, 3 become the bytes 0x21, 0x03, 0x00.
-    """
-    codes = array.view(np.uint8).reshape(-1) & 15
-    packed = np.zeros(codes.size, np.uint8)
-    low, high = codes[0::2], codes[1::2]
-    packed[: low.size] = low
-    packed[: high.size] |= high << 4
-    return packed.reshape(array.shape)
-
-
 def array_of(leaf: Any) -> np.ndarray:
     """Convert a tensor to an array, or an integer to an int64 array of shape [1]."""
     if isinstance(leaf, torch.Tensor):
@@ -171,8 +158,11 @@ def ort_value(array: np.ndarray) -> Any:
     if array.dtype.isbuiltin == 1:
         return onnxruntime.OrtValue.ortvalue_from_numpy(array)
     onnx_type = dtypes.from_numpy(array.dtype)
-    if onnx_type in dtypes.SUB_BYTE:
-        array = _pack_int4(array)
+    if onnx_type in dtypes.SUB_BYTE:  # packed codes at the start; the shape is that of the tensor
+        packed = np.zeros(array.size, np.uint8)
+        content = numpy_helper.from_array(array).raw_data
+        packed[: len(content)] = np.frombuffer(content, np.uint8)
+        array = packed.reshape(array.shape)
     return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array, onnx_type)
 
 

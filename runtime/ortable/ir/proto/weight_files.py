@@ -45,9 +45,7 @@ def iter_chunks(value: Any, name: str) -> Iterator[memoryview]:
         value = value.detach()
     elif dtypes.from_numpy(value.dtype) in dtypes.SUB_BYTE:
         value = np.ascontiguousarray(value).reshape(-1)  # elements of two rows may share a byte
-    parts = (
-        [value] if _has_file_layout(value) else _split_rows(value, initializers.nbytes_of(value))
-    )
+    parts = [value] if _has_file_layout(value) else _split_rows(value, value.nbytes)
     for part in parts:
         yield _bytes_of(initializers.to_numpy(part, name))
 
@@ -159,13 +157,18 @@ def plan_shards(
             aliases[key] = first_key
             continue
         nbytes = initializers.nbytes_of(value)
-        is_full = max_bytes is not None and size + nbytes > max_bytes
-        if not groups or not one_file or is_full:
+        end = size + _padding(size, nbytes) + nbytes
+        if not groups or not one_file or (max_bytes is not None and end > max_bytes):
             groups.append([])
-            size = 0
+            end = nbytes
         groups[-1].append((key, value))
-        size += nbytes + -nbytes % ALIGNMENT
+        size = end
     return Shards(groups, aliases, not one_file)
+
+
+def _padding(position: int, nbytes: int) -> int:
+    """Return the bytes before a tensor of ``nbytes`` in a data file, which align it."""
+    return -position % (PAGE if nbytes >= _MIN_LARGE_BYTES else ALIGNMENT)
 
 
 def write_shards(
@@ -187,8 +190,7 @@ def write_shards(
         stream, position = files.open(file), 0
         for key, value in group:
             report_progress(done, total, key)
-            is_large = initializers.nbytes_of(value) >= _MIN_LARGE_BYTES
-            padding = -position % (PAGE if is_large else ALIGNMENT)
+            padding = _padding(position, initializers.nbytes_of(value))
             stream.write(b"\0" * padding)
             start = position + padding
             position = start
