@@ -227,11 +227,14 @@ def symbol_bounds(symbol: Any, ranges: Mapping[Any, Any]) -> tuple[int, int]:
 
 
 def _larger_sizes(hints: Mapping[Any, int], ranges: Mapping[Any, Any]) -> dict[Any, int]:
-    """Increase every symbol by a different amount, so that equal dimensions become different."""
-    return {
-        symbol: min(value + 1 + index, symbol_bounds(symbol, ranges)[1])
-        for index, (symbol, value) in enumerate(hints.items())
-    }
+    """Return a larger size for each symbol, all different where the ranges allow it."""
+    sizes: dict[Any, int] = {}
+    for index, (symbol, value) in enumerate(hints.items()):
+        limit = symbol_bounds(symbol, ranges)[1]
+        larger = itertools.count(value + 1 + index)
+        candidates = (size for size in larger if size not in sizes.values())
+        sizes[symbol] = min(next(candidates), limit)
+    return sizes
 
 
 def sizes_by_name(
@@ -245,8 +248,11 @@ def sizes_by_name(
     for symbol, value in values.items():
         groups.setdefault(names[symbol], []).append(value)
     size_by_name = {name: choose(group_sizes) for name, group_sizes in groups.items()}
-    evaluated = {name: evaluate_dim_expression(name, size_by_name) for name in size_by_name}
-    return {symbol: evaluated[names[symbol]] or size_by_name[names[symbol]] for symbol in values}
+    for name in list(size_by_name):
+        size = evaluate_dim_expression(name, size_by_name)
+        if size is not None:
+            size_by_name[name] = size
+    return {symbol: size_by_name[names[symbol]] for symbol in values}
 
 
 def resize_leaf(leaf: Any, sizes: Any, values: Mapping[Any, int]) -> Any:
