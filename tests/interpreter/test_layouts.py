@@ -12,7 +12,7 @@ import ortable
 from ortable.errors import UnsupportedCase
 
 _X = torch.rand(3, 3)
-_MESSAGE = r"an ONNX model only has dense tensors; convert it before \(`to_dense`"
+_MESSAGE = r"ortable converts dense tensors only; make it dense before the conversion \(`to_dense`"
 _LAYOUTS = {
     "sparse_coo": lambda: torch.eye(3).to_sparse(),
     "sparse_csr": lambda: torch.eye(3).to_sparse_csr(),
@@ -72,7 +72,7 @@ def _make_quantized() -> torch.Tensor:
             lambda: torch.nested.nested_tensor([_X[0], _X[1]]),
             f"of the layout torch.nested: {_MESSAGE}",
         ),
-        (_make_quantized, r"a quantized tensor \(torch.qint8\) holds its scale inside"),
+        (_make_quantized, r"a quantized tensor \(torch.qint8\) contains its scale and zero point"),
         (lambda: torch.empty(3, dtype=torch.complex32), "torch.complex32 has no ONNX element type"),
         (lambda: torch.empty(3, dtype=torch.bits8), "torch.bits8 has no ONNX element type"),
     ],

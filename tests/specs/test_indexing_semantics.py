@@ -110,8 +110,14 @@ _INDEX, _MASK = torch.tensor(1), torch.tensor(True)
         (([_INDEX, _INDEX],), "a list of tensors or dynamic sizes as an index; use torch.stack"),
         ((_MASK,), "indexing by a 0-d bool mask; use torch.where"),
         ((slice(None), _MASK), "indexing by a 0-d bool mask"),
-        (slice(_INDEX, None), "a slice whose ends are tensors; use torch.narrow, or .item()"),
-        (slice(None, None, _INDEX), "a slice whose ends are tensors; use torch.narrow"),
+        (
+            slice(_INDEX, None),
+            "a slice with a tensor as start, stop or step; use torch.narrow, or .item()",
+        ),
+        (
+            slice(None, None, _INDEX),
+            "a slice with a tensor as start, stop or step; use torch.narrow",
+        ),
         (1.5, "a float as an index; torch takes integers and bools only"),
         (X[0, 0], "a float as an index; torch takes integers and bools only"),
     ],

@@ -453,12 +453,12 @@ class DynamoInterpreter:
                 self.cases[node] = f"{key}/{self.graph.case}"
             returned = results.rename_to_torch_names(self.graph, node, res, returned, node_count)
             if value.__class__ is torch.SymInt:
-                return results.adopt_integer(self.graph, value, self.rename, returned)
+                return results.bind_symint(self.graph, value, self.rename, returned)
             if value.__class__ in (torch.SymFloat, torch.SymBool) and isinstance(returned, str):
                 return numbers.adopt_number(self.graph, returned, value)
             if value.__class__ in (list, tuple) and isinstance(returned, (list, tuple)):
                 returned = [
-                    results.adopt_integer(self.graph, expected, self.rename, item)
+                    results.bind_symint(self.graph, expected, self.rename, item)
                     if expected.__class__ is torch.SymInt
                     else item
                     for expected, item in itertools.zip_longest(value, returned)

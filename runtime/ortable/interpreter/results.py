@@ -117,8 +117,9 @@ def tensor_type(value: Any, rename: Mapping[str, str] | None) -> tuple[int, tupl
     if dtype is None:
         if value.dtype in _QUANTIZED:
             raise UnsupportedCase(
-                f"a quantized tensor ({value.dtype}) holds its scale inside; use quantization "
-                "through torch.export, which keeps codes and scales apart (quantized_decomposed)"
+                f"a quantized tensor ({value.dtype}) contains its scale and zero point; use PT2E "
+                "quantization, whose graphs pass quantized values, scales and zero points as "
+                "separate tensors (quantized_decomposed)"
             )
         dtype = dtypes.from_torch(value.dtype)
     return dtype, tuple(
@@ -132,8 +133,8 @@ def check_dense(tensor: Any) -> None:
     if layout is not torch.strided or getattr(tensor, "is_nested", False):
         layout_name = "torch.nested" if layout is torch.strided else str(layout)
         raise UnsupportedCase(
-            f"a tensor of the layout {layout_name}: an ONNX model only has dense tensors; convert "
-            "it before (`to_dense`, `torch.nested.to_padded_tensor`)"
+            f"a tensor of the layout {layout_name}: ortable converts dense tensors only; make it "
+            "dense before the conversion (`to_dense`, `torch.nested.to_padded_tensor`)"
         )
 
 
@@ -178,9 +179,10 @@ def make_spec_from_rule(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> ResultSpec:
-    """Make the result spec of a node without metadata from the generated rule.
+    """Make a result spec for a node that has no metadata.
 
-    Without a rule, the spec has one result of unknown type and shape.
+    ``rule``, the generated rule of the operator, infers the types and shapes. If it is None, the
+    spec has one result of unknown type and shape.
     """
     entries = list(rule(graph, *args, **kwargs)) if rule is not None else [(None, None)]
     if len(entries) == 1:
@@ -272,10 +274,11 @@ def used_results(node: Node, count: int) -> list[bool]:
     return used
 
 
-def adopt_integer(graph: Graph, value: Any, rename: Mapping[str, str] | None, returned: Any) -> Any:
-    """Return the dimension of a SymInt that a node computes (``item()``).
+def bind_symint(graph: Graph, value: Any, rename: Mapping[str, str] | None, returned: Any) -> Any:
+    """Convert a SymInt that a node computes (``item()``) to a dimension, and return that.
 
-    The result ``returned`` becomes the source of the dimension.
+    If ``returned`` is a result, its value is set to the dimension, after a Cast if it is not int64.
+    A symbolic dimension can then be computed from this result.
     """
     dim = dims.from_torch(value, rename)
     if isinstance(returned, str):
@@ -288,10 +291,11 @@ def adopt_integer(graph: Graph, value: Any, rename: Mapping[str, str] | None, re
 def check_and_complete(
     graph: Graph, name: str, dtype: int | None, shape: tuple[Any, ...] | None
 ) -> str | None:
-    """Compare a result with torch's type and shape, and set what the graph does not know of them.
+    """Compare a result with torch's type and shape, and complete what the graph records.
 
-    ``dtype`` and ``shape`` are torch's, None if unknown. Returns a description of the difference,
-    or None. Sizes of which one is symbolic differ only if they can never be equal.
+    ``dtype`` and ``shape`` are torch's, None if unknown. They replace an unknown type, an unknown
+    shape and symbolic sizes. A symbolic size differs from another size only if no values of the
+    symbols make them equal. Returns a description of the difference, or None.
     """
     info = graph.values.get(name)
     if info is None:

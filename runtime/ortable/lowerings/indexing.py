@@ -1,4 +1,8 @@
-"""Lower advanced indexing, reads and writes, to GatherND and ScatterND."""
+"""Lower indexing: aten::index, aten::index_put and ``operator.getitem``.
+
+Advanced indexing becomes GatherND; a write becomes ScatterND, Where (by a mask) or ScatterElements
+(a sum at indices that may contain duplicates).
+"""
 
 from __future__ import annotations
 
@@ -117,7 +121,7 @@ def index_put(
 
 
 def _put_accumulated(graph: Graph, data: str, placement: _Placement, updates: str) -> str:
-    """Add updates to ``data`` in order, for index tuples that may contain duplicates."""
+    """Add updates to ``data`` in the order of their index tuples, which may contain duplicates."""
     op, count = OpBuilder(graph), len(placement.axes)
     shape = list(shape_of(graph, data))
     sizes, other_sizes = shape[:count], shape[count:]
@@ -139,10 +143,10 @@ def _put_accumulated(graph: Graph, data: str, placement: _Placement, updates: st
 
 
 def _flat_indices(graph: Graph, placement: _Placement, sizes: Sequence[Any]) -> str:
-    """Flatten index tuples over the indexed axes.
+    """Convert index tuples to indices into the flattened indexed axes.
 
-    An index that is out of range becomes larger than any valid one, so that ONNX Runtime raises an
-    error.
+    Tuples of one index are returned unchanged. In longer ones, an index that is out of range
+    becomes larger than any valid one, so that ONNX Runtime raises an error.
     """
     op, tuples = OpBuilder(graph), placement.tuples
     if len(sizes) == 1:
@@ -278,13 +282,14 @@ def _broadcast_updates(
 def lower_getitem(graph: Graph, res: ResultSpec, self: str, index: object) -> str:
     """Lower ``self[index]``: ints, slices, None, Ellipsis, bools, index tensors and masks.
 
-    Only graphs of torch functions contain this operator, as ``operator.getitem``; ATen graphs
-    contain select, slice, unsqueeze and index instead. As in torch (and not in numpy) an int, or a
-    0-d int tensor, is applied first and is not an advanced index.
+    Graphs of torch functions (``torch.fx.symbolic_trace``) index tensors with ``operator.getitem``.
+    ATen graphs index tensors with select, slice, unsqueeze and index, and use ``operator.getitem``
+    only to select one of several results. As in torch (and not in numpy) an int, or a 0-d int
+    tensor, is applied first and is not an advanced index.
 
     Raises:
-        UnsupportedCase: the index has a float, which torch rejects too, a list of tensors, or a
-            slice with a tensor bound.
+        UnsupportedCase: the index has a float, which torch rejects too, a list of tensors or
+            dynamic sizes, a 0-d mask, or a slice with a tensor as start, stop or step.
     """
     items = [_convert_index_entry(graph, entry) for entry in _index_entries(index)]
     x, axis = self, 0
@@ -351,7 +356,9 @@ def _slice_item(graph: Graph, x: str, axis: int, item: slice) -> str:
     stop = 2**63 - 1 if item.stop is None else item.stop
     step = 1 if item.step is None else item.step
     if any(isinstance(bound, str) for bound in (start, stop, step)):
-        raise UnsupportedCase("a slice whose ends are tensors; use torch.narrow, or .item()")
+        raise UnsupportedCase(
+            "a slice with a tensor as start, stop or step; use torch.narrow, or .item()"
+        )
     return sliced(graph, x, axis, start, stop, step)
 
 

@@ -1,7 +1,7 @@
-"""Lower quantization for converters of torch's and torchao's operators.
+"""Provide functions that the lowerings of torch's and torchao's quantization operators call.
 
-This includes fake quantization, integer codes with scales and zero points, and codes with one scale
-for each block of elements.
+They make nodes for fake quantization and quantized values (*codes*), and compute the shapes and
+axes of blockwise quantization.
 """
 
 from __future__ import annotations
@@ -51,24 +51,31 @@ __all__ = [
 
 
 def fake_quantized(
-    graph: Graph, x: Result, factor: Result, zero: Result, low: Int, high: Int, narrow: Bool = False
+    graph: Graph,
+    x: Result,
+    scale: Result,
+    zero_point: Result,
+    low: Int,
+    high: Int,
+    in_scale_dtype: Bool = False,
 ) -> Results:
     """Quantize ``x`` to codes between ``low`` and ``high`` and dequantize the codes.
 
-    ``factor`` is the scale and ``zero`` the zero point. With ``narrow``, codes are multiplied by
-    the scale in the dtype of the scale, else in the compute dtype of ``x``.
+    With ``in_scale_dtype``, the dequantizing product is computed in the dtype of the scale, else in
+    the compute dtype of ``x``.
 
     Returns:
         [result, mask of unclipped codes].
     """
     op, dtype = OpBuilder(graph), opmath_dtype(graph.get_type(x))
-    inverse = cast(graph, op.Div(1, factor), dtype)
-    zero, product_dtype = cast(graph, zero, dtype), graph.get_type(factor) if narrow else dtype
+    inverse = cast(graph, op.Div(1, scale), dtype)
+    zero_point = cast(graph, zero_point, dtype)
+    product_dtype = graph.get_type(scale) if in_scale_dtype else dtype
     bounds = [const(graph, low, dtype), const(graph, high, dtype)]
     rounded = op.Round(op.Mul(cast(graph, x, dtype), inverse))
-    codes = op.Add(rounded, zero)
-    shifted = op.Sub(op.Clip(codes, *bounds), zero)
-    result = op.Mul(cast(graph, shifted, product_dtype), cast(graph, factor, product_dtype))
+    codes = op.Add(rounded, zero_point)
+    shifted = op.Sub(op.Clip(codes, *bounds), zero_point)
+    result = op.Mul(cast(graph, shifted, product_dtype), cast(graph, scale, product_dtype))
     result = cast(graph, result, graph.get_type(x))
     outside = op.Or(op.Less(codes, bounds[0]), op.Greater(codes, bounds[1]))
     return [result, op.Not(outside)]
@@ -81,27 +88,30 @@ def float32_below(value: Float) -> Float:
 
 
 def known_as(graph: Graph, x: Result, shape: Ints) -> Result:
-    """Reshape ``x``; the result of a constant is a constant, without a Reshape."""
+    """Reshape ``x``; for a constant, return a reshaped constant and make no Reshape."""
     array = constant_array(graph, x)
     if array is None:
         return reshape_to(graph, x, shape)
     return graph.make_initializer("", array.reshape(shape))
 
 
-def has_codes(graph: Graph, x: Result, zero: Result) -> Bool:
+def has_codes(graph: Graph, x: Result, zero_point: Result) -> Bool:
     """Whether a DynamicQuantizeLinear of ``x`` computed the zero point."""
-    node = graph.values[source_before_cast(graph, zero)].producer
+    node = graph.values[source_before_cast(graph, zero_point)].producer
     is_dynamic = node is not None and node.op_type == "DynamicQuantizeLinear"
     return is_dynamic and node.inputs[0] == x
 
 
-def codes_of(graph: Graph, zero: Result) -> Result:
+def codes_of(graph: Graph, zero_point: Result) -> Result:
     """Return the codes of the DynamicQuantizeLinear that computed a zero point; see `has_codes`."""
-    return graph.values[source_before_cast(graph, zero)].producer.outputs[0]
+    return graph.values[source_before_cast(graph, zero_point)].producer.outputs[0]
 
 
 def one_scale(graph: Graph, scale: Result) -> Result:
-    """Return a scale of one element as 0-d float32, without a cast through float64."""
+    """Return a scale of one element as 0-d float32.
+
+    If the scale is the result of a Cast from float32 to float64, the input of the Cast is used.
+    """
     source = source_before_cast(graph, scale)
     return cast(graph, reshape_to(graph, source, []), dtypes.float32)
 
@@ -141,10 +151,11 @@ def rows_of(graph: Graph, x: Result) -> Result:
 
 
 def block_shape(graph: Graph, x: Result, block: SymInts, reduced: Bool = False) -> SymInts:
-    """Return the shape in which each dimension of ``x`` that has several blocks becomes two.
+    """Return the shape of ``x`` after splitting dimensions into blocks and elements of a block.
 
-    [4, 64] with blocks of [1, 32] becomes [4, 2, 32], or [4, 2, 1] if ``reduced``: the shape of the
-    scales.
+    A dimension is not split if it is one block or its blocks have one element. [4, 64] with blocks
+    of [1, 32] becomes [4, 2, 32]. With ``reduced``, the sizes inside blocks are 1: [4, 2, 1], the
+    shape of the scales.
     """
     sizes: list[dims.Dim] = []
     for size, step in zip(shape_of(graph, x), block, strict=True):
@@ -183,14 +194,18 @@ def group_length(graph: Graph, x: Result, scales: Result, group_size: Int) -> Sy
     """Return the number of elements that share a scale: ``group_size``, or all of a shorter row."""
     if dims.always_differ(dim_of(graph, scales, -1), 1):
         return group_size
-    return dims.min_of(group_size, dim_of(graph, x, -1))  # torch rejects a remainder
+    # torch rejects a longer row whose length is not a multiple of group_size
+    return dims.min_of(group_size, dim_of(graph, x, -1))
 
 
 def has_scale_per_group(
-    graph: Graph, x: Result, scales: Result, zero: Result | None, size: SymInt
+    graph: Graph, x: Result, scales: Result, zero_points: Result | None, size: SymInt
 ) -> Bool:
-    """Whether each group of ``size`` elements of a matrix has its own scale and zero point."""
-    shapes = [shape_of(graph, tensor) for tensor in (scales, zero) if tensor is not None]
+    """Whether each group of ``size`` elements of a matrix has its own scale and zero point.
+
+    False if ``size`` is not static.
+    """
+    shapes = [shape_of(graph, tensor) for tensor in (scales, zero_points) if tensor is not None]
     x_shape = shape_of(graph, x)
     return isinstance(size, int) and all(
         len(shape) == len(x_shape) == 2
@@ -200,9 +215,9 @@ def has_scale_per_group(
     )
 
 
-def as_nibbles(graph: Graph, codes: Result, zero: Result | None) -> Result:
-    """Convert constant codes to int4 if they and the zero points fit; return others unchanged."""
-    for name in (codes, zero):
+def as_nibbles(graph: Graph, codes: Result, zero_points: Result | None) -> Result:
+    """Convert constant codes to int4 if they and constant zero points fit; else return them."""
+    for name in (codes, zero_points):
         value = _constant_codes(graph, name)
         if value is None or (value.size and (value.min() < -8 or value.max() > 7)):
             return codes

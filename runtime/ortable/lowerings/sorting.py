@@ -34,7 +34,8 @@ __all__ = [
     "searchsorted",
 ]
 
-_MAX_COMPARED_TESTS = 64  # so many comparisons are not slower than a binary search
+# Up to this number of test elements, comparing with each is not slower than a binary search.
+_MAX_COMPARED_TEST_ELEMENTS = 64
 
 
 def run_starts(graph: Graph, x: Result, axis: Int) -> Result:
@@ -112,7 +113,7 @@ def equality_codes(graph: Graph, x: Result) -> Result:
 def searchsorted(graph: Graph, edges: Result, x: Result, after: Bool, dtype: Dtype) -> Result:
     """Return the position of each element of ``x`` in the sorted last axis of ``edges``.
 
-    With ``after``, the position is behind equal edges, else before them. NaN belongs at the end.
+    With ``after``, the position is after equal edges, else before them. NaN belongs at the end.
     The binary search takes torch's steps, so it gives torch's results also for edges that are not
     sorted or end in NaN.
     """
@@ -120,13 +121,16 @@ def searchsorted(graph: Graph, edges: Result, x: Result, after: Bool, dtype: Dty
     return cast(graph, _binary_search(graph, edges, x, op, False), dtype)
 
 
-def is_among(graph: Graph, x: Result, tests: Result) -> Result:
-    """Return whether each element of ``x`` is in the 1-d ``tests``, by comparisons or a search."""
-    op, count = OpBuilder(graph), dim_of(graph, tests, 0)
-    if isinstance(count, int) and count <= _MAX_COMPARED_TESTS:
-        equal_pairs = op.Equal(unsqueezed(graph, x, [rank_of(graph, x)]), tests)
+def is_among(graph: Graph, x: Result, test_elements: Result) -> Result:
+    """Return whether each element of ``x`` is in the 1-d ``test_elements``.
+
+    Few test elements are compared with each element, more are searched.
+    """
+    op, count = OpBuilder(graph), dim_of(graph, test_elements, 0)
+    if isinstance(count, int) and count <= _MAX_COMPARED_TEST_ELEMENTS:
+        equal_pairs = op.Equal(unsqueezed(graph, x, [rank_of(graph, x)]), test_elements)
         return any_true(graph, equal_pairs, [rank_of(graph, x)], False)
-    ordered = op.GatherElements(tests, argsort(graph, tests, 0), axis=0)
+    ordered = op.GatherElements(test_elements, argsort(graph, test_elements, 0), axis=0)
     position = as_flat(graph, _binary_search(graph, ordered, x, "Less", True))
     last = const(graph, count - 1, dtypes.int64)
     safe_position = op.Min(position, cast(graph, last, graph.get_type(position)))
@@ -134,42 +138,42 @@ def is_among(graph: Graph, x: Result, tests: Result) -> Result:
     return op.Equal(x, reshape_to(graph, nearest, shape_of(graph, x)))
 
 
-def _binary_search(graph: Graph, edges: str, x: str, comparison: str, passes: bool) -> str:
+def _binary_search(graph: Graph, edges: str, x: str, comparison: str, right_if: bool) -> str:
     """Return the index at which a binary search for each element of ``x`` ends.
 
-    The search continues behind an edge if ``comparison`` of edge and element equals ``passes``,
-    else before it.
+    The search continues to the right of an edge if ``comparison`` of edge and element is
+    ``right_if``, else to the left.
     """
     last, sizes, shape = rank_of(graph, edges) - 1, list(shape_of(graph, edges)), shape_of(graph, x)
     if last == 0:  # GatherElements needs 1-d x; Gather of single elements takes 7 times as long
         x = as_flat(graph, x)
     size, out_shape = sizes[-1], list(shape_of(graph, x))
     index_dtype = dtypes.int32 if isinstance(size, int) and size < 2**30 else dtypes.int64
-    # the position of a finished search may be behind the last edge
+    # the position of a finished search may be after the last edge
     padding = filled(graph, [*sizes[:-1], 1], 0, graph.get_type(edges))
     edges = OpBuilder(graph).Concat(edges, padding, axis=last)
     width = cast(graph, as_scalar(graph, size), index_dtype)
-    starts = [filled(graph, out_shape, 0, index_dtype), expanded(graph, width, out_shape)]
+    initial_bounds = [filled(graph, out_shape, 0, index_dtype), expanded(graph, width, out_shape)]
     body = graph.subgraph("search")
     body.make_tensor_input(graph.unique_name("round"), dtypes.int64, ())
     body.make_tensor_input(graph.unique_name("going"), dtypes.boolean, ())
-    begin, end, width_name = (graph.unique_name(text) for text in ("first", "end", "most"))
-    for name, size_ in ((begin, out_shape), (end, out_shape), (width_name, ())):
-        body.make_tensor_input(name, index_dtype, tuple(size_))
+    begin, end, max_width = (graph.unique_name(text) for text in ("begin", "end", "max_width"))
+    for name, input_shape in ((begin, out_shape), (end, out_shape), (max_width, ())):
+        body.make_tensor_input(name, index_dtype, tuple(input_shape))
     body_op, one, two = OpBuilder(body), const(graph, 1, index_dtype), const(graph, 2, index_dtype)
     middle = body_op.Div(body_op.Add(begin, end), two)
-    is_passed = body_op(comparison, [body_op.GatherElements(edges, middle, axis=last), x])
-    is_passed = is_passed if passes else body_op.Not(is_passed)
-    is_moved = body_op.And(is_passed, body_op.Less(begin, end))
+    is_right = body_op(comparison, [body_op.GatherElements(edges, middle, axis=last), x])
+    is_right = is_right if right_if else body_op.Not(is_right)
+    moves_begin = body_op.And(is_right, body_op.Less(begin, end))
     results = [
-        body_op.Where(is_moved, body_op.Add(middle, one), begin),
-        body_op.Where(is_moved, end, middle),
-        body_op.Div(width_name, two),
+        body_op.Where(moves_begin, body_op.Add(middle, one), begin),
+        body_op.Where(moves_begin, end, middle),
+        body_op.Div(max_width, two),
     ]
     for name in (body_op.Greater(results[2], 0), *results):
         body.make_tensor_output(name)
     going = OpBuilder(graph).Greater(width, 0)
     rounds = const(graph, 63, dtypes.int64)
-    position = OpBuilder(graph).Loop(rounds, going, *starts, width, outputs=3, body=body)[0]
+    position = OpBuilder(graph).Loop(rounds, going, *initial_bounds, width, outputs=3, body=body)[0]
     graph.set_shape(position, tuple(out_shape))
     return reshape_to(graph, position, list(shape))
