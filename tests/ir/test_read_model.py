@@ -150,6 +150,14 @@ def test_models_that_are_no_graphs_are_refused(nodes, message):
         GraphBuilder(make_model([helper.make_node(*n) for n in nodes], [info("x")], [info("y")]))
 
 
+def test_inputs_and_initializers_without_a_name_are_refused():
+    for inputs, values in (([info("")], []), ([info("x")], [onnx.TensorProto(data_type=1)])):
+        model = make_model([helper.make_node("Relu", ["x"], ["y"])], inputs, [info("y")])
+        model.graph.initializer.extend(values)
+        with pytest.raises(BuilderError, match="an input or initializer without a name"):
+            GraphBuilder(model)
+
+
 def test_a_model_of_other_domains_gets_the_main_one():
     node = helper.make_node("Binarizer", ["x"], ["y"], domain="ai.onnx.ml", threshold=1.0)
     graph = helper.make_graph([node], "graph", [info("x")], [info("y")])

@@ -20,7 +20,10 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_codegen_has_the_same_range_and_targets():
-    assert (schemas.FLOOR, schemas.CEILING) == (versions.OLDEST_OPSET, versions.ORT_MAX_OPSET)
+    assert (schemas.FLOOR, schemas.CEILING) == (
+        versions.OLDEST_TARGET_OPSET,
+        versions.ORT_MAX_OPSET,
+    )
     assert (None, *entries.TARGETS) == versions.TARGETS
 
 
@@ -34,7 +37,7 @@ def test_the_range_and_the_targets_are_written_once():
 
 
 def test_defaults_are_in_the_range():
-    supported = range(versions.OLDEST_OPSET, versions.newest_opset() + 1)
+    supported = range(versions.OLDEST_TARGET_OPSET, versions.newest_opset() + 1)
     for target in versions.TARGETS:
         assert arguments.choose_opset(None, target) in supported
     with pytest.raises(BuilderError, match="cannot run in ONNX Runtime"):

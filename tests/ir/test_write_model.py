@@ -151,7 +151,7 @@ def test_an_attribute_of_a_node_in_a_subgraph_is_named_alone():
         ([], "the attribute type of an empty list is unknown; give an AttributeProto"),
         ({"a": 1}, "an attribute cannot be a dict"),
         ([1, "a"], "the elements of the list have different types"),
-        ([[1], [2]], "an attribute cannot be a list of lists"),
+        ([[1], [2]], "the value of an attribute cannot be a list of lists"),
     ],
 )
 def test_what_no_schema_describes_and_no_attribute_can_be(value, message):

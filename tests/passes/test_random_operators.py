@@ -54,7 +54,7 @@ def test_every_pass_leaves_both_draws(op: str, seed: float | None) -> None:
     builder, draws = _make_graph_with_two_draws(op, seed)
     assert not any(builder.is_constant(name) for name in draws)
     assert not same_result(builder, *draws)
-    options = pipeline.select_passes(True, "all", folding=True, weight_transposes=True)
+    options = pipeline.select_passes(True, "all", folding=True, transform_weights=True)
     pipeline.run_passes(builder, options)
     assert [node.op_type for node in builder.nodes].count(op) == 2
 
@@ -76,7 +76,7 @@ def test_a_graph_that_is_read_keeps_both_draws(op: str) -> None:
     opsets = [onnx.helper.make_opsetid("", 18)]
     model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10)
     outer = GraphBuilder(model)
-    options = pipeline.select_passes(True, "all", folding=True, weight_transposes=True)
+    options = pipeline.select_passes(True, "all", folding=True, transform_weights=True)
     pipeline.run_passes(outer, options)
     (if_node,) = outer.to_onnx(optimize=False).graph.node
     for attribute in if_node.attribute:

@@ -139,7 +139,7 @@ def _check_rewritten(
 ) -> None:
     model, feeds = form
     builder = GraphBuilder(model, target=target)
-    passes = pipeline.select_passes(True, "all", folding=True, weight_transposes=True)
+    passes = pipeline.select_passes(True, "all", folding=True, transform_weights=True)
     run = pipeline.run_passes(builder, passes)
     for rule in run.rewrites.counts():
         record.facts.setdefault("rules", {}).setdefault(rule, 0)

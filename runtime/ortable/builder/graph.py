@@ -244,7 +244,7 @@ class GraphBuilder(Graph):
         options = PassOptions(
             quantized=quantized,
             folding=folding,
-            weight_transposes=weight_transposes,
+            transform_weights=weight_transposes,
             equal_initializers=False,
         )
         return run_passes(self, options).counts

@@ -158,9 +158,9 @@ def checked_request(
         values["optimize"],
         values["rewrites"],
         folding=options.constant_folding,
-        weight_transposes=options.constant_folding and not values["large_model"],
+        transform_weights=options.constant_folding and not values["large_model"],
     )
-    body_passes = replace(passes, weight_transposes=False)  # functions store weights untransposed
+    body_passes = replace(passes, transform_weights=False)  # functions store weights untransposed
     _check_validate(validate)
     dispatcher = normalize_dispatcher(values["dispatcher"])
     mod = _checked_model(load_program(mod))

@@ -373,7 +373,7 @@ class OnnxProgram:
         effective_target = request.target if target is None else checked_target(target)
         folding, large = request.options.constant_folding, isinstance(model, LargeModel)
         passes = pipeline.select_passes(
-            True, rewrites, folding=folding, weight_transposes=folding and not request.large_model
+            True, rewrites, folding=folding, transform_weights=folding and not request.large_model
         )
         builder = GraphBuilder(
             model.session_proto() if isinstance(model, LargeModel) else model,

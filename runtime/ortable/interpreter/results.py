@@ -254,7 +254,7 @@ def _rename_result(graph: Graph, node: Node, torch_name: str, name: str, start: 
     producer = graph.values[name].producer
     if producer is None or producer not in graph.nodes[start:]:
         return name
-    editing.rename_unread_result(graph, name, torch_name, start)
+    editing.rename_recent_result(graph, name, torch_name, start)
     return torch_name
 
 

@@ -184,10 +184,10 @@ def _new_evaluator(serialized: bytes, opsets: tuple[tuple[str, int], ...]) -> Re
         graph.output.add().name = name
     evaluator = ReferenceEvaluator(graph, opsets=dict(opsets), new_ops=[GatherElements])
     opset = dict(opsets).get("", 1)
-    if opset < versions.OLDEST_OPSET:
+    if opset < versions.OLDEST_TARGET_OPSET:
         is_versioned = "_" in type(evaluator.rt_nodes_[0]).__name__  # such as Squeeze_11
         if not is_versioned and not schemas.has_same_signature(
-            node.op_type, opset, versions.OLDEST_OPSET
+            node.op_type, opset, versions.OLDEST_TARGET_OPSET
         ):
             raise NotImplementedError(f"onnx.reference has no {node.op_type} of opset {opset}")
     return evaluator

@@ -38,7 +38,11 @@ class UseIndex:
             self._last = node
 
     def sync_nodes(self, nodes: list[Node]) -> bool:
-        """Index nodes appended to ``nodes`` since the last call; return False for other changes."""
+        """Index nodes appended to ``nodes`` since the last call.
+
+        Returns False if the list is shorter or another node is at the last indexed position; other
+        changes of indexed nodes are not detected.
+        """
         if self.is_managed:
             return True
         count = self._counted
@@ -141,7 +145,7 @@ def replace_uses(graph: GraphInterface, old: str, new: str) -> list[Node]:
             f"{old!r} cannot be replaced: a subgraph given as GraphProto reads it ({graph.tag})"
         )
     readers = index.redirect_readers(old, new)
-    _outdate_parent_uses(graph)
+    _invalidate_parent_uses(graph)
     return readers
 
 
@@ -151,10 +155,10 @@ def set_inputs(graph: GraphInterface, node: Node, inputs: list[str]) -> None:
     index.remove_node(node)
     node.inputs = inputs
     index.add_node(node)
-    _outdate_parent_uses(graph)
+    _invalidate_parent_uses(graph)
 
 
-def _outdate_parent_uses(graph: GraphInterface) -> None:
+def _invalidate_parent_uses(graph: GraphInterface) -> None:
     """Discard the indexes of the graphs that enclose ``graph``, if it is a subgraph."""
     if graph.parent is not None:
         graph.parent.outdate_uses()
@@ -175,7 +179,7 @@ def remove_nodes(graph: GraphInterface, nodes: Collection[Node]) -> None:
     else:
         graph.nodes[:] = [node for node in graph.nodes if node not in removed]
         graph.use_index = None
-    _outdate_parent_uses(graph)
+    _invalidate_parent_uses(graph)
 
 
 def erase_nodes(graph: GraphInterface, nodes: Collection[Node]) -> None:
@@ -213,7 +217,7 @@ def place_after(graph: GraphInterface, node: Node, after: Node) -> None:
     for name in node.outputs:
         if name:
             graph.values[name].producer = node
-    _outdate_parent_uses(graph)
+    _invalidate_parent_uses(graph)
 
 
 def check_before(graph: GraphInterface, names: Collection[str], node: Node) -> None:
@@ -253,7 +257,7 @@ def rename_results(graph: GraphInterface, names: Mapping[str, str]) -> None:
             node.outputs = [names.get(name, name) for name in node.outputs]
     graph.outdate_uses()
     graph.initializers_dict = _rename_keys(graph.initializers_dict, names)
-    graph.declared_shapes = _rename_keys(graph.declared_shapes, names)
+    graph.declared_types = _rename_keys(graph.declared_types, names)
     graph.computed_constants = _rename_keys(graph.computed_constants, names)
     graph.constant_names = {names.get(name, name) for name in graph.constant_names}
     graph.small_initializers = _rename_values(graph.small_initializers, names)
@@ -265,8 +269,11 @@ def rename_results(graph: GraphInterface, names: Mapping[str, str]) -> None:
     invalidate_history(graph)
 
 
-def rename_unread_result(graph: GraphInterface, old: str, new: str, first: int) -> None:
-    """Rename a result that only ``graph.nodes[first:]`` make or read to the unused name ``new``."""
+def rename_recent_result(graph: GraphInterface, old: str, new: str, first: int) -> None:
+    """Rename a result to the unused name ``new``, in ``graph.nodes[first:]``.
+
+    Earlier nodes must not make or read the result.
+    """
     info = graph.values.pop(old)
     info.name = new
     graph.values[new] = info
@@ -309,9 +316,9 @@ def replace_output(graph: GraphInterface, old: str, new: str) -> None:
 # -- known facts
 
 
-def merge_facts(graph: GraphInterface, name: str, copy: str) -> None:
-    """Copy known facts from ``copy`` to ``name``, an equal result, where ``name`` lacks them."""
-    target, source = graph.values[name], graph.values[copy]
+def merge_facts(graph: GraphInterface, name: str, equal_name: str) -> None:
+    """Copy facts that ``name`` lacks from ``equal_name``, the name of an equal result."""
+    target, source = graph.values[name], graph.values[equal_name]
     target.dtype = target.dtype or source.dtype
     if target.shape is None:
         target.shape = source.shape

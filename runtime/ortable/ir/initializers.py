@@ -18,7 +18,7 @@ from ortable.errors import BuilderError
 
 Value: TypeAlias = Any  # np.ndarray | TensorProto | torch.Tensor | Deferred
 
-MAX_MERGED_ELEMENTS = 128  # elements up to which equal initializers are merged
+MAX_SMALL_ELEMENTS = 128  # small initializers: read at once, and merged on creation if equal
 MAX_VALUE_ELEMENTS = 64  # elements up to which the values of an integer vector are known facts
 _NAMED_INTS = 5  # at most this many integers appear in the initializer's name
 

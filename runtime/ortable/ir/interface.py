@@ -71,7 +71,7 @@ class GraphInterface(GraphState):
         elif shape is not None and sizes is not None:
             info.shape = sizes
             info.rank = len(info.shape)
-            self.declared_shapes[name] = tuple(shape)
+            self.declared_types[name] = tuple(shape)
             self.materializer.add_shape(name, info.shape, is_input=True)
         self.history.append(("make_tensor_input", name))
         return name
@@ -176,7 +176,7 @@ class GraphInterface(GraphState):
 
     def _declare_output(self, info: ValueInfo, shape: Sequence[Any]) -> None:
         declared = self.to_shape(shape, info.name)
-        self.declared_shapes[info.name] = tuple(shape)
+        self.declared_types[info.name] = tuple(shape)
         if info.shape is None and info.rank in (None, len(declared)):
             info.shape, info.rank = declared, len(declared)
             return
@@ -233,7 +233,7 @@ class GraphInterface(GraphState):
         if (
             not name
             and isinstance(value, np.ndarray)
-            and value.size <= initializers.MAX_MERGED_ELEMENTS
+            and value.size <= initializers.MAX_SMALL_ELEMENTS
         ):
             existing = self._find_equal("small_initializers", initializers.content_key(value))
             if existing is not None:
@@ -247,7 +247,7 @@ class GraphInterface(GraphState):
         array = None
         if initializers.size_of(
             value
-        ) <= initializers.MAX_MERGED_ELEMENTS and initializers.is_readable(value):
+        ) <= initializers.MAX_SMALL_ELEMENTS and initializers.is_readable(value):
             is_integer = dtype in (dtypes.int64, dtypes.int32)
             if not is_torch_value or not name or is_integer:
                 array = initializers.to_numpy(value, name)

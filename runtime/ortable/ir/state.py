@@ -105,7 +105,8 @@ class GraphState:
         self.computed_constants: dict[str, Any] = {}
         # removed results -> equal results that replace them; see `passes.result_names`
         self.successors: dict[str, str] = {}
-        self.declared_shapes: dict[str, Any] = {}  # inputs and outputs: shape as the user wrote it
+        # inputs and outputs: shape as the user wrote it, or TypeProto of a model that was read
+        self.declared_types: dict[str, Any] = {}
         # build steps as (step name, subject) for messages, until the graph is edited
         self.history: list[tuple[str, Any]] = []
         self.edited = False

@@ -15,7 +15,7 @@ from onnx import defs, helper
 
 from ortable.errors import BuilderError, OptionError
 
-OLDEST_OPSET = 18  # oldest opset that converters are generated for
+OLDEST_TARGET_OPSET = 18  # oldest opset that converters are generated for
 DEFAULT_OPSET = 18  # default opset of a model for any runtime
 BLOCK_DEQUANTIZE_OPSET = (
     21  # oldest opset whose DequantizeLinear has a scale for each block of values
@@ -171,10 +171,10 @@ def _check_main_version(version: Any) -> int:
     newest = newest_opset()
     if isinstance(version, bool) or not isinstance(version, int):
         raise OptionError(
-            f"target_opset is an int between {OLDEST_OPSET} and {newest}, not {version!r}"
+            f"target_opset is an int between {OLDEST_TARGET_OPSET} and {newest}, not {version!r}"
         )
-    if not OLDEST_OPSET <= version <= newest:
+    if not OLDEST_TARGET_OPSET <= version <= newest:
         raise OptionError(
-            f"opset {version} is not supported; supported are {OLDEST_OPSET} to {newest}"
+            f"opset {version} is not supported; supported are {OLDEST_TARGET_OPSET} to {newest}"
         )
     return version

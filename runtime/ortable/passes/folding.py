@@ -80,7 +80,7 @@ def _duplicates_weight(graph: Graph, node: Node) -> bool:
             return size > 1 and any(_bytes_of(graph, output) >= size for output in node.outputs)
         if dtype in HALF_DTYPES:  # small constants may be stored as float32 too
             size = initializers.size_of(value)
-            if size > initializers.MAX_MERGED_ELEMENTS:
+            if size > initializers.MAX_SMALL_ELEMENTS:
                 stored_bytes = size * dtypes.ITEMSIZE[dtype]
                 return any(_bytes_of(graph, output) > stored_bytes for output in node.outputs)
     return False
@@ -117,7 +117,7 @@ def _replace_by_initializer(graph: Graph, name: str, array: np.ndarray) -> None:
     info.producer = None
     info.shape, info.rank = array.shape, array.ndim
     info.dtype = info.dtype or dtypes.from_numpy(array.dtype)
-    if array.size <= initializers.MAX_MERGED_ELEMENTS:
+    if array.size <= initializers.MAX_SMALL_ELEMENTS:
         info.constant = array
         if info.value is None:
             info.value = initializers.integer_value(array)

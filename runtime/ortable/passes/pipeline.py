@@ -31,15 +31,15 @@ from .rewrite.record import RewriteRecord
 from .rewrite.rule import Rule
 
 MAX_FOLDED_BYTES = 1 << 20  # the largest result that constant folding stores
-_CODES = "ort_codes"  # the file of rules about prequantized weights, which hold integer codes
+_PREQUANTIZED_RULES = "ort_codes"  # the file of rules about weights that are stored quantized
 # Passes that the bisector does not disable: it disables rewrite rules one by one, and cleanup is
 # not searched.
-_ALWAYS_ON = (
+_NOT_BISECTED = (
     "rewrites",
     "remove_unused",
     "remove_unused_functions",
 )
-_CODE_TYPES = frozenset({dtypes.int8, dtypes.uint8, dtypes.int32})
+_PREQUANTIZED_TYPES = frozenset({dtypes.int8, dtypes.uint8, dtypes.int32})
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,11 @@ class PassOptions:
     """The passes to run.
 
     ``optimize``: False runs no pass and ignores the other options. ``rules``: the rewrite rules;
-    without rules only the basic passes run. ``quantized``: rearrange QDQ patterns so that ONNX
-    Runtime fuses them. ``folding``: fold constants of up to `MAX_FOLDED_BYTES` each.
-    ``weight_transposes``: store a weight in transposed form if only transposes read it, compare
-    buffers by content, and, with ``folding``, store the values that rules compute from weights.
+    without rules, the passes that prepare, apply or follow rules do not run. ``quantized``:
+    rearrange QDQ patterns so that ONNX Runtime fuses them. ``folding``: fold constants of up to
+    `MAX_FOLDED_BYTES` each. ``transform_weights``: store a weight in transposed form if only
+    transposes read it, compare small buffers by content to merge equal ones, and, with ``folding``,
+    store the values of any size that rules compute from weights.
     ``equal_initializers``: merge equal initializers.
     """
 
@@ -58,13 +59,13 @@ class PassOptions:
     rules: tuple[Rule, ...] = ()
     quantized: bool = False
     folding: bool = False
-    weight_transposes: bool = False
+    transform_weights: bool = False
     equal_initializers: bool = True
 
     @property
     def stores_weights(self) -> bool:
         """Whether rules may store weights that they compute from other weights."""
-        return self.folding and self.weight_transposes
+        return self.folding and self.transform_weights
 
 
 def select_passes(
@@ -72,7 +73,7 @@ def select_passes(
     rewrites: str | Sequence[str],
     *,
     folding: bool = False,
-    weight_transposes: bool = False,
+    transform_weights: bool = False,
 ) -> PassOptions:
     """Return the pass options for ``optimize`` and ``rewrites`` of to_onnx and of the backend.
 
@@ -82,7 +83,7 @@ def select_passes(
         OptionError: see `select_rules`.
     """
     rules = rule_selection.select_rules(rewrites)
-    return PassOptions(optimize, rules, bool(rules), folding, weight_transposes)
+    return PassOptions(optimize, rules, bool(rules), folding, transform_weights)
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class Pass:
 
     ``name`` is the key of the number of changes; the numbers of passes with the same name add up. A
     ``quiet`` pass without changes is left out of the result. The bisector can disable every pass
-    that is not in ``_ALWAYS_ON``.
+    that is not in ``_NOT_BISECTED``.
     """
 
     name: str
@@ -123,7 +124,7 @@ class Pass:
 
 def _is_disabled(graph_pass: Pass) -> bool:
     """Whether the bisector has disabled a pass."""
-    if graph_pass.name in _ALWAYS_ON:
+    if graph_pass.name in _NOT_BISECTED:
         return False
     return is_disabled("passes", lambda: Application(graph_pass.name, subject=graph_pass.run))
 
@@ -136,26 +137,27 @@ def _apply_rules(run: _PassRun) -> int:
     return len(record.fired) - before
 
 
-def _apply_code_rules(run: _PassRun) -> int:
+def _apply_prequantized_rules(run: _PassRun) -> int:
     record = run.result.rewrites
     before = len(record.fired)
-    rewrite_graph(run.graph, _select_code_rules(run.options.rules), record)
+    rewrite_graph(run.graph, _select_prequantized_rules(run.options.rules), record)
     return len(record.fired) - before
 
 
 @cache
-def _select_code_rules(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
-    code_rules = set(rule_selection.select_rules(_CODES))
-    return tuple(rule for rule in rules if rule in code_rules)
+def _select_prequantized_rules(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    prequantized_rules = set(rule_selection.select_rules(_PREQUANTIZED_RULES))
+    return tuple(rule for rule in rules if rule in prequantized_rules)
 
 
-def _has_codes(run: _PassRun) -> bool:
-    """Whether the graph may have quantized weights, packed or not, that folding would unpack."""
+def _has_prequantized_weights(run: _PassRun) -> bool:
+    """Whether the graph may have quantized weights that folding would unpack or dequantize."""
     if not run.options.folding or run.graph.target != "onnxruntime" or not run.options.rules:
         return False
     values = run.graph.initializers_dict.values()
     return any(
-        initializers.dtype_of(value) in _CODE_TYPES and len(initializers.shape_of(value)) > 1
+        initializers.dtype_of(value) in _PREQUANTIZED_TYPES
+        and len(initializers.shape_of(value)) > 1
         for value in values
     )
 
@@ -183,9 +185,9 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         "fold_weight_transposes",
         lambda run: weight_transposes.fold_weight_transposes(run.graph),
-        when=lambda run: run.options.weight_transposes,
+        when=lambda run: run.options.transform_weights,
     ),
-    Pass("rewrites", _apply_code_rules, when=_has_codes),
+    Pass("rewrites", _apply_prequantized_rules, when=_has_prequantized_weights),
     Pass(
         "constant_folding",
         lambda run: folding.constant_folding(run.graph, MAX_FOLDED_BYTES),
@@ -200,12 +202,13 @@ PASSES: tuple[Pass, ...] = (
         when=_has_rules,
         quiet=True,
     ),
-    Pass("rewrites", _apply_rules, when=_has_merged_scans),  # views around the merged attention
+    # The rules simplify the views around the merged attention.
+    Pass("rewrites", _apply_rules, when=_has_merged_scans),
     Pass(_IDENTITIES.name, _IDENTITIES.run, when=_has_rewritten),
     Pass(
         "constant_folding",
         lambda run: folding.constant_folding(
-            run.graph, MAX_FOLDED_BYTES, weights=run.options.weight_transposes
+            run.graph, MAX_FOLDED_BYTES, weights=run.options.transform_weights
         ),
         when=lambda run: _has_rewritten(run) and run.options.folding,
     ),
@@ -219,7 +222,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         "merge_equal_initializers",
         lambda run: common_subexpressions.merge_equal_initializers(
-            run.graph, buffers=run.options.weight_transposes
+            run.graph, buffers=run.options.transform_weights
         ),
         when=lambda run: run.options.equal_initializers,
         quiet=True,
@@ -240,7 +243,8 @@ def run_passes(graph: Any, options: PassOptions, record: RewriteRecord | None = 
     Args:
         graph: the graph.
         options: which passes run.
-        record: the record to which the rewrite rules are added; by default a new record.
+        record: the record to which the firings and statistics of rules are added; by default a
+            new record.
     """
     result = PassResult(rewrites=record if record is not None else RewriteRecord())
     if not options.optimize:

@@ -10,7 +10,7 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
-from ortable.ir.versions import OLDEST_OPSET, ORT_MAX_OPSET, TARGETS
+from ortable.ir.versions import OLDEST_TARGET_OPSET, ORT_MAX_OPSET, TARGETS
 from ortable.passes.rewrite import rule_selection
 from ortable.passes.rewrite.engine import rewrite_graph as run_engine
 from ortable.passes.rewrite.rule import Rule
@@ -78,7 +78,7 @@ def list_targets(
             continue
         supported = [
             opset
-            for opset in range(OLDEST_OPSET, ORT_MAX_OPSET + 1)
+            for opset in range(OLDEST_TARGET_OPSET, ORT_MAX_OPSET + 1)
             if select_rewrite_rules(rewrite.name, target, opset, rule_set)
         ]
         requested = supported if sample.opset is None else [sample.opset]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ortable import dtypes
-from ortable.ir.versions import OLDEST_OPSET, ORT_MAX_OPSET
+from ortable.ir.versions import OLDEST_TARGET_OPSET, ORT_MAX_OPSET
 from ortablegen.aten.check import check_specs
 from ortablegen.aten.emit import family_text
 from ortablegen.aten.read import read_text
@@ -73,7 +73,7 @@ def test_a_case_is_taken_when_all_of_it_holds(
     case_keys += f"target: {target}\n      " if target else ""
     case_keys += f'opset: "{opset}"\n      ' if opset else ""
     convert = _compile_converter(case_keys)
-    versions = (OLDEST_OPSET, OPSET - 1, OPSET, ORT_MAX_OPSET)
+    versions = (OLDEST_TARGET_OPSET, OPSET - 1, OPSET, ORT_MAX_OPSET)
     for graph_target, version, dtype, diagonal in itertools.product(
         (None, "onnxruntime"), versions, (dtypes.float32, dtypes.int64), (0, 1, 2, 3)
     ):

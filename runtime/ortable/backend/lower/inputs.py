@@ -184,7 +184,7 @@ def _declare_role(builder: Any, index: int, node: Node, is_read: bool) -> tuple[
     converted = transpose_parts(builder, declared, inverse_permutation(order))
     if isinstance(converted, str):
         readable_name = builder.unique_name(f"{name}.transpose")
-        editing.rename_unread_result(builder, converted, readable_name, len(builder.nodes) - 1)
+        editing.rename_recent_result(builder, converted, readable_name, len(builder.nodes) - 1)
         converted = readable_name
     role = InputRole(
         index, InputRoleKind.TENSOR, name, elem_type, shape, permutation=order, device=device

@@ -45,7 +45,10 @@ def compact_classes(classes: Mapping[str, str]) -> str:
 
 
 def make_class_lookup(text: str) -> Callable[[str], str]:
-    """Parse a text of `compact_classes` to a function from paths to classes, or "" if unknown."""
+    """Parse a text of `compact_classes` to a function that maps paths to classes.
+
+    The function returns "" for a path whose class is unknown.
+    """
     classes = dict(entry.split("=", 1) for entry in text.split("; ") if "=" in entry)
     return lambda path: classes.get(path) or classes.get(_NUMBER.sub("*", path), "")
 
@@ -89,13 +92,13 @@ def steps_from_node(
     return steps_from_path(scope.replace("/", "."), find_class)
 
 
-def parse_string_list(written: str) -> list[str]:
+def parse_string_list(text: str) -> list[str]:
     """Parse the text of a Python list of strings; return an empty list for other texts.
 
     Deeply nested texts, which exceed the recursion limit or the memory, count as other texts.
     """
     try:
-        value = ast.literal_eval(written) if 0 < len(written) <= _MAX_LIST_LENGTH else []
+        value = ast.literal_eval(text) if 0 < len(text) <= _MAX_LIST_LENGTH else []
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         return []
     return [str(item) for item in value] if isinstance(value, list) else []
@@ -151,21 +154,21 @@ class Placer:
         group, group_mask, is_new = self.root, 0, False
         for index in range(len(steps)):
             names = tuple(step.name for step in steps[: index + 1])
-            existing = None if is_new else self.current_groups.get(names)
-            bit = self.group_bits.get(existing, 0) if existing is not None else 0
-            if existing is None or any(
-                not contained_in & bit and depends_on & bit for contained_in, depends_on in sources
+            inner = None if is_new else self.current_groups.get(names)
+            bit = self.group_bits.get(inner, 0) if inner is not None else 0
+            if inner is None or any(
+                not containing & bit and dependencies & bit for containing, dependencies in sources
             ):
-                existing, is_new = self._new_group(names, steps[index], group), True
-            group = existing
+                inner, is_new = self._new_group(names, steps[index], group), True
+            group = inner
             group_mask |= self.group_bits[group]
-        depends_on = 0
-        for contained_in, dependencies in sources:
-            depends_on |= contained_in | dependencies
+        input_mask = 0
+        for containing, dependencies in sources:
+            input_mask |= containing | dependencies
         for name in makes:
             self.containing_groups[name], self.dependency_groups[name] = (
                 group_mask,
-                depends_on & ~group_mask,
+                input_mask & ~group_mask,
             )
         return group
 

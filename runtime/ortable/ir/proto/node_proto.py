@@ -65,7 +65,7 @@ def fill_graph(
 
 def _fill_value(graph: GraphState, proto: ValueInfoProto, info: ValueInfo) -> None:
     proto.name = info.name
-    declared = graph.declared_shapes.get(info.name)
+    declared = graph.declared_types.get(info.name)
     if isinstance(declared, TypeProto):
         proto.type.CopyFrom(declared)
         return
@@ -94,7 +94,7 @@ class NodeWriter:
         self.graph = graph
         self.external = external
         self.metadata: dict[int, list[tuple[str, str]]] = {}
-        self.kinds: dict[tuple[str, str], Mapping[str, int]] = {}
+        self.attribute_types: dict[tuple[str, str], Mapping[str, int]] = {}
 
     def write_node(self, node: Node, proto: NodeProto) -> None:
         """Write a node into an empty NodeProto."""
@@ -107,7 +107,7 @@ class NodeWriter:
             proto.input.extend(node.inputs)
         proto.output.extend(node.outputs)
         if node.attrs:
-            types = self._attribute_types(node)
+            types = self._find_attribute_types(node)
             for name, value in node.attrs.items():
                 try:
                     external = self.external
@@ -121,15 +121,15 @@ class NodeWriter:
         if node.origin is not None:
             self._write_metadata(node.origin, proto)
 
-    def _attribute_types(self, node: Node) -> Mapping[str, int]:
+    def _find_attribute_types(self, node: Node) -> Mapping[str, int]:
         key = (node.domain, node.op_type)
-        types = self.kinds.get(key)
+        types = self.attribute_types.get(key)
         if types is None:
             schema = None
             if key not in self.graph.functions:
                 version = self.graph.opsets.get(node.domain, 1)
                 schema = find_schema(node.op_type, node.domain, version)
-            types = self.kinds[key] = {} if schema is None else schema.attributes
+            types = self.attribute_types[key] = {} if schema is None else schema.attributes
         return types
 
     def _write_metadata(self, origin: Any, proto: NodeProto) -> None:
@@ -318,15 +318,19 @@ def _infer_list_type(values: Sequence[Any]) -> int:
     if len(types) > 1:
         raise BuilderError("the elements of the list have different types")
     if not types <= set(list_types):
-        raise BuilderError("an attribute cannot be a list of lists, of types or of sparse tensors")
+        raise BuilderError(
+            "the value of an attribute cannot be a list of lists, types or sparse tensors; "
+            "give an AttributeProto for types or sparse tensors"
+        )
     return list_types[types.pop()]
 
 
 def name_nodes(graph: GraphState, module_path: str = "") -> None:
     """Name the nodes that were made for FX nodes, in the graph and its subgraphs.
 
-    The name is "<module path>/<first result>", such as "encoder.layer.0/relu". Names that callers
-    of `make_node` chose do not change. ``module_path`` is omitted at the start of names.
+    The name is "<module path>/<first named result>", such as "encoder.layer.0/relu"; the name of
+    the FX node replaces a result that is an output of the graph. Names that callers of `make_node`
+    chose do not change. ``module_path`` is omitted at the start of names.
     """
     read_metadata = graph.origin_metadata
     output_names = {info.name for info in graph.outputs}

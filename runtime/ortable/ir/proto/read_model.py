@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ortable.ir import Graph
 
 
-def read_model(builder: Graph, model: ModelProto) -> None:
+def read_model(graph: Graph, model: ModelProto) -> None:
     """Fill an empty graph from a model, whose TensorProtos become the initializers.
 
     Raises:
@@ -32,67 +32,69 @@ def read_model(builder: Graph, model: ModelProto) -> None:
             invalid sizes or data, or has too deeply nested subgraphs.
     """
     check_readable(model)
-    if builder.ir_version is None:
-        builder.ir_version = model.ir_version or None
-    builder.name = model.graph.name or builder.name
+    if graph.ir_version is None:
+        graph.ir_version = model.ir_version or None
+    graph.name = model.graph.name or graph.name
     for function in model.functions:
-        builder.functions[function.domain, function.name] = function
-    graph = model.graph
-    declared = {info.name: info for info in (*graph.value_info, *graph.output)}
-    for proto in graph.input:
-        info = _new_result(builder, proto.name)
-        _read_type(builder, info, proto)
-        _record_type(builder, proto)
-        builder.inputs.append(info)
-        builder.history.append(("make_tensor_input", proto.name))
+        graph.functions[function.domain, function.name] = function
+    graph_proto = model.graph
+    declared = {info.name: info for info in (*graph_proto.value_info, *graph_proto.output)}
+    for proto in graph_proto.input:
+        info = _new_result(graph, proto.name)
+        _read_type(graph, info, proto)
+        _record_type(graph, proto)
+        graph.inputs.append(info)
+        graph.history.append(("make_tensor_input", proto.name))
         if info.shape is not None:
-            builder.materializer.add_shape(info.name, info.shape, is_input=True)
-    defaults = {info.name for info in builder.inputs}
-    for tensor in graph.initializer:
-        _read_initializer(builder, tensor, tensor.name in defaults)
-    for sparse in graph.sparse_initializer:
-        builder.sparse_initializers.append(sparse)
-        info = _new_result(builder, sparse.values.name)
+            graph.materializer.add_shape(info.name, info.shape, is_input=True)
+    input_names = {info.name for info in graph.inputs}
+    for tensor in graph_proto.initializer:
+        _read_initializer(graph, tensor, tensor.name in input_names)
+    for sparse in graph_proto.sparse_initializer:
+        graph.sparse_initializers.append(sparse)
+        info = _new_result(graph, sparse.values.name)
         info.dtype = int(sparse.values.data_type)
         info.shape, info.rank = tuple(sparse.dims), len(sparse.dims)
-    for proto_node in graph.node:
-        _read_node(builder, proto_node, declared)
-    for proto in graph.output:
-        result = builder.values.get(proto.name)
+    for proto_node in graph_proto.node:
+        _read_node(graph, proto_node, declared)
+    for proto in graph_proto.output:
+        result = graph.values.get(proto.name)
         if result is None:
             raise BuilderError(f"The model's output {proto.name!r} is not computed by any node.")
-        _record_type(builder, proto)
-        builder.outputs.append(result)
-        builder.history.append(("make_tensor_output", proto.name))
+        _record_type(graph, proto)
+        graph.outputs.append(result)
+        graph.history.append(("make_tensor_output", proto.name))
 
 
-def _new_result(builder: Graph, name: str) -> ValueInfo:
-    if not name or name in builder.values:
+def _new_result(graph: Graph, name: str) -> ValueInfo:
+    if not name:
+        raise BuilderError("The model has an input or initializer without a name.")
+    if name in graph.values:
         raise BuilderError(f"The model has two results called {name!r}.")
-    return builder.new_value(name)
+    return graph.new_value(name)
 
 
-def _read_initializer(builder: Graph, tensor: TensorProto, is_default: bool) -> None:
+def _read_initializer(graph: Graph, tensor: TensorProto, is_default: bool) -> None:
     name = tensor.name
-    builder.initializers_dict[name] = tensor
-    builder.history.append(("make_initializer", name))
+    graph.initializers_dict[name] = tensor
+    graph.history.append(("make_initializer", name))
     if is_default:
         return  # the default of an input is not constant: the caller may pass another value
-    info = _new_result(builder, name)
+    info = _new_result(graph, name)
     info.dtype, info.shape = int(tensor.data_type), tuple(tensor.dims)
     if min(info.shape, default=0) < 0:
         raise BuilderError(f"Initializer {name!r} has a negative size: {info.shape}.")
     info.rank = len(info.shape)
-    builder.constant_names.add(name)
-    info.constant = constants.LazyConstant(builder, name)
-    if initializers.size_of(
+    graph.constant_names.add(name)
+    info.constant = constants.LazyConstant(graph, name)
+    if initializers.size_of(tensor) <= initializers.MAX_SMALL_ELEMENTS and initializers.is_readable(
         tensor
-    ) <= initializers.MAX_MERGED_ELEMENTS and initializers.is_readable(tensor):
+    ):
         info.constant = initializers.to_numpy(tensor)
         info.value = initializers.integer_value(info.constant)
 
 
-def _read_node(builder: Graph, proto: NodeProto, declared: dict[str, ValueInfoProto]) -> None:
+def _read_node(graph: Graph, proto: NodeProto, declared: dict[str, ValueInfoProto]) -> None:
     domain = "" if proto.domain == "ai.onnx" else proto.domain
     metadata = {entry.key: entry.value for entry in proto.metadata_props} or None
     node = Node(
@@ -105,49 +107,49 @@ def _read_node(builder: Graph, proto: NodeProto, declared: dict[str, ValueInfoPr
         metadata,
     )
     if proto.name:
-        builder.node_names.reserve(proto.name)
+        graph.node_names.reserve(proto.name)
     for name in node.inputs:
-        if name and name not in builder.values:
+        if name and name not in graph.values:
             raise BuilderError(
                 f"Input {name!r} of node {node!r} is not computed by a node before it; "
                 "the model's nodes must be in topological order."
             )
     for name in node.outputs:
-        if name and name in builder.values:
+        if name and name in graph.values:
             raise BuilderError(f"The model has two results called {name!r}.")
-    builder.add_node(node, _infer_node(builder, node))
+    graph.add_node(node, _infer_node(graph, node))
     if node.key == "Split" and node.inputs:
-        _name_split_sizes(builder, node)
+        _name_split_sizes(graph, node)
     for name in node.outputs:
         if name in declared:
-            _read_type(builder, builder.values[name], declared[name])
+            _read_type(graph, graph.values[name], declared[name])
 
 
-def _name_split_sizes(builder: Graph, node: Node) -> None:
-    """Give the outputs of a Split whose sizes are not constant a symbolic size along the axis.
+def _name_split_sizes(graph: Graph, node: Node) -> None:
+    """Set a symbolic size along the axis in outputs of a Split that have no shape yet.
 
-    Their shapes are then known. Mixtures of experts have such nodes.
+    Their shapes are unknown if the sizes are not constant, as in mixtures of experts.
     """
-    info, axis = builder.values.get(node.inputs[0]), node.attrs.get("axis", 0)
+    info, axis = graph.values.get(node.inputs[0]), node.attrs.get("axis", 0)
     shape = info.shape if info is not None else None
     if not shape or not isinstance(axis, int):
         return
     axis %= len(shape)
     for name in filter(None, node.outputs):
-        if builder.values[name].shape is None:
-            size = dims.make_symbol(builder.unique_name(f"{name}_dim_{axis}"))
-            builder.set_shape(name, (*shape[:axis], size, *shape[axis + 1 :]))
+        if graph.values[name].shape is None:
+            size = dims.make_symbol(graph.unique_name(f"{name}_dim_{axis}"))
+            graph.set_shape(name, (*shape[:axis], size, *shape[axis + 1 :]))
 
 
-def _infer_node(builder: Graph, node: Node) -> list[tuple[Any, Any, Any]]:
+def _infer_node(graph: Graph, node: Node) -> list[tuple[Any, Any, Any]]:
     """Infer the facts of a node's outputs; return unknown facts if the rule fails."""
     unknown_facts = [(None, None, None)] * len(node.outputs)
     rule = INFER.get(node.key)
-    if rule is None or (node.domain, node.op_type) in builder.functions:
+    if rule is None or (node.domain, node.op_type) in graph.functions:
         return unknown_facts
-    infos = [builder.values[name] if name else None for name in node.inputs]
-    version = builder.domain_version(node.domain)
-    if version < versions.OLDEST_OPSET and not node.domain and node.attrs:
+    infos = [graph.values[name] if name else None for name in node.inputs]
+    version = graph.domain_version(node.domain)
+    if version < versions.OLDEST_TARGET_OPSET and not node.domain and node.attrs:
         infos = _attributes_to_inputs(node, infos)
     try:
         facts = list(rule(infos, node.attrs, len(node.outputs), version))
@@ -179,12 +181,13 @@ def _apply_newer_types(
 
 
 def _attributes_to_inputs(node: Node, infos: list[ValueInfo | None]) -> list[ValueInfo | None]:
-    """Convert the inputs to those of `OLDEST_OPSET`, for which the rules are written.
+    """Convert the inputs to those of `OLDEST_TARGET_OPSET`, for which the rules are written.
 
-    Some attributes of older opsets are inputs there: ``Squeeze(x, axes=[0])`` has inputs x and [0].
+    Some attributes of opsets before it are inputs there: ``Squeeze(x, axes=[0])`` has the inputs x
+    and [0].
     """
     try:
-        schema = schemas.find_schema(node.op_type, "", versions.OLDEST_OPSET)
+        schema = schemas.find_schema(node.op_type, "", versions.OLDEST_TARGET_OPSET)
     except BuilderError:
         return infos
     new_infos = list(infos)
@@ -230,12 +233,12 @@ def _decode_text(value: bytes) -> Any:
         return value
 
 
-def _read_type(builder: Graph, info: ValueInfo, proto: ValueInfoProto) -> None:
+def _read_type(graph: Graph, info: ValueInfo, proto: ValueInfoProto) -> None:
     """Set type and shape to the declared ones where inference found none."""
     if not proto.HasField("type"):
         return
     if not proto.type.HasField("tensor_type"):
-        return  # a sequence or an optional, which only `_record_type` supports
+        return  # no dense tensor, such as a sequence; only `_record_type` supports it
     tensor = proto.type.tensor_type
     if tensor.elem_type and not info.dtype:
         info.dtype = tensor.elem_type
@@ -245,15 +248,13 @@ def _read_type(builder: Graph, info: ValueInfo, proto: ValueInfoProto) -> None:
     if info.rank is None:
         info.rank = len(sizes)
     if info.shape is None and info.rank == len(sizes):
-        info.shape = tuple(
-            _read_dim(builder, info.name, axis, dim) for axis, dim in enumerate(sizes)
-        )
+        info.shape = tuple(_read_dim(graph, info.name, axis, dim) for axis, dim in enumerate(sizes))
 
 
-def _record_type(builder: Graph, proto: ValueInfoProto) -> None:
+def _record_type(graph: Graph, proto: ValueInfoProto) -> None:
     """Record the declared type of an input or output, so that it is written unchanged."""
     if proto.HasField("type"):
-        builder.declared_shapes[proto.name] = _copy_type(proto.type)
+        graph.declared_types[proto.name] = _copy_type(proto.type)
 
 
 def _copy_type(proto: TypeProto) -> TypeProto:
@@ -262,9 +263,9 @@ def _copy_type(proto: TypeProto) -> TypeProto:
     return copy
 
 
-def _read_dim(builder: Graph, name: str, axis: int, proto: Any) -> Dim:
+def _read_dim(graph: Graph, name: str, axis: int, proto: Any) -> Dim:
     if proto.HasField("dim_value") and proto.dim_value >= 0:  # some exporters write -1 for unknown
         return int(proto.dim_value)
     if proto.dim_param:
         return dims.make_symbol(proto.dim_param)
-    return dims.make_symbol(builder.unique_name(f"{name}_dim_{axis}"))
+    return dims.make_symbol(graph.unique_name(f"{name}_dim_{axis}"))
