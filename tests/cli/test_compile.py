@@ -63,7 +63,7 @@ def test_explain_counts_graphs_breaks_operators_and_nodes(compiled_models, capsy
     assert out.startswith("2 graphs, 1 graph break\n")
     assert re.search(r"break 1 at .*models_of_the_shell\.py:12", out)
     assert "aten::addmm 1" in out and "Gemm 1" in out and "Tanh 1" in out
-    assert out.count("ONNX Runtime") == 2 and "ONNX Runtime runs it as it is" in out
+    assert out.count("ONNX Runtime") == 2 and "ONNX Runtime runs the 1 ONNX node unchanged" in out
     assert re.search(r"seconds: .*convert \d", out)
 
 

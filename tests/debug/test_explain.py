@@ -83,7 +83,7 @@ def test_the_three_forms_say_the_same(net):
     assert text.startswith("2 graphs, 1 graph break\n  break 1 at test_explain.py:")
     assert re.search(r"^graph 1 \(inference\) of Net\.forward \(test_explain\.py:\d+\)", text, re.M)
     assert "Gemm + Relu became FusedGemm" in text and "2 weights frozen" in text
-    assert re.search(r"^  cases of entries: .*aten::addmm/3 1", text, re.M)
+    assert re.search(r"^  cases of spec entries: .*aten::addmm/3 1", text, re.M)
     page = report.to_markdown()
     assert page.startswith("# 2 graphs, 1 graph break\n") and "\n## graph 1 (inference)" in page
     assert "Gemm + Relu became FusedGemm" in page
@@ -102,7 +102,7 @@ def test_unsupported_operators_are_listed_and_stop_nothing():
     assert entry.operator == "aten::sort" and entry.calls == 1
     assert entry.why == "option raise_on names it" and "test_explain.py" in entry.lines[0]
     assert str(report).startswith("1 graph, 0 graph breaks, 1 unsupported operator\n")
-    assert "not supported, so torch runs it (an error with fallback='error')" in str(report)
+    assert "unsupported operators, which torch runs (an error with fallback='error')" in str(report)
     assert report.graphs[0].nodes == {"MatMul": 1}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import warnings
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,9 @@ import ortable
 from ortable.errors import ExportError, InputError, OptionError
 from ortable.exporter import calling_convention
 from ortable.exporter.capture import sources
+from ortable.exporter.observation import subprocess_runner
 from ortable.exporter.observation.proof import ProofReport, ProofTrial
-from ortable.exporter.observation.subprocess_runner import SubprocessNotStarted, SubprocessRunner
+from ortable.exporter.observation.subprocess_runner import ModelLoadError, SubprocessRunner
 from ortable.lowerings import recurrent
 
 Call = dict[str, Any]
@@ -399,13 +402,30 @@ def test_a_process_apart_says_what_ort_says(tmp_path) -> None:
         runner.close()
 
 
+def test_a_process_apart_that_does_not_answer_is_killed(monkeypatch) -> None:
+    program = ortable.export(torch.nn.Linear(3, 2), (torch.rand(2, 3),))
+    runner = SubprocessRunner(program.save)
+    try:
+        feeds = {program.input_names[0]: torch.rand(2, 3).numpy()}
+        runner.run(feeds)
+        monkeypatch.setattr(subprocess_runner, "_TIMEOUT_SECONDS", 0.2)
+        assert runner._process is not None
+        os.kill(runner._process.pid, signal.SIGSTOP)
+        with pytest.raises(RuntimeError, match=r"takes longer than 0\.2 seconds"):
+            runner.run(feeds)
+        monkeypatch.undo()
+        assert runner.run(feeds)[0].shape == (2, 2)
+    finally:
+        runner.close()
+
+
 def test_a_model_that_does_not_load_apart_says_nothing_of_a_call() -> None:
     def save_invalid_model(path: str) -> None:
         Path(path).write_bytes(b"no model")
 
     runner = SubprocessRunner(save_invalid_model)
     try:
-        with pytest.raises(SubprocessNotStarted):
+        with pytest.raises(ModelLoadError):
             runner.run({})
     finally:
         runner.close()

@@ -283,7 +283,7 @@ class _OpChecker:
 
     def check(self) -> None:
         entry = self.entry
-        reports_before = self.diagnostics.reports
+        error_calls_before = self.diagnostics.error_calls
         if entry.schema.is_mutable and not entry.schema.written:
             self.error(
                 entry.span,
@@ -308,18 +308,18 @@ class _OpChecker:
         self.check_unused_arguments(env)
         if entry.lower:
             self.check_cases(entry.lower, env, linked)
-        if self.diagnostics.reports == reports_before:
+        if self.diagnostics.error_calls == error_calls_before:
             # after another error some arguments may not have been read
             self.check_arguments_read()
         for data_check in entry.checks:
             self.check_data_check(data_check, env)
         if entry.complex is not None:
             self.check_complex(entry.complex)
-        if self.diagnostics.reports == reports_before and self.limits is not None:
+        if self.diagnostics.error_calls == error_calls_before and self.limits is not None:
             for name, declared in self.limits.list_unused():
                 self.error(declared.span, f"precision: no call needs '{name}'", fix="remove it")
         check_rules(entry, self.diagnostics)
-        if self.diagnostics.reports == reports_before:
+        if self.diagnostics.error_calls == error_calls_before:
             check_types(entry, self.kernels, self.diagnostics)
         for sample in (*entry.samples, *(data_check.repro for data_check in entry.checks)):
             _check_sample(sample, entry.schema, self.diagnostics)
@@ -413,14 +413,16 @@ class _OpChecker:
             if name in env:
                 env[name] = Value(Kind(kinds.COMPLEX, env[name].kind.optional))
                 self.read.add(name)
-        reports_before = self.diagnostics.reports
+        error_calls_before = self.diagnostics.error_calls
         if form.as_lower and not self.entry.lower:
             self.error(form.span, "complex: lower needs 'lower', which this entry lacks")
         cases = complex_cases(self.entry)
         for name, code in complex_lets(self.entry):
             env[name] = self.check_expression(code, env, condition=True)
         self.check_cases(cases, env, ())
-        if self.diagnostics.reports == reports_before and any(c.refuse is None for c in cases):
+        if self.diagnostics.error_calls == error_calls_before and any(
+            c.refuse is None for c in cases
+        ):
             unused = {name for name, _, _ in self.entry.unused}
             for argument in arguments:
                 if argument.name not in self.read | unused:

@@ -128,9 +128,9 @@ class PartReader(EntryReader):
 
     def read_out(self, node: YNode | None) -> tuple[OutRule, ...] | None:
         """Read the rules of the results (none for ``out: []``); return None after an error."""
-        reports_before = self.diagnostics.reports
+        error_calls_before = self.diagnostics.error_calls
         rules = self.read_rows(node, self.read_out_rule)
-        return rules if self.diagnostics.reports == reports_before else None
+        return rules if self.diagnostics.error_calls == error_calls_before else None
 
     def read_out_rule(self, node: YNode) -> OutRule | None:
         """Read the rule of a result."""

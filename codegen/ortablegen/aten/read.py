@@ -413,11 +413,11 @@ class _Reader(PartReader):
     def check_hop_names(self, node: YMap, parameters: tuple[str, ...]) -> bool:
         """Check that names are identifiers, and that no argument occurs twice."""
         names = [parameter.removeprefix("*").removeprefix("*") for parameter in parameters]
-        reports_before = self.diagnostics.reports
+        error_calls_before = self.diagnostics.error_calls
         for parameter, name in zip(parameters, names, strict=True):
             if not name.isidentifier() or keyword.iskeyword(name):
                 self.error(node.span, f"'{parameter}' is not a name of an operator or argument")
         for parameter, count in Counter(names[1:]).items():
             if count > 1:
                 self.error(node.span, f"args has '{parameter}' twice")
-        return self.diagnostics.reports == reports_before
+        return self.diagnostics.error_calls == error_calls_before

@@ -28,21 +28,21 @@ def expand_tables(entries: Iterable[YNode], diagnostics: Diagnostics) -> Iterato
 
 def _expand_rows(node: YMap, diagnostics: Diagnostics) -> list[YMap]:
     """Expand an entry once per row of its table; return no entries if an error was reported."""
-    reports_before = diagnostics.reports
+    error_calls_before = diagnostics.error_calls
     rows = _read_table(node, diagnostics)
     body = YMap(node.pairs[1:], node.span)
-    if diagnostics.reports == reports_before:
+    if diagnostics.error_calls == error_calls_before:
         _check_parameters(body, rows, diagnostics)
-    if diagnostics.reports > reports_before:
+    if diagnostics.error_calls > error_calls_before:
         return []
     entries = [
         _Substitution(row, Row(row.span, row_index), diagnostics).expand_entry(body)
         for row_index, row in enumerate(rows)
     ]
     _check_operators(entries, diagnostics)
-    if diagnostics.reports == reports_before:
+    if diagnostics.error_calls == error_calls_before:
         _check_values_vary(rows, diagnostics)
-    return entries if diagnostics.reports == reports_before else []
+    return entries if diagnostics.error_calls == error_calls_before else []
 
 
 def _read_table(node: YMap, diagnostics: Diagnostics) -> list[YMap]:
@@ -133,9 +133,9 @@ def _operator_name(operator: YScalar) -> str:
 class _Substitution:
     """Expands an entry for one row of its table."""
 
-    def __init__(self, values: YMap, row: Row, diagnostics: Diagnostics) -> None:
-        self.values = values
+    def __init__(self, row: YMap, row_location: Row, diagnostics: Diagnostics) -> None:
         self.row = row
+        self.row_location = row_location
         self.diagnostics = diagnostics
 
     def expand_entry(self, body: YMap) -> YMap:
@@ -184,7 +184,7 @@ class _Substitution:
     def parameter_value(self, scalar: YScalar) -> YNode | None:
         """Return the parameter's value if the scalar consists of one parameter, else None."""
         match = _PARAMETER.fullmatch(scalar.text)
-        return self.values.get(match["bare"] or match["braced"]) if match is not None else None
+        return self.row.get(match["bare"] or match["braced"]) if match is not None else None
 
     def substitute_scalar(self, scalar: YScalar) -> YScalar:
         """Replace the parameters within a scalar's text."""
@@ -205,7 +205,7 @@ class _Substitution:
     def value_text(self, scalar: YScalar, match: re.Match[str]) -> str:
         """Return a parameter's one-line value for use in longer text; report other values."""
         name = match["bare"] or match["braced"]
-        value = self.values.get(name)
+        value = self.row.get(name)
         if isinstance(value, YScalar) and "\n" not in value.text:
             return value.text
         assert value is not None
@@ -230,7 +230,7 @@ class _Substitution:
 
     def span_with_row(self, node: YNode) -> Span:
         """Return a node's location with the row added."""
-        return replace(node.span, row=self.row)
+        return replace(node.span, row=self.row_location)
 
 
 def _iter_scalars(node: YNode) -> Iterator[YScalar]:

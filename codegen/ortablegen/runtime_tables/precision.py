@@ -16,19 +16,21 @@ from ortablegen.schemas.onnx import OnnxSchema
 from .probes import NOT_COMPARED, PROBES, VARIANTS, Array, Maker, Probe, float_info, to_exact
 
 PROVIDER = "CPUExecutionProvider"
-# Deviations of a kernel from exact arithmetic, in the order of the table.
+# Deviations of a kernel from exact arithmetic, in the order of docs/language.md.
 DEVIATIONS = (
     "wrong", "via double", "via float", "saturates", "drops NaN", "drops infinity", "overflows",
     "drops sign of 0", "loses digits",
 )  # fmt: skip
 
 
-def measure_deviations(schema: OnnxSchema, element: int, opset: int) -> dict[str, set[str]] | None:
+def measure_deviations(
+    schema: OnnxSchema, elem_type: int, opset: int
+) -> dict[str, set[str]] | None:
     """Measure the operator's kernel for one type at one opset, by variant ("": plain operator).
 
-    Return None if the operator has no probes, or the types do not run.
+    Return None if the operator has no probes, or no variant runs with this type.
     """
-    dtype = dtypes.to_numpy(element)
+    dtype = dtypes.to_numpy(elem_type)
     by_variant: dict[str, set[str]] = {}
     for variant, maker in probe_makers(schema):
         deviations = _run_probes(schema, maker, dtype, opset)
@@ -153,22 +155,23 @@ def classify_result(probe: Probe, result: Array) -> set[str]:
         if expected.size == 1
         else expected.reshape(result.shape)
     )
-    # the operand that has the type of the result, unless that is a boolean or an index
-    typed_input = (
-        probe.inputs[1] if result.dtype.kind == "b" and len(probe.inputs) > 2 else probe.inputs[0]
-    )
-    assert typed_input is not None
+    first_input = probe.inputs[0]
+    assert first_input is not None
+    # ints of another type than the first input are indices, or come from Where (it is a condition)
     if result.dtype.kind == "b" or (
-        result.dtype != typed_input.dtype and result.dtype.kind in "iu"
+        result.dtype != first_input.dtype and result.dtype.kind in "iu"
     ):
-        return _classify_choice(probe, result, expected)
+        return _classify_discrete(probe, result, expected)
     if result.dtype.kind in "iu":
         return _classify_ints(result, expected)
     return _classify_floats(result, expected)
 
 
-def _classify_choice(probe: Probe, result: Array, expected: Array) -> set[str]:
-    """Classify booleans and indices; a result is "drops NaN" if only rows with NaN are wrong."""
+def _classify_discrete(probe: Probe, result: Array, expected: Array) -> set[str]:
+    """Classify booleans, indices and ints of Where, which have to be equal.
+
+    A result is "drops NaN" if only rows with NaN are wrong.
+    """
     if np.array_equal(result.astype(np.int64), expected.astype(np.int64)):
         return set()
     operand = probe.inputs[0]
@@ -203,7 +206,10 @@ def _classify_ints(result: Array, expected: Array) -> set[str]:
 
 
 def _classify_floats(result: Array, expected: Array) -> set[str]:
-    """Classify floats; the lower half of the bits may differ, since processors differ in it."""
+    """Classify floats; errors in the lower half of the significand depend on the processor.
+
+    Such errors are no deviations.
+    """
     info = float_info(result.dtype)
     actual, exact = result.astype(np.float64).ravel(), expected.astype(np.longdouble).ravel()
     is_compared = exact != NOT_COMPARED
@@ -228,22 +234,22 @@ def _classify_floats(result: Array, expected: Array) -> set[str]:
 
 
 def measure_operator(
-    schema: OnnxSchema, elements: Iterable[int], opset: int
+    schema: OnnxSchema, elem_types: Iterable[int], opset: int
 ) -> dict[str, dict[str, tuple[int, ...]]] | None:
     """Measure the kernels for these element types: variant -> deviation -> types.
 
     Return None for an operator that is not measured; exact variants are left out.
     """
     by_variant: dict[str, dict[int, set[str]]] = {}
-    for element in elements:
-        for variant, deviations in (measure_deviations(schema, element, opset) or {}).items():
-            by_variant.setdefault(variant, {})[element] = deviations
+    for elem_type in elem_types:
+        for variant, deviations in (measure_deviations(schema, elem_type, opset) or {}).items():
+            by_variant.setdefault(variant, {})[elem_type] = deviations
     if not by_variant:
         return None
     return {
         variant: types
-        for variant, by_element in by_variant.items()
-        if (types := _group_by_deviation(by_element))
+        for variant, by_type in by_variant.items()
+        if (types := _group_by_deviation(by_type))
     }
 
 

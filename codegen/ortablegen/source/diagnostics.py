@@ -79,7 +79,7 @@ class Diagnostics:
         self.max_columns = max_columns
         self.folder = folder
         self.errors: list[Diagnostic] = []
-        self.reports = 0  # number of `error` calls, including repeated errors
+        self.error_calls = 0  # number of `error` calls, including repeated errors
         self._seen: set[Diagnostic] = set()
         self._rows: dict[Diagnostic, list[Span]] = {}
         self._sources: dict[str, list[str]] = {}
@@ -103,7 +103,7 @@ class Diagnostics:
         Codegen continues, so that one run reports all errors, up to `MAX_ERRORS`. Equal errors at
         one position, as of several rows of ``for:``, are recorded once.
         """
-        self.reports += 1
+        self.error_calls += 1
         diagnostic = Diagnostic(span, message, tuple(notes), fix)
         if diagnostic not in self._seen:
             self._seen.add(diagnostic)

@@ -246,7 +246,7 @@ def _add_capture_options(export: Any) -> None:
     add_flags(
         export,
         fallback="try the documented strategies",
-        tracing="follow branches on tensors",
+        tracing="capture both sides of branches on tensors",
         loops="one step of loops over sizes",
         bypass="work around known failures",
     )

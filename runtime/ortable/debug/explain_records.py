@@ -36,7 +36,9 @@ class Fusion:
 
     def __str__(self) -> str:
         location = f" (at {self.lines[0]}" if self.lines else ""
-        more = f" and {len(self.lines) - 1} more lines" if len(self.lines) > 1 else ""
+        more = (
+            f" and {format_count(len(self.lines) - 1, 'more line')}" if len(self.lines) > 1 else ""
+        )
         times = "" if self.times == 1 else f", {self.times} times"
         return (
             f"{_format_sum(self.before)} became {_format_sum(self.after)}{times}{location}{more}"
@@ -114,9 +116,17 @@ _MAX_FUSIONS = 20  # in the report of a graph
 
 @dataclass(frozen=True)
 class GraphBreak:
-    """A break between graphs of dynamo: reason, explanation, hints, and the user's line.
+    """A break between graphs of dynamo.
 
-    `times` counts equal breaks.
+    Attributes:
+        what: the reason of the break, as a summary of one line.
+        why: dynamo's explanation of the reason; empty if there is none.
+        hints: dynamo's hints how to avoid the break.
+        function: the function of the user's line.
+        file: the file of the user's line.
+        line: the number of the user's line.
+        code: the text of the user's line.
+        times: the number of equal breaks.
     """
 
     what: str
@@ -139,7 +149,8 @@ class TorchOperator:
     """An operator that torch runs between sessions of ONNX Runtime, with its lines and the reason.
 
     `unsupported` means that ortable cannot convert the operator, which is an error with
-    `fallback="error"`. `draft` is the YAML of an entry to start from if the specs have no entry.
+    `fallback="error"`. `draft` is the YAML of a spec entry to start from if the operator has no
+    entry.
     """
 
     operator: str
@@ -161,8 +172,8 @@ class GraphExplanation:
         file: the file of the function.
         line: the line of the function.
         operators: counts of torch's operators.
-        cases: the case that converted each node, if its entry has several
-            (`{"addmm": "aten::addmm/2"}`; docs/language.md).
+        cases: by FX node, the numbered case of the spec entry that converted the node, for entries
+            with several cases (`{"addmm": "aten::addmm/2"}`; docs/language.md).
         nodes: counts of ONNX nodes.
         session_nodes: counts of nodes that ONNX Runtime runs; None if unknown.
         fusions: nodes that ONNX Runtime replaced.
@@ -175,7 +186,8 @@ class GraphExplanation:
         cache: the cache that had the conversion of each session: "memory", "disk", or "miss".
         seconds: durations of the phases.
         rewrites: how often each rule fired.
-        refused: the reasons why a rule did not fire, by rule, with their counts.
+        refused: by rule, the reasons why matches were rejected, with their counts; rules that
+            fired elsewhere are included.
         steps: the steps of `backend.aot.pipeline` that changed the compilation, with the reason.
         onnx: the ONNX models, one for each session.
     """
@@ -335,10 +347,10 @@ def _graph_sections(
     if graph.operators:
         yield _format_counts(graph.operators), []
     if graph.cases:
-        yield f"cases of entries: {_format_counts(Counter(graph.cases.values()))}", []
+        yield f"cases of spec entries: {_format_counts(Counter(graph.cases.values()))}", []
     unsupported = [row for row in graph.torch if row.unsupported]
     for title, rows in (
-        ("not supported, so torch runs it (an error with fallback='error')", unsupported),
+        ("unsupported operators, which torch runs (an error with fallback='error')", unsupported),
         ("placed in torch", [row for row in graph.torch if not row.unsupported]),
     ):
         if rows:
@@ -346,7 +358,7 @@ def _graph_sections(
     if graph.steps:
         yield f"steps: {'; '.join(f'{name} ({why})' for name, why in graph.steps.items())}", []
     if not graph.onnx:
-        yield "all of it runs in torch", []
+        yield "torch runs the whole graph", []
         return
     sessions = format_count(len(graph.onnx), "session")
     cached = [hit for hit in graph.cache if hit != "miss"]
@@ -368,7 +380,7 @@ def _graph_sections(
 def _torch_lines(row: TorchOperator) -> list[str]:
     lines = row.lines
     location = f" at {lines[0]}" if lines else ""
-    more = f" and {len(lines) - 1} more lines" if len(lines) > 1 else ""
+    more = f" and {format_count(len(lines) - 1, 'more line')}" if len(lines) > 1 else ""
     calls = format_count(row.calls, "call")
     draft_lines = ["start from:", *row.draft.splitlines()] if row.draft else []
     return [f"{row.operator}, {calls}{location}{more}: {row.why}", *draft_lines]
@@ -377,31 +389,32 @@ def _torch_lines(row: TorchOperator) -> list[str]:
 def _rewrite_sections(
     graph: GraphExplanation, named: Sequence[str]
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yield the rules that fired, with lines of the model, and the reasons why others did not."""
+    """Yield the rules that fired, with lines of the model, and why matches were rejected."""
     fired = [line for model in graph.onnx for line in fired_lines(graph.rewrites, model)]
     yield rewrite_summary(graph.rewrites), list(dict.fromkeys(fired))
     absent = [rule for rule in named if rule not in graph.rewrites]
     if absent:
         yield f"named rules that did not fire: {', '.join(absent)}", []
     if graph.refused:
-        head = "rules that were refused somewhere, most often first:"
-        yield head, list(refused_lines(graph.refused, named))
+        yield "reasons of rejected matches, by rule:", list(refused_lines(graph.refused, named))
 
 
 def _session_sections(graph: GraphExplanation) -> Iterator[tuple[str, list[str]]]:
     """Yield the fusions and removed nodes of ONNX Runtime's optimizers."""
     if graph.session_nodes is None:
         return
-    total, before = sum(graph.session_nodes.values()), sum(graph.nodes.values())
+    total = sum(graph.session_nodes.values())
+    nodes_text = f"the {format_count(sum(graph.nodes.values()), 'ONNX node')}"
     lines = [str(fusion) for fusion in graph.fusions[:_MAX_FUSIONS]]
     if len(graph.fusions) > _MAX_FUSIONS:
-        lines.append(f"and {len(graph.fusions) - _MAX_FUSIONS} more kinds")
+        lines.append(f"and {format_count(len(graph.fusions) - _MAX_FUSIONS, 'more kind')}")
     if graph.removed:
         lines.append(f"removed, constant or without effect: {_format_counts(graph.removed)}")
     if lines:
-        yield f"ONNX Runtime makes {format_count(total, 'node')} of them", lines
+        optimized_text = format_count(total, "node")
+        yield f"ONNX Runtime optimizes {nodes_text} to {optimized_text}", lines
     else:
-        yield f"ONNX Runtime runs {'it as it is' if before == 1 else 'them as they are'}", []
+        yield f"ONNX Runtime runs {nodes_text} unchanged", []
 
 
 def _format_counts(counts: Mapping[str, int]) -> str:
@@ -410,7 +423,13 @@ def _format_counts(counts: Mapping[str, int]) -> str:
 
 
 _MAX_LOCATIONS = 3
-_REASON_PATTERN = re.compile(r"^(\S+) (is read elsewhere|is an output|comes later in the graph)$")
+# Reasons that begin with an ONNX result -> the same for several results.
+_PLURAL_REASONS = {
+    "is read elsewhere": "are read elsewhere",
+    "is an output": "are outputs",
+    "comes later in the graph": "come later in the graph",
+}
+_REASON_PATTERN = re.compile(rf"^(\S+) ({'|'.join(_PLURAL_REASONS)})$")
 
 
 def format_count(number: int, noun: str) -> str:
@@ -431,7 +450,7 @@ def fired_lines(counts: Mapping[str, int], model: Any) -> Iterator[str]:
         counter = locations.get(rule, Counter())
         frequent = [location for location, _ in counter.most_common(_MAX_LOCATIONS)]
         more = (
-            f" and {len(counter) - _MAX_LOCATIONS} more lines"
+            f" and {format_count(len(counter) - _MAX_LOCATIONS, 'more line')}"
             if len(counter) > _MAX_LOCATIONS
             else ""
         )
@@ -459,7 +478,10 @@ def lines_by_rule(model: Any) -> dict[str, Counter[str]]:
 def refused_lines(
     refused: Mapping[str, Mapping[str, int]], first: Collection[str] = (), max_rules: int = 5
 ) -> Iterator[str]:
-    """Yield up to ``max_rules`` rules that did not fire, with reasons; ``first`` are all listed."""
+    """Yield up to ``max_rules`` rules with the reasons why their matches were rejected.
+
+    The rules of ``first`` come first, and are all listed.
+    """
     order = sorted(refused, key=lambda rule: rule not in first)
     listed = order[: max(max_rules, sum(rule in first for rule in order))]
     width = max(map(len, listed), default=0)
@@ -478,4 +500,9 @@ def _merge_reasons(reasons: Mapping[str, int]) -> list[str]:
             names.setdefault(match.group(2), []).append(match.group(1))
         else:
             names.setdefault(reason, [])
-    return [f"{', '.join(results)} {text}" if results else text for text, results in names.items()]
+    return [
+        f"{', '.join(results)} {text if len(results) == 1 else _PLURAL_REASONS[text]}"
+        if results
+        else text
+        for text, results in names.items()
+    ]

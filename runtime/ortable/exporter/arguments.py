@@ -223,13 +223,13 @@ def _check_numbers(verbose: Any, external_threshold: Any) -> None:
         )
 
 
-def check_file(name: str, value: Any) -> Path | None:
-    """Return the path of a file to write; None for None.
+def check_file(name: str, value: Any) -> None:
+    """Check that ``value`` is None, or the path of a file that can be written.
 
-    Raises OptionError if ``value`` is not a path; `checked_path` checks that it is writable.
+    Raises OptionError if ``value`` is not a path, and the errors of `checked_path`.
     """
     if value is None:
-        return None
+        return
     path = os.fspath(value) if isinstance(value, os.PathLike) else value
     if not isinstance(path, str) or not path:
         hint = ""
@@ -243,7 +243,7 @@ def check_file(name: str, value: Any) -> Path | None:
         raise OptionError(
             f"{name} is the path of {_FILE_TEXTS[name]} or None, not {value!r:.80}{hint}"
         )
-    return checked_path(name, Path(path))
+    checked_path(name, Path(path))
 
 
 def checked_path(name: str, path: Path) -> Path:
@@ -257,7 +257,10 @@ def checked_path(name: str, path: Path) -> Path:
     if path.is_dir():
         raise error(f"'{path}' is a folder; {name} is {_FILE_TEXTS[name]}")
     if path.exists() and not path.is_file():  # writing would replace it, for example /dev/null
-        raise error(f"'{path}' is a device, not a file; {name} is {_FILE_TEXTS[name]}")
+        raise error(
+            f"'{path}' is a device, pipe or socket, not a regular file; {name} is "
+            f"{_FILE_TEXTS[name]}"
+        )
     location = path if path.exists() else path.parent
     if not os.access(location, os.W_OK):
         raise error(f"'{location}', the location of {_FILE_TEXTS[name]} ({name}), is not writable")
@@ -268,13 +271,15 @@ def _default_extension(name: str) -> str:
     return "md" if name == "report" else "onnx"
 
 
-def _check_names(option: str, names: Any, keyword: str | None = None) -> None:
-    """Raise ExportError unless ``names`` is None, a list, a dict, or the string ``keyword``."""
-    if names is None or (isinstance(names, str) and names == keyword):
+def _check_names(option: str, names: Any, literal: str | None = None) -> None:
+    """Check that ``names`` is None, ``literal``, or a list, tuple or dict of non-empty strings.
+
+    Raises ExportError for other values.
+    """
+    if names is None or (isinstance(names, str) and names == literal):
         return
-    alternatives = (
-        f', a dict by default name, or "{keyword}"' if keyword else " or a dict by default name"
-    )
+    mapping_text = "a dict from default names to new names"
+    alternatives = f', {mapping_text}, or "{literal}"' if literal else f" or {mapping_text}"
     if isinstance(names, Mapping):
         items: Any = [*names.keys(), *names.values()]
     else:
@@ -356,8 +361,8 @@ def choose_opset(opset: Any, target: str | None, quantized: bool = False) -> int
     onnx_opset = opsets if isinstance(opsets, int) else opsets[""]
     if quantized and onnx_opset < BLOCK_DEQUANTIZE_OPSET:
         raise OptionError(
-            f"weights= needs opset {BLOCK_DEQUANTIZE_OPSET} or later, which has scales for groups "
-            f"of codes; target_opset is {onnx_opset}"
+            f"weights= needs opset {BLOCK_DEQUANTIZE_OPSET} or later, the first with block-wise "
+            f"quantization; target_opset is {onnx_opset}"
         )
     return opsets
 
@@ -382,7 +387,7 @@ def _convert_training(value: Any, arguments: CallArguments) -> CallArguments | N
     return {} if name in ("PRESERVE", "TRAINING" if training else "EVAL") else None
 
 
-def _onnx_only(value: Any, _: CallArguments) -> CallArguments | None:
+def _convert_operator_export_type(value: Any, _: CallArguments) -> CallArguments | None:
     """Accept None and OperatorExportTypes.ONNX."""
     return {} if value is None or getattr(value, "name", "") == "ONNX" else None
 
@@ -394,7 +399,10 @@ def _onnx_only(value: Any, _: CallArguments) -> CallArguments | None:
 ArgumentAlias = tuple[
     str | tuple[Any, ...] | Callable[[Any, CallArguments], CallArguments | None], str
 ]
-_LARGE_ADVICE = "large_model=True keeps weights beside the model; those of 2 GiB or more always are"
+_LARGE_ADVICE = (
+    "large_model=True saves weights as external data; filename= does so for weights of 2 GiB or "
+    "more anyway"
+)
 TORCH_ONNX_ALIASES: dict[str, ArgumentAlias] = {
     "model": ("mod", "mod"),
     "f": ("filename", "filename='model.onnx'"),
@@ -403,8 +411,8 @@ TORCH_ONNX_ALIASES: dict[str, ArgumentAlias] = {
     "do_constant_folding": (_convert_folding, "export_options=ExportOptions(constant_folding=...)"),
     "dynamo": (
         (True, None),
-        "to_onnx always goes through torch.export; ExportOptions(tracing=True) follows branches on "
-        "tensors",
+        "to_onnx always goes through torch.export; ExportOptions(tracing=True) captures both sides "
+        "of branches on tensors",
     ),
     "fallback": ((False,), "export_options=ExportOptions(fallback=True)"),
     "external_data": ((False, None), _LARGE_ADVICE),
@@ -418,7 +426,7 @@ TORCH_ONNX_ALIASES: dict[str, ArgumentAlias] = {
     "custom_translation_table": (
         (None,),
         "dispatcher={'my_library::my_op': f} with f(graph, res, *args, **kwargs); OxsDispatcher() "
-        "uses those of onnxscript",
+        "uses the converters of onnxscript",
     ),
     "export_params": (
         (True, None),
@@ -434,7 +442,7 @@ TORCH_ONNX_ALIASES: dict[str, ArgumentAlias] = {
         "the module is exported in its current mode: call model.eval() or .train()",
     ),
     "operator_export_type": (
-        _onnx_only,
+        _convert_operator_export_type,
         "dispatcher=Dispatcher(custom_domains={'my_library': 'my.domain'}) writes operators of a "
         "library as nodes of a domain",
     ),
@@ -552,12 +560,12 @@ def _apply_alias(
             f"{'to_onnx' if name in _TO_ONNX_ONLY else 'torch.onnx.export'}.\n"
             + textwrap.fill(f"Here: {advice}.", 110, initial_indent="  ", subsequent_indent="  ")
         )
-    for target, target_value in converted.items():
-        if target in arguments and target != "export_options":
+    for argument, argument_value in converted.items():
+        if argument in arguments and argument != "export_options":
             raise ArgumentError(
-                f"{function.name} got both {target} and {name}, which mean the same"
+                f"{function.name} got both {argument} and {name}, which mean the same"
             )
-        arguments[target] = target_value
+        arguments[argument] = argument_value
 
 
 def _unknown_argument_text(name: str, function: _WrappedFunction) -> str:
@@ -584,7 +592,9 @@ def _refuse_dynamic_axes(axes: Any, arguments: CallArguments, function: _Wrapped
         lines.append(f"  Here: dynamic_shapes={_dict_text(inputs)}")
         if outputs:
             lines.append(f"  and output_dynamic_shapes={_dict_text(outputs)}")
-    lines.append("  with one entry for each argument of forward; equal names mean equal sizes.")
+    lines.append(
+        "  dynamic_shapes has one entry for each argument of forward; equal names mean equal sizes."
+    )
     raise ArgumentError("\n".join(lines))
 
 
@@ -614,8 +624,8 @@ def _convert_dynamic_axes(
             if isinstance(entry, Mapping)
             else {axis: f"{parameter}_{axis}" for axis in entry}
         )
-        target = outputs if parameters and parameter not in parameters else inputs
-        target[parameter] = names
+        shapes = outputs if parameters and parameter not in parameters else inputs
+        shapes[parameter] = names
     args = arguments.get("args")
     count = len(args) if isinstance(args, (list, tuple)) else 1
     for name in parameters[:count] if inputs else ():

@@ -18,7 +18,7 @@ from ortable.exporter.capture.guards import describe_violated_guard
 from ortable.exporter.frontend.export_request import Program
 from ortable.exporter.observation.calls import ObservedCall
 from ortable.exporter.observation.proof import RejectedCall, SkippedCall
-from ortable.exporter.observation.subprocess_runner import SubprocessNotStarted, SubprocessRunner
+from ortable.exporter.observation.subprocess_runner import ModelLoadError, SubprocessRunner
 from ortable.exporter.reporting.sessions import array_of, proto_of
 
 _STANCE = "fail_on_recompile"  # torch's error contains this word, by which it is recognized
@@ -68,7 +68,7 @@ class ProgramRunner:
             raise SkippedCall(f"numpy's files have no dtype for {unsupported[0]!r}")
         try:
             results = self._subprocess.run(feeds)
-        except SubprocessNotStarted as error:
+        except ModelLoadError as error:
             raise SkippedCall(str(error)) from error
         names = [value.name for value in proto_of(self._call.model).graph.output]
         values = dict(zip(names, results, strict=True))

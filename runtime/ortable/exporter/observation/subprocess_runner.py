@@ -21,8 +21,8 @@ _TIMEOUT_SECONDS = 300.0  # the process is killed if a call takes longer
 _CHILD_SCRIPT = Path(__file__).with_name("subprocess_main.py")
 
 
-class SubprocessNotStarted(RuntimeError):
-    """The process ended before it could load the model; the call did not run."""
+class ModelLoadError(RuntimeError):
+    """The subprocess did not load the model, so the call did not run."""
 
 
 class SubprocessRunner:
@@ -33,6 +33,7 @@ class SubprocessRunner:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._process: subprocess.Popen[str] | None = None
         self._count = 0
+        self._timed_out = False
 
     def close(self) -> None:
         """End the process, and remove its files."""
@@ -44,8 +45,8 @@ class SubprocessRunner:
     def run(self, feeds: Mapping[str, np.ndarray]) -> list[torch.Tensor]:
         """Return the outputs of the model, in the model's order.
 
-        Raises RuntimeError if ONNX Runtime fails or crashes the process, and SubprocessNotStarted
-        if the process cannot load the model.
+        Raises RuntimeError if ONNX Runtime fails, crashes the process, or does not answer within
+        `_TIMEOUT_SECONDS`, and ModelLoadError if the process does not load the model.
         """
         process = self._ensure_started()
         assert self._folder is not None and process.stdin is not None
@@ -55,10 +56,12 @@ class SubprocessRunner:
             f"feed{index}": array for index, array in enumerate(feeds.values())
         }
         np.savez(path, names=np.array(list(feeds), dtype=str), **arrays)
-        answer = self._send_line(f"{path}\n")
+        answer = self._exchange(f"{path}\n")
         if answer is None:
             status = process.wait()
             self._terminate()
+            if self._timed_out:
+                raise RuntimeError(f"ONNX Runtime takes longer than {_TIMEOUT_SECONDS:g} seconds")
             cause = f"signal {-status}" if status < 0 else f"status {status}"
             raise RuntimeError(f"ONNX Runtime ends the process ({cause})")
         answer_word, _, message = answer.strip().partition(" ")
@@ -83,9 +86,9 @@ class SubprocessRunner:
             text=True,
             env=environment,
         )
-        if self._send_line("") != "ready\n":
+        if self._exchange() != "ready\n":
             self._terminate()
-            raise SubprocessNotStarted("ONNX Runtime cannot load the model in a separate process")
+            raise ModelLoadError("ONNX Runtime cannot load the model in a separate process")
         return self._process
 
     @property
@@ -93,14 +96,20 @@ class SubprocessRunner:
         assert self._folder is not None
         return str(Path(self._folder.name) / "model.onnx")
 
-    def _send_line(self, line: str) -> str | None:
-        """Send a line and return the answer; None if the process ended."""
+    def _exchange(self, request: str = "") -> str | None:
+        """Write the request, if any, and read a line; None if the process ended or was killed."""
         process = self._process
         assert process is not None and process.stdin is not None and process.stdout is not None
-        timer = threading.Timer(_TIMEOUT_SECONDS, process.kill)
+
+        def kill_after_timeout() -> None:
+            self._timed_out = True
+            process.kill()
+
+        self._timed_out = False
+        timer = threading.Timer(_TIMEOUT_SECONDS, kill_after_timeout)
         timer.start()
         try:
-            process.stdin.write(line)
+            process.stdin.write(request)
             process.stdin.flush()
             return process.stdout.readline() or None
         except BrokenPipeError:
