@@ -257,7 +257,7 @@ def test_the_short_run_follows_the_commit_and_takes_of_all_that_there_is() -> No
 
 
 def test_a_part_is_whose_turn_it_is_or_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "turn", lambda: 0xABCDEF)
+    monkeypatch.setattr(gate, "rotation_seed", lambda: 0xABCDEF)
     options = gate.arguments().parse_args(["--bounded", "--part", "5", "--parts", "2/4"])
     choice = gate.choice_of(options)
     assert (choice.part, choice.slice, choice.slices) == (5, 2, 4)

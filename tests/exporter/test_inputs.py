@@ -211,6 +211,7 @@ def test_a_dynamic_shape_that_a_value_cannot_have(value, spec, message) -> None:
         (Unknown(torch.rand(3)), r"'value.a\[1\]' is a .*Unknown.*torch.export.register_dataclass"),
         (object(), r"'value.a\[1\]' is a builtins.object.*register_pytree_node\(object"),
         (torch.float16, "is the dtype torch.float16, which torch.export does not take"),
+        (1j, "is the complex 1j, which torch.export does not take"),
     ],
 )
 def test_a_class_that_nobody_registered_is_named_with_the_remedy(value, message) -> None:

@@ -36,7 +36,7 @@ class _Rule:
 
     @property
     def node_growth(self) -> int:
-        """An upper bound of the number of nodes that the rule adds to a graph."""
+        """An estimate of the nodes that the rule adds; a call of a helper function counts as one."""
         return self.replacement.max_node_count - min(
             len(pattern.nodes) for pattern in self.patterns
         )

@@ -54,7 +54,10 @@ def add_rewrites(commands: Any) -> None:
         "names", nargs="*", metavar="NAME", help="as in rewrites=[...]: default, a rule, my.yaml"
     )
     list_action.add_argument(
-        "--grep", default="", metavar="TEXT", help="only rules whose name or text contains this"
+        "--grep",
+        default="",
+        metavar="TEXT",
+        help="only rules whose name, file or purpose contains this",
     )
     list_action.set_defaults(run=_run_list)
     show = actions.add_parser("show", help="what a rule matches, when, and what it makes")
@@ -157,7 +160,9 @@ def _run_show(args: argparse.Namespace) -> int:
         print(entry)
         return 0
     print(f"# {rule.why}")
-    print(f"# {rule.file} is not installed; this is the code generated from it:\n")
+    print(
+        f"# {rule.file} is not installed, or lists the rule in another form; its generated code:\n"
+    )
     print(_format_source(alternatives))
     return 0
 

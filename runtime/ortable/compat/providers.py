@@ -9,15 +9,12 @@ from ortable.errors import OptionError, ProviderError
 
 CPU = "CPUExecutionProvider"
 CUDA = "CUDAExecutionProvider"
+# packages with a provider; those that ended before ONNX Runtime 1.31, our floor, are left out
 PACKAGES = {
     "CUDAExecutionProvider": "onnxruntime-gpu",
     "TensorrtExecutionProvider": "onnxruntime-gpu",
     "NvTensorRTRTXExecutionProvider": "onnxruntime-trt-rtx",
-    "ROCMExecutionProvider": "onnxruntime-rocm",
     "MIGraphXExecutionProvider": "onnxruntime-migraphx",
-    "OpenVINOExecutionProvider": "onnxruntime-openvino",
-    "DmlExecutionProvider": "onnxruntime-directml",
-    "QNNExecutionProvider": "onnxruntime-qnn",
     "CANNExecutionProvider": "onnxruntime-cann",
     "WebGpuExecutionProvider": "onnxruntime-webgpu",
 }
@@ -40,7 +37,7 @@ def check_providers(providers: Sequence[Any] | None) -> None:
         if name in PACKAGES:
             remedy = f"Install the package {PACKAGES[name]!r} in place of 'onnxruntime'."
         elif name in supported:
-            remedy = "Install a build of ONNX Runtime that has it."
+            remedy = "Install a build of ONNX Runtime 1.31 or newer that has it."
         else:
             remedy = f"ONNX Runtime has no such provider; it has: {', '.join(supported)}."
         raise ProviderError(

@@ -129,6 +129,8 @@ class ShapeMaterializer:
     def can_compute(self, dim: Any, any_symbol: bool = False) -> bool:
         """Whether nodes can compute a dimension from the sources of this graph and enclosing ones.
 
+        False also for an opaque function without a source, whose recipe could compute it.
+
         With ``any_symbol``, every symbol counts as computable, because its source may be recorded
         later.
         """

@@ -140,12 +140,12 @@ def registration_hint(cls: type) -> str:
 
 def unsupported_leaf_text(path: str, value: Any) -> str | None:
     """Return why torch.export rejects a leaf of the arguments; None if it accepts the class."""
-    supported = (torch.Tensor, bool, int, float, complex, str, type(None), enum.Enum)
+    supported = (torch.Tensor, bool, int, float, str, type(None), enum.Enum)
     if isinstance(value, supported):
         return None
     cls = type(value)
     functions = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
-    constants = (torch.dtype, torch.device, torch.layout, torch.memory_format, *functions)
+    constants = (complex, torch.dtype, torch.device, torch.layout, torch.memory_format, *functions)
     if isinstance(value, constants):
         return (
             f"'{path}' is the {cls.__name__} {value}, which torch.export does not take: make "
