@@ -36,7 +36,7 @@ class _Rule:
 
     @property
     def node_growth(self) -> int:
-        """An estimate of the nodes that the rule adds; a call of a helper function counts as one."""
+        """An estimate of the nodes that the rule adds; each helper function counts as one."""
         return self.replacement.max_node_count - min(
             len(pattern.nodes) for pattern in self.patterns
         )
