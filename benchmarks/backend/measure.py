@@ -9,11 +9,10 @@ from typing import Any
 
 import torch
 
+from benchmarks import candidates
 from benchmarks.measure import after_pauses, band, reason, timed
 from benchmarks.models.inference import build
 from ortable.backend.timing import median_ratio, time_interleaved
-
-from . import candidates
 
 OVERHEAD = "overhead"
 PARAMETERS = 80  # of the second model in measure_overhead

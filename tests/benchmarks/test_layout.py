@@ -19,7 +19,7 @@ def test_the_topics_are_those_of_the_makefile_and_the_readme() -> None:
     assert TOPICS == [
         "autotune", "backend", "cache", "conversion", "cuda", "decode", "large_model",
         "op_cost", "plots",
-        "rewrites", "training", "variants",
+        "rewrites", "rivals", "training", "variants",
     ]  # fmt: skip
     page = (FOLDER / "README.md").read_text(encoding="utf-8")
     assert set(re.findall(r"\bbenchmarks\.(\w+)", page)) == set(TOPICS)

@@ -1,0 +1,1 @@
+"""Inference next to other CPU engines: OpenVINO, ExecuTorch, AOTInductor, frozen inductor."""

@@ -1,0 +1,96 @@
+"""The other engines: where they come from, and the call of a model in each, as its users run it.
+
+Their packages are installed without dependencies in `build/rivals`, which nothing else reads, so
+that the versions of torch, numpy and onnxruntime stay those of the project.
+"""
+
+from __future__ import annotations
+
+import site
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.candidates import Arguments, Candidate
+
+FOLDER = Path(__file__).resolve().parents[2] / "build" / "rivals"
+PACKAGES = (
+    "openvino==2026.4.1", "openvino-telemetry==2025.2.0", "executorch==1.5.1",
+    "flatbuffers==25.12.19", "ruamel.yaml==0.19.1", "tabulate==0.10.0",
+)  # fmt: skip
+
+
+def install_packages() -> None:
+    """Install the packages of the engines, unless this list of them is installed."""
+    stamp = FOLDER / "packages.txt"
+    if stamp.exists() and stamp.read_text() == "\n".join(PACKAGES):
+        return
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--upgrade", "--no-deps"]
+    subprocess.run([*command, "--target", str(FOLDER), *PACKAGES], check=True)
+    stamp.write_text("\n".join(PACKAGES))
+
+
+def use_packages() -> None:
+    """Let this process import the packages of the engines, after those of the project."""
+    site.addsitedir(str(FOLDER))
+
+
+def openvino(model: torch.nn.Module, arguments: Arguments, threads: int) -> Candidate:
+    """Compile with OpenVINO for latency, in float32 and for the sizes of the arguments."""
+    import openvino
+
+    sizes = [tuple(argument.shape) for argument in arguments]
+    converted = openvino.convert_model(model, example_input=arguments, input=sizes)
+    settings = {
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_NUM_THREADS": threads,
+    }
+    request = openvino.Core().compile_model(converted, "CPU", settings).create_infer_request()
+    inputs = [argument.numpy() for argument in arguments]
+    return lambda: request.infer(inputs, share_inputs=True, share_outputs=True)[0]
+
+
+def executorch(model: torch.nn.Module, arguments: Arguments, threads: int) -> Candidate:
+    """Lower to XNNPACK with ExecuTorch; its runtime has a thread for each core."""
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+    from executorch.exir import to_edge_transform_and_lower
+    from executorch.runtime import Runtime
+
+    exported = torch.export.export(model, arguments)
+    lowered = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
+    program = Runtime.get().load_program(lowered.to_executorch().buffer)
+    method = program.load_method("forward")
+    # the method does not keep its program alive
+    return lambda program=program: method.execute(arguments)[0]
+
+
+def aot_inductor(model: torch.nn.Module, arguments: Arguments, threads: int) -> Candidate:
+    """Compile ahead of time with inductor, whose `freezing` makes the weights constants."""
+    import torch._inductor.config as inductor_config
+
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        with inductor_config.patch(freezing=True):
+            exported = torch.export.export(model, arguments)
+            path = torch._inductor.aoti_compile_and_package(
+                exported, package_path=str(Path(folder) / "model.pt2")
+            )
+        loaded = torch._inductor.aoti_load_package(path)
+
+    def call() -> Any:
+        with torch.no_grad():
+            return loaded(*arguments)
+
+    return call
+
+
+ENGINES: Mapping[str, Callable[[torch.nn.Module, Arguments, int], Candidate]] = {
+    "AOTInductor, freezing": aot_inductor,
+    "OpenVINO": openvino,
+    "ExecuTorch": executorch,
+}
