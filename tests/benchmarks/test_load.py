@@ -1,0 +1,33 @@
+"""Threads that call at once: every call counts, and rates stand beside those of the bare session."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from benchmarks.load.measure import COUNTS, call_at_once
+from benchmarks.load.report import markdown
+
+
+def test_calls_of_all_threads_count() -> None:
+    threads: list[int] = []
+
+    def call() -> None:
+        threads.append(threading.get_ident())
+        time.sleep(0.001)
+
+    rate, p50, p99 = call_at_once(call, 3, 0.05)
+    assert len(set(threads)) == 3
+    assert rate > 0 and 0.001 <= p50 <= p99
+
+
+def test_rates_stand_beside_the_bare_session() -> None:
+    rows = [
+        {"label": label, "threads": count, "rate": rate * count, "p50": 0.001, "p99": 0.002}
+        for label, rate in (("bare session", 1000), ("ortable", 950))
+        for count in COUNTS
+    ]
+    run = {"commit": "c", "date": "d", "versions": {}, "machine": "m", "rows": rows}
+    text = markdown({**run, "errors": {"inductor": "RuntimeError: no compiler"}})
+    assert "| ortable | 950 (0.95) | 1,900 (0.95) | 7,600 (0.95) | 30,400 (0.95) |" in text
+    assert "| 1.0 / 2.0 |" in text and "inductor: RuntimeError: no compiler" in text
