@@ -1,4 +1,4 @@
-"""Threads that call at once: every call counts, and rates stand beside those of the bare session."""
+"""Every call of threads that call at once counts; rates stand beside the bare session."""
 
 from __future__ import annotations
 
