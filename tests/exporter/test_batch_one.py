@@ -351,3 +351,16 @@ def test_layers_that_are_equal_are_proved_once(monkeypatch: pytest.MonkeyPatch) 
         _check(program, module, ((torch.randn(1, 5, 16),), {}))
         run_counts.append(len(runs))
     assert 0 < run_counts[0] == run_counts[1] == run_counts[2]
+
+
+@pytest.mark.filterwarnings("ignore:")
+def test_no_size_is_tried_at_which_an_input_would_have_a_negative_one() -> None:
+    class Dilated(torch.nn.Module):
+        def forward(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.conv3d(x, weight, dilation=2)
+
+    # the result has a size of 1, so torch makes the sizes of x 2 * s - 1, which is -1 at s=0
+    x, weight = torch.randn(1, 1, 5, 5, 5), torch.randn(1, 1, 3, 3, 3)
+    auto = dict.fromkeys(range(5), torch.export.Dim.AUTO)
+    program = ortable.export(Dilated(), (x, weight), dynamic_shapes=(auto, auto), validate=True)
+    torch.testing.assert_close(program(x, weight), Dilated()(x, weight), rtol=1e-4, atol=1e-4)

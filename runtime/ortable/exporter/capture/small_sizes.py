@@ -30,6 +30,7 @@ from ortable.exporter.frontend.module_state import (
 )
 from ortable.exporter.reporting.example_sizes import (
     example_sizes,
+    has_negative_size,
     resize_leaf,
     size_expressions,
     sizes_by_name,
@@ -248,9 +249,12 @@ class _SizeTrials:
         return sizes_by_name({**self.hints, **changed_sizes}, self.names, min)
 
     def meets_guards(self, changed_sizes: Mapping[Any, int]) -> bool:
-        """Whether the guards of the program hold at the changed sizes."""
-        sizes = {str(symbol): size for symbol, size in self._sizes_with(changed_sizes).items()}
-        return all(guard.holds(sizes) for guard in self.program.guards)
+        """Whether inputs can have the changed sizes, and the guards of the program hold at them."""
+        values = self._sizes_with(changed_sizes)
+        by_name = {str(symbol): size for symbol, size in values.items()}
+        return not has_negative_size(self.sizes, values) and all(
+            guard.holds(by_name) for guard in self.program.guards
+        )
 
     def failure_reason(self, changed_sizes: Mapping[Any, int]) -> str | None:
         """Return why the program fails at these sizes: empty if it does not, None if unknown."""

@@ -276,5 +276,18 @@ def resize_leaf(leaf: Any, sizes: Any, values: Mapping[Any, int]) -> Any:
     return leaf
 
 
+def has_negative_size(sizes: Sequence[Any], values: Mapping[Any, int]) -> bool:
+    """Whether a tensor would have a size below 0 at ``values``, such as ``2*s0 - 1`` at 0.
+
+    ``sizes`` has the `size_expressions` of each leaf.
+    """
+    return any(
+        not isinstance(size, int) and _evaluate(size, values) < 0
+        for leaf_sizes in sizes
+        if isinstance(leaf_sizes, list)
+        for size in leaf_sizes
+    )
+
+
 def _evaluate(expression: Any, values: Mapping[Any, int]) -> int:
     return int(expression.subs(values))
