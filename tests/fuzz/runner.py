@@ -214,11 +214,11 @@ class Worker:
         self.check_graph(self._make_graph(numbers))
 
     def _make_graph(self, numbers: random.Random) -> onnx_programs.GraphProgram:
-        """Return a program of cases; cases of rules that have not fired come first."""
+        """Return a program of samples; samples of rules that have not fired come first."""
         all_samples = onnx_programs.rule_samples()
         rare = [
             index for index, row in enumerate(all_samples)
-            if row.case.unchanged is None and not self.tally.rewrites[row.rewrite.name]
+            if row.sample.unchanged is None and not self.tally.rewrites[row.rewrite.name]
         ]  # fmt: skip
         count = numbers.choice((1, 2, 2, 3, 4))
         pieces = []
