@@ -344,12 +344,16 @@ def _floors(records: Sequence[Mapping[str, Any]], reasons: list[Reason]) -> Iter
     """Describe the shares that are too low among samples without a record."""
     exempt = {op for reason in reasons if reason.outcome == "uncaptured" for op in reason.ops}
     counts: dict[str, Counter[str]] = defaultdict(Counter)
+    # a sample with torch's reason to capture nothing has it in all dtypes: each index counts once
+    indices_by_op: dict[str, dict[bool, set[int]]] = defaultdict(
+        lambda: {True: set(), False: set()}
+    )
     for record in records:
         captured = record["outcome"] != "uncaptured"
         kind = f"{record['kind']}, {record['dtype']}"
         counts[kind][str(captured)] += 1
         if record["op"] not in exempt:
-            counts[f"{record['op']}, {record['kind']}"]["any" if captured else "none"] += 1
+            indices_by_op[f"{record['op']}, {record['kind']}"][captured].add(record["index"])
         if captured and "dynamic" in record["modes"]:
             failed = any(
                 run["outcome"] == "uncaptured" and run["mode"] == "dynamic"
@@ -367,8 +371,9 @@ def _floors(records: Sequence[Mapping[str, Any]], reasons: list[Reason]) -> Iter
             total = count[good_key] + count[bad_key]
             if total >= MIN_SAMPLES and count[good_key] < minimum * total:
                 yield f"{name}: {count[good_key]} of {total} samples {label}, under {minimum:.0%}"
-        if count["none"] >= MIN_SAMPLES_OF_OP and not count["any"]:
-            yield f"{name}: none of {count['none']} samples captured"
+    for name, indices in indices_by_op.items():
+        if len(indices[False]) >= MIN_SAMPLES_OF_OP and not indices[True]:
+            yield f"{name}: none of {len(indices[False])} samples captured"
     captures = [row["outcome"] != "uncaptured" for row in records if row["op"] not in exempt]
     if captures and not any(captures):
         yield f"none of {len(captures)} samples captured"

@@ -189,6 +189,8 @@ def test_what_is_not_recorded_has_floors() -> None:
     uncaptured = [_record(i, ("uncaptured:data", "static", None)) for i in range(30)]
     verdict = expected.judge(uncaptured, REASONS, {})
     assert "none of 30 samples captured" in " ".join(verdict.low)
+    same_sample = [{**row, "index": 9, "op": "f"} for row in uncaptured[:10]]
+    assert "f, forward" not in " ".join(expected.judge(same_sample, REASONS, {}).low)
     rows = [{**row, "op": f"f{i}"} for i, row in enumerate(uncaptured)]
     verdict = expected.judge(rows, REASONS, {})
     assert "0 of 30 samples captured, under 85%" in verdict.low[0]
