@@ -39,6 +39,7 @@ def make_calls() -> tuple[dict[str, candidates.Candidate], dict[str, str]]:
     model, arguments = Encoder().eval(), (torch.randn(1, 64, 128),)
     with torch.no_grad():
         program = ortable.export(model, arguments, target="onnxruntime")
+    program.initialize_inference_session(session_options={"intra_op_num_threads": 1})
     makers: dict[str, Callable[[], candidates.Candidate]] = {
         "bare session": lambda: candidates.exported(model, arguments, 1),
         "ortable": lambda: candidates.ortable(model, arguments),
