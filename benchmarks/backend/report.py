@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.measure import geomean
-from benchmarks.report import made_of, percent, table
+from benchmarks.report import OUTLIERS, made_of, percent, table
 
 Record = Mapping[str, Any]
 COLUMNS = (
@@ -14,7 +14,6 @@ COLUMNS = (
     "ortable, grad on",
 )  # fmt: skip
 COMPILED = ("inductor", "inductor, freezing", "bare session", "ortable")
-OUTLIERS = ("dlrm", "tiny_mlp")  # one of these would dominate a mean
 
 
 def one_line(record: Record) -> str:

@@ -40,7 +40,7 @@ def use_packages() -> None:
     site.addsitedir(str(FOLDER))
 
 
-def openvino(model: torch.nn.Module, arguments: Arguments, threads: int) -> Candidate:
+def compile_with_openvino(model: torch.nn.Module, arguments: Arguments, threads: int) -> Candidate:
     """Compile with OpenVINO for latency, in float32 and for the sizes of the arguments."""
     import openvino
 
@@ -56,7 +56,7 @@ def openvino(model: torch.nn.Module, arguments: Arguments, threads: int) -> Cand
     return lambda: request.infer(inputs, share_inputs=True, share_outputs=True)[0]
 
 
-def executorch(model: torch.nn.Module, arguments: Arguments, threads: int) -> Candidate:
+def lower_to_executorch(model: torch.nn.Module, arguments: Arguments, threads: int) -> Candidate:
     """Lower to XNNPACK with ExecuTorch; its runtime has a thread for each core."""
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.exir import to_edge_transform_and_lower
@@ -70,7 +70,7 @@ def executorch(model: torch.nn.Module, arguments: Arguments, threads: int) -> Ca
     return lambda program=program: method.execute(arguments)[0]
 
 
-def aot_inductor(model: torch.nn.Module, arguments: Arguments, threads: int) -> Candidate:
+def compile_ahead_of_time(model: torch.nn.Module, arguments: Arguments, threads: int) -> Candidate:
     """Compile ahead of time with inductor, whose `freezing` makes the weights constants."""
     import torch._inductor.config as inductor_config
 
@@ -90,7 +90,7 @@ def aot_inductor(model: torch.nn.Module, arguments: Arguments, threads: int) -> 
 
 
 ENGINES: Mapping[str, Callable[[torch.nn.Module, Arguments, int], Candidate]] = {
-    "AOTInductor, freezing": aot_inductor,
-    "OpenVINO": openvino,
-    "ExecuTorch": executorch,
+    "AOTInductor, freezing": compile_ahead_of_time,
+    "OpenVINO": compile_with_openvino,
+    "ExecuTorch": lower_to_executorch,
 }

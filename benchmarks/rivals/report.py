@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.measure import geomean
-from benchmarks.report import made_of, percent, table
+from benchmarks.report import OUTLIERS, made_of, number, percent, table
 
 from .engines import ENGINES
 from .measure import OURS
 
 OTHERS = ("inductor, freezing", *ENGINES)
 MAX_DIFFERENCE = 1e-3  # an engine whose result differs more computes something else
-OUTLIERS = ("dlrm", "tiny_mlp")
 
 
 def is_exact(record: Mapping[str, Any], label: str) -> bool:
@@ -21,18 +20,16 @@ def is_exact(record: Mapping[str, Any], label: str) -> bool:
     return record["difference"].get(label, float("inf")) <= MAX_DIFFERENCE
 
 
-def lead(record: Mapping[str, Any]) -> float:
-    """Return the time of our fastest form relative to the fastest other engine that is exact."""
+def lead(record: Mapping[str, Any]) -> float | None:
+    """Return the time of our fastest form relative to the fastest other engine that is exact.
+
+    Return None if one side has no exact result.
+    """
     ours, others = (
         [record["ratio"][label] for label in labels if is_exact(record, label)]
         for labels in (OURS, OTHERS)
     )
-    return float(min(ours) / min(others)) if ours and others else float("nan")
-
-
-def _rank(record: Mapping[str, Any]) -> float:
-    """Return a number for sorting: the rows in which we lose most first, those without one last."""
-    return -lead(record) if lead(record) == lead(record) else 0.0
+    return float(min(ours) / min(others)) if ours and others else None
 
 
 def _cell(record: Mapping[str, Any], label: str) -> str:
@@ -51,17 +48,17 @@ def markdown(run: Mapping[str, Any]) -> str:
         [
             record["name"], f"{1e3 * record['seconds']['eager']:.3g}",
             *(_cell(record, label) for label in labels),
-            f"{lead(record):.2f}", percent(record["band"]),
+            number(lead(record), 2), "-" if record["band"] is None else percent(record["band"]),
         ]
-        for record in sorted(records, key=_rank)
+        for record in sorted(records, key=lambda record: -(lead(record) or 0))
     ]  # fmt: skip
     counted = [record for record in records if record["name"] not in OUTLIERS]
     means = [
         geomean([r["ratio"][label] for r in counted if is_exact(r, label)]) for label in labels
     ]
     title = f"geometric mean without {', '.join(OUTLIERS)}"
-    leads = [lead(record) for record in counted]
-    mean_lead = f"{geomean([value for value in leads if value == value]):.2f}"
+    leads = [value for value in map(lead, counted) if value is not None]
+    mean_lead = f"{geomean(leads):.2f}"
     rows.append([title, "", *(f"{mean:.2f}" for mean in means), mean_lead, ""])
     header = ["model", "eager, ms", *labels, "our fastest / fastest other", "A/A band"]
     failures = [

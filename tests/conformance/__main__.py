@@ -91,7 +91,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.record:
         report.write_measured(MEASURED, records, report.commits(options.results))
     complete = not choice.bounded and options.samples is None
-    verdict = expected.judge(records, reasons, recorded, complete=complete)
+    files = sorted(expected.FOLDER.glob("recorded-*.yaml"))
+    known = {group: entry for f in files for group, entry in expected.read_recorded(f)[0].items()}
+    verdict = expected.judge(records, reasons, recorded, complete=complete, known=known)
     report.print_verdict(console, verdict)
     console.print(
         f"{len(records)} samples, {len(verdict.unexpected)} unexpected outcomes, "

@@ -17,6 +17,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -248,10 +249,12 @@ def judge(
     reasons: Iterable[Reason],
     recorded: Mapping[Group, Recorded],
     complete: bool = False,
+    known: Mapping[Group, Recorded] = MappingProxyType({}),
 ) -> Verdict:
     """Compare a run with the expectations.
 
-    ``complete``: all samples of each group were run, so that a missing sample is stale.
+    ``complete``: all samples of each group were run, so that a missing sample is stale. A sample
+    that the records ``known``, of any torch, do not capture counts for no floor of an operator.
     """
     records, reasons, findings = list(records), list(reasons), _Findings()
     indices: dict[Group, set[int]] = defaultdict(set)
@@ -278,7 +281,7 @@ def judge(
             findings.stale.append(f"{_name_of(group)}: samples {sorted(missing)} did not run")
     return Verdict(
         tuple(findings.unexpected), tuple(dict.fromkeys(findings.stale)),
-        tuple(_floors(findings.unrecorded, reasons)),
+        tuple(_floors(findings.unrecorded, reasons, known)),
         sum(record["outcome"] in FAULTS for record in records), len(findings.unrecorded),
     )  # fmt: skip
 
@@ -340,20 +343,25 @@ def _is_explained(
     return any(reason.explains(record["op"], run["outcome"], run["detail"]) for reason in reasons)
 
 
-def _floors(records: Sequence[Mapping[str, Any]], reasons: list[Reason]) -> Iterator[str]:
+def _is_known_uncaptured(record: Mapping[str, Any], known: Mapping[Group, Recorded]) -> bool:
+    """Return whether a record of some torch, with the same samples, does not capture the sample."""
+    entry = known.get((record["kind"], record["op"], record["dtype"]), Recorded(-1))
+    outcome = entry.at(record["index"], record["modes"][0], None) or ""
+    return entry.total == record["total"] and outcome.startswith("uncaptured")
+
+
+def _floors(
+    records: Sequence[Mapping[str, Any]], reasons: list[Reason], known: Mapping[Group, Recorded]
+) -> Iterator[str]:
     """Describe the shares that are too low among samples without a record."""
     exempt = {op for reason in reasons if reason.outcome == "uncaptured" for op in reason.ops}
     counts: dict[str, Counter[str]] = defaultdict(Counter)
-    # a sample with torch's reason to capture nothing has it in all dtypes: each index counts once
-    indices_by_op: dict[str, dict[bool, set[int]]] = defaultdict(
-        lambda: {True: set(), False: set()}
-    )
     for record in records:
         captured = record["outcome"] != "uncaptured"
         kind = f"{record['kind']}, {record['dtype']}"
         counts[kind][str(captured)] += 1
-        if record["op"] not in exempt:
-            indices_by_op[f"{record['op']}, {record['kind']}"][captured].add(record["index"])
+        if record["op"] not in exempt and not _is_known_uncaptured(record, known):
+            counts[f"{record['op']}, {record['kind']}"]["any" if captured else "none"] += 1
         if captured and "dynamic" in record["modes"]:
             failed = any(
                 run["outcome"] == "uncaptured" and run["mode"] == "dynamic"
@@ -371,9 +379,8 @@ def _floors(records: Sequence[Mapping[str, Any]], reasons: list[Reason]) -> Iter
             total = count[good_key] + count[bad_key]
             if total >= MIN_SAMPLES and count[good_key] < minimum * total:
                 yield f"{name}: {count[good_key]} of {total} samples {label}, under {minimum:.0%}"
-    for name, indices in indices_by_op.items():
-        if len(indices[False]) >= MIN_SAMPLES_OF_OP and not indices[True]:
-            yield f"{name}: none of {len(indices[False])} samples captured"
+        if count["none"] >= MIN_SAMPLES_OF_OP and not count["any"]:
+            yield f"{name}: none of {count['none']} samples captured"
     captures = [row["outcome"] != "uncaptured" for row in records if row["op"] not in exempt]
     if captures and not any(captures):
         yield f"none of {len(captures)} samples captured"

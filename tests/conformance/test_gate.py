@@ -189,8 +189,10 @@ def test_what_is_not_recorded_has_floors() -> None:
     uncaptured = [_record(i, ("uncaptured:data", "static", None)) for i in range(30)]
     verdict = expected.judge(uncaptured, REASONS, {})
     assert "none of 30 samples captured" in " ".join(verdict.low)
-    same_sample = [{**row, "index": 9, "op": "f"} for row in uncaptured[:10]]
-    assert "f, forward" not in " ".join(expected.judge(same_sample, REASONS, {}).low)
+    few = [_record(index, ("uncaptured:data", "static", None)) for index in (0, 0, 2, 2)]
+    for text, is_low in (("3, uncaptured:data 0", False), ("3, uncaptured:data 1", True)):
+        verdict = expected.judge(few, REASONS, {}, known={GROUP: parse(text)})
+        assert ("f, forward: none of 4 samples captured" in verdict.low) == is_low, text
     rows = [{**row, "op": f"f{i}"} for i, row in enumerate(uncaptured)]
     verdict = expected.judge(rows, REASONS, {})
     assert "0 of 30 samples captured, under 85%" in verdict.low[0]

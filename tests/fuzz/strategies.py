@@ -45,6 +45,9 @@ SHAPES = (
 )
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
+# Before a cast to integers. Results on simple numbers are integers but for a rounding error, and a
+# cast makes 0 of 0.9999999 and 1 of 1.0: with 0.3 added, it makes 1 of both.
+BEFORE_INTEGERS = ".nan_to_num().clamp(-9, 9).add(0.3)"
 
 Choose = Callable[[int], int]
 
@@ -195,7 +198,7 @@ class ProgramBuilder:
             if value.is_complex() or leaf.dtype.startswith("complex"):
                 return None
             to_integer = leaf.dtype in INTEGERS and value.is_floating_point()
-            text = f"{text}.nan_to_num().clamp(-9, 9)" if to_integer else text
+            text = f"{text}{BEFORE_INTEGERS}" if to_integer else text
             text = f"{text}.to(torch.{leaf.dtype})"
         if leaf.low is not None and leaf.high is not None and leaf.dtype != "bool":
             if leaf.dtype in FLOATS:

@@ -19,7 +19,7 @@ from tests.fuzz.catalog import catalog
 from tests.fuzz.program import Input, Program, Step, run_steps
 from tests.fuzz.script import script
 from tests.fuzz.shrink import needed, shrunk
-from tests.fuzz.strategies import grow
+from tests.fuzz.strategies import BEFORE_INTEGERS, grow
 
 RELU = Step("torch.ops.aten.relu.default({0})", (0,), (-1,), "aten::relu")
 TWICE = Step("{0} * 2", (1,), (-1,), "context: x * 2")
@@ -216,6 +216,15 @@ def test_steps_that_nothing_needs_go() -> None:
     program = Program((X, Y), (RELU, TWICE_VALUE_2), (2,))
     small = needed(program)
     assert len(small.inputs) == 1 and len(small.steps) == 1
+
+
+def test_rounding_errors_change_no_integer_of_a_cast() -> None:
+    simple = torch.tensor([-9, -1.5, -1, -0.5, 0, 0.25, 0.5, 1, 1.5, 2, 9])
+    exact, larger, smaller = (
+        eval("x" + BEFORE_INTEGERS, {"x": simple * factor}).int().tolist()
+        for factor in (1, 1 + 1e-6, 1 - 1e-6)
+    )
+    assert exact == larger == smaller == [-8, -1, 0, 0, 0, 0, 0, 1, 1, 2, 9]
 
 
 def test_cancellation_is_no_find() -> None:

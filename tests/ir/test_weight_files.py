@@ -73,19 +73,17 @@ def test_weights_of_any_size_are_aligned_and_read_again(
     assert (tmp_path / "m.onnx.data").stat().st_size == end
 
 
-def test_a_file_of_a_shard_is_no_larger_than_it_may_be(tmp_path: Path) -> None:
-    entries = make_arrays(*[65] * 6)
-    locations = write_weights(tmp_path, entries, max_bytes=3 * 128)
+# three large tensors fit into a file, but not with what aligns them to pages
+@pytest.mark.parametrize(
+    ("size", "limit", "file_count"), [(65, 3 * 128, 2), (LARGE, 3 * (LARGE + 64), 3)]
+)
+def test_a_file_of_a_shard_is_no_larger_than_it_may_be(
+    tmp_path: Path, size: int, limit: int, file_count: int
+) -> None:
+    locations = write_weights(tmp_path, make_arrays(*[size] * 6), max_bytes=limit)
     files = sorted(tmp_path.glob("*.data"))
-    assert len(files) == len({location.location for location in locations.values()}) == 2
-    assert all(file.stat().st_size <= 3 * 128 for file in files)
-
-
-def test_a_shard_of_large_tensors_counts_their_pages(tmp_path: Path) -> None:
-    entries = make_arrays(*[LARGE] * 6)
-    limit = 3 * (LARGE + 64)  # three of them, but not with what aligns them to pages
-    write_weights(tmp_path, entries, max_bytes=limit)
-    assert all(file.stat().st_size <= limit for file in tmp_path.glob("*.data"))
+    assert len(files) == len({location.location for location in locations.values()}) == file_count
+    assert all(file.stat().st_size <= limit for file in files)
 
 
 @pytest.mark.parametrize("dtype", [dtypes.int4, dtypes.uint2])
