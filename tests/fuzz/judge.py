@@ -117,6 +117,19 @@ class Judge:
         return results
 
 
+def _storages(values: list[Any]) -> set[int]:
+    """Return the addresses of the memory of values, which a view among the results shares."""
+    return {value.untyped_storage().data_ptr() for value in values if value.numel()}
+
+
+class _Unperturbed:
+    """A base of those that change no inputs."""
+
+    def perturb(self, value: torch.Tensor, tolerance: float = 0.0) -> torch.Tensor:
+        """Return the value unchanged."""
+        return value
+
+
 class _Noise:
     def __init__(self, generator: torch.Generator) -> None:
         self.generator = generator
@@ -124,7 +137,7 @@ class _Noise:
     def __call__(self, step: Step, values: list[Any], results: list[Any]) -> list[Any]:
         if any(part in step.key for part in NORM_KEYS):
             return [self.perturb_by_norm(result) for result in results]
-        storages = {value.untyped_storage().data_ptr() for value in values if value.numel()}
+        storages = _storages(values)
         return [
             result
             if not result.is_floating_point() or result.untyped_storage().data_ptr() in storages
@@ -156,7 +169,7 @@ class _Contiguous:
     """Makes all results contiguous; some of eager's kernels are wrong for other strides."""
 
     def __call__(self, step: Step, values: list[Any], results: list[Any]) -> list[Any]:
-        storages = {value.untyped_storage().data_ptr() for value in values if value.numel()}
+        storages = _storages(values)
         return [
             result if result.untyped_storage().data_ptr() in storages else result.contiguous()
             for result in results
@@ -167,11 +180,11 @@ class _Contiguous:
         return value.contiguous()
 
 
-class _PositiveZeros:
+class _PositiveZeros(_Unperturbed):
     """Makes zeros of results positive; ONNX Runtime's Where loses the sign of its first choice."""
 
     def __call__(self, step: Step, values: list[Any], results: list[Any]) -> list[Any]:
-        storages = {value.untyped_storage().data_ptr() for value in values if value.numel()}
+        storages = _storages(values)
         return [
             result
             if not result.is_floating_point() or result.untyped_storage().data_ptr() in storages
@@ -179,12 +192,8 @@ class _PositiveZeros:
             for result in results
         ]
 
-    def perturb(self, value: torch.Tensor, tolerance: float = 0.0) -> torch.Tensor:
-        """Return the value unchanged."""
-        return value
 
-
-class _DtypeRecorder:
+class _DtypeRecorder(_Unperturbed):
     """Records the dtypes of all results, without noise."""
 
     def __init__(self) -> None:
@@ -194,12 +203,8 @@ class _DtypeRecorder:
         self.dtypes |= {result.dtype for result in results}
         return results
 
-    def perturb(self, value: torch.Tensor, tolerance: float = 0.0) -> torch.Tensor:
-        """Return the value unchanged."""
-        return value
 
-
-class _OverflowDetector:
+class _OverflowDetector(_Unperturbed):
     """Detects infinities and NaN that result from large finite numbers, without noise."""
 
     def __init__(self) -> None:
@@ -214,10 +219,6 @@ class _OverflowDetector:
         if is_large and all(bool(x.isfinite().all()) for x in floats):
             self.overflowed |= not all(bool(x.isfinite().all()) for x in results)
         return results
-
-    def perturb(self, value: torch.Tensor, tolerance: float = 0.0) -> torch.Tensor:
-        """Return the value unchanged."""
-        return value
 
 
 _CONTIGUOUS = _Contiguous()

@@ -86,16 +86,15 @@ def test_a_file_of_a_shard_is_no_larger_than_it_may_be(
     assert all(file.stat().st_size <= limit for file in files)
 
 
-@pytest.mark.parametrize("dtype", [dtypes.int4, dtypes.uint2])
-def test_progress_ends_at_the_bytes_of_packed_elements(tmp_path: Path, dtype: int) -> None:
-    array = np.zeros((5, 7), dtypes.to_numpy(dtype))
-    calls: list[tuple[int, int, str]] = []
+def test_progress_ends_at_the_bytes_of_packed_elements(tmp_path: Path) -> None:
+    array = np.zeros((5, 7), dtypes.to_numpy(dtypes.int4))
+    calls: list[Any] = []
     with FileSet(tmp_path / "m.onnx") as files:
         shards = plan_shards([("w", array)])
         write_shards(files, shards, ["m.data"], lambda *call: calls.append(call))
         files.publish(lambda renamed: b"")
     done, total, _ = calls[-1]
-    assert done == total == (tmp_path / "m.data").stat().st_size < 35
+    assert done == total == (tmp_path / "m.data").stat().st_size == 18
 
 
 def test_files_whose_names_differ_in_capitals_only_get_numbers() -> None:

@@ -372,6 +372,12 @@ def _change_graph_number(code: Code, index: int, value: Any) -> Code:
     return replace(code, body=type(code.body)(body))
 
 
+def _draw_changes(slots: Sequence[Any], count: int, rng: random.Random) -> list[Any]:
+    """Draw a new number for each of some positions."""
+    drawn_slots = rng.sample(slots, min(len(slots), count))
+    return [(slot, rng.choice(choices)) for slot, choices in drawn_slots]
+
+
 def _vary_numbers(sample: RewriteSample, rng: random.Random, max_count: int) -> Iterator[Instance]:
     """Vary each number alone, then several at once."""
     slots = _list_slots(sample)
@@ -388,9 +394,8 @@ def _vary_numbers(sample: RewriteSample, rng: random.Random, max_count: int) -> 
     for change in single_changes[: max_count // 2]:
         yield Instance(_change_numbers(sample, [change]), "numbers", True)
     for _ in range(max_count // 2 if slots else 0):
-        drawn_slots = rng.sample(slots, min(len(slots), rng.choice((2, 2, 3, 4))))
-        changes_at_once = [(slot, rng.choice(choices)) for slot, choices in drawn_slots]
-        yield Instance(_change_numbers(sample, changes_at_once), "numbers", True)
+        changes = _draw_changes(slots, rng.choice((2, 2, 3, 4)), rng)
+        yield Instance(_change_numbers(sample, changes), "numbers", True)
 
 
 def _siblings(rewrite: Rewrite, sample: RewriteSample) -> Iterator[RewriteSample]:
@@ -456,6 +461,5 @@ def make_instances(rewrite: Rewrite, seed: int, most: int) -> Iterator[Instance]
         sample = rng.choice(samples)
         for resized in itertools.islice(_vary_sizes(sample, rng, 1), 1):
             slots = _list_slots(resized.sample)
-            drawn_slots = rng.sample(slots, min(len(slots), 2))
-            changes = [(slot, rng.choice(choices)) for slot, choices in drawn_slots]
+            changes = _draw_changes(slots, 2, rng)
             yield Instance(_change_numbers(resized.sample, changes), "sizes and numbers", False)
